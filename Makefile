@@ -1,5 +1,5 @@
 # From a fresh checkout to a measurement (`make trial`) or a test run (`make test`).
-# Every target sets up what it needs; nothing is built again when nothing changed.
+# Every target sets up what it needs; nothing is rebuilt unless it changed.
 
 PYTHON ?= python3
 DIR ?= trial
@@ -7,32 +7,37 @@ DIR ?= trial
 CORE_SOURCES := Cargo.toml $(wildcard Cargo.lock) pyproject.toml \
 	$(shell find crates -name '*.rs' -o -name Cargo.toml)
 
-# One interpreter for every cargo command: another would build the binding again.
+# One interpreter for all cargo commands: another one would rebuild the binding.
 export PYO3_PYTHON := $(CURDIR)/.venv/bin/python
 
-# The tests start the program a thousand times: it is not to be compiled anew each time.
+# The tests start the program a thousand times: keep its compiled modules.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help trial setup test test-fast lint generate test-rust test-python tools-for-tests bench format lock clean \
+.PHONY: help trial setup test test-fast test-long lint generate test-rust test-python tools-for-tests bench format lock clean \
 	always docs man wheel tools-for-release
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-trial: setup ## the quick trial of DIR (default: the folder trial/), with a report at its end
+trial: setup ## run the quick trial in DIR (default: the folder trial/) and write a report
 	@[ "$(DIR)" != trial ] || mkdir -p trial
 	@.venv/bin/seatrial run "$(DIR)"
 
-setup: .venv/core ## the Python environment and the compiled engine
+setup: .venv/core ## create the Python environment and compile the engine
 
-test: tools-for-tests lint test-rust test-python ## every check and every test
+# Not inside the recipe: `make --dry-run test` would run it.
+LINT_AND_RUST := $(MAKE) --no-print-directory lint test-rust
 
-generate: setup ## write the files that say again what the code declares
+test: tools-for-tests setup ## run every check and every test
+	@.venv/bin/python tools/test/queue_of_tests.py \
+		--background "$(LINT_AND_RUST)" $(CONCURRENT)
+
+generate: setup ## write the files that are generated from the code
 	@for each in tools/generate/*.py; do .venv/bin/python $$each || exit 1; done
 
-lint: setup ## formatting, lints, types, and whether generated files are up to date
+lint: setup ## check formatting, lints, types and generated files
 	@echo "== ruff"
 	@.venv/bin/ruff check --quiet .
 	@.venv/bin/ruff format --check --quiet .
@@ -47,37 +52,46 @@ lint: setup ## formatting, lints, types, and whether generated files are up to d
 	@echo "== generated files"
 	@for each in tools/generate/*.py; do .venv/bin/python $$each --check || exit 1; done
 
-# Every test lies within a library (tests/tidy/test_rust.py): nothing else need be built.
-test-rust: ## the tests of the Rust crates
+# Every test is in a library (tests/tidy/test_rust.py): nothing else needs to be built.
+test-rust: ## run the tests of the Rust crates
 	@echo "== cargo test"
 	@cargo test --quiet --workspace --exclude seatrial-pyext --locked --lib
 
-# These time nothing and touch no device of the machine (the lab's disks are files of its own): they
-# run beside the others. Both halves take about as long.
-BESIDE := $(addprefix tests/,lab stats findings report results examples) \
-	$(addprefix tests/trials/,io replay audit/analysis database/analysis layouts/analysis) \
-	tests/trials/loadline/analysis \
-	$(patsubst %,tests/cli/test_%.py,audit_command commands db_command db_options declared import \
-	remeasure sources sql_command sql_replay_command sql_replay_text sql_text)
+# These measure no time and touch no device of the machine (the lab's disks are its own files): two
+# of their files may run at once. All others run one after the other.
+CONCURRENT := $(addprefix tests/,examples findings importers lab release report results stats study tidy) \
+	$(wildcard tests/trials/*/analysis tests/trials/*/report tests/trials/*/study) \
+	$(wildcard tests/trials/io/test_*.py) tests/trials/replay tests/trials/audit/commands \
+	tests/trials/database/commands tests/trials/layouts/commands/test_lab_command.py \
+	$(patsubst %,tests/cli/test_%.py,commands completion import next_commands preloaded sources \
+	study_databases study_layouts)
 
-test-python: setup ## the tests of the Python rooms, the source tree, the report and the lab
+test-python: setup ## run the Python tests, including source tree, report and lab
 	@echo "== pytest"
-	@.venv/bin/python tools/test/halves.py $(BESIDE)
+	@.venv/bin/python tools/test/queue_of_tests.py $(CONCURRENT)
 
-# What needs no server, guest, browser, device nor root; each test for itself, so on all processors.
+# These need no server, guest, browser, device or root and are independent: they run on all processors.
 PURE := $(addprefix tests/,tidy stats findings study report importers) \
-	$(addprefix tests/trials/,io audit/analysis database/analysis database/study layouts/analysis \
-	loadline/analysis replay/analysis replay/compare replay/study)
+	$(wildcard tests/trials/*/analysis tests/trials/*/report tests/trials/*/study) \
+	$(wildcard tests/trials/io/test_*.py) tests/trials/replay/compare
 
-test-fast: lint test-rust ## lint, Rust and the tests of pure Python: no servers, guests or browsers
+test-fast: lint test-rust ## run lint, Rust tests and pure Python tests: no servers, guests or browsers
 	@echo "== pytest, pure"
 	@.venv/bin/python -m pytest --quiet --numprocesses auto --dist loadfile \
 		-m "not browser and not root" $(PURE)
 
-bench: setup ## engine, comparison, observing, drives of 2010, the lab, logs, replays: bench/RESULTS.md
+# Simulations that count wrong answers: a thousand trials instead of 150.
+LONG := tests/stats/compare/test_gates.py tests/trials/loadline/analysis/test_coverage.py
+
+test-long: setup ## run the statistical simulations with more trials
+	@echo "== pytest, long"
+	@SEATRIAL_TEST_LONG=1 .venv/bin/python -m pytest --quiet --numprocesses auto $(LONG)
+
+bench: setup ## run the benches (engine, comparison, lab, logs, replays): bench/RESULTS.md
 	@.venv/bin/python bench/engine_speed.py
 	@.venv/bin/python bench/compare.py
 	@.venv/bin/python bench/observe.py
+	@.venv/bin/python bench/watch.py
 	@.venv/bin/python bench/drives.py
 	@.venv/bin/python bench/lab_speed.py
 	@.venv/bin/python bench/read.py --large
@@ -86,29 +100,29 @@ bench: setup ## engine, comparison, observing, drives of 2010, the lab, logs, re
 	@.venv/bin/python bench/capture.py
 	@.venv/bin/python bench/before_after.py
 
-docs: tools-for-release ## the site of the documents: dist/site
+docs: tools-for-release ## build the documentation site: dist/site
 	@NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build --strict --quiet
 
-man: setup ## the manual pages: dist/man/man1
+man: setup ## write the manual pages: dist/man/man1
 	@.venv/bin/python tools/release/man_pages.py dist/man/man1
 
-wheel: tools-for-release ## wheels for x86-64 and arm64, glibc and musl: dist
+wheel: tools-for-release ## build wheels for x86-64 and arm64, glibc and musl: dist
 	@tools/release/wheels.sh
 
 tools-for-release: setup
 	@.venv/bin/python -m pip install --quiet --disable-pip-version-check \
 		-r requirements-release.lock
 
-format: setup ## lay out all code as the lints want it
+format: setup ## format all code as the lints require
 	@.venv/bin/ruff check --fix --quiet .
 	@.venv/bin/ruff format --quiet .
 	@cargo fmt --all
 
-lock: setup ## renew requirements.lock and Cargo.lock to the newest versions allowed
+lock: setup ## update requirements.lock and Cargo.lock to the newest allowed versions
 	@.venv/bin/python tools/setup/renew_lock.py
 	@cargo update
 
-clean: ## remove what was built; measurements and reports stay
+clean: ## remove build results; keep measurements and reports
 	@rm -rf dist .venv .cache .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	@rm -f python/seatrial/_core*.so
 	@cargo clean --quiet
@@ -116,7 +130,7 @@ clean: ## remove what was built; measurements and reports stay
 tools-for-tests:
 	@PYTHON="$(PYTHON)" tools/setup/check-tools test
 
-# An environment belongs to its folder and its interpreter: when either moved, it is made anew.
+# An environment belongs to its folder and its interpreter: if either changed, it is created again.
 MADE_IN := $(shell test -x .venv/bin/python && cat .venv/made-in 2>/dev/null)
 ifneq ($(MADE_IN),$(CURDIR))
 .venv/made-in: always

@@ -35,13 +35,12 @@ from own_cluster import own_cluster
 from results_page import RESULTS, table
 
 from seatrial import _core
-from seatrial.cli.sql.compare.replays import measured_of
 from seatrial.errors import SeatrialError
 from seatrial.postgres.connection import connect
 from seatrial.postgres.server import Server
 from seatrial.results.replay import ReplayRecord
-from seatrial.trials.replay.compare.entered import Entrant, Named, Unit
-from seatrial.trials.replay.compare.model import Answer, Table
+from seatrial.trials.replay.commands.compare_replays import measured_of
+from seatrial.trials.replay.compare.model import Answer, Entrant, Named, Table, Unit
 from seatrial.trials.replay.compare.table import compared
 
 SECTION: Final = "before-after"
@@ -204,8 +203,8 @@ def play(server: Server, name: str, trace: Path, number: int) -> Unit:
     )
     playback.wait(1e6)
     played = playback.result()
-    record = msgspec.json.decode(played["record"], type=ReplayRecord)
-    if played["end"] != "complete" or record.total.ok != record.total.captured:
+    record = msgspec.json.decode(played.record_json, type=ReplayRecord)
+    if played.end != "complete" or record.total.ok != record.total.captured:
         raise NotPlayedError(f"a replay ended {played['end']}: {record.total}")
     return Unit(
         number=number,
@@ -238,7 +237,7 @@ def comparisons(
 ) -> BenchResult:
     """Play rounds and compare them."""
     rng = random.Random(options.seed)
-    told = BenchResult(rounds=options.rounds, factor=factor)
+    reported = BenchResult(rounds=options.rounds, factor=factor)
     began_s = time.perf_counter()
     plays = 0
     for number in range(options.comparisons):
@@ -250,10 +249,10 @@ def comparisons(
                 units[name].append(play(server, name, trace, round_number))
                 plays += 1
         for what, table_ in compared_all(units, options.rounds):
-            told.tables.setdefault(what, []).append(table_)
+            reported.tables.setdefault(what, []).append(table_)
         print(f"comparison {number + 1} of {options.comparisons}", file=sys.stderr)
-    told.play_s = (time.perf_counter() - began_s) / plays
-    return told
+    reported.play_s = (time.perf_counter() - began_s) / plays
+    return reported
 
 
 def compared_all(units: dict[str, list[Unit]], rounds: int) -> Iterator[tuple[str, Table]]:
@@ -273,10 +272,10 @@ def compared_all(units: dict[str, list[Unit]], rounds: int) -> Iterator[tuple[st
     yield "once each", compared(side(LEFT, alike[:1]), side(RIGHT, alike[-1:]))
 
 
-def section(options: argparse.Namespace, told: BenchResult, conditions: list[str]) -> str:
+def section(options: argparse.Namespace, reported: BenchResult, conditions: list[str]) -> str:
     """Return the section of the page."""
     rows = []
-    for what, tables in told.tables.items():
+    for what, tables in reported.tables.items():
         overall = [bool(e.overall) and _is_different(e.overall.answer) for e in tables]
         queries = [[c for c in each.changes if _is_different(c.answer)] for each in tables]
         slow = [_is_found(each) for each in tables]
@@ -299,12 +298,12 @@ def section(options: argparse.Namespace, told: BenchResult, conditions: list[str
         "## Before and after: false verdicts, and a slow-down of 10 %",
         "",
         f"{options.comparisons} comparisons of each kind, of {KINDS} kinds of queries; a replay "
-        f"has {options.statements:,} statements and takes {told.play_s:.2f} s. Alike, one after "
-        "the other and once each: every verdict is false. Of one slower query twice as many "
+        f"has {options.statements:,} statements and takes {reported.play_s:.2f} s. Alike, one "
+        "after the other and once each: every verdict is false. Of one slower query twice as many "
         "rounds.",
         "",
         *conditions,
-        f"- 10 % longer are loops of {told.factor:.3f} times the length",
+        f"- 10 % longer are loops of {reported.factor:.3f} times the length",
         "",
         table(
             ["compared", "rounds", "average called different", "with a query called different",

@@ -42,7 +42,7 @@ import replay_server
 from command import leave_published_page, parser_of, run_bench
 from example import build_example
 from own_cluster import own_cluster
-from paired import Bar, median_estimate, paired_ratio, told
+from paired import Bar, median_estimate, paired_ratio, reported
 from results_page import table
 
 from seatrial.errors import SeatrialError
@@ -383,7 +383,7 @@ def measured(options: argparse.Namespace) -> str:
         *own.conditions,
         f"- scale {SCALE}, fsync off; {CLIENTS} clients in one thread of pgbench; runs of "
         f"{options.duration_s} s",
-        f"- load average at the end of rounds: {told(median_estimate(loads, 'load'), 1)}",
+        f"- load average at the end of rounds: {reported(median_estimate(loads, 'load'), 1)}",
     ]
     write = packets_section if options.packets else section
     return write(all_runs, conditions, options)
@@ -423,17 +423,17 @@ def section(
         rows.append(
             [
                 bar.what,
-                told(median_estimate(straight, "tps"), 0),
-                told(median_estimate(through, "tps"), 0),
+                reported(median_estimate(straight, "tps"), 0),
+                reported(median_estimate(through, "tps"), 0),
                 f"{LOST_SHARE_MOST:.2f}",
-                told(lost, 2),
+                reported(lost, 2),
                 bar.verdict,
-                told(_lost(straight, runs.per_s[BARE]), 2),
-                told(paired_ratio(through, runs.per_s[BARE]), 2),
-                told(paired_ratio(straight, runs.per_s[AGAIN]), 2),
-                told(median_estimate(runs.capture_us, "us"), 1),
-                told(median_estimate(runs.bare_us, "us"), 1),
-                told(median_estimate(runs.trace_bytes, "bytes"), 1),
+                reported(_lost(straight, runs.per_s[BARE]), 2),
+                reported(paired_ratio(through, runs.per_s[BARE]), 2),
+                reported(paired_ratio(straight, runs.per_s[AGAIN]), 2),
+                reported(median_estimate(runs.capture_us, "us"), 1),
+                reported(median_estimate(runs.bare_us, "us"), 1),
+                reported(median_estimate(runs.trace_bytes, "bytes"), 1),
             ]
         )
     head = ["load", "straight, tps", "through the proxy, tps", "bar", "lost", "verdict"]
@@ -466,16 +466,16 @@ def packets_section(
         rows.append(
             [
                 bar.what,
-                told(median_estimate(straight, "tps"), 0),
-                told(median_estimate(with_packets, "tps"), 0),
+                reported(median_estimate(straight, "tps"), 0),
+                reported(median_estimate(with_packets, "tps"), 0),
                 f"{PACKETS_LOST_SHARE_MOST:.2f}",
-                told(lost, 3),
+                reported(lost, 3),
                 bar.verdict,
-                told(_lost(straight, runs.per_s[AGAIN]), 3),
-                told(paired_ratio(runs.all_us[PACKETS], runs.all_us[STRAIGHT]), 3),
-                told(paired_ratio(runs.all_us[AGAIN], runs.all_us[STRAIGHT]), 3),
-                told(median_estimate(runs.capture_us, "us"), 2),
-                told(median_estimate(runs.trace_bytes, "bytes"), 1),
+                reported(_lost(straight, runs.per_s[AGAIN]), 3),
+                reported(paired_ratio(runs.all_us[PACKETS], runs.all_us[STRAIGHT]), 3),
+                reported(paired_ratio(runs.all_us[AGAIN], runs.all_us[STRAIGHT]), 3),
+                reported(median_estimate(runs.capture_us, "us"), 2),
+                reported(median_estimate(runs.trace_bytes, "bytes"), 1),
             ]
         )
     head = ["load", "straight, tps", "with packets captured, tps", "bar", "lost", "verdict"]

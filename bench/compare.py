@@ -24,6 +24,7 @@ import msgspec
 from results_page import RESULTS, machine_lines, table, write_section
 
 from seatrial._core import Histogram
+from seatrial.fingerprint import Fingerprint, Machine
 from seatrial.results.model import OperationResult, Outcome, Run, Sample, Slice, Timeline
 from seatrial.results.store import ResultsFile
 from seatrial.study.cell import Cell
@@ -120,7 +121,7 @@ def write_runs(path: Path) -> int:
                 seed=1,
                 status="running",
                 started_at=started_at,
-                fingerprint_before={"machine": {"kernel": "6.1"}, "target": None},
+                fingerprint_before=Fingerprint(machine=Machine(kernel="6.1")),
                 seatrial_version="0.1.0",
             )
             store.start_run(run)

@@ -23,7 +23,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from paired import paired_ratio, told
+from paired import paired_ratio, reported
 from results_page import RESULTS, ROOT, machine_lines, table, write_section
 from throttled import mounted, obstacle, throttled
 
@@ -45,7 +45,7 @@ def main(words: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--scale", default="10")
-    rounds, scale = (asked := parser.parse_args(words)).rounds, asked.scale
+    rounds, scale = (requested := parser.parse_args(words)).rounds, requested.scale
     if reason := obstacle():
         print(f"bench/drives.py: {reason}", file=sys.stderr)
         return 1
@@ -102,7 +102,7 @@ def rows(summary: Summary) -> list[list[str]]:
     return [
         [
             f"{each.cell.target}, {each.cell.factors['scale']}",
-            _told(each),
+            _reported(each),
             f"{each.latency['transaction']['p50'].value / 1e6:.0f}",
             verdicts[each.cell.key].bound,
         ]
@@ -117,7 +117,7 @@ def ratios(summary: Summary) -> list[list[str]]:
     return [
         [
             str(scale),
-            told(
+            reported(
                 paired_ratio(_rates_per_s(found["ssd", scale]), _rates_per_s(found["hdd", scale])),
                 1,
             ),
@@ -153,7 +153,7 @@ def _pgbench(summary: Summary) -> list[CellSummary]:
     return [each for each in summary.cells if each.cell.kind == "pgbench"]
 
 
-def _told(each: CellSummary) -> str:
+def _reported(each: CellSummary) -> str:
     rate = each.iops
     doubt = "" if rate.low is None else f" ({rate.low:.0f} to {rate.high:.0f})"
     return f"{rate.value:.0f}{doubt}"

@@ -18,7 +18,7 @@ from contenders import (
     Place,
 )
 from footprint import HourMemory
-from paired import Bar, median_estimate, paired_ratio, pooled_ratio, told
+from paired import Bar, median_estimate, paired_ratio, pooled_ratio, reported
 from results_page import table
 from rounds import Cost
 
@@ -83,7 +83,7 @@ def section(measured: BenchResult) -> str:
         table(
             ["figure", "bar", "measured", "verdict"],
             [
-                [bar.what, f"{bar.most:g}", told(bar.estimate, bar.digits), bar.verdict]
+                [bar.what, f"{bar.most:g}", reported(bar.estimate, bar.digits), bar.verdict]
                 for bar in bars(measured)
             ],
         ),
@@ -162,7 +162,7 @@ def _introduction(measured: BenchResult) -> str:
             [
                 *measured.conditions,
                 f"- {measured.fio}; tuned: fixedbufs, registerfiles, nonvectored, batches of 32",
-                f"- load average during the rounds: {told(loads, 1)}, "
+                f"- load average during the rounds: {reported(loads, 1)}, "
                 f"{min(measured.loads):.1f} to {max(measured.loads):.1f} in all",
                 *(f"- {place.name}: {place.what}" for place in measured.places),
                 *(f"- {name}: skipped, {why}" for name, why in measured.skipped.items()),
@@ -191,7 +191,7 @@ def _ratio_row(
     place: str, what: str, above_ns: Sequence[float], below_ns: Sequence[float]
 ) -> list[str]:
     ratios = [above / below for above, below in zip(above_ns, below_ns, strict=True)]
-    middle = told(median_estimate(ratios, "ratio"), 2)
+    middle = reported(median_estimate(ratios, "ratio"), 2)
     return [place, what, middle, f"{min(ratios):.2f}", f"{max(ratios):.2f}"]
 
 
@@ -201,7 +201,7 @@ def _cost_rows(measured: BenchResult) -> list[list[str]]:
             place,
             contender,
             *(
-                told(median_estimate(values, "ns"), 0)
+                reported(median_estimate(values, "ns"), 0)
                 for values in (cost.user_ns, cost.system_ns, cost.total_ns)
             ),
             f"{median_estimate(cost.per_s, 'IOPS').value:,.0f}",
@@ -213,7 +213,7 @@ def _cost_rows(measured: BenchResult) -> list[list[str]]:
 
 def _footprint_lines(measured: BenchResult) -> str:
     lines = [
-        f"- {_START_WORDS[name]}: {told(median_estimate(values, 'ms'), 0)}"
+        f"- {_START_WORDS[name]}: {reported(median_estimate(values, 'ms'), 0)}"
         for name, values in measured.starts_ms.items()
     ]
     if measured.command_line_ms is not None:

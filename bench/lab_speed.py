@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import ClassVar, Final
 
 from command import leave_published_page, parser_of, run_bench
-from paired import median_estimate, paired_ratio, told
+from paired import median_estimate, paired_ratio, reported
 from results_page import machine_lines, table
 
 from seatrial.errors import SeatrialError
@@ -170,9 +170,9 @@ def section(measured: BenchResult) -> str:
             rows.append(
                 [
                     f"{load}, {place}",
-                    *(told(median_estimate(own[name], "s"), 2) for name in (SHIPPED, FREE)),
-                    told(paired_ratio(own[FREE], own[SHIPPED]), 2),
-                    told(paired_ratio(own[AGAIN], own[SHIPPED]), 2),
+                    *(reported(median_estimate(own[name], "s"), 2) for name in (SHIPPED, FREE)),
+                    reported(paired_ratio(own[FREE], own[SHIPPED]), 2),
+                    reported(paired_ratio(own[AGAIN], own[SHIPPED]), 2),
                 ]
             )
     loads = median_estimate(measured.loads, "load")
@@ -186,7 +186,7 @@ def section(measured: BenchResult) -> str:
             "\n".join(
                 [
                     *machine_lines(),
-                    f"- load average as the rounds began: {told(loads, 1)}",
+                    f"- load average as the rounds began: {reported(loads, 1)}",
                 ]
             ),
             table(

@@ -21,7 +21,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from paired import told
+from paired import reported
 from results_page import RESULTS, ROOT, machine_lines, table, write_section
 from throttled import mounted, obstacle, throttled
 
@@ -33,7 +33,7 @@ from seatrial.stats.model import CellSummary
 from seatrial.stats.wording import format_count, format_share, format_size
 from seatrial.study.load import find_study
 from seatrial.trials.database.analysis.model import database_of
-from seatrial.trials.replay.analysis.schemas import misfits
+from seatrial.trials.replay.analysis.model import misfits
 from seatrial.trials.replay.report.caches import cache_sizes, cache_tables, sweep_sentences
 
 SECTION: Final = "next-xraid"
@@ -54,19 +54,19 @@ def main(words: Sequence[str]) -> int:
     parser.add_argument("--transactions", type=int, default=TRANSACTIONS)
     parser.add_argument("--study", default="next-xraid", help="another study of these targets")
     parser.add_argument("--folder", type=Path, help="what is made and measured stays here")
-    asked = parser.parse_args(words)
+    requested = parser.parse_args(words)
     if reason := obstacle():
         print(f"bench/next_xraid.py: {reason}", file=sys.stderr)
         return 1
     with ExitStack() as stack:
-        if folder := asked.folder:
+        if folder := requested.folder:
             folder.mkdir(parents=True)
         else:
             made = tempfile.TemporaryDirectory(prefix="next-xraid-")
             folder = Path(stack.enter_context(made))
-        text = page(measured(folder, asked), asked.rounds)
+        text = page(measured(folder, requested), requested.rounds)
     print(text)
-    if (asked.customers, asked.transactions, asked.study) == (
+    if (requested.customers, requested.transactions, requested.study) == (
         *(CUSTOMERS, TRANSACTIONS),
         SECTION,
     ):
@@ -74,11 +74,11 @@ def main(words: Sequence[str]) -> int:
     return 0
 
 
-def measured(folder: Path, asked: argparse.Namespace) -> Summary:
+def measured(folder: Path, requested: argparse.Namespace) -> Summary:
     """Return what `seatrial study next-xraid` made of the two targets."""
     folder.chmod(0o755)
-    results, study = folder / "results.seatrial", find_study(asked.study).absolute()
-    made = ["--customers", asked.customers, "--transactions", asked.transactions]
+    results, study = folder / "results.seatrial", find_study(requested.study).absolute()
+    made = ["--customers", requested.customers, "--transactions", requested.transactions]
     _run(sys.executable, ROOT / "tools/next-xraid/make.py", folder, *made)
     with ExitStack() as stack:
         disk, ssd = (
@@ -87,7 +87,7 @@ def measured(folder: Path, asked: argparse.Namespace) -> Summary:
         limits = {"requests_per_s": REQUESTS_PER_S, "bytes_per_s": BYTES_PER_S}
         stack.enter_context(throttled(disk, **limits))
         targets = ["--target", f"disk={disk}", "--target", f"ssd={ssd}"]
-        options = ["--rounds", asked.rounds, "--results", results]
+        options = ["--rounds", requested.rounds, "--results", results]
         command = [ROOT / ".venv/bin/seatrial", "study", study, *targets, *options]
         _run(*command, cwd=folder)
     with ResultsFile.open(results, read_only=True) as store:
@@ -103,7 +103,7 @@ def page(summary: Summary, rounds: int) -> str:
         table(found.headers, [[str(cell) for cell in row] for row in found.rows])
         for found in cache_tables(summary)
     ]
-    sentences = [told for sizes in cache_sizes(summary) for told in sweep_sentences(sizes)]
+    sentences = [reported for sizes in cache_sizes(summary) for reported in sweep_sentences(sizes)]
     return "\n\n".join(
         [
             "## next-xraid: the article of 2008, on a throttled loop device",
@@ -114,10 +114,10 @@ def page(summary: Summary, rounds: int) -> str:
             f"second, each way, as {DRIVES} drives do; `ssd` is one beside it on the same disk, "
             "without a limit. The cache is the memory of the server and the page cache of its "
             "files; all begin cold. Rates, and ratios inside each round, are means of the rounds "
-            "with 95 % intervals; a rank is as sure as its interval.",
+            "with 95 % intervals; a rank is only as certain as its interval.",
             "\n".join(machine_lines()),
             *figures,
-            "\n".join(f"- {told}" for told in sentences),
+            "\n".join(f"- {reported}" for reported in sentences),
             table(
                 ["schema, cache", "ssd / disk here", "in the article, one drive"], ratios(summary)
             ),
@@ -138,7 +138,7 @@ def ratios(summary: Summary) -> list[list[str]]:
         pairs = zip(_rates_per_s(by_target["ssd"][key]), _rates_per_s(disk), strict=True)
         # Three rounds have no interval by order statistics.
         ratio = estimate_of_rounds([ssd / slow for ssd, slow in pairs], "ratio")
-        rows.append([f"{factors['schema']}, {size}", told(ratio, 1), ARTICLE_RATIO])
+        rows.append([f"{factors['schema']}, {size}", reported(ratio, 1), ARTICLE_RATIO])
     return rows
 
 
@@ -152,8 +152,8 @@ def fits(summary: Summary) -> str:
         if each.sent
     ]
     differ = [each for each in summary.findings if each.kind == "replay_starts_differ"]
-    told_starts = differ[0].sentence if differ else "all samples of a schema began alike"
-    return "\n".join([*lines, f"- rows, sequences and checkpoints at the start: {told_starts}"])
+    reported_starts = differ[0].sentence if differ else "all samples of a schema began alike"
+    return "\n".join([*lines, f"- rows, sequences and checkpoints at the start: {reported_starts}"])
 
 
 def _statements(summary: Summary) -> int:

@@ -29,7 +29,7 @@ from typing import Final
 
 from command import leave_published_page, parser_of, run_bench
 from own_cluster import own_cluster
-from paired import Bar, median_estimate, paired_ratio, told
+from paired import Bar, median_estimate, paired_ratio, reported
 from results_page import table
 
 from seatrial.errors import SeatrialError
@@ -281,8 +281,8 @@ def section(measured: BenchResult) -> str:
     rows = [
         [
             name,
-            told(median_estimate(tps[name], "tps"), 0),
-            told(median_estimate([ns / 1e3 for ns in cpu_ns[name]], "us"), 0),
+            reported(median_estimate(tps[name], "tps"), 0),
+            reported(median_estimate([ns / 1e3 for ns in cpu_ns[name]], "us"), 0),
         ]
         for name in CONTENDERS
     ]
@@ -299,12 +299,12 @@ def section(measured: BenchResult) -> str:
             "\n".join(
                 [
                     *measured.conditions,
-                    f"- load average during the rounds: {told(loads, 1)}",
-                    f"- the observer's threads: {told(shares, 1)} % of one processor; beside an "
-                    f"idle server, with its session there: {100 * measured.idle_share:.1f} %, "
+                    f"- load average during the rounds: {reported(loads, 1)}",
+                    f"- the observer's threads: {reported(shares, 1)} % of one processor; beside "
+                    f"an idle server, with its session there: {100 * measured.idle_share:.1f} %, "
                     "measured once",
                     f"- processor time of its begin and end, before and behind the load: "
-                    f"{told(around, 0)} ms",
+                    f"{reported(around, 0)} ms",
                 ]
             ),
             table(
@@ -327,15 +327,15 @@ def own_row(measured: BenchResult) -> list[str]:
         estimate=median_estimate(measured.own_shares, "ratio"),
         digits=4,
     )
-    return [bar.what, f"{bar.most:g}", told(bar.estimate, bar.digits), bar.verdict]
+    return [bar.what, f"{bar.most:g}", reported(bar.estimate, bar.digits), bar.verdict]
 
 
 def _ratio_row(what: str, ratio: Estimate) -> list[str]:
     """Return a row of the ratios; that of two runs alike has no bar, for it is the noise."""
     if AGAIN in what:
-        return [what, "", told(ratio, 3), "the noise"]
+        return [what, "", reported(ratio, 3), "the noise"]
     bar = Bar(what=what, most=SLOWER_MOST, estimate=ratio, digits=3)
-    return [what, f"{bar.most:g}", told(ratio, bar.digits), bar.verdict]
+    return [what, f"{bar.most:g}", reported(ratio, bar.digits), bar.verdict]
 
 
 if __name__ == "__main__":

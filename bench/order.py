@@ -24,7 +24,7 @@ from typing import Final
 
 from command import leave_published_page, parser_of, run_bench
 from own_cluster import own_cluster
-from paired import Bar, median_estimate, paired_ratio, told
+from paired import Bar, median_estimate, paired_ratio, reported
 from replay_server import SCALE, SESSIONS, SETTINGS, Logs, NotPlayedError, Playing, Spent
 from results_page import table
 
@@ -168,13 +168,13 @@ def section(measured: BenchResult) -> str:
             "\n".join(
                 [
                     *measured.conditions,
-                    f"- load average during the rounds: {told(loads, 1)}",
+                    f"- load average during the rounds: {reported(loads, 1)}",
                     f"- statements: {counts}",
                 ]
             ),
             table(
                 ["figure", "bar", "measured", "verdict"],
-                [[worst.what, f"{worst.most:,.0f}", told(worst.estimate, 0), worst.verdict]],
+                [[worst.what, f"{worst.most:,.0f}", reported(worst.estimate, 0), worst.verdict]],
             ),
             *(f"{load}\n\n{of_load(load, measured)}" for load in measured.counts),
         ]
@@ -183,7 +183,7 @@ def section(measured: BenchResult) -> str:
 
 def bar_of(load: str, order: str, measured: BenchResult) -> Bar | None:
     """Return the bar on what an edge costs; None where there are fewer edges than statements."""
-    edge_ns = [one.told["record"]["order"]["edge_ns"] for one in measured.spent[load, order]]
+    edge_ns = [one.reported["record"]["order"]["edge_ns"] for one in measured.spent[load, order]]
     if None in edge_ns:
         return None
     return Bar(
@@ -204,14 +204,14 @@ def of_load(load: str, measured: BenchResult) -> str:
         rows.append(
             [
                 order,
-                told(median_estimate(per_s[order], "statements/s"), 0),
-                told(paired_ratio(per_s[order], per_s[STRICT]), 2),
-                told(paired_ratio(per_s[order], per_s[SESSION]), 2),
-                told(median_estimate(each("held", spent, 100), "percent"), 1),
-                told(median_estimate(each("released_by_lock", spent, 100), "percent"), 1),
+                reported(median_estimate(per_s[order], "statements/s"), 0),
+                reported(paired_ratio(per_s[order], per_s[STRICT]), 2),
+                reported(paired_ratio(per_s[order], per_s[SESSION]), 2),
+                reported(median_estimate(each("held", spent, 100), "percent"), 1),
+                reported(median_estimate(each("released_by_lock", spent, 100), "percent"), 1),
                 f"{median_estimate(each('edges', spent), 'edges').value:.1f}",
                 placing(spent),
-                told(median_estimate(cpu_us, "us"), 1),
+                reported(median_estimate(cpu_us, "us"), 1),
             ]
         )
     head = ["order", "statements/s", "of strict", "of session", "held back, %"]
@@ -221,13 +221,13 @@ def of_load(load: str, measured: BenchResult) -> str:
 
 def placing(spent: Sequence[Spent]) -> str:
     """Return what placing a statement took; empty where no such order was kept."""
-    each_ns = [one.told["record"]["order"]["statement_ns"] for one in spent]
-    return "" if None in each_ns else told(median_estimate(each_ns, "ns"), 0)
+    each_ns = [one.reported["record"]["order"]["statement_ns"] for one in spent]
+    return "" if None in each_ns else reported(median_estimate(each_ns, "ns"), 0)
 
 
 def each(name: str, spent: Sequence[Spent], times: int = 1) -> list[float]:
     """Return what the order tells under a name, for each statement, once a round."""
-    return [times * one.told["record"]["order"][name] / one.statements for one in spent]
+    return [times * one.reported["record"]["order"][name] / one.statements for one in spent]
 
 
 if __name__ == "__main__":

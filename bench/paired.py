@@ -104,11 +104,11 @@ class Bar:
         word = "met" if estimate.value <= self.most else "missed"
         if estimate.low is None or estimate.high is None:
             return word if estimate.rounds == 1 else f"{word} (too few rounds for an interval)"
-        is_sure = estimate.high <= self.most or estimate.low > self.most
-        return word if is_sure else f"{word} by the median; the interval reaches across"
+        is_significant = estimate.high <= self.most or estimate.low > self.most
+        return word if is_significant else f"{word} by the median; the interval reaches across"
 
 
-def told(estimate: Estimate, digits: int) -> str:
+def reported(estimate: Estimate, digits: int) -> str:
     """Return a figure and its interval, such as ``0.71 (0.66 to 0.78)``, without its unit."""
     value = f"{estimate.value:,.{digits}f}"
     if estimate.low is None or estimate.high is None:

@@ -37,7 +37,7 @@ from seatrial.errors import SeatrialError
 from seatrial.findings.summary import summarise_cell
 from seatrial.machine.file import TrialFolder
 from seatrial.machine.undo import UndoJournal
-from seatrial.measure.driver import Occasion
+from seatrial.measure.engine import Occasion
 from seatrial.measure.progress import Silent
 from seatrial.stats.wording import format_plural
 from seatrial.study.cell import Cell
@@ -282,9 +282,9 @@ class Disk:
             kind: What others take meanwhile: one of ``KINDS``; empty for none.
             round_number: From 0.
         """
-        beside = Others(plant, self._point, kind)
+        alongside = Others(plant, self._point, kind)
         sample = self._databases.measure(
-            self._cell(plant), Occasion(round_number, 0, Silent(), beside)
+            self._cell(plant), Occasion(round_number, 0, Silent(), alongside)
         )
         cpus = float(len(os.sched_getaffinity(0)))
         return database_cell(summarise_cell([sample]), cpus).verdict
@@ -397,9 +397,9 @@ def _round(
         verdict = disks[plant.disk].judge(plant, kind, number)
         judged = Judged(plant.bound, condition, verdict)
         if verbose or judged.outcome == WRONG:
-            beside = f"others take the {kind}" if kind else condition
-            told = textwrap.fill(verdict.sentence, 100, initial_indent="  ")
-            print(f"{plant.bound}, {beside}: {judged.outcome}\n{told}", file=sys.stderr)
+            alongside = f"others take the {kind}" if kind else condition
+            reported = textwrap.fill(verdict.sentence, 100, initial_indent="  ")
+            print(f"{plant.bound}, {alongside}: {judged.outcome}\n{reported}", file=sys.stderr)
         yield judged
 
 
@@ -432,8 +432,8 @@ def _rows(judged: Sequence[Judged]) -> Iterator[list[str]]:
     for plant, condition in sorted(pairs):
         own = [each for each in judged if (each.plant, each.condition) == (plant, condition)]
         said = Counter(_said(each.verdict) for each in own)
-        told = ", ".join(f"{count} {bound}" for bound, count in said.most_common())
-        yield [plant, condition, *_counts(own), told]
+        reported = ", ".join(f"{count} {bound}" for bound, count in said.most_common())
+        yield [plant, condition, *_counts(own), reported]
     yield ["all", "", *_counts(judged), ""]
 
 

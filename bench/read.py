@@ -32,7 +32,7 @@ from typing import Final
 
 from command import leave_published_page, parser_of, run_bench
 from example import build_example
-from paired import Bar, median_estimate, paired_ratio, told
+from paired import Bar, median_estimate, paired_ratio, reported
 from results_page import ROOT, machine_lines, table
 from server_log import PREFIX, WRITERS, write_log
 
@@ -263,7 +263,7 @@ def section(measured: BenchResult) -> str:
             "\n".join(
                 [
                     *measured.conditions,
-                    f"- load average during the rounds: {told(loads, 1)}",
+                    f"- load average during the rounds: {reported(loads, 1)}",
                     *(
                         f"- {form}: {format_size(size)}, trace {format_size(trace)}"
                         for form, size in measured.log_bytes.items()
@@ -290,7 +290,7 @@ def _rate_rows(measured: BenchResult) -> list[list[str]]:
         if reader == ATTEMPT:
             continue
         by_round = rates_mb_per_s(measured, form, reader)
-        rate = told(median_estimate(by_round, "MB/s"), 0)
+        rate = reported(median_estimate(by_round, "MB/s"), 0)
         bar = Bar(
             what=f"{form}, {reader}, MB per second of processor time",
             most=1 / MB_PER_S_LEAST,
@@ -310,16 +310,16 @@ def _ratio_rows(measured: BenchResult) -> list[list[str]]:
         rows.append(
             [
                 f"{form}, log to trace, real time on one core / on all",
-                told(paired_ratio(one, both), 2),
+                reported(paired_ratio(one, both), 2),
             ]
         )
         first, again = (rates_mb_per_s(measured, form, reader) for reader in (ONE, ATTEMPT))
-        noise = told(paired_ratio(first, again), 3)
+        noise = reported(paired_ratio(first, again), 3)
         rows.append([f"{form}, log to trace on one core / again (the noise)", noise])
     if ("csv", PGREPLAY) in measured.spent:
         theirs = rates_mb_per_s(measured, "csv", PGREPLAY)
         for reader in (ALONE, ONE):
-            ratio = told(paired_ratio(rates_mb_per_s(measured, "csv", reader), theirs), 1)
+            ratio = reported(paired_ratio(rates_mb_per_s(measured, "csv", reader), theirs), 1)
             rows.append([f"csv, {reader} / pgreplay, MB per second of processor time", ratio])
     return rows
 

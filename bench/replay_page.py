@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from paired import Bar, median_estimate, paired_ratio, told
+from paired import Bar, median_estimate, paired_ratio, reported
 from replay_server import SCALE, SESSIONS, Spent
 from results_page import table
 
@@ -73,7 +73,7 @@ def section(measured: BenchResult) -> str:
         "\n".join(
             [
                 *measured.conditions,
-                f"- load average during the rounds: {told(loads, 1)}",
+                f"- load average during the rounds: {reported(loads, 1)}",
                 f"- statements: {counts}",
             ]
         ),
@@ -99,7 +99,7 @@ def _ratio_rows(measured: BenchResult) -> list[list[str]]:
             rows.append(_cpu_row(f"{mode}, processor time, {contender} / {PGBENCH}", above, below))
     shares = [1 - lag["within_1ms"] / lag["paced"] for lag in measured.lags]
     late = Bar(what="late", most=LATE_SHARE_MOST, estimate=median_estimate(shares, "share"))
-    within = told(median_estimate([100 * (1 - share) for share in shares], "percent"), 2)
+    within = reported(median_estimate([100 * (1 - share) for share in shares], "percent"), 2)
     least = f"{100 * (1 - LATE_SHARE_MOST):g}"
     return [*rows, ["paced, % sent within 1 ms of due", least, within, late.verdict]]
 
@@ -107,7 +107,7 @@ def _ratio_rows(measured: BenchResult) -> list[list[str]]:
 def _rate_row(what: str, above: Sequence[Spent], below: Sequence[Spent]) -> list[str]:
     """Return a row of a rate; its bar is kept by the time that a statement takes."""
     rates = [spent.per_s for spent in above], [spent.per_s for spent in below]
-    ratio = told(paired_ratio(*rates), 3)
+    ratio = reported(paired_ratio(*rates), 3)
     if AGAIN in what:
         return [what, "", ratio, "the noise"]
     bar = Bar(what=what, most=1 / RATE_RATIO_LEAST, estimate=paired_ratio(*reversed(rates)))
@@ -119,14 +119,14 @@ def _cpu_row(what: str, above: Sequence[Spent], below: Sequence[Spent]) -> list[
         *([spent.cpu_s / spent.statements for spent in all_] for all_ in (above, below))
     )
     if AGAIN in what:
-        return [what, "", told(ratio, 3), "the noise"]
+        return [what, "", reported(ratio, 3), "the noise"]
     bar = Bar(what=what, most=CPU_RATIO_MOST, estimate=ratio)
-    return [what, f"{CPU_RATIO_MOST:g} at most", told(ratio, 3), bar.verdict]
+    return [what, f"{CPU_RATIO_MOST:g} at most", reported(ratio, 3), bar.verdict]
 
 
 def _once_rows(measured: BenchResult) -> list[list[str]]:
     mixed = measured.mixed
-    grown_bytes = mixed.told["grown_bytes"]
+    grown_bytes = mixed.reported["grown_bytes"]
     mixed_bar, memory_bar = (
         Bar(what="", most=most, estimate=median_estimate([value], unit))
         for most, value, unit in (
@@ -157,23 +157,23 @@ def _once_rows(measured: BenchResult) -> list[list[str]]:
         ],
     ]
     for mode, spent in measured.pgreplay.items():
-        figures = spent if isinstance(spent, str) else _pgreplay_told(measured, mode, spent)
+        figures = spent if isinstance(spent, str) else _pgreplay_reported(measured, mode, spent)
         rows.append([f"pgreplay, the same reads, {mode}", "", figures, ""])
     return rows
 
 
-def _pgreplay_told(measured: BenchResult, mode: str, spent: Spent) -> str:
+def _pgreplay_reported(measured: BenchResult, mode: str, spent: Spent) -> str:
     ours = measured.spent[mode, SEATRIAL]
     rate = median_estimate([each.per_s / spent.per_s for each in ours], "ratio")
     return (
         f"{spent.per_s:,.0f}/s, {spent.cpu_s / spent.statements * 1e6:.0f} µs each; "
-        f"seatrial is {told(rate, 1)} times as fast"
+        f"seatrial is {reported(rate, 1)} times as fast"
     )
 
 
 def _cost_rows(measured: BenchResult) -> list[list[str]]:
     def figure(each: Sequence[Spent], of: Callable[[Spent], float], digits: int) -> str:
-        return told(median_estimate([of(spent) for spent in each], ""), digits)
+        return reported(median_estimate([of(spent) for spent in each], ""), digits)
 
     return [
         [
@@ -192,4 +192,4 @@ def _late(measured: BenchResult) -> list[list[str]]:
         shares = [100 * lag[name] / lag["paced"] for lag in measured.lags]
         return median_estimate(shares, "percent")
 
-    return [[words, told(percent(name), 2)] for name, words in LATE_BY.items()]
+    return [[words, reported(percent(name), 2)] for name, words in LATE_BY.items()]

@@ -57,8 +57,8 @@ playback = _core.start_sql_playback(sys.argv[1])
 playback.wait(1e6)
 grown_bytes = peak_bytes() - idle_bytes
 played = playback.result()
-told = {name: played[name] for name in ("duration_s", "end", "words")}
-print(json.dumps({**told, "grown_bytes": grown_bytes, "record": json.loads(played["record"])}))
+told = {"duration_s": played.parts["duration_s"], "end": played.end, "words": played.words}
+print(json.dumps({**told, "grown_bytes": grown_bytes, "record": json.loads(played.record_json)}))
 """
 MIX: Final = ("tpcb-like@1", "simple-update@1", "select-only@4")
 STATEMENTS_OF_MIX: Final = 16 / 6
@@ -85,7 +85,7 @@ class Spent:
     duration_s: float
     cpu_user_s: float
     cpu_system_s: float
-    told: Mapping[str, Any]
+    reported: Mapping[str, Any]
 
     @property
     def per_s(self) -> float:
@@ -178,7 +178,7 @@ class Playing:
             duration_s=done / found["tps"] + found["initial connection time"] / 1e3,
             cpu_user_s=ended.cpu_user_s,
             cpu_system_s=ended.cpu_system_s,
-            told={},
+            reported={},
         )
 
     def fill(self) -> None:
@@ -205,18 +205,18 @@ class Playing:
         if order not in ("session", "commit"):
             spec |= {"catalog": self.catalogue()}
         ended = self._run([sys.executable, "-c", PLAY, json.dumps(spec)])
-        told = json.loads(ended.printed)
-        classes = told["record"]["classes"].values()
+        reported = json.loads(ended.printed)
+        classes = reported["record"]["classes"].values()
         ok = sum(account["ok"] for account in classes)
         captured = sum(account["captured"] for account in classes)
-        if told["end"] != "complete" or ok != captured:
-            raise NotPlayedError(f"{ok} of {captured} were answered well: {told['words']}")
+        if reported["end"] != "complete" or ok != captured:
+            raise NotPlayedError(f"{ok} of {captured} were answered well: {reported['words']}")
         return Spent(
             statements=ok,
-            duration_s=told["duration_s"],
+            duration_s=reported["duration_s"],
             cpu_user_s=ended.cpu_user_s,
             cpu_system_s=ended.cpu_system_s,
-            told=told,
+            reported=reported,
         )
 
     def catalogue(self) -> dict[str, Any]:
@@ -243,7 +243,7 @@ class Playing:
             duration_s=ended.real_s,
             cpu_user_s=ended.cpu_user_s,
             cpu_system_s=ended.cpu_system_s,
-            told={},
+            reported={},
         )
 
     def _run(self, command: Sequence[str], timeout_s: float | None = None) -> Ended:

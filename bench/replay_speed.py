@@ -183,7 +183,7 @@ def one_round(
             taken.spent.setdefault((mode, name), []).append(spent.beyond(few[name]))
     half_per_s = taken.spent["prepared", SEATRIAL][-1].per_s / 2
     paced = playing.seatrial(logs.trace(PACED), speed=half_per_s / PACED_PER_S)
-    taken.lags.append(paced.told["record"]["lag"])
+    taken.lags.append(paced.reported["record"]["lag"])
 
 
 def by_pgreplay(playing: Playing, logs: Logs, counts: dict[str, int]) -> dict[str, Spent | str]:

@@ -52,13 +52,12 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 def machine_lines() -> list[str]:
     """Return the machine and the versions, one Markdown item each."""
     facts = machine(SystemTree())
-    memory_gib = (facts["memory_bytes"] or 0) / BYTES_PER_GIB
+    memory_gib = (facts.memory_bytes or 0) / BYTES_PER_GIB
     return [
-        f"- processor: {facts['cpu_model']}, {facts['cpus_online']} online, "
-        f"virtualisation: {facts['virtualisation']}",
+        f"- processor: {facts.cpu_model}, {facts.cpus_online} online, "
+        f"virtualisation: {facts.virtualisation}",
         f"- memory: {memory_gib:.0f} GiB",
-        f"- kernel: {facts['kernel']}, clock source {facts['clock_source']}; "
-        f"{facts['distribution']}",
+        f"- kernel: {facts.kernel}, clock source {facts.clock_source}; {facts.distribution}",
         f"- seatrial {_core.__version__} at {_revision()}, Python {platform.python_version()}",
     ]
 
@@ -77,7 +76,7 @@ def _revision() -> str:
 
 
 def _is_stale() -> bool:
-    """Tell whether a source of the engine is newer than the engine that is measured."""
+    """Return whether a source of the engine is newer than the engine that is measured."""
     built_at_s = Path(_core.__file__).stat().st_mtime
     sources = (ROOT / "crates").rglob("*.rs")
     return any(source.stat().st_mtime > built_at_s for source in sources)

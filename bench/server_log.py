@@ -99,7 +99,7 @@ def _executions(statements: int, rng: random.Random) -> Iterator[Execution]:
                 "bid": rng.randint(1, 10),
             }
         tag, sql, names = STATEMENTS[number]
-        told = ", ".join(f"${place} = '{drawn[name]}'" for place, name in enumerate(names, 1))
+        reported = ", ".join(f"${place} = '{drawn[name]}'" for place, name in enumerate(names, 1))
         lines[session] += 1
         yield Execution(
             at=_clock(count * US_PER_STATEMENT),
@@ -109,7 +109,7 @@ def _executions(statements: int, rng: random.Random) -> Iterator[Execution]:
             tag=tag,
             number=number,
             sql=sql,
-            detail=f"parameters: {told}" if told else "",
+            detail=f"parameters: {reported}" if reported else "",
         )
 
 

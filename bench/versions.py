@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Final
 
 from command import leave_published_page, parser_of, run_bench
-from paired import Bar, median_estimate, paired_ratio, told
+from paired import Bar, median_estimate, paired_ratio, reported
 from results_page import ROOT, machine_lines, table
 from server_log import write_log
 
@@ -71,7 +71,9 @@ def replay(folder, count):
             "order": "session", "slice_ms": 100, "stall_threshold_ms": 50}
     running = _core.start_sql_playback(json.dumps(spec))
     running.wait(1e6)
-    classes = json.loads(running.result()["record"])["classes"].values()
+    result = running.result()  # a mapping, in versions before 2026-11-24
+    record = result["record"] if isinstance(result, dict) else result.record_json
+    classes = json.loads(record)["classes"].values()
     return sum(each["ok"] + each["failed"] for each in classes)
 
 done = globals()[sys.argv[1]](sys.argv[2], int(sys.argv[3]))
@@ -147,8 +149,8 @@ def worked_ns(checkout: Path, work: str, folder: Path, requests: int) -> float:
     )
     if done.returncode:
         raise WorkError(f"{work} in {checkout}: {done.stderr.strip()}")
-    told_of = json.loads(done.stdout)
-    return float(told_of["cpu_s"] * 1e9 / told_of["done"])
+    reported_of = json.loads(done.stdout)
+    return float(reported_of["cpu_s"] * 1e9 / reported_of["done"])
 
 
 def page(
@@ -164,12 +166,12 @@ def page(
         rows.append(
             [
                 work,
-                told(median_estimate(this, "ns"), 0),
-                told(median_estimate(other, "ns"), 0),
-                told(bar.estimate, 3),
+                reported(median_estimate(this, "ns"), 0),
+                reported(median_estimate(other, "ns"), 0),
+                reported(bar.estimate, 3),
                 f"{RATIO_MAX}",
                 bar.verdict,
-                told(paired_ratio(again, other), 3),
+                reported(paired_ratio(again, other), 3),
             ]
         )
     head = [
@@ -195,7 +197,7 @@ def page(
         f"the other is {revision}. Processor time of the whole process for a request of the null "
         "target, a statement read from a csv log, a statement played to a server that answers at "
         "once; ratios inside each round, intervals of at least 95 % by order statistics.",
-        "\n".join([*machine_lines(), f"- load average at the end of rounds: {told(load, 1)}"]),
+        "\n".join([*machine_lines(), f"- load average at the end of rounds: {reported(load, 1)}"]),
         table(head, rows),
     ]
     return "\n\n".join(lines)

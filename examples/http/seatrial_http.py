@@ -1,7 +1,7 @@
 """HTTP requests as a topic of Seatrial: timed GETs in a closed loop.
 
-docs/how-to-add-a-topic.md walks through this file. It is whole: installed beside Seatrial, the
-kind of workload ``http`` can be written in studies, and its figures appear in tables, comparisons,
+docs/how-to-add-a-topic.md walks through this file. It is complete: once it is installed next to
+Seatrial, studies can use the workload kind ``http``, and its figures appear in tables, comparisons,
 the page, exports and ``--json``.
 """
 
@@ -22,11 +22,11 @@ from seatrial.study.cell import Cell
 from seatrial.study.problems import ConstraintError
 from seatrial.study.sampled import Sampled
 from seatrial.study.values import ManyThreads, many
-from seatrial.topic import Topic
+from seatrial.topic import Command, Topic
 
 if TYPE_CHECKING:
     from seatrial.findings.model import Summary
-    from seatrial.measure.driver import Occasion
+    from seatrial.measure.engine import Occasion
     from seatrial.measure.requests import Request
     from seatrial.report.part import Detail, PagePart
     from seatrial.results.model import Sample
@@ -42,7 +42,7 @@ class Http(Sampled, frozen=True, kw_only=True, tag="http"):
     """GET one address again and again.
 
     Attributes:
-        url: What is asked for.
+        url: The address to request.
         clients: Requests at once, a factor.
     """
 
@@ -56,6 +56,9 @@ class HttpTopic(Topic):
     name = "http"
     rate_unit = "requests/s"
     titles = MappingProxyType({"http": "HTTP requests"})
+    commands = MappingProxyType(
+        {"http": Command("Timed GETs of one address.", "seatrial_http_command:command")}
+    )
 
     def workloads(self) -> tuple[type[Sampled], ...]:
         """Return ``http``."""
@@ -132,15 +135,17 @@ class HttpTopic(Topic):
 
     def part(self, summary: Summary, detail: Detail) -> PagePart | None:
         """Return a section that says how large the answers were."""
-        from seatrial.report.markup import element
+        from markupsafe import Markup
+
         from seatrial.report.part import PagePart
 
         own = summary.analyses.get(self.name, {})
-        lines = [element("li", f"{key}: {size:,.0f} bytes an answer") for key, size in own.items()]
+        line = Markup("<li>{}: {:,.0f} bytes an answer</li>")
+        lines = Markup().join(line.format(key, size) for key, size in own.items())
         if not lines:
             return None
-        body = element("section", element("h2", "HTTP answers"), element("ul", *lines), id="http")
-        return PagePart("http", "HTTP answers", body, [])
+        page = Markup('<section id="http"><h2>HTTP answers</h2><ul>{}</ul></section>')
+        return PagePart("http", "HTTP answers", page.format(lines), [])
 
 
 def _get(url: str, origin_ns: int) -> Request:

@@ -1,250 +1,492 @@
-"""Types of the native module. Private: its public faces are the rooms of seatrial."""
+"""Measuring, replaying and modelling: the parts that must be fast."""
 
 from os import PathLike
-from typing import Any, final
+from typing import Any, Final, SupportsFloat, SupportsIndex, final
+
+from _typeshed import SupportsGetItem
+
+BLOCK_BYTES_MAX: Final[int]
+CHANNELS_MAX: Final[int]
+DEPTH_MAX: Final[int]
+DURATION_S_MAX: Final[float]
+ERRNO_MAX: Final[int]
+FLASH_BLOCK_PAGES_MAX: Final[int]
+FLASH_BLOCK_PAGES_MIN: Final[int]
+FLASH_OVER_PROVISIONING_SHARE_MAX: Final[float]
+FLASH_PAGE_BYTES_MAX: Final[int]
+FLASH_PAGE_BYTES_MIN: Final[int]
+MODEL_AMOUNT_MAX: Final[float]
+OFFSET_BYTES_MAX: Final[int]
+ONE_PASS_OVER_PROVISIONING_SHARE_MAX: Final[float]
+RATE_PER_S_MAX: Final[float]
+RATE_PER_S_MIN: Final[float]
+SESSIONS_MAX: Final[int]
+SLICE_MS_MAX: Final[int]
+STALL_THRESHOLD_MS_MAX: Final[int]
+STATEMENT_CLASSES: Final[list[str]]
+THETA_MAX: Final[float]
+THREADS_MAX: Final[int]
+WATCHED_OPERATIONS: Final[list[str]]
+__version__: Final[str]
+
+@final
+class CellLive:
+    """The last second of a cell."""
+    @property
+    def bytes_per_s(self, /) -> float:
+        """Bytes moved per second."""
+    @property
+    def elapsed_s(self, /) -> float:
+        """Since the cell began."""
+    @property
+    def iops(self, /) -> float:
+        """Completed requests per second."""
+    @property
+    def oldest_in_flight_ns(self, /) -> int:
+        """Age of the oldest outstanding request."""
+    @property
+    def p99_ns(self, /) -> int:
+        """99th percentile of the response times."""
+    @property
+    def stalls(self, /) -> int:
+        """Stalls so far."""
 
 @final
 class Histogram:
     """Log-linear histogram of ns, buckets at most 0.8 % wide."""
-
+    def __eq__(self, other: object, /) -> bool: ...
+    def __len__(self, /) -> int: ...
+    def __repr__(self, /) -> str: ...
+    def buckets(self, /) -> tuple[list[int], list[int], list[int]]:
+        """Return lower bounds (ns, inclusive), upper bounds (ns, exclusive) and counts > 0."""
+    @property
+    def count(self, /) -> int:
+        """Entries."""
     @staticmethod
     def decode(blob: bytes) -> Histogram:
         """Read an encoded histogram; raises ValueError when the bytes are not one."""
+    def encode(self, /) -> bytes:
+        """Return the canonical bytes: equal contents give equal bytes."""
     @staticmethod
-    def of(values_ns: list[int]) -> Histogram:
-        """Build a histogram of values in ns."""
-    @staticmethod
-    def from_counts(values_ns: list[int], counts: list[int]) -> Histogram:
+    def from_counts(values_ns: Any, counts: Any) -> Histogram:
         """Build a histogram of values in ns and how often each occurred.
 
-        Extremes and mean are as exact as the values are. Raises ValueError when there are not as
-        many counts as values, when one of either is negative or beyond 64 bits, or when the
-        counts add up to more than 64 bits hold.
+        Raises ValueError when there are not as many counts as values, when one of either is
+        negative or beyond 64 bits, or when the counts add up to more than 64 bits hold.
         """
-    def encode(self) -> bytes:
-        """Return the canonical bytes: equal contents give equal bytes."""
-    def merged(self, other: Histogram) -> Histogram:
-        """Return the sum of both; exact, order does not matter."""
-    def percentile_ns(self, percent: float) -> int:
-        """Return the value (ns) that ``percent`` of the entries do not exceed; 0 when empty."""
-    def buckets(self) -> tuple[list[int], list[int], list[int]]:
-        """Return lower bounds (ns, inclusive), upper bounds (ns, exclusive) and counts > 0."""
     @property
-    def count(self) -> int:
-        """Entries."""
-    @property
-    def mean_ns(self) -> float:
-        """Exact mean; 0 when empty."""
-    @property
-    def min_ns(self) -> int:
-        """Exact minimum; 0 when empty."""
-    @property
-    def max_ns(self) -> int:
+    def max_ns(self, /) -> int:
         """Exact maximum; 0 when empty."""
-
-@final
-class Running:
-    """A cell being measured in background threads."""
-
-    def wait(self, timeout_s: float) -> bool:
-        """Wait at most so long; True when the cell has ended."""
-    def live(self) -> dict[str, Any]:
-        """Return elapsed_s, stalls and oldest_in_flight_ns; iops, bytes_per_s, p99_ns of 1 s."""
-    def stop(self) -> None:
-        """Ask the workers to end; what was measured is kept."""
-    def result(self) -> dict[str, Any]:
-        """Return the sample's parts (docs/engine.md), once; raises RuntimeError while running."""
-
-def start(spec_json: str) -> Running:
-    """Start one cell from its specification (docs/engine.md).
-
-    Raises ValueError with a sentence when it is not one, OSError when the target cannot be opened.
-    """
-
-def read_pgbench_logs(spec_json: str) -> dict[str, Any]:
-    """Read pgbench's per-transaction logs (docs/engine.md, "pgbench's logs").
-
-    Returns a sample's parts as ``Running.result`` does, and exact sums beside them: ``exact`` and,
-    by process, ``processes``; ``truncated_lines`` and ``disordered_lines``.
-
-    Raises ValueError with file, line number and text when a line makes no sense, or a sentence
-    when the specification does not; OSError when a file cannot be read.
-    """
+    @property
+    def mean_ns(self, /) -> float:
+        """Exact mean; 0 when empty."""
+    def merged(self, /, other: Histogram) -> Histogram:
+        """Return the sum of both; exact, order does not matter."""
+    @property
+    def min_ns(self, /) -> int:
+        """Exact minimum; 0 when empty."""
+    @staticmethod
+    def of(values_ns: SupportsGetItem[int, SupportsIndex]) -> Histogram:
+        """Build a histogram of values in ns."""
+    def percentile_ns(self, /, percent: SupportsFloat | SupportsIndex) -> int:
+        """Return the value (ns) that ``percent`` of the entries do not exceed; 0 when empty."""
 
 @final
 class NullServer:
     """A server that speaks PostgreSQL's protocol and does nothing; it ends when it is dropped."""
-
     def __new__(
         cls,
+        /,
         *,
         folder: str | PathLike[str] | None = None,
-        port: int = 0,
+        port: SupportsIndex = 0,
         server_version: str = "15.0",
-        connections_max: int = 1024,
+        connections_max: SupportsIndex = 1024,
     ) -> NullServer:
         """Start a server in a private folder (mode 0700), or without one on a loopback port.
 
-        Raises ValueError when the version is none, PermissionError when others may enter the
-        folder, OSError when the system refuses.
+        Raises NativeError when the version is invalid, others may enter the folder, or the system
+        refuses.
         """
     @property
-    def host(self) -> str:
-        """What a client is given as host: the folder, or the loopback address."""
-    @property
-    def port(self) -> int:
-        """The port, or the number in the socket's name."""
-    @property
-    def connections(self) -> int:
+    def connections(self, /) -> int:
         """Clients that came so far."""
     @property
-    def statements(self) -> int:
-        """Statements answered so far."""
-    @property
-    def cpu_ns(self) -> int:
+    def cpu_ns(self, /) -> int:
         """Processor time (ns) of the server's one thread; 0 until it is stopped."""
-    def stop(self) -> None:
+    @property
+    def host(self, /) -> str:
+        """What a client is given as host: the folder, or the loopback address."""
+    @property
+    def port(self, /) -> int:
+        """The port, or the number in the socket's name."""
+    @property
+    def statements(self, /) -> int:
+        """Statements answered so far."""
+    def stop(self, /) -> None:
         """End the server; clients see the end of their connections."""
 
 @final
-class SqlReading:
-    """Logs that are being read in background threads."""
-
-    def wait(self, timeout_s: float) -> bool:
-        """Wait at most so long; True when all was read, or it failed."""
+class PlaybackLive:
+    """How far a playback is."""
     @property
-    def statements(self) -> int:
-        """Statements so far."""
-    def stop(self) -> None:
-        """Ask it to end; nothing is then written."""
-    def result(self) -> str:
-        """Return what came of it as JSON, once.
+    def answered(self, /) -> int:
+        """Statements that were answered, by an error too."""
+    @property
+    def captured_total(self, /) -> int:
+        """Statements in the trace; 0 until they are counted."""
+    @property
+    def elapsed_s(self, /) -> float:
+        """Since it began to send."""
+    @property
+    def failed(self, /) -> int:
+        """Of these, by an error, or never."""
+    @property
+    def lag_ns(self, /) -> int:
+        """How late the last statement was sent; 0 at maximum speed."""
+    @property
+    def open(self, /) -> int:
+        """Sessions that are connected."""
+    @property
+    def skipped(self, /) -> int:
+        """Statements that were skipped."""
 
-        Raises ValueError, or OSError for a full disk, with what was seen, cause and next step;
-        RuntimeError while reading, when taken before, or for a defect.
+@final
+class PlaybackResult:
+    """The result of a playback."""
+    @property
+    def end(self, /) -> str:
+        """``complete``, ``interrupted`` or ``server_lost``."""
+    @property
+    def parts(self, /) -> dict:
+        """A sample's parts, as ``Running.result`` returns them."""
+    @property
+    def record_json(self, /) -> str:
+        """What is particular to a replay, as JSON of the schema ``replay``."""
+    @property
+    def words(self, /) -> str:
+        """The server's words, where it was lost; else empty."""
+
+@final
+class Running:
+    """A cell being measured in background threads."""
+    def live(self, /) -> CellLive:
+        """Return the last second."""
+    def result(self, /) -> dict:
+        """Return the sample's parts (docs/engine.md), once.
+
+        Raises RuntimeError while running or when taken before, NativeError when the engine failed.
         """
-
-def start_sql_read(spec_json: str) -> SqlReading:
-    """Start to read logs into a trace (docs/sql.md); raises RuntimeError for no specification."""
+    def stop(self, /) -> None:
+        """Ask the workers to end; what was measured is kept."""
+    def wait(self, /, timeout_s: SupportsFloat | SupportsIndex) -> bool:
+        """Wait at most so long; True when the cell has ended."""
 
 @final
 class SqlCapture:
-    """A capture at work in background threads."""
-
+    """A capture that runs in background threads."""
     @property
-    def places(self) -> list[str]:
-        """Where clients come in, in the order of the specification; of packets none."""
-    def wait(self, timeout_s: float) -> bool:
-        """Wait at most so long; True when it has ended."""
-    def progress(self) -> tuple[int, int, int]:
-        """Return statements so far, those that were left out, and connections that are open."""
-    @property
-    def encrypted(self) -> int:
+    def encrypted(self, /) -> int:
         """Connections so far that are encrypted, and cannot be read."""
     @property
-    def has_failed(self) -> bool:
+    def has_failed(self, /) -> bool:
         """Whether the trace cannot be written any more, while passing goes on."""
-    def stop(self) -> None:
-        """Ask it to end: a proxy's connections are closed, and the trace is completed."""
-    def result(self) -> str:
-        """Return what came of it as JSON, once.
+    @property
+    def places(self, /) -> list[str]:
+        """Where clients come in, in the order of the specification; of packets none."""
+    def progress(self, /) -> tuple[int, int, int]:
+        """Return statements so far, those that were left out, and connections that are open."""
+    def result(self, /) -> str:
+        """Return the result as JSON, once.
 
-        Raises ValueError, or OSError for a full disk, with what was seen, cause and next step;
-        RuntimeError while it is at work, when taken before, or for a defect.
+        Raises NativeError when it failed; RuntimeError while it is running, or when taken before.
         """
-
-def start_sql_capture(spec_json: str) -> SqlCapture:
-    """Start to make a trace of what clients and a server say, by proxy or packets (docs/sql.md).
-
-    Raises ValueError, or OSError for a full disk, with what was seen, cause and next step;
-    RuntimeError when the specification is none.
-    """
-
-def recover_trace(trace: str | PathLike[str]) -> int:
-    """Make a trace of one whose capture was cut off; return how many statements it has.
-
-    Raises ValueError with what was seen, cause and next step where there is none.
-    """
+    def stop(self, /) -> None:
+        """Ask it to end: a proxy's connections are closed, and the trace is completed."""
+    def wait(self, /, timeout_s: SupportsFloat | SupportsIndex) -> bool:
+        """Wait at most so long; True when it has ended."""
 
 @final
 class SqlPlayback:
     """A trace that is being played in a background thread."""
+    def live(self, /) -> PlaybackLive:
+        """Return how far it is."""
+    def result(self, /) -> PlaybackResult:
+        """Return the result, once.
 
-    def wait(self, timeout_s: float) -> bool:
+        Raises NativeError when the trace or the server's address is invalid, the system refuses, or
+        for a defect; RuntimeError while it plays, or when taken before.
+        """
+    def stop(self, /) -> None:
+        """Ask it to end; nothing more is sent, and what ran is kept."""
+    def wait(self, /, timeout_s: SupportsFloat | SupportsIndex) -> bool:
         """Wait at most so long; True when it has ended."""
-    def live(self) -> dict[str, float]:
-        """Return how far it is.
 
-        ``elapsed_s``, ``answered``, of these ``failed``, ``skipped``, ``captured_total`` (0 until
-        they are counted), ``lag_ns`` of the last statement, and ``open`` sessions.
+@final
+class SqlReading:
+    """Logs that are being read in background threads."""
+    def result(self, /) -> str:
+        """Return the result as JSON, once.
+
+        Raises NativeError when it failed; RuntimeError while reading, or when taken before.
         """
-    def stop(self) -> None:
-        """Ask it to end; what ran is kept."""
-    def result(self) -> dict[str, Any]:
-        """Return what came of it, once: a sample's parts as ``read_pgbench_logs`` does.
+    @property
+    def statements(self, /) -> int:
+        """Statements so far."""
+    def stop(self, /) -> None:
+        """Ask it to end; nothing is then written."""
+    def wait(self, /, timeout_s: SupportsFloat | SupportsIndex) -> bool:
+        """Wait at most so long; True when all was read, or it failed."""
 
-        Beside them ``record`` (JSON of ``seatrial.trials.replay.record.ReplayRecord``), ``end``
-        (``complete``, ``interrupted`` or ``server_lost``) and ``words`` (the server's).
+@final
+class Watch:
+    """Block requests of the machine, from the start until this is stopped."""
+    def __new__(
+        cls,
+        /,
+        devices: SupportsGetItem[int, tuple[SupportsIndex, SupportsIndex]],
+        *,
+        records: bool = False,
+        by_fields: bool = False,
+    ) -> Watch:
+        """Start watching devices given as (major, minor); all where the list is empty.
 
-        Raises ValueError with a sentence when the trace or the server's address is none, OSError
-        when the system refuses, RuntimeError for a defect.
+        ``by_fields`` does without the kernel's types, as on a kernel that publishes none.
+
+        Raises NativeSystemError when the kernel has no such tracepoints or no BPF, or when the
+        process lacks the rights.
         """
+    @property
+    def knows_queue(self, /) -> bool:
+        """Whether the time in the queue is known (Linux 6.5 and later)."""
+    def lost(self, /) -> WatchLost:
+        """Return what was not seen since the start."""
+    def stop(self, /) -> None:
+        """Stop watching."""
+    def take_groups(self, /) -> list[WatchedGroup]:
+        """Return what was counted since the last call, one group each; empty once stopped."""
+    def take_requests(self, /) -> list[WatchedRequest]:
+        """Return the requests that completed since the last call, in that order."""
 
-def start_sql_playback(spec_json: str) -> SqlPlayback:
-    """Start to play a trace (docs/sql.md).
+@final
+class WatchLost:
+    """What was not seen since the start."""
+    @property
+    def missed(self, /) -> int:
+        """Events during which another program of the kind ran on the same processor."""
+    @property
+    def uncounted(self, /) -> int:
+        """Requests for which the kernel's tables had no room."""
+    @property
+    def unmatched(self, /) -> int:
+        """Completions of requests whose issue was not seen."""
+    @property
+    def unrecorded(self, /) -> int:
+        """Requests that are counted, but were not recorded one by one."""
 
-    Raises ValueError with a sentence when the specification is none, OSError when the system
-    refuses a thread.
+@final
+class WatchedGroup:
+    """Requests alike in device, operation, size class and process."""
+    @property
+    def command(self, /) -> str:
+        """Its name."""
+    @property
+    def device(self, /) -> Histogram:
+        """Times at the device."""
+    @property
+    def device_ns(self, /) -> int:
+        """Sum of their times at the device."""
+    @property
+    def failed(self, /) -> int:
+        """Requests that failed, which are among them."""
+    @property
+    def is_sync(self, /) -> bool:
+        """Whether a process waits for them."""
+    @property
+    def length_bytes_min(self, /) -> int:
+        """Their length in bytes is at least this, and less than twice as much; 0 without data."""
+    @property
+    def major(self, /) -> int:
+        """Major number of the device."""
+    @property
+    def minor(self, /) -> int:
+        """Minor number of the device."""
+    @property
+    def operation(self, /) -> str:
+        """``read``, ``write``, ``flush``, ``discard`` or ``other``."""
+    @property
+    def pid(self, /) -> int:
+        """Process that sent them."""
+    @property
+    def queue(self, /) -> Histogram:
+        """Times in the queue."""
+    @property
+    def queue_ns(self, /) -> int:
+        """Sum of their times in the queue."""
+    @property
+    def queued(self, /) -> int:
+        """Requests whose time in the queue is known."""
+    @property
+    def requests(self, /) -> int:
+        """Completed requests."""
+    @property
+    def transferred_bytes(self, /) -> int:
+        """Their bytes."""
+
+@final
+class WatchedRequest:
+    """A completed request."""
+    @property
+    def command(self, /) -> str:
+        """Its name."""
+    @property
+    def completed_ns(self, /) -> int:
+        """When it completed, by CLOCK_MONOTONIC."""
+    @property
+    def device_ns(self, /) -> int:
+        """How long it was at the device."""
+    @property
+    def is_sync(self, /) -> bool:
+        """Whether a process waited for it."""
+    @property
+    def length_bytes(self, /) -> int:
+        """Its length."""
+    @property
+    def major(self, /) -> int:
+        """Major number of the device."""
+    @property
+    def minor(self, /) -> int:
+        """Minor number of the device."""
+    @property
+    def offset_bytes(self, /) -> int:
+        """Its first byte on the device."""
+    @property
+    def operation(self, /) -> str:
+        """``read``, ``write``, ``flush``, ``discard`` or ``other``."""
+    @property
+    def pid(self, /) -> int:
+        """Process that sent it."""
+    @property
+    def queue_ns(self, /) -> int | None:
+        """How long it was in the queue; None if unknown."""
+
+def clock_source() -> str:
+    """Return ``tsc`` or ``monotonic``."""
+
+def fingerprint_sql(sql: str) -> tuple[str, str, str, int]:
+    """Return fingerprint, text without values, class and number of statements of a text of SQL."""
+
+def forget_device(state_key: str) -> None:
+    """Drop what lasts of a simulated device under its ``target.state_key``."""
+
+def io_uring_status() -> str:
+    """Return an empty string when io_uring works, else the reason by name."""
+
+def one_pass_writes(
+    blocks: SupportsIndex, over_provisioning_share: SupportsFloat | SupportsIndex
+) -> int:
+    """Return the writes of a one-pass fill of ``blocks`` blocks: about 1 + the share per block."""
+
+def read_pgbench_logs(spec_json: str) -> dict:
+    """Read pgbench's per-transaction logs (docs/engine.md, "pgbench's logs").
+
+    Raises NativeError with file, line number and text when a line makes no sense, or when a file
+    cannot be read.
     """
 
-def show_trace(trace: str | PathLike[str], top: int) -> str:
+def record_schemas() -> dict[str, str]:
+    """Return the JSON schema of each record that crosses, by the record's name."""
+
+def recover_trace(trace: str | PathLike[str]) -> int:
+    """Make a trace of one whose capture was cut off; return how many statements it has.
+
+    Raises NativeError where there is none.
+    """
+
+def show_trace(trace: str | PathLike[str], top: SupportsIndex) -> str:
     """Return what a trace holds as JSON, with the ``top`` queries by their total time.
 
-    Raises ValueError with what was seen, cause and next step when it is no trace.
+    Raises NativeError when it is no trace.
     """
 
-def trace_statements(trace: str | PathLike[str], first: int, count: int) -> list[dict[str, Any]]:
-    """Return statements of a trace in the order of its log.
+def start(spec_json: str) -> Running:
+    """Start one cell from its specification (docs/engine.md).
 
-    Texts are str where they are UTF-8, else bytes; times are in us since 1970. Raises ValueError
-    with what was seen, cause and next step when it is no trace.
+    Raises NativeError when it is invalid, or the target cannot be opened.
+    """
+
+def start_sql_capture(spec_json: str) -> SqlCapture:
+    """Start to make a trace of what clients and a server say, by proxy or packets (docs/sql.md).
+
+    Raises NativeError when it cannot listen there, packets cannot be seen, or the trace cannot be
+    written.
+    """
+
+def start_sql_playback(spec_json: str) -> SqlPlayback:
+    """Start to play a trace (docs/engine.md, "Playback").
+
+    Raises NativeError when the specification is invalid, or the system refuses a thread.
+    """
+
+def start_sql_read(spec_json: str) -> SqlReading:
+    """Start to read logs into a trace (docs/sql.md).
+
+    Raises NativeError when the specification is invalid.
     """
 
 def trace_course(trace: str | PathLike[str]) -> str:
     """Return how a trace went as JSON: calls and time of each fingerprint, by slices of time.
 
-    Raises ValueError with what was seen, cause and next step when it is no trace.
+    Raises NativeError when it is no trace.
     """
 
-def trace_examples(
-    trace: str | PathLike[str], fingerprints: list[str]
-) -> dict[str, dict[str, Any]]:
-    """Return the first good statement of each fingerprint, as ``trace_statements`` does.
+def trace_examples(trace: str | PathLike[str], fingerprints: SupportsGetItem[int, str]) -> dict:
+    """Return the first statement of each of some fingerprints that can be sent again, as
+    ``trace_statements`` does, by fingerprint.
 
-    Fingerprints are in 16 hexadecimal digits; one that has none is left out. Raises ValueError
-    with what was seen, cause and next step when it is no trace.
+    Raises NativeError when it is no trace.
     """
 
-def trace_sequences(trace: str, catalog_json: str, databases: list[str]) -> str:
-    """Return as JSON where sequences whose ids a trace uses stand, and stood when it begins.
+def trace_sequences(
+    trace: str | PathLike[str], catalog_json: str, databases: SupportsGetItem[int, str]
+) -> str:
+    """Return present and captured position of each sequence whose ids a trace uses, as JSON.
 
-    A list of ``sequence`` (its place in the catalogue), ``next_value_target`` and
-    ``next_value_log``; None where it is not known. Raises ValueError for no trace.
+    ``sequence`` is its place in the catalogue; ``next_value_target`` is the catalogue's, and
+    ``next_value_log`` what the trace's first draw gave, None where that is not known. Of the trace
+    only sessions of these databases count, of all where there are none.
+
+    Raises NativeError when the catalogue is invalid, or it is no trace.
     """
 
-def fingerprint_sql(sql: str) -> tuple[str, str, str, int]:
-    """Return fingerprint, text without values, class and number of statements of a text."""
+def trace_statements(
+    trace: str | PathLike[str], first: SupportsIndex, count: SupportsIndex
+) -> list:
+    """Return statements of a trace in the order of its log, as dictionaries.
 
-def io_uring_status() -> str:
-    """Return an empty string when io_uring works, else the reason by name."""
+    Raises NativeError when it is no trace.
+    """
 
-def forget_device(state_key: str) -> None:
-    """Drop what lasts of a simulated device: the next sample under its key finds a fresh one."""
+class NativeError(Exception):
+    """What failed: ``seen``, ``cause``, ``next_step``."""
 
-def one_pass_writes(blocks: int, over_provisioning_share: float) -> int:
-    """Return how many writes fill so many blocks in one pass: about 1 + the share times as many."""
+    seen: str
 
-def clock_source() -> str:
-    """Return ``tsc`` or ``monotonic``."""
+    cause: str
 
-__version__: str
+    next_step: str
+
+class NativeDefectError(NativeError):
+    """A defect of ours."""
+
+class NativeSpaceError(NativeError):
+    """The disk is full."""
+
+class NativeSystemError(NativeError):
+    """The system refused a required resource."""
+
+class NativeTargetError(NativeError):
+    """The target cannot be used."""
+
+class NativeUsageError(NativeError):
+    """The request cannot be carried out."""

@@ -7,24 +7,34 @@ traceback is never shown.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import ClassVar, Final
+
+from seatrial import _core
 
 EXIT_CODES: Final[dict[int, str]] = {
     0: "done",
     1: "internal error, or something could not be undone",
-    2: "usage: a bad option or a malformed study; or standard output cannot be written",
-    3: "a threshold was breached: of the study, or one that the command was given",
-    4: "partial result: what was measured is kept",
-    5: "refused for safety: data would be lost or the target is in use",
+    2: "usage error: an invalid option or study, or standard output cannot be written",
+    3: "a threshold of the study or of the command was exceeded",
+    4: "partial result: the run ended early; completed measurements are stored",
+    5: "refused for safety: data would be lost, or the target is in use",
     6: "the target cannot be used: missing, not writable or of the wrong kind",
-    7: "the results file cannot be used: corrupt, locked, not one of ours, or removed in mid-run",
-    8: "too little space, on the target or for the results, before or during the run",
+    7: "the results file cannot be used: corrupt, locked, of another program, or removed during "
+    "the run",
+    8: "not enough space on the target or for the results, before or during the run",
     9: "a size or offset is not a multiple of the target's logical block",
     10: "the file system does not support O_DIRECT",
     11: "the results file was written by a newer version",
-    12: "a crash trial found acknowledged transactions lost, or a database that is not whole",
+    12: "a crash trial found that acknowledged transactions were lost, or a corrupt database",
 }
-"""What each exit code of the command line means: the one table, copied by the README."""
+"""What each exit code of the command line means: the one table, copied by docs/commands.md."""
+
+EXIT_THRESHOLD: Final = 3
+EXIT_PARTIAL: Final = 4
+EXIT_TRANSACTIONS_LOST: Final = 12
+"""Codes of results, which no error has."""
 
 
 class SeatrialError(Exception):
@@ -95,6 +105,10 @@ class DirectError(TargetError):
     exit_code = 10
 
 
+class EngineError(SeatrialError):
+    """The engine failed in a cell: a limit of this session, or the kernel's set-up."""
+
+
 class ResultsFileError(SeatrialError):
     """The results file cannot be used: corrupt, locked or not one of ours; it is left as it is."""
 
@@ -119,3 +133,31 @@ def _sentence(part: str) -> str:
     if not text:
         raise ValueError("an error needs all three parts: seen, cause and next_step")
     return text if text[-1] in ".!?" else f"{text}."
+
+
+_OF_NATIVE: Final[Mapping[type[_core.NativeError], type[SeatrialError]]] = {
+    _core.NativeUsageError: UsageError,
+    _core.NativeTargetError: TargetError,
+    _core.NativeSpaceError: SpaceError,
+    _core.NativeSystemError: EngineError,
+    _core.NativeDefectError: SeatrialError,
+}
+
+
+@contextmanager
+def native_errors() -> Iterator[None]:
+    """Raise the errors of ``_core`` as ours; the one place where they are translated.
+
+    Raises:
+        EngineError: when the system refuses what the engine needs.
+        SeatrialError: for a defect of ours.
+        SpaceError: when the disk is full.
+        TargetError: when the target cannot be used.
+        UsageError: when what is asked for cannot be done.
+    """
+    try:
+        yield
+    except _core.NativeError as error:
+        raise _OF_NATIVE[type(error)](
+            seen=error.seen, cause=error.cause, next_step=error.next_step
+        ) from None

@@ -19,6 +19,8 @@ from typing import Final
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _READ_BYTES: Final = 64
 """At once, of the pipe of signals: each writes its number."""
+_AGAIN_S: Final = 0.02
+"""A signal that arrives while a module is imported comes once more after so long."""
 
 
 class _Acknowledgement:
@@ -55,7 +57,10 @@ def heed(on_hangup: Callable[[], None], say: Callable[[str], None]) -> None:
     _acknowledgement.say = say
     _listen()
 
-    def interrupt(number: int, _frame: FrameType | None) -> None:
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        if _is_importing(frame):
+            _send_again(number)
+            return
         if number == signal.SIGHUP:
             on_hangup()
         raise KeyboardInterrupt
@@ -63,6 +68,26 @@ def heed(on_hangup: Callable[[], None], say: Callable[[str], None]) -> None:
     for number in _SIGNALS:
         if signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, interrupt)
+
+
+def _is_importing(frame: FrameType | None) -> bool:
+    """Return whether a module is being imported.
+
+    There ``KeyboardInterrupt`` may come out as another exception (``RuntimeError`` where a class is
+    made), and leaves half a module.
+    """
+    while frame is not None:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _send_again(number: int) -> None:
+    """Have a signal arrive once more, a little later."""
+    timer = threading.Timer(_AGAIN_S, os.kill, (os.getpid(), number))
+    timer.daemon = True
+    timer.start()
 
 
 def _listen() -> None:
@@ -86,7 +111,7 @@ def acknowledge() -> None:
 
 
 def is_stopping() -> bool:
-    """Tell whether a signal has come."""
+    """Return whether a signal has come."""
     return _acknowledgement.is_said
 
 

@@ -22,11 +22,10 @@ import msgspec
 
 from seatrial._core import Histogram
 from seatrial.findings import model as run_model
-from seatrial.report.markup import element, join
-from seatrial.report.sections.tables import plain_table
-from seatrial.report.steady_tables import steady_table
+from seatrial.report.markup import fill
+from seatrial.report.part import plain_table
 from seatrial.report.table import Table, doubt_text, rate_text
-from seatrial.report.tables import runs_table, tables
+from seatrial.report.tables import runs_table, steady_table, tables
 from seatrial.results import model
 from seatrial.results.store import ResultsFile
 from seatrial.stats import model as cells_model
@@ -39,12 +38,12 @@ from seatrial.stats.wording import (
 )
 from seatrial.trials.audit.analysis import model as audit
 from seatrial.trials.audit.analysis.model import audits_of
-from seatrial.trials.audit.report.tables import audit_tables, audits_table
+from seatrial.trials.audit.report.section import audit_tables, audits_table
 from seatrial.trials.database.analysis.model import DatabaseAnalysis, database_of
 from seatrial.trials.layouts.analysis.model import LayoutAnalysis, layouts_of
 from seatrial.trials.loadline.analysis import model as loadline
 from seatrial.trials.loadline.analysis.model import load_lines_of
-from seatrial.trials.loadline.report.tables import load_line_table, load_lines_table
+from seatrial.trials.loadline.report import load_line_table, load_lines_table
 from seatrial.trials.replay.analysis.model import ReplayCell, replays_of
 
 if TYPE_CHECKING:
@@ -241,7 +240,7 @@ class Sample(model.Sample, frozen=True, kw_only=True):
         import numpy as np  # noqa: PLC0415 - only who asks for arrays pays for numpy
 
         if self.series is None:
-            raise KeyError("this sample has no series; only samples of a database have one")
+            raise KeyError("this sample has no time series; only database samples have one")
         columns = {
             name: np.array([np.nan if value is None else value for value in column], dtype=float)
             for name, column in self.series.columns.items()
@@ -252,7 +251,7 @@ class Sample(model.Sample, frozen=True, kw_only=True):
     def _operation(self, operation: str) -> model.OperationResult:
         if operation not in self.operations:
             known = ", ".join(self.operations) or "none"
-            raise KeyError(f"this sample has no {operation} requests; it has: {known}")
+            raise KeyError(f"this sample has no {operation} requests; available: {known}")
         return self.operations[operation]
 
     def _repr_html_(self) -> str:
@@ -270,15 +269,16 @@ class TableAudit(audit.TableAudit, frozen=True, kw_only=True):
     """An audit of a table that a notebook shows as sentence, gaps and parameters."""
 
     def _repr_html_(self) -> str:
-        reported = element("p", self.sentence)
-        return join([reported, *(plain_table(table) for table in audit_tables([self]))])
+        tables = audit_tables([self])
+        return fill("report/templates/notebook.html", sentence=self.sentence, tables=tables)
 
 
 class LoadLine(loadline.LoadLine, frozen=True, kw_only=True):
     """A load line that a notebook shows as its answer and its steps."""
 
     def _repr_html_(self) -> str:
-        return join([element("p", self.sentence), plain_table(load_line_table(self))])
+        tables = [load_line_table(self)]
+        return fill("report/templates/notebook.html", sentence=self.sentence, tables=tables)
 
 
 class CellSummary(cells_model.CellSummary, frozen=True, kw_only=True):
@@ -322,7 +322,7 @@ class Summary(run_model.Summary, frozen=True, kw_only=True):
             found = [_findings_table(self.findings), *found]
         if self.thresholds:
             found = [_thresholds_table(self.thresholds), *found]
-        return join([element("p", self.verdict), *(plain_table(table) for table in found)])
+        return fill("report/templates/notebook.html", sentence=self.verdict, tables=found)
 
 
 def _like(struct: msgspec.Struct, kind: type[S], **more: object) -> S:
@@ -376,7 +376,7 @@ def _findings_table(findings: list[Finding] | list[cells_model.Finding]) -> Tabl
         id="findings",
         title="Findings",
         labels=5,
-        headers=["Severity", "Kind", "What was seen", "Likely cause", "Next"],
+        headers=["Severity", "Kind", "Evidence", "Likely cause", "Next"],
         rows=[
             [found.severity, found.kind, found.sentence, found.cause, found.next]
             for found in findings

@@ -39,7 +39,7 @@ class Owner(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def state(self) -> Literal["alive", "dead", "elsewhere"]:
-        """Tell whether it still runs; ``elsewhere`` when that cannot be seen from here."""
+        """Return whether it still runs; ``elsewhere`` when that cannot be seen from here."""
         if self.host != os.uname().nodename:
             return "elsewhere"
         if self.boot_id != boot_id():
@@ -53,7 +53,7 @@ class Owner(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, host="")
 
     def is_seen_running(self) -> bool:
-        """Tell whether it runs on this boot of this machine, where it can be seen from here."""
+        """Return whether it runs on this boot of this machine, where it can be seen from here."""
         return (
             self.boot_id == boot_id()
             and self.pid_namespace == _pid_namespace()

@@ -1,6 +1,7 @@
 """How a structure is published in a document: what of it leaves the program, under which name.
 
-A document is one ``msgspec`` structure (:class:`seatrial.report.json_documents.Document`), and its
+A document is one ``msgspec`` structure
+(:class:`seatrial.report.exports.json_document.Document`), and its
 schema is generated from it (tools/generate/schemas.py). What is analysed and what is published is
 the same structure. Where the two differ, its field says so by one of the marks below.
 """
@@ -20,6 +21,9 @@ HIDDEN: Final = msgspec.Meta(extra={"publish": "hidden"})
 FLATTENED: Final = msgspec.Meta(extra={"publish": "flattened"})
 """``Annotated[dict[str, int], FLATTENED]``: its names stand among those of the structure itself."""
 
+AS_KEPT: Final = msgspec.Meta(extra={"publish": "as kept"})
+"""``Annotated[Fingerprint, AS_KEPT]``: published whole; the schema says that it is an object."""
+
 Count = Annotated[int, msgspec.Meta(extra_json_schema={"minimum": 0})]
 Positive = Annotated[int, msgspec.Meta(extra_json_schema={"minimum": 1})]
 Amount = Annotated[float, msgspec.Meta(extra_json_schema={"minimum": 0})]
@@ -27,7 +31,7 @@ Amount = Annotated[float, msgspec.Meta(extra_json_schema={"minimum": 0})]
 
 _PLAIN: Final = frozenset({str, int, float, bool, type(None)})
 
-How = Literal["plain", "hidden", "flattened", "named"]
+How = Literal["plain", "hidden", "flattened", "named", "as kept"]
 
 
 def named(name: str) -> msgspec.Meta:
@@ -105,14 +109,14 @@ def publish(value: object) -> Any:  # noqa: ANN401 - whatever JSON can hold
     return msgspec.to_builtins(value)
 
 
-def _structure(value: msgspec.Struct) -> dict[str, Any]:
-    content: dict[str, Any] = {}
+def _structure(value: msgspec.Struct) -> dict[str, object]:
+    content: dict[str, object] = {}
     for field in fields(type(value)):
         item = getattr(value, field.attribute)
         if field.how == "flattened":
             content |= publish(item)
         elif field.how == "named":
             content[field.inner] = getattr(item, field.inner)
-        elif field.how == "plain" and item is not msgspec.UNSET:
+        elif field.how in ("plain", "as kept") and item is not msgspec.UNSET:
             content[field.name] = publish(item)
     return content | {name: publish(getattr(value, name)) for name in properties(type(value))}

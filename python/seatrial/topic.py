@@ -1,36 +1,38 @@
-"""What a topic of trials implements, and the one list that all of them are entered in.
+"""The protocol that every topic of trials implements, and the one list of all topics.
 
 Read this file first to add a topic. A topic is a folder below ``trials/`` whose module ``topic``
-holds a :class:`Topic` called ``TOPIC``; nothing outside of that folder names it. A distribution of
-somebody else's brings one along as an entry point of the group ``seatrial.topics``.
+holds a :class:`Topic` called ``TOPIC``; nothing outside that folder names it. Another distribution
+adds a topic as an entry point of the group ``seatrial.topics``.
 
-Every method has a default that does nothing, and imports what it needs when it is called, so that
-no command loads a topic that it has no use for.
+Every method has a default that does nothing. Methods import what they need when they are called,
+so that no command loads a topic that it does not use.
 """
 
 from __future__ import annotations
 
 import functools
 import importlib
-import importlib.util
-import pkgutil
+import os
 import sys
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType, ModuleType, UnionType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
     from pathlib import Path
 
     from seatrial.errors import UsageError
     from seatrial.findings.model import Summary
+    from seatrial.findings.tile import Tile
+    from seatrial.findings.verdict import Overview, Part
     from seatrial.machine.undo import UndoJournal
     from seatrial.machine.undoer import Undoer
     from seatrial.measure.descriptors import DescriptorNeed
-    from seatrial.measure.driver import Driver, Occasion
+    from seatrial.measure.engine import Driver, Occasion
+    from seatrial.measure.recorder import Strategy
     from seatrial.measure.stage import AnyStage, StageRequest
-    from seatrial.report.exports.csv_row import Field
+    from seatrial.report.exports.csv_table import Field
     from seatrial.report.figures.model import Figure
     from seatrial.report.part import Detail, PagePart
     from seatrial.report.table import Table
@@ -45,21 +47,20 @@ if TYPE_CHECKING:
     from seatrial.study.sampled import Sampled
     from seatrial.study.schema import Study
 
-TOPICS: Final = ("loadline", "io", "layouts", "replay", "database", "audit")
+TOPICS: Final = ("loadline", "io", "layouts", "replay", "database", "audit", "watch")
 """Folders below ``trials/``, in the order in which a page shows them."""
 
 ENTRY_POINTS: Final = "seatrial.topics"
 
 
-@dataclass(frozen=True)
-class Measured:
+class Measured(NamedTuple):
     """What a topic analyses.
 
     Attributes:
-        run: The run; its fingerprint says what the machine is.
+        run: The run, with the fingerprint of the machine.
         cells: All cells of the run, in the order of the plan.
         study: The run's study; None where it was imported, or written by another version.
-        analyses: What the topics before this one made of the run, by name.
+        analyses: What earlier topics in the list returned from ``analyse``, by name.
     """
 
     run: Run
@@ -68,25 +69,61 @@ class Measured:
     analyses: Mapping[str, Any]
 
 
-class Topic:
-    """A topic of trials: how its part of a study is read, measured, analysed and shown.
+class Command(NamedTuple):
+    """A command of the command line that a topic adds.
 
     Attributes:
-        name: That of its folder.
-        in_rounds: Whether its cells are measured in the rounds; else each goes its own way after.
-        apart_samples_max: Of a cell that goes its own way, the most samples.
-        comes_last: Whether its cells come after all others in a round, for what they leave behind
-            in caches and write-back is not to fall into short samples.
-        loads_storage: Whether its cells are loads of ours on storage, so that what others write
-            there meanwhile disturbs them.
+        help: Its line in `seatrial --help`.
+        where: Module and attribute of the click command, such as ``my.commands:command``; it is
+            imported when the command is called.
+        after: The command that it is listed after.
+    """
+
+    help: str
+    where: str
+    after: str = "study"
+
+
+class DocumentPart(NamedTuple):
+    """A topic's part of the document of a run.
+
+    Attributes:
+        name: Its key.
+        type: Type of its value.
+        meaning: Its description in the schema.
+        of: Returns the value.
+    """
+
+    name: str
+    type: Any
+    meaning: str
+    of: Callable[[Summary], Any]
+
+
+class Topic:
+    """A topic of trials: how its part of a study is parsed, measured, analysed and shown.
+
+    Attributes:
+        name: The name of its folder.
+        in_rounds: Whether its cells are measured in the rounds; otherwise each is measured on its
+            own after the rounds.
+        apart_samples_max: The most samples of a cell that is measured after the rounds.
+        comes_last: Whether its cells come last in a round, so that the write-back and cache
+            contents that they leave do not affect short samples.
+        loads_storage: Whether its cells put our own load on storage, so that other writers there
+            disturb them.
         has_server: Whether a server answers its cells, in place of the target itself.
-        says_operation: Whether what a cell does is one of read, write, commit and the like.
+        shows_io: Whether the first screen shows its tests as block I/O.
+        charts_first: Whether its charts come before those of other topics.
+        says_operation: Whether its cells perform a named operation: read, write, commit and the
+            like.
         rate_unit: Unit of its cells' rates, such as ``requests/s``; empty for ``IOPS``,
-            ``commits/s`` and the like, by what the cell does.
-        titles: Headings of the tables of its kinds of workload, in the order in which they are
-            shown; a kind without one has only the tables that ``tables`` gives.
-        own_quantities: Quantities of thresholds that workloads of no other topic have, each with
-            what is said where one of those is held to it.
+            ``commits/s`` and the like, depending on the operation.
+        titles: Headings of the tables of its kinds of workload, in display order; a kind without
+            one has only the tables that ``tables`` returns.
+        own_quantities: Quantities of thresholds that only this topic's workloads have, each with
+            the message for a workload that lacks it.
+        commands: Its commands of the command line, by name.
     """
 
     name: str = ""
@@ -95,32 +132,35 @@ class Topic:
     comes_last: bool = False
     loads_storage: bool = False
     has_server: bool = False
+    shows_io: bool = True
+    charts_first: bool = False
     says_operation: bool = True
     rate_unit: str = ""
     titles: Mapping[str, str] = MappingProxyType({})
     own_quantities: Mapping[str, str] = MappingProxyType({})
+    commands: Mapping[str, Command] = MappingProxyType({})
 
-    # The study: what may be written in its file, and the cells that come of it.
+    # The study: its keys and its cells.
 
     def workloads(self) -> tuple[type[Sampled], ...]:
         """Return the kinds of ``[[workload]]``, each a structure with the kind as its tag."""
         return ()
 
     def check(self, study: Study) -> Iterator[ConstraintError]:
-        """Yield what does not hold between the keys of a study, with paths from its top."""
+        """Yield violated constraints between the keys of a study, with paths from its top."""
         yield from ()
 
     def without_quantity(self, quantity: str, workload: Sampled) -> str:
-        """Return what a workload has in place of a threshold's quantity; empty where it has it."""
+        """Return what a workload has instead of a threshold's quantity; empty where it has it."""
         del workload
         others = (each.own_quantities.get(quantity, "") for each in topics() if each is not self)
         return next(filter(None, others), "")
 
     def with_files(self, workload: Sampled, files: Finder) -> Sampled:
-        """Return a workload with the files that it names as paths from the root.
+        """Return a workload with the files that it names as absolute paths.
 
         Raises:
-            ConstraintError: when a file is not there or cannot be used.
+            ConstraintError: when a file does not exist or cannot be used.
         """
         del files
         return workload
@@ -133,24 +173,24 @@ class Topic:
     def cells(
         self, workload: Sampled, target: PlannedTarget, study: Study, *, prefix: str
     ) -> Iterator[Cell]:
-        """Yield the cells of a workload on a target, in the order of the study.
+        """Yield the cells of a workload on a target, in study order.
 
         Args:
             workload: One of the topic's.
-            target: A target on which nothing stands in its way.
+            target: A target for which ``obstacle`` is empty.
             study: The whole study.
-            prefix: What every key begins with.
+            prefix: The beginning of every key.
         """
         del workload, target, study, prefix
         yield from ()
 
     def is_possible(self, cell: Cell, workload: Sampled, target: PlannedTarget) -> bool:
-        """Return whether a target can do a cell; False where it may be left out, else raise."""
+        """Return whether a target can run a cell; False where it may be left out, else raise."""
         del cell, workload, target
         return True
 
     def usual_factors(self, cell: Cell) -> dict[str, FactorValue]:
-        """Return the factors that a cell leaves out where they have these values."""
+        """Return the usual values of factors; a cell with such a value does not name the factor."""
         del cell
         return {}
 
@@ -162,7 +202,7 @@ class Topic:
     def check_plan(
         self, targets: Sequence[PlannedTarget], cells: Sequence[Cell], files: Sequence[TrialFile]
     ) -> None:
-        """Raise what is wrong with the cells of a plan as a whole."""
+        """Raise if the cells of a plan as a whole are invalid."""
 
     def left_out(
         self,
@@ -172,14 +212,14 @@ class Topic:
         cells: Sequence[Cell],
         used_bytes: int,
     ) -> Iterator[tuple[Sampled, str]]:
-        """Yield optional workloads that a target cannot do, each with the reason.
+        """Yield optional workloads that a target cannot run, each with the reason.
 
         Args:
             study: The study.
             target: The target.
-            info: What is known of it.
-            cells: Those of the target.
-            used_bytes: What trial files take there.
+            info: What is known of the target.
+            cells: Its cells.
+            used_bytes: The size of its trial files.
         """
         del study, target, info, cells, used_bytes
         yield from ()
@@ -187,25 +227,25 @@ class Topic:
     def notes(
         self, study: Study, targets: Sequence[PlannedTarget], cells: Sequence[Cell]
     ) -> Iterator[str]:
-        """Yield what is worth knowing of a plan before it is measured, as sentences."""
+        """Yield what a user should know about a plan before it is measured, as sentences."""
         del study, targets, cells
         yield from ()
 
-    # The plan: what the cells take.
+    # The plan: time, space and bytes written.
 
     def has_given_work(self, cell: Cell) -> bool:
-        """Return whether a sample is shorter on a faster target, as its work is given."""
+        """Return whether a sample does a fixed amount of work, however long it takes."""
         del cell
         return False
 
     def comes_first(self, cell: Cell) -> bool:
-        """Return whether a cell comes before the others of a round, as one that fills does."""
+        """Return whether a cell comes first in a round, such as one that fills the target."""
         del cell
         return False
 
     def sample_s(self, cell: Cell) -> float:
-        """Return the seconds that one sample of a cell is expected to take."""
-        return float(cell.spec["limit"]["duration_s"])
+        """Return the expected duration of one sample of a cell (s)."""
+        return cell.parsed.duration_s
 
     def sample_write_bytes(self, cell: Cell) -> int:
         """Return the most bytes that one sample of a cell writes to storage."""
@@ -213,62 +253,62 @@ class Topic:
         return 0
 
     def apart_s(self, plan: Plan, cell: Cell) -> float:
-        """Return what a cell that goes its own way after the rounds may take (s)."""
+        """Return the most time that a cell measured after the rounds may take (s)."""
         del plan, cell
         return 0.0
 
     def preparing_s(self, cells: Sequence[Cell]) -> float:
-        """Return what is done once before the first round of these cells (s)."""
+        """Return the time to prepare these cells once before the first round (s)."""
         del cells
         return 0.0
 
     def preparing_write_bytes(self, cells: Sequence[Cell]) -> int:
-        """Return what is written once before the first round of these cells."""
+        """Return the bytes written once before the first round of these cells."""
         del cells
         return 0
 
     def space_bytes(self, cells: Sequence[Cell]) -> int:
-        """Return what the cells of one target keep there, beside trial files."""
+        """Return the space that the cells of one target use there, excluding trial files."""
         del cells
         return 0
 
     def worker_of(self, cell: Cell) -> str:
-        """Return what a cell has several of at once."""
+        """Return what a cell runs several of at once, such as ``thread``."""
         del cell
         return "thread"
 
     def sample_words(self, cells: Sequence[Cell]) -> str:
-        """Return how long a sample of a workload lasts, where that is no number of seconds."""
+        """Return how long a sample of a workload lasts where that is not a number of seconds."""
         del cells
         return ""
 
     def plan_words(self, cell: Cell) -> list[str]:
-        """Return what a plan says of a workload beside its factors, by its first cell."""
+        """Return what a plan prints for a workload besides its factors, by its first cell."""
         del cell
         return []
 
     def assumed_words(self, cells: Sequence[Cell]) -> str:
-        """Return what a plan assumes of the bytes that these cells write; empty for nothing."""
+        """Return what a plan assumes about the bytes that these cells write; empty for nothing."""
         del cells
         return ""
 
     def names_plainly(self, cell: Cell, factor: str) -> bool:
-        """Return whether a plan writes a factor as it is called, as settings of a server are."""
+        """Return whether a plan prints a factor by its own name, as for settings of a server."""
         del cell, factor
         return False
 
     # Analysis and report of a run.
 
     def analyse(self, measured: Measured) -> object:
-        """Return what the topic makes of its cells, as plain data; None where it has none.
+        """Return the topic's analysis of its cells, as plain data; None where it has none.
 
-        It stands in ``Summary.analyses`` by the topic's name, and so in ``--json``.
+        It is stored in ``Summary.analyses`` by the topic's name, and printed by ``--json``.
         """
         del measured
         return None
 
     def analysis_without(self, analysis: Any, keys: Collection[str]) -> Any:  # noqa: ANN401
-        """Return what ``analyse`` gave, less the cells of some keys."""
+        """Return an analysis without the cells of some keys."""
         del keys
         return analysis
 
@@ -277,23 +317,75 @@ class Topic:
     ) -> Estimate | str | None:
         """Return a cell's figure of one of the topic's own quantities, or why there is none.
 
-        None where the topic has nothing to say of the cell.
+        None where the quantity or cell is not the topic's.
         """
         del quantity, summary, analyses
         return None
 
     def request_noun(self, cell: Cell) -> str:
-        """Return what a cell's requests are called, such as ``transactions``."""
+        """Return the name of a cell's requests, such as ``transactions``."""
         del cell
         return "requests"
 
     def target_noun(self, summary: CellSummary) -> str:
-        """Return what the target of a cell is called where it is no plain target."""
+        """Return what the target of a cell is called; empty for a plain target."""
         del summary
         return ""
 
+    def answers(self, analyses: Mapping[str, Any]) -> list[str]:
+        """Return the first sentences of a verdict, which cover all of the topic's cells."""
+        del analyses
+        return []
+
+    def overview(
+        self, cells: Sequence[CellSummary], analyses: Mapping[str, Any]
+    ) -> Overview | None:
+        """Return the verdict on the topic's cells of all targets together."""
+        del cells, analyses
+        return None
+
+    def headline(
+        self,
+        cells: Sequence[CellSummary],
+        everywhere: Sequence[CellSummary],
+        analyses: Mapping[str, Any],
+    ) -> Part | None:
+        """Return the beginning of the verdict on one target, where it has cells of the topic.
+
+        Args:
+            cells: Cells of the target in which something completed.
+            everywhere: Cells of all targets.
+            analyses: The analyses of the run by topic.
+        """
+        del cells, everywhere, analyses
+        return None
+
+    def tiles(self, cells: Sequence[CellSummary], analyses: Mapping[str, Any]) -> list[Tile]:
+        """Return the figures of one target on the first screen, most important first."""
+        del cells, analyses
+        return []
+
+    def verdict_line(self, summary: Summary) -> str:
+        """Return the topic's result in a few words, lower case, for the first line."""
+        del summary
+        return ""
+
+    def next_step(self, summary: Summary) -> str:
+        """Return the next step where no finding names one; empty for none."""
+        del summary
+        return ""
+
+    def kinds_said(self, analyses: Mapping[str, Any]) -> Collection[str]:
+        """Return the kinds of findings whose content the topic's part of a verdict covers."""
+        del analyses
+        return ()
+
+    def document_part(self) -> DocumentPart | None:
+        """Return the topic's part of the document of a run; None where it has no type for it."""
+        return None
+
     def own_table(self, summary: Summary, target: str, workload: str) -> Table | None:
-        """Return a table of a workload on a target in place of the plain one; None for that."""
+        """Return a table that replaces the plain one of a workload on a target, or None."""
         del summary, target, workload
         return None
 
@@ -303,7 +395,7 @@ class Topic:
         return []
 
     def part(self, summary: Summary, detail: Detail) -> PagePart | None:
-        """Return the topic's section on the page; None where it has none at all."""
+        """Return the topic's section on the page; None where it has none."""
         del summary, detail
         return None
 
@@ -312,13 +404,40 @@ class Topic:
         del summary, detail
         return []
 
+    def key_figures(self, summary: Summary, figures: Sequence[Figure]) -> list[Figure]:
+        """Return the charts of a page that matter most, most important first; at most three.
+
+        Args:
+            summary: The run.
+            figures: All charts of its page.
+        """
+        del summary, figures
+        return []
+
     def best_targets(self, summary: Summary) -> list[str]:
-        """Return the targets that are best at something: they keep their charts on a large page."""
+        """Return the best targets, whose charts are kept on a large page."""
         del summary
         return []
 
+    def compared_targets(self, summary: Summary) -> str:
+        """Return what the targets of a run are called where the topic's analysis compares them.
+
+        More than two of them are then not compared cell by cell at the end of the run. Empty where
+        the topic does not compare them.
+        """
+        del summary
+        return ""
+
+    def exit_code(self, summary: Summary) -> int:
+        """Return the topic's exit code for a run's command; the highest of all topics counts.
+
+        A key of ``errors.EXIT_CODES``; 0 where all is well.
+        """
+        del summary
+        return 0
+
     def columns(self, summary: Summary) -> dict[str, dict[str, Field]]:
-        """Return what only the topic's cells have in a CSV, by the cell's key."""
+        """Return the columns that only the topic's cells have in a CSV, by the cell's key."""
         del summary
         return {}
 
@@ -330,51 +449,62 @@ class Topic:
     # Comparison of two sides.
 
     def unlike(self, a: Entrant, b: Entrant, matched: Matched) -> Iterator[UsageError]:
-        """Yield why two sides are not one load, which forbids to compare them."""
+        """Yield why two sides did not run the same load, which rules out a comparison."""
         del a, b, matched
         yield from ()
 
     def weakened(self, a: Entrant, b: Entrant, matched: Matched) -> Iterator[str]:
-        """Yield what weakens a comparison of two sides, the gravest first."""
+        """Yield what weakens a comparison of two sides, most serious first."""
         del a, b, matched
         yield from ()
 
     # Measuring.
 
     def stage(self, request: StageRequest) -> AnyStage | None:
-        """Return where the cells of a plan go, where the topic builds that; else None."""
+        """Return the stage on which a plan is measured, where the topic builds one; else None."""
         del request
         return None
 
     def driver(self, plan: Plan, journal: UndoJournal, side: Path | None) -> Driver | None:
-        """Return what makes ready and measures the topic's cells; None where each is for itself.
+        """Return the driver that prepares and measures the topic's cells; None where it needs none.
 
         Args:
             plan: What the run measures.
-            journal: Where everything is recorded before it is made.
-            side: The first choice of a place for logs; the journal's folder unless given.
+            journal: Records every change before it is made.
+            side: The preferred folder for logs; the journal's folder by default.
         """
         del plan, journal, side
         return None
 
     def measure(self, cell: Cell, spec: Mapping[str, Any], occasion: Occasion) -> Sample:
-        """Measure one cell once; of topics without a driver.
+        """Measure one cell once; called for topics without a driver.
 
         Args:
-            cell: What the sample is of.
+            cell: The cell.
             spec: The cell's specification with paths, seed and duration.
-            occasion: Round and position, who watches, and what goes on meanwhile.
+            occasion: Round, position, watcher and background activity.
 
         Raises:
             TargetError: when the target goes away.
             EngineError: when the engine refuses or fails.
         """
         raise RuntimeError(
-            f"the topic {self.name} has cells, but neither a driver nor a way to measure"
+            f"the topic {self.name} has cells, but neither a driver nor a measure method"
         )
 
+    def strategy(self, plan: Plan, before: Strategy) -> Strategy:
+        """Return the strategy by which a plan is measured; ``before`` by default.
+
+        Args:
+            plan: What the run measures.
+            before: Interleaved rounds, or the strategy of another topic. Topics that measure their
+                    cells after the rounds come last.
+        """
+        del plan
+        return before
+
     def descriptors(self, cell: Cell) -> DescriptorNeed:
-        """Return what file descriptors a cell takes at once."""
+        """Return the number of file descriptors that a cell needs at once."""
         from seatrial.measure.descriptors import DescriptorNeed  # noqa: PLC0415
 
         del cell
@@ -383,10 +513,10 @@ class Topic:
     # The machine.
 
     def undoers(self) -> Mapping[str, Undoer]:
-        """Return how each kind of change that its trials make to the system is undone."""
+        """Return the undoer of each kind of change that its trials make to the system."""
         return {}
 
-    # What is found.
+    # Findings.
 
     def command_for(self, cell: Cell) -> str:
         """Return the command that measures one such cell alone."""
@@ -394,24 +524,27 @@ class Topic:
         return "seatrial io"
 
     def plays_trace(self, cell: Cell) -> bool:
-        """Return whether a cell plays a trace, so that its pace is the capture's."""
+        """Return whether a cell replays a trace at the pace of the capture."""
         del cell
         return False
 
     def judges_rounds(self, cell: Cell) -> bool:
-        """Return whether the topic judges a cell's rounds, which then need not agree."""
+        """Return whether the topic itself assesses variance between a cell's rounds."""
         del cell
         return not self.in_rounds
 
     def rule_modules(self) -> Iterable[ModuleType]:
-        """Return the modules that declare its rules: its own, and those of its ``findings/``."""
+        """Return the modules that declare rules: this module and those of its ``findings/``."""
         own = sys.modules[type(self).__module__]
         folder = own.__name__.rpartition(".")[0]
         return [own, *(modules_below(f"{folder}.findings") if folder else [])]
 
 
 def modules_below(package: str) -> list[ModuleType]:
-    """Import and return every module of a package; none where there is no such package."""
+    """Import and return every module of a package; empty if it does not exist."""
+    import importlib.util  # noqa: PLC0415 - not for --help
+    import pkgutil  # noqa: PLC0415 - likewise
+
     if importlib.util.find_spec(package) is None:
         return []
     paths = importlib.import_module(package).__path__
@@ -422,11 +555,69 @@ def modules_below(package: str) -> list[ModuleType]:
 
 @functools.cache
 def topics() -> tuple[Topic, ...]:
-    """Return every topic: those of this product, then those of other distributions."""
-    from importlib.metadata import entry_points  # noqa: PLC0415 - takes a while
+    """Return every topic: our own first, then those of other distributions."""
+    return (*own_topics(), *installed_topics())
 
-    own = [importlib.import_module(f"seatrial.trials.{name}.topic").TOPIC for name in TOPICS]
-    return (*own, *(each.load() for each in entry_points(group=ENTRY_POINTS)))
+
+@functools.cache
+def own_topics() -> tuple[Topic, ...]:
+    """Return the topics of this product."""
+    return tuple(importlib.import_module(f"seatrial.trials.{name}.topic").TOPIC for name in TOPICS)
+
+
+@functools.cache
+def installed_topics() -> tuple[Topic, ...]:
+    """Return the topics of other distributions.
+
+    Raises:
+        UsageError: when one cannot be loaded.
+    """
+    if not any(map(_may_have_topics, sys.path)):
+        return ()
+    from importlib.metadata import entry_points  # noqa: PLC0415 - takes 50 ms
+
+    return tuple(map(_loaded, entry_points(group=ENTRY_POINTS)))
+
+
+def _loaded(entry: EntryPoint) -> Topic:
+    try:
+        topic: Topic = entry.load()
+    except Exception as error:
+        from seatrial.errors import UsageError  # noqa: PLC0415 - only where one is broken
+
+        brought_by = entry.dist.name if entry.dist else entry.value
+        raise UsageError(
+            seen=f"The topic {entry.name!r} cannot be loaded: {type(error).__name__}: {error}.",
+            cause=f"The package {brought_by} is broken, or was written for another version.",
+            next_step=f"Update or remove it: pip uninstall {brought_by}",
+        ) from error
+    return topic
+
+
+def _may_have_topics(folder: str) -> bool:
+    """Return whether a distribution in a folder of ``sys.path`` may bring a topic.
+
+    False only where it is certain: an archive or an egg is for importlib.metadata to open.
+    """
+    try:
+        names = os.listdir(folder or ".")  # noqa: PTH208 - pathlib takes 10 ms
+    except NotADirectoryError:
+        return True
+    except OSError:
+        return False
+    return any(
+        name.endswith(".egg") or _names_topics(f"{folder or '.'}/{name}/entry_points.txt")
+        for name in names
+        if name.endswith((".dist-info", ".egg-info", ".egg"))
+    )
+
+
+def _names_topics(path: str) -> bool:
+    try:
+        with open(path, encoding="utf-8") as entries:  # noqa: PTH123 - pathlib takes 10 ms
+            return f"[{ENTRY_POINTS}]" in entries.read()
+    except OSError:
+        return False
 
 
 @functools.cache
@@ -441,15 +632,15 @@ def titles() -> dict[str, str]:
 
 
 def topic_of(what: Cell | Sampled) -> Topic:
-    """Return the topic of a cell or a workload, by its kind; one that does nothing if unknown.
+    """Return the topic of a cell or a workload, by its kind; the default topic if unknown.
 
-    What was imported may be of a kind that no study has.
+    Imported cells may be of a kind that no study has.
     """
     return _topics_by_kind().get(what.kind, _UNKNOWN)
 
 
 def kinds_of_workload() -> UnionType:
-    """Return the union of every kind of workload, for the reader of study files."""
+    """Return the union of every kind of workload, for parsing study files."""
     kinds: list[Any] = [kind for each in topics() for kind in each.workloads()]
     union: UnionType = functools.reduce(lambda one, other: one | other, kinds)
     return union

@@ -5,8 +5,7 @@ from __future__ import annotations
 import before_after
 import pytest
 
-from seatrial.trials.replay.compare.entered import Unit
-from seatrial.trials.replay.compare.model import CallFigures
+from seatrial.trials.replay.compare.model import CallFigures, Unit
 
 KEYS = [before_after._core.fingerprint_sql(text.format(n=1))[0] for text in before_after.TEXTS]
 
@@ -33,7 +32,7 @@ def units(rounds: int, slower: dict[int, float], place: int) -> list[Unit]:
 @pytest.fixture
 def section() -> str:
     options = before_after.options_of(["--comparisons", "2", "--rounds", "8"])
-    told = before_after.BenchResult(rounds=8, factor=1.1, play_s=0.2)
+    reported = before_after.BenchResult(rounds=8, factor=1.1, play_s=0.2)
     slower = {before_after.SLOW_KIND: 1.1}
     played = {
         before_after.LEFT: units(16, {}, 0),
@@ -43,8 +42,8 @@ def section() -> str:
     }
     for _ in range(2):
         for what, table in before_after.compared_all(played, 8):
-            told.tables.setdefault(what, []).append(table)
-    return before_after.section(options, told, ["- a machine"])
+            reported.tables.setdefault(what, []).append(table)
+    return before_after.section(options, reported, ["- a machine"])
 
 
 def row(section: str, what: str) -> list[str]:

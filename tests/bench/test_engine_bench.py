@@ -15,7 +15,7 @@ import contenders
 import pytest
 import rounds
 from contenders import CommandError, Place, Reading
-from paired import Bar, median_estimate, paired_ratio, pooled_ratio, told
+from paired import Bar, median_estimate, paired_ratio, pooled_ratio, reported
 from places import PLACES, PlaceUnavailableError
 from results_page import HEADER, RESULTS, write_section
 from rounds import Sample, cost_of, measure_round
@@ -84,20 +84,20 @@ def test_a_bar_says_whether_the_whole_interval_is_below(values, verdict):
     assert bar.verdict == verdict
 
 
-def test_figures_are_told_with_their_interval():
-    assert told(median_estimate([0.7] * 10, "ratio"), 2) == "0.70 (0.70 to 0.70)"
-    assert told(median_estimate([1234.4], "ns"), 0) == "1,234"
+def test_figures_are_reported_with_their_interval():
+    assert reported(median_estimate([0.7] * 10, "ratio"), 2) == "0.70 (0.70 to 0.70)"
+    assert reported(median_estimate([1234.4], "ns"), 0) == "1,234"
 
 
 def sample(busy: Reading, idle: Reading) -> Sample:
     return Sample(place="x", contender="y", idle=idle, busy=busy, duration_s=2.0)
 
 
-def test_start_up_is_subtracted_and_one_odd_start_up_changes_nothing():
+def test_start_up_is_subtracted_and_one_outlier_start_up_changes_nothing():
     idle = Reading(completed=100, user_s=0.1, system_s=0.2)
-    odd = Reading(completed=100, user_s=3.0, system_s=3.0)
+    outlier = Reading(completed=100, user_s=3.0, system_s=3.0)
     busy = Reading(completed=1_000_100, user_s=0.35, system_s=0.95)
-    cost = cost_of([sample(busy, idle), sample(busy, odd), sample(busy, idle)])
+    cost = cost_of([sample(busy, idle), sample(busy, outlier), sample(busy, idle)])
     assert cost.user_ns == pytest.approx([250.0] * 3)
     assert cost.system_ns == pytest.approx([750.0] * 3)
     assert cost.total_ns == pytest.approx([1000.0] * 3)

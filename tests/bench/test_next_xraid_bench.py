@@ -43,7 +43,7 @@ def test_the_page_has_rates_ratios_predictions_and_what_did_not_fit():
     for schema in ("old", "new"):
         for size in ("128 MiB", "192 MiB", "256 MiB", "384 MiB"):
             assert f"| {schema}, {size} | 5" in text
-        assert f"disk, schema {schema}: With a cache of 768 MiB" in text
+        assert f"disk, schema {schema}: A cache of 768 MiB, twice the largest, would give" in text
     assert "| disk, schema old | 768 MiB |" in text
     assert "schema new: 0 of" in text
     assert "all samples of a schema began alike" in text

@@ -1,4 +1,4 @@
-"""Planted bounds: each is told right or inconclusive on a real server, and never wrong."""
+"""Planted bounds: each is reported right or inconclusive on a real server, and never wrong."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ def test_the_page_counts_what_was_said_of_each_plant():
             conditions=["- a machine"], judged=said, rounds=3, seconds=4, seed=1
         )
     )
-    told = "1 commit, 1 inconclusive (commit if anything), 1 cpu"
-    assert f"| commit | alone | 1 | 1 | 1 | {told} |" in text
+    reported = "1 commit, 1 inconclusive (commit if anything), 1 cpu"
+    assert f"| commit | alone | 1 | 1 | 1 | {reported} |" in text
     assert "| all |  | 1 | 1 | 1 |" in text
 
 
 @pytest.mark.root
 @pytest.mark.slow
 @pytest.mark.skipif(bool(obstacle()), reason=obstacle() or "nothing hinders it")
-def test_no_planted_bound_is_told_as_another():
+def test_no_planted_bound_is_reported_as_another():
     options = planted_bounds.options_of(["--quick", "--seconds", "3"])
     found = planted_bounds.measure(options).judged
     assert len(found) == 2 * len(planted_bounds.PLANTS)

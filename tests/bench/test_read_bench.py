@@ -6,7 +6,7 @@ import pytest
 import read
 import server_log
 
-from seatrial.cli.sql.reading import Wanted, read_logs
+from seatrial.trials.replay.commands.read import Wanted, read_logs
 
 
 def page(mb_per_s: float, rounds: int = 10) -> str:

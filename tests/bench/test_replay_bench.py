@@ -12,14 +12,14 @@ DRIFT = [1.0, 1.5, 0.7, 1.2, 1.1] * 2
 LAG = {"late_by_order": 0, "late_by_connections": 10, "late_by_driver": 5}
 
 
-def spent(slowness: float, cpu_us: float, told: dict[str, object] | None = None) -> list[Spent]:
+def spent(slowness: float, cpu_us: float, reported: dict[str, object] | None = None) -> list[Spent]:
     return [
         Spent(
             statements=100_000,
             duration_s=5 * slowness * drift,
             cpu_user_s=cpu_us * drift / 40,
             cpu_system_s=3 * cpu_us * drift / 40,
-            told=told or {},
+            reported=reported or {},
         )
         for drift in DRIFT
     ]
@@ -63,6 +63,6 @@ def test_a_slow_dear_late_and_large_one_misses_them():
     assert "| its session was still busy | 2.00 (2.00 to 2.00) |" in text
 
 
-def test_what_a_replay_is_told_by_is_what_the_engine_tells():
+def test_what_a_replay_is_reported_by_is_what_the_engine_reports():
     """The names that the page looks for are those of the record."""
     assert {*replay_page.LATE_BY, "paced", "within_1ms"} <= set(ReplayLag.__struct_fields__)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import functools
+import gc
 import importlib
 import json
 import os
@@ -21,8 +22,10 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NoReturn
 
 MESSAGE_BYTES_MAX = 1 << 20
 LOADED = ("numpy", "scipy.stats", "scipy.optimize", "rich.console", "rich.progress", "psycopg")
@@ -119,10 +122,37 @@ def load() -> None:
         importlib.import_module(module.name)
 
 
+def leave(code: int) -> NoReturn:
+    """End as the interpreter does, but leave alone the objects that this process never touched.
+
+    To free each of them takes 0.4 s: a fork shares their memory until something is written to it.
+    Where standard output cannot be flushed, the interpreter itself has the last word.
+    """
+    threading._shutdown()
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.default_int_handler)
     load()
+    gc.collect()
+    gc.freeze()
     serve()
     from seatrial.cli.main import main
 
-    main()
+    code: object = None
+    try:
+        main()
+    except SystemExit as end:
+        code = end.code
+        if not isinstance(code, int):
+            raise
+    # What the command's frames held ends with them, as when the interpreter ends.
+    gc.collect()
+    if isinstance(code, int):
+        with contextlib.suppress(OSError):
+            leave(code)
+    sys.exit(code)

@@ -69,7 +69,7 @@ class Terminal:
         os.close(self._ours)
 
     def _read(self, timeout_s: float) -> bool:
-        """Take in what is shown next; tell whether there was anything."""
+        """Take in what is shown next; return whether there was anything."""
         ready, _, _ = select.select([self._ours], [], [], max(0.0, timeout_s))
         # The kernel's word for a terminal that nobody has open any more is an error.
         text = b""

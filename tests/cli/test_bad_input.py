@@ -43,25 +43,25 @@ def assert_refused(
     assert_document(as_json, code, said)
 
 
-def assert_text(told: Ended, code: int, said: tuple[str, ...]) -> None:
-    assert (told.code, told.out) == (code, ""), told
-    assert "Traceback" not in told.err
-    if told.err.startswith("Usage: "):
+def assert_text(reported: Ended, code: int, said: tuple[str, ...]) -> None:
+    assert (reported.code, reported.out) == (code, ""), reported
+    assert "Traceback" not in reported.err
+    if reported.err.startswith("Usage: "):
         assert code == 2
         return
-    (line,) = told.err.splitlines()
+    (line,) = reported.err.splitlines()
     assert line.startswith("seatrial: ")
     for part in said:
         assert part in line
 
 
-def assert_document(told: Ended, code: int, said: tuple[str, ...]) -> None:
-    assert told.code == code, told
-    assert told.err == ""
-    assert told.document["kind"] == "error"
-    assert_published(told.document)
-    assert told.document["exit_code"] == code
-    sentences = [told.document[name] for name in ("seen", "cause", "next")]
+def assert_document(reported: Ended, code: int, said: tuple[str, ...]) -> None:
+    assert reported.code == code, reported
+    assert reported.err == ""
+    assert reported.document["kind"] == "error"
+    assert_published(reported.document)
+    assert reported.document["exit_code"] == code
+    sentences = [reported.document[name] for name in ("seen", "cause", "next")]
     assert all(sentence[-1] in ".!?" for sentence in sentences)
     for part in said:
         assert any(part in sentence for sentence in sentences)
@@ -99,7 +99,7 @@ class TestTargets:
                 tmp_path,
                 command,
                 6,
-                "cannot be written: Permission denied",
+                "is not writable: Permission denied",
                 "ls -ld",
                 prefix=prefix,
             )
@@ -112,13 +112,13 @@ class TestTargets:
         subprocess.run(["mount", "-t", "tmpfs", "-o", "ro,size=512M", "none", place], check=True)
         try:
             command = ["io", place, "--size", "1MiB", "--seconds", "0.1"]
-            assert_refused(tmp_path, command, 6, "cannot be written: Read-only file system")
+            assert_refused(tmp_path, command, 6, "is not writable: Read-only file system")
         finally:
             subprocess.run(["umount", place], check=True)
 
     def test_too_little_space(self, tmp_path, place):
         command = ["io", place, "--size", "100TiB"]
-        assert_refused(tmp_path, command, 8, "The trial needs", "are free", "--size")
+        assert_refused(tmp_path, command, 8, "The trial needs", "are available", "--size")
 
     def test_a_size_that_is_no_multiple_of_the_logical_block(self, tmp_path, place):
         command = ["io", place, "--block-size", "700"]
@@ -131,7 +131,7 @@ class TestTargets:
         command = ["io", "diary", "--operation", "write", "--buffered", "--block-size", "512"]
         word = f"--destroy {tmp_path / 'diary'}"
         assert_refused(tmp_path, command, 5, "would be written to", word)
-        assert_refused(tmp_path, [*command, "--destroy", "/dev/other"], 5, "--destroy names")
+        assert_refused(tmp_path, [*command, "--destroy", "/dev/other"], 5, "--destroy specifies")
 
     @pytest.mark.root
     def test_a_file_system_without_o_direct(self, tmp_path, place):
@@ -165,18 +165,18 @@ class TestDevices:
         command = ["io", device, "--operation", "write"]
         assert_refused(tmp_path, command, 5, f"would be written to {device}", f"--destroy {device}")
         named_wrongly = [*command, "--destroy", "WD-1234"]
-        assert_refused(tmp_path, named_wrongly, 5, "--destroy names WD-1234")
+        assert_refused(tmp_path, named_wrongly, 5, "--destroy specifies WD-1234")
 
     def test_a_mounted_device_is_refused_whatever_is_named(self, tmp_path, device, place):
         subprocess.run(["mkfs.ext4", "-q", device], check=True)
         subprocess.run(["mount", device, place], check=True)
         try:
             command = ["io", device, "--operation", "write", "--destroy", device]
-            told = seatrial(*command, "--json", folder=tmp_path)
-            assert told.code == 5
-            assert f"is mounted on {place}" in told.document["seen"]
-            assert "--destroy cannot allow it" in told.document["cause"]
-            assert f"umount {place}" in told.document["next"]
+            reported = seatrial(*command, "--json", folder=tmp_path)
+            assert reported.code == 5
+            assert f"is mounted on {place}" in reported.document["seen"]
+            assert "--destroy does not allow this" in reported.document["cause"]
+            assert f"umount {place}" in reported.document["next"]
         finally:
             subprocess.run(["umount", place], check=True)
         subprocess.run(["fsck.ext4", "-fn", device], check=True, capture_output=True)
@@ -195,7 +195,7 @@ class TestStudies:
         assert_refused(folder, ["study", "study.toml"], 2, *said)
 
     def test_a_study_that_is_no_toml(self, tmp_path):
-        self.refused(tmp_path, 'name = "x"\n[[target]\n', "study.toml, line 2", "not valid TOML")
+        self.refused(tmp_path, 'name = "x"\n[[target]\n', "study.toml, line 2", "invalid TOML")
 
     def test_a_misspelt_key(self, tmp_path):
         text = '[[workload]]\nkind = "matrix"\nblock_size = 512\n'
@@ -212,7 +212,7 @@ class TestStudies:
 
     def test_a_study_that_is_missing(self, tmp_path):
         assert_refused(
-            tmp_path, ["study", "absent.toml"], 2, "no study file 'absent.toml'", "quick"
+            tmp_path, ["study", "absent.toml"], 2, "'absent.toml' is neither a study file", "quick"
         )
 
     def test_an_option_that_makes_no_sense(self, tmp_path, place):
@@ -260,8 +260,8 @@ class TestResultsFiles:
 
     def test_missing(self, tmp_path):
         for command in READERS:
-            told = seatrial(*command, "--json", folder=tmp_path)
-            assert_document(told, 7, ("There is no results file",))
+            reported = seatrial(*command, "--json", folder=tmp_path)
+            assert_document(reported, 7, ("does not exist",))
         assert contents(tmp_path) == {}
 
     def test_where_nothing_can_be_written(self, tmp_path, place):
@@ -278,7 +278,7 @@ class TestResultsFiles:
 
     def test_a_run_that_it_does_not_hold(self, tmp_path, whole):
         (tmp_path / "results.seatrial").write_bytes(whole)
-        assert_refused(tmp_path, ["show", "absent"], 2, "holds no run 'absent'", "seatrial list")
+        assert_refused(tmp_path, ["show", "absent"], 2, "contains no run 'absent'", "seatrial list")
 
 
 class TestUsage:
@@ -307,17 +307,17 @@ def test_a_file_that_holds_no_block_is_refused_with_what_it_holds(
 ) -> None:
     path = tmp_path / "short"
     path.write_bytes(held)
-    told = seatrial("io", path, *size, folder=tmp_path)
-    assert told.code == 8
-    assert f"holds {f'{len(held)} B' if held else 'nothing'}" in told.err
-    assert "--size 0" not in told.err
+    reported = seatrial("io", path, *size, folder=tmp_path)
+    assert reported.code == 8
+    assert (f"short, is only {len(held)} B long" if held else "short, is empty") in reported.err
+    assert "--size 0" not in reported.err
     assert_refused(tmp_path, ["io", path, *size], 8, "of at least 512 B")
 
 
-def test_where_neither_room_nor_budget_suffices_the_room_is_told(tmp_path: Path) -> None:
+def test_where_neither_room_nor_budget_suffices_the_room_is_reported(tmp_path: Path) -> None:
     """A larger budget would not help."""
     for command in (["run", tmp_path], ["study", "quick", "--target", tmp_path]):
-        assert_refused(tmp_path, [*command, "--size", "900PiB"], 8, "are free", "--size")
+        assert_refused(tmp_path, [*command, "--size", "900PiB"], 8, "are available", "--size")
     small = ["run", tmp_path, "--size", "32MiB", "--write-budget", "1MiB"]
     assert_refused(tmp_path, small, 2, "--write-budget")
 
@@ -340,8 +340,8 @@ def test_only_options_that_the_command_has_are_named(
     tmp_path: Path, study: str, options: tuple[str, ...]
 ) -> None:
     """Of a shipped study that needs files which are yet to be made, too."""
-    told = seatrial("study", study, "--plan", *options, folder=tmp_path)
-    assert told.code == 0 or told.err, told
+    reported = seatrial("study", study, "--plan", *options, folder=tmp_path)
+    assert reported.code == 0 or reported.err, reported
     known = seatrial("study", "--help", folder=tmp_path).out
-    for option in re.findall(r"(?<![\w-])--[a-z][a-z-]+", told.err):
-        assert re.search(rf"{option}\b", known), told.err
+    for option in re.findall(r"(?<![\w-])--[a-z][a-z-]+", reported.err):
+        assert re.search(rf"{option}\b", known), reported.err

@@ -56,12 +56,12 @@ def run_short(folder: Path, demand: str, *options: str):
 
 
 def test_a_run_ends_with_tables_verdict_and_report(measured):
-    shown = seatrial("show", folder=measured)
+    shown = seatrial("show", "--tables", folder=measured)
     assert shown.code == 0
     assert "Block size" in shown.out
     assert "10 threads" not in shown.out
     assert "4 threads" in shown.out
-    reports = list(measured.glob("seatrial-report-*.html"))
+    reports = list(measured.glob("seatrial-reports/*.html"))
     assert reports
     assert reports[0].stat().st_size < 1_500_000
     assert not list(measured.glob(".seatrial-*")), "the trial folder is put away"
@@ -119,6 +119,8 @@ def test_every_export_format(measured, name):
         assert len(list(csv.DictReader(io.StringIO(text)))) >= 8
     elif name == "fio-job":
         assert text.count("\nbs=4096\n") == 4
+    elif name == "openmetrics":
+        assert 'block_size_bytes="4096"' in text
     else:
         assert "4K" in text or "4 KiB" in text
 

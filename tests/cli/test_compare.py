@@ -60,7 +60,7 @@ def measured(tmp_path_factory):
     folder = tmp_path_factory.mktemp("compared")
     slow, again = (simulated(label, slowness=1.25) for label in ("slow", "slow-aa"))
     study = study_of(folder, slow, simulated("fast"), again)
-    together = seatrial("study", study, "--label", "both", folder=folder)
+    together = seatrial("study", study, "--label", "both", "--tables", folder=folder)
     assert together.code == 0, together.err
     (folder / "study.out").write_text(together.out, encoding="utf-8")
     for label, slowness in (("before", 1.0), ("after", 1.25)):
@@ -70,16 +70,16 @@ def measured(tmp_path_factory):
 
 
 def test_a_study_of_several_targets_ends_with_their_comparison(measured):
-    told = (measured / "study.out").read_text(encoding="utf-8")
-    assert "What differs in machine and target" in told
-    assert "fast against slow, cell by cell" in told
+    reported = " ".join((measured / "study.out").read_text(encoding="utf-8").split())
+    assert "What differs in machine and target" in reported
+    assert "fast against slow, cell by cell" in reported
     found = re.search(
-        r"fast is (1\.2\d)\d?x \(1\.2\d+ to 1\.2\d+\) as fast as slow over 4 cells", told
+        r"fast is (1\.2\d)\d?x \(1\.2\d+ to 1\.2\d+\) as fast as slow over 4 tests", reported
     )
-    assert found, told[-1500:]
-    assert "4 of 4 cells faster, none slower" in told
-    assert "Noise floor: slow and slow-aa, which are the same thing, differ by up to" in told
-    assert "slow-aa against slow" not in told
+    assert found, reported[-1500:]
+    assert "4 of 4 tests faster, none slower" in reported
+    assert "Noise floor: slow and slow-aa, which are the same thing, differ by up to" in reported
+    assert "slow-aa against slow" not in reported
 
 
 def test_targets_of_a_run_are_paired_and_their_control_is_the_noise_floor(measured):
@@ -87,63 +87,71 @@ def test_targets_of_a_run_are_paired_and_their_control_is_the_noise_floor(measur
     assert (ended.code, ended.err) == (0, "")
     assert_published(ended.document)
     assert ended.document["a"]["name"] == "slow"
-    (told,) = ended.document["comparisons"]
-    assert told["paired"]
-    assert told["warnings"] == []
-    assert told["noise"]["source"] == "pair"
-    assert 0 <= told["noise_share"] < 0.03
-    rates = [each for each in told["comparands"] if each["figure"] == "iops"]
+    (reported,) = ended.document["comparisons"]
+    assert reported["paired"]
+    assert reported["warnings"] == []
+    assert reported["noise"]["source"] == "pair"
+    assert 0 <= reported["noise_share"] < 0.03
+    rates = [each for each in reported["comparands"] if each["figure"] == "iops"]
     assert {each["answer"] for each in rates} == {"higher"}
     for each in rates:
         assert each["ratio"]["low"] < 1.25 < each["ratio"]["high"] * 1.005
-    assert told["overall"]["iops"]["value"] == pytest.approx(1.25, rel=0.01)
-    assert [finding["kind"] for finding in told["findings"]] == ["improved"]
-    words = [each["words"] for each in told["differences"]]
+    assert reported["overall"]["iops"]["value"] == pytest.approx(1.25, rel=0.01)
+    assert [finding["kind"] for finding in reported["findings"]] == ["improved"]
+    words = [each["words"] for each in reported["differences"]]
     assert "simulated device: read.base us" in words
     assert not any("kernel" in each for each in words)
 
 
 def test_the_same_device_twice_is_not_called_different(measured):
     ended = seatrial("compare", "both:slow", "both:slow-aa", "--json", folder=measured)
-    (told,) = ended.document["comparisons"]
-    assert {each["answer"] for each in told["comparands"]} <= {"same", "undecided"}
-    assert told["overall_answers"]["iops"]["answer"] in ("same", "undecided")
-    assert told["findings"] == []
+    (reported,) = ended.document["comparisons"]
+    assert {each["answer"] for each in reported["comparands"]} <= {"same", "undecided"}
+    assert reported["overall_answers"]["iops"]["answer"] in ("same", "undecided")
+    assert reported["findings"] == []
 
 
 def test_the_sides_come_in_the_order_in_which_they_are_named(measured):
-    told = seatrial("compare", "both:fast", "both:slow", "--figure", "iops", folder=measured)
-    assert re.search(r"both:slow is 0\.80\d?x .* as fast as both:fast", told.out)
-    assert "p99" not in told.out.partition("What differs")[2].partition("why:")[0]
+    reported = seatrial(
+        "compare", "--tables", "both:fast", "both:slow", "--figure", "iops", folder=measured
+    )
+    assert re.search(r"both:slow is 0\.80\d?x .* as fast as both:fast", reported.out)
+    assert "p99" not in reported.out.partition("What differs")[2].partition("why:")[0]
 
 
 def test_slower_than_allowed_is_exit_code_3(measured):
-    slower = seatrial("compare", "before", "after", "--fail-if-slower", "10", folder=measured)
+    slower = seatrial(
+        "compare", "--tables", "before", "after", "--fail-if-slower", "10", folder=measured
+    )
     assert slower.code == 3
     assert "Slower by more than 10 %: iops of 4 cells is 0.8" in slower.out
-    assert " ! after is slower than before over 4 cells" in slower.out
+    assert " ! after is slower than before over 4 tests" in slower.out
     for allowed in (
         ("before", "after", "--fail-if-slower", "30"),
         ("after", "before", "--fail-if-slower", "0"),
         ("before", "after"),
     ):
-        assert seatrial("compare", *allowed, "--figure", "iops", folder=measured).code == 0
+        assert (
+            seatrial("compare", "--tables", *allowed, "--figure", "iops", folder=measured).code == 0
+        )
 
 
 def test_what_is_slower_by_the_near_end_of_its_interval_fails(measured):
-    asked = ("before", "after", "--figure", "iops")
-    (told,) = seatrial("compare", *asked, "--json", folder=measured).document["comparisons"]
-    ratios = [told["overall"]["iops"], *(each["ratio"] for each in told["comparands"])]
+    requested = ("before", "after", "--figure", "iops")
+    (reported,) = seatrial("compare", *requested, "--json", folder=measured).document["comparisons"]
+    ratios = [reported["overall"]["iops"], *(each["ratio"] for each in reported["comparands"])]
     assert all(ratio["value"] < ratio["high"] for ratio in ratios)
-    surely = 100 * (1 - min(ratio["high"] for ratio in ratios))
-    for percent, code in ((surely * 0.999, 3), (surely * 1.001, 0)):
-        ended = seatrial("compare", *asked, "--fail-if-slower", percent, folder=measured)
+    significant = 100 * (1 - min(ratio["high"] for ratio in ratios))
+    for percent, code in ((significant * 0.999, 3), (significant * 1.001, 0)):
+        ended = seatrial(
+            "compare", "--tables", *requested, "--fail-if-slower", percent, folder=measured
+        )
         assert ended.code == code, (percent, ratios)
 
 
 def test_the_page_of_a_comparison_is_written(measured):
     page = measured / "compared.html"
-    ended = seatrial("compare", "before", "after", "--report", page, folder=measured)
+    ended = seatrial("compare", "--tables", "before", "after", "--report", page, folder=measured)
     assert ended.code == 0, ended.err
     assert ended.out.endswith(f"Report: {page}\n")
     text = page.read_text(encoding="utf-8")
@@ -157,14 +165,22 @@ def test_several_are_each_compared_with_the_first(measured):
 
 
 def test_another_measurement_of_a_can_be_named(measured):
-    told = seatrial(
-        "compare", "before", "after", "--aa", "both:fast", "--figure", "iops", folder=measured
+    reported = seatrial(
+        "compare",
+        "--tables",
+        "before",
+        "after",
+        "--aa",
+        "both:fast",
+        "--figure",
+        "iops",
+        folder=measured,
     )
-    assert "Noise floor: before and both:fast, which are the same thing" in told.out
+    assert "Noise floor: before and both:fast, which are the same thing" in reported.out
 
 
 def says_different(folder: Path, label: str) -> bool:
-    """Measure two directories of one disk and tell whether they are called different."""
+    """Measure two directories of one disk; return whether they are called different."""
     targets = []
     for name in ("one", "other"):
         (folder / name).mkdir(exist_ok=True)
@@ -172,13 +188,13 @@ def says_different(folder: Path, label: str) -> bool:
     study = study_of(folder, *targets, block_sizes='["4KiB"]', threads="[1, 4]", min="4", max="4")
     ended = seatrial("study", study, "--buffered", "--label", label, folder=folder)
     assert ended.code == 0, ended.err
-    (told,) = seatrial("compare", label, "--json", folder=folder).document["comparisons"]
-    assert told["paired"]
-    assert len(told["comparands"]) >= 4
-    answers = [*told["comparands"], *told["overall_answers"].values()]
-    is_told = any(each["answer"] in ("higher", "lower") for each in answers)
-    assert bool(told["findings"]) == is_told
-    return is_told
+    (reported,) = seatrial("compare", label, "--json", folder=folder).document["comparisons"]
+    assert reported["paired"]
+    assert len(reported["comparands"]) >= 4
+    answers = [*reported["comparands"], *reported["overall_answers"].values()]
+    is_reported = any(each["answer"] in ("higher", "lower") for each in answers)
+    assert bool(reported["findings"]) == is_reported
+    return is_reported
 
 
 def test_two_directories_of_one_disk_show_no_false_difference(tmp_path):
@@ -217,7 +233,7 @@ def place(measured, tmp_path_factory):
         (("before", "nowhere"), ("nowhere",)),
         (("before:disk", "before:tape"), ("no target 'tape'",)),
         (("before", "both"), ("both has several targets", "both:TARGET")),
-        (("before", "unlike"), ("no cell in common", "before has 4 cells", "unlike has 2 cells")),
+        (("before", "unlike"), ("no test in common", "before has 4 tests", "unlike has 2 tests")),
         (("before", "larger"), ("used 64 MiB of its target, larger 128 MiB", "--anyway")),
         (("before", "after", "--figure", "speed"), ("No figure 'speed'",)),
         (("before", "after", "--margin", "0"), ()),
@@ -231,7 +247,7 @@ def test_bad_input_is_one_sentence_and_exit_code_2(place, arguments, said):
 
 
 def test_what_forbids_a_comparison_can_be_overruled(place):
-    ended = seatrial("compare", "before", "larger", "--anyway", folder=place)
+    ended = seatrial("compare", "--tables", "before", "larger", "--anyway", folder=place)
     assert ended.code == 0
     assert " ! before used 64 MiB of its target, larger 128 MiB" in ended.out
 
@@ -244,17 +260,17 @@ def test_foreign_tables_are_compared_cell_by_cell(tmp_path):
             for threads in (1, 10)
         ]
         (tmp_path / f"{name}.csv").write_text("\n".join(["size,threads,iops", *rows]) + "\n")
-    ended = seatrial("compare", "lvm2.csv", "mdadm.csv", folder=tmp_path)
+    ended = seatrial("compare", "--tables", "lvm2.csv", "mdadm.csv", folder=tmp_path)
     assert ended.code == 0, ended.err
     assert "measured once" in ended.out
-    assert re.search(r"mdadm is 1\.1x \(measured once\) as fast as lvm2 over 4 cells", ended.out)
-    assert "When lvm2 and mdadm were measured is not known" in " ".join(ended.out.split())
+    assert re.search(r"mdadm is 1\.1x \(measured once\) as fast as lvm2 over 4 tests", ended.out)
+    assert "time at which lvm2 and mdadm were measured is unknown" in " ".join(ended.out.split())
 
 
-def test_files_of_one_name_are_told_apart_by_their_folders(tmp_path):
+def test_files_of_one_name_are_distinguished_by_their_folders(tmp_path):
     for name, rate in (("before", 1000), ("after", 1100)):
         (tmp_path / name).mkdir()
         (tmp_path / name / "fio.csv").write_text(f"size,threads,iops\n4096,1,{rate}\n")
-    ended = seatrial("compare", "before/fio.csv", "after/fio.csv", folder=tmp_path)
+    ended = seatrial("compare", "--tables", "before/fio.csv", "after/fio.csv", folder=tmp_path)
     assert ended.code == 0, ended.err
     assert "after/fio.csv is 1.1x (measured once) as fast as before/fio.csv" in ended.out

@@ -30,7 +30,8 @@ def completed(tmp_path: Path, words: str) -> list[str]:
         check=True,
         capture_output=True,
         text=True,
-        env={"PATH": path},
+        cwd=tmp_path,
+        env={**os.environ, "PATH": path},
     )
     return done.stdout.split()
 
@@ -42,6 +43,19 @@ def completed(tmp_path: Path, words: str) -> list[str]:
 )
 def test_bash_completes_commands_and_options(tmp_path, words, expected):
     assert completed(tmp_path, words) == expected
+
+
+@pytest.mark.skipif(not shutil.which("bash"), reason="needs bash")
+def test_bash_completes_studies_and_stored_runs(tmp_path):
+    assert completed(tmp_path, "study one-") == ["one-dvd-per-second"]
+    seatrial(
+        *("io", "null", "--size", "1MiB", "--seconds", "0.1", "--label", "baseline"),
+        folder=tmp_path,
+    )
+    identifier = seatrial("list", "--json", folder=tmp_path).document["runs"][0]["id"]
+    assert completed(tmp_path, "show base") == ["baseline"]
+    assert completed(tmp_path, f"compare last {identifier[:6]}") == [identifier]
+    assert completed(tmp_path, "export las") == ["last"]
 
 
 @pytest.mark.parametrize("shell", ["zsh", "fish"])

@@ -1,4 +1,4 @@
-"""What is shown on a terminal while a run goes on, and as it is told to end: in which order."""
+"""What a terminal shows during a run and when it is asked to end, in order."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def say(words):
     print(words, flush=True)
 
 def compute():
-    # Calls in C that no signal breaks off.
+    # Calls in C that no signal incomplete or invalid.
     hashlib.pbkdf2_hmac("sha256", b"", b"", 100_000)
 
 def think():
@@ -57,10 +57,42 @@ def test_a_signal_is_acknowledged_whatever_the_main_thread_does(what, number):
     assert busy.wait() == 0
 
 
+IMPORTED = """
+import os, signal
+
+class Field:
+    def __set_name__(self, owner, name):
+        # What is raised here comes out as RuntimeError.
+        os.kill(os.getpid(), signal.SIGTERM)
+
+class Owner:
+    field = Field()
+"""
+IMPORTING = """
+import time
+from seatrial import interrupts
+
+interrupts.heed(on_hangup=lambda: None, say=lambda words: None)
+try:
+    import imported
+    time.sleep(60)
+except KeyboardInterrupt:
+    print("interrupted, with", imported.Owner.__name__)
+"""
+
+
+def test_a_signal_while_a_module_is_imported_waits_until_it_is(tmp_path):
+    heed_interrupts()
+    (tmp_path / "imported.py").write_text(IMPORTED)
+    command = [sys.executable, "-c", IMPORTING]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.stdout == "interrupted, with Owner\n", done.stderr
+
+
 def test_on_a_terminal_the_time_left_counts_down_within_a_sample(tmp_path):
     with contextlib.closing(Terminal("io", "null", "--seconds", "4", folder=tmp_path)) as terminal:
         assert terminal.end() == 0
-    left_s = [int(told) for told in re.findall(r"about (\d) s left", terminal.shown)]
+    left_s = [int(reported) for reported in re.findall(r"about (\d) s left", terminal.shown)]
     assert left_s == sorted(left_s, reverse=True)
     assert len(set(left_s)) >= 3
 
@@ -71,20 +103,20 @@ def test_ctrl_c_is_acknowledged_on_the_terminal_before_the_run_ends(tmp_path):
         terminal.type(INTERRUPT)
         terminal.wait_for(STOPPING)
         assert terminal.end() == 4
-    told = terminal.shown
-    assert told.count(STOPPING) == 1
-    assert told.index(STOPPING) < told.index("Again:")
-    assert "Traceback" not in told
+    reported = terminal.shown
+    assert reported.count(STOPPING) == 1
+    assert reported.index(STOPPING) < reported.index("More:")
+    assert "Traceback" not in reported
 
 
 @pytest.mark.parametrize("options", [(), ("--json",)])
-def test_what_is_no_terminal_is_told_once_however_often_it_is_asked(tmp_path, options):
+def test_what_is_no_terminal_is_reported_once_however_often_it_is_requested(tmp_path, options):
     process = start("io", "null", "--seconds", "60", *options, folder=tmp_path)
-    # With --json nothing is told before, so that only the results file shows that it goes on.
+    # --json prints nothing before the end, so that only the results file shows progress.
     while not seatrial("list", "--json", folder=tmp_path).document.get("runs"):
         assert process.poll() is None
     for _ in range(2):
         process.send_signal(signal.SIGINT)
-    told = ended(process)
-    assert told.err.count(STOPPING) == 1
-    assert told.code == 4
+    reported = ended(process)
+    assert reported.err.count(STOPPING) == 1
+    assert reported.code == 4

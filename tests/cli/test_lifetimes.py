@@ -1,4 +1,4 @@
-"""What a run says of itself when its process was told to end, was killed, or is elsewhere."""
+"""The state of a run whose process was ended, was killed, or is elsewhere."""
 
 import signal
 import sqlite3
@@ -39,10 +39,10 @@ def test_each_signal_ends_a_run_in_order_and_leaves_nothing(tmp_path, number):
     process = begun(tmp_path)
     assert status(tmp_path) == "running"
     process.send_signal(number)
-    told = ended(process)
-    assert told.code == 4, told.err
-    assert "Traceback" not in told.err
-    assert "was interrupted" in told.out
+    reported = ended(process)
+    assert reported.code == 4, reported.err
+    assert "Traceback" not in reported.err
+    assert "was interrupted" in reported.out
     assert not list((tmp_path / "target").iterdir())
     assert not list((tmp_path / "state").glob("*.jsonl"))
     assert status(tmp_path) == "interrupted"
@@ -105,9 +105,9 @@ def test_the_results_file_does_not_name_the_host(tmp_path):
 def test_a_run_that_another_process_measures_is_not_resumed(tmp_path):
     process = begun(tmp_path)
     try:
-        told = f"measured by process {process.pid}"
+        reported = f"Process {process.pid} is measuring the run"
         store = ResultsFile.open(tmp_path / "results.seatrial")
-        with store, pytest.raises(RefusedError, match=told):
+        with store, pytest.raises(RefusedError, match=reported):
             store.resume_run(store.run("last").id)
     finally:
         process.terminate()

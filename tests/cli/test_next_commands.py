@@ -12,7 +12,7 @@ import pytest
 
 from cli.command import SEATRIAL, Ended, ended, seatrial, start
 from seatrial import program
-from seatrial.cli.repeating import this_command
+from seatrial.cli.options import this_command
 
 FOLDER_OF_PROGRAM = str(Path(SEATRIAL).parent)
 ELSEWHERE = ":".join(
@@ -22,8 +22,8 @@ ELSEWHERE = ":".join(
 FIO = Path(__file__).parents[1] / "report" / "fio-3.33-json-plus.json"
 
 
-def again_of(told: Ended, label: str = "Again:") -> str:
-    (line,) = [line for line in told.out.splitlines() if line.startswith(label)]
+def again_of(reported: Ended, label: str = "More:") -> str:
+    (line,) = [line for line in reported.out.splitlines() if line.startswith(label)]
     return line.removeprefix(label).strip()
 
 
@@ -57,9 +57,9 @@ def test_what_is_to_be_typed_again_shows_the_run(tmp_path, path, arguments, resu
         '[[workload]]\nkind = "io"\nseconds = 0.1\n'
     )
     # A process of its own: it knows by what name or path it was called.
-    told = ended(start(*arguments, "--results", results, folder=tmp_path, env={"PATH": path}))
-    assert told.code == 0, told.err
-    shown = typed(again_of(told), tmp_path, path)
+    reported = ended(start(*arguments, "--results", results, folder=tmp_path, env={"PATH": path}))
+    assert reported.code == 0, reported.err
+    shown = typed(again_of(reported), tmp_path, path)
     assert shown.returncode == 0, shown.stderr
     assert shown.stdout
 
@@ -67,8 +67,8 @@ def test_what_is_to_be_typed_again_shows_the_run(tmp_path, path, arguments, resu
 def test_an_import_that_is_there_already_says_where(tmp_path):
     there = ("import", FIO, "--results", "others.seatrial")
     assert seatrial(*there, folder=tmp_path).code == 0
-    told = seatrial(*there, folder=tmp_path)
-    (line,) = re.findall(r"Look at it with `(.*)`", told.err)
+    reported = seatrial(*there, folder=tmp_path)
+    (line,) = re.findall(r"Look at it with `(.*)`", reported.err)
     assert line.endswith("--results others.seatrial")
 
 
@@ -80,7 +80,7 @@ def test_an_import_that_is_there_already_says_where(tmp_path):
         (("report", "b"), "--output"),
     ],
 )
-def test_what_could_not_be_written_is_written_elsewhere_by_the_command_told(
+def test_what_could_not_be_written_is_written_elsewhere_by_the_command_reported(
     tmp_path, arguments, option
 ):
     own = ("--results", "others.seatrial")
@@ -88,20 +88,20 @@ def test_what_could_not_be_written_is_written_elsewhere_by_the_command_told(
         trial = ("io", "null", "--seconds", "0.1", "--rounds", "3", "--label", label, *own)
         assert seatrial(*trial, folder=tmp_path).code == 0
     limit = ("prlimit", "--fsize=100")
-    told = seatrial(*arguments, *own, f"{option}=first", folder=tmp_path, prefix=limit)
-    assert told.code == 2, told.err
-    (line,) = re.findall(r"Write it elsewhere with `(.*)`", told.err)
+    reported = seatrial(*arguments, *own, f"{option}=first", folder=tmp_path, prefix=limit)
+    assert reported.code == 2, reported.err
+    (line,) = re.findall(r"Write it elsewhere with `(.*)`", reported.err)
     assert "first" not in line
     again = typed(line, tmp_path, f"{FOLDER_OF_PROGRAM}:{ELSEWHERE}")
     assert again.returncode == 0, again.stderr
     assert (tmp_path / "FILE").exists()
 
 
-def test_a_command_told_again_has_no_password_and_none_of_the_options_left_out(monkeypatch):
+def test_a_command_reported_again_has_no_password_and_none_of_the_options_left_out(monkeypatch):
     words = ["sql", "compare", "a b", "--report", "x.html", "--snapshot", "postgresql://u:p@h/d"]
     monkeypatch.setattr(sys, "argv", ["seatrial", *words])
-    told = this_command("--report", "FILE", without=["--report"])
-    assert told == ("seatrial sql compare 'a b' --snapshot postgresql://u@h/d --report FILE")
+    reported = this_command("--report", "FILE", without=["--report"])
+    assert reported == ("seatrial sql compare 'a b' --snapshot postgresql://u@h/d --report FILE")
 
 
 def test_the_program_is_named_by_its_path_where_its_name_would_not_find_it(monkeypatch):

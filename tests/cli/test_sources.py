@@ -131,5 +131,5 @@ def test_without_a_results_file_it_says_so(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("name", ["audit", "compare"])
 def test_the_help_says_that_a_file_goes_before_a_label(tmp_path, name):
-    told = " ".join(seatrial(name, "--help", folder=tmp_path).out.split())
-    assert "Where such a file exists, it is meant, not a label." in told
+    reported = " ".join(seatrial(name, "--help", folder=tmp_path).out.split())
+    assert "An existing file takes precedence over a label." in reported

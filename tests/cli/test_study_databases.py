@@ -63,9 +63,9 @@ def measured(tmp_path: Path, pg_bin: Path, *, optional: bool):
 def test_an_optional_database_that_cannot_be_made_is_left_out(tmp_path, broken_programs):
     ended = measured(tmp_path, broken_programs, optional=True)
     assert ended.code == 0, ended
-    told = " ".join(ended.out.split())
-    assert "Its one round was measured. pgbench is left out on trial: initdb could not" in told
-    assert "no shared memory here" in told
+    reported = " ".join(ended.out.split())
+    assert "The only round was measured. pgbench is skipped on trial: initdb could not" in reported
+    assert "no shared memory here" in reported
     assert list((tmp_path / "place").iterdir()) == []
 
 
@@ -79,7 +79,7 @@ def test_one_that_is_not_optional_ends_the_run(tmp_path, broken_programs):
 def test_an_optional_database_without_a_postgresql_is_left_out(tmp_path):
     ended = measured(tmp_path, tmp_path / "none", optional=True)
     assert ended.code == 0, ended
-    assert "pgbench is left out on trial: There is no program initdb in" in " ".join(
+    assert "pgbench is skipped on trial: There is no program initdb in" in " ".join(
         ended.out.split()
     )
 
@@ -122,14 +122,14 @@ def test_targets_of_a_shipped_study_are_placed_by_their_labels(tmp_path):
     }
 
 
-def test_a_place_that_is_missing_is_asked_for_by_its_label(tmp_path):
+def test_a_place_that_is_missing_is_requested_by_its_label(tmp_path):
     ended = seatrial("study", "ssd-vs-hdd", "--target", f"ssd={tmp_path}", folder=tmp_path)
     assert ended.code == 2, ended
     assert "names no place for its target 'hdd'" in ended.err
     assert "--target hdd=DIR" in ended.err
 
 
-def test_a_server_whose_address_is_missing_is_asked_for(tmp_path):
+def test_a_server_whose_address_is_missing_is_requested(tmp_path):
     text = 'name = "s"\n[[target]]\nkind = "database"\n[[workload]]\nkind = "pgbench"\n'
     (tmp_path / "my.toml").write_text(text)
     ended = seatrial("study", "my.toml", folder=tmp_path)

@@ -28,9 +28,9 @@ NO_PROGRAMS = {"PATH": "/nonexistent"}
 def test_the_articles_whole_sweep_is_planned_without_root_programs_or_drives(tmp_path):
     ended = seatrial("study", "raid-sweep", "--plan", folder=tmp_path, env=NO_PROGRAMS)
     assert ended.code == 0, ended.err
-    told, commands = ended.out.split("\nCommands, ")
-    assert "raid05-2x8  md+lvm stripe over 2 legs, each raid5 of 8 drives" in told
-    assert "Builds  36 in each round" in told
+    reported, commands = ended.out.split("\nCommands to build ")
+    assert "raid05-2x8  md+lvm stripe over 2 legs, each raid5 of 8 drives" in reported
+    assert "Builds  36 per round" in reported
     for label in ("raid0-1", "raid5-12", "raid00-2x8", "production"):
         assert f"\n  {label}\n    mdadm --create " in commands
     assert commands.count("lvcreate ") == 14
@@ -51,7 +51,7 @@ def test_the_articles_whole_sweep_is_planned_by_nobody(tmp_path):
         )
         assert ended.returncode == 0, ended.stderr
         assert not list(place.iterdir())
-    cells, commands = ended.stdout.split("\nCommands, ")
+    cells, commands = ended.stdout.split("\nCommands to build ")
     assert "\n  all             1639 " in cells
     for kind in ("Time  ", "Writes  ", "Builds  ", "Space  "):
         assert f"\n{kind}" in cells
@@ -74,23 +74,25 @@ def test_the_plan_as_a_document_has_drives_and_commands(tmp_path):
 def test_without_drives_it_says_how_many_and_the_three_ways(tmp_path):
     ended = seatrial("study", "raid-failure", folder=tmp_path)
     assert ended.code == 2
-    told = " ".join(ended.err.split())
-    assert "The layouts of study 'raid-failure' need 5 drives, and none are named" in told
+    reported = " ".join(ended.err.split())
+    assert "The layouts of study 'raid-failure' need 5 drives, but none were given" in reported
     for way in ("--devices A,B,...", "--loop 5x2G", "`seatrial lab`"):
-        assert way in told
+        assert way in reported
     assert not (tmp_path / "results.seatrial").exists()
 
 
 def test_drives_of_the_lab_are_none_of_this_machine(tmp_path):
     ended = seatrial("study", "raid-sweep-tiny", folder=tmp_path)
     assert ended.code == 2
-    assert "Its drives are disks of the lab, which is not here" in " ".join(ended.err.split())
+    assert "The study uses virtual disks of the lab, but does not run in the lab" in " ".join(
+        ended.err.split()
+    )
 
 
-def test_too_few_drives_are_told_with_the_layout(tmp_path):
+def test_too_few_drives_are_reported_with_the_layout(tmp_path):
     ended = seatrial("study", "raid-failure", "--loop", "4x1G", "--plan", folder=tmp_path)
     assert ended.code == 2
-    assert "Layout raid6 needs 5 drives, and there are 4." in ended.err
+    assert "Layout raid6 needs 5 drives, but only 4 are available." in ended.err
 
 
 def test_a_drive_is_a_block_device(tmp_path):
@@ -98,7 +100,7 @@ def test_a_drive_is_a_block_device(tmp_path):
         plan_of("raid-sweep", devices=str(tmp_path))
 
 
-def test_a_backend_that_there_is_not_is_told_before_anything_is_done(tmp_path):
+def test_a_backend_that_there_is_not_is_reported_before_anything_is_done(tmp_path):
     study = tmp_path / "my.toml"
     study.write_text(
         'name = "s"\n[[layout]]\nname = "a"\nbackend = "mdd"\n[[workload]]\nkind = "fill"\n'

@@ -39,10 +39,11 @@ def first(tmp_path):
 def test_the_second_is_refused_and_says_who_was_first(tmp_path, first, command):
     other = tmp_path / "other"
     other.mkdir()
-    told = seatrial(*[each or tmp_path / "place" for each in command], folder=other)
-    assert told.code == 5, told.err
-    assert f"another run: process {first.pid} (`seatrial io " in told.err
-    assert "since 2" in told.err
+    reported = seatrial(*[each or tmp_path / "place" for each in command], folder=other)
+    assert reported.code == 5, reported.err
+    assert "Another run is measuring" in reported.err
+    assert f": process {first.pid} (`seatrial io " in reported.err
+    assert "since 2" in reported.err
     assert not list(other.glob("seatrial-report*"))
 
 
@@ -51,7 +52,7 @@ def test_the_second_waits_with_wait(tmp_path, first):
     other.mkdir()
     waiting = start("io", tmp_path / "place", *SHORT, "--wait", folder=other)
     line = waiting.stderr.readline()
-    assert re.search(rf"Waiting for the run on .* to end: process {first.pid} ", line)
+    assert re.search(rf"Waiting for the run on .* to finish: process {first.pid} ", line)
     assert waiting.poll() is None
     first.send_signal(signal.SIGINT)
     assert ended(waiting).code == 0

@@ -60,14 +60,14 @@ def measure(spec: Mapping[str, Any]) -> dict[str, Any]:
 
 def start_apart(spec: Mapping[str, Any], env: Mapping[str, Any] = {}) -> subprocess.Popen[str]:
     """Start a cell in a process of its own; it says ``started`` on stderr."""
-    told = {name: str(value) for name, value in env.items()}
+    reported = {name: str(value) for name, value in env.items()}
     process = subprocess.Popen(
         [sys.executable, str(HERE / "run_cell.py")],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **told},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **reported},
     )
     assert process.stdin is not None
     process.stdin.write(json.dumps(spec))
@@ -101,7 +101,7 @@ def histogram(parts: Mapping[str, Any], operation: str, of: str = "response") ->
 
 
 def preload(shim: Path, block_bytes: int = 4096, **settings: Any) -> dict[str, Any]:
-    """Return the environment in which the shim does as told (see shim.c)."""
+    """Return the environment that controls the shim (see shim.c)."""
     named = {f"SHIM_{name.upper()}": value for name, value in settings.items()}
     return {"LD_PRELOAD": str(shim), "SHIM_LENGTH_BYTES": block_bytes, **named}
 

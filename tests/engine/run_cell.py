@@ -13,6 +13,7 @@ from typing import Any
 
 from seatrial import _core
 
+LIVE = ("elapsed_s", "iops", "bytes_per_s", "p99_ns", "stalls", "oldest_in_flight_ns")
 LIVE_S = 0.05
 STOP_AFTER_S = float(os.environ.get("STOP_AFTER_S", "inf"))
 
@@ -40,12 +41,13 @@ def main() -> None:
     live: list[dict[str, Any]] = []
     began_s = time.monotonic()
     while not running.wait(LIVE_S):
-        live.append(running.live())
+        reading = running.live()
+        live.append({name: getattr(reading, name) for name in LIVE})
         if time.monotonic() - began_s > STOP_AFTER_S:
             running.stop()
     try:
         result: dict[str, Any] = {"parts": running.result()}
-    except (OSError, MemoryError) as error:
+    except _core.NativeError as error:
         result = {"error": str(error)}
     after = own_io()
     result["live"] = live

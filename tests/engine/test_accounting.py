@@ -1,4 +1,4 @@
-"""On real runs of every sort, all parts of a sample tell the same story."""
+"""On real runs of every sort, all parts of a sample agree."""
 
 from __future__ import annotations
 

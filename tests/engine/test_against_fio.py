@@ -36,9 +36,9 @@ def by_fio(path: Path, env: Mapping[str, Any], *options: str) -> dict[str, Any]:
         *("--randrepeat=0", "--norandommap", "--readonly", "--output-format=json"),
         *options,
     ]
-    told = {name: str(value) for name, value in env.items()}
+    reported = {name: str(value) for name, value in env.items()}
     done = subprocess.run(
-        [fio, *job], check=True, capture_output=True, text=True, env={**os.environ, **told}
+        [fio, *job], check=True, capture_output=True, text=True, env={**os.environ, **reported}
     )
     result: dict[str, Any] = json.loads(done.stdout)["jobs"][0]["read"]
     return result

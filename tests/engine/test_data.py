@@ -1,4 +1,4 @@
-"""What is written is what was asked for, and what is checked is what is known."""
+"""Written data is as requested, and only known data is verified."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ def test_io_uring_refuses_what_is_more_than_one_call(trial_file, tmp_path):
         spec = cell(
             trial_file, accesses, engine="io_uring", target={"copy_to": str(tmp_path / "copy")}
         )
-        with pytest.raises(ValueError, match="engine is io_uring, but a commit or a copy"):
+        with pytest.raises(_core.NativeUsageError, match="is io_uring, but a commit or a copy"):
             _core.start(json.dumps(spec))
 
 
@@ -67,7 +67,7 @@ def test_what_the_engine_makes_impossible_is_refused_at_once(trial_file):
     """psync makes 32 threads of 4 with depth 8, too many for 16 blocks that are kept apart."""
     spec = cell(trial_file, [access("write")], threads=4, depth=8, engine="psync")
     spec["range"]["length_bytes"] = 16 * 4096
-    with pytest.raises(ValueError, match="has room for 16 blocks"):
+    with pytest.raises(_core.NativeUsageError, match="has room for 16 blocks"):
         _core.start(json.dumps(spec | {"data": {"kind": "verifiable"}}))
 
 
@@ -111,7 +111,7 @@ def test_a_stopped_process_gets_time_to_end_when_it_goes_on(memory_file, shim):
     assert parts["duration_s"] > 3
 
 
-def test_a_worker_that_never_comes_back_is_left_behind_and_told(memory_file, shim):
+def test_a_worker_that_never_comes_back_is_left_behind_and_reported(memory_file, shim):
     env = preload(shim, freeze_call=20, freeze_ms=60_000, freeze_one=1)
     spec = cell(memory_file, [access("read")], limit={"duration_s": 30}, threads=2)
     began_s = time.monotonic()

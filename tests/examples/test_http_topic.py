@@ -45,12 +45,18 @@ def url() -> Iterator[str]:
 def installed(tmp_path_factory) -> Path:
     """A folder that holds what ``pip install examples/http`` would leave in an environment."""
     folder = tmp_path_factory.mktemp("site")
-    (folder / "seatrial_http.py").write_bytes((EXAMPLE / "seatrial_http.py").read_bytes())
+    for module in EXAMPLE.glob("*.py"):
+        (folder / module.name).write_bytes(module.read_bytes())
     about = folder / "seatrial_http-0.1.0.dist-info"
     about.mkdir()
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: seatrial-http\nVersion: 0.1.0\n")
     (about / "entry_points.txt").write_text("[seatrial.topics]\nhttp = seatrial_http:TOPIC\n")
     return folder
+
+
+def python_path(installed: Path) -> str:
+    """The search path with the example ahead of what it already names."""
+    return os.pathsep.join(filter(None, [str(installed), os.environ.get("PYTHONPATH", "")]))
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +68,7 @@ def seatrial(installed, tmp_path_factory):
         done = subprocess.run(
             [program, *arguments],
             cwd=folder,
-            env=os.environ | {"PYTHONPATH": str(installed)},
+            env=os.environ | {"PYTHONPATH": python_path(installed)},
             capture_output=True,
             text=True,
             check=False,
@@ -78,7 +84,7 @@ def study(folder: Path, url: str) -> str:
     path = folder / "web.toml"
     path.write_text(
         'name = "web"\n[rounds]\nmin = 3\nmax = 3\n[[target]]\nlabel = "server"\nkind = "null"\n'
-        f'[[workload]]\nkind = "http"\nurl = "{url}"\nclients = [1, 2]\nseconds = 0.3\n'
+        f'[[workload]]\nkind = "http"\nurl = "{url}"\nclients = [1, 2]\nseconds = 0.8\n'
         '[thresholds]\n"http.p50_ms" = "<= 5000"\n'
     )
     return str(path)
@@ -104,7 +110,7 @@ def test_its_own_analysis_is_in_the_document(document):
 
 def test_a_plan_and_the_terminal_show_it(document, seatrial, url):
     assert "1, 2 threads" in seatrial("study", study(seatrial.folder, url), "--plan")
-    shown = seatrial("show", "one")
+    shown = seatrial("show", "one", "--tables")
     assert "HTTP requests, server" in shown
     assert "requests/s" in shown
 
@@ -129,6 +135,61 @@ def test_what_is_wrong_with_a_study_is_said_with_its_key(seatrial):
     assert "url is 'ftp://x'" in seatrial("study", study(seatrial.folder, "ftp://x"), code=2)
 
 
+def test_its_command_is_listed_after_that_of_studies(seatrial):
+    shown = seatrial("--help")
+    assert re.search(r"^  study +.*\n(.*\n)*?  http +Timed GETs of one address\.$", shown, re.M)
+    listed = re.findall(r"^  ([a-z]+) {2,}\S", shown.partition("Commands:")[2], re.M)
+    assert listed.index("study") < listed.index("http") < listed.index("check")
+    assert "Did you mean 'http'?" in seatrial("htp", code=2)
+
+
+def test_its_command_measures_and_shows(seatrial, url):
+    assert "seatrial http http://localhost:8080/ --clients 4" in seatrial("http", "--help")
+    assert "Study http" in seatrial("http", url, "--plan")
+    reported = json.loads(seatrial("http", url, "--clients", "2", "--seconds", "0.2", "--json"))
+    assert [cell["key"] for cell in reported["cells"]] == ["http/get/2t"]
+    assert reported["run"]["command"].startswith("seatrial http ")
+    assert "--seconds" in seatrial("http", url, "--seconds", "0", code=2)
+
+
+def test_a_command_of_the_program_is_not_replaced(installed):
+    """A topic that brings a command `io` leaves the program's own as it is."""
+    script = (
+        "import seatrial_http\n"
+        "from seatrial.cli.main import commands, find_command\n"
+        "from seatrial.topic import Command\n"
+        "foreign = Command('Of others.', 'others:command', after='nothing')\n"
+        "seatrial_http.HttpTopic.commands = dict.fromkeys(['io', 'study', 'last'], foreign)\n"
+        "found = commands()\n"
+        "assert list(found)[-1] == 'last', list(found)\n"
+        "for name in ('io', 'study'):\n"
+        "    assert found[name] == find_command(name) != foreign\n"
+        "assert find_command('last') == foreign\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env=os.environ | {"PYTHONPATH": python_path(installed)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_broken_topic_is_named_with_its_package(installed, tmp_path):
+    (tmp_path / "seatrial_http.py").write_text("import no_such_module\n")
+    done = subprocess.run(
+        [Path(sys.executable).with_name("seatrial"), "--help"],
+        env=os.environ | {"PYTHONPATH": f"{tmp_path}{os.pathsep}{python_path(installed)}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2, done
+    assert "The topic 'http' cannot be loaded: ModuleNotFoundError" in done.stderr
+    assert "pip uninstall seatrial-http" in done.stderr
+
+
 def test_nothing_else_names_it():
     tracked = subprocess.run(
         ["git", "grep", "-l", "seatrial_http"],
@@ -137,4 +198,4 @@ def test_nothing_else_names_it():
         text=True,
         check=False,
     ).stdout.split()
-    assert set(tracked) <= {"pyproject.toml", "seatrial_http.py"}
+    assert set(tracked) <= {"pyproject.toml", "seatrial_http.py", "seatrial_http_command.py"}

@@ -1,4 +1,4 @@
-"""Burst credit: told from a cache, a link, a slow cell and noise."""
+"""Burst credit: distinguished from a cache, a link, a slow cell and noise."""
 
 import numpy as np
 import pytest
@@ -60,7 +60,7 @@ def test_a_credit_that_comes_back_in_pauses_is_found_with_its_size():
     assert finding.evidence["recovers"]
     assert finding.evidence["episodes_count"] > 3
     assert finding.evidence["credit_operations"] == pytest.approx(CREDIT, rel=0.1)
-    assert "begin fast again" in finding.sentence
+    assert "start fast again" in finding.sentence
 
 
 def test_each_target_has_its_own_credit():
@@ -135,5 +135,5 @@ def test_a_target_that_stops_in_mid_sample_has_no_credit_and_ends_no_report():
     assert not found([summarise_cell([sample]) for sample in samples])
 
 
-def test_short_samples_alone_tell_nothing():
+def test_short_samples_alone_report_nothing():
     assert found(run_on_credit(cells_of(150, 120, 100, 130), values=10)) == []

@@ -44,7 +44,7 @@ def test_buffered_reads(size_gib, memory_gib, limit_gib, counters, is_cached):
     assert bool(found) is is_cached
     if found:
         assert found[0].severity == "warning"
-        assert "Memory served the reads" in found[0].sentence
+        assert "The page cache served the reads" in found[0].sentence
 
 
 def test_direct_reads_are_not_the_page_caches():
@@ -73,7 +73,7 @@ def test_buffered_writes(operation, spec, written_mib, is_cached):
     found = page_cache_served(context_of(cell))
     assert bool(found) is is_cached
     if found:
-        assert "Memory took the writes" in found[0].sentence
+        assert "The page cache absorbed the writes" in found[0].sentence
         assert "16 %" in found[0].sentence
 
 
@@ -108,7 +108,7 @@ def test_faster_than_the_link(stack, read_mb_per_s, is_above):
     assert bool(found) is is_above
     if found:
         assert found[0].severity == "critical"
-        assert "served by a cache: the drive" in found[0].sentence
+        assert "but the drive" in found[0].sentence
 
 
 def test_doubt_speaks_for_the_link():
@@ -167,7 +167,7 @@ def pair(small_rates, big_rates):
         ([2000], [1000], True),
         ([1490], [1000], False),
         ([2000, 2020, 1990], [1000, 1000, 1000], True),
-        ([2000, 1000, 3000], [1000, 1000, 1000], False),  # twice, but not surely
+        ([2000, 1000, 3000], [1000, 1000, 1000], False),  # twice, but not significant
         ([1000], [2000], False),
     ],
 )
@@ -177,7 +177,7 @@ def test_a_small_file_faster_than_a_big_one(small, big, is_cached):
     if found:
         assert found[0].severity == "warning"
         assert "The small file (1 GiB)" in found[0].sentence
-        assert "1 pair of cells" in found[0].sentence
+        assert "1 pair of tests" in found[0].sentence
 
 
 def test_files_are_compared_with_all_else_equal():

@@ -40,7 +40,7 @@ def test_errors_of_the_storage_are_critical(name):
     assert finding.severity == "critical"
 
 
-def test_the_count_the_share_and_the_lowest_offset_are_told():
+def test_the_count_the_share_and_the_lowest_offset_are_reported():
     (finding,) = errors(
         context_of(failing(error_of("ENOSPC", offset_bytes=8192), error_of("ENOSPC"), failed=100))
     )
@@ -55,10 +55,10 @@ def test_the_count_the_share_and_the_lowest_offset_are_told():
 def test_a_number_without_a_name_is_looked_up():
     (finding,) = errors(context_of(failing(error_of("errno 117", errno=117))))
     assert "EUCLEAN" in finding.sentence
-    assert "damaged" in finding.cause
+    assert "corrupted" in finding.cause
 
 
-def test_names_are_told_apart_and_counts_shared_out():
+def test_names_are_distinguished_and_counts_shared_out():
     examples = [error_of("EIO")] * 24 + [error_of("ENOSPC")] * 8
     found = errors(context_of(failing(*examples, failed=400)))
     assert [finding.evidence["errno_name"] for finding in found] == ["EIO", "ENOSPC"]
@@ -69,11 +69,11 @@ def test_names_are_told_apart_and_counts_shared_out():
 def test_cells_with_the_same_error_are_merged():
     cells = [failing(error_of(), threads=n) for n in range(1, 15)]
     (finding,) = errors(context_of(*cells, failing(workload="mix")))
-    assert "14 of 15 cells" in finding.sentence
+    assert "14 of 15 tests" in finding.sentence
     assert len(finding.cells) == 14
 
 
-def test_failures_without_an_example_are_told():
+def test_failures_without_an_example_are_reported():
     (finding,) = errors(context_of(failing(failed=5)))
     assert finding.evidence["failed_count"] == 5
 
@@ -93,7 +93,7 @@ def test_clean_checks_are_no_finding():
 
 
 @pytest.mark.parametrize(
-    ("kind", "told"),
+    ("kind", "reported"),
     [
         ("flipped_bit", "flipped bits"),
         ("torn_write", "torn writes"),
@@ -103,12 +103,12 @@ def test_clean_checks_are_no_finding():
         ("foreign", "did not write"),
     ],
 )
-def test_each_corruption_is_named(kind, told):
+def test_each_corruption_is_named(kind, reported):
     bad = Corruption(kind=kind, offset_bytes=4096, detail="bit 3 of byte 17")
     (finding,) = corruption(context_of(verified(bad)))
     assert finding.severity == "critical"
-    assert "1 block of 1,000 checked" in finding.sentence
-    assert told in finding.sentence
+    assert "1 block of 1,000 failed verification" in finding.sentence
+    assert reported in finding.sentence
     assert "first at offset 4,096" in finding.sentence
     assert finding.evidence["kinds"] == {kind: 1}
 
@@ -123,7 +123,7 @@ def log_of(**by_kind):
     [
         ({}, None),
         (log_of(), None),
-        (log_of(thermal=3), None),  # told by the finding temperature
+        (log_of(thermal=3), None),  # reported by the finding temperature
         (log_of(reset=1), "warning"),
         (log_of(link=2), "warning"),
         (log_of(io_error=1), "critical"),

@@ -1,4 +1,4 @@
-"""Other runs and other programs on the device: told where somebody was seen, and only there."""
+"""Other runs and programs on the device: reported if any were found, and only then."""
 
 import pytest
 
@@ -40,7 +40,7 @@ def test_programs_that_wrote_much_are_named():
 
 
 @pytest.mark.parametrize(
-    ("counters", "is_told"),
+    ("counters", "is_reported"),
     [
         ({"device_write_bytes": 15.0 * MIB, "other_process_write_bytes": 99.0 * MIB}, False),
         ({"device_write_bytes": 17.0 * MIB, "other_process_write_bytes": 99.0 * MIB}, True),
@@ -50,8 +50,8 @@ def test_programs_that_wrote_much_are_named():
         ({"device_write_bytes": 99.0 * MIB}, False),
     ],
 )
-def test_bounds(counters, is_told):
-    assert bool(found(**counters)) is is_told
+def test_bounds(counters, is_reported):
+    assert bool(found(**counters)) is is_reported
 
 
 @pytest.mark.parametrize("kind", ["btrfs", "zfs"])

@@ -62,8 +62,8 @@ def test_the_page_holds_each_rule_in_its_section(generator):
     assert generator.page([too_hot], TEMPLATE) == (
         "# Findings\n\nIntro.\n\n## Heat\n\nOf heat.\n\n"
         "### `too_hot`\n\n"
-        "**Means.** It is hot,\nand stays so:\n\n- above;\n- below.\n\nBoth.\n\n"
-        "**Decided.** By touch.\n\n**Do.** Cool it.\n\n"
+        "**Meaning.** It is hot,\nand stays so:\n\n- above;\n- below.\n\nBoth.\n\n"
+        "**Criteria.** By touch.\n\n**What to do.** Cool it.\n\n"
         "## Cold\n"
     )
 
@@ -113,7 +113,7 @@ def test_the_example_of_the_guide_is_a_rule_as_the_guide_says(generator, tmp_pat
 
     template = generator.TEMPLATE.read_text()
     assert list(generator.faults([*rules(), reads_starved], template)) == []
-    assert "\n### `reads_starved`\n\n**Means.** Reads wait" in generator.page(
+    assert "\n### `reads_starved`\n\n**Meaning.** Reads wait" in generator.page(
         [*rules(), reads_starved], template
     )
     assert [reads_starved(mixed(read_ms)) != [] for read_ms in (9, 11)] == [False, True]

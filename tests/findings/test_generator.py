@@ -69,7 +69,7 @@ def test_polling_uses_a_processor_by_design():
     assert generator_limited(context_of(cell)) == []
 
 
-def test_kernel_workers_are_told_and_cells_are_merged():
+def test_kernel_workers_are_reported_and_cells_are_merged():
     cells = [
         rounds_of(cell_of(threads=n), [1000], counters={"kernel_workers_max": float(n)})
         for n in (1, 2, 12)
@@ -77,7 +77,7 @@ def test_kernel_workers_are_told_and_cells_are_merged():
     (finding,) = generator_limited(context_of(*cells))
     assert finding.severity == "note"
     assert finding.sentence == (
-        "io_uring handed requests to as many as 12 kernel workers in 3 of 3 cells."
+        "io_uring handed requests to up to 12 kernel workers (io-wq) in 3 of 3 tests."
     )
 
 
@@ -102,7 +102,7 @@ def test_noise(counters, is_noisy):
     ("duration_s", "waited_s", "is_noisy"),
     [(10.0, 1.9, False), (10.0, 2.1, True), (0.5, 5.0, False)],  # updated every 2 s only
 )
-def test_pressure_is_told_by_long_samples_only(duration_s, waited_s, is_noisy):
+def test_pressure_is_reported_by_long_samples_only(duration_s, waited_s, is_noisy):
     counters = {"psi_cpu_some_ns": waited_s * 1e9}
     sample = sample_of(counters=counters, duration_s=duration_s)
     assert bool(noisy_machine(context_of(summary_of(sample)))) is is_noisy
@@ -165,14 +165,18 @@ def test_skipped_requests(skipped, severity):
         context_of(scheduled(late_skipped=skipped, completed=1000 - skipped))
     )
     assert finding.severity == severity
-    assert finding.sentence.startswith("matrix: read 8 KiB, 1 thread could not keep")
+    assert finding.sentence.startswith(
+        "The target could not keep up with the schedule in matrix: read 8 KiB, 1 thread"
+    )
     assert finding.evidence["late_skipped_count"] == skipped
 
 
 def test_late_cells_are_merged_and_the_worst_is_named():
     cells = [scheduled(late_skipped=n, completed=1000, threads=n) for n in (1, 7, 300)]
     (finding,) = late_requests(context_of(*cells))
-    assert finding.sentence.startswith("3 of 3 cells could not keep the schedule")
+    assert finding.sentence.startswith(
+        "The target could not keep up with the schedule in 3 of 3 tests"
+    )
     assert "300 threads" in finding.sentence
     assert "23 % of the requests were skipped" in finding.sentence
 
@@ -182,10 +186,10 @@ def test_a_closed_loop_is_never_late():
     assert late_requests(context_of(cell)) == []
 
 
-@pytest.mark.parametrize(("engine", "is_told"), [("psync", True), ("simulated", False)])
-def test_what_this_machine_is_like_does_not_touch_a_simulated_device(engine, is_told):
+@pytest.mark.parametrize(("engine", "is_reported"), [("psync", True), ("simulated", False)])
+def test_what_this_machine_is_like_does_not_touch_a_simulated_device(engine, is_reported):
     counters = {"watchdog_lateness_ns_max": 500_000_000}
     samples = [sample_of(engine=engine, counters=counters)]
     before = {"machine": {"load_average_1m": 50.0, "cpus_online": 2}}
     kinds = {finding.kind for finding in summarise(run_of(before=before), samples).findings}
-    assert ({"noisy_machine", "machine_busy"} <= kinds) is is_told
+    assert ({"noisy_machine", "machine_busy"} <= kinds) is is_reported

@@ -1,4 +1,4 @@
-"""The finding ``not_recovered``: what the guard noted with a sample, told or passed over."""
+"""The finding ``not_recovered``: what the guard noted with a sample, reported or ignored."""
 
 import pytest
 
@@ -13,15 +13,15 @@ def found(*ratios):
         sample_of(cell_of(), round=place, counters={RATIO_COUNTER: ratio, REST_COUNTER: 2e9})
         for place, ratio in enumerate(ratios)
     ]
-    told = summarise(run_of(), samples).findings
-    return [finding for finding in told if finding.kind == "not_recovered"]
+    reported = summarise(run_of(), samples).findings
+    return [finding for finding in reported if finding.kind == "not_recovered"]
 
 
-def test_a_target_that_did_not_come_back_is_told_with_the_worst_probe():
+def test_a_target_that_did_not_come_back_is_reported_with_the_worst_probe():
     (finding,) = found(1.0, 0.7, 0.55)
     assert finding.severity == "warning"
-    assert finding.sentence.startswith("Before 2 samples of ")
-    assert "as little as 55 % of its first rate, after 4.0 s of rest" in finding.sentence
+    assert finding.sentence.startswith("The target had not recovered before 2 samples of ")
+    assert "55 % of its initial rate after 4.0 s of idle time" in finding.sentence
     assert finding.evidence["probe_ratio_min"] == pytest.approx(0.55)
     assert len(finding.cells) == 1
 

@@ -1,16 +1,20 @@
 """What could distort a measurement, from the fingerprint alone."""
 
+import msgspec
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
-from seatrial.findings.registry import (
-    preflight,
-    rules_from,
-)
+from made_up import made_up
+from seatrial.findings import registry
+from seatrial.findings.registry import rules_from
 from seatrial.findings.rule import Source
 from seatrial.findings.rules.device import loop_device
+from seatrial.fingerprint import Fingerprint
 from stats.builders import GIB
+
+
+def preflight(facts, **more):
+    return registry.preflight(msgspec.convert(facts, Fingerprint), **more)
 
 
 def machine(**facts):
@@ -119,9 +123,9 @@ def test_every_kind_of_fact_is_tested():
     assert {rule.kind for rule in rules_from(Source.FINGERPRINT)} <= tested
 
 
-def test_limits_of_a_group_are_told_by_device():
+def test_limits_of_a_group_are_reported_by_device():
     (finding,) = preflight(machine(**LIMITED) | ON_8_0)
-    assert finding.sentence == "A control group limits d0 at 10 MB/s read and 100/s written."
+    assert finding.sentence == "A control group throttles d0 to 10 MB/s reads and 100/s writes."
 
 
 def test_equal_settings_are_one_finding():
@@ -172,10 +176,10 @@ def link_findings(fingerprint):
         ((end("01", 4, 4, 4, 4), end("00", 4, 4, 5, 16)), None, None, None),
         ((end("01", 3, 4, 4, 4), end("00", 3, 4, 3, 4)), 0.5, "warning", "slot has fewer lanes"),
         ((end("01", 4, 2, 4, 4), end("00", 4, 2, 4, 2)), 0.5, "warning", "slot has fewer lanes"),
-        ((end("01", 4, 3, 4, 4), end("00", 4, 3, 4, 16)), 0.25, "warning", "came up below"),
-        ((end("01", 3, 4, 4, 4), end("00", 3, 4, 4, 4)), 0.5, "warning", "came up below"),
+        ((end("01", 4, 3, 4, 4), end("00", 4, 3, 4, 16)), 0.25, "warning", "was trained below"),
+        ((end("01", 3, 4, 4, 4), end("00", 3, 4, 4, 4)), 0.5, "warning", "was trained below"),
         # a slot of few lanes that also came up a generation too low: first the fault
-        ((end("01", 3, 2, 4, 4), end("00", 3, 2, 4, 2)), 0.75, "warning", "came up below"),
+        ((end("01", 3, 2, 4, 4), end("00", 3, 2, 4, 2)), 0.75, "warning", "was trained below"),
         # a switch whose own way up is narrower than the drive below it
         (
             (
@@ -257,28 +261,13 @@ def test_the_worst_comes_first():
     assert [f.severity for f in preflight(facts)] == ["critical", "warning", "note"]
 
 
-texts = st.text(max_size=3).filter(lambda text: text != "nan")
-values = st.none() | st.integers(-9, 9) | st.floats() | texts
-parts = st.none() | st.dictionaries(st.sampled_from(["degraded", "direct_io", "address"]), values)
-
-
-@given(st.dictionaries(st.text(), values), parts, values, st.none() | st.lists(st.text()))
-def test_what_is_absent_or_odd_makes_nothing_fail(some_machine, part, value, children):
-    whole = dict.fromkeys(("pcie", "md", "loop", "partition"), part)
-    plain = dict.fromkeys(("name", "kind", "scheduler", "write_cache", "sata_link_gb_s"), value)
-    known = dict.fromkeys(("clock_source", "load_average_1m", "cpus_online", "cgroup"), value)
-    facts = {
-        "machine": some_machine | known,
-        "target": {"stack": [whole | plain | {"children": children}], "filesystem": part},
-        "health": {str(value): {"smart": part}},
-    }
-    for finding in preflight(facts):
+@given(made_up(Fingerprint))
+def test_whatever_is_absent_or_outlier_makes_nothing_fail(facts):
+    for finding in registry.preflight(facts):
         assert "nan" not in finding.sentence
 
 
-@pytest.mark.parametrize(
-    "empty", [{}, {"target": None}, {"machine": None, "target": {"stack": None}}]
-)
+@pytest.mark.parametrize("empty", [{}, {"target": None}, {"machine": {}, "target": {}}])
 def test_an_empty_fingerprint_has_no_findings(empty):
     assert preflight(empty) == []
 
@@ -289,7 +278,7 @@ def test_loop_devices_of_a_kind_are_one_finding():
         {"name": f"loop{number}", "kind": "loop", "loop": {"direct_io": number < 2}}
         for number in range(3)
     ]
-    direct, buffered = loop_device({"target": {"stack": stack}})
-    assert direct.sentence == "loop0, loop1 are loop devices over files."
+    direct, buffered = loop_device(msgspec.convert({"target": {"stack": stack}}, Fingerprint))
+    assert direct.sentence == "loop0, loop1 are loop devices."
     assert buffered.severity == "warning"
-    assert "loop2 is a loop device over a file, which it reads through" in buffered.sentence
+    assert "loop2 is a loop device with buffered I/O" in buffered.sentence

@@ -20,13 +20,16 @@ SOURCES = [path for folder in PRODUCT.glob("**/findings") for path in folder.glo
 
 RULE = """
 from seatrial.findings.rule import from_samples
-from seatrial.stats.model import Finding
+from seatrial.stats.model import Figures, Finding, Words
+
+class TooPurple(Figures, frozen=True, tag="too_purple"):
+    def words(self):
+        return Words("Purple.", "", "")
 
 @from_samples(rank=1, section="Time")
 def too_purple(context):
     return [
-        Finding(kind="too_purple", severity="critical", cells=[], sentence="Purple.", cause="",
-                evidence={}, next="")
+        Finding(severity="critical", cells=[], figures=TooPurple())
     ]
 """
 
@@ -34,7 +37,7 @@ def too_purple(context):
 @pytest.mark.parametrize("rule", rules(), ids=lambda rule: rule.kind)
 def test_a_rule_yields_its_own_kind(rule):
     source = inspect.getsource(sys.modules[rule.find.__module__])
-    found = re.findall(r'kind="(\w+)"', source)
+    found = re.findall(r'tag="(\w+)"', source)
     assert rule.kind in found
     assert set(found) <= set(kinds())
 
@@ -84,7 +87,8 @@ def test_rules_are_imported_when_findings_are_sought_and_not_before():
         "import sys, seatrial.findings.registry as registry\n"
         "def loaded(): return [n for n in sys.modules if n.endswith('findings.corruption')]\n"
         "assert not loaded(), loaded()\n"
-        "registry.preflight({})\n"
+        "from seatrial.fingerprint import Fingerprint\n"
+        "registry.preflight(Fingerprint())\n"
         "assert loaded()\n"
     )
     subprocess.run([sys.executable, "-c", script], check=True)

@@ -74,11 +74,11 @@ def test_the_next_step_names_the_command_that_measures_such_a_cell(kind, command
         assert f"longer with '{command}'" in finding.next
 
 
-def test_one_stall_is_told_with_length_depth_and_cell():
+def test_one_stall_is_reported_with_length_depth_and_cell():
     (finding,) = stall(context_of(one_cell(stall_of(3.1, depth=10))))
     assert finding.sentence == (
-        "I/O stood still once, for 3.1 s with 10 requests outstanding, in matrix: read 8 KiB, "
-        "1 thread; the requests were with the device."
+        "One 3.1 s I/O stall with 10 requests outstanding in matrix: read 8 KiB, 1 thread; "
+        "requests were pending at the device."
     )
     assert finding.cells == [cell_of().identity()]
     assert finding.evidence["longest_s"] == 3.1
@@ -87,7 +87,7 @@ def test_one_stall_is_told_with_length_depth_and_cell():
 
 def test_a_stall_of_the_generator_is_not_the_drives():
     (finding,) = stall(context_of(one_cell(stall_of(0.5, "generator"))))
-    assert "this is the machine's, not the drive's" in finding.sentence
+    assert "caused by CPU contention on the host, not by the drive" in finding.sentence
 
 
 def test_stalls_of_a_cause_are_merged_over_cells():
@@ -98,8 +98,8 @@ def test_stalls_of_a_cause_are_merged_over_cells():
     generator = one_cell(stall_of(0.4, "generator"), cell=cell_of(threads=90))
     found = stall(context_of(*cells, *clean, generator))
     assert [finding.evidence["cause"] for finding in found] == ["device", "generator"]
-    assert "I/O stood still 8 times" in found[0].sentence
-    assert "in 4 of 31 cells" in found[0].sentence
+    assert "8 I/O stalls" in found[0].sentence
+    assert "in 4 of 31 tests" in found[0].sentence
     assert found[0].evidence["total_s"] == pytest.approx(0.4 + 0.2 + 1.2 + 2.2 + 3.2)
     assert len(found[0].cells) == 4
 
@@ -127,10 +127,10 @@ def test_the_pace_is_that_of_all_rounds():
     assert stall(context_of(summary_of(frozen, usual)))
 
 
-def test_a_slow_device_is_told_by_its_latency():
+def test_a_slow_device_is_reported_by_its_latency():
     (finding,) = slow_device(context_of(one_cell(stall_of(0.12), latency_ns=80 * MS_NS)))
     assert finding.severity == "warning"
-    assert finding.sentence.startswith("A request took 80 ms in the median in matrix: read 8 KiB")
+    assert finding.sentence.startswith("Median latency was 80 ms in matrix: read 8 KiB")
     assert "gaps of up to 120 ms" in finding.sentence
 
 
@@ -138,7 +138,7 @@ def blank_cell(**rest):
     return summary_of(sample_of(completed=0, **rest))
 
 
-def test_a_cell_without_completions_is_told():
+def test_a_cell_without_completions_is_reported():
     blank = blank_cell(oldest_in_flight_ns=4_200_000_000, in_flight=1, stalls=[stall_of(1.0)])
     context = context_of(blank, one_cell(cell=cell_of(threads=4)))
     (finding,) = nothing_completed(context)

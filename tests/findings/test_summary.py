@@ -95,7 +95,7 @@ def test_findings_of_samples_and_fingerprint_come_together_the_worst_first():
     summary = summarise(run, [sample_of(stalls=[stall_of(3.1)], duration_s=10.0)])
     kinds = [finding.kind for finding in summary.findings]
     assert kinds == ["stall", "clock_source", "virtualised"]
-    assert "froze for 3.1 s once (device)" in summary.verdict
+    assert "stalled once for 3.1 s (device)" in summary.verdict
 
 
 def test_a_run_without_samples_has_a_summary():

@@ -2,13 +2,25 @@
 
 import pytest
 
+from seatrial.findings.registry import rules
 from seatrial.findings.verdict import verdict
-from seatrial.stats.model import Finding
+from seatrial.stats.model import Figures, Finding
 from stats.builders import MS_NS, cell_of, rounds_of
+from stats.builders import finding_of as stated
 
 
 def finding_of(kind, severity="warning", cells=(), **evidence):
-    return Finding(
+    """A finding of a kind; of one that a verdict says in short, with these of its figures alone."""
+    rules()
+    waiting = [Figures]
+    while waiting:
+        of = waiting.pop()
+        waiting += of.__subclasses__()
+        is_of_kind = of.__struct_config__.tag == kind and "seatrial." in of.__module__
+        if is_of_kind and of.in_short is not Figures.in_short:
+            figures = of(**dict.fromkeys(of.__struct_fields__) | evidence)
+            return Finding(severity=severity, cells=list(cells), figures=figures)
+    return stated(
         kind=kind,
         severity=severity,
         cells=list(cells),
@@ -19,6 +31,7 @@ def finding_of(kind, severity="warning", cells=(), **evidence):
     )
 
 
+STALLED = {"stalls_count": 1, "longest_s": 2.0, "cause": "device"}
 STALL = finding_of("stall", "critical", stalls_count=1, longest_s=3.1, cause="device")
 
 
@@ -47,32 +60,32 @@ def database_cells(**rest):
 
 
 def test_the_units_of_a_database():
-    told = verdict(database_cells(latency_ns=int(2.1 * MS_NS)), [STALL])
-    assert told == (
+    reported = verdict(database_cells(latency_ns=int(2.1 * MS_NS)), [STALL])
+    assert reported == (
         "Reads 8 KiB at random at 74k IOPS (± 3 %) and writes at 41k IOPS (± 3 %), both with "
         "10 threads (workload matrix); "
         "reads 1,200 MB/s (± 3 %) and writes 800 MB/s (± 3 %) in sequence, both with 977 KiB, "
         "1 thread (workload sequential); "
         "commits 1,240/s (± 3 %) with p99 2.10 ms (± 0.4 %) at 1 committer; "
-        "froze for 3.1 s once (device)."
+        "stalled once for 3.1 s (device)."
     )
 
 
 def test_measured_once_is_said():
-    told = verdict([rounds_of(cell_of(), [74_000])], [])
-    assert told == "Reads 8 KiB at random at 74k IOPS (measured once) with 1 thread."
+    reported = verdict([rounds_of(cell_of(), [74_000])], [])
+    assert reported == "Reads 8 KiB at random at 74k IOPS (measured once) with 1 thread."
 
 
-def test_without_8_kib_the_nearest_page_size_is_told():
+def test_without_8_kib_the_nearest_page_size_is_reported():
     assert "4 KiB at random" in verdict([rounds_of(cell_of(block_size_bytes=4096), [100])], [])
 
 
-def test_other_cells_are_told_as_they_are():
-    told = verdict([rounds_of(cell_of(workload="io", address="zipf"), [1000])], [])
-    assert told == "1,000 IOPS (measured once), 8.2 MB/s in io: read 8 KiB, 1 thread."
+def test_other_cells_are_reported_as_they_are():
+    reported = verdict([rounds_of(cell_of(workload="io", address="zipf"), [1000])], [])
+    assert reported == "1,000 IOPS (measured once), 8.2 MB/s in io: read 8 KiB, 1 thread."
     cells = [rounds_of(cell_of(workload="io", address="zipf", threads=n), [n]) for n in (1, 9)]
-    told = verdict(cells, [])
-    assert told.endswith("in io: read 8 KiB, 9 threads, the highest bandwidth of 2 cells.")
+    reported = verdict(cells, [])
+    assert reported.endswith("in io: read 8 KiB, 9 threads, the highest bandwidth of 2 tests.")
 
 
 def test_each_of_several_targets_has_its_own_figures():
@@ -86,19 +99,19 @@ def test_each_of_several_targets_has_its_own_figures():
         "On old, reads 8 KiB at random at 500 IOPS (measured once) with 1 thread; "
         "on new, reads 8 KiB at random at 9,000 IOPS (measured once) with 1 thread "
         "(workload matrix); "
-        "on dead, nothing completed in any cell."
+        "on dead, nothing completed in any test."
     )
 
 
 def test_nothing_completed():
-    told = verdict([rounds_of(cell_of(), [0])], [finding_of("nothing_completed", "critical")])
-    assert told == "Nothing completed in any cell."
+    reported = verdict([rounds_of(cell_of(), [0])], [finding_of("nothing_completed", "critical")])
+    assert reported == "Nothing completed in any test."
 
 
 def test_doubt_comes_first():
-    told = verdict(database_cells(), [finding_of("corruption", "critical"), STALL])
-    assert told.startswith("Do not trust these numbers: data came back wrong. Reads 8 KiB")
-    assert told.endswith("froze for 3.1 s once (device).")
+    reported = verdict(database_cells(), [finding_of("corruption", "critical"), STALL])
+    assert reported.startswith("Do not trust these numbers: data came back wrong. Reads 8 KiB")
+    assert reported.endswith("stalled once for 3.1 s (device).")
 
 
 @pytest.mark.parametrize(
@@ -112,26 +125,26 @@ def test_doubt_comes_first():
         ("stall", True, False),
     ],
 )
-def test_doubt_is_of_the_figures_told(kind, is_of_shown, is_doubt):
+def test_doubt_is_of_the_figures_reported(kind, is_of_shown, is_doubt):
     shown = rounds_of(cell_of(threads=9), [9000])
     other = rounds_of(cell_of(threads=1), [1000])
     concerned = shown if is_of_shown else other
-    evidence = {"stalls_count": 1, "longest_s": 2.0, "cause": "device"}
+    evidence = STALLED if kind == "stall" else {}
     finding = finding_of(kind, "critical", [concerned.cell.identity()], **evidence)
     cells = [shown] if is_of_shown else [shown, other]
     assert verdict(cells, [finding]).startswith("Do not trust") is is_doubt
 
 
-def test_commits_tell_the_highest_percentile_that_is_known():
+def test_commits_report_the_highest_percentile_that_is_known():
     cell = cell_of(workload="commit", operation="commit", address="sequential")
     assert "with p90 1.0 ms" in verdict([rounds_of(cell, [200])], [])
     assert "with" not in verdict([rounds_of(cell, [10])], [])
 
 
 def test_a_warning_is_no_reason_for_distrust():
-    told = verdict(database_cells(), [finding_of("device_cache_served", "warning")])
-    assert not told.startswith("Do not trust")
-    assert told.endswith("a cache below the file system served 0 cells.")
+    reported = verdict(database_cells(), [finding_of("device_cache_served", "warning")])
+    assert not reported.startswith("Do not trust")
+    assert reported.endswith("a cache below the file system served 0 tests.")
 
 
 def test_cells_that_a_cache_served_are_not_the_best():
@@ -148,20 +161,23 @@ def test_notes_are_not_worth_the_verdict():
 
 
 @pytest.mark.parametrize(
-    ("finding", "told"),
+    ("finding", "reported"),
     [
         (
             finding_of("stall", stalls_count=4, longest_s=0.2, cause="generator"),
-            "this machine kept the generator waiting 4 times, for up to 200 ms",
+            "CPU contention on the host stopped the load generator 4 times for up to 200 ms",
         ),
-        (finding_of("link_narrower", lost_share=0.25), "its link loses 25 %"),
+        (
+            finding_of("link_narrower", lost_share=0.25),
+            "the drive's link is 25 % below the drive's maximum",
+        ),
         (finding_of("interrupted"), "the result is partial"),
     ],
 )
-def test_the_worst_is_told_in_a_few_words(finding, told):
-    assert verdict([rounds_of(cell_of(), [100])], [finding]).endswith(f"; {told}.")
+def test_the_worst_is_reported_in_a_few_words(finding, reported):
+    assert verdict([rounds_of(cell_of(), [100])], [finding]).endswith(f"; {reported}.")
 
 
 def test_the_worst_without_few_words_is_a_sentence_of_its_own():
-    told = verdict([rounds_of(cell_of(), [100])], [finding_of("drive_health")])
-    assert told.endswith("IOPS (measured once) with 1 thread. It was seen.")
+    reported = verdict([rounds_of(cell_of(), [100])], [finding_of("drive_health")])
+    assert reported.endswith("IOPS (measured once) with 1 thread. It was seen.")

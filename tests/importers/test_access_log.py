@@ -14,11 +14,9 @@ from hypothesis import strategies as st
 
 from seatrial.errors import UsageError
 from seatrial.importers.access_log import is_access_log, read_access_log
-from seatrial.importers.access_log.folding import fold, is_static
-from seatrial.importers.access_log.json_lines import clock_s as json_clock_s
-from seatrial.importers.access_log.lines import clock_s
-from seatrial.importers.access_log.packed import zstd
-from seatrial.importers.access_log.pages import PATTERNS_MAX, SLICES_MAX, Pages
+from seatrial.importers.access_log.lines import clock_s, json_clock_s
+from seatrial.importers.access_log.pages import PATTERNS_MAX, SLICES_MAX, Pages, fold, is_static
+from seatrial.importers.access_log.reading import zstd
 
 AGENT = '"https://shop.example/?q=\\"x\\" y" "Mozilla/5.0 (X11; \\"odd\\")"'
 
@@ -108,20 +106,20 @@ def test_json_lines_are_read(tmp_path, row, expected_s):
 @pytest.mark.parametrize(
     ("lines", "words"),
     [
-        ([combined(n) for n in range(30)], "does not tell how long"),
+        ([combined(n) for n in range(30)], "contains no request times"),
         ([f"{combined(n)} {400 + n} {9_000 + n}" for n in range(30)], "--time-column"),  # %I %O
         ([f"{combined(n)} {400 + n} {900 + n} {70 * n}" for n in range(30)], "--time-column"),
         ([f"{combined(n)} {400 + n} 0" for n in range(30)], "--time-column"),  # %I %T
         ([f'{combined(n)} "2.{n:02}"' for n in range(30)], "--time-column 3"),  # $gzip_ratio
         ([f"{combined(n)} 0.0{n:02} 0.0{60 - n}" for n in range(10, 51)], "--time-column"),
         ([f"{combined(n)} {n % 3}" for n in range(30)], "--time-unit"),
-        ([json.dumps({"path": "/", "status": 200})], "does not tell how long"),
+        ([json.dumps({"path": "/", "status": 200})], "contains no request times"),
         ([json.dumps({"path": "/", "status": 200, "duration": 12})], "--time-unit"),
-        (["2026-11-21 08:00:00 UTC LOG:  statement: SELECT 1"], "no access log"),
-        ([], "no access log"),
+        (["2026-11-21 08:00:00 UTC LOG:  statement: SELECT 1"], "not a readable access log"),
+        ([], "not a readable access log"),
     ],
 )
-def test_what_tells_no_time_is_refused_with_what_to_do(tmp_path, lines, words):
+def test_what_reports_no_time_is_refused_with_what_to_do(tmp_path, lines, words):
     with pytest.raises(UsageError, match=re.escape(words)):
         read_access_log([written(tmp_path, lines)])
 
@@ -144,7 +142,7 @@ def test_the_format_of_ingress_nginx_has_its_length_before_the_time(tmp_path):
     log = read_access_log([written(tmp_path, lines)])
     page = log.pages["GET /order/:n"]
     assert page.total_s / page.calls == pytest.approx(0.030)
-    assert log.time_source == "column 4 behind the bytes, in s"
+    assert log.time_source == "column 4 after the bytes, in s"
 
 
 def test_a_column_can_be_stated(tmp_path):
@@ -153,11 +151,11 @@ def test_a_column_can_be_stated(tmp_path):
     assert log.pages["GET /order/:n"].total_s == pytest.approx(41 * 0.030)
     log = read_access_log([path], column=3, unit_s=1e-3)
     assert log.pages["GET /order/:n"].total_s == pytest.approx(41 * 0.430)
-    for column, words in ((1, "shop.example"), (9, "holds no times")):
+    for column, words in ((1, "shop.example"), (9, "contains no times")):
         with pytest.raises(UsageError, match=words):
             read_access_log([path], column=column)
     rows = written(tmp_path, [json.dumps({"path": "/", "status": 200, "duration_s": 1})], "j.log")
-    with pytest.raises(UsageError, match="no columns"):
+    with pytest.raises(UsageError, match="not columns"):
         read_access_log([rows], column=1)
 
 
@@ -176,8 +174,8 @@ def test_json_lines_with_the_local_time_of_nginx_have_a_timeline(tmp_path):
 def test_a_line_without_a_clock_at_the_head_is_not_of_1970(tmp_path, form):
     if form == "json":
         row = {"path": "/a", "status": 200, "duration_s": 1}
-        told = [{**row, "ts": 1795244400 + n} for n in range(9)]
-        lines = [json.dumps(row) for row in ({**told[0], "ts": "-"}, *told)]
+        reported = [{**row, "ts": 1795244400 + n} for n in range(9)]
+        lines = [json.dumps(row) for row in ({**reported[0], "ts": "-"}, *reported)]
     else:
         lines = [f"{combined(n, target='/a')} 1.000" for n in range(9)]
         lines.insert(0, lines[0].replace("21/Nov/2026", "99/Nov/2026"))
@@ -187,7 +185,7 @@ def test_a_line_without_a_clock_at_the_head_is_not_of_1970(tmp_path, form):
     assert log.slices == 9
 
 
-def test_pages_that_returned_errors_alone_are_told(tmp_path):
+def test_pages_that_returned_errors_alone_are_reported(tmp_path):
     lines = [f"{combined(n)} 0.010" for n in range(30)]
     lines += [f"{combined(n, target='/gone', status=502)} 0.900" for n in range(3)]
     log = read_access_log([written(tmp_path, lines)])
@@ -279,7 +277,7 @@ def test_ids_are_folded(target, pattern):
     assert fold(target) == pattern
 
 
-def test_static_files_are_told_by_their_ending():
+def test_static_files_are_reported_by_their_ending():
     assert is_static(fold("/assets/app.3f2504e0.JS"))
     assert not is_static(fold("/report.pdf"))
     assert not is_static("/")
@@ -288,8 +286,8 @@ def test_static_files_are_told_by_their_ending():
 
 def test_clocks_agree():
     assert clock_s(b"21/Nov/2026:08:00:00 +0100") == 1795244400
-    for told in ("2026-11-21T08:00:00+01:00", 1795244400, 1795244400_000, "1795244400.0"):
-        assert json_clock_s(told) == 1795244400
+    for reported in ("2026-11-21T08:00:00+01:00", 1795244400, 1795244400_000, "1795244400.0"):
+        assert json_clock_s(reported) == 1795244400
     assert json_clock_s("yesterday") is None
 
 
@@ -314,10 +312,10 @@ LINE = (
 
 
 @pytest.mark.parametrize(("program", "pack"), PACK)
-def test_a_packed_log_that_was_cut_off_is_told(tmp_path, program, pack):
+def test_a_packed_log_that_was_cut_off_is_reported(tmp_path, program, pack):
     path = tmp_path / f"access.log.{program}"
     path.write_bytes(pack(b"GET\n" * 1_000)[:-6])
-    with pytest.raises(UsageError, match="cannot be unpacked") as raised:
+    with pytest.raises(UsageError, match="cannot be decompressed") as raised:
         read_access_log([path])
     assert f"`{program} -t {path}`" in raised.value.next_step
 

@@ -11,7 +11,7 @@ from seatrial.errors import UsageError
 from seatrial.findings.summary import summarise
 from seatrial.importers import read_results
 from seatrial.report.exports import export
-from seatrial.results.origin import known_duration_s, origin_of
+from seatrial.results.model import known_duration_s, origin_of
 
 from .published import BLANKS, PRINTS, published
 
@@ -56,11 +56,11 @@ def figures(samples):
 @pytest.mark.parametrize("configuration", PRINTS)
 def test_every_printed_cell_is_the_published_one(configuration):
     imported = read_results(PRINTS[configuration])
-    found, told = figures(imported.samples), published(configuration)
-    assert found.keys() == told.keys()
+    found, reported = figures(imported.samples), published(configuration)
+    assert found.keys() == reported.keys()
     for cell, (iops, bandwidth) in found.items():
-        assert iops == told[cell][0]
-        assert bandwidth == pytest.approx(float(told[cell][1]), abs=0.1)
+        assert iops == reported[cell][0]
+        assert bandwidth == pytest.approx(float(reported[cell][1]), abs=0.1)
 
 
 def test_exactly_the_four_blank_cells_are_named():
@@ -97,9 +97,9 @@ def test_a_rate_is_exact_measured_once_and_for_no_known_time():
     assert {(part.iops.low, part.iops.high, part.iops.rounds) for part in cells} == {
         (None, None, 1)
     }
-    odd = next(p for p in cells if (p.cell.operation, p.cell.block_size_bytes) == ("read", 512))
-    assert odd.iops.value == 24
-    assert odd.bandwidth.value == pytest.approx(12.2 * 1024, rel=1e-4)
+    outlier = next(p for p in cells if (p.cell.operation, p.cell.block_size_bytes) == ("read", 512))
+    assert outlier.iops.value == 24
+    assert outlier.bandwidth.value == pytest.approx(12.2 * 1024, rel=1e-4)
     assert not any(known_duration_s(sample) for part in cells for sample in part.samples)
 
 
@@ -148,7 +148,7 @@ def test_a_text_in_a_number_is_named_with_line_and_column(tmp_path, before, afte
 def test_a_print_cut_off_below_its_heading_is_refused(tmp_path):
     place = tmp_path / "cut.txt"
     place.write_text("Read Tests:\n\nBlock |   1 thread    |  10 threads\n", encoding="utf-8")
-    with pytest.raises(UsageError, match="no figure below it"):
+    with pytest.raises(UsageError, match="no figures below it"):
         read_results(place)
 
 
@@ -157,4 +157,4 @@ def test_a_print_that_lacks_rows_of_the_writes_says_so(tmp_path):
     place = tmp_path / "short.txt"
     place.write_text("\n".join(text.splitlines()[:-3]), encoding="utf-8")
     notes = origin_of(read_results(place).run).notes
-    assert any("may be cut off" in note for note in notes)
+    assert any("may be truncated" in note for note in notes)

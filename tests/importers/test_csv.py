@@ -10,9 +10,9 @@ from report.sample_run import sample_summary
 from seatrial.errors import UsageError
 from seatrial.findings.summary import summarise
 from seatrial.importers import read_results
-from seatrial.importers.columns import column_of
+from seatrial.importers.own_csv import column_of
 from seatrial.report.exports import export
-from seatrial.results.origin import origin_of
+from seatrial.results.model import origin_of
 
 from .published import PRINTS, TABLE, published
 
@@ -27,12 +27,12 @@ def test_the_published_table_is_read_with_a_target_for_each_configuration():
     imported = read_results(TABLE)
     assert {sample.cell.target for sample in imported.samples} == set(PRINTS)
     for configuration in PRINTS:
-        told = {cell: iops for cell, (iops, _) in published(configuration).items()}
+        reported = {cell: iops for cell, (iops, _) in published(configuration).items()}
         assert {
             (s.cell.operation, s.cell.block_size_bytes, s.cell.threads): s.completed_per_s
             for s in imported.samples
             if s.cell.target == configuration
-        } == told
+        } == reported
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_our_own_export_comes_back_with_its_rates_and_counts(tmp_path):
         ("size,threads,iops\n4096,1,inf\n", ["line 2", "'inf'"]),
         ("size,rw,iops\n4096,erase,1\n", ["line 2", "'erase'"]),
         ("size,threads,bw\n4096,1,12\n", ["'bw'", "no unit"]),
-        ("size,threads,iops\n", ["no line below"]),
+        ("size,threads,iops\n", ["no lines below"]),
         ("size,threads,iops\n4096,1,\n", ["no figure"]),
         ("size,1,10\n4K,100,x\n", ["line 2", "'10'", "'x'"]),
     ],
@@ -162,7 +162,7 @@ def test_depth_is_a_setting_by_any_name(tmp_path, heading):
 
 
 @pytest.mark.parametrize("values", [("1", "16"), ("0.5", "0.7"), ("lz4", "zstd")])
-def test_a_column_that_tells_rows_apart_is_a_factor_and_never_makes_rounds(tmp_path, values):
+def test_a_column_that_distinguishes_rows_is_a_factor_and_never_makes_rounds(tmp_path, values):
     rows = "".join(f"4096,{value},{100 + place}\n" for place, value in enumerate(values))
     imported = read_results(table(tmp_path, f"size,setting,iops\n{rows}"))
     assert len(cells(imported)) == 2
@@ -185,12 +185,12 @@ def test_what_counts_or_dates_rounds_makes_no_cells(tmp_path, heading):
 
 
 @pytest.mark.parametrize("heading", ["name", "op", "operation", "test", "rw"])
-def test_reads_and_writes_are_told_by_whatever_column_names_them(tmp_path, heading):
+def test_reads_and_writes_are_reported_by_whatever_column_names_them(tmp_path, heading):
     text = f"{heading},size,iops\nrandread,4096,100\nrandwrite,4096,50\n"
     assert cells(read_results(table(tmp_path, text))) == {("read", 1, 1): 100, ("write", 1, 1): 50}
 
 
-def test_names_of_tests_tell_the_operation_the_pattern_and_the_test(tmp_path):
+def test_names_of_tests_report_the_operation_the_pattern_and_the_test(tmp_path):
     text = "name,size,iops\nseq-write-a,4096,100\nseq-write-b,4096,50\nrandread-a,4096,70\n"
     imported = read_results(table(tmp_path, text))
     assert [(s.cell.operation, s.cell.factors["pattern"]) for s in imported.samples] == [

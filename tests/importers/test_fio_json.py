@@ -11,7 +11,7 @@ from seatrial.errors import UsageError
 from seatrial.findings.summary import summarise
 from seatrial.findings.traffic import is_direct, span_bytes, writes_are_flushed
 from seatrial.importers import read_results
-from seatrial.results.origin import origin_of
+from seatrial.results.model import origin_of
 
 from .fio_runs import FILE_BYTES, content_of, direction, document, fio, job, latency
 
@@ -85,14 +85,14 @@ def test_percentiles_are_fios_own_within_a_buckets_width(real):
     compared = 0
     for sample, entry in zip(read_results(real).samples, content_of(real)["jobs"], strict=True):
         for name in ("read", "write"):
-            told = entry[name]["clat_ns"]
-            if not told["N"]:
+            reported = entry[name]["clat_ns"]
+            if not reported["N"]:
                 continue
             histogram = sample.operations[name].response_histogram()
-            assert histogram.count == told["N"]
-            assert (histogram.min_ns, histogram.max_ns) == (told["min"], told["max"])
-            assert sample.operations[name].reported_ns["mean"] == told["mean"]
-            for percent, value_ns in told["percentile"].items():
+            assert histogram.count == reported["N"]
+            assert (histogram.min_ns, histogram.max_ns) == (reported["min"], reported["max"])
+            assert sample.operations[name].reported_ns["mean"] == reported["mean"]
+            for percent, value_ns in reported["percentile"].items():
                 ours = histogram.percentile_ns(float(percent))
                 assert ours == pytest.approx(value_ns, rel=OUR_BUCKET_SHARE, abs=1)
                 compared += 1
@@ -101,10 +101,10 @@ def test_percentiles_are_fios_own_within_a_buckets_width(real):
 
 def test_the_mean_that_is_shown_is_fios_exact_one(real):
     mixed = cells_of(read_results(real))[0]
-    told = content_of(real)["jobs"][0]["read"]["clat_ns"]
-    assert mixed.latency["read"]["mean"].value == told["mean"]
+    reported = content_of(real)["jobs"][0]["read"]["clat_ns"]
+    assert mixed.latency["read"]["mean"].value == reported["mean"]
     assert mixed.latency["read"]["p50"].value == pytest.approx(
-        told["percentile"]["50.000000"], rel=OUR_BUCKET_SHARE
+        reported["percentile"]["50.000000"], rel=OUR_BUCKET_SHARE
     )
 
 
@@ -126,11 +126,11 @@ def test_plain_json_keeps_the_percentiles_that_fio_printed(real, tmp_path):
         for part in (entry["read"]["clat_ns"], entry["write"]["clat_ns"], entry["sync"]["lat_ns"]):
             part.pop("bins", None)
     imported = read_results(written(tmp_path, content))
-    told = content["jobs"][0]["read"]["clat_ns"]
+    reported = content["jobs"][0]["read"]["clat_ns"]
     (read, _) = (cell.latency for cell in cells_of(imported))
-    assert read["read"]["p99"].value == told["percentile"]["99.000000"]
+    assert read["read"]["p99"].value == reported["percentile"]["99.000000"]
     assert read["read"]["p99"].low is None
-    assert read["read"]["max"].value == told["max"]
+    assert read["read"]["max"].value == reported["max"]
     assert origin_of(imported.run).format == "fio-json"
 
 
@@ -161,7 +161,7 @@ def test_threads_apart_without_bins_lose_their_percentiles_with_a_note(tmp_path)
     jobs = [job(options={"numjobs": "2"}, read=part) for _ in range(2)]
     imported = read_results(written(tmp_path, document(*jobs)))
     assert "p50" not in imported.samples[0].operations["read"].reported_ns
-    assert "cannot be put together" in notes_of(imported)
+    assert "cannot be merged" in notes_of(imported)
 
 
 def test_equal_jobs_are_rounds_in_one_file_or_one_after_another(tmp_path):
@@ -224,8 +224,8 @@ def test_options_say_what_a_cell_is(tmp_path, options, key):
 
 
 def test_global_options_stand_below_those_of_the_job(tmp_path):
-    told = {"global options": {"bs": "64k", "filename": "/mnt/a/trial.dat", "direct": "1"}}
-    content = document(job(), **told)
+    reported = {"global options": {"bs": "64k", "filename": "/mnt/a/trial.dat", "direct": "1"}}
+    content = document(job(), **reported)
     content["jobs"][0]["job options"] = {"rw": "randread"}
     (sample,) = read_results(written(tmp_path, content)).samples
     assert (sample.cell.block_size_bytes, sample.cell.target) == (65536, "trial.dat")
@@ -265,7 +265,7 @@ def test_lat_goes_before_clat_where_it_has_bins(tmp_path):
     assert "clat" not in notes_of(imported)
 
 
-def test_sectors_of_the_one_device_tell_what_it_moved(tmp_path):
+def test_sectors_of_the_one_device_report_what_it_moved(tmp_path):
     disk = {"name": "sda", "read_ios": 5, "write_ios": 6, "read_sectors": 80, "write_sectors": 8}
     content = document(job(), disk_util=[disk])
     (sample,) = read_results(written(tmp_path, content)).samples
@@ -279,7 +279,7 @@ def test_sectors_of_the_one_device_tell_what_it_moved(tmp_path):
 @pytest.mark.parametrize(
     ("content", "named"),
     [
-        (document(), "without any job"),
+        (document(), "without jobs"),
         (document(job(read={"total_ios": "many"})), r"jobs\[0\].read.total_ios"),
         (document(job(read=direction(5) | {"runtime": -4})), "runtime"),
         (document(job(options={"rw": "trim"})), "only trim"),
@@ -295,5 +295,5 @@ def test_a_truncated_json_says_where_it_breaks_off(real, tmp_path):
     text = real.read_text(encoding="utf-8")
     place = tmp_path / "cut.json"
     place.write_text(text[: len(text) // 2], encoding="utf-8")
-    with pytest.raises(UsageError, match=r"breaks off at line \d+"):
+    with pytest.raises(UsageError, match=r"incomplete or invalid at line \d+"):
         read_results(place)

@@ -13,7 +13,7 @@ from seatrial.findings.summary import summarise
 from seatrial.importers import read_results
 from seatrial.report.exports import export
 from seatrial.report.table import latency_text
-from seatrial.results.origin import origin_of
+from seatrial.results.model import origin_of
 from seatrial.stats.compare.figures import figures_of_both
 
 from .fio_runs import direction, document, job, latency
@@ -29,7 +29,7 @@ def read(folder: Path, *contents: dict, before: str = "", prefix: str = ""):
     return read_results(place)
 
 
-def told(count=1000, size_bytes=4096):
+def summary(count=1000, size_bytes=4096):
     """One direction with percentiles and no bins, as plain JSON has it."""
     return direction(count, size_bytes, percentile=PERCENTILES)
 
@@ -43,7 +43,7 @@ def before_3_18(part: dict) -> dict:
 
 
 def before_2_99(part: dict, *, kib: bool) -> dict:
-    """Latencies in microseconds; before fio 2.21 bytes in KiB, since then io_kbytes beside them."""
+    """Latencies in microseconds; before fio 2.21 bytes in KiB, since then also io_kbytes."""
     part = before_3_18(part)
     for name in LATENCIES:
         old = part.pop(f"{name}_ns")
@@ -92,7 +92,7 @@ LAYOUTS = {
 
 @pytest.mark.parametrize("version", LAYOUTS)
 def test_each_version_gives_the_same_rate_bytes_and_latencies(tmp_path, version):
-    imported = read(tmp_path, parsed(version, LAYOUTS[version], read=told(1234, 8192)))
+    imported = read(tmp_path, parsed(version, LAYOUTS[version], read=summary(1234, 8192)))
     (sample,) = imported.samples
     result = sample.operations["read"]
     assert (result.completed, result.transferred_bytes) == (1234, 1234 * 8192)
@@ -108,16 +108,16 @@ def test_each_version_gives_the_same_rate_bytes_and_latencies(tmp_path, version)
 
 @pytest.mark.parametrize("version", ["fio-2.1.4", "fio-2.2.10"])
 def test_without_options_only_what_the_figures_say_is_claimed(tmp_path, version):
-    imported = read(tmp_path, parsed(version, LAYOUTS[version], read=told(700, 512 << 10)))
+    imported = read(tmp_path, parsed(version, LAYOUTS[version], read=summary(700, 512 << 10)))
     (sample,) = imported.samples
     assert sample.cell.block_size_bytes == 512 << 10
     assert sample.cell.factors == {"pattern": "unknown"}
     assert "direct" not in sample.cell.spec["target"]
-    assert "printed no options" in " ".join(origin_of(imported.run).notes)
+    assert "printed no job options" in " ".join(origin_of(imported.run).notes)
 
 
 def test_whole_iops_stand_in_where_no_block_size_gives_the_requests(tmp_path):
-    part = told(100_000, 48 << 10) | {"runtime": 3001}
+    part = summary(100_000, 48 << 10) | {"runtime": 3001}
     imported = read(tmp_path, parsed("fio-2.1.4", before_2_1_14, read=part))
     rate_per_s = imported.samples[0].completed_per_s
     assert rate_per_s == pytest.approx(100_000 / 3.001, abs=1)
@@ -125,7 +125,7 @@ def test_whole_iops_stand_in_where_no_block_size_gives_the_requests(tmp_path):
 
 
 def test_threads_without_options_are_no_rounds(tmp_path):
-    entry = parsed("fio-2.1.4", before_2_1_14, read=told())["jobs"][0]
+    entry = parsed("fio-2.1.4", before_2_1_14, read=summary())["jobs"][0]
     imported = read(tmp_path, document(entry, entry, **{"fio version": "fio-2.1.4"}))
     (sample,) = imported.samples
     assert (sample.completed_per_s, sample.cell.threads) == (2000, 2)
@@ -137,7 +137,7 @@ def test_bins_of_fio_2_are_in_microseconds_whether_by_number_or_by_middle(tmp_pa
     bins = {"40": 600, "130" if by_number else "133": 400}
     if by_number:
         bins |= {"FIO_IO_U_PLAT_BITS": 6, "FIO_IO_U_PLAT_VAL": 64, "131": 0}
-    content = parsed("fio-2.16", LAYOUTS["fio-2.16"], read=told())
+    content = parsed("fio-2.16", LAYOUTS["fio-2.16"], read=summary())
     content["jobs"][0]["read"]["clat"] |= {"bins": bins, "min": 40, "max": 134}
     (sample,) = read(tmp_path, content).samples
     histogram = sample.operations["read"].response_histogram()
@@ -147,7 +147,7 @@ def test_bins_of_fio_2_are_in_microseconds_whether_by_number_or_by_middle(tmp_pa
 
 
 def test_cpu_time_is_not_claimed_before_fio_prints_what_it_is_a_share_of(tmp_path):
-    content = parsed("fio-3.1", before_3_18, read=told())
+    content = parsed("fio-3.1", before_3_18, read=summary())
     del content["jobs"][0]["job_runtime"]
     (sample,) = read(tmp_path, content).samples
     assert not any(name.startswith("cpu") for name in sample.counters)
@@ -216,11 +216,11 @@ def test_a_percentile_that_was_not_reported_is_not_said_to_have_too_few_requests
     ("version", "change"), [(v, c) for v, c in LAYOUTS.items() if v > "fio-2.1"]
 )
 @pytest.mark.parametrize(("rw", "kind"), [("randrw", "mixed"), ("randread", "read")])
-def test_reads_and_writes_told_as_one_are_counted(tmp_path, version, change, rw, kind):
+def test_reads_and_writes_reported_as_one_are_counted(tmp_path, version, change, rw, kind):
     entry = job(options={"rw": rw})
     for name in ("read", "write", "trim"):
         del entry[name]
-    content = document(entry | {"mixed": change(told(500))}, **{"fio version": version})
+    content = document(entry | {"mixed": change(summary(500))}, **{"fio version": version})
     imported = read(tmp_path, content)
     (sample,) = imported.samples
     assert sample.operations[kind].completed == 500
@@ -231,7 +231,7 @@ def test_reads_and_writes_told_as_one_are_counted(tmp_path, version, change, rw,
 
 
 def test_with_unified_reporting_of_both_the_sum_is_not_counted_again(tmp_path):
-    entry = job(options={"rw": "randrw"}, reads=300, writes=200) | {"mixed": told(500)}
+    entry = job(options={"rw": "randrw"}, reads=300, writes=200) | {"mixed": summary(500)}
     (sample,) = read(tmp_path, document(entry)).samples
     assert {kind: each.completed for kind, each in sample.operations.items()} == {
         "read": 300,
@@ -245,8 +245,8 @@ def test_nothing_completed_is_said_only_where_the_file_says_so(tmp_path):
         del silent[name]
     imported = read(tmp_path, document(job("one", 0), silent))
     assert len(imported.samples) == 1
-    assert any("no count of requests of job silent" in note for note in notes(imported))
-    with pytest.raises(UsageError, match="no figures of reads or writes"):
+    assert any("no request count for job silent" in note for note in notes(imported))
+    with pytest.raises(UsageError, match="no results of reads or writes"):
         read(tmp_path, document(silent))
 
 
@@ -317,7 +317,7 @@ def test_servers_that_did_different_things_have_no_sum(tmp_path):
     content = of_servers(on("a", 1, options={"bs": "4k"}), on("b", 1, options={"bs": "8k"}))
     imported = read(tmp_path, content)
     assert {s.cell.target for s in imported.samples} == {"a", "b"}
-    assert any("Not all servers had the same job" in note for note in notes(imported))
+    assert any("differs between servers" in note for note in notes(imported))
 
 
 # Text around the JSON
@@ -357,7 +357,7 @@ def test_json_that_begins_within_a_line_is_read(tmp_path, before):
 def test_a_file_without_the_beginning_is_refused_with_that_reason(tmp_path):
     place = tmp_path / "fio.json"
     place.write_text('  "fio version" : "fio-3.33",\n  "jobs" : []\n}\n', encoding="utf-8")
-    with pytest.raises(UsageError, match="no JSON of fio begins in it"):
+    with pytest.raises(UsageError, match="no complete JSON of fio"):
         read_results(place)
 
 

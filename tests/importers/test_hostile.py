@@ -45,7 +45,7 @@ QUICK = {
     "suppress_health_check": list(HealthCheck),
     "phases": [Phase.explicit, Phase.reuse, Phase.generate],
 }
-ODD = st.sampled_from(
+OUTLIER = st.sampled_from(
     ["", "-1", "1e999", "NaN", "x", "[", "{", '"', "|", ",", "\n", "9" * 40, "null", "true", "é"]
 )
 
@@ -70,7 +70,7 @@ def test_a_truncated_or_edited_file_is_read_or_refused(tmp_path, name, data):
     for _ in range(data.draw(st.integers(1, 3))):
         at = data.draw(st.integers(0, len(text)))
         upto = data.draw(st.integers(at, min(len(text), at + 12)))
-        text = text[:at] + data.draw(ODD) + text[upto:]
+        text = text[:at] + data.draw(OUTLIER) + text[upto:]
     if data.draw(st.booleans()):
         text = text[: data.draw(st.integers(0, len(text)))]
     place = tmp_path / "odd_iops.1.log"
@@ -124,7 +124,11 @@ def test_a_job_file_becomes_a_study_or_is_refused(tmp_path, data):
     for _ in range(data.draw(st.integers(1, 4))):
         at = data.draw(st.integers(0, len(text)))
         upto = data.draw(st.integers(at, min(len(text), at + 8)))
-        text = text[:at] + data.draw(ODD | st.sampled_from(["=", "[b]", "${X}", "%"])) + text[upto:]
+        text = (
+            text[:at]
+            + data.draw(OUTLIER | st.sampled_from(["=", "[b]", "${X}", "%"]))
+            + text[upto:]
+        )
     place = tmp_path / "odd.fio"
     place.write_text(text, encoding="utf-8")
     try:

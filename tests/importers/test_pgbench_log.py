@@ -1,4 +1,4 @@
-"""pgbench's logs of others: threads are found, runs become rounds, the unknown is told as such."""
+"""pgbench's logs of others: threads are found, runs become rounds, unknown values are marked."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from seatrial import _core
 from seatrial.errors import UsageError
 from seatrial.findings.summary import summarise
 from seatrial.importers import pgbench_log, read_jobs, read_results
-from seatrial.results.origin import origin_of
+from seatrial.results.model import origin_of
 from seatrial.results.store import ResultsFile
 from trials.replay.measure.null_runs import PROGRAMS, columns, logged, needs_pgbench, null_server
 
@@ -68,7 +68,7 @@ def test_the_cell_says_what_is_not_known(tmp_path):
     origin = origin_of(imported.run)
     assert origin
     assert (origin.format, origin.is_dated) == ("pgbench-log", True)
-    assert "does not tell scale" in origin.notes[0]
+    assert "contains no scale" in origin.notes[0]
     summary = summarise(imported.run, imported.samples)
     assert not summary.cells[0].blank
 
@@ -96,8 +96,8 @@ def test_processes_at_the_same_time_are_one_sample_and_others_are_rounds(tmp_pat
         log__78__1=lines([2, 3], at=AT + 1.5),
     )
     imported = read_results(*paths)
-    told = [(each.round, each.started_at - AT, each.cell.threads) for each in imported.samples]
-    assert told == [(0, 0, 4), (0, 60, 2)]
+    reported = [(each.round, each.started_at - AT, each.cell.threads) for each in imported.samples]
+    assert reported == [(0, 0, 4), (0, 60, 2)]
     rounds = read_results(*paths[1:3])
     assert [(each.round, each.started_at - AT) for each in rounds.samples] == [(0, 0), (1, 61)]
     assert {each.cell.key for each in rounds.samples} == {"pgbench/transaction/2c/scale=unknown"}
@@ -118,7 +118,7 @@ def test_processes_at_the_same_time_are_one_sample_and_others_are_rounds(tmp_pat
         ((" 812 1",), True, True),
     ],
 )
-def test_the_seventh_column_is_told_by_what_stands_in_it(tmp_path, tails, has_lag, has_retries):
+def test_the_seventh_column_is_reported_by_what_stands_in_it(tmp_path, tails, has_lag, has_retries):
     texts = [lines([0], 0.5, tail, AT + place) for place, tail in enumerate(tails)]
     (path,) = write(tmp_path, log__77="".join(texts))
     imported = read_results(path)
@@ -141,12 +141,12 @@ def test_skipped_and_failed_transactions_are_kept_apart(tmp_path):
     assert failed.errors[0].name == "deadlock"
 
 
-def test_a_stall_and_a_line_that_was_cut_off_are_told(tmp_path):
+def test_a_stall_and_a_line_that_was_cut_off_are_reported(tmp_path):
     text = lines([0], 0.1) + f"0 11 600000 0 {AT} 700000\n0 12 9"
     imported = read_results(*write(tmp_path, log__77=text))
     (stall,) = imported.samples[0].stalls
     assert (stall.start_s, stall.length_s, stall.cause) == (0.1, 0.6, "unknown")
-    assert "last line of 1 of its files is cut off" in origin_of(imported.run).notes[-1]
+    assert "last line is truncated in 1 of the files" in origin_of(imported.run).notes[-1]
 
 
 def test_what_cannot_be_read_together_is_refused(tmp_path):
@@ -154,16 +154,16 @@ def test_what_cannot_be_read_together_is_refused(tmp_path):
         tmp_path, log__77=lines([0]), log__78=lines([0], tail=" 300"), note="nothing of pgbench\n"
     )
     for paths, sentence in (
-        ((plain, rated), "do not have the same columns"),
-        ((plain, text), "note is no log of pgbench"),
-        ((text, text), "2 files are named, and"),
+        ((plain, rated), "have different columns"),
+        ((plain, text), "note is not a pgbench log"),
+        ((text, text), "2 files are specified, but"),
         ((plain, tmp_path / "missing"), "missing"),
     ):
         with pytest.raises(UsageError, match=sentence):
             read_results(*paths)
 
 
-def test_a_damaged_line_is_told_with_its_place(tmp_path):
+def test_a_damaged_line_is_reported_with_its_place(tmp_path):
     text = lines([0], 1)
     (path,) = write(tmp_path, log__77=text + "0 1 x 0 7 7\n" + text)
     with pytest.raises(UsageError, match=r'log\.77, line 101: "0 1 x 0 7 7"'):

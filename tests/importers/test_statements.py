@@ -50,9 +50,9 @@ def snapshot(tmp_path, columns, rows, name="a.csv"):
 
 
 def row(number, calls, ms, **more):
-    told = {"queryid": str(number), "query": f"SELECT v\nFROM t{number} WHERE id = $1"}
+    reported = {"queryid": str(number), "query": f"SELECT v\nFROM t{number} WHERE id = $1"}
     times = {"total_exec_time": str(ms), "total_time": str(ms), "shared_blks_hit": str(7 * calls)}
-    return {**told, "calls": str(calls), **times, "wal_bytes": str(3 * calls), **more}
+    return {**reported, "calls": str(calls), **times, "wal_bytes": str(3 * calls), **more}
 
 
 @pytest.mark.parametrize("columns", [OLD, V1_8, V1_9, V1_11, V1_12])
@@ -69,8 +69,10 @@ def test_what_two_snapshots_hold_between_them(tmp_path):
     later = [row(1, 30, 500), row(2, 4, 2), row(3, 5, 5), row(4, 1, 9)]
     last = snapshot(tmp_path, V1_9, later, "b.csv")
     between, anew = grown(read_snapshot(first), read_snapshot(last))
-    told = {s.query.split()[3]: (s.calls, round(s.exec_s, 3)) for s in between.statements.values()}
-    assert told == {"t1": (20, 0.4), "t2": (4, 0.002), "t4": (1, 0.009)}
+    reported = {
+        s.query.split()[3]: (s.calls, round(s.exec_s, 3)) for s in between.statements.values()
+    }
+    assert reported == {"t1": (20, 0.4), "t2": (4, 0.002), "t4": (1, 0.009)}
     assert anew == 1
 
 
@@ -117,7 +119,7 @@ def test_other_tables_are_no_snapshots(tmp_path):
     path = tmp_path / "x.csv"
     path.write_text("query,calls\nselect 1,2\n")
     assert not is_snapshot(path)
-    with pytest.raises(UsageError, match="no snapshot"):
+    with pytest.raises(UsageError, match="not a snapshot"):
         read_snapshot(path)
     path.write_text("query,calls,total_exec_time\nselect 1,many,2\n")
     with pytest.raises(UsageError, match="many"):

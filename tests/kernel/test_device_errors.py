@@ -1,4 +1,4 @@
-"""Devices and file systems that fail, vanish or fill up under a trial: told, and never a crash."""
+"""Devices and file systems that fail, vanish or fill up: reported, without a crash."""
 
 from __future__ import annotations
 
@@ -41,15 +41,15 @@ def test_a_device_with_a_dead_half_gives_eio(loop, tmp_path, depth):
     device, backing = loop
     os.truncate(backing, SIZE_BYTES // 2)
     command = ["io", device, "--seconds", "0.5", "--depth", str(depth), "--json"]
-    told = seatrial(*command, folder=tmp_path)
-    assert told.code == 0, told
-    (sample,) = told.document["samples"]
+    reported = seatrial(*command, folder=tmp_path)
+    assert reported.code == 0, reported
+    (sample,) = reported.document["samples"]
     assert_accounted(sample)
     assert sample["outcome"]["completed"] > 0
     assert sample["errors_count"] > 0
     assert {error["name"] for error in sample["errors"]} == {"EIO"}
     assert all(error["offset_bytes"] >= SIZE_BYTES // 2 for error in sample["errors"])
-    (finding,) = findings(told.document, "errors")
+    (finding,) = findings(reported.document, "errors")
     assert (finding["severity"], finding["evidence"]["errno_name"]) == ("critical", "EIO")
     assert finding["evidence"]["first_offset_bytes"] >= SIZE_BYTES // 2
 
@@ -73,16 +73,16 @@ def test_nothing_but_errors_is_a_blank_cell_not_a_silent_zero(loop, tmp_path):
     os.truncate(backing, SIZE_BYTES // 2)
     study = tmp_path / "study.toml"
     study.write_text(DEAD_HALF.format(device=device, start_bytes=SIZE_BYTES // 2))
-    told = seatrial("study", study, "--json", folder=tmp_path)
-    assert told.code == 0, told
-    (sample,) = told.document["samples"]
-    (cell,) = told.document["cells"]
+    reported = seatrial("study", study, "--json", folder=tmp_path)
+    assert reported.code == 0, reported
+    (sample,) = reported.document["samples"]
+    (cell,) = reported.document["cells"]
     assert_accounted(sample)
     assert sample["outcome"]["completed"] == 0
     # It does not go on against nothing but errors for all the time that it has.
     assert (sample["errors_count"], sample["duration_s"] < 5) == (1000, True)
     assert cell["blank"] == "0 completed, 1,000 failed (EIO)"
-    kinds = {each["kind"] for each in told.document["findings"]}
+    kinds = {each["kind"] for each in reported.document["findings"]}
     # The kernel's own log says so too.
     assert {"errors", "nothing_completed", "kernel_errors"} <= kinds
 
@@ -96,14 +96,14 @@ def test_a_device_that_vanishes_ends_the_cell_early(loop, tmp_path, depth):
     wait_until(lambda: is_measuring(process.pid, device), "the cell")
     os.truncate(backing, 0)
     run("losetup", "--set-capacity", str(device))
-    told = ended(process, timeout_s=15.0)
-    assert told.code == 0, told
-    (sample,) = told.document["samples"]
+    reported = ended(process, timeout_s=15.0)
+    assert reported.code == 0, reported
+    (sample,) = reported.document["samples"]
     assert_accounted(sample)
     assert sample["duration_s"] < 10
     assert sample["counters"]["gave_up_workers"] == 1
     assert {error["name"] for error in sample["errors"]} <= {"short transfer", "EIO", "ENXIO"}
-    assert findings(told.document, "errors")
+    assert findings(reported.document, "errors")
 
 
 @ENGINES
@@ -118,13 +118,13 @@ def test_a_file_system_that_shuts_down_leaves_results_and_a_way_to_clean(
     wait_until(lambda: is_measuring(process.pid, trial_file, os.O_RDONLY), "the cell")
     run("xfs_io", "-x", "-c", "shutdown -f", str(place))
     try:
-        told = ended(process, timeout_s=30.0)
+        reported = ended(process, timeout_s=30.0)
     finally:
         remount(place)  # others use the file system after this test
-    assert "Traceback" not in told.err
-    assert told.code == 1, told
-    assert "could not be undone" in told.document["seen"]
-    assert "seatrial clean" in told.document["next"]
+    assert "Traceback" not in reported.err
+    assert reported.code == 1, reported
+    assert "could not be undone" in reported.document["seen"]
+    assert "seatrial clean" in reported.document["next"]
     shown = seatrial("show", "--json", folder=tmp_path).document
     (sample,) = shown["samples"]
     assert {error["name"] for error in sample["errors"]} == {"EIO"}
@@ -171,11 +171,11 @@ def test_a_file_system_that_fills_up_ends_the_run_by_name(memory, tmp_path):
     process = start("study", study, "--json", folder=tmp_path)
     wait_until(lambda: list(memory.glob(".seatrial-*")), "the trial folder")
     take_all_space(memory / "others.dat")
-    told = ended(process)
-    assert told.code == 8, told
-    assert told.document["error"] == "SpaceError"
-    assert "No space left on" in told.document["seen"]
-    assert "df -h" in told.document["next"]
+    reported = ended(process)
+    assert reported.code == 8, reported
+    assert reported.document["error"] == "SpaceError"
+    assert "No space left on" in reported.document["seen"]
+    assert "df -h" in reported.document["next"]
     assert [entry.name for entry in memory.iterdir()] == ["others.dat"]
 
 

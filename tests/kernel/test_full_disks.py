@@ -71,6 +71,10 @@ def small(request, file_system) -> Iterator[Path]:
     Filler(place).empty()
 
 
+MEASURED = r"(?sm)^ .* IOPS .*\n.*^Confidence: "
+"""A row with a figure and how much it can be trusted: the short answer of a run."""
+
+
 def samples_in(path: Path) -> list[Sample]:
     """What is stored, of a file that somebody may be writing to."""
     with suppress(ResultsFileError), ResultsFile.open(path, read_only=True) as file:
@@ -84,9 +88,9 @@ def wait_for(process: subprocess.Popen[str], condition: Callable[[], object]) ->
     assert process.poll() is None, ended(process)
 
 
-def goes_on(told: Ended, folder: Path) -> Ended:
+def goes_on(reported: Ended, folder: Path) -> Ended:
     """Run the line that a command printed for going on."""
-    (line,) = re.findall(r"^Go on:  \S*seatrial (.*)$", told.out, re.MULTILINE)
+    (line,) = re.findall(r"^Go on:  \S*seatrial (.*)$", reported.out, re.MULTILINE)
     done = subprocess.run(
         [SEATRIAL, *shlex.split(line)], cwd=folder, env=os.environ | own(folder), check=False,
         capture_output=True, text=True, timeout=120,
@@ -114,16 +118,16 @@ def test_the_results_disk_fills_up_and_nothing_is_lost(small, tmp_path):
     process = start("study", "study.toml", "--results", results, folder=tmp_path)
     wait_for(process, lambda: len(samples_in(results)) >= 3)
     Filler(small).fill()
-    told = ended(process)
-    assert told.code == 8, told
-    assert f"No space left on {small}, which holds the results file" in told.err
-    assert "All that was measured is in" in told.err
-    assert "Single workloads" in told.out, "the tables of what was measured"
+    reported = ended(process)
+    assert reported.code == 8, reported
+    assert f"No space left on {small}, which holds the results file" in reported.err
+    assert "All measured results are in" in reported.err
+    assert re.search(MEASURED, reported.out), "the answer from what was measured"
     (rescued,) = tmp_path.glob("results-rescued-*.seatrial")
     kept, former = samples_in(rescued), samples_in(results)
     assert len(kept) == len(former) + 1 >= 4
-    assert f"--results {rescued} --resume" in told.out
-    again = goes_on(told, tmp_path)
+    assert f"--results {rescued} --resume" in reported.out
+    again = goes_on(reported, tmp_path)
     assert again.code == 0, again
     assert len(samples_in(rescued)) == 80
 
@@ -160,13 +164,13 @@ def test_the_disk_of_layouts_drives_fills_up(small, tmp_path, samples_before):
     results = tmp_path / "results.seatrial"
     process = start("study", "study.toml", folder=tmp_path)
     wait_for(process, lambda: len(samples_in(results)) >= samples_before)
-    told = Filler(small).keep_full(process, timeout_s=120)
-    assert told.code == 8, told
-    assert f"No space left on {drives}" in told.err
-    assert "Single workloads" in told.out, "the tables of what was measured"
+    reported = Filler(small).keep_full(process, timeout_s=120)
+    assert reported.code == 8, reported
+    assert f"No space left on {drives}" in reported.err
+    assert re.search(MEASURED, reported.out), "the answer from what was measured"
     assert devices_of(drives) == []
     Filler(small).empty()
-    again = goes_on(told, tmp_path)
+    again = goes_on(reported, tmp_path)
     assert again.code == 0, again
     assert len(samples_in(results)) == 6
 
@@ -176,17 +180,17 @@ IO = ("--operation", "write", "--size", "64MiB", "--seconds", "20", "--rounds", 
 
 @pytest.mark.parametrize("small", ["btrfs"], indirect=True)
 @pytest.mark.parametrize("depth", [1, 16], ids=["psync", "io_uring"])
-def test_io_on_a_disk_that_fills_up_tells_what_was_measured(small, tmp_path, depth):
+def test_io_on_a_disk_that_fills_up_reports_what_was_measured(small, tmp_path, depth):
     """On btrfs, which writes nothing in place, a trial file that was filled needs space, too."""
     require_btrfs()
     process = start("io", small, *IO, "--depth", str(depth), folder=tmp_path)
     wait_for(process, lambda: has_begun(small))
     Filler(small).fill()
-    told = ended(process)
-    assert told.code == 8, told
-    assert f"No space left on {small}" in told.err
-    assert "Single workloads" in told.out, "the tables of what was measured"
-    assert re.search(rf"^Repeat: \S*seatrial io {small} ", told.out, re.MULTILINE)
+    reported = ended(process)
+    assert reported.code == 8, reported
+    assert f"No space left on {small}" in reported.err
+    assert re.search(r"[\d,]+ of [\d,]+ requests", reported.out), "how many have failed"
+    assert re.search(rf"^Repeat: \S*seatrial io {small} ", reported.out, re.MULTILINE)
     (sample,) = samples_in(tmp_path / "results.seatrial")
     assert {error.name for error in sample.errors} == {"ENOSPC"}
     assert sample.outcome.failed > 0
@@ -197,11 +201,11 @@ def test_io_on_a_disk_that_fills_up_under_the_fill_says_so(small, tmp_path):
     process = start("io", small, "--size", "256MiB", *IO[:2], folder=tmp_path)
     wait_for(process, lambda: list(small.glob(".seatrial-*/trial.dat")))
     Filler(small).fill()
-    told = ended(process)
-    if told.code == 0:
+    reported = ended(process)
+    if reported.code == 0:
         pytest.skip("its file had its place before the other took the rest")
-    assert told.code == 8, told
-    assert f"No space left on {small}" in told.err
+    assert reported.code == 8, reported
+    assert f"No space left on {small}" in reported.err
 
 
 def has_begun(place: Path) -> bool:

@@ -1,4 +1,4 @@
-"""A hang is told while it lasts, and one that outlasts the cell is told at its end."""
+"""A hang is reported while it lasts; one that outlasts the cell is reported at its end."""
 
 from __future__ import annotations
 
@@ -59,19 +59,19 @@ def cell(path: Path, *, operation: str, depth: int, seconds: float) -> str:
 
 
 @pytest.mark.parametrize("depth", [1, 32], ids=["psync", "io_uring"])
-def test_a_hang_is_told_while_it_lasts(frozen, depth):
+def test_a_hang_is_reported_while_it_lasts(frozen, depth):
     running = _core.start(cell(frozen, operation="write", depth=depth, seconds=3.0))
     assert not running.wait(0.3)
     before = running.live()
-    assert before["iops"] > 0
+    assert before.iops > 0
     with Frozen(frozen.parent) as freeze:
         time.sleep(HANG_S)
         frozen_s = time.time() - freeze.began.before_s
         live = running.live()
     # A busy machine may have added stalls of its own.
-    assert live["stalls"] > before["stalls"]
-    assert live["iops"] == 0
-    assert frozen_s - 0.05 <= live["oldest_in_flight_ns"] / 1e9 <= frozen_s + 0.5
+    assert live.stalls > before.stalls
+    assert live.iops == 0
+    assert frozen_s - 0.05 <= live.oldest_in_flight_ns / 1e9 <= frozen_s + 0.5
     assert running.wait(PATIENCE_S)
     sample = running.result()
     assert sample["outcome"]["in_flight_at_end"] == 0
@@ -99,26 +99,27 @@ def test_a_hang_that_outlasts_cell_and_grace_does_not_hang_the_caller(frozen):
         assert stall["length_s"] >= GRACE_S
 
 
-def test_a_blank_cell_is_told_by_the_command(file_system, tmp_path):
+def test_a_blank_cell_is_reported_by_the_command(file_system, tmp_path):
     """The device does nothing from the beginning: no figure, and a sentence in its place."""
     place = file_system("xfs")
     path = place.folder / "blank.dat"
     path.write_bytes(os.urandom(FILE_BYTES))
     os.sync()
     with injections.Throttled(place.device) as group:
-        process = start("io", path, "--seconds", "0.5", folder=tmp_path, prefix=group.entering)
+        options = ("--seconds", "0.5", "--tables")
+        process = start("io", path, *options, folder=tmp_path, prefix=group.entering)
         try:
-            told_live = process.stderr.readline() + process.stderr.readline()
-            told = read_until(process, "Report:")
+            reported_live = process.stderr.readline() + process.stderr.readline()
+            reported = read_until(process, "Report:")
         except BaseException:
             process.kill()
             raise
     # Only now can the kernel let go of the thread that waits for the device.
     process.communicate(timeout=PATIENCE_S)
     path.unlink()
-    assert "0 completed, oldest in flight" in told_live
-    assert re.search(r"0 completed, oldest in flight 1\d s", told), told
-    assert "Nothing completed in" in told
+    assert "0 completed, oldest in flight" in reported_live
+    assert re.search(r"0 completed, oldest in flight 1\d s", reported), reported
+    assert "No request completed in" in reported
     assert process.returncode == 0
 
 

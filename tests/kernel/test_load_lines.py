@@ -1,4 +1,4 @@
-"""The load line of a throttled device ends where its throttle does; a freeze on the way is told."""
+"""The load line of a throttled device ends where its throttle does; a freeze is reported."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def test_it_sustains_just_what_the_throttle_lets_pass(file_system, group, tmp_pa
     limits = ["--p99", "25ms", "--file-size", "16MiB", "--seconds", str(SECONDS), "--budget", "90"]
     command = ["loadline", place.folder, *limits, "--json"]
     process = start_favoured(*command, folder=tmp_path, prefix=group.entering)
-    told = ended(process, timeout_s=150)
-    assert told.code == 0, told
-    (line,) = told.document["load_lines"]
+    reported = ended(process, timeout_s=150)
+    assert reported.code == 0, reported
+    (line,) = reported.document["load_lines"]
     most_per_s = LIMIT_PER_S * (1 + SLICE_S / SECONDS)
     sustained = line["sustained"]
     # The credit of the throttle lets each sample pass more, which must raise no figure; what a busy
@@ -41,14 +41,14 @@ def test_it_sustains_just_what_the_throttle_lets_pass(file_system, group, tmp_pa
         assert sustained["low"] <= 1.01 * LIMIT_PER_S, line
         assert sustained["value"] <= most_per_s, line
     if line["breaks"] != "undecided":
-        assert "knee" in [each["kind"] for each in told.document["findings"]]
+        assert "knee" in [each["kind"] for each in reported.document["findings"]]
     assert line["broken_per_s"] <= 1.6 * LIMIT_PER_S, line
     assert all(
         not step["holds"] for step in line["steps"] if step["offered_per_s"] > 1.1 * most_per_s
     )
 
 
-def test_a_freeze_on_the_way_is_told_as_the_file_systems(file_system, group, tmp_path):
+def test_a_freeze_on_the_way_is_reported_as_the_file_systems(file_system, group, tmp_path):
     place = file_system("ext4")
     group.limit(place.device, LIMIT_PER_S)
     document, injected = frozen_on_the_way(place, group, tmp_path)
@@ -73,7 +73,7 @@ def frozen_on_the_way(place, group, folder: Path) -> tuple[dict[str, Any], Injec
     One that was frozen between two samples, which takes long on a busy machine, shows nothing.
     """
     limits = ["--p99", "25ms", "--file-size", "16MiB", "--seconds", str(SHORT_S), "--budget", "8"]
-    command = ["loadline", place.folder, *limits, "--read", "0", "--json"]
+    command = ["loadline", place.folder, *limits, "--read-share", "0", "--json"]
     for attempt in range(ATTEMPTS):
         own = folder / f"attempt-{attempt}"
         own.mkdir()
@@ -81,10 +81,10 @@ def frozen_on_the_way(place, group, folder: Path) -> tuple[dict[str, Any], Injec
         with promptly():
             wait_until_steady(process, place.folder, STEADY_S)
             injected = injections.freeze(place.folder, FREEZE_S)
-        told = ended(process)
-        assert told.code == 0, told
+        reported = ended(process)
+        assert reported.code == 0, reported
         began_s = injected.began.after_s
-        starts_s = [sample["started_at"] for sample in told.document["samples"]]
+        starts_s = [sample["started_at"] for sample in reported.document["samples"]]
         if any(start_s <= began_s <= start_s + SHORT_S - EDGE_S for start_s in starts_s):
-            return told.document, injected
+            return reported.document, injected
     pytest.fail(f"never frozen within a sample: at {began_s}, with samples from {starts_s}")

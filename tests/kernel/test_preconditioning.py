@@ -32,14 +32,16 @@ def test_a_device_is_trimmed_filled_and_proven(loop, group, tmp_path, method, fi
     device, backing, number = loop
     group.limit(number, WRITES_PER_S)
     command = ["precondition", device, "--method", method, "--seconds", "1", "--json"]
-    told = seatrial(*command, "--destroy", device, folder=tmp_path, prefix=group.entering)
-    assert told.code == 0, told
-    filled = [each for each in told.document["samples"] if "discarded_bytes" in each["counters"]]
+    reported = seatrial(*command, "--destroy", device, folder=tmp_path, prefix=group.entering)
+    assert reported.code == 0, reported
+    filled = [
+        each for each in reported.document["samples"] if "discarded_bytes" in each["counters"]
+    ]
     assert [each["counters"]["discarded_bytes"] for each in filled] == [SIZE_BYTES]
-    rounds = [s for s in told.document["samples"] if s["cell"]["workload"] == "proof"]
-    assert len(told.document["samples"]) - len(rounds) == fills
+    rounds = [s for s in reported.document["samples"] if s["cell"]["workload"] == "proof"]
+    assert len(reported.document["samples"]) - len(rounds) == fills
     assert 5 <= len(rounds) <= 25
-    proof = [each for each in told.document["steady"] if each["over"] == "rounds"]
+    proof = [each for each in reported.document["steady"] if each["over"] == "rounds"]
     assert [each["rules"][0]["met"] for each in proof] == [True]
     assert backing.stat().st_blocks * 512 >= SIZE_BYTES, "every block was written after the trim"
 
@@ -54,8 +56,8 @@ def test_a_mounted_device_is_refused_though_it_is_named(loop, tmp_path):
         (folder / "mine.txt").write_text("kept")
         os.sync()
         before = backing.read_bytes()
-        told = seatrial("precondition", device, "--destroy", device, folder=tmp_path)
-        assert (told.code, "is mounted on" in told.err) == (5, True), told
+        reported = seatrial("precondition", device, "--destroy", device, folder=tmp_path)
+        assert (reported.code, "is mounted on" in reported.err) == (5, True), reported
         assert backing.read_bytes() == before
     finally:
         unmount(folder)

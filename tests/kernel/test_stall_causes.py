@@ -63,11 +63,11 @@ def assert_found(
     assert sample["engine"] == ("psync" if depth == PSYNC else "io_uring")
     stall = the_stall(sample, injected)
     start_s = sample["started_at"] + stall["start_s"]
-    told = f"{stall} in a sample from {sample['started_at']}, injected {injected}"
-    assert injected.began.distance_s(start_s) <= edge_s, f"start: {told}"
-    assert injected.ended.distance_s(start_s + stall["length_s"]) <= edge_s, f"end: {told}"
-    assert stall["cause"] == cause, told
-    assert stall["depth"] == depth, told
+    reported = f"{stall} in a sample from {sample['started_at']}, injected {injected}"
+    assert injected.began.distance_s(start_s) <= edge_s, f"start: {reported}"
+    assert injected.ended.distance_s(start_s + stall["length_s"]) <= edge_s, f"end: {reported}"
+    assert stall["cause"] == cause, reported
+    assert stall["depth"] == depth, reported
     findings = [finding for finding in document["findings"] if finding["kind"] == "stall"]
     assert cause in [finding["evidence"]["cause"] for finding in findings]
 

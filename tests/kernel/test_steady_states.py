@@ -45,9 +45,9 @@ class Moved:
             time.sleep(0.002)
 
     def document(self) -> dict[str, Any]:
-        told = ended(self._process)
-        assert told.code == 0, told
-        return told.document
+        reported = ended(self._process)
+        assert reported.code == 0, reported
+        return reported.document
 
     def _reads(self) -> int:
         return int(self._stat.read_text().split()[0])

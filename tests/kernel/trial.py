@@ -84,9 +84,9 @@ class Trial:
 
     def document(self) -> dict[str, Any]:
         """Wait for its end and return what it printed."""
-        told = ended(self._process)
-        assert told.code == 0, told
-        return told.document
+        reported = ended(self._process)
+        assert reported.code == 0, reported
+        return reported.document
 
     def __enter__(self) -> Trial:
         return self

@@ -21,7 +21,7 @@ class Machine:
     """Looks for leftovers of commands that work in one folder.
 
     Args:
-        folder: Everything that commands are told to use lies in here.
+        folder: Directory for everything that the commands use.
         is_private: Whether processes, mounts and shared memory are those of our namespaces.
     """
 

@@ -85,8 +85,10 @@ class Killer:
         self._bury()
         left = self.machine.leftovers()
         if code != 0 or left:
-            told = (self.folder / "stderr").read_text()
-            raise SystemExit(f"{trial.name}, which nobody killed, ended with {code}: {told} {left}")
+            reported = (self.folder / "stderr").read_text()
+            raise SystemExit(
+                f"{trial.name}, which nobody killed, ended with {code}: {reported} {left}"
+            )
         return elapsed_s
 
     def kill(self, kill: Kill) -> list[str]:
@@ -126,14 +128,14 @@ class Killer:
         self.machine = Machine(self.folder, is_private=self._is_private)
 
     def _start(self, trial: Trial) -> subprocess.Popen[bytes]:
-        with (self.folder / "stderr").open("wb") as told:
+        with (self.folder / "stderr").open("wb") as reported:
             return subprocess.Popen(
                 [SEATRIAL, *trial.arguments],
                 cwd=self.folder,
                 env=self.environment,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
-                stderr=told,
+                stderr=reported,
                 start_new_session=True,
             )
 
@@ -205,8 +207,8 @@ def kill_all(folder: Path, wanted: argparse.Namespace, *, is_private: bool) -> i
         trial for trial in trials(folder) if not wanted.only or trial.name in wanted.only.split(",")
     ]
     usual_s = {trial: killer.usual_s(trial) for trial in chosen}
-    told = ", ".join(f"{trial.name} {seconds:.1f} s" for trial, seconds in usual_s.items())
-    say(f"seed {wanted.seed}; unharmed: {told}")
+    reported = ", ".join(f"{trial.name} {seconds:.1f} s" for trial, seconds in usual_s.items())
+    say(f"seed {wanted.seed}; unharmed: {reported}")
     source = random.Random(wanted.seed)
     kills: Counter[str] = Counter()
     failed: Counter[str] = Counter()
@@ -222,9 +224,9 @@ def kill_all(folder: Path, wanted: argparse.Namespace, *, is_private: bool) -> i
             killer.clear()
         elif wanted.verbose:
             say(f"{number}: {kill}")
-    told = ", ".join(f"{name} {failed[name]} of {count}" for name, count in kills.most_common())
+    reported = ", ".join(f"{name} {failed[name]} of {count}" for name, count in kills.most_common())
     bad = sum(failed[name] for name in SIGNALS)
-    say(f"{wanted.kills} kills, {bad} left something ({told})")
+    say(f"{wanted.kills} kills, {bad} left something ({reported})")
     return bad
 
 
@@ -259,7 +261,7 @@ def private_folder(above: Path) -> Path:
 
 
 def main() -> int:
-    """Run in namespaces where that can be had, else beside everything else."""
+    """Run in namespaces where that can be had, otherwise with everything else."""
     wanted = options()
     above = os.environ.get(INSIDE)
     if above:

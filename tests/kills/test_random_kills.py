@@ -13,8 +13,8 @@ SCRIPT = Path(__file__).with_name("random_kills.py")
 @pytest.mark.slow
 def test_kills_at_random_moments_leave_nothing_after_clean():
     command = [sys.executable, str(SCRIPT), "--kills", str(KILLS), "--seed", "11"]
-    told = subprocess.run(
+    reported = subprocess.run(
         [*command, "--only", "io,db,replay,layouts"], capture_output=True, text=True, check=False
     )
-    assert told.returncode == 0, told.stdout + told.stderr
-    assert f"{KILLS} kills, 0 left something" in told.stdout
+    assert reported.returncode == 0, reported.stdout + reported.stderr
+    assert f"{KILLS} kills, 0 left something" in reported.stdout

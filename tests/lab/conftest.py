@@ -155,8 +155,8 @@ def run_tests(node_ids: list[str]) -> Outcomes:
 def read_outcomes(path: Path, console: str) -> Outcomes:
     outcomes = Outcomes(console)
     for line in path.read_text().splitlines() if path.exists() else []:
-        told = json.loads(line)
-        outcomes[told["test"]].append((told["outcome"], told["words"]))
+        reported = json.loads(line)
+        outcomes[reported["test"]].append((reported["outcome"], reported["words"]))
     return outcomes
 
 

@@ -60,14 +60,14 @@ def test_ten_disks_that_are_trimmed_and_zeroed_at_once_do_not_hang(machine, tmp_
 
 
 @pytest.mark.parametrize(
-    ("told_bytes", "disks", "depth"),
+    ("reported_bytes", "disks", "depth"),
     [("212992", 10, 20), ("212992", 16, 13), ("4096", 16, 4), (None, 10, 20)],
 )
-def test_the_queues_together_fit_into_the_hosts_socket(tmp_path, told_bytes, disks, depth):
+def test_the_queues_together_fit_into_the_hosts_socket(tmp_path, reported_bytes, disks, depth):
     folder = tmp_path / "proc/sys/net/core"
     folder.mkdir(parents=True)
-    if told_bytes:
-        (folder / "wmem_default").write_text(f"{told_bytes}\n")
+    if reported_bytes:
+        (folder / "wmem_default").write_text(f"{reported_bytes}\n")
     script = "\n".join(short_queues(disks, SystemTree(tmp_path)))
     assert f"echo {depth} >$q/nr_requests" in script
 

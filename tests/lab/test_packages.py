@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from seatrial.errors import TargetError
-from seatrial.lab import choosing, packages
+from seatrial.lab import packages, session
 from seatrial.lab.packages import Installed, installed, set_up
 from seatrial.machine.fingerprint.tree import CommandOutput
 
@@ -67,7 +67,7 @@ def test_a_lab_that_runs_keeps_its_own(apt, monkeypatch):
     assert installed("uml") == newer
 
 
-def test_absent_lists_are_told(apt, monkeypatch):
+def test_absent_lists_are_reported(apt, monkeypatch):
     monkeypatch.setattr(packages, "run_command", lambda *_: CommandOutput(100, "", "E: x"))
     with pytest.raises(TargetError, match="apt-get update"):
         set_up("uml", quiet)
@@ -75,7 +75,7 @@ def test_absent_lists_are_told(apt, monkeypatch):
 
 def test_without_any_set_the_command_that_fetches_one_is_named(apt):
     with pytest.raises(TargetError, match="seatrial lab --setup"):
-        choosing.machines("auto")
+        session.machines("auto")
 
 
 def test_an_emulator_that_is_not_installed_is_named(apt, monkeypatch):
@@ -86,7 +86,7 @@ def test_an_emulator_that_is_not_installed_is_named(apt, monkeypatch):
     monkeypatch.setenv("PATH", "/nonexistent")
     monkeypatch.setattr("seatrial.lab.qemu.program_path", lambda _name: None)
     with pytest.raises(TargetError, match="apt-get install qemu-system-x86"):
-        choosing.machines("auto")
+        session.machines("auto")
 
 
 def test_the_lock_of_a_set_is_shared_by_labs(tmp_path):

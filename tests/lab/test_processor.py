@@ -6,8 +6,7 @@ import os
 
 import pytest
 
-from seatrial.lab.processor import idle_ticks, idlest, on_one_processor
-from seatrial.lab.session import open_lab, run_inside
+from seatrial.lab.session import idle_ticks, idlest, on_one_processor, open_lab, run_inside
 from seatrial.lab.undoing import lab_processes
 from seatrial.machine.fingerprint.tree import SystemTree
 

@@ -9,8 +9,8 @@ import pytest
 
 from seatrial.errors import SeatrialError
 from seatrial.lab import qemu
-from seatrial.lab.cpio import archive
 from seatrial.lab.packages import installed, set_up
+from seatrial.lab.qemu import archive
 from seatrial.lab.session import open_lab, run_inside
 
 MODULES = """\

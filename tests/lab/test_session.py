@@ -56,8 +56,8 @@ def held(machine, tmp_path):
         env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
     )
     assert process.stdout is not None
-    told, _, folder = process.stdout.readline().partition(" ")
-    assert told == "folder"
+    reported, _, folder = process.stdout.readline().partition(" ")
+    assert reported == "folder"
     assert process.stdout.readline() == "up\n"
     yield process, folder.strip()
     process.kill()
@@ -129,14 +129,14 @@ def test_an_interrupt_lets_the_command_end_in_order(machine, held):
     assert clean() == []
 
 
-def test_a_machine_that_is_killed_is_told_with_its_last_words(machine, tmp_path):
+def test_a_machine_that_is_killed_is_reported_with_its_last_words(machine, tmp_path):
     def kill(line: str) -> None:
         if line == "up":
             os.kill(kernel_of(machine, str(lab.folder.path)), signal.SIGKILL)
 
     with (
         open_lab(machine, "killed", disks=1, disk_bytes=DISK_BYTES, place=tmp_path) as lab,
-        pytest.raises(TargetError, match="ended before its command did") as raised,
+        pytest.raises(TargetError, match="ended before its command") as raised,
     ):
         run_inside(lab, ["/bin/sh", "-c", BUSY], shared=tmp_path, report=kill)
     assert raised.value.seen.endswith("up.")

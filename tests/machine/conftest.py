@@ -16,26 +16,9 @@ from machine.loops import loops_over
 MIB = 1024 * 1024
 
 
-def root_reason() -> str:
-    """Why tests on real devices cannot run here; empty when they can."""
-    if os.geteuid() != 0:
-        return "needs root for loop devices and mounts"
-    if not Path("/dev/loop-control").exists():
-        return "needs the kernel's loop devices"
-    missing = [name for name in ("losetup", "mount", "mkfs.ext4") if shutil.which(name) is None]
-    return f"needs the commands {', '.join(missing)}" if missing else ""
-
-
 def need_command(name: str, package: str) -> None:
     if shutil.which(name) is None:
         pytest.skip(f"needs {name}: apt-get install {package}")
-
-
-def pytest_collection_modifyitems(items):
-    reason = root_reason()
-    for item in items:
-        if reason and item.get_closest_marker("root"):
-            item.add_marker(pytest.mark.skip(reason=reason))
 
 
 @pytest.fixture(autouse=True)

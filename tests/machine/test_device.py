@@ -49,20 +49,20 @@ def test_a_range_of_whole_blocks_passes_just_when_it_lies_on_the_device(
     if lies_on_it:
         device.require_range(start_blocks * 4096, length_blocks * 4096)
     else:
-        with pytest.raises(UsageError, match="does not lie on"):
+        with pytest.raises(UsageError, match="exceeds"):
             device.require_range(start_blocks * 4096, length_blocks * 4096)
 
 
 @pytest.mark.parametrize(("start_bytes", "length_bytes"), [(512, 4096), (0, 1000)])
-def test_a_range_within_a_block_is_told(some_device, start_bytes, length_bytes):
-    with pytest.raises(AlignmentError, match="logical block of 4096 bytes"):
+def test_a_range_within_a_block_is_reported(some_device, start_bytes, length_bytes):
+    with pytest.raises(AlignmentError, match="logical block size of 4096 bytes"):
         some_device.require_range(start_bytes, length_bytes)
 
 
 def test_a_loop_device_needs_root(image, monkeypatch):
     monkeypatch.setattr(loop.os, "geteuid", lambda: 1000)
     journal = UndoJournal("run1")
-    with pytest.raises(TargetError, match="need root"):
+    with pytest.raises(TargetError, match="require root"):
         attach(image(), journal)
     assert not journal.path.exists()
 
@@ -96,7 +96,7 @@ class TestDevices:
             assert inspect(path).uses[0].kind == "claimed"
         assert inspect(path).uses == ()
 
-    def test_a_device_that_may_not_be_read_is_told(self, image, loops, monkeypatch):
+    def test_a_device_that_may_not_be_read_is_reported(self, image, loops, monkeypatch):
         def deny(path):
             raise PermissionError(13, "Permission denied")
 
@@ -105,7 +105,7 @@ class TestDevices:
         with pytest.raises(TargetError, match="cannot be read: Permission denied"):
             open_device(path)
 
-    def test_a_device_without_a_medium_is_told(self, loops, image):
+    def test_a_device_without_a_medium_is_reported(self, loops, image):
         path = loops(image())
         run("losetup", "-d", str(path))
         with pytest.raises(TargetError, match="size of 0 bytes"):

@@ -91,7 +91,7 @@ def test_what_a_resumed_run_wrote_before_counts_as_there(tmp_path, journal, monk
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "../up", "SEATRIAL-TRIAL-FOLDER", "a\0b"])
 def test_only_plain_names_are_trial_files(tmp_path, journal, name):
-    with pytest.raises(ValueError, match="not a name"):
+    with pytest.raises(ValueError, match="invalid name"):
         TrialFolder(tmp_path, "run1", journal).file(name)
 
 
@@ -116,7 +116,7 @@ def test_too_little_space_gives_both_numbers_and_the_option_and_writes_nothing(
         TrialFolder(tmp_path, "run1", journal).open(4 * GIB, shrink_option="--file-size")
     text = str(caught.value)
     assert "needs 4.2 GiB" in text
-    assert "only 1 GiB (1,073,741,824 bytes) are free" in text
+    assert "only 1 GiB (1,073,741,824 bytes) are available" in text
     assert "--file-size" in text
     assert caught.value.exit_code == 8
     assert nothing_left(tmp_path, journal)
@@ -147,10 +147,10 @@ def test_space_is_granted_just_when_the_reserve_stays(needed_bytes, free_bytes):
 @pytest.mark.parametrize(
     ("number", "cause"),
     [
-        (errno.EACCES, "no right to write"),
+        (errno.EACCES, "not have write permission"),
         (errno.EROFS, "read-only"),
         (errno.EDQUOT, "quota"),
-        (errno.EIO, "device below it fails"),
+        (errno.EIO, "device is failing"),
     ],
 )
 def test_a_directory_that_cannot_be_written_says_why(tmp_path, journal, monkeypatch, number, cause):
@@ -178,7 +178,7 @@ def test_a_marker_that_cannot_be_written_leaves_no_folder(tmp_path, journal, mon
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
 def test_a_directory_without_write_permission_is_refused_by_the_system(tmp_path, journal):
     (tmp_path / "closed").mkdir(mode=0o500)
-    with pytest.raises(TargetError, match="no right to write"):
+    with pytest.raises(TargetError, match="not have write permission"):
         TrialFolder(tmp_path / "closed", "run1", journal).open(MIB)
 
 
@@ -186,7 +186,7 @@ def test_something_else_under_the_folders_name_is_not_touched(tmp_path, journal)
     taken = tmp_path / ".seatrial-run1"
     taken.mkdir()
     (taken / "thesis.tex").write_text("x")
-    with pytest.raises(TargetError, match="not the folder that this run made"):
+    with pytest.raises(TargetError, match="was not created by this run"):
         TrialFolder(tmp_path, "run1", journal).open(MIB)
     assert (taken / "thesis.tex").read_text() == "x"
     assert not journal.path.exists()
@@ -199,7 +199,7 @@ def test_an_empty_folder_that_a_kill_left_unmarked_is_used(tmp_path, journal):
     assert nothing_left(tmp_path, journal)
 
 
-def test_a_file_system_without_direct_io_is_told_by_name_and_nothing_is_left(
+def test_a_file_system_without_direct_io_is_reported_by_name_and_nothing_is_left(
     tmp_path, journal, monkeypatch
 ):
     without_direct(monkeypatch)
@@ -316,13 +316,13 @@ class TestRealFileSystems:
         device = loops(image(), "--sector-size=4096")
         descriptor = os.open(device, os.O_RDONLY)
         try:
-            told_bytes = kernel_alignment(descriptor)
+            reported_bytes = kernel_alignment(descriptor)
         finally:
             os.close(descriptor)
-        if told_bytes is None:
+        if reported_bytes is None:
             pytest.skip("needs Linux 6.1 for STATX_DIOALIGN")
         name = device.name
-        assert told_bytes == LIVE.integer(f"/sys/block/{name}/queue/logical_block_size") == 4096
+        assert reported_bytes == LIVE.integer(f"/sys/block/{name}/queue/logical_block_size") == 4096
 
 
 def test_a_file_system_without_an_account_of_its_space_is_not_called_full(monkeypatch, tmp_path):

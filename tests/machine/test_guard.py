@@ -30,14 +30,14 @@ class TestFiles:
         text = refusal(path)
         assert text.startswith("5 MiB (5,242,880 bytes) would be written to")
         assert str(path) in text
-        assert "bears no signature" in text
+        assert "contains no known signature" in text
         assert f"`--destroy {path}`" in text
         assert path.read_bytes() == b"payroll" * 1000
 
     def test_an_image_with_a_file_system_is_refused_by_its_name(self, image):
         path = image()
         put(path, 0, b"XFSB")
-        assert "bears XFS file system" in refusal(path)
+        assert "contains XFS file system" in refusal(path)
 
     def test_only_the_exact_path_permits(self, tmp_path):
         path = tmp_path / "old.dat"
@@ -45,7 +45,7 @@ class TestFiles:
         (tmp_path / "link.dat").symlink_to(path)
         for wrong in ("", "old.dat", str(tmp_path), f"{path}/", str(tmp_path / "link.dat")):
             text = refusal(path, destroy=wrong)
-            assert not wrong or f"--destroy names {wrong}" in text
+            assert not wrong or f"--destroy specifies {wrong}" in text
         for several in (f"OTHER,{path}", f"{path}, OTHER"):
             permit_write(path, destroy=several, bytes_to_write=1).close()
         with permit_write(tmp_path / "link.dat", destroy=str(path), bytes_to_write=1) as permit:
@@ -104,7 +104,7 @@ class TestFiles:
         text = refusal(path, destroy=str(path))
         assert f"is open for writing by process {process.pid}" in text
         assert f"end process {process.pid}" in text
-        assert "--destroy cannot allow it" in text
+        assert "--destroy does not allow this" in text
 
     def test_a_reader_elsewhere_does_no_harm(self, tmp_path, child):
         path = tmp_path / "wal.dat"
@@ -164,7 +164,7 @@ class TestFiles:
         monkeypatch.setattr(guard, "_uses", lambda state, tree: (use,))
         assert "but it backs a loop" in refusal(path, destroy=str(path))
 
-    def test_verify_tells_one_file_from_another(self, tmp_path):
+    def test_verify_reports_one_file_from_another(self, tmp_path):
         (tmp_path / "other").write_bytes(b"x")
         with permit_write(tmp_path / "new", destroy=None, bytes_to_write=1) as permit:
             with (tmp_path / "new").open() as same:
@@ -172,7 +172,7 @@ class TestFiles:
             with (tmp_path / "other").open() as other, pytest.raises(RefusedError):
                 permit.verify(other.fileno())
 
-    def test_a_serial_number_is_asked_for_where_there_is_one(self, image):
+    def test_a_serial_number_is_requested_where_there_is_one(self, image):
         state = replace(inspect(image()), kind="block", serial="S3Z9NB0K")
         with pytest.raises(RefusedError) as caught:
             guard._judge(state, str(state.path), 1024)
@@ -188,7 +188,7 @@ class TestFiles:
 
         path = image()
         monkeypatch.setattr(guard, "read_signatures", deny)
-        assert "cannot be looked into here (Permission denied)" in refusal(path)
+        assert "cannot be inspected (Permission denied)" in refusal(path)
         assert inspect(path).size_bytes == 64 * MIB
 
     def test_a_read_only_target_cannot_be_used(self, image):
@@ -217,12 +217,12 @@ class TestLoopDevices:
         text = refusal(device)
         assert text.startswith("5 MiB (5,242,880 bytes) would be written to")
         assert f"{device} (512 MiB (536,870,912 bytes), no serial number)" in text
-        assert f"bears {bears}" in text
+        assert f"contains {bears}" in text
         assert f"exact path: `--destroy {device}`" in text
         refusal(device, destroy="loop0")
         permit_write(device, destroy=str(device), bytes_to_write=1).close()
 
-    def test_marks_of_lvm_raid_zfs_and_partition_tables_are_told(self, image, loops):
+    def test_marks_of_lvm_raid_zfs_and_partition_tables_are_reported(self, image, loops):
         path = image()
         put(path, 512, b"LABELONE")
         put(path, 4096, bytes.fromhex("fc4e2ba9"))
@@ -234,7 +234,7 @@ class TestLoopDevices:
 
     def test_a_plain_device_must_be_named_too(self, image, loops):
         device = loops(image())
-        assert "bears no signature" in refusal(device)
+        assert "contains no known signature" in refusal(device)
         permit_write(device, destroy=str(device), bytes_to_write=1).close()
 
     def test_a_mounted_device_is_refused_whatever_is_said(self, image, loops, mounts):
@@ -300,7 +300,7 @@ class TestLoopDevices:
         permit_write(part, destroy=str(part), bytes_to_write=1).close()
         point = mounts(part)
         text = refusal(disk, destroy=str(disk))
-        assert f"shares its bytes with {part.name}, which is mounted on {point}" in text
+        assert f"shares its data with {part.name}, which is mounted on {point}" in text
 
     def test_swap_is_refused_whatever_is_said(self, image, loops):
         device = loops(image())
@@ -347,9 +347,9 @@ class TestLoopDevices:
             assert permit.path == device
 
 
-def test_root_is_not_told_to_become_root(monkeypatch):
+def test_root_is_not_reported_to_become_root(monkeypatch):
     denied = os.strerror(errno.EPERM)
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    assert "container or a sandbox" in str(unreadable(Path("/dev/sdx"), denied))
+    assert "container or sandbox" in str(unreadable(Path("/dev/sdx"), denied))
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     assert "sudo" in str(unreadable(Path("/dev/sdx"), denied))

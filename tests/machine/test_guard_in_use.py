@@ -26,7 +26,7 @@ def refusal(device, destroy=None):
 def must_be_named(device, bears):
     """It is refused for what it bears, whatever else is said, and let pass by its own word."""
     for word in (None, f"{device}x"):
-        assert f"bears {bears}" in refusal(device, word)
+        assert f"contains {bears}" in refusal(device, word)
     permit_write(device, destroy=str(device), bytes_to_write=MIB).close()
 
 
@@ -49,7 +49,7 @@ def test_a_partition_of_a_disk_that_is_swapped_to(image, loops):
     run("swapon", str(first))
     try:
         assert "is in use as swap" in refusal(first, str(first))
-        assert f"shares its bytes with {first.name}, which is in use as swap" in refusal(
+        assert f"shares its data with {first.name}, which is in use as swap" in refusal(
             disk, str(disk)
         )
         permit_write(second, destroy=str(second), bytes_to_write=MIB).close()
@@ -93,7 +93,7 @@ def test_a_member_of_a_zfs_pool_in_use_and_at_rest(image, loops, tmp_path):
         try:
             text = refusal(device, str(device))
             assert "zfs-fuse" in text or "claimed by the kernel" in text
-            assert "--destroy cannot allow it" in text
+            assert "--destroy does not allow this" in text
         finally:
             run("zpool", "export", "tank-h2")
         must_be_named(device, "ZFS RAID member")

@@ -292,7 +292,7 @@ def bench_in(folder):
 
 
 def written(target):
-    """Write to a target as a trial would, if the guard lets it; tell whether it did."""
+    """Write to a target as a trial would, if the guard permits it; return whether it did."""
     words = f"{target},{Path(target).resolve()}"
     try:
         with permit_write(target, destroy=words, bytes_to_write=MIB) as permit:
@@ -572,14 +572,14 @@ OWNERS = (
 def test_the_second_path_to_a_disk_in_use_is_refused(machine, owner):
     machine.pair(**PATHS["SCSI by its NAA name"])
     owner(machine)
-    assert any("shares its bytes with" in phrase for phrase in machine.refuses("8:16"))
+    assert any("shares its data with" in phrase for phrase in machine.refuses("8:16"))
 
 
 @pytest.mark.parametrize("facts", PATHS.values(), ids=PATHS.keys())
 def test_paths_are_known_by_what_they_have_in_common(machine, facts):
     machine.pair(**facts)
     whole_mounted(machine)
-    assert machine.refuses("8:16") == ["shares its bytes with sda, which is mounted on /db (xfs)"]
+    assert machine.refuses("8:16") == ["shares its data with sda, which is mounted on /db (xfs)"]
 
 
 @pytest.mark.parametrize(
@@ -617,7 +617,7 @@ def test_an_array_whose_member_has_a_second_path_in_use(machine):
     machine.disk("md0", "9:0", on=["sdb"], md__level="raid1")
     machine.write("sys/devices/virtual/block/md0/slaves/sdb/dev", "8:16")
     whole_mounted(machine)
-    assert machine.refuses("9:0") == ["shares its bytes with sda, which is mounted on /db (xfs)"]
+    assert machine.refuses("9:0") == ["shares its data with sda, which is mounted on /db (xfs)"]
 
 
 def mapped(machine, name, number, uuid, table):

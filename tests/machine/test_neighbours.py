@@ -1,4 +1,4 @@
-"""Who else was at a real device while cells were measured, as a real run tells it."""
+"""Who else was at a real device while cells were measured, as a real run reports it."""
 
 import json
 
@@ -28,8 +28,8 @@ def device(image, loops, mounts):
     return mounts(made)
 
 
-def foreign(told):
-    return [each for each in told["findings"] if each["kind"] == "foreign_traffic"]
+def foreign(reported):
+    return [each for each in reported["findings"] if each["kind"] == "foreign_traffic"]
 
 
 def test_a_program_that_writes_much_there_is_named(device, child, tmp_path):
@@ -49,6 +49,6 @@ def test_two_runs_on_one_device_name_each_other(device, tmp_path):
         (tmp_path / name).mkdir()
         words = ("io", device / name, "--size", "8MiB", "--seconds", "6", "--json")
         runs.append(start(*words, folder=tmp_path / name))
-    told = [json.loads(ended(each).out) for each in runs]
-    for each, other in zip(told, reversed(runs), strict=True):
+    reported = [json.loads(ended(each).out) for each in runs]
+    for each, other in zip(reported, reversed(runs), strict=True):
         assert f"process {other.pid}" in foreign(each)[0]["sentence"]

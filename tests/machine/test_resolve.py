@@ -17,7 +17,7 @@ def _inside(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
-def test_directories_files_and_new_files_are_told_apart(tmp_path):
+def test_directories_files_and_new_files_are_distinguished(tmp_path):
     (tmp_path / "file").touch()
     assert resolve(".").kind is TargetKind.DIRECTORY
     assert resolve("file").kind is TargetKind.FILE
@@ -44,7 +44,7 @@ def test_the_null_target_and_simulated_devices(tmp_path):
 
 @pytest.mark.parametrize("target", ["simulated:", "simulated:../x", "simulated:Big SSD"])
 def test_a_simulated_device_needs_a_name(target):
-    with pytest.raises(UsageError, match="does not name a simulated device"):
+    with pytest.raises(UsageError, match="is not a simulated device"):
         resolve(target)
 
 
@@ -58,12 +58,12 @@ def test_a_size_is_not_taken_for_a_file(target):
 
 @pytest.mark.parametrize("target", ["NULL", "nul", "none"])
 def test_a_mistyped_null_is_not_taken_for_a_file(target):
-    with pytest.raises(UsageError, match="Write `null`"):
+    with pytest.raises(UsageError, match="Use `null`"):
         resolve(target)
 
 
 def test_the_address_of_a_database_is_named_as_such_and_never_repeated():
-    with pytest.raises(UsageError, match="address of a database") as caught:
+    with pytest.raises(UsageError, match="database URL") as caught:
         resolve("postgres://me:secret@db/prod")
     assert "secret" not in str(caught.value)
 
@@ -75,7 +75,7 @@ def test_an_empty_target_is_most_likely_a_variable_that_is_not_set(target):
 
 
 def test_a_missing_directory_whose_parent_exists_is_made_or_was_mistyped(tmp_path):
-    with pytest.raises(TargetError, match=f"though {tmp_path} does") as caught:
+    with pytest.raises(TargetError, match=f"but {tmp_path} does") as caught:
         resolve_directory("harbour")
     assert f"`mkdir {tmp_path / 'harbour'}`" in str(caught.value)
     (tmp_path / "harbor").mkdir()
@@ -86,7 +86,9 @@ def test_a_missing_directory_whose_parent_exists_is_made_or_was_mistyped(tmp_pat
 
 
 def test_a_missing_parent_names_what_exists_and_what_is_near_it(tmp_path):
-    with pytest.raises(TargetError, match=f"what exists of it is {tmp_path}") as caught:
+    with pytest.raises(
+        TargetError, match=f"the nearest existing directory is {tmp_path}"
+    ) as caught:
         resolve("ssd0/data/trial.dat")
     assert f"`mkdir -p {tmp_path / 'ssd0/data'}`" in str(caught.value)
     (tmp_path / "ssd1").mkdir()
@@ -102,16 +104,16 @@ def test_a_directory_is_found_and_anything_else_is_none(tmp_path):
             resolve_directory(target)
 
 
-def test_a_broken_link_is_told(tmp_path):
+def test_a_broken_link_is_reported(tmp_path):
     (tmp_path / "link").symlink_to("gone")
     with pytest.raises(TargetError, match=r"symbolic link to .*gone, which does not exist"):
         resolve("link")
 
 
-def test_links_in_a_circle_and_files_taken_for_folders_are_told(tmp_path):
+def test_links_in_a_circle_and_files_taken_for_folders_are_reported(tmp_path):
     (tmp_path / "a").symlink_to("b")
     (tmp_path / "b").symlink_to("a")
-    with pytest.raises(TargetError, match="circle"):
+    with pytest.raises(TargetError, match="symbolic link loop"):
         resolve("a")
     (tmp_path / "file").touch()
     with pytest.raises(TargetError):
@@ -119,20 +121,20 @@ def test_links_in_a_circle_and_files_taken_for_folders_are_told(tmp_path):
 
 
 def test_no_file_is_made_among_the_devices():
-    with pytest.raises(TargetError, match="device is gone or mistyped"):
+    with pytest.raises(TargetError, match="device was removed or is misspelled"):
         resolve("/dev/sdzz9")
 
 
 def test_the_name_of_a_device_without_its_folder_is_completed(monkeypatch):
     monkeypatch.setattr(room, "_is_block_device", lambda path: str(path) == "/dev/nvme0n1")
-    with pytest.raises(TargetError, match="Write /dev/nvme0n1"):
+    with pytest.raises(TargetError, match="Use /dev/nvme0n1"):
         resolve("nvme0n1")
 
 
 @pytest.mark.parametrize(
     ("make", "what"), [(os.mkfifo, "pipe"), (lambda path: path.symlink_to("/dev/zero"), "char")]
 )
-def test_what_has_no_addresses_is_told_by_its_kind(tmp_path, make, what):
+def test_what_has_no_addresses_is_reported_by_its_kind(tmp_path, make, what):
     make(tmp_path / "odd")
     with pytest.raises(TargetError, match=f"is a {what}"):
         resolve("odd")
@@ -152,19 +154,19 @@ def test_whatever_is_written_either_resolves_or_is_explained(target):
 
 
 def test_a_name_that_is_no_utf8_is_refused_also_behind_a_link(tmp_path):
-    odd = tmp_path / os.fsdecode(b"n\xffme")
-    odd.mkdir()
-    with pytest.raises(TargetError, match=r"n\\xffme is not text in UTF-8"):
-        resolve(str(odd))
+    outlier = tmp_path / os.fsdecode(b"n\xffme")
+    outlier.mkdir()
+    with pytest.raises(TargetError, match=r"n\\xffme is not valid UTF-8"):
+        resolve(str(outlier))
     link = tmp_path / "plain"
-    link.symlink_to(odd)
-    with pytest.raises(TargetError, match=r"n\\xffme is not text in UTF-8"):
+    link.symlink_to(outlier)
+    with pytest.raises(TargetError, match=r"n\\xffme is not valid UTF-8"):
         resolve(str(link))
 
 
 @pytest.mark.parametrize("target", ["server:/export", "//server/share", "nfs://server/share"])
 def test_a_place_on_the_network_is_to_be_mounted_first(target):
-    with pytest.raises(TargetError, match="looks like a place on the network"):
+    with pytest.raises(TargetError, match="looks like a network location"):
         resolve(target)
 
 

@@ -66,7 +66,7 @@ def refused(*places):
 def test_a_second_run_is_refused_and_names_the_first(tmp_path, hold):
     process = hold(tmp_path)
     text = refused(tmp_path)
-    assert f"{tmp_path} is being measured by another run: process {process.pid}" in text
+    assert f"Another run is measuring {tmp_path}: process {process.pid}" in text
     assert "`hold.py /" in text, "its command line"
     assert f"since {time.strftime('%Y-')}" in text
     assert "`--wait`" in text
@@ -84,16 +84,16 @@ def test_a_killed_run_blocks_nobody(tmp_path, hold):
 
 def test_a_run_that_waits_goes_on_when_the_first_has_ended(tmp_path, hold):
     process = hold(tmp_path)
-    told = []
+    reported = []
 
     def end_it(sentence):
-        told.append(sentence)
+        reported.append(sentence)
         threading.Timer(0.3, process.communicate, args=("\n",)).start()
 
     with lock(tmp_path, waits=True, report=end_it):
         assert process.wait(10) == 0
-    assert len(told) == 1
-    assert f"process {process.pid}" in told[0]
+    assert len(reported) == 1
+    assert f"process {process.pid}" in reported[0]
 
 
 def test_other_directories_are_measured_at_the_same_time_and_know_of_it(tmp_path, hold):
@@ -147,7 +147,7 @@ def test_a_directory_is_one_by_every_name(tmp_path, hold, way):
     folder.mkdir()
     hold(folder)
     with ExitStack() as stack:
-        assert "another run" in refused(way(folder, stack))
+        assert "Another run" in refused(way(folder, stack))
 
 
 @pytest.mark.root
@@ -168,8 +168,8 @@ def test_users_of_one_machine_meet(hold):
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
         Path(folder).chmod(0o755)
         process = hold(folder)
-        told = run(sys.executable, "-c", textwrap.dedent(code), folder)
-        assert f"process {process.pid}" in told
+        reported = run(sys.executable, "-c", textwrap.dedent(code), folder)
+        assert f"process {process.pid}" in reported
 
 
 @pytest.mark.root
@@ -210,7 +210,7 @@ def test_two_paths_to_one_disk_and_volumes_on_it_are_one(tmp_path):
     assert found[0] & found[2]
 
 
-def test_a_password_on_a_command_line_is_not_told(tmp_path, hold):
+def test_a_password_on_a_command_line_is_not_reported(tmp_path, hold):
     hold("postgresql://me:hunter2@host/db", tmp_path)
     text = refused(tmp_path)
     assert "hunter2" not in text

@@ -113,7 +113,7 @@ def test_what_the_real_tools_write_is_known_without_blkid(
     run(*command, str(path))
     with_blkid = probe_signatures(path)
     assert expected in names(with_blkid)
-    assert len(with_blkid) == 1, "blkid's word for the same mark is not told twice"
+    assert len(with_blkid) == 1, "blkid's word for the same mark is not reported twice"
     if shutil.which("blkid"):
         assert str(with_blkid[0]).endswith('labelled "harbour"')
     without_blkid(monkeypatch)
@@ -128,7 +128,7 @@ def test_the_kernels_partition_table_writer_is_known(image):
         assert ("partition table", expected) in names(read_signatures(path))
 
 
-def test_blkid_adds_what_the_magic_numbers_do_not_tell(image, monkeypatch):
+def test_blkid_adds_what_the_magic_numbers_do_not_report(image, monkeypatch):
     class Ended:
         status, output = 0, "DEVNAME=/x\nTYPE=minix\nUSAGE=filesystem\nLABEL=a=b\nPTTYPE=atari\n"
 

@@ -113,7 +113,7 @@ def test_a_folder_that_takes_the_place_of_the_trial_folder_is_not_written_to(
 
 def test_a_folder_with_our_marker_that_no_journal_names_is_left_alone(tmp_path, journal):
     (forged(tmp_path) / "trial.dat").write_bytes(PRECIOUS)
-    with pytest.raises(SeatrialError, match="not the folder that this run made"):
+    with pytest.raises(SeatrialError, match="was not created by this run"):
         opened(tmp_path, journal)
     assert (tmp_path / ".seatrial-run1/trial.dat").read_bytes() == PRECIOUS
     assert not journal.path.exists()

@@ -122,7 +122,7 @@ def test_a_run_whose_name_is_no_file_name_has_no_journal(run_id):
         UndoJournal(run_id)
 
 
-def test_what_fails_stays_and_is_told_with_its_reason(switches):
+def test_what_fails_stays_and_is_reported_with_its_reason(switches):
     journal = UndoJournal("run1")
     for name, text in (("a", "on"), ("b", "stuck"), ("c", "broken")):
         switches(journal, name, text)
@@ -184,9 +184,7 @@ def test_what_is_kept_outlives_its_process_and_every_clean(switches):
     for _again in range(2):
         (found,) = clean()
         assert (found.run_id, found.outcome) == ("run1", "kept")
-        assert (
-            "r5 stands as it was asked to; `seatrial layout destroy r5` undoes it" in found.detail
-        )
+        assert "r5 remains as requested; `seatrial layout destroy r5` undoes it" in found.detail
     assert (switches.folder / "a").exists()
     assert kept_journals() == {"run1": KEPT}
 
@@ -310,7 +308,7 @@ def test_a_journal_taken_over_after_a_torn_line_goes_on_whole(switches):
     assert switches.undone == ["b", "a"]
 
 
-def test_a_line_that_makes_no_sense_is_told_and_kept_and_the_rest_undone(switches):
+def test_a_line_that_makes_no_sense_is_reported_and_kept_and_the_rest_undone(switches):
     journal = UndoJournal("run1")
     switches(journal, "a")
     disown(journal)
@@ -323,7 +321,7 @@ def test_a_line_that_makes_no_sense_is_told_and_kept_and_the_rest_undone(switche
     assert clean() == []
 
 
-def test_a_kind_of_a_newer_version_is_told_and_stays(switches):
+def test_a_kind_of_a_newer_version_is_reported_and_stays(switches):
     journal = UndoJournal("run1")
     switches(journal, "a")
     disown(journal)
@@ -346,7 +344,7 @@ def test_two_processes_cannot_be_at_the_same_run(switches, child):
         """
     )
     process.stdout.readline()
-    with pytest.raises(RefusedError, match=f"process {process.pid}"):
+    with pytest.raises(RefusedError, match=f"Process {process.pid}"):
         UndoJournal("run1")
     assert outcomes(clean()) == ["running"]
     process.kill()
@@ -362,7 +360,7 @@ def test_a_journal_of_another_host_or_container_is_left_alone(switches, change):
     disown(journal, Owner(**(msgspec.structs.asdict(DEAD) | change)))
     found = clean()
     assert outcomes(found) == ["failed"]
-    assert "another host or container" in found[0].detail
+    assert "another host or in another container" in found[0].detail
     assert (switches.folder / "a").exists()
 
 
@@ -382,7 +380,7 @@ def test_after_a_reboot_only_files_are_left_to_undo(tmp_path, child):
         ("process", "gone"),
         ("file", "undone"),
     ]
-    assert "restart" in found[0].detail
+    assert "reboot" in found[0].detail
     assert other.poll() is None
     assert not folder.exists()
 
@@ -511,7 +509,7 @@ class TestProcesses:
         process.stdout.readline()
         return process
 
-    def test_it_is_asked_to_end(self):
+    def test_it_is_requested_to_end(self):
         process = self.start()
         ticks = start_ticks(process.pid)
         found = undoers.undo_process(pid=process.pid, start_ticks=ticks, grace_s=5)
@@ -565,7 +563,7 @@ def test_things_that_are_gone_need_no_undoing(tmp_path):
 
 def test_the_schema_of_clean_names_every_kind():
     path = Path(__file__).parents[2] / "docs/schema/clean.schema.json"
-    told = json.loads(path.read_text())["$defs"]["Undone"]["properties"]["kind"]
+    reported = json.loads(path.read_text())["$defs"]["Undone"]["properties"]["kind"]
     own, _of_backends = UNDOERS.maps
     for kind in (*own, "journal"):
-        assert re.search(rf"\b{kind}\b", told["description"])
+        assert re.search(rf"\b{kind}\b", reported["description"])

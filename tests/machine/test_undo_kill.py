@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from machine.conftest import MIB, run
-from seatrial.machine import undoers, unmounting
+from seatrial.machine import undoers
 from seatrial.machine.loop import attach
 from seatrial.machine.undo import UndoJournal, clean
 from seatrial.machine.undoers import loop_backing
@@ -53,7 +53,7 @@ def kill(process):
     process.wait(10)
 
 
-def told(undone):
+def reported(undone):
     return [(item.kind, item.outcome) for item in undone]
 
 
@@ -62,9 +62,9 @@ def test_files_of_a_killed_run_are_removed(tmp_path, child, state_dir):
     process = child(MAKE_FILES + REPORT_AND_WAIT, str(tmp_path))
     kill(process)
     assert (tmp_path / ".seatrial-run1/trial.dat").stat().st_size == MIB
-    assert told(clean(dry_run=True)) == [("file", "pending")]
+    assert reported(clean(dry_run=True)) == [("file", "pending")]
     assert (tmp_path / ".seatrial-run1").exists()
-    assert told(clean()) == [("file", "undone")]
+    assert reported(clean()) == [("file", "undone")]
     assert [entry.name for entry in tmp_path.iterdir()] == ["mine.txt"]
     assert list(state_dir.glob("*.jsonl")) == []
     assert clean() == []
@@ -111,7 +111,7 @@ def test_a_kill_at_any_step_of_making_or_removing_a_folder_is_cleaned(
     process = child(code, str(tmp_path))
     assert process.wait(20) == -signal.SIGKILL
     assert list(state_dir.glob("*.jsonl")), "the journal outlived the process"
-    assert [outcome for _, outcome in told(clean())] == ["undone"]
+    assert [outcome for _, outcome in reported(clean())] == ["undone"]
     assert list(tmp_path.iterdir()) == []
 
 
@@ -157,30 +157,30 @@ class TestRoot:
     def test_a_loop_device_and_its_file_are_cleaned(self, tmp_path, child):
         kill(child(MAKE_FILES + ATTACH_LOOP + REPORT_AND_WAIT, str(tmp_path)))
         assert str(tmp_path) in run("losetup", "--list")
-        assert told(clean()) == [("loop", "undone"), ("file", "undone")]
+        assert reported(clean()) == [("loop", "undone"), ("file", "undone")]
         assert str(tmp_path) not in run("losetup", "--list")
         assert list(tmp_path.iterdir()) == []
 
     def test_a_mount_on_it_is_cleaned_first(self, tmp_path, child):
         kill(child(MAKE_FILES + ATTACH_LOOP + MOUNT_LOOP + REPORT_AND_WAIT, str(tmp_path)))
         assert str(tmp_path) in Path("/proc/mounts").read_text()
-        assert told(clean()) == [("mount", "undone"), ("loop", "undone"), ("file", "undone")]
+        assert reported(clean()) == [("mount", "undone"), ("loop", "undone"), ("file", "undone")]
         assert str(tmp_path) not in Path("/proc/mounts").read_text()
         assert list(tmp_path.iterdir()) == []
 
-    def test_a_mount_in_use_is_told_and_nothing_below_it_is_torn_away(
+    def test_a_mount_in_use_is_reported_and_nothing_below_it_is_torn_away(
         self, tmp_path, child, monkeypatch
     ):
-        monkeypatch.setattr(unmounting, "PATIENCE_S", 0.3)
+        monkeypatch.setattr(undoers, "PATIENCE_S", 0.3)
         kill(child(MAKE_FILES + ATTACH_LOOP + MOUNT_LOOP + REPORT_AND_WAIT, str(tmp_path)))
         data = tmp_path / ".seatrial-run1/mnt/data"
         with data.open():
             found = clean()
-            assert told(found) == [("mount", "failed"), ("loop", "failed"), ("file", "failed")]
+            assert reported(found) == [("mount", "failed"), ("loop", "failed"), ("file", "failed")]
             assert "fuser -vm" in found[0].detail
             assert "is mounted on" in found[1].detail
             assert data.read_text() == "x"
-        assert told(clean()) == [("mount", "undone"), ("loop", "undone"), ("file", "undone")]
+        assert reported(clean()) == [("mount", "undone"), ("loop", "undone"), ("file", "undone")]
 
     def test_a_loop_device_that_stands_for_another_file_now_is_left_alone(
         self, tmp_path, image, loops
@@ -203,7 +203,7 @@ class TestRoot:
         path = image()
         loop = attach(path, journal)
         path.unlink()
-        assert told(journal.undo_all()) == [("loop", "undone")]
+        assert reported(journal.undo_all()) == [("loop", "undone")]
         assert loop_backing(loop.path.name) == ""
 
     def test_a_mount_of_another_source_is_left_alone(self, mounts, tmp_path):
@@ -246,6 +246,6 @@ class TestRoot:
         sleeper = child("import time; time.sleep(60)")
         (group / "cgroup.procs").write_text(str(sleeper.pid))
         assert (group / "cgroup.procs").read_text().split() == [str(sleeper.pid)]
-        assert told(journal.undo_all()) == [("cgroup", "undone")]
+        assert reported(journal.undo_all()) == [("cgroup", "undone")]
         assert not group.exists()
         assert str(sleeper.pid) in (parent / "cgroup.procs").read_text().split()

@@ -11,7 +11,7 @@ from seatrial.machine import undo
 from seatrial.machine.file import TrialFolder
 from seatrial.machine.undo import UndoJournal, clean
 from seatrial.machine.undoer import Undoer, undone
-from seatrial.postgres.cluster_errors import died_in_mid_run
+from seatrial.postgres.server import died_in_mid_run
 
 
 @pytest.fixture
@@ -71,9 +71,11 @@ def test_a_journal_that_was_removed_is_written_anew_with_all_it_held(tmp_path):
     assert clean()[0].outcome == "running"
 
 
-def test_a_server_that_died_without_a_word_on_a_full_disk_is_told_as_that(tmp_path, monkeypatch):
+def test_a_server_that_died_without_a_word_on_a_full_disk_is_reported_as_that(
+    tmp_path, monkeypatch
+):
     folder = tmp_path / ".seatrial-run1" / "sample"
-    assert "Its log is empty" in str(died_in_mid_run(folder, "", 0))
+    assert "The log is empty" in str(died_in_mid_run(folder, "", 0))
     real = os.statvfs(tmp_path)
     fields = [*real]
     fields[3] = fields[4] = 1

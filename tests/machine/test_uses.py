@@ -80,14 +80,14 @@ def test_a_device_that_nobody_uses_has_no_use(machine):
 def test_a_mounted_partition_is_in_use_and_so_is_its_disk_but_not_its_sibling(machine):
     machine.mount(ROOT_MOUNT)
     assert phrases(machine, "8:17") == ["is mounted on / (ext4)"]
-    assert phrases(machine, "8:16") == ["shares its bytes with sdb1, which is mounted on / (ext4)"]
+    assert phrases(machine, "8:16") == ["shares its data with sdb1, which is mounted on / (ext4)"]
     assert phrases(machine, "8:18") == []
 
 
 def test_a_partition_of_a_disk_that_is_held_whole_is_in_use(machine):
     machine.disk("dm-0", "253:0", on=["sdb"], dm__name="mpatha", dm__uuid="mpath-36001")
     assert phrases(machine, "8:18") == [
-        "shares its bytes with sdb, which is held by dm-0 (multipath device mpatha)"
+        "shares its data with sdb, which is held by dm-0 (multipath device mpatha)"
     ]
 
 
@@ -116,7 +116,7 @@ def test_the_log_device_of_an_xfs_is_in_use(machine):
 def test_the_second_device_of_a_btrfs_is_in_use_though_no_mount_names_it(machine):
     machine.mount("42 1 0:50 / /tank rw - btrfs /dev/sdz rw")
     machine.write("sys/fs/btrfs/8e1-22/devices/sda/x", "")
-    assert phrases(machine, "8:0") == ["is one of several devices of a mounted btrfs"]
+    assert phrases(machine, "8:0") == ["is one of several devices of a mounted btrfs file system"]
 
 
 def test_swap_on_a_partition_and_a_loop_on_a_disk_are_uses(machine):

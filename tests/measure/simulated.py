@@ -29,7 +29,7 @@ def run_study(
     model_changes: ModelChanges | None = None,
     monkeypatch: pytest.MonkeyPatch | None = None,
 ) -> tuple[Run, RoundsEnd, list[Sample]]:
-    """Measure a study; ``model_changes`` tells by key and round how the device differs then."""
+    """Measure a study; ``model_changes`` has the changes of the device by key and round."""
     path = folder / "study.toml"
     path.write_text(study)
     if model_changes and monkeypatch:

@@ -23,7 +23,7 @@ US = 1e-6
 
 @dataclass(frozen=True)
 class Sought:
-    """What was measured, and what is told of it."""
+    """What was measured, and its report."""
 
     run: Run
     end: RoundsEnd

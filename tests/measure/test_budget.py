@@ -54,7 +54,7 @@ def test_a_batch_that_was_quick_goes_on_within_the_budget(recorder):
     assert len(recorder.samples) == 3
 
 
-def test_what_is_left_is_told_by_what_it_took(recorder):
+def test_what_is_left_is_reported_by_what_it_took(recorder):
     interleaved(settled)(recorder)
     first_s, second_s, third_s = recorder.left_s
     assert first_s > 3600, "the first round is measured whatever the budget"
@@ -95,4 +95,4 @@ def test_what_building_arrays_writes_counts_against_the_budget():
     # A file of 64 MiB whenever another array is built; the one of a round's end may stay there.
     turns = [target for target, _ in itertools.groupby(s.cell.target for s in recorder.samples)]
     assert len(turns) == 3
-    assert "budget of bytes to write" in end.reason
+    assert "write budget" in end.reason

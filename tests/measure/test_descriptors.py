@@ -27,27 +27,27 @@ def limited(folder, soft: int, hard: int, *arguments: str) -> Ended:
     return seatrial(*arguments, folder=folder, prefix=prefix, timeout_s=120.0)
 
 
-def assert_refused(told: Ended, folder) -> int:
+def assert_refused(reported: Ended, folder) -> int:
     """It is refused before anything is made; return the number that it says is needed."""
-    assert told.code == 2, told
-    assert "RLIMIT_NOFILE" in told.err
-    assert "Traceback" not in told.err
+    assert reported.code == 2, reported
+    assert "RLIMIT_NOFILE" in reported.err
+    assert "Traceback" not in reported.err
     assert not list((folder / "target").iterdir())
     if (folder / "results.seatrial").exists():
         with ResultsFile.open(folder / "results.seatrial", read_only=True) as store:
             assert not store.runs()
-    (needed,) = re.findall(r"needs (\d+) file descriptors", told.err)
+    (needed,) = re.findall(r"needs (\d+) file descriptors", reported.err)
     return int(needed)
 
 
 @needs_io_uring
 @pytest.mark.parametrize("engine", ["io_uring", "auto"])
 def test_forty_rings_are_refused_with_the_number_that_suffices(tmp_path, engine):
-    asked = ("io", "target", *FORTY, "--engine", engine)
-    needed = assert_refused(limited(tmp_path, 45, 45, *asked), tmp_path)
+    requested = ("io", "target", *FORTY, "--engine", engine)
+    needed = assert_refused(limited(tmp_path, 45, 45, *requested), tmp_path)
     assert 45 < needed < 64
-    assert limited(tmp_path, needed - 1, needed - 1, *asked).code == 2
-    assert limited(tmp_path, needed, needed, *asked).code == 0
+    assert limited(tmp_path, needed - 1, needed - 1, *requested).code == 2
+    assert limited(tmp_path, needed, needed, *requested).code == 0
 
 
 @needs_io_uring
@@ -66,26 +66,26 @@ def test_threads_without_rings_need_none(tmp_path, target):
 )
 def test_clients_of_a_database_are_refused_with_the_number_that_suffices(tmp_path, kind):
     installed_programs()
-    asked = ("db", "target", *kind, "--clients", "60", "--seconds", "1")
-    needed = assert_refused(limited(tmp_path, 64, 64, *asked), tmp_path)
+    requested = ("db", "target", *kind, "--clients", "60", "--seconds", "1")
+    needed = assert_refused(limited(tmp_path, 64, 64, *requested), tmp_path)
     assert needed > 64
-    told = limited(tmp_path, needed, needed, *asked)
-    assert told.code == 0, told
-    assert "Too many open files" not in told.err + told.out
+    reported = limited(tmp_path, needed, needed, *requested)
+    assert reported.code == 0, reported
+    assert "Too many open files" not in reported.err + reported.out
 
 
 def test_a_server_of_ours_needs_some_itself(tmp_path):
     installed_programs()
-    asked = ("db", "target", "--scale", "1", "--clients", "1", "--seconds", "1")
-    assert assert_refused(limited(tmp_path, 40, 40, *asked), tmp_path) == SERVER_MIN
+    requested = ("db", "target", "--scale", "1", "--clients", "1", "--seconds", "1")
+    assert assert_refused(limited(tmp_path, 40, 40, *requested), tmp_path) == SERVER_MIN
 
 
-def test_what_cannot_be_opened_is_told_by_the_limits_name(tmp_path):
+def test_what_cannot_be_opened_is_reported_by_the_limits_name(tmp_path):
     """Where even the program's own files are too many."""
-    told = limited(tmp_path, 8, 8, "io", "null", "--seconds", "0.1")
-    assert told.code == 2, told
-    assert "RLIMIT_NOFILE" in told.err
-    assert "nternal error" not in told.err
+    reported = limited(tmp_path, 8, 8, "io", "null", "--seconds", "0.1")
+    assert reported.code == 2, reported
+    assert "RLIMIT_NOFILE" in reported.err
+    assert "nternal error" not in reported.err
 
 
 def test_all_that_may_be_had_is_had():
@@ -94,6 +94,6 @@ def test_all_that_may_be_had_is_had():
         "print(resource.getrlimit(resource.RLIMIT_NOFILE))"
     )
     limit = ["prlimit", "--nofile=50:200"]
-    told = subprocess.run([*limit, sys.executable, "-c", code], capture_output=True, check=True)
-    assert told.stdout.decode().strip() == "(200, 200)"
+    reported = subprocess.run([*limit, sys.executable, "-c", code], capture_output=True, check=True)
+    assert reported.stdout.decode().strip() == "(200, 200)"
     assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] > 0

@@ -1,4 +1,4 @@
-"""Real errors of the kernel: counted, sampled with offset and name, told as findings; no crash."""
+"""Real kernel errors: counted, sampled with offset and name, reported as findings; no crash."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def assert_accounted(sample: dict[str, Any]) -> None:
     assert len(sample["errors"]) == min(sample["errors_count"], 32)
 
 
-def the_errors(told: Ended) -> tuple[dict[str, Any], dict[str, Any]]:
+def the_errors(reported: Ended) -> tuple[dict[str, Any], dict[str, Any]]:
     """The only sample and the only finding of kind ``errors`` of a command that ended well."""
-    assert (told.code, told.err) == (0, "")
-    document = told.document
+    assert (reported.code, reported.err) == (0, "")
+    document = reported.document
     (sample,) = document["samples"]
     (finding,) = (each for each in document["findings"] if each["kind"] == "errors")
     assert_accounted(sample)
@@ -76,7 +76,7 @@ def is_measuring(pid: int, path: Path, mode: int | None = None) -> bool:
 
 
 def access_mode(pid: int, descriptor: str) -> int:
-    """O_RDONLY, O_WRONLY or O_RDWR, as proc(5) tells it of a descriptor."""
+    """O_RDONLY, O_WRONLY or O_RDWR, as reported by proc(5) for a descriptor."""
     facts = Path(f"/proc/{pid}/fdinfo/{descriptor}").read_text().split()
     return int(facts[facts.index("flags:") + 1], 8) & os.O_ACCMODE
 
@@ -105,8 +105,8 @@ def test_writes_beyond_what_is_allowed_are_counted_and_named(tmp_path, depth):
     study = tmp_path / "study.toml"
     study.write_text(FILL.format(place=place, size_bytes=FILE_BYTES, depth=depth))
     limited = ("prlimit", f"--fsize={HALF_BYTES}")
-    told = seatrial("study", study, "--json", folder=tmp_path, prefix=limited)
-    sample, finding = the_errors(told)
+    reported = seatrial("study", study, "--json", folder=tmp_path, prefix=limited)
+    sample, finding = the_errors(reported)
     assert sample["outcome"]["completed"] == HALF_BYTES // 65536
     assert sample["errors_count"] == HALF_BYTES // 65536
     assert {error["name"] for error in sample["errors"]} == {"EFBIG"}
@@ -122,10 +122,10 @@ def test_a_trial_file_that_cannot_be_filled_ends_the_run(tmp_path):
     place.mkdir()
     limited = ("prlimit", f"--fsize={HALF_BYTES}")
     command = ["io", place, "--size", str(FILE_BYTES), "--buffered", "--json"]
-    told = seatrial(*command, folder=tmp_path, prefix=limited)
-    assert told.code == 6
-    assert told.document["error"] == "TargetError"
-    assert "could not be written whole: EFBIG" in told.document["seen"]
+    reported = seatrial(*command, folder=tmp_path, prefix=limited)
+    assert reported.code == 6
+    assert reported.document["error"] == "TargetError"
+    assert "could not be filled completely: EFBIG" in reported.document["seen"]
     run, samples = stored(tmp_path)
     assert (run.status, samples) == ("failed", [])
     assert list(place.iterdir()) == []

@@ -81,7 +81,7 @@ def test_a_lasting_fall_is_waited_for_twice_and_then_taken_as_the_level():
     assert rests[:2] == [pytest.approx(sum(RESTS_S) * 1e9)] * 2
     assert rests[2:] == [0.0, 0.0]
     ratios = [sample.counters[PROBE_RATIO] for sample in recorder.samples[1:]]
-    assert ratios == [pytest.approx(0.4)] * 4, "told against the first level, to the end"
+    assert ratios == [pytest.approx(0.4)] * 4, "compared with the first level, to the end"
 
 
 def test_a_spent_credit_is_waited_for_until_the_probe_is_back():

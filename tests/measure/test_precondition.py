@@ -8,14 +8,14 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from seatrial.cli.precondition.command import planned
 from seatrial.errors import TargetError
 from seatrial.measure.progress import Silent
 from seatrial.measure.recorder import RoundsEnd
 from seatrial.measure.run import RunRequest, execute
 from seatrial.results.model import Sample
 from seatrial.results.store import ResultsFile
-from seatrial.stats.steady.snia import snia
+from seatrial.stats.steady.phases import snia
+from seatrial.trials.io.commands.precondition import planned
 from seatrial.trials.io.measure.precondition import Conditioning, guessed_over_provisioning
 
 MIB = 1 << 20
@@ -124,7 +124,9 @@ def test_the_proof_ends_as_soon_as_the_rule_is_met(tmp_path):
     one = condition(tmp_path, "one-pass", 0.15)
     assert one.is_steady
     assert one.end.status == "complete"
-    assert one.end.reason.startswith("Steady within 5 rounds of the proof. proof/write/4096B/1t/16")
+    assert one.end.reason.startswith(
+        "Steady within 5 rounds of the steady-state test. proof/write/4096B/1t/16"
+    )
     assert [sample.round for sample in one.proofs] == [0, 1, 2, 3, 4]
     two = condition(tmp_path, "snia", 0.15)
     assert two.is_steady
@@ -148,12 +150,12 @@ def test_a_drive_that_never_settles_is_reported_as_such(tmp_path):
     found = condition(tmp_path, "one-pass", 0.28, rounds=5, device=device)
     assert not found.is_steady
     assert len(found.proofs) == 5
-    assert found.end.reason.startswith("Not steady after 5 rounds of the proof. ")
+    assert found.end.reason.startswith("Not steady after 5 rounds of the steady-state test. ")
 
 
-def test_every_workload_that_is_asked_for_must_be_steady(tmp_path):
-    asked = (("mixed", "8k", "random"), ("write", "4k", "random"))
-    found = condition(tmp_path, "one-pass", 0.28, verify_with=asked)
+def test_every_workload_that_is_requested_must_be_steady(tmp_path):
+    requested = (("mixed", "8k", "random"), ("write", "4k", "random"))
+    found = condition(tmp_path, "one-pass", 0.28, verify_with=requested)
     assert found.is_steady
     keys = {sample.cell.key for sample in found.proofs}
     assert {key.partition("/")[0] for key in keys} == {"proof", "proof-2"}, "4k is not done twice"

@@ -11,8 +11,7 @@ from measure.fake_recorder import FakeRecorder
 from seatrial.measure.progress import TimeLeft
 from seatrial.measure.rounds import interleaved
 from seatrial.stats.estimates import settled
-from seatrial.trials.audit.analysis.guide import guide
-from seatrial.trials.audit.analysis.odd import odd_keys
+from seatrial.trials.audit.analysis.guide import guide, outlier_keys
 from seatrial.trials.audit.measure.adaptive import adaptive
 from seatrial.trials.io.measure.precondition import Conditioning
 from seatrial.trials.loadline.analysis.decider import decider
@@ -68,12 +67,12 @@ def assert_counts_down(recorder):
 @pytest.mark.parametrize("workloads", [[MATRIX], [MATRIX, LINE]])
 def test_rounds_that_are_added_move_nothing_back(workloads, budget, slower, monkeypatch):
     recorder = Clocked(study(*workloads, budget=budget), monkeypatch=monkeypatch, slower=slower)
-    interleaved(settled, odd_keys)(recorder)
+    interleaved(settled, outlier_keys)(recorder)
     assert len({sample.round for sample in recorder.samples}) > 1
     assert_counts_down(recorder)
 
 
-def test_odd_cells_that_are_measured_again_move_nothing_back(monkeypatch):
+def test_outlier_cells_that_are_measured_again_move_nothing_back(monkeypatch):
     one = study(MATRIX | {"threads": [1, 4, 16]}, rounds={"min": 1, "max": 1, "remeasure": 2})
     recorder = Clocked(one, monkeypatch=monkeypatch)
     keys = [cell.key for cell in recorder.plan.cells[:3]]
@@ -83,10 +82,10 @@ def test_odd_cells_that_are_measured_again_move_nothing_back(monkeypatch):
 
 
 @pytest.mark.parametrize("budget", [None, 100.0])
-def test_telling_cells_that_are_added_move_nothing_back(budget, monkeypatch):
+def test_reporting_cells_that_are_added_move_nothing_back(budget, monkeypatch):
     whole = study(WHOLE | {"adaptive": True}, budget=budget)
     recorder = Clocked(whole, monkeypatch=monkeypatch, noise_share=0.02)
-    adaptive(settled, guide, odd_keys)(recorder)
+    adaptive(settled, guide, outlier_keys)(recorder)
     assert_counts_down(recorder)
 
 
@@ -119,8 +118,8 @@ def test_what_may_be_left_out_is_said_to_be_at_most(monkeypatch):
     open_ended = Clocked(study(MATRIX), monkeypatch=monkeypatch)
     interleaved(lambda _samples, _precision: False)(open_ended)
     cells = len(open_ended.plan.cells)
-    told = [left.may_end_sooner for left in open_ended.left]
-    assert told == [True] * (5 * cells) + [False] * cells
+    reported = [left.may_end_sooner for left in open_ended.left]
+    assert reported == [True] * (5 * cells) + [False] * cells
 
 
 def test_a_cell_that_takes_longer_takes_no_time_from_the_others():

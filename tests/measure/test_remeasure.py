@@ -10,13 +10,12 @@ import pytest
 from cli.command import seatrial
 from measure.simulated import measured_in, run_study
 from seatrial.findings.summary import summarise
-from seatrial.measure.remeasure import REMEASURED, remeasuring
-from seatrial.measure.rounds import interleaved
+from seatrial.measure.rounds import REMEASURED, interleaved, remeasuring
 from seatrial.stats.estimates import settled
 from seatrial.trials.audit.analysis import audit_tables
-from seatrial.trials.audit.analysis.odd import odd_keys
+from seatrial.trials.audit.analysis.guide import outlier_keys
 
-USUAL = interleaved(settled, odd_keys)
+USUAL = interleaved(settled, outlier_keys)
 GAP = "gaps = [{ from_bytes = 32768, to_bytes = 65536, slowdown_factor = 3 }]"
 GAP_KEYS = {f"matrix/read/{size}B/{t}t/1d" for size in (32768, 65536) for t in (1, 2, 4, 16)}
 ROWS = 9
@@ -65,7 +64,7 @@ def again(samples):
 
 def test_a_gap_of_the_device_is_measured_again_and_persists(folder):
     run, end, samples = run_study(folder, study_of(gap=GAP), USUAL)
-    assert end.reason.endswith("8 odd cells were measured again in 2 further rounds.")
+    assert end.reason.endswith("8 outliers were measured again in 2 further rounds.")
     assert {sample.cell.key for sample in again(samples)} == GAP_KEYS
     assert measured_in(samples) == {0: CELLS, 1: 8, 2: 8}
     (gap,) = gaps_of(run, samples)
@@ -83,7 +82,7 @@ def test_a_hiccup_is_measured_again_and_has_passed(folder, monkeypatch):
     run, end, samples = run_study(
         folder, study_of(), USUAL, model_changes=freeze, monkeypatch=monkeypatch
     )
-    assert end.reason.endswith("1 odd cell was measured again in 2 further rounds.")
+    assert end.reason.endswith("1 outlier was measured again in 2 further rounds.")
     assert [sample.cell.key for sample in again(samples)] == [victim, victim]
     (gap,) = gaps_of(run, samples)
     assert (gap.keys, gap.status) == ([victim], "transient")
@@ -91,7 +90,7 @@ def test_a_hiccup_is_measured_again_and_has_passed(folder, monkeypatch):
 
 def test_a_plain_device_has_nothing_to_measure_again(folder):
     _, end, samples = run_study(folder, study_of(), USUAL)
-    assert end.reason == "Its one round was measured."
+    assert end.reason == "The only round was measured."
     assert len(samples) == CELLS
 
 
@@ -112,22 +111,24 @@ def test_a_spent_budget_ends_it_with_a_sentence(folder):
     budget = "[budget]\ntime_s = 0.001"
     _, end, samples = run_study(folder, study_of(gap=GAP, budget=budget), USUAL)
     assert len(samples) == CELLS
-    assert end.reason.endswith("The budget of 0 s ended while 8 odd cells were measured again.")
+    assert end.reason.endswith(
+        "The time budget of 0 s was used up while 8 outliers were measured again."
+    )
 
 
-def test_what_was_measured_again_before_an_interrupt_is_not_odd_again(folder):
+def test_what_was_measured_again_before_an_interrupt_is_not_outlier_again(folder):
     run, _, samples = run_study(folder, study_of(gap=GAP), USUAL)
-    assert odd_keys(run, samples) == []
+    assert outlier_keys(run, samples) == []
 
 
-def test_a_stored_run_is_measured_again_where_it_is_told(folder):
+def test_a_stored_run_is_measured_again_where_it_is_reported(folder):
     rounds = "min = 1, max = 1, remeasure = 0"
     run, _, samples = run_study(folder, study_of(gap=GAP, rounds=rounds), USUAL)
     both, end, more = run_study(
-        folder, study_of(gap=GAP, rounds=rounds), remeasuring(odd_keys), resume=run
+        folder, study_of(gap=GAP, rounds=rounds), remeasuring(outlier_keys), resume=run
     )
     assert (both.id, both.status) == (run.id, "complete")
-    assert end.reason == "8 odd cells were measured again in 2 further rounds."
+    assert end.reason == "8 outliers were measured again in 2 further rounds."
     assert more[: len(samples)] == samples
     assert measured_in(more) == {0: CELLS, 1: 8, 2: 8}
 
@@ -135,16 +136,16 @@ def test_a_stored_run_is_measured_again_where_it_is_told(folder):
 def test_an_unfinished_run_stays_unfinished(folder):
     run, _, _ = run_study(folder, study_of(rounds="min = 1, max = 1, remeasure = 0"), USUAL)
     cut = msgspec.structs.replace(run, status="interrupted")
-    both, end, _ = run_study(folder, study_of(), remeasuring(odd_keys), resume=cut)
+    both, end, _ = run_study(folder, study_of(), remeasuring(outlier_keys), resume=cut)
     assert both.status == "interrupted"
-    assert end.reason == "No cell is odd; nothing was measured."
+    assert end.reason == "There are no outliers; nothing was measured."
 
 
-def test_the_command_measures_odd_cells_again(folder):
+def test_the_command_measures_outlier_cells_again(folder):
     (folder / "study.toml").write_text(study_of(gap=GAP))
     ended = seatrial("study", "study.toml", folder=folder)
     assert ended.code == 0, ended
-    assert "8 odd cells were measured again in 2 further rounds." in ended.out
+    assert "8 outliers were measured again in 2 further rounds." in ended.out
 
 
 def test_exactly_so_many_rounds_means_so_many(folder):

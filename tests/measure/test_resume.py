@@ -27,7 +27,7 @@ from measure.studies import (
 
 @pytest.fixture
 def place(tmp_path):
-    """The directory under trial, beside a file that is not ours."""
+    """The directory under trial, with a file that is not ours."""
     folder = tmp_path / "place"
     folder.mkdir()
     (folder / "mine.txt").write_text("kept")
@@ -131,14 +131,14 @@ def test_an_interrupt_ends_in_order_and_keeps_what_was_measured(tmp_path, place,
     process = start("study", study, "--json", folder=tmp_path)
     wait_for_samples(tmp_path, 7)
     process.send_signal(number)
-    told = ended(process)
+    reported = ended(process)
     run, samples = stored(tmp_path)
-    assert told.code == 4, told
-    assert "Traceback" not in told.err
+    assert reported.code == 4, reported
+    assert "Traceback" not in reported.err
     assert run.status == "interrupted"
     assert 7 <= len(samples) < len(planned(study))
-    assert len(told.document["samples"]) == len(samples)
-    assert "interrupted" in [finding["kind"] for finding in told.document["findings"]]
+    assert len(reported.document["samples"]) == len(samples)
+    assert "interrupted" in [finding["kind"] for finding in reported.document["findings"]]
     assert_nothing_left(place, tmp_path)
     assert seatrial("study", study, "--resume", folder=tmp_path).code == 0
     assert measured(tmp_path) == planned(study)
@@ -152,9 +152,9 @@ def test_an_interrupted_cell_that_is_the_only_one_is_kept(tmp_path, place):
     with pytest.raises(subprocess.TimeoutExpired):
         process.wait(1.0)
     process.send_signal(signal.SIGINT)
-    told = ended(process)
-    (sample,) = told.document["samples"]
-    assert (told.code, sample["status"]) == (4, "interrupted")
+    reported = ended(process)
+    (sample,) = reported.document["samples"]
+    assert (reported.code, sample["status"]) == (4, "interrupted")
     assert 0 < sample["duration_s"] < 30
     assert sample["outcome"]["completed"] > 0
     assert_nothing_left(place, tmp_path)
@@ -169,12 +169,12 @@ def test_an_interrupt_in_the_calibration_is_heeded_and_the_sample_kept(tmp_path,
     """The engine's own limit is measured after a cell: an interrupt then once went unheard."""
     code = """
         import os, signal, sys
-        from seatrial.measure import limits
-        real = limits.measure_spec
+        from seatrial.measure import recorder
+        real = recorder.measure_spec
         def interrupted(spec, watcher):
             os.kill(os.getpid(), signal.SIGINT)
             return real(spec, watcher)
-        limits.measure_spec = interrupted
+        recorder.measure_spec = interrupted
         from seatrial.cli.main import main
         main()
     """
@@ -182,10 +182,10 @@ def test_an_interrupt_in_the_calibration_is_heeded_and_the_sample_kept(tmp_path,
     command = [sys.executable, "-c", textwrap.dedent(code), "study", str(study), "--json"]
     env = own_environment(tmp_path)
     heed_interrupts()
-    told = subprocess.run(
+    reported = subprocess.run(
         command, check=False, cwd=tmp_path, env=env, capture_output=True, timeout=60
     )
-    assert told.returncode == 4, told
+    assert reported.returncode == 4, reported
     assert measured(tmp_path) == planned(study)[:1]
     assert_nothing_left(place, tmp_path)
 
@@ -255,9 +255,9 @@ def test_clean_leaves_no_loop_mount_or_file(tmp_path, place, mounted_by):
     kill(layout)
     assert list(point.glob(".seatrial-*/trial.dat"))
     cleaned = seatrial("clean", "--json", folder=tmp_path)
-    told = [(each["kind"], each["outcome"]) for each in cleaned.document["undone"]]
+    reported = [(each["kind"], each["outcome"]) for each in cleaned.document["undone"]]
     assert cleaned.code == 0, cleaned.document
-    assert told == [(kind, "undone") for kind in ("file", "mount", "loop", "file")]
+    assert reported == [(kind, "undone") for kind in ("file", "mount", "loop", "file")]
     assert sweep(tmp_path) == []
     assert_nothing_left(place, tmp_path)
 

@@ -1,11 +1,13 @@
 """A run is gone on with on the targets that it was measured on, and on nothing else."""
 
+import msgspec
 import pytest
 
 from seatrial.cli.study_command import plan_of
 from seatrial.errors import TargetError
+from seatrial.fingerprint import Fingerprint, Target
 from seatrial.machine import fingerprint as context
-from seatrial.measure.same_targets import require_same_targets
+from seatrial.measure.run import require_same_targets
 from stats.builders import run_of
 
 STUDY = """
@@ -36,15 +38,14 @@ def plan(tmp_path):
 
 
 def facts(stack=(DISK,), filesystem=MOUNTED):
-    return {"stack": [dict(node) for node in stack], "filesystem": filesystem}
+    return msgspec.convert({"stack": stack, "filesystem": filesystem}, Target)
 
 
 def require(monkeypatch, plan, then, now):
     """Check targets that lie on ``now``, in a run which was measured on ``then``; by label."""
     monkeypatch.setattr(context, "target_fingerprint", lambda path: now[path.name])
-    before = {"target": then["one"], "other_targets": {"other": then["other"]}}
-    run = run_of(before=before)
-    require_same_targets(run, plan)
+    before = Fingerprint(target=then["one"], other_targets={"other": then["other"]})
+    require_same_targets(msgspec.structs.replace(run_of(), fingerprint_before=before), plan)
 
 
 @pytest.mark.parametrize(
@@ -59,27 +60,27 @@ def require(monkeypatch, plan, then, now):
     ],
     ids=["same", "renamed", "fuller", "no-device-visible", "no-file-system", "unknown"],
 )
-def test_the_same_or_what_cannot_be_told_is_gone_on_with(monkeypatch, plan, now):
+def test_the_same_or_what_cannot_be_reported_is_gone_on_with(monkeypatch, plan, now):
     require(monkeypatch, plan, {"one": facts(), "other": facts()}, {"one": now, "other": facts()})
 
 
 @pytest.mark.parametrize(
-    ("now", "told"),
+    ("now", "reported"),
     [
-        (facts(filesystem=MOUNTED | {"mount_point": "/"}), "with xfs on / now"),
-        (facts(filesystem=MOUNTED | {"type": "ext4"}), "with ext4 on /mnt/ssd now"),
+        (facts(filesystem=MOUNTED | {"mount_point": "/"}), "is now on .* with xfs on /\\."),
+        (facts(filesystem=MOUNTED | {"type": "ext4"}), "is now on .* with ext4 on /mnt/ssd"),
         (facts(stack=[DISK | {"serial_hash": "cd"}]), r"sda \(1 TiB, One\)"),
         (facts(stack=[DISK | {"size_bytes": 1 << 30}]), r"sda \(1 GiB, One\)"),
-        (facts(stack=[DISK, DISK | {"name": "sdb"}]), "lies on sda"),
+        (facts(stack=[DISK, DISK | {"name": "sdb"}]), "is now on sda .*"),
     ],
     ids=["not-mounted", "formatted", "other-drive", "other-size", "more-drives"],
 )
 @pytest.mark.parametrize("label", ["one", "other"])
-def test_something_else_at_the_same_path_is_refused(monkeypatch, plan, label, now, told):
+def test_something_else_at_the_same_path_is_refused(monkeypatch, plan, label, now, reported):
     then = {"one": facts(), "other": facts()}
-    with pytest.raises(TargetError, match=told) as refused:
+    with pytest.raises(TargetError, match=reported) as refused:
         require(monkeypatch, plan, then, then | {label: now})
-    assert f"/{label} lay on sda (1 TiB, One) with xfs on /mnt/ssd" in str(refused.value)
+    assert f"/{label} was on sda (1 TiB, One) with xfs on /mnt/ssd" in str(refused.value)
 
 
 @pytest.mark.parametrize(

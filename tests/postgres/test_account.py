@@ -41,9 +41,9 @@ def test_the_uid_is_the_first_without_a_process_and_without_a_name(monkeypatch):
     assert unused_uid() == UID_FIRST - 2
 
 
-def test_a_container_that_knows_few_users_is_told(monkeypatch):
+def test_a_container_that_knows_few_users_is_reported(monkeypatch):
     monkeypatch.setattr(room, "_is_mapped", lambda number: number < 1000)
-    with pytest.raises(TargetError, match=r"No unused user number.*uid_map.*ordinary user"):
+    with pytest.raises(TargetError, match=r"No unused user ID.*uid_map.*ordinary user"):
         unused_uid()
 
 
@@ -116,7 +116,7 @@ def test_where_nothing_helps_the_folder_and_the_remedy_are_named(
     if withheld == "setpriv":
         monkeypatch.setattr(room.shutil, "which", lambda name: None)
     bits = "0" if withheld == "capabilities" else "1ffffffffff"
-    with pytest.raises(TargetError, match=f"may not pass {shut}.*chmod o\\+x {shut}"):
+    with pytest.raises(TargetError, match=f"cannot access {shut}.*chmod o\\+x {shut}"):
         root_account(binaries, shut / "data", monkeypatch, capabilities=bits)
 
 
@@ -187,10 +187,10 @@ def test_programs_below_a_shut_folder_find_each_other_as_postgresql_looks(binari
     assert said.stdout.decode().split() == [str(account.uid), "True"]
 
 
-def test_programs_that_could_not_find_each_other_are_told(binaries, tmp_path, monkeypatch):
+def test_programs_that_could_not_find_each_other_are_reported(binaries, tmp_path, monkeypatch):
     shut = programs_in(tmp_path / "shut", binaries)
     monkeypatch.setattr(room, "first_closed_folder", lambda folder, uid: shut.folder)
-    with pytest.raises(TargetError, match=r"may not pass .*setpcap"):
+    with pytest.raises(TargetError, match=r"cannot access .*setpcap"):
         root_account(shut, tmp_path / "data", monkeypatch, capabilities="6")
 
 

@@ -17,10 +17,9 @@ from postgres.programs import installed_programs
 from seatrial.machine.undo import UndoJournal
 from seatrial.postgres.account import account_for
 from seatrial.postgres.binaries import find_binaries, wheel_binaries
-from seatrial.postgres.catalogue import Catalogue, read_catalogue
+from seatrial.postgres.catalogue import Catalogue, generated_by, read_catalogue, sequence_name
 from seatrial.postgres.cluster import create_cluster
 from seatrial.postgres.connection import connect
-from seatrial.postgres.defaults import generated_by, sequence_name
 
 FURTHER = [Path(each) for each in os.environ.get("SEATRIAL_PG_BINS", "").split(":") if each]
 SCHEMA = """
@@ -115,14 +114,14 @@ def place(catalogue: Catalogue, name: str) -> int:
 def generated(catalogue: Catalogue, name: str) -> dict[str, object]:
     """What each column of a table is filled with; a sequence by its name."""
 
-    def told(value: object) -> object:
+    def reported(value: object) -> object:
         is_sequence = isinstance(value, dict)
         return catalogue.sequences[value["sequence"]].name if is_sequence else value
 
-    return {each.name: told(each.generated) for each in table(catalogue, name).columns}
+    return {each.name: reported(each.generated) for each in table(catalogue, name).columns}
 
 
-def test_columns_tell_what_fills_them(catalogue):
+def test_columns_report_what_fills_them(catalogue):
     assert generated(catalogue, "customers") == {"id": "customers_id_seq", "email": None}
     assert generated(catalogue, "orders") == {
         "id": "orders_id_seq",
@@ -145,7 +144,7 @@ def test_unique_keys_begin_with_the_primary_one(catalogue):
     assert table(catalogue, "odd").unique_keys == []
 
 
-def test_what_else_keeps_rows_apart_is_told(catalogue):
+def test_what_else_keeps_rows_apart_is_reported(catalogue):
     def others(name: str) -> list[tuple[list[int], list[int]]]:
         found = table(catalogue, name).other_uniqueness
         return [(each.columns, each.equal) for each in found]
@@ -156,7 +155,7 @@ def test_what_else_keeps_rows_apart_is_told(catalogue):
     assert others("orders") == []
 
 
-def test_what_expressions_call_is_told_as_functions(catalogue):
+def test_what_expressions_call_is_reported_as_functions(catalogue):
     def body(place: int | None) -> str | None:
         return None if place is None else catalogue.functions[place].body
 
@@ -175,7 +174,7 @@ def test_what_expressions_call_is_told_as_functions(catalogue):
     ]
 
 
-def test_a_collation_that_takes_different_texts_for_the_same_is_told(address):
+def test_a_collation_that_takes_different_texts_for_the_same_is_reported(address):
     with contextlib.closing(connect(address)) as connection:
         try:
             connection.execute(
@@ -232,7 +231,7 @@ def test_views_functions_triggers_and_rules_come_with_their_texts(catalogue):
     assert "DELETE FROM lines" in functions["also"].body
 
 
-def test_a_body_in_the_form_of_the_standard_is_told(address):
+def test_a_body_in_the_form_of_the_standard_is_reported(address):
     with contextlib.closing(connect(address)) as connection:
         if connection.info.server_version < 140000:
             pytest.skip("needs PostgreSQL 14: SQL-standard bodies are younger")
@@ -244,7 +243,7 @@ def test_a_body_in_the_form_of_the_standard_is_told(address):
     assert "FROM orders" in functions["total"].body
 
 
-def test_sequences_tell_the_next_value(catalogue):
+def test_sequences_report_the_next_value(catalogue):
     found = {each.name: each for each in catalogue.sequences}
     next_values = {name: each.next_value for name, each in found.items()}
     expected = {"shared": 100, "fresh": 7, "placed": 40, "drawn": -3, "ended": None, "circling": 0}
@@ -263,7 +262,7 @@ def test_names_without_a_schema_are_looked_for_as_the_session_does(address, cata
     assert generated(found, "customers")["id"] == "customers_id_seq"
 
 
-def test_what_may_not_be_read_is_told(address):
+def test_what_may_not_be_read_is_reported(address):
     with contextlib.closing(connect(address)) as connection:
         connection.execute("CREATE ROLE nobody_much; SET ROLE nobody_much")
         found = read_catalogue(connection)

@@ -17,10 +17,10 @@ from seatrial.errors import SeatrialError, SpaceError, TargetError, UsageError
 from seatrial.postgres import cluster as room
 from seatrial.postgres.account import account_for
 from seatrial.postgres.cluster import create_cluster
-from seatrial.postgres.cluster_errors import died_at_start, died_in_mid_run, initdb_failed
 from seatrial.postgres.connection import connect
 from seatrial.postgres.memory import LIMIT_BYTES_MIN, memory_limit
 from seatrial.postgres.processes import server_processes
+from seatrial.postgres.server import died_at_start, died_in_mid_run, initdb_failed
 from seatrial.postgres.settings import check_settings, settings_text
 from seatrial.processes import start_ticks
 
@@ -34,13 +34,13 @@ def setting(server, name):
 
 def test_a_server_lives_on_a_private_socket_and_leaves_nothing(own_cluster, journal):
     cluster = own_cluster
-    odd = "it's a back\\slash %p "
-    with cluster.start({"shared_buffers": "16MB", "log_line_prefix": odd}) as server:
+    outlier = "it's a back\\slash %p "
+    with cluster.start({"shared_buffers": "16MB", "log_line_prefix": outlier}) as server:
         assert server.is_alive()
         assert server.pid in server_processes(cluster.folder)
         assert count_lines(server) == 1000
         assert setting(server, "shared_buffers") == "16MB"
-        assert setting(server, "log_line_prefix") == odd
+        assert setting(server, "log_line_prefix") == outlier
         assert setting(server, "fsync") == "on"
         assert setting(server, "listen_addresses") == ""
         assert setting(server, "cluster_name") == "seatrial_run1"
@@ -97,15 +97,15 @@ def test_the_wheel_makes_and_runs_a_server_too(wheel, tmp_path, journal):
 
 
 def test_a_clone_runs_and_the_template_stays_as_it_was(template, own_cluster):
-    before = told_files(template.folder)
+    before = reported_files(template.folder)
     with own_cluster.start({}) as server, contextlib.closing(connect(server.address)) as connection:
         assert count_lines(server) == 1000
         connection.execute("DELETE FROM lines")
         assert count_lines(server) == 0
-    assert told_files(template.folder) == before
+    assert reported_files(template.folder) == before
 
 
-def told_files(folder):
+def reported_files(folder):
     statuses = ((path, path.stat()) for path in folder.rglob("*"))
     return {path: (status.st_size, status.st_mtime_ns) for path, status in statuses}
 
@@ -124,7 +124,7 @@ def test_fsync_is_off_only_when_that_is_said(cluster):
         ({"shared_preload_libraries": "nosuch"}, 'could not access file "nosuch"'),
     ],
 )
-def test_what_the_server_refuses_is_told_in_its_own_words(cluster, journal, settings, words):
+def test_what_the_server_refuses_is_reported_in_its_own_words(cluster, journal, settings, words):
     with pytest.raises(UsageError) as caught:
         cluster.start(settings)
     assert words in str(caught.value)
@@ -135,18 +135,18 @@ def test_what_the_server_refuses_is_told_in_its_own_words(cluster, journal, sett
 
 
 @pytest.mark.parametrize(
-    ("settings", "told"),
+    ("settings", "reported"),
     [
         ({"listen_addresses": "*"}, "private socket only"),
         ({"Port": "1"}, "private socket only"),
-        ({"data_directory": "/etc"}, "sets it itself"),
-        ({"work_mem = '1'\nfsync": "off"}, "no name of a setting"),
+        ({"data_directory": "/etc"}, "The trial sets it"),
+        ({"work_mem = '1'\nfsync": "off"}, "not the name of a setting"),
         ({"work_mem": "1MB'\nfsync = 'off"}, "more than one line"),
         ({"auto_explain.log_analyze": "on"}, "auto_explain is not loaded"),
     ],
 )
-def test_nonsense_is_refused_before_any_start(settings, told):
-    with pytest.raises(UsageError, match=told):
+def test_nonsense_is_refused_before_any_start(settings, reported):
+    with pytest.raises(UsageError, match=reported):
         check_settings(settings)
 
 
@@ -194,7 +194,7 @@ def test_a_server_that_answers_nothing_is_killed(cluster, monkeypatch):
     assert server_processes(cluster.folder) == []
 
 
-def test_a_server_that_died_in_mid_run_is_told_with_the_tail_of_its_log(cluster):
+def test_a_server_that_died_in_mid_run_is_reported_with_the_tail_of_its_log(cluster):
     with cluster.start({}) as server:
         with contextlib.closing(connect(server.address)) as connection:
             child = connection.info.backend_pid
@@ -202,10 +202,10 @@ def test_a_server_that_died_in_mid_run_is_told_with_the_tail_of_its_log(cluster)
         os.kill(server.pid, signal.SIGQUIT)
         server.process.wait(10)
         assert not server.is_alive()
-        told = str(server.death())
-    assert "ended in mid-run" in told
-    assert "terminated by signal 9" in told or "immediate shutdown" in told
-    assert "earlier" in told or "kept" in told
+        reported = str(server.death())
+    assert "stopped during the run" in reported
+    assert "terminated by signal 9" in reported or "immediate shutdown" in reported
+    assert "earlier" in reported or "kept" in reported
 
 
 def test_a_server_that_somebody_killed_leaves_no_shared_memory(cluster):
@@ -230,9 +230,9 @@ def test_a_start_that_takes_too_long_is_given_up(cluster, journal):
     assert not journal.path.exists()
 
 
-def test_initdb_that_fails_is_told_in_its_own_words(binaries, template, tmp_path, journal):
+def test_initdb_that_fails_is_reported_in_its_own_words(binaries, template, tmp_path, journal):
     (tmp_path / "data").mkdir()
-    with pytest.raises(TargetError, match=r"initdb could not make a cluster.*File exists"):
+    with pytest.raises(TargetError, match=r"initdb could not create a cluster.*File exists"):
         create_cluster(tmp_path / "data", binaries, template.account, journal)
     assert not journal.path.exists()
 
@@ -262,7 +262,7 @@ def test_initdb_that_takes_too_long_is_ended(binaries, template, tmp_path, journ
         (died_in_mid_run(Path("/d"), "the end", 3), TargetError),
     ],
 )
-def test_other_deaths_are_told_by_their_kind(error: SeatrialError, kind: type[SeatrialError]):
+def test_other_deaths_are_reported_by_their_kind(error: SeatrialError, kind: type[SeatrialError]):
     assert type(error) is kind
     assert "/d" in str(error)
 
@@ -300,7 +300,7 @@ def test_memory_is_limited_with_the_page_cache(cluster, journal):
     assert not journal.path.exists()
 
 
-def test_where_memory_cannot_be_limited_the_reason_is_told(cluster, journal, monkeypatch):
+def test_where_memory_cannot_be_limited_the_reason_is_reported(cluster, journal, monkeypatch):
     monkeypatch.setattr("seatrial.postgres.memory.own_groups", lambda tree, name="": [])
     with pytest.raises(TargetError, match=r"no control groups are mounted here.*systemd-run"):
         cluster.start({}, memory_limit_bytes=LIMIT_BYTES_MIN)

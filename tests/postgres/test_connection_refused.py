@@ -1,4 +1,4 @@
-"""Every way in which a real server refuses a connection, told apart; no password is ever shown."""
+"""Every way in which a server refuses a connection, distinguished; no password is shown."""
 
 from __future__ import annotations
 
@@ -63,11 +63,11 @@ def no_password_elsewhere(monkeypatch, tmp_path):
 def refusal(address, secret=None, **changes):
     with pytest.raises(TargetError) as caught:
         connect(msgspec.structs.replace(address, **changes), secret=secret).close()
-    told = str(caught.value)
-    assert PASSWORD not in told
-    assert WRONG not in told
+    reported = str(caught.value)
+    assert PASSWORD not in reported
+    assert WRONG not in reported
     assert caught.value.__cause__ is None
-    return told
+    return reported
 
 
 def test_the_right_password_connects_in_autocommit_mode(address):
@@ -89,46 +89,46 @@ def test_a_password_is_found_in_the_environment_and_in_a_file(address, monkeypat
 
 
 def test_a_wrong_password_names_user_and_place_and_the_ways_to_give_it(address):
-    told = refusal(address, Secret(WRONG))
-    assert f"127.0.0.1:{address.port} refused the password of user anna" in told
-    assert "PGPASSWORD" in told
-    assert "~/.pgpass" in told
+    reported = refusal(address, Secret(WRONG))
+    assert f"127.0.0.1:{address.port} refused the password of user anna" in reported
+    assert "PGPASSWORD" in reported
+    assert "~/.pgpass" in reported
 
 
 def test_no_password_at_all(address):
-    assert "asks user anna for a password, and none was given" in refusal(address)
+    assert "requires a password for user anna, and none was given" in refusal(address)
 
 
 def test_no_such_database(address):
-    told = refusal(address, Secret(PASSWORD), dbname="nosuch")
-    assert "has no database nosuch" in told
+    reported = refusal(address, Secret(PASSWORD), dbname="nosuch")
+    assert "has no database nosuch" in reported
 
 
 def test_no_such_role(local):
     # The private socket lets the superuser in only; another role is not even asked for.
-    told = refusal(local, user="nosuch")
-    assert "does not let user nosuch into database postgres" in told
+    reported = refusal(local, user="nosuch")
+    assert "does not allow user nosuch to connect to postgres" in reported
 
 
 def test_no_permission_on_the_database(address):
-    told = refusal(address, Secret(PASSWORD), dbname="closed")
-    assert "does not permit user anna to connect to database closed" in told
+    reported = refusal(address, Secret(PASSWORD), dbname="closed")
+    assert "does not permit user anna to connect to database closed" in reported
 
 
 def test_no_connection_left(address):
-    told = refusal(address, Secret(PASSWORD), dbname="full_up")
-    assert "no connection left" in told
+    reported = refusal(address, Secret(PASSWORD), dbname="full_up")
+    assert "no connection left" in reported
 
 
 def test_tls_demanded_of_a_server_without(address):
-    told = refusal(address, Secret(PASSWORD), parameters={"sslmode": "require"})
-    assert "does not speak TLS" in told
+    reported = refusal(address, Secret(PASSWORD), parameters={"sslmode": "require"})
+    assert "does not support TLS" in reported
 
 
 def test_a_host_that_is_not_let_in(address):
-    told = refusal(address, Secret(PASSWORD), user="berta")
-    assert "user berta" in told
-    assert "pg_hba.conf" in told
+    reported = refusal(address, Secret(PASSWORD), user="berta")
+    assert "user berta" in reported
+    assert "pg_hba.conf" in reported
 
 
 def test_nobody_listens(address, tmp_path):

@@ -120,16 +120,16 @@ def test_a_database_of_that_name_without_the_mark_is_never_dropped(remote, serve
     execute(server.address, f"CREATE DATABASE {NAME}")
     with pytest.raises(TargetError, match=r"already exists.*somebody else"):
         remote.create_database(NAME)
-    with pytest.raises(RefusedError, match="does not bear the mark"):
+    with pytest.raises(RefusedError, match="was not created by this run"):
         remote.drop_database(NAME)
     execute(server.address, f"COMMENT ON DATABASE {NAME} IS 'made by seatrial, run other'")
-    with pytest.raises(RefusedError, match="does not bear the mark"):
+    with pytest.raises(RefusedError, match="was not created by this run"):
         remote.drop_database(NAME)
     assert [each.outcome for each in journal.undo_all()] == ["foreign"]
     assert NAME in databases(server.address)
 
 
-def test_no_right_to_create_is_told_in_the_server_s_words(server, journal, remote):
+def test_no_right_to_create_is_reported_in_the_server_s_words(server, journal, remote):
     guest = RemoteServer(msgspec.structs.replace(server.address, user="guest"), journal=journal)
     assert not guest.may_create_databases()
     with pytest.raises(
@@ -139,7 +139,7 @@ def test_no_right_to_create_is_told_in_the_server_s_words(server, journal, remot
 
 
 @pytest.mark.parametrize(
-    ("statement", "told"),
+    ("statement", "reported"),
     [
         ("CREATE TABLE orders (n int)", "table public.orders"),
         ("CREATE VIEW newest AS SELECT 1 AS n", "view public.newest"),
@@ -148,11 +148,13 @@ def test_no_right_to_create_is_told_in_the_server_s_words(server, journal, remot
         ("CREATE SCHEMA s CREATE TABLE inner_one (n int)", "table s.inner_one"),
     ],
 )
-def test_a_database_that_holds_anything_is_refused(remote, statement, told):
+def test_a_database_that_holds_anything_is_refused(remote, statement, reported):
     address = remote.create_database(NAME)
     remote.require_empty(NAME)
     execute(address, statement)
-    with pytest.raises(RefusedError, match=f"{NAME} at .* is not empty: it has {told}.*createdb"):
+    with pytest.raises(
+        RefusedError, match=f"{NAME} at .* is not empty: it has {reported}.*createdb"
+    ):
         remote.require_empty(NAME)
 
 
@@ -193,7 +195,7 @@ def test_clean_without_the_password_says_so_and_keeps_the_entry(
     leave_behind(journal)
     (failed,) = clean()
     assert failed.outcome == "failed"
-    assert "asks user maker for a password" in failed.detail
+    assert "requires a password for user maker" in failed.detail
     assert "PGPASSWORD=... seatrial clean" in failed.detail
     assert journal.path.exists()
     monkeypatch.setenv("PGPASSWORD", "hunter2")

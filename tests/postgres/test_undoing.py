@@ -20,12 +20,7 @@ from seatrial.postgres import processes as room
 from seatrial.postgres.account import account_with_name
 from seatrial.postgres.cluster import create_cluster
 from seatrial.postgres.connection import connect
-from seatrial.postgres.dynamic_memory import (
-    head_of,
-    mapped_by,
-    remove_dynamic_memory,
-    segments_mapped_by,
-)
+from seatrial.postgres.memory import head_of, mapped_by, remove_dynamic_memory, segments_mapped_by
 from seatrial.postgres.processes import (
     PidFile,
     end_server,
@@ -73,7 +68,7 @@ def place(cluster) -> list[str]:
     return [str(cluster.folder), str(cluster.binaries.folder)]
 
 
-def told(undone):
+def reported(undone):
     return [(each.kind, each.outcome) for each in undone]
 
 
@@ -86,9 +81,9 @@ def test_kill_minus_9_of_seatrial_leaves_no_server_after_clean(template, cluster
     written = read_pid_file(cluster.folder)
     assert len(family) > 3, "the server lives on without seatrial"
     assert socket_folder.is_dir()
-    assert told(clean(dry_run=True)) == [("server", "pending"), ("socket_folder", "pending")]
+    assert reported(clean(dry_run=True)) == [("server", "pending"), ("socket_folder", "pending")]
     assert server_processes(cluster.folder) == family
-    assert told(clean()) == [("server", "undone"), ("socket_folder", "undone")]
+    assert reported(clean()) == [("server", "undone"), ("socket_folder", "undone")]
     assert server_processes(cluster.folder) == []
     assert [start_ticks(pid) for pid in family] == [None] * len(family)
     assert not socket_folder.exists()
@@ -115,7 +110,7 @@ def test_a_kill_while_the_server_starts_is_cleaned_too(cluster, child, state_dir
     process = child(START.format(trap=trap), *place(cluster))
     assert process.wait(20) == -signal.SIGKILL
     expected = "undone" if moment == "after" else "gone"
-    assert told(clean()) == [("server", expected), ("socket_folder", "undone")]
+    assert reported(clean()) == [("server", expected), ("socket_folder", "undone")]
     assert server_processes(cluster.folder) == []
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from seatrial.cli.main import COMMANDS
+from seatrial.cli.main import commands
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -24,7 +24,7 @@ def pages(tmp_path_factory) -> Path:
 
 def test_every_command_has_a_page(pages):
     names = {path.name for path in pages.iterdir()}
-    assert {"seatrial.1", *(f"seatrial-{name}.1" for name in COMMANDS)} <= names
+    assert {"seatrial.1", *(f"seatrial-{name}.1" for name in commands())} <= names
     assert "seatrial-sql-read.1" in names
 
 

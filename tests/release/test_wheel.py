@@ -58,5 +58,5 @@ def test_it_runs_the_quick_trial_in_an_empty_environment(wheel, tmp_path):
     document = json.loads(shown)
     assert document["kind"] == "run"
     assert document["samples"]
-    assert list(tmp_path.glob("seatrial-report-*.html"))
+    assert list(tmp_path.glob("seatrial-reports/*.html"))
     assert not list((tmp_path / "ssd").iterdir())

@@ -1,4 +1,4 @@
-"""A page in a real Chromium with the network cut, and all that it asked for or complained of."""
+"""A page in a real Chromium with the network cut, and all its requests and errors."""
 
 from __future__ import annotations
 
@@ -12,6 +12,12 @@ VIOLATIONS = """
 window.violations = [];
 document.addEventListener('securitypolicyviolation', (event) =>
   window.violations.push(`${event.violatedDirective} ${event.blockedURI} ${event.sample}`));
+"""
+
+
+UNDRAWN = """
+[...document.querySelectorAll('.plot')].some((plot) => plot.checkVisibility()
+  && plot.clientWidth > 0 && !plot.querySelector(':scope > div'))
 """
 
 
@@ -30,17 +36,21 @@ def await_width(page: Any, figure: str, *, below: float = 1e9, above: float = 0.
 
     Playwright's own waiting asks again by eval within the page, which its policy rightly forbids.
     """
-    asked = f"document.querySelector('#figure-{figure} .plot svg').getBoundingClientRect().width"
+    requested = (
+        f"document.querySelector('#figure-{figure} .plot svg').getBoundingClientRect().width"
+    )
     give_up_s = time.monotonic() + 15
-    while not above < (width := page.evaluate(asked)) < below:
+    while not above < (width := page.evaluate(requested)) < below:
         assert time.monotonic() < give_up_s, f"the chart {figure} is {width} px wide"
         time.sleep(0.05)
 
 
 class Visit:
-    """A page opened with the network cut, and everything that it asked for or complained of."""
+    """A page opened with the network cut, and all its requests and errors."""
 
-    def __init__(self, browser: Any, report: Path, **options: Any) -> None:
+    def __init__(
+        self, browser: Any, report: Path, *, unfolded: bool = True, **options: Any
+    ) -> None:
         options = {"viewport": {"width": 1280, "height": 900}} | options
         self.scripted = options.get("java_script_enabled", True)
         self.context = browser.new_context(offline=True, accept_downloads=True, **options)
@@ -55,6 +65,20 @@ class Visit:
         self.page.goto(report.as_uri())
         if self.scripted:
             self.page.wait_for_selector("html[data-drawn=all]", state="attached", timeout=20_000)
+        if unfolded:
+            self.unfold()
+
+    def unfold(self) -> None:
+        """Open every part of the page that is collapsed to one line, and await its charts."""
+        self.page.evaluate(
+            "document.querySelectorAll('details.chapter').forEach((part) => { part.open = true; })"
+        )
+        if not self.scripted:
+            return
+        give_up_s = time.monotonic() + 15
+        while self.page.evaluate(UNDRAWN):
+            assert time.monotonic() < give_up_s, "a chart is not drawn"
+            time.sleep(0.05)
 
     def processor_s(self) -> float:
         """How long the page's main thread has been at work (s), whatever else the machine did."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from exports_hand import estimate, make_finding, make_run
-
+from report.exports_hand import estimate, make_finding, make_run
 from seatrial.stats.compare.model import Comparand, Comparison, Difference, Overall, Side
 from seatrial.stats.model import Estimate
 from seatrial.study.cell import FactorValue

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browsing import Visit, chromium_path
+
+from report.browsing import Visit, chromium_path
 
 
 @pytest.fixture(scope="module")

@@ -9,6 +9,7 @@ from seatrial.stats.estimates import bandwidth_estimate, latency_estimates, rate
 from seatrial.stats.model import CellSummary, Estimate, Finding
 from seatrial.study.cell import Cell, FactorValue
 from seatrial.study.thresholds import parse_threshold
+from stats.builders import finding_of
 
 SLICE_NS = 100_000_000
 
@@ -208,4 +209,4 @@ def make_finding(**changes) -> Finding:
         "evidence": {"stalls_count": 1, "longest_s": 0.5},
         "next": "seatrial io /mnt/ssd",
     }
-    return Finding(**values | changes)
+    return finding_of(**values | changes)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
 import json
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
@@ -82,4 +84,9 @@ def read(page: str) -> Node:
 
 def embedded(document: Node) -> Any:
     """Return the data that the page's script reads."""
-    return json.loads(document.one("script", id="report-data").children[0])
+    return json.loads(unpacked(document.one("script", id="report-data")))
+
+
+def unpacked(element: Node) -> str:
+    """The text of an element that holds it as gzip in base64."""
+    return gzip.decompress(base64.b64decode(str(element.children[0]))).decode()

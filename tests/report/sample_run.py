@@ -16,6 +16,17 @@ from typing import Any
 from seatrial._core import Histogram
 from seatrial.findings.model import Summary
 from seatrial.findings.summary import summarise_cell
+from seatrial.fingerprint import Device as FoundDevice
+from seatrial.fingerprint import (
+    Filesystem,
+    Fingerprint,
+    FingerprintAfter,
+    Health,
+    KernelLog,
+    LogLine,
+    Machine,
+    Target,
+)
 from seatrial.results.model import (
     ErrorSample,
     OperationResult,
@@ -28,6 +39,7 @@ from seatrial.results.model import (
 )
 from seatrial.stats.model import CellSummary, Finding
 from seatrial.study.cell import Cell, FactorValue
+from stats.builders import finding_of
 
 KIB = 1024
 MIB = 1024 * KIB
@@ -91,7 +103,11 @@ class Maker:
 
     def summary(self, draft: Draft) -> CellSummary:
         """Return one cell with all its rounds, as the analysis sums them up."""
-        return summarise_cell([self._sample(draft, index) for index in range(draft.rounds)])
+        return summarise_cell(self.samples(draft))
+
+    def samples(self, draft: Draft) -> list[Sample]:
+        """Return all rounds of one cell."""
+        return [self._sample(draft, index) for index in range(draft.rounds)]
 
     def _sample(self, draft: Draft, index: int) -> Sample:
         self._position += 1
@@ -249,7 +265,7 @@ def matrix_drafts(
 
 
 def other_drafts() -> Iterator[Draft]:
-    """Yield the workloads beside the matrix."""
+    """Yield the workloads other than the matrix."""
     fill = make_cell("fill", "write", MIB, 1)
     yield Draft(fill, 402.0, 2_400_000, duration_s=2.0, rounds=1)
     for operation, limit in (("read", 541e6), ("write", 418e6)):
@@ -291,7 +307,7 @@ def other_drafts() -> Iterator[Draft]:
 def findings() -> list[Finding]:
     """Return one finding of each severity, one of them with text that tries to break the page."""
     return [
-        Finding(
+        finding_of(
             kind="stall",
             severity="critical",
             cells=[
@@ -313,7 +329,7 @@ def findings() -> list[Finding]:
             next="See whether it comes back: 'seatrial io /mnt/ssd --operation write --block-size "
             "4KiB --threads 10 --duration 10m'.",
         ),
-        Finding(
+        finding_of(
             kind="errors",
             severity="critical",
             cells=[],
@@ -323,7 +339,7 @@ def findings() -> list[Finding]:
             next="Read the kernel's log: 'journalctl -k --since -1h'; then the drive's health: "
             "'smartctl -a /dev/sdb'.",
         ),
-        Finding(
+        finding_of(
             kind="link_narrow",
             severity="warning",
             cells=[],
@@ -332,7 +348,7 @@ def findings() -> list[Finding]:
             evidence={"link_bytes_per_s": 300e6, "link_bytes_per_s_max": 600e6, "device": HOSTILE},
             next="Put the drive on another port, then run 'seatrial check /mnt/ssd'.",
         ),
-        Finding(
+        finding_of(
             kind="cell_not_repeatable",
             severity="note",
             cells=[],
@@ -371,32 +387,32 @@ def make_run() -> Run:
         status="complete",
         started_at=STARTED_AT,
         ended_at=STARTED_AT + 121.4,
-        fingerprint_before={
-            "machine": {
-                "cpu": {"model": "Xeon E-2278G", "cores": 8, "governor": "performance"},
-                "memory_bytes": 64 * GIB,
-                "kernel": "6.12.9-amd64",
-                "clock_source": "tsc",
-                "virtualisation": None,
-            },
-            "target": {
-                "path": "/mnt/ssd",
-                "filesystem": {
-                    "type": "xfs", "options": ["rw", "noatime"], "free_bytes": 190 * GIB,
-                },
-                "devices": [
-                    {
-                        "name": "sdb", "model": "MTRON MSP7535", "firmware": "0.18R1H3",
-                        "serial": "withheld", "size_bytes": 256_060_514_304, "rotational": False,
-                        "scheduler": "mq-deadline", "link_bytes_per_s": 300e6, "temperature_c": 34,
-                    }
+        fingerprint_before=Fingerprint(
+            machine=Machine(
+                cpu_model="Xeon E-2278G", cpus_online=8, cpu_governor="performance",
+                memory_bytes=64 * GIB, kernel="6.12.9-amd64", clock_source="tsc",
+            ),
+            target=Target(
+                path="/mnt/ssd",
+                filesystem=Filesystem(
+                    type="xfs", mount_options=["rw", "noatime"], free_bytes=190 * GIB
+                ),
+                stack=[
+                    FoundDevice(
+                        name="sdb", model="MTRON MSP7535", firmware="0.18R1H3",
+                        size_bytes=256_060_514_304, rotational=False, scheduler="mq-deadline",
+                        link_bytes_per_s=300e6,
+                    )
                 ],
-            },
-        },
-        fingerprint_after={
-            "target": {"devices": [{"name": "sdb", "temperature_c": 41}]},
-            "kernel_messages": ["ata3.00: exception Emask 0x0", HOSTILE],
-        },
+            ),
+            health={"sdb": Health(temperature_c=34)},
+        ),
+        fingerprint_after=FingerprintAfter(
+            health={"sdb": Health(temperature_c=41)},
+            kernel_log=KernelLog(
+                lines=[LogLine(text="ata3.00: exception Emask 0x0"), LogLine(text=HOSTILE)]
+            ),
+        ),
         seatrial_version="0.1.0",
     )  # fmt: skip
 

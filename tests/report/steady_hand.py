@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from exports_hand import estimate, make_cell
-
-from seatrial.stats.steady.model import Phase, RuleResult, State, SteadyState
+from report.exports_hand import estimate, make_cell
+from seatrial.stats.steady.phases import Phase, RuleResult, State, SteadyState
 
 
 def make_phase(state: State, start_s: float, end_s: float, rate_per_s: float) -> Phase:

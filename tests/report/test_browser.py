@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browsing import Visit, await_width, brightness
-from sample_run import HOSTILE, sample_summary
 
+from report.browsing import Visit, await_width, brightness
+from report.sample_run import HOSTILE, sample_summary
 from seatrial.findings.model import Summary
 from seatrial.report.page import render
 from seatrial.report.tables import doubt_text
@@ -24,6 +24,37 @@ pytestmark = pytest.mark.browser
 OPEN_S_MAX = 2.0
 PNG_MAGIC = b"\x89PNG\r\n\x1a\n"
 PAPER_WIDTH_PX = 688  # A4 less the margins of print.css
+PAGES_MAX = 6
+FIRST_SCREEN_PX_MAX = 900
+
+# Pairs of neighbouring parts of which the later begins above the end of the earlier.
+OVERLAPS = """
+(() => {
+  const shown = [...document.querySelectorAll(
+    'h1, .tiles, .answers, .particulars, main > *, main figure, main figure > *, .finding')]
+    .filter((part) => part.checkVisibility() && part.getBoundingClientRect().height > 0);
+  return shown.flatMap((part) => {
+    const { bottom } = part.getBoundingClientRect();
+    const next = part.nextElementSibling;
+    // A toolbar is in the row of its chart's topic, to the right.
+    if (!next || !next.checkVisibility() || next.className === 'toolbar') return [];
+    const box = next.getBoundingClientRect();
+    const beside = box.left >= part.getBoundingClientRect().right - 1
+      || box.right <= part.getBoundingClientRect().left + 1;
+    return box.height > 0 && !beside && box.top < bottom - 1
+      ? [`${part.className || part.tagName} over ${next.className || next.tagName}`] : [];
+  });
+})()
+"""
+# What is cut off: wider than its box, and neither scrolled nor wrapped there.
+CLIPPED = """
+(() => [...document.querySelectorAll('body *')].filter((part) => {
+  if (!part.checkVisibility() || part.closest('svg, .plot, .skip')) return false;
+  if (part.scrollWidth <= part.clientWidth + 1 || part.clientWidth === 0) return false;
+  return !['auto', 'scroll'].includes(getComputedStyle(part).overflowX)
+    && getComputedStyle(part).overflowX !== 'visible';
+}).map((part) => part.className || part.tagName))()
+"""
 
 
 @pytest.fixture(scope="module")
@@ -51,6 +82,12 @@ def visit(browser: Any, report: Path) -> Iterator[Callable[..., Visit]]:
         made.context.close()
 
 
+def pdf_pages(page: Any) -> int:
+    pdf = page.pdf(prefer_css_page_size=True)
+    assert pdf.startswith(b"%PDF")
+    return len(re.findall(rb"/Type\s*/Page\b", pdf))
+
+
 def drawn_colours(page: Any, plot: str) -> int:
     """Return how many colours a canvas shows."""
     return page.evaluate(
@@ -70,7 +107,7 @@ def figure_names(page: Any) -> list[str]:
     ]
 
 
-def test_nothing_is_asked_for_and_nothing_complains(visit: Callable[..., Visit], report: Path):
+def test_nothing_is_requested_and_nothing_complains(visit: Callable[..., Visit], report: Path):
     opened = visit()
     for name in ("matrix-iops", "heatmap", "commit", "four-iops"):  # one of each kind
         for button in ("PNG", "SVG", "CSV"):
@@ -162,6 +199,78 @@ def test_without_scripts_the_page_says_all_it_knows(visit: Callable[..., Visit],
     assert not page.locator("#theme").is_visible()
 
 
+@pytest.mark.parametrize(("width", "more"), [(390, ()), (1400, (".profiles", ".particulars"))])
+def test_the_first_screen_holds_the_answer(
+    visit: Callable[..., Visit], width: int, more: tuple[str, ...]
+):
+    page = visit(unfolded=False, viewport={"width": width, "height": 900}).page
+    for part in ("h1", ".tiles", ".worst", ".confidence", ".next", *more):
+        box = page.locator(part).bounding_box()
+        assert 0 < box["y"] + box["height"] <= FIRST_SCREEN_PX_MAX, part
+    assert len(page.locator("h1").text_content()) <= 100
+    assert 1 <= page.locator(".tile").count() <= 6
+    assert page.locator(".worst li:not(.more)").count() == 3
+    link = page.locator(".worst a").first
+    link.click()
+    assert page.locator(link.get_attribute("href")).is_visible()
+
+
+def test_verdict_tiles_findings_and_key_charts_need_no_script(visit: Callable[..., Visit]):
+    page = visit(unfolded=False, java_script_enabled=False).page
+    for part in ("h1", ".tiles", ".worst", ".next", "#key .static", "#findings .finding"):
+        assert page.locator(part).first.is_visible(), part
+    pictures = page.locator("#key figure .static")
+    assert pictures.count() == page.locator("#key figure").count() == 3
+    for picture in pictures.all():
+        assert picture.locator("path").count() > 4
+        assert picture.locator("text").count() > 4
+        assert picture.bounding_box()["height"] > 100
+    assert not page.locator("#old-browser").is_visible()
+
+
+def test_the_script_draws_in_place_of_the_pictures(desktop: Visit):
+    assert desktop.page.locator(".static").count() == 0
+    assert desktop.page.locator("#key .plot svg, #key .plot canvas").count() == 3
+
+
+def test_a_link_unfolds_what_it_leads_into(visit: Callable[..., Visit]):
+    page = visit(unfolded=False).page
+    assert not page.locator("#table-matrix").is_visible()
+    page.locator("#figure-matrix-iops .numbers").click()
+    assert page.locator("#table-matrix").is_visible()
+    assert page.locator("#tables").get_attribute("open") is not None
+
+
+def test_a_browser_that_cannot_unpack_says_so(browser: Any, report: Path):
+    context = browser.new_context(offline=True)
+    page = context.new_page()
+    page.add_init_script("delete window.DecompressionStream")
+    page.goto(report.as_uri())
+    page.locator("#old-browser").wait_for(state="visible")
+    assert page.locator("#key .static").count() == 3
+    context.close()
+
+
+@pytest.mark.parametrize("width", [390, 800, 1400])
+@pytest.mark.parametrize("unfolded", [False, True])
+def test_nothing_is_cut_off_or_overlaps(visit: Callable[..., Visit], width: int, unfolded: bool):
+    page = visit(unfolded=unfolded, viewport={"width": width, "height": 900}).page
+    if unfolded:
+        page.evaluate("document.querySelectorAll('details').forEach((d) => { d.open = true; })")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.evaluate(CLIPPED) == []
+    assert page.evaluate(OVERLAPS) == []
+    past = page.evaluate(
+        """(width) => [...document.querySelectorAll('body *')]
+          .filter((part) => part.checkVisibility()
+            && !part.closest('.scroll, .contents, .skip, svg')
+            && part.getBoundingClientRect().right > width + 1)
+          .map((part) => part.className || part.tagName)""",
+        width,
+    )
+    assert past == []
+
+
 def test_light_and_dark_follow_the_system_and_the_switch(visit: Callable[..., Visit]):
     light, dark = visit(color_scheme="light").page, visit(color_scheme="dark").page
     assert brightness(light) > 200
@@ -223,7 +332,7 @@ def test_the_data_of_a_chart_are_saved(desktop: Visit, summary: Summary):
 def test_the_heat_map_follows_the_list(visit: Callable[..., Visit], summary: Summary):
     opened = visit()
     figure = opened.figure("heatmap")
-    assert "stood still once" in figure.locator("h3").text_content()
+    assert "one 2.1\xa0s I/O stall" in figure.locator("h3").text_content()
     before = figure.locator("canvas").screenshot()
     rows = opened.page.locator("#table-timeline tbody tr").count()
     figure.get_by_role("combobox").select_option(label="commit: commit 8 KiB, 1 thread, "
@@ -249,7 +358,7 @@ def test_a_tooltip_shows_the_value_with_its_interval(visit: Callable[..., Visit]
     plot.scroll_into_view_if_needed()
     box = plot.bounding_box()
     opened.page.mouse.move(box["x"] + 85, box["y"] + 140)
-    tip = opened.page.locator(".tip").first
+    tip = opened.figure("matrix-iops").locator(".tip")
     tip.wait_for(state="visible")
     assert "512 B" in tip.text_content()
     assert format_estimate(summary.cells[0].iops) in tip.text_content()
@@ -281,7 +390,8 @@ def test_paper_cuts_nothing_off(visit: Callable[..., Visit]):
     page.emulate_media(media="print")
     page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
     assert page.evaluate("document.documentElement.scrollWidth") <= PAPER_WIDTH_PX
-    assert page.locator("#tables details:not([open])").count() == 0
+    folded = page.locator("#tables details:not([open])").count()
+    assert folded > 0, "what is collapsed stays so"
     assert brightness(page) > 200
     right = page.evaluate(
         """() => Math.max(...[...document.querySelectorAll('table, .plot > div, pre, h1, h3')]
@@ -289,12 +399,20 @@ def test_paper_cuts_nothing_off(visit: Callable[..., Visit]):
     )
     assert right <= PAPER_WIDTH_PX + 1
     page.evaluate("window.dispatchEvent(new Event('afterprint'))")
-    assert page.locator("details[open]").count() == 0
     page.emulate_media(media="screen", color_scheme="dark")
     assert brightness(page) < 60
-    pdf = page.pdf(prefer_css_page_size=True)
-    assert pdf.startswith(b"%PDF")
-    assert len(re.findall(rb"/Type\s*/Page\b", pdf)) > 5
+    assert pdf_pages(page) > PAGES_MAX, "what was unfolded is printed"
+
+
+def test_paper_has_few_pages_and_says_what_is_not_on_them(visit: Callable[..., Visit]):
+    page = visit(unfolded=False).page
+    assert page.locator("details[open]").count() == 0
+    assert 1 < pdf_pages(page) <= PAGES_MAX
+    notice = page.get_by_text("Collapsed parts are not printed")
+    assert not notice.is_visible()
+    page.emulate_media(media="print")
+    assert notice.is_visible()
+    assert page.evaluate(OVERLAPS) == []
 
 
 def test_everything_is_reached_by_keyboard(visit: Callable[..., Visit]):

@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browsing import Visit, brightness
-from comparison_hand import full_comparison
-from exports_hand import make_summary
-from loadline_hand import make_load_line
 
 from findings.analyses import with_analyses
+from report.browsing import Visit, brightness
+from report.comparison_hand import full_comparison
+from report.exports_hand import make_summary
 from seatrial.report.comparison_page import render as render_comparison
 from seatrial.report.page import render
+from trials.loadline.report.loadline_hand import make_load_line
 
 pytestmark = pytest.mark.browser
 
@@ -53,7 +53,7 @@ def texts_of(opened: Visit, name: str) -> list[str]:
 
 @pytest.mark.parametrize("options", WAYS)
 @pytest.mark.parametrize("name", ["comparison", "loadline"])
-def test_nothing_is_asked_for_nothing_complains_and_nothing_is_cut_off(
+def test_nothing_is_requested_nothing_complains_and_nothing_is_cut_off(
     browser: Any, pages: dict[str, Path], name: str, options: dict[str, Any]
 ):
     opened = Visit(browser, pages[name], **options)
@@ -71,9 +71,9 @@ def test_nothing_is_asked_for_nothing_complains_and_nothing_is_cut_off(
 
 
 def test_ratios_stand_on_their_side_of_one(comparison: Visit):
-    told = texts_of(comparison, "pair-1-ratios")
-    assert "all 84 cells together" in " ".join(told)
-    assert "1x" in told
+    reported = texts_of(comparison, "pair-1-ratios")
+    assert "all 84 cells together" in " ".join(reported)
+    assert "1x" in reported
     places = comparison.page.evaluate(
         """() => {
           const green = getComputedStyle(document.body).getPropertyValue('--line-2');
@@ -114,17 +114,17 @@ def test_charts_of_a_comparison_are_saved(comparison: Visit, name: str, button: 
 
 def test_the_load_line_is_drawn_with_limit_answer_and_marks(browser: Any, pages: dict[str, Path]):
     opened = Visit(browser, pages["loadline"])
-    told = texts_of(opened, "loadline")
+    reported = texts_of(opened, "loadline")
     for text in ("limit: p99 5 ms", "sustained 17k IOPS", "closed loop 20.4k IOPS", "stalls",
-                 "holds", "breaks", "undecided", "p99, service time"):  # fmt: skip
-        assert text in told
+                 "met", "exceeded", "undecided", "p99, service time"):  # fmt: skip
+        assert text in reported
     plot = opened.figure("loadline").locator(".plot")
     box = plot.bounding_box()
     assert box is not None
     opened.page.mouse.move(box["x"] + box["width"] * 0.8, box["y"] + box["height"] * 0.5)
     tip = opened.page.locator(".tip", has_text="19,500 IOPS")
     tip.wait_for(state="visible")
-    assert "26 ms (± 19 %); breaks" in tip.inner_text()
+    assert "26 ms (± 19 %); exceeded" in tip.inner_text()
     opened.context.close()
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from audit_hand import article_summary
-from browsing import Visit, brightness
 
+from report.browsing import Visit, brightness
 from seatrial.report.page import render
+from trials.audit.report.audit_hand import article_summary
 
 pytestmark = pytest.mark.browser
 
@@ -81,17 +81,17 @@ def test_the_tooltip_says_measured_model_and_gap(browser: Any, report: Path):
     opened.page.mouse.move(box["x"] + box["width"] * 0.884, box["y"] + box["height"] * 0.5)
     tip = opened.page.locator(".tip", has_text="512 KiB")
     tip.wait_for(state="visible")
-    told = tip.inner_text()
-    assert "512 KiB" in told
-    assert "6.0 IOPS (measured once); model 22" in told
-    assert "absent; model 2" in told
-    assert "gap 2" in told
-    assert "8 cells from 64 KiB to 1 MiB collapse" in told
+    reported = tip.inner_text()
+    assert "512 KiB" in reported
+    assert "6.0 IOPS (measured once); model 22" in reported
+    assert "absent; model 2" in reported
+    assert "gap 2" in reported
+    assert "8 cells from 64 KiB to 1 MiB collapse" in reported
     assert opened.complaints == []
     opened.context.close()
 
 
-def test_the_data_tell_model_from_measured(desktop: Visit):
+def test_the_data_report_model_from_measured(desktop: Visit):
     _, data = desktop.saved("matrix-iops", "CSV")
     lines = {row["line"] for row in csv.DictReader(io.StringIO(data.decode()))}
     assert {"1 thread", "1 thread, model", "10 threads", "40 threads, model"} <= lines
@@ -120,6 +120,6 @@ def test_it_is_the_same_page_in_the_dark_on_a_telephone_and_without_scripts(
         assert len(page.evaluate(CIRCLES, "matrix-iops")) == 14
     else:
         assert page.locator("#figure-matrix-iops .gaps li").first.is_visible()
-        page.locator("#audits summary").nth(1).click()
+        page.locator("#audits summary").nth(2).click()
         assert page.locator("#audits td", has_text="start transient").first.is_visible()
     opened.context.close()

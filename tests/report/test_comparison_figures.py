@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from comparison_hand import (
+
+from report.comparison_hand import (
     SIZES_BYTES,
     THREADS,
     full_comparison,
@@ -11,9 +12,8 @@ from comparison_hand import (
     make_comparison,
     ratio,
 )
-
+from seatrial.report.comparison_page import comparison_figures
 from seatrial.report.figures.axes import ratio_axis
-from seatrial.report.figures.comparison import comparison_figures
 
 FULL = full_comparison()
 FIGURES = {figure.id: figure for figure in comparison_figures(FULL, "pair-1")}
@@ -128,9 +128,9 @@ def test_what_was_measured_once_has_no_interval():
 )
 def test_an_axis_of_ratios_has_one_on_it_and_ticks_that_fit(values: list[float], labels: set[str]):
     axis = ratio_axis("ratio", [ratio(value, None, None) for value in values])
-    told = {tick.label for tick in axis.ticks}
-    assert labels <= told
-    assert len(told) <= 12
+    reported = {tick.label for tick in axis.ticks}
+    assert labels <= reported
+    assert len(reported) <= 12
     assert axis.low < min([1.0, *values])
     assert axis.high > max([1.0, *values])
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from comparison_hand import full_comparison, make_comparand, make_comparison, ratio
 
-from seatrial.report.comparison_tables import (
+from report.comparison_hand import full_comparison, make_comparand, make_comparison, ratio
+from seatrial.report.comparison_page import (
     answer_text,
     comparison_table,
     comparison_tables,

@@ -6,27 +6,32 @@ import json
 import re
 from pathlib import Path
 
-import json_schema
+import msgspec
 import pytest
-from exports_hand import make_finding
+from jsonschema import Draft202012Validator
 
-from seatrial.cli.check.server import check_server
+from report import json_schema
+from report.exports_hand import make_finding
+from seatrial.cli.check_command import check_server
 from seatrial.cli.documents import check_document, clean_document, plan_document, report_document
-from seatrial.findings.registry import (
-    preflight,
-)
+from seatrial.findings.context import Context
+from seatrial.findings.registry import find, kinds, preflight
+from seatrial.fingerprint import Fingerprint
 from seatrial.machine import fingerprint as context
 from seatrial.machine.undo import Undone
 from seatrial.machine.undoers import UNDOERS, Outcome
+from seatrial.published import publish
 from seatrial.study.estimate import prefill_bytes
 from seatrial.study.load import load_study, parse_study, shipped_studies
 from seatrial.study.model import TargetInfo
 from seatrial.study.plan import make_plan
 from seatrial.trials.layouts.build.check import check_layouts
+from stats.builders import run_of, sample_of, summary_of
 
 KINDS = (
     "run", "audit", "comparison", "runs", "plan", "precondition", "layouts", "standing", "reading",
     "trace", "before_after", "check", "clean", "report", "error",
+    "reports", "edit",
 )  # fmt: skip
 
 
@@ -58,7 +63,7 @@ def test_the_plan_of_a_device_a_simulation_and_notes():
     plan = make_plan(study, {"a": TargetInfo(kind="device", size_bytes=1 << 30)})
     document = assert_as_published(plan_document(plan))
     assert [target["kind"] for target in document["targets"]] == ["device", "simulated"]
-    assert any("copy is left out on a" in note for note in document["notes"])
+    assert any("copy is skipped on a" in note for note in document["notes"])
 
 
 def test_a_check_of_this_machine(tmp_path: Path):
@@ -72,7 +77,8 @@ def test_a_check_of_this_machine(tmp_path: Path):
 
 
 def test_a_check_with_a_finding():
-    document = assert_as_published(check_document({}, [make_finding()], None, check_layouts()))
+    text = check_document(Fingerprint(), [make_finding()], None, check_layouts())
+    document = assert_as_published(text)
     assert document["findings"][0]["severity"] == "critical"
 
 
@@ -92,9 +98,21 @@ def test_a_report_says_where_it_is():
 
 
 def test_every_kind_is_published_and_explained():
-    told = (json_schema.FOLDER.parent / "json.md").read_text()
-    linked = re.findall(r"^\| `(\w+)` \|.*\(schema/(\w+)\.schema\.json\)", told, re.MULTILINE)
+    reported = (json_schema.FOLDER.parent / "json.md").read_text()
+    linked = re.findall(r"^\| `(\w+)` \|.*\(schema/(\w+)\.schema\.json\)", reported, re.MULTILINE)
     assert sorted(linked) == sorted((kind, kind) for kind in KINDS)
     assert {path.name for path in json_schema.FOLDER.iterdir()} == {
-        f"{kind}.schema.json" for kind in KINDS
+        f"{kind}.schema.json" for kind in (*KINDS, "figures")
     }
+
+
+def test_the_evidence_of_every_kind_of_finding_is_declared_and_kept():
+    schema = json.loads((json_schema.FOLDER / "figures.schema.json").read_text())
+    assert [each["properties"]["kind"]["const"] for each in schema["anyOf"]] == sorted(kinds())
+    long = sample_of(duration_s=2.0, counters={"cpu_quota_ns": 1e9, "steal_ns": 1e9})
+    found = find(Context(run_of(), [summary_of(long)]))
+    assert {"cpu_quota", "noisy_machine"} <= {each.kind for each in found}
+    for finding in json.loads(msgspec.json.encode(publish(found))):
+        Draft202012Validator(schema).validate(finding)
+    wrong = {"kind": "cpu_quota", "evidence": {"samples_count": "many"}}
+    assert not Draft202012Validator(schema).is_valid(wrong)

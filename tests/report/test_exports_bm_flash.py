@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 
 import pytest
-from exports_hand import make_cell, make_sample, make_summary, summarised, summary_with
 
+from report.exports_hand import make_cell, make_sample, make_summary, summarised, summary_with
 from seatrial.errors import UsageError
 from seatrial.report.exports import export
 from seatrial.stats.model import CellSummary

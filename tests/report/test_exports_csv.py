@@ -6,14 +6,14 @@ import csv
 import io
 
 import pytest
-from exports_hand import (
+
+from report.exports_hand import (
     make_cell,
     make_sample,
     make_summary,
     summarised,
     summary_with,
 )
-
 from seatrial.report.exports import export
 
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import msgspec
 import pytest
-from exports_hand import make_cell, make_sample, make_summary, summarised
-from sample_run import sample_summary
 
+from report.exports_hand import make_cell, make_sample, make_summary, summarised
+from report.sample_run import sample_summary
 from seatrial._core import Histogram
 from seatrial.report.exports import export
 from seatrial.results.model import OperationResult

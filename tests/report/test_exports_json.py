@@ -8,8 +8,9 @@ from typing import Any
 
 import msgspec
 import pytest
-from audit_hand import article_summary
-from exports_hand import (
+
+from findings.analyses import with_analyses
+from report.exports_hand import (
     estimate,
     make_cell,
     make_finding,
@@ -21,17 +22,15 @@ from exports_hand import (
     summarised,
     summary_with,
 )
-from json_schema import assert_published, breaches
-from loadline_hand import make_load_line
-from sample_run import sample_summary
-from steady_hand import make_steady
-
-from findings.analyses import with_analyses
+from report.json_schema import assert_published, breaches
+from report.sample_run import sample_summary
+from report.steady_hand import make_steady
 from seatrial.errors import UsageError
 from seatrial.report.exports import export
-from seatrial.report.exports.json_document import runs_document
-from seatrial.report.json_documents import as_text, error_document
+from seatrial.report.exports.json_document import as_text, error_document, runs_document
 from seatrial.results.model import Corruption, ErrorSample, Verification
+from trials.audit.report.audit_hand import article_summary
+from trials.loadline.report.loadline_hand import make_load_line
 
 
 def exported(*cells, findings=()) -> dict[str, Any]:
@@ -173,8 +172,8 @@ def test_a_name_that_is_no_utf8_is_shown_by_its_codes():
 
 def test_what_is_not_a_number_is_null_not_broken_json():
     sample = make_sample(make_cell(), {"read": 50})
-    odd = msgspec.structs.replace(sample, counters={"temperature_c": float("nan")})
-    document = exported(summarised([odd]))
+    outlier = msgspec.structs.replace(sample, counters={"temperature_c": float("nan")})
+    document = exported(summarised([outlier]))
     assert document["samples"][0]["counters"] == {"temperature_c": None}
     assert_published(document)
 

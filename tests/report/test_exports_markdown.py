@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 
-from exports_hand import make_cell, make_finding, make_summary, make_threshold, summary_with
-
+from report.exports_hand import make_cell, make_finding, make_summary, make_threshold, summary_with
 from seatrial.report.exports import FORMATS, export
 from seatrial.report.exports.markdown import as_markdown
 from seatrial.report.tables import tables
@@ -18,7 +17,7 @@ def matrix():
     ]
 
 
-def test_thresholds_are_told():
+def test_thresholds_are_reported():
     results = [make_threshold(), make_threshold(met=True)]
     text = export(make_summary(matrix(), thresholds=results), "markdown")
     assert "## Thresholds\n\n- **breached**: matrix.p99\\_ms \\< 5: not met, 9 ms" in text

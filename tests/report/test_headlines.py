@@ -6,22 +6,25 @@ import json
 import re
 from typing import NamedTuple
 
-from exports_hand import make_cell, make_run, make_sample
+import click
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from page_reader import read
 
+from report.exports_hand import make_cell, make_run, make_sample
+from report.page_reader import read
 from seatrial.cli.outcome import run_text
+from seatrial.findings.answer import answer
 from seatrial.findings.model import Summary
 from seatrial.findings.summary import summarise
 from seatrial.findings.verdict import verdict
+from seatrial.report.answer_text import answer_text
 from seatrial.report.exports import export
-from seatrial.report.markup import NO_BREAK_SPACE
 from seatrial.report.page import render
 from seatrial.stats.fastest import settings_words
-from seatrial.stats.model import CellSummary, Finding
-from seatrial.stats.wording import format_estimate
+from seatrial.stats.model import CellSummary
+from seatrial.stats.wording import NO_BREAK_SPACE, format_estimate
 from seatrial.trials.io.report.figures import figures_of, figures_of_run
+from stats.builders import finding_of
 
 PATTERNS = {"random", "sequential"}
 KIB = 1024
@@ -29,7 +32,7 @@ MIB = 1024 * KIB
 
 
 class Headline(NamedTuple):
-    """A figure that is told alone, and of which cell it says that it is."""
+    """A figure reported alone, with the cell that it names."""
 
     operation: str
     figure: str
@@ -74,11 +77,11 @@ def cell_of(summary: Summary, named: Headline, pattern: str = "") -> CellSummary
 
 def _names(each: CellSummary) -> tuple[str, ...]:
     whole = settings_words(each)
-    size_was_told = settings_words(each, leave_out=("block_size_bytes",))
-    return (whole, size_was_told, f"{whole}, {each.cell.factors['pattern']}")
+    size_was_reported = settings_words(each, leave_out=("block_size_bytes",))
+    return (whole, size_was_reported, f"{whole}, {each.cell.factors['pattern']}")
 
 
-FIGURE = r"[\d.,kM]+ (?:IOPS|MB/s) \([^)]*\)"
+FIGURE = r"(?:about )?[\d.,kM]+ (?:IOPS|MB/s) \([^)]*\)"
 WITH = r"with ([^(;]*?)(?: \(workload (\w+)\))?(?= and |[;.]|$)"
 
 
@@ -88,14 +91,14 @@ def of_title(title: str, workload: str) -> list[Headline]:
 
 
 def of_verdict(sentence: str, *, ending: str) -> list[Headline]:
-    """What a verdict tells of reads and writes, at random or in sequence."""
+    """What a verdict reports of reads and writes, random or sequential."""
     part = next((each for each in sentence.split("; ") if ending in each), "").rstrip(".")
-    told = re.findall(rf"(read|write)s (?:[^;]*?at random )?(?:at )?({FIGURE})", part, re.I)
+    reported = re.findall(rf"(read|write)s (?:[^;]*?at random )?(?:at )?({FIGURE})", part, re.I)
     where = re.findall(WITH, part)
-    where *= len(told) if "both with" in part else 1
+    where *= len(reported) if "both with" in part else 1
     return [
         Headline(operation.lower(), figure, *named)
-        for (operation, figure), named in zip(told, where, strict=True)
+        for (operation, figure), named in zip(reported, where, strict=True)
     ]
 
 
@@ -128,18 +131,18 @@ def test_the_title_leaves_out_what_a_cache_served_as_the_verdict_does():
         }
     )
     fast = max(summary.cells, key=lambda each: each.iops.value)
-    served = Finding(
+    served = finding_of(
         kind="page_cache_served", severity="warning", cells=[fast.cell.identity()], sentence="So.",
         cause="", evidence={}, next="",
     )  # fmt: skip
-    told = of_verdict(verdict(summary.cells, [served]), ending="in sequence")
+    reported = of_verdict(verdict(summary.cells, [served]), ending="in sequence")
     [chart] = [
         each
         for each in figures_of(summary.cells, served=[fast.cell.identity()])
         if each.id == "sequential-bandwidth"
     ]
-    assert [each.settings for each in told] == ["1 MiB, 1 thread"]
-    assert chart.title.endswith("with 1 MiB, 1 thread; what is faster was served by a cache")
+    assert [each.settings for each in reported] == ["1 MiB, 1 thread"]
+    assert chart.title.endswith("with 1 MiB, 1 thread; a cache served faster tests")
 
 
 def test_the_fastest_of_equals_is_that_of_the_least_effort():
@@ -148,8 +151,8 @@ def test_the_fastest_of_equals_is_that_of_the_least_effort():
         for size in (4 * MIB, MIB)
         for threads in (8, 2)
     }
-    [told] = of_verdict(run_of(shapes).verdict, ending="in sequence")
-    assert told.settings == "1 MiB, 2 threads"
+    [reported] = of_verdict(run_of(shapes).verdict, ending="in sequence")
+    assert reported.settings == "1 MiB, 2 threads"
 
 
 SHAPES = st.one_of(
@@ -206,7 +209,7 @@ def test_every_headline_with_one_name_has_one_figure(drawn: dict[Shape, tuple[in
     assert summary.verdict in " ".join(run_text(summary).split())
 
 
-def test_page_terminal_and_exports_open_with_the_same_sentence():
+def test_page_and_terminal_open_with_the_same_line_and_have_the_same_sentence():
     summary = run_of(
         {
             Shape("matrix", "read", 8 * KIB, 1, "random"): (500, 501, 502),
@@ -214,6 +217,11 @@ def test_page_terminal_and_exports_open_with_the_same_sentence():
         }
     )
     page = read(render(summary))
-    assert page.one("h1").text.replace(NO_BREAK_SPACE, " ") == summary.verdict
+    [sentence] = page.one("details", class_="words").all("p")
+    assert sentence.text.replace(NO_BREAK_SPACE, " ") == summary.verdict
+    first = answer(summary)
+    assert page.one("h1").text.replace(NO_BREAK_SPACE, " ") == first.verdict
+    assert answer_text(first, 200).startswith(click.style(first.verdict, bold=True))
+    assert "8 KiB random read 501 IOPS; 1 MiB sequential read 2,100 MB/s;" in first.verdict
     assert "2,100 MB/s (median of 3 rounds: 690 to 12,000 MB/s) in sequence" in summary.verdict
     assert summary.verdict in " ".join(run_text(summary).split())

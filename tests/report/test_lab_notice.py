@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import json
 
-import json_schema
 import msgspec
 import pytest
 from click.testing import CliRunner
-from exports_hand import make_cell, make_run, make_sample, make_summary, summarised
-from page_reader import read
 
-from seatrial.cli.list_command import command as list_command
+from report import json_schema
+from report.exports_hand import make_cell, make_run, make_sample, make_summary, summarised
+from report.page_reader import read
 from seatrial.cli.outcome import run_text
+from seatrial.cli.stored_runs import list_command
+from seatrial.fingerprint import Fingerprint, Machine
 from seatrial.report.exports import export
-from seatrial.report.exports.json_document import runs_document
-from seatrial.report.json_documents import as_text
+from seatrial.report.exports.json_document import as_text, runs_document
 from seatrial.report.lab import LAB_NOTICE
 from seatrial.report.page import render
 from seatrial.results.store import ResultsFile
 
-LAB = make_run(fingerprint_before={"machine": {"lab": "user-mode Linux"}})
-OTHER = make_run(id="20261121-080000-77aa", fingerprint_before={"machine": {"kernel": "6.1"}})
+LAB = make_run(fingerprint_before=Fingerprint(machine=Machine(lab="user-mode Linux")))
+OTHER = make_run(
+    id="20261121-080000-77aa", fingerprint_before=Fingerprint(machine=Machine(kernel="6.1"))
+)
 
 
 @pytest.mark.parametrize(("run", "expected"), [(LAB, 1), (OTHER, 0)])
@@ -41,11 +43,11 @@ def test_the_list_marks_the_runs_of_the_lab(tmp_path):
     with ResultsFile.open(place, create=True) as store:
         for run in (LAB, OTHER):
             store.add_run(run, [])
-    told = CliRunner().invoke(list_command, ["--results", str(place)]).output
-    lines = {line.split()[0]: line.rstrip() for line in told.splitlines() if line.strip()}
+    reported = CliRunner().invoke(list_command, ["--results", str(place)]).output
+    lines = {line.split()[0]: line.rstrip() for line in reported.splitlines() if line.strip()}
     assert lines[LAB.id].endswith("lab")
     assert lines[OTHER.id].endswith("–")
-    assert told.rstrip().endswith(LAB_NOTICE)
+    assert reported.rstrip().endswith(LAB_NOTICE)
     document = json.loads(as_text(runs_document([LAB, OTHER])))
     assert document["notices"] == {LAB.id: LAB_NOTICE}
     json_schema.assert_published(document)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from database_hand import pgbench_cell
-from exports_hand import make_cell, make_sample, make_stall
 
-from seatrial.cli.terminal import PLAIN_EVERY_S, PlainWatcher, live_text
+from report.exports_hand import make_cell, make_sample, make_stall
+from seatrial.cli.terminal import PLAIN_EVERY_S, BarWatcher, Countdown, PlainWatcher, live_text
 from seatrial.measure.progress import LiveReading, TimeLeft
+from trials.database.report.database_hand import pgbench_cell
 
 MINUTE = TimeLeft(most_s=60.0, cell_s=10.0, may_end_sooner=True)
 
@@ -71,15 +71,18 @@ def test_on_a_database_the_line_says_tps_and_no_bandwidth():
 def test_the_watcher_takes_the_words_from_the_cell(capsys: pytest.CaptureFixture[str]):
     watcher = PlainWatcher()
     hangs = reading(**NOTHING | {"oldest_in_flight_ns": 700_000_000})
-    for cell, told in ((pgbench_cell("hdd", 100, 10), "12k tps, p99"), (make_cell(), "12k IOPS")):
+    for cell, reported in (
+        (pgbench_cell("hdd", 100, 10), "12k tps, p99"),
+        (make_cell(), "12k IOPS"),
+    ):
         watcher.cell_started(cell, 0, MINUTE)
         watcher.live(hangs)  # said at once, and the clock starts again
         watcher._said_s -= PLAIN_EVERY_S
         watcher.live(reading())
-        assert told in capsys.readouterr().err
+        assert reported in capsys.readouterr().err
 
 
-def test_the_three_longest_stalls_of_a_sample_are_told_and_how_many_more_there_were(
+def test_the_three_longest_stalls_of_a_sample_are_reported_and_how_many_more_there_were(
     capsys: pytest.CaptureFixture[str],
 ):
     watcher = PlainWatcher()
@@ -90,8 +93,8 @@ def test_the_three_longest_stalls_of_a_sample_are_told_and_how_many_more_there_w
     sample = make_sample(make_cell(), {"read": 10})
     capsys.readouterr()
     watcher.cell_ended(msgspec.structs.replace(sample, stalls=stalls, stalls_dropped=7))
-    told = [line.rpartition(": ")[2] for line in capsys.readouterr().err.splitlines()]
-    assert told == [
+    reported = [line.rpartition(": ")[2] for line in capsys.readouterr().err.splitlines()]
+    assert reported == [
         *("stall of 4.0 s (device)", "stall of 3.0 s (device)", "stall of 2.0 s (device)"),
         "and 9 more",
     ]
@@ -103,3 +106,22 @@ def test_of_rounds_that_may_be_left_out_it_says_at_most(capsys: pytest.CaptureFi
     exact = msgspec.structs.replace(MINUTE, may_end_sooner=False)
     PlainWatcher().cell_started(make_cell(), 2, exact)
     assert capsys.readouterr().err == "Round 3; about 1 min left\n"
+
+
+def test_a_spark_line_shows_the_rates_of_the_running_test(monkeypatch):
+    described = []
+
+    class Bar:
+        def add_task(self, *_arguments, **_named):
+            return 0
+
+        def update(self, _task, *, description="", **_named):
+            described.append(description)
+
+    now_s = iter([0.0, 1.0, *(2.0 + 0.3 * n for n in range(9))])
+    monkeypatch.setattr("seatrial.cli.terminal.time.monotonic", lambda: next(now_s))
+    watcher = BarWatcher(Bar(), Countdown())
+    watcher.cell_started(make_cell(), 0, MINUTE)
+    for iops in (0.0, 50.0, 100.0):
+        watcher.live(reading(iops=iops))
+    assert described[-1].splitlines()[1].startswith("▅█ 100 IOPS, ")

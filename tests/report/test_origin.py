@@ -6,10 +6,11 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from page_reader import Node, read
 
+from report.page_reader import Node, read
 from seatrial.findings.model import Summary
 from seatrial.findings.summary import summarise
+from seatrial.fingerprint import Fingerprint, Machine
 from seatrial.importers import read_results
 from seatrial.report.exports import export
 from seatrial.report.page import render
@@ -31,11 +32,11 @@ def document(summary: Summary) -> Node:
 
 
 def test_the_source_stands_in_place_of_machine_and_study(document: Node):
-    told = document.one(id="origin").text
-    assert "bm-flash-2009-raid5.txt" in told
-    assert "printed tables of bm-flash" in told
-    assert "4 cells named without a figure, which stay absent" in told
-    assert "bm-flash tells no latencies" in told
+    reported = document.one(id="origin").text
+    assert "bm-flash-2009-raid5.txt" in reported
+    assert "printed tables of bm-flash" in reported
+    assert "4 tests listed without a figure, not shown as measured" in reported
+    assert "bm-flash reports neither latencies" in reported
     assert document.all(id="machine") == []
     assert document.all(id="study") == []
     links = [link.text for link in document.one("nav").all("a")]
@@ -44,17 +45,20 @@ def test_the_source_stands_in_place_of_machine_and_study(document: Node):
 
 
 def test_a_fingerprint_that_came_along_is_shown(summary: Summary):
-    run = msgspec.structs.replace(summary.run, fingerprint_before={"machine": {"kernel": "6.1"}})
+    run = msgspec.structs.replace(
+        summary.run, fingerprint_before=Fingerprint(machine=Machine(kernel="6.1"))
+    )
     document = read(render(msgspec.structs.replace(summary, run=run)))
     assert "6.1" in document.one(id="machine").text
 
 
 def test_the_head_claims_no_time_and_no_requests_that_nobody_counted(document: Node):
-    told = document.one("header").text
-    assert "81 cells, each once" in told
-    assert "requests" not in told
-    assert "Started" not in told
-    assert "Imported from" in told
+    reported = document.one("header").text
+    assert "Measured 81 tests, one round" in reported
+    assert "requests" not in reported
+    assert "longest stall? not measuredstalls unknown" in reported
+    assert "Started" not in reported
+    assert "Imported from" in reported
 
 
 def test_absent_cells_are_absent_in_every_table(summary: Summary, document: Node):
@@ -68,14 +72,14 @@ def test_absent_cells_are_absent_in_every_table(summary: Summary, document: Node
 def test_the_gaps_of_the_article_are_circled(summary: Summary, document: Node):
     gaps = document.one(id="figure-matrix-iops").one("ol", class_="gaps").all("li")
     assert len(gaps) == 3
-    assert any("8 cells" in gap.text for gap in gaps)
+    assert any("8 tests" in gap.text for gap in gaps)
     assert {gap.kind for audit in audits_of(summary) for gap in audit.gaps} == {
         "start_transient", "collapse", "absent",
     }  # fmt: skip
 
 
 def test_markdown_says_what_the_tables_say(summary: Summary):
-    told = export(summary, "markdown")
-    assert "## What the tables say" in told
-    assert "62,700 to 63,400" in told
-    assert "Writes from 64 KiB to 1 MiB collapse" in told
+    reported = export(summary, "markdown")
+    assert "## Models and gaps" in reported
+    assert "62,700 to 63,400" in reported
+    assert "Writes from 64 KiB to 1 MiB collapse" in reported

@@ -4,7 +4,20 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from audit_hand import (
+
+from report.page_reader import read
+from seatrial.report.figures.model import View
+from seatrial.report.page import render
+from seatrial.trials.audit.analysis.model import Parameter, audits_of
+from seatrial.trials.audit.report.section import (
+    audit_tables,
+    cells_table,
+    parameter_name,
+    parameter_text,
+    parameters_table,
+)
+from seatrial.trials.io.report.figures import figures_of
+from trials.audit.report.audit_hand import (
     COLLAPSED,
     KIB,
     article_cells,
@@ -15,19 +28,6 @@ from audit_hand import (
     make_table,
     printed,
 )
-from page_reader import read
-
-from seatrial.report.figures.model import View
-from seatrial.report.page import render
-from seatrial.trials.audit.analysis.model import Parameter, audits_of
-from seatrial.trials.audit.report.tables import (
-    audit_tables,
-    cells_table,
-    parameter_name,
-    parameter_text,
-    parameters_table,
-)
-from seatrial.trials.io.report.figures import figures_of
 
 SUMMARY = article_summary()
 FIGURES = {f.id: f for f in figures_of(SUMMARY.cells, audits=audits_of(SUMMARY))}
@@ -107,7 +107,7 @@ def test_there_is_room_below_the_lowest_figure_for_two_rows_of_marks():
     assert axis.low < lowest / 4
 
 
-def test_gaps_are_told_in_order_with_how_often_they_were_seen():
+def test_gaps_are_reported_in_order_with_how_often_they_were_seen():
     gaps = view_of().gaps
     assert len(gaps) == 3
     assert gaps[0].startswith("512 B with 1 and 10 threads did 24 and 28k IOPS")
@@ -118,7 +118,7 @@ def test_gaps_are_told_in_order_with_how_often_they_were_seen():
 
 def test_the_note_says_how_good_the_models_are():
     [note] = view_of().notes
-    assert "reads (median error 0.5 %, 1 % of cells that it had not seen)" in note
+    assert "reads (median error 0.5 %, 1 % in cross-validation)" in note
 
 
 def test_a_cell_that_was_not_measured_is_hollow_and_never_a_measured_point():
@@ -189,7 +189,7 @@ def test_parameters_bear_interval_and_meaning_or_say_that_they_are_not_determine
     rows = parameters_table(make_audit()).rows
     assert rows[0] == [
         "host service", "15.9 µs", "15.7 µs to 16.1 µs",
-        "One I/O costs the host 15.9 µs: 62,800 IOPS is its limit, whatever the drives.",
+        "Host cost per I/O: 15.9 µs, which limits any drives to 62,800 IOPS.",
     ]  # fmt: skip
     assert rows[1][:3] == ["link", "1,740 MiB/s", "1,730 MiB/s to 1,740 MiB/s"]
     assert rows[2] == ["queue", "7.7", "not determined by this table", "–"]
@@ -216,19 +216,21 @@ def test_the_page_says_it_without_scripts():
     assert [part.text for part in section.all("h3")] == [
         "Random reads, matrix on array", "Random writes, matrix on array",
     ]  # fmt: skip
-    assert "62,800 IOPS is its limit, whatever the drives" in section.text.replace("\u00a0", " ")
+    assert "which limits any drives to 62,800 IOPS" in section.text.replace("\u00a0", " ")
     assert "Of blocks below 512 B and above 4 MiB it says nothing." in section.text
     assert [part.attributes["start"] for part in section.all("ol")] == ["1", "2"]
     assert len(section.all("table")[1].one("tbody").all("tr")) == 42
     caption = document.one(id="figure-matrix-iops").one("figcaption")
     assert len(caption.one("ol", class_="gaps").all("li")) == 3
-    assert [link.text for link in document.one("nav").all("a")][1] == "What the tables say"
+    assert [link.text for link in document.one("nav").all("a")][:4] == [
+        "Contents", "Key charts", "Findings", "Models and gaps",
+    ]  # fmt: skip
 
 
 def test_a_run_without_an_audit_has_no_such_part():
     document = read(render(article_summary(audits=[])))
     assert document.all(id="audits") == []
-    assert "What the tables say" not in document.one("nav").text
+    assert "Models and gaps" not in document.one("nav").text
     assert "hidden" in document.one(id="figure-matrix-iops").one("ol", class_="gaps").attributes
 
 

@@ -8,8 +8,8 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sample_run import MIB, Draft, Maker, make_cell, random_draft, sample_summary
 
+from report.sample_run import MIB, Draft, Maker, make_cell, random_draft, sample_summary
 from seatrial.report.figures.axes import (
     bar_axis,
     block_size_axis,
@@ -17,7 +17,7 @@ from seatrial.report.figures.axes import (
     log_axis,
     value_axis,
 )
-from seatrial.report.figures.heatmap import COLUMNS_MAX, COLUMNS_PER_CELL_MAX, heat_figures
+from seatrial.report.figures.latency import COLUMNS_MAX, COLUMNS_PER_CELL_MAX, heat_figures
 from seatrial.report.figures.model import Figure
 from seatrial.report.figures.naming import format_factor, name_by, varying
 from seatrial.results.model import Stall
@@ -126,19 +126,19 @@ def test_the_title_says_where_more_no_longer_helps():
         one("matrix", "read", 4096, 40, per_s=9100.0),
     ]
     best = max(cells, key=lambda each: each.iops.value)
-    others = "within that interval with 4 KiB, 10 threads"
-    told = f"Reads reach {format_estimate(best.iops)} with 4 KiB, {best.cell.threads} threads"
+    others = "already within that interval with 4 KiB, 10 threads"
+    reported = f"Reads reach {format_estimate(best.iops)} with 4 KiB, {best.cell.threads} threads"
     assert best.cell.threads == 40
-    assert figures_of(cells)[0].title == f"{told}; {others}"
+    assert figures_of(cells)[0].title == f"{reported}; {others}"
 
 
 @pytest.mark.parametrize(
     ("rates_per_s", "rounds", "ending"),
     [
         ((1000.0, 1100.0, 1200.0, 9000.0), 3, ", the highest of 4"),
-        ((1000.0, 1001.0, 1002.0, 1003.0), 2, "; no difference seen between it and the other 3"),
-        ((10.0, 10.0, 8999.0, 9000.0), 3, "; no difference seen between it and 1 of 3 others"),
-        ((1000.0, 1100.0, 1200.0, 9000.0), 1, "; whether it is the highest of 4 is not known"),
+        ((1000.0, 1001.0, 1002.0, 1003.0), 2, "; no significant difference to the other 3"),
+        ((10.0, 10.0, 8999.0, 9000.0), 3, "; no significant difference to 1 of 3 others"),
+        ((1000.0, 1100.0, 1200.0, 9000.0), 1, "; it may not be the highest of 4"),
     ],
 )
 def test_the_highest_is_called_so_only_where_its_interval_lies_above_all_others(
@@ -202,7 +202,7 @@ def test_commits_are_a_ladder_of_methods_and_committers():
 def test_the_heat_map_opens_on_the_longest_stall_else_on_the_busiest():
     figure = FIGURES["heatmap"]
     assert figure.views[figure.chosen].label == "matrix: random write 4 KiB, 10 threads"
-    assert figure.title.endswith("stood still once, for 2.1 s (cause: device)")
+    assert figure.title.endswith(": one 2.1 s I/O stall (cause: device)")
     calm = [s for s in CELLS if not any(sample.stalls for sample in s.samples)]
     [figure] = heat_figures(calm)
     busiest = max(calm, key=lambda s: s.completed)
@@ -250,7 +250,7 @@ def test_all_maps_together_stay_within_their_bound():
 
 
 def test_cells_beyond_the_bound_are_left_out_and_counted(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("seatrial.report.figures.heatmap.COLUMNS_MAX", 2)
+    monkeypatch.setattr("seatrial.report.figures.latency.COLUMNS_MAX", 2 * 8)
     stall = Stall(start_s=0.1, length_s=0.2, cause="device", operations={"read": 1}, depth=1)
     cells = [one("io", "read", size, per_s=100.0 * size) for size in (1, 2, 3)]
     cells.append(one("io", "write", 4096, per_s=50.0, stall=stall))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from page_reader import Node, embedded, read
-from sample_run import sample_summary
 
+from report.page_reader import Node, embedded, read
+from report.sample_run import sample_summary
 from seatrial.findings.model import Summary
 from seatrial.report.page import render
 from seatrial.report.tables import Table, doubt_text, tables
@@ -35,8 +35,8 @@ def assert_shows(cell: Node, estimate: Estimate | None, *, interval: bool = True
         assert cell.text == "too few"
         return
     assert float(str(cell.attributes["data-value"])) == estimate.value
-    told = format_value(estimate)
-    assert cell.text == (f"{told} {doubt_text(estimate)}" if interval else told)
+    reported = format_value(estimate)
+    assert cell.text == (f"{reported} {doubt_text(estimate)}" if interval else reported)
 
 
 def test_every_figure_of_every_cell_is_in_its_row(document: Node, summary: Summary):

@@ -9,12 +9,12 @@ import re
 import statistics
 
 import pytest
-from exports_hand import make_cell, make_run, make_sample, summarised
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from json_schema import assert_published
-from page_reader import read
 
+from report.exports_hand import make_cell, make_run, make_sample, summarised
+from report.json_schema import assert_published
+from report.page_reader import read
 from seatrial.cli.outcome import run_text
 from seatrial.findings.model import Summary
 from seatrial.findings.summary import summarise

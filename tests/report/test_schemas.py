@@ -13,7 +13,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from seatrial.published import FLATTENED, HIDDEN, Count, named, one_of, publish
-from seatrial.report.json_documents import Document, as_text
+from seatrial.report.exports.json_document import Document, as_text
 from seatrial.stats.estimate import Estimate, Range
 
 TOOL = Path(__file__).parents[2] / "tools" / "generate" / "schemas.py"

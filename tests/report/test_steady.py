@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from exports_hand import SLICE_NS, make_cell, make_sample, make_summary, repeated, summarised
-from page_reader import read
-from steady_hand import make_phase, make_steady
 
+from report.exports_hand import SLICE_NS, make_cell, make_sample, make_summary, repeated, summarised
+from report.page_reader import read
+from report.steady_hand import make_phase, make_steady
 from seatrial.findings.model import Summary
 from seatrial.report.exports import export
-from seatrial.report.figures.steady import steady_figures
 from seatrial.report.page import render
-from seatrial.report.steady_tables import informative, rules_table, steady_table
-from seatrial.report.tables import as_text, tables
+from seatrial.report.tables import as_text, informative, rules_table, steady_table, tables
 from seatrial.results.model import Outcome, Sample, Slice, Timeline
 from seatrial.stats.model import CellSummary
+from seatrial.trials.io.report.figures import steady_figures
 
 CELL = make_cell("write")
 LEVELS = [900] * 20 + [500] * 10 + [200] * 50 + [90] * 20  # completions in each slice of 100 ms
@@ -111,8 +110,8 @@ def test_what_is_steady_throughout_needs_no_chart():
     assert steady_figures([still], cells_with(LEVELS)) == []
     summary = msgspec.structs.replace(make_summary(cells_with(LEVELS)), steady=[still])
     assert all(table.id != "steady" for table in tables(summary))
-    told = read(render(summary)).one(id="table-steady").text
-    assert "1 timeline over time or rounds: steady from start to end." in told
+    reported = read(render(summary)).one(id="table-steady").text
+    assert "1 timeline over time or rounds: steady from start to end." in reported
     never = make_steady(phases=[make_phase("transition", 0, 10, 2_000)])
     assert informative([never]) == [never]
 
@@ -125,7 +124,7 @@ def test_what_left_its_steady_state_comes_first_and_the_rest_is_counted():
     [figure] = steady_figures([*[calm] * 13, make_steady(cell=CELL.key)], cells_with(LEVELS))
     assert len(figure.views) == 12
     assert figure.views[0].panels[0].guides[-1].label == "left"
-    assert figure.notes[1].startswith("12 of 14 timelines are kept in this page")
+    assert figure.notes[1].startswith("The chart shows the 12 of 14 timelines that change most")
 
 
 def test_a_row_for_each_phase_with_its_times_and_rate():
@@ -137,7 +136,7 @@ def test_a_row_for_each_phase_with_its_times_and_rate():
     assert [row[2:4] for row in rules] == [["SNIA", "yes"], ["fio, slope", "no"]]
 
 
-def test_terminal_markdown_and_page_tell_the_phases():
+def test_terminal_markdown_and_page_report_the_phases():
     summary = summary_with_state()
     assert "transition" in as_text(tables(summary)[-1])
     assert "| transition | 2.0 s | 3.0 s |" in export(summary, "markdown")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from exports_hand import (
+from report.exports_hand import (
     make_cell,
     make_run,
     make_sample,
@@ -10,8 +10,7 @@ from exports_hand import (
     summarised,
     summary_with,
 )
-from sample_run import sample_summary
-
+from report.sample_run import sample_summary
 from seatrial.report.tables import Table, as_text, runs_table, tables
 from seatrial.stats.model import CellSummary
 
@@ -140,7 +139,7 @@ def test_a_start_to_end_sweep_has_a_group_for_each_part_and_direction():
     assert table.rows == [["64 KiB", *["66", "± 3 %"] * 4]]
 
 
-def test_the_map_tells_ends_middle_and_extremes():
+def test_the_map_reports_ends_middle_and_extremes():
     rates = [500.0, 480.0, 520.0, 300.0, 410.0]
     cells = []
     for zone, rate in enumerate(rates):

@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from seatrial._core import Histogram
+from seatrial.fingerprint import Fingerprint, Machine
 from seatrial.results.model import (
     DatabaseRecord,
     OperationResult,
@@ -35,7 +36,7 @@ def make_run(run_id: str = "20261121-074500-3fa2", **changes) -> Run:
         "seed": 7,
         "status": "running",
         "started_at": 1_795_247_100.0,
-        "fingerprint_before": {"machine": {"cores": 2}},
+        "fingerprint_before": Fingerprint(machine=Machine(cpus_online=2)),
         "seatrial_version": "0.1.0",
     }
     return Run(**values | changes)

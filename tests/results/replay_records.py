@@ -16,6 +16,10 @@ from seatrial.results.replay import (
     ReplayErrorExample,
     ReplayErrors,
     ReplayHeld,
+    ReplayIdClass,
+    ReplayIdExample,
+    ReplayIdPattern,
+    ReplayIds,
     ReplayLag,
     ReplayMoment,
     ReplayQuery,
@@ -23,12 +27,6 @@ from seatrial.results.replay import (
     ReplayRows,
     ReplayRowsExample,
     ReplaySessions,
-)
-from seatrial.results.replay_ids import (
-    ReplayIdClass,
-    ReplayIdExample,
-    ReplayIdPattern,
-    ReplayIds,
 )
 
 NO_ERRORS = ReplayErrors(same=0, other=0, new=0, gone=0, captured=0, unanswered=0)

@@ -76,13 +76,13 @@ def test_a_damaged_part_of_a_database_is_named(tmp_path, column, content):
 def test_a_missing_file_is_not_made(tmp_path):
     path = tmp_path / "absent.db"
     for how in ({"read_only": True}, {}):
-        with pytest.raises(ResultsFileError, match="There is no results file"):
+        with pytest.raises(ResultsFileError, match="does not exist"):
             ResultsFile.open(path, **how)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_missing_directory_is_not_made(tmp_path):
-    with pytest.raises(ResultsFileError, match="There is no results file"):
+    with pytest.raises(ResultsFileError, match="does not exist"):
         ResultsFile.open(tmp_path / "absent" / "results.db", create=True)
     assert list(tmp_path.iterdir()) == []
 
@@ -202,7 +202,7 @@ def test_a_file_that_stays_locked_says_so(path, monkeypatch):
     holder = sqlite3.connect(path, isolation_level=None)
     with ResultsFile.open(path) as file:
         holder.execute("BEGIN IMMEDIATE")
-        with pytest.raises(ResultsFileError, match="stayed locked"):
+        with pytest.raises(ResultsFileError, match="was locked"):
             file.add_sample(RUN_ID, make_sample(index=99))
         holder.execute("ROLLBACK")
         file.add_sample(RUN_ID, make_sample(index=99))

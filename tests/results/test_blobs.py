@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from results.builders import make_series
 from seatrial._core import Histogram
-from seatrial.results import blobs
+from seatrial.results import rows
 from seatrial.results.model import Series, Slice, Timeline
 
 SLICE_NS = 100_000_000
@@ -43,7 +43,7 @@ def test_a_hundred_slices_of_a_hundred_buckets_stay_below_30_kb():
     timeline = noisy_timeline(slices=100, entries=1000)
     buckets = [len(Histogram.decode(part.response).buckets()[0]) for part in timeline.slices]
     assert sum(buckets) / len(buckets) >= 90
-    assert len(blobs.pack_timeline(timeline)) < 30_000
+    assert len(rows.pack_timeline(timeline)) < 30_000
 
 
 def test_slices_keep_order_gaps_and_kinds():
@@ -52,22 +52,22 @@ def test_slices_keep_order_gaps_and_kinds():
         for index, kind in [(0, "write"), (0, "read"), (7, "sync"), (900, "write")]
     ]
     timeline = Timeline(slice_ns=SLICE_NS, slices=parts)
-    assert blobs.unpack_timeline(SLICE_NS, blobs.pack_timeline(timeline)) == timeline
+    assert rows.unpack_timeline(SLICE_NS, rows.pack_timeline(timeline)) == timeline
 
 
 @given(st.binary(max_size=300))
 def test_any_bytes_come_back_or_are_refused(junk):
-    assert blobs.unpack_histogram(blobs.pack_histogram(junk)) == junk
-    for unpack in (blobs.unpack_histogram, lambda blob: blobs.unpack_timeline(1, blob)):
+    assert rows.unpack_histogram(rows.pack_histogram(junk)) == junk
+    for unpack in (rows.unpack_histogram, lambda blob: rows.unpack_timeline(1, blob)):
         with suppress(ValueError):
             unpack(junk)
 
 
 def test_a_flipped_bit_is_found():
-    blob = bytearray(blobs.pack_histogram(Histogram.of(list(range(0, 90_000, 70))).encode()))
+    blob = bytearray(rows.pack_histogram(Histogram.of(list(range(0, 90_000, 70))).encode()))
     blob[len(blob) // 2] ^= 4
     with pytest.raises(ValueError, match=r"damaged|cut short"):
-        blobs.unpack_histogram(bytes(blob))
+        rows.unpack_histogram(bytes(blob))
 
 
 def test_columns_of_unequal_length_are_refused():
@@ -76,39 +76,39 @@ def test_columns_of_unequal_length_are_refused():
         "transferred_bytes": [1, 1], "response": [b"", b""],
     }  # fmt: skip
     with pytest.raises(ValueError, match="damaged"):
-        blobs.unpack_timeline(1, zlib.compress(msgspec.msgpack.encode(columns)))
+        rows.unpack_timeline(1, zlib.compress(msgspec.msgpack.encode(columns)))
 
 
 def test_a_series_comes_back_with_its_gaps():
     series = make_series()
-    assert blobs.unpack_series(blobs.pack_series(series)) == series
+    assert rows.unpack_series(rows.pack_series(series)) == series
     empty = Series(period_s=1.0, columns={})
-    assert blobs.unpack_series(blobs.pack_series(empty)) == empty
+    assert rows.unpack_series(rows.pack_series(empty)) == empty
 
 
 def test_a_minute_of_fifty_columns_stays_below_30_kb():
     draw = random.Random(7)
     columns = {f"column_{n}": [draw.gauss(0, 1) for _ in range(60)] for n in range(50)}
-    assert len(blobs.pack_series(Series(period_s=1.0, columns=columns))) < 30_000
+    assert len(rows.pack_series(Series(period_s=1.0, columns=columns))) < 30_000
 
 
 @given(st.binary(max_size=300))
 def test_any_bytes_are_a_series_or_are_refused(junk):
     for blob in (junk, zlib.compress(junk)):
         with suppress(ValueError):
-            blobs.unpack_series(blob)
+            rows.unpack_series(blob)
 
 
 def test_a_series_of_unequal_columns_is_neither_stored_nor_read():
     uneven = Series(period_s=1.0, columns={"a_share": [1.0, 2.0], "b_share": [1.0]})
-    with pytest.raises(ValueError, match="columns of 1 and of 2 readings"):
-        blobs.pack_series(uneven)
-    with pytest.raises(ValueError, match="the series is damaged: columns of 1 and of 2"):
-        blobs.unpack_series(zlib.compress(msgspec.msgpack.encode(uneven)))
+    with pytest.raises(ValueError, match=r"different lengths \(1 and 2 values\)"):
+        rows.pack_series(uneven)
+    with pytest.raises(ValueError, match="the series is damaged: time series of different lengths"):
+        rows.unpack_series(zlib.compress(msgspec.msgpack.encode(uneven)))
 
 
 def test_a_blob_that_would_fill_the_memory_is_refused(monkeypatch):
-    monkeypatch.setattr(blobs, "BLOB_BYTES_MAX", 1000)
-    assert len(blobs.unpack_histogram(zlib.compress(bytes(1000)))) == 1000
-    with pytest.raises(ValueError, match="larger than any sample can be"):
-        blobs.unpack_histogram(zlib.compress(bytes(1001)))
+    monkeypatch.setattr(rows, "BLOB_BYTES_MAX", 1000)
+    assert len(rows.unpack_histogram(zlib.compress(bytes(1000)))) == 1000
+    with pytest.raises(ValueError, match="larger than a sample can be"):
+        rows.unpack_histogram(zlib.compress(bytes(1001)))

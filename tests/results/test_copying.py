@@ -56,7 +56,7 @@ def test_a_second_copy_is_refused_and_changes_nothing(files):
     source, destination = files
     copy_run(source, RUN_ID, destination)
     source.add_sample(RUN_ID, make_sample(index=7))
-    with pytest.raises(ResultsFileError, match="already holds a run"):
+    with pytest.raises(ResultsFileError, match="already contains a run"):
         copy_run(source, RUN_ID, destination)
     assert len(destination.samples(RUN_ID)) == 3
     assert len(destination.runs()) == 2
@@ -64,7 +64,7 @@ def test_a_second_copy_is_refused_and_changes_nothing(files):
 
 def test_a_run_that_is_not_there(files):
     source, destination = files
-    with pytest.raises(UsageError, match="holds no run"):
+    with pytest.raises(UsageError, match="contains no run"):
         copy_run(source, "20990101-000000-ffff", destination)
     assert len(destination.runs()) == 1
 

@@ -7,8 +7,7 @@ import pytest
 from results.builders import make_run, make_sample
 from seatrial.errors import FullResultsFileError
 from seatrial.results import store as store_module
-from seatrial.results.rescue import folders_elsewhere
-from seatrial.results.store import ResultsFile
+from seatrial.results.store import ResultsFile, folders_elsewhere
 
 RUN_ID = make_run().id
 
@@ -52,7 +51,7 @@ def test_the_sample_and_all_before_it_are_in_a_new_file(tmp_path, elsewhere):
         count, error = added(store)
         assert (error.exit_code, store.path.parent) == (8, elsewhere)
         assert f"No space left on {path.parent}" in error.seen
-        assert f"All that was measured is in {store.path}" in error.seen
+        assert f"All measured results are in {store.path}" in error.seen
         assert f'--results "{store.path}" --resume' in error.next_step
         assert store.is_moved
         # What comes next goes there, too.

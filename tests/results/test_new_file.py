@@ -57,6 +57,28 @@ def test_a_kill_while_a_file_is_made_leaves_none(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+KILLED_BEFORE_SQLITE_OPENS_IT = """
+    import os, signal, sys
+    from seatrial.results import opening
+    from seatrial.results.store import ResultsFile
+
+    def killed(*_):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    opening._connect = killed
+    ResultsFile.open(sys.argv[1], create=True)
+"""
+
+
+def test_a_new_file_is_whole_before_sqlite_opens_it(tmp_path):
+    path = tmp_path / "results.seatrial"
+    code = textwrap.dedent(KILLED_BEFORE_SQLITE_OPENS_IT)
+    done = subprocess.run([sys.executable, "-c", code, path], check=False)
+    assert done.returncode == -signal.SIGKILL
+    with ResultsFile.open(path, read_only=True) as store:
+        assert not store.runs()
+
+
 def test_a_new_file_is_as_sqlite_would_have_made_it(tmp_path):
     path = tmp_path / "results.seatrial"
     with ResultsFile.open(path, create=True) as store:

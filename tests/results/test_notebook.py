@@ -45,7 +45,7 @@ def test_runs_are_found_as_the_results_file_finds_them(path):
 
 
 def test_a_file_that_cannot_be_read_is_said_at_once(tmp_path):
-    with pytest.raises(ResultsFileError, match="There is no results file"):
+    with pytest.raises(ResultsFileError, match="does not exist"):
         seatrial.open(tmp_path / "absent.seatrial")
     assert list(tmp_path.iterdir()) == []
 
@@ -114,14 +114,14 @@ def test_a_series_is_arrays_with_gaps_as_nan(tmp_path):
 
 
 def test_a_sample_without_a_series_says_so(path):
-    with pytest.raises(KeyError, match="only samples of a database have one"):
+    with pytest.raises(KeyError, match="only database samples have one"):
         seatrial.open(path).run().samples[0].series_arrays()
 
 
 def test_a_kind_of_request_that_was_not_made_is_named(path):
     sample = seatrial.open(path).run().samples[0]
     for ask in (sample.buckets, sample.timeline_arrays):
-        with pytest.raises(KeyError, match="no write requests; it has: read"):
+        with pytest.raises(KeyError, match="no write requests; available: read"):
             ask("write")
 
 

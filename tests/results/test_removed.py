@@ -58,8 +58,8 @@ def test_all_that_was_measured_is_in_a_new_file(tmp_path, monkeypatch, harm, whe
         assert [sample.round for sample in found.samples(RUN_ID)] == [0, 1]
     if harm is replace:
         assert path.read_text() == "somebody's letter"
-    beside = [each.name for each in store.path.parent.iterdir() if each.is_file()]
-    assert not [name for name in beside if name.startswith(store.path.name) and "-wal" in name]
+    alongside = [each.name for each in store.path.parent.iterdir() if each.is_file()]
+    assert not [name for name in alongside if name.startswith(store.path.name) and "-wal" in name]
 
 
 def test_a_second_loss_is_survived_too(tmp_path):
@@ -86,7 +86,7 @@ def test_a_file_that_is_touched_or_linked_is_still_the_same(tmp_path):
     assert [each.name for each in tmp_path.iterdir()] == ["results.db"]
 
 
-def test_the_first_error_of_a_run_is_told_with_the_loss(tmp_path):
+def test_the_first_error_of_a_run_is_reported_with_the_loss(tmp_path):
     def fail():
         with ResultsFile.open(tmp_path / "results.db", create=True) as store:
             store.start_run(make_run())
@@ -95,4 +95,4 @@ def test_the_first_error_of_a_run_is_told_with_the_loss(tmp_path):
 
     with pytest.raises(ValueError, match="the first") as raised:
         fail()
-    assert "All that it held" in raised.value.__notes__[0]
+    assert "All its contents" in raised.value.__notes__[0]

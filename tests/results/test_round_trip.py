@@ -12,10 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from made_up import made_up
 from results.builders import make_cell, make_database_sample, make_record, make_run, make_sample
 from results.replay_records import make_replay_record
 from seatrial._core import Histogram
 from seatrial.errors import ResultsFileError, UsageError
+from seatrial.fingerprint import Fingerprint, FingerprintAfter
 from seatrial.results.model import (
     OPERATIONS,
     ArrayEvent,
@@ -66,8 +68,8 @@ runs = st.builds(
     status=st.sampled_from(["running", "complete", "interrupted", "failed"]),
     started_at=figures,
     ended_at=st.none() | figures,
-    fingerprint_before=documents,
-    fingerprint_after=documents,
+    fingerprint_before=made_up(Fingerprint),
+    fingerprint_after=made_up(FingerprintAfter),
     seatrial_version=texts,
 )
 cells = st.builds(
@@ -235,9 +237,9 @@ def test_what_is_no_number_is_stored_as_not_known(file):
         reported={"tps": math.nan, "transactions": 0.0},
         loaded_s=math.nan,
     )
-    odd = Series(period_s=1.0, columns={"cpu_user_share": [0.5, math.nan, math.inf]})
+    outlier = Series(period_s=1.0, columns={"cpu_user_share": [0.5, math.nan, math.inf]})
     file.add_sample(
-        RUN_ID, msgspec.structs.replace(make_database_sample(), database=record, series=odd)
+        RUN_ID, msgspec.structs.replace(make_database_sample(), database=record, series=outlier)
     )
     (found,) = file.samples(RUN_ID)
     assert (found.database.client_cpu_share, found.database.loaded_s) == (None, None)
@@ -299,25 +301,25 @@ def test_the_same_cell_and_round_is_refused_and_changes_nothing(file):
 
 
 def test_a_sample_of_an_unknown_run_is_refused(file):
-    with pytest.raises(ResultsFileError, match="holds no run"):
+    with pytest.raises(ResultsFileError, match="contains no run"):
         file.add_sample(RUN_ID, make_sample())
-    with pytest.raises(ResultsFileError, match="holds no run"):
-        file.finish_run(RUN_ID, "complete", 1.0, {})
+    with pytest.raises(ResultsFileError, match="contains no run"):
+        file.finish_run(RUN_ID, "complete", 1.0, FingerprintAfter())
 
 
 def test_a_run_cannot_start_twice(file):
     file.start_run(make_run())
-    with pytest.raises(ResultsFileError, match="already holds a run"):
+    with pytest.raises(ResultsFileError, match="already contains a run"):
         file.start_run(make_run(label="again"))
     assert [run.label for run in file.runs()] == [""]
 
 
 def test_finish_and_resume_change_status_end_and_fingerprint(file):
     file.start_run(make_run())
-    file.finish_run(RUN_ID, "interrupted", 1_795_247_200.5, {"temperature_c": 41})
+    file.finish_run(RUN_ID, "interrupted", 1_795_247_200.5, FingerprintAfter(restarted=True))
     ended = file.run(RUN_ID)
     assert (ended.status, ended.ended_at) == ("interrupted", 1_795_247_200.5)
-    assert ended.fingerprint_after == {"temperature_c": 41}
+    assert ended.fingerprint_after == FingerprintAfter(restarted=True)
     file.resume_run(RUN_ID)
     assert (file.run(RUN_ID).status, file.run(RUN_ID).ended_at) == ("running", None)
 
@@ -333,13 +335,13 @@ def test_runs_are_found_by_id_prefix_label_and_last(file):
     with pytest.raises(UsageError, match=r"2 runs in .* begin with 20261121"):
         file.run("20261121")
     for unknown in ("absent", ""):
-        with pytest.raises(UsageError, match="holds no run"):
+        with pytest.raises(UsageError, match="contains no run"):
             file.run(unknown)
 
 
 def test_last_of_an_empty_file_is_refused(file):
     assert file.runs() == []
-    with pytest.raises(UsageError, match="holds no run 'last'"):
+    with pytest.raises(UsageError, match="contains no run 'last'"):
         file.run("last")
 
 

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Annotated, Any
+
+import msgspec
+
 from seatrial._core import Histogram
 from seatrial.findings.summary import summarise_cell
+from seatrial.fingerprint import Fingerprint, FingerprintAfter
+from seatrial.published import FLATTENED, HIDDEN
 from seatrial.results.model import (
     ErrorSample,
     OperationResult,
@@ -13,10 +19,28 @@ from seatrial.results.model import (
     Stall,
     Timeline,
 )
+from seatrial.stats.model import Figures, Finding, Words
 from seatrial.study.cell import Cell
 
 GIB = 1 << 30
 MS_NS = 1_000_000
+
+
+class Stated(Figures, frozen=True, kw_only=True):
+    """Figures of a finding whose words are given."""
+
+    evidence: Annotated[dict[str, Any], FLATTENED]
+    given: Annotated[tuple[str, str, str], HIDDEN]
+
+    def words(self):
+        return Words(*self.given)
+
+
+def finding_of(*, kind, severity, cells, evidence, sentence, **words):
+    of_kind = msgspec.defstruct("Stated", [], bases=(Stated,), tag=kind, frozen=True)
+    given = (sentence, words.get("cause", ""), words.get("next", ""))
+    figures = of_kind(evidence=evidence, given=given)
+    return Finding(severity=severity, cells=cells, figures=figures)
 
 
 def spec_of(
@@ -157,7 +181,7 @@ def run_of(*, before=None, after=None, study=None, status="complete"):
         status=status,
         started_at=1000.0,
         ended_at=1100.0,
-        fingerprint_before=before or {},
-        fingerprint_after=after or {},
+        fingerprint_before=msgspec.convert(before or {}, Fingerprint),
+        fingerprint_after=msgspec.convert(after or {}, FingerprintAfter),
         seatrial_version="0.1.0",
     )

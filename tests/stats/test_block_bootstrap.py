@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 
-from seatrial.stats.block_bootstrap import block_values, half_width_of_mean
+from seatrial.stats.estimate import block_values, half_width_of_mean
 
 from .timed import autocorrelated
 
@@ -49,7 +49,7 @@ def test_a_bootstrap_of_single_values_would_not(values):
 
 
 def test_the_closed_form_is_what_drawing_gives():
-    from seatrial.stats.block_bootstrap import _variance_of_block_means  # the form under test
+    from seatrial.stats.estimate import _variance_of_block_means  # the form under test
 
     values = autocorrelated(np.random.default_rng(3), 120, 0.6)[0]
     for block in (1, 4, 12):

@@ -126,8 +126,8 @@ def main():
             print(f"| {shape.__name__} | {method} | |", " | ".join(row))  # noqa: T201
     for spread in (0.02, 0.05, 0.1, 0.2):
         row = [coverage_when_stopped(spread, rounds_max) for rounds_max in (5, 10, 20)]
-        told = " | ".join(f"{held:.1%} ({used:.1f})" for held, used in row)
-        print(f"| {spread:.0%} | {told} |")  # noqa: T201
+        reported = " | ".join(f"{held:.1%} ({used:.1f})" for held, used in row)
+        print(f"| {spread:.0%} | {reported} |")  # noqa: T201
 
 
 if __name__ == "__main__":

@@ -205,22 +205,22 @@ def test_ratios_are_paired_by_round():
     assert paired_ratio(fast, samples_of(0), lambda sample: sample.completed_per_s) is None
 
 
-def test_rounds_needed_reach_what_is_asked_in_half_of_the_cases():
+def test_rounds_needed_reach_what_is_requested_in_half_of_the_cases():
     draw = np.random.default_rng(20261121)
 
     def estimate_of(spread, rounds):
         return estimate_of_rounds(np.exp(spread * draw.standard_normal(rounds)).tolist(), "IOPS")
 
     for spread, measured in ((0.05, 3), (0.1, 3), (0.1, 8), (0.2, 5)):
-        told = [rounds_needed(estimate_of(spread, measured), 0.05) or 1000 for _ in range(300)]
-        reached = [estimate_of(spread, rounds).half_width_share <= 0.05 for rounds in told]
+        reported = [rounds_needed(estimate_of(spread, measured), 0.05) or 1000 for _ in range(300)]
+        reached = [estimate_of(spread, rounds).half_width_share <= 0.05 for rounds in reported]
         assert 0.45 <= np.mean(reached) <= 0.72
         # And what is told is, in the middle, what the true spread takes.
         true = next(n for n in range(3, 1000) if t_quantile(n) * spread / math.sqrt(n) <= 0.05)
-        assert np.median(told) == pytest.approx(true, rel=0.15)
+        assert np.median(reported) == pytest.approx(true, rel=0.15)
 
 
-def test_rounds_needed_are_not_told_where_nobody_knows():
+def test_rounds_needed_are_not_reported_where_nobody_knows():
     estimate = estimate_of_rounds([100, 104, 96, 102], "IOPS")
     assert rounds_needed(estimate, 1e-6) is None
     assert rounds_needed(estimate_of_rounds([1.0], "IOPS"), 0.05) is None

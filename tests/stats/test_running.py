@@ -88,7 +88,7 @@ def test_from_a_moment_on_never_less_than_the_running_phase_nor_than_half():
     assert running_from(scheduled, 1.0).from_s == 0
 
 
-def test_a_decay_is_cut_as_far_as_it_surely_reaches():
+def test_a_decay_is_cut_as_far_as_it_significantly_reaches():
     counts = noisy_counts(100).astype(float)
     counts[:30] *= np.linspace(4, 1, 30)
     assert 1.8 <= running(timed_sample(np.rint(counts))).from_s <= 3.2
@@ -194,4 +194,4 @@ def test_a_slow_start_says_so():
     cells = [summarise_cell([timed_sample(counts_with(10, 0.4))])]
     (finding,) = start_up_phase(Context(run_of(), cells))
     assert "slower" in finding.sentence
-    assert "woke" in finding.cause
+    assert "power-saving" in finding.cause

@@ -23,7 +23,7 @@ def test_one_round_with_a_timeline_has_an_interval_and_says_whose():
     estimate = rate_estimate([timed_sample(noisy_counts(60))])
     assert estimate.low < estimate.value < estimate.high
     assert (estimate.over, estimate.rounds) == ("timeline", 1)
-    assert format_estimate(estimate).endswith("within its one round)")
+    assert format_estimate(estimate).endswith("within one round)")
 
 
 def test_two_rounds_have_the_interval_of_rounds():
@@ -116,7 +116,7 @@ def test_the_same_timeline_gives_the_same_interval():
     )
 
 
-def test_spread_of_rounds_is_told_without_a_law():
+def test_spread_of_rounds_is_reported_without_a_law():
     cell = cell_of()
     samples = [sample_of(cell, completed=n, round=n) for n in (100, 110, 90, 400, 105)]
     spread = rate_spread(samples, phases_of(samples))

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from seatrial.study.access import CLASSIC
 from seatrial.study.cell import Cell
+from seatrial.study.schema import CLASSIC
 from study.builders import plan_of
 
 MIB = 1 << 20
@@ -23,7 +23,7 @@ def keys(body: str) -> list[str]:
     return [cell.key for cell in cells(body)]
 
 
-def test_one_read_is_told_to_the_engine_in_full() -> None:
+def test_one_read_is_reported_to_the_engine_in_full() -> None:
     (cell,) = cells('kind = "io"\nblock_sizes = "8k"\nseconds = 0.5')
     assert cell.spec == {
         "seed": 0,
@@ -240,7 +240,7 @@ def test_zones_cover_the_file_without_overlap(zones: int, megabytes: int) -> Non
 
 def test_the_rate_probe_is_sequential_and_the_access_probe_random() -> None:
     planned = cells('kind = "map"\nzones = 3')
-    told = Counter(
+    reported = Counter(
         (
             cell.factors["pattern"],
             cell.block_size_bytes,
@@ -248,7 +248,7 @@ def test_the_rate_probe_is_sequential_and_the_access_probe_random() -> None:
         )
         for cell in planned
     )
-    assert told == {("sequential", MIB, "sequential"): 3, ("random", 4096, "random"): 3}
+    assert reported == {("sequential", MIB, "sequential"): 3, ("random", 4096, "random"): 3}
 
 
 def test_commits_go_to_a_log_of_their_own() -> None:
@@ -390,5 +390,5 @@ def test_own_specifications() -> None:
 def test_a_stall_of_a_database_is_longer_than_a_few_commits_of_a_disk(kind: str) -> None:
     (cell,) = cells(f'kind = "{kind}"')
     assert cell.spec["stall_threshold_ms"] == 500
-    (told,) = cells(f'kind = "{kind}"\nstall_threshold_ms = 80')
-    assert told.spec["stall_threshold_ms"] == 80
+    (reported,) = cells(f'kind = "{kind}"\nstall_threshold_ms = 80')
+    assert reported.spec["stall_threshold_ms"] == 80

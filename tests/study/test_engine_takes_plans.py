@@ -13,7 +13,7 @@ import pytest
 from seatrial.study.cell import Cell
 from seatrial.study.model import Plan
 from seatrial.study.plan import order
-from seatrial.study.simulated import DeviceModel
+from seatrial.study.schema import DeviceModel
 from study.builders import plan_of
 
 core = pytest.importorskip("seatrial._core", reason="the engine is not built; run 'make setup'")

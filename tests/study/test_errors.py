@@ -44,7 +44,7 @@ def said(text: str) -> str:
         (
             HEAD + '[[workload]]\nkind = "fill"\nover_provisioning_share = 0.2',
             "my.toml, line 4: workload[0].over_provisioning_share ",
-            "has no effect here. It belongs to pattern = 'one_pass'",
+            "has no effect here. It applies only with pattern = 'one_pass'",
         ),
         (
             HEAD + '[[workload]]\nkind = "fill"\npattern = "one_pass"\ndata = "verifiable"',
@@ -60,7 +60,7 @@ def said(text: str) -> str:
         (
             HEAD + '[[workload]]\nkind = "zzz"',
             "my.toml, line 3: workload[0].kind ",
-            "Known are loadline, fill, matrix, sequential, copy, map, commit, four, mix, io",
+            "Valid values: loadline, fill, matrix, sequential, copy, map, commit, four, mix, io",
         ),
         (
             HEAD + '[[workload]]\nname = "a"',
@@ -115,27 +115,27 @@ def said(text: str) -> str:
         (
             MATRIX + 'block_sizes = [\n  "4k",\n  "4GB",\n]',
             "my.toml, line 6: workload[0].block_sizes[1] ",
-            "'4GB' can mean powers of 1000 or of 1024; write '4GiB'",
+            "'4GB' is ambiguous (powers of 1000 or of 1024); write '4GiB'",
         ),
         (
             MATRIX + 'block_sizes = "2GiB"',
             "my.toml, line 4: workload[0].block_sizes ",
-            "at most 1GiB",
+            "at most 1 GiB",
         ),
         (
             MATRIX + 'block_sizes = { from = "512", to = "3KiB" }',
             "my.toml, line 4: workload[0].block_sizes.to ",
-            "which doubling from '512' never meets",
+            "which is not reached by doubling '512'",
         ),
         (
             MATRIX + 'block_sizes = { from = "8KiB", to = "4KiB" }',
             "my.toml, line 4: workload[0].block_sizes.to ",
-            "never meets",
+            "not reached by",
         ),
         (
             MATRIX + 'block_sizes = { from = "512", till = "4KiB" }',
             "my.toml, line 4: workload[0].block_sizes.till ",
-            "is not a key of a range. Known are from, to",
+            "is not a key of a range. Valid values: from, to",
         ),
         (
             MATRIX + 'block_sizes = { from = "512" }',
@@ -151,23 +151,23 @@ def said(text: str) -> str:
         (
             HEAD + '[rounds]\nmin = 11\n[[workload]]\nkind = "fill"',
             "my.toml, line 3: rounds.min ",
-            "is 11, more than rounds.max, which is 10",
+            "is 11, larger than rounds.max (10)",
         ),
         (
             MATRIX + '[[workload]]\nkind = "matrix"\n',
             "my.toml, line 4: workload[1].name ",
-            "is 'matrix', as is workload[0].name",
+            "is 'matrix'; workload[0] has the same name",
         ),
-        (MATRIX + 'name = "a.b"', "my.toml, line 4: workload[0].name ", "is 'a.b'. A name is"),
+        (MATRIX + 'name = "a.b"', "my.toml, line 4: workload[0].name ", "is 'a.b'. A name has"),
         (
             MATRIX + 'targets = ["trail"]',
             "my.toml, line 4: workload[0].targets[0] ",
-            "is 'trail', no target's label. Did you mean 'trial'?",
+            "is 'trail', which is not the label of a target. Did you mean 'trial'?",
         ),
         (
             HEAD + '[[target]]\nlabel = "a"\n[[target]]\nlabel = "a"\n[[workload]]\nkind = "fill"',
             "my.toml, line 5: target[1].label ",
-            "is 'a', as is target[0].label",
+            "is 'a'; target[0] has the same label",
         ),
         (
             HEAD + '[[target]]\nmodel = { channels = 2 }\n[[workload]]\nkind = "io"',
@@ -192,23 +192,23 @@ def said(text: str) -> str:
         (
             MATRIX + 'stride = "64KiB"',
             "my.toml, line 4: workload[0].stride ",
-            "has no effect here. It belongs to pattern = 'strided'",
+            "has no effect here. It applies only with pattern = 'strided'",
         ),
         (
             MATRIX + 'operations = "read"\nsync_every = 4',
             "my.toml, line 5: workload[0].sync_every ",
-            "has no effect here. It belongs to operations = 'write' or operations = 'mixed'",
+            "has no effect here. It applies only with operations = 'write' or operations = 'mixed'",
         ),
         (MATRIX + "theta = 1.2", "my.toml, line 4: workload[0].theta ", "pattern = 'zipf'"),
         (
             MATRIX + 'pattern = "strided"',
             "my.toml, line 2: workload[0] ",
-            "has no 'stride'. pattern = 'strided' needs the key 'stride'",
+            "has no 'stride'. pattern = 'strided' requires the key 'stride'",
         ),
         (
             MATRIX + 'arrival = "poisson"',
             "my.toml, line 2: workload[0] ",
-            "arrival = 'poisson' needs the key 'rate'",
+            "arrival = 'poisson' requires the key 'rate'",
         ),
         (
             MATRIX + "rate = 100",
@@ -271,29 +271,29 @@ def said(text: str) -> str:
         (
             COMMIT + '[thresholds]\n"commit.p99_ms" = "5"',
             "my.toml, line 5: thresholds.commit.p99_ms ",
-            "'5' is not a comparison and a number, such as '< 5'",
+            "'5' is not a comparison with a number, such as '< 5'",
         ),
         (
             COMMIT + "[thresholds]\ncommit.p99_ms = 5",
             "my.toml, line 5: thresholds.commit.p99_ms ",
-            "is not text",
+            "is not a string",
         ),
         (HEAD + "workload = 3", "my.toml, line 2: workload ", "is 3. Expected a list"),
         (HEAD, "my.toml: ", "The key 'workload' is required"),
         ("", "my.toml: ", "The key 'name' is required"),
         (HEAD + "workload = []", "my.toml, line 2: workload ", "an empty list"),
-        ("name =", "my.toml, line 1: ", "this is not valid TOML"),
-        (HEAD + "[rounds\n", "my.toml, line 2: ", "this is not valid TOML"),
+        ("name =", "my.toml, line 1: ", "invalid TOML"),
+        (HEAD + "[rounds\n", "my.toml, line 2: ", "invalid TOML"),
     ],
 )
-def test_mistakes_are_told(text: str, place: str, says: str) -> None:
+def test_mistakes_are_reported(text: str, place: str, says: str) -> None:
     message = said(text)
     assert message.startswith(place), message
     assert says in message
     assert "docs/study-file.md" in message
 
 
-def test_a_path_of_the_command_is_told_as_it_was_given() -> None:
+def test_a_path_of_the_command_is_reported_as_it_was_given() -> None:
     with pytest.raises(StudyError, match=r"seatrial study my\.toml --plan"):
         parse_study(HEAD + "[rounds]\nx = 1", "my.toml")
 
@@ -323,7 +323,7 @@ def test_an_unknown_study_names_each_shipped_one_once(name: str) -> None:
 
 
 def test_a_name_cannot_climb_out_of_the_shipped_folder() -> None:
-    with pytest.raises(StudyError, match="no shipped study of that name"):
+    with pytest.raises(StudyError, match="nor the name of a shipped study"):
         find_study("../builtin/quick")
 
 
@@ -335,7 +335,7 @@ def test_a_file_goes_before_a_shipped_study(
     assert load_study("quick").name == "s"
 
 
-def test_a_file_that_is_no_text_is_told(tmp_path: Path) -> None:
+def test_a_file_that_is_no_text_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "s.toml"
     path.write_bytes(b"name = '\xff\xfe'")
     with pytest.raises(StudyError, match="cannot be read"):
@@ -348,10 +348,10 @@ def test_a_byte_order_mark_is_no_part_of_a_study(tmp_path: Path) -> None:
     assert load_study(path).name == "s"
 
 
-def test_a_model_file_that_is_no_toml_is_told_with_its_line(tmp_path: Path) -> None:
+def test_a_model_file_that_is_no_toml_is_reported_with_its_line(tmp_path: Path) -> None:
     path = tmp_path / "slow.toml"
     path.write_text("channels = 2\nread = = 3\n")
-    with pytest.raises(StudyError, match=r"slow\.toml, line 2: this is not valid TOML"):
+    with pytest.raises(StudyError, match=r"slow\.toml, line 2: invalid TOML"):
         load_model(path)
     path.write_text("channels = 2\n")
     assert load_model(path) == {"channels": 2}
@@ -361,9 +361,9 @@ def test_a_model_file_that_is_no_toml_is_told_with_its_line(tmp_path: Path) -> N
     ("workload", "says"),
     [
         ({"threads": 0}, "--threads is 0. Expected a whole number of at least 1."),
-        ({"block_sizes": "4kB"}, "--block-size is wrong: '4kB' can mean"),
+        ({"block_sizes": "4kB"}, "--block-size is invalid: '4kB' is ambiguous"),
         ({"operations": ["reed"]}, "--operation is 'reed'. Did you mean 'read'?"),
-        ({"theta": 2.0}, "--theta has no effect here. It belongs to pattern = 'zipf'."),
+        ({"theta": 2.0}, "--theta has no effect here. It applies only with pattern = 'zipf'."),
         ({"pattern": "strided"}, "the command line has no 'stride'."),
     ],
 )

@@ -6,7 +6,7 @@ import tomllib
 
 import pytest
 
-from seatrial.study.keylines import KeyPath, format_path, key_lines, line_of
+from seatrial.study.problems import KeyPath, format_path, key_lines, line_of
 
 TEXT = """\
 # a comment

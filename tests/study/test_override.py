@@ -84,11 +84,15 @@ def test_a_label_of_the_users_own_keeps_what_the_study_says_of_its_targets() -> 
 @pytest.mark.parametrize(
     ("body", "words", "says"),
     [
-        (TWO, ["hdd=/a", "hdd=/b"], "--target names 'hdd' twice"),
-        (TWO, ["/a"], "Say which is meant: --target hdd=PATH --target ssd=PATH"),
+        (TWO, ["hdd=/a", "hdd=/b"], "--target specifies 'hdd' twice"),
+        (TWO, ["/a"], "Specify the label: --target hdd=PATH --target ssd=PATH"),
         (TWO, ["/a", "/b"], "has 2 targets, 2 of them without a path"),
         ('[[target]]\nlabel = "disk"\npath = "/a"\n', ["dsik=/b"], "Did you mean 'disk'?"),
-        ('[[target]]\nlabel = "a"\nkind = "null"\n', ["b=/b"], "no target of study 'test'"),
+        (
+            '[[target]]\nlabel = "a"\nkind = "null"\n',
+            ["b=/b"],
+            "which is not a target of study 'test'",
+        ),
     ],
 )
 def test_labels_that_fit_nothing_are_refused(body, words, says) -> None:
@@ -135,7 +139,7 @@ def test_a_path_too_many_is_refused() -> None:
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"size": "1GB"}, "--size: '1GB' can mean"),
+        ({"size": "1GB"}, "--size: '1GB' is ambiguous"),
         ({"size": 0}, "--size: 0 is not between"),
         ({"write_budget": "x"}, "--write-budget: 'x' is not a size"),
         ({"rounds": 0}, "^--rounds is 0"),

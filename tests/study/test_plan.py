@@ -55,7 +55,7 @@ def test_the_same_study_gives_the_same_plan() -> None:
     assert two_targets() == two_targets()
 
 
-def test_several_targets_are_told_apart_by_key() -> None:
+def test_several_targets_are_distinguished_by_key() -> None:
     plan = two_targets()
     assert len(set(keys(plan))) == len(keys(plan)) == 2 * (12 + 1) + 6
     assert all(cell.key.startswith(f"{cell.target}/") for cell in plan.cells)
@@ -128,7 +128,7 @@ def test_unknown_pending_keys_are_ignored() -> None:
 # ---- the hash --------------------------------------------------------------------------------
 
 
-def test_the_hash_tells_what_a_resume_must_find_unchanged() -> None:
+def test_the_hash_reports_what_a_resume_must_find_unchanged() -> None:
     study = load_study("quick")
     base = make_plan(study).plan_hash
     assert make_plan(override(study, rounds=9, budget_s=1000)).plan_hash == base
@@ -203,8 +203,8 @@ def test_a_device_holds_no_second_file() -> None:
     plan = plan_of(body, kind="device", size_bytes=GIB)
     assert {cell.kind for cell in plan.cells} == {"commit"}
     assert {cell.spec["target"]["file"] for cell in plan.cells} == {"trial.dat"}
-    assert any("copy is left out on trial" in note for note in plan.notes)
-    with pytest.raises(StudyError, match="no cells"):
+    assert any("copy is skipped on trial" in note for note in plan.notes)
+    with pytest.raises(StudyError, match="no tests"):
         plan_of('[[workload]]\nkind = "copy"', kind="device", size_bytes=GIB)
 
 
@@ -225,13 +225,13 @@ def test_what_is_no_storage_needs_no_files_and_is_not_written(kind: str) -> None
 
 
 def test_a_whole_device_is_used_unless_a_size_is_given() -> None:
-    odd_bytes = 10 * GIB + 512
-    plan = plan_of('[[workload]]\nkind = "fill"', kind="device", size_bytes=odd_bytes)
+    misaligned_bytes = 10 * GIB + 512
+    plan = plan_of('[[workload]]\nkind = "fill"', kind="device", size_bytes=misaligned_bytes)
     assert plan.targets[0].size_bytes == 10 * GIB
     plan = plan_of(
         '[[target]]\nsize = "2GiB"\n[[workload]]\nkind = "fill"',
         kind="device",
-        size_bytes=odd_bytes,
+        size_bytes=misaligned_bytes,
     )
     assert plan.targets[0].size_bytes == 2 * GIB
 
@@ -259,26 +259,25 @@ def test_more_than_the_device_is_refused() -> None:
         ('[[target]]\nsize = "1536k"\n[[workload]]\nkind = "fill"', "--size 1048576"),
     ],
 )
-def test_odd_sizes_are_refused(body: str, says: str) -> None:
+def test_outlier_sizes_are_refused(body: str, says: str) -> None:
     with pytest.raises(AlignmentError) as caught:
         plan_of(body, logical_block_bytes=4096)
     assert caught.value.exit_code == 9
     assert says in str(caught.value)
 
 
-def test_odd_sizes_pass_through_the_page_cache() -> None:
+def test_outlier_sizes_pass_through_the_page_cache() -> None:
     assert plan_of(
         '[[workload]]\nkind = "io"\nblock_sizes = 700\ndirect = false', logical_block_bytes=4096
     ).cells
 
 
-def test_odd_cells_can_be_left_out_by_name() -> None:
+def test_outlier_cells_can_be_left_out_by_name() -> None:
     plan = plan_of('[[workload]]\nkind = "matrix"\nskip_unaligned = true', logical_block_bytes=4096)
     assert min(cell.block_size_bytes for cell in plan.cells) == 4096
     assert len(plan.cells) == 66
     assert plan.notes == [
-        "18 cells of matrix are left out on trial: past the page cache it takes multiples of 4096 "
-        "bytes only"
+        "18 tests of matrix are skipped on trial: direct I/O requires multiples of 4096 bytes"
     ]
 
 
@@ -313,7 +312,7 @@ def test_no_o_direct_is_refused() -> None:
         (
             '[[workload]]\nkind = "map"\nzones = 4096\naccess_block = 512\nrate_block = 512\n'
             'operations = ["read", "write"]',
-            "more than 10000 cells",
+            "more than 10000 tests",
         ),
     ],
 )
@@ -378,7 +377,9 @@ def test_a_first_round_that_may_write_too_much_is_refused() -> None:
         '[[workload]]\nkind = "io"\noperations = ["read", "write"]\n'
     )
     require_write_budget(plan_of(body.format(32)))  # to fill the file, and to write it once
-    with pytest.raises(StudyError, match=r"may write 32 MiB, but the run may write 31 MiB") as said:
+    with pytest.raises(
+        StudyError, match=r"may write 32 MiB, more than the write budget of 31 MiB"
+    ) as said:
         require_write_budget(plan_of(body.format(31)))
     assert f"--write-budget {32 << 20}" in said.value.next_step
     reading = plan_of('[budget]\nwrite_bytes = 1\n[[workload]]\nkind = "io"', kind="file")

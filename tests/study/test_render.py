@@ -12,9 +12,9 @@ from study.builders import plan_of
 PLAN = """\
 Study test
 
-Target trial: directory given when it runs, trial file 1 GiB
+Target trial: directory given at run time, trial file 1 GiB
 
-  workload  cells    a sample  a round  writes at most  what
+  workload  tests    a sample  a round  writes at most  what
   ----------------------------------------------------
   fill          1  until full    4.3 s           1 GiB  write; 1 MiB; 1 thread
   io            4         2 s    8.2 s          20 MiB  read, write; 8 KiB; 1, 4 threads; pattern
@@ -24,9 +24,9 @@ Target trial: directory given when it runs, trial file 1 GiB
   ----------------------------------------------------
   all          11                 19 s        7.02 GiB
 
-Rounds  3 to 10, until each interval is within ± 5 %
-Time    57 s to 3 min, ends at 3 min
-Writes  at most 21.1 GiB to 70.3 GiB; 0.7 drive-writes of 100 GiB on trial
+Rounds  3 to 10, until each confidence interval is within ± 5 %
+Time    57 s to 3 min, limited to 3 min
+Writes  at most 21.1 GiB to 70.3 GiB; 0.7 drive writes of 100 GiB on trial
 Space   1.06 GiB: trial.dat 1 GiB, wal.dat 64 MiB (filled before the first round)
 
 """
@@ -51,14 +51,14 @@ def test_a_plan_is_printed() -> None:
     text = render_plan(plan)
     head, last = text.rsplit("Plan ", 1)
     assert head == PLAN
-    assert last == f"{plan.plan_hash}, seed 20090220. Nothing was touched.\n"
+    assert last == f"{plan.plan_hash}, seed 20090220. Nothing was changed.\n"
 
 
-def test_what_is_left_out_is_told() -> None:
+def test_what_is_left_out_is_reported() -> None:
     text = render_plan(
         make_plan(load_study("quick"), {"trial": TargetInfo(logical_block_bytes=4096)})
     )
-    assert "Left out, or worth knowing:\n  6 cells of matrix are left out on trial:" in text
+    assert "Notes and skipped tests:\n  6 tests of matrix are skipped on trial:" in text
 
 
 def test_a_plan_that_only_reads_says_so() -> None:
@@ -83,7 +83,7 @@ def test_factors_show_their_usual_values_too() -> None:
             'stride = "64KiB"\n[[workload]]\nkind = "map"\nzones = 16\n'
         )
     )
-    told = " ".join(text.split())
+    reported = " ".join(text.split())
     for factor in ("sync every never, 4", "direct yes, no", "engine auto, psync", "stride 64 KiB"):
-        assert factor in told
-    assert "zone 0 to 15" in told
+        assert factor in reported
+    assert "zone 0 to 15" in reported

@@ -14,7 +14,7 @@ import pytest
 import seatrial
 from seatrial.errors import StudyError
 from seatrial.study.estimate import estimate
-from seatrial.study.layouts.drives import DriveInfo
+from seatrial.study.layouts.layout import DriveInfo
 from seatrial.study.load import BUILTIN, find_study, load_study, shipped_studies
 from seatrial.study.model import TargetInfo
 from seatrial.study.override import override
@@ -160,7 +160,7 @@ def test_quick_ends_each_round_with_the_database_trial() -> None:
 def test_quick_leaves_the_database_out_where_there_can_be_none(known, reason: str) -> None:
     plan = make_plan(load_study("quick"), {"trial": TargetInfo(**known)})
     assert "pgbench" not in {cell.kind for cell in plan.cells}
-    (note,) = [note for note in plan.notes if note.startswith("pgbench is left out on trial: ")]
+    (note,) = [note for note in plan.notes if note.startswith("pgbench is skipped on trial: ")]
     assert reason in note
 
 
@@ -368,7 +368,7 @@ def test_the_sweep_adapts_to_the_drives_at_hand() -> None:
     plan = make_plan(load_study("raid-sweep"), {}, drives_of(6, 2 * GIB))
     labels = [target.label for target in plan.targets]
     assert labels[-4:] == ["raid5-6", "raid00-2x2", "raid00-2x3", "raid05-2x3"]
-    assert sum("left out" in note for note in plan.notes) == 5
+    assert sum("are skipped" in note for note in plan.notes) == 5
     assert len({target.size_bytes for target in plan.targets}) == 1
 
 
@@ -425,7 +425,7 @@ def test_what_a_shipped_study_replays_is_sought_in_the_working_directory(tmp_pat
     assert Path(workload.schema[1].migrate).is_file()
     plan = make_plan(study)
     assert len(plan.cells) == 2 * 4 * 2
-    assert any("is not there yet" in note for note in plan.notes)
+    assert any("does not exist yet" in note for note in plan.notes)
     (tmp_path / "own.toml").write_text((BUILTIN / "next-xraid.toml").read_text())
-    with pytest.raises(StudyError, match="no file"):
+    with pytest.raises(StudyError, match="there is no such file"):
         load_study(tmp_path / "own.toml")

@@ -9,19 +9,24 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from seatrial.study.access import CLASSIC, AccessLine, AccessSpecification, SizeShare
-from seatrial.study.layouts.failure import Failure
-from seatrial.study.layouts.layout import Drives, Layout
+from seatrial.study.layouts.layout import Drives, Failure, Layout
 from seatrial.study.load import study_from_mapping
 from seatrial.study.plan import make_plan
 from seatrial.study.sampled import Sampled
-from seatrial.study.schema import Budget, Rounds, Study, Target
-from seatrial.study.simulated import (
+from seatrial.study.schema import (
+    CLASSIC,
+    AccessLine,
+    AccessSpecification,
+    Budget,
     BurstCredit,
     DeviceModel,
     Gap,
+    Rounds,
     ServiceTime,
+    SizeShare,
     Span,
+    Study,
+    Target,
     WriteCache,
 )
 from seatrial.study.thresholds import LATENCIES, QUANTITIES

@@ -54,14 +54,23 @@ def test_a_relative_path_of_the_study_means_the_same_files(study, monkeypatch) -
     [
         (PGBENCH + 'scripts = "tpcb-lik"', "Did you mean 'tpcb-like'?"),
         (PGBENCH + 'scripts = "order.sql"', "Did you mean 'orders.sql'?"),
-        (PGBENCH + 'scripts = ["tpcb-like", "zzz"]', "scripts[1] is 'zzz', which is no file"),
-        (PGBENCH + 'scripts = "zzz"', "pgbench's own are tpcb-like, simple-update, select-only"),
-        (BATCH + 'file = "zzz.sql"', "file is 'zzz.sql', which is no file"),
-        (BATCH + 'file = "orders.sql"\nprepare = "z.sql"', "prepare is 'z.sql', which is no file"),
-        (BATCH + 'file = "my.toml"', "`chmod +x` makes it one"),
+        (
+            PGBENCH + 'scripts = ["tpcb-like", "zzz"]',
+            "scripts[1] is 'zzz', but there is no such file",
+        ),
+        (
+            PGBENCH + 'scripts = "zzz"',
+            "pgbench's built-in scripts are tpcb-like, simple-update, select-only",
+        ),
+        (BATCH + 'file = "zzz.sql"', "file is 'zzz.sql', but there is no such file"),
+        (
+            BATCH + 'file = "orders.sql"\nprepare = "z.sql"',
+            "prepare is 'z.sql', but there is no such file",
+        ),
+        (BATCH + 'file = "my.toml"', "are run as programs: use `chmod +x`"),
     ],
 )
-def test_what_is_not_there_is_told_with_its_line(study, text: str, says: str) -> None:
+def test_what_is_not_there_is_reported_with_its_line(study, text: str, says: str) -> None:
     path = study(text)
     with pytest.raises(StudyError, match=r"my\.toml, line [45]: workload\[0\]\.") as caught:
         load_study(path)
@@ -80,7 +89,7 @@ def test_a_program_may_be_a_batch(study) -> None:
     )
 
 
-def test_the_programs_of_postgresql_are_told_from_the_root(study) -> None:
+def test_the_programs_of_postgresql_are_reported_from_the_root(study) -> None:
     path = study(PGBENCH + '[[target]]\npg_bin = "bin"')
     (path.parent / "bin").mkdir()
     assert load_study(path).targets[0].pg_bin == str(path.parent / "bin")
@@ -94,7 +103,7 @@ def test_files_of_options_lie_in_the_working_directory(study) -> None:
     (workload,) = study_from_options(data).workloads
     assert workload.file == str(Path.cwd() / "only-there.sql")
     absent = {"name": "s", "workload": [{"kind": "batch", "file": "orders.sql"}]}
-    with pytest.raises(StudyError, match=r"^--batch is 'orders\.sql', which is no file"):
+    with pytest.raises(StudyError, match=r"^--batch is 'orders\.sql', but there is no such file"):
         study_from_options(absent, {"file": "batch"})
 
 

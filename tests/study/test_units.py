@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from seatrial._core import OFFSET_BYTES_MAX
 from seatrial.study.units import (
-    SIZE_BYTES_MAX,
     format_factor,
     format_seconds,
     format_size,
@@ -70,7 +70,7 @@ def test_units_are_powers_of_1024(number: int, unit: str, blank: bool) -> None:
     assert parse_size_bytes(written) == number * 1024 ** UNITS[unit]
 
 
-@given(st.integers(1, SIZE_BYTES_MAX))
+@given(st.integers(1, OFFSET_BYTES_MAX))
 def test_bytes_are_exact(size_bytes: int) -> None:
     assert parse_size_bytes(size_bytes) == parse_size_bytes(str(size_bytes)) == size_bytes
 
@@ -89,7 +89,7 @@ def test_any_text_is_a_size_or_a_sentence(text: str) -> None:
     if isinstance(result, str):
         assert repr(text) in result
     else:
-        assert 0 < result <= SIZE_BYTES_MAX
+        assert 0 < result <= OFFSET_BYTES_MAX
 
 
 @given(st.sampled_from([0, 10, 20, 30, 40]), st.integers(1, 999))

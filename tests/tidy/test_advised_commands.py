@@ -10,9 +10,11 @@ from collections.abc import Iterator
 import click
 import pytest
 
-from seatrial.cli.main import COMMANDS, seatrial
+from seatrial.cli.main import commands as all_commands
+from seatrial.cli.main import seatrial
 from tidy.sources import PRODUCT, Source, assert_kept, breach, ours
 
+COMMANDS = all_commands()
 PLACEHOLDER = "X"
 """Stands for what a program puts in, and for any value that is written in capitals."""
 IN_QUOTES = re.compile(r"`+((?:sudo +)?(?:\S*/)?seatrial +[^`]+?)`+|'(seatrial +[^'`]+)'")

@@ -35,10 +35,10 @@ def test_every_command_has_an_example() -> None:
     assert_kept(without_example(commands))
 
 
-def test_readme_names_every_command() -> None:
+def test_the_page_of_commands_names_every_command() -> None:
     commands = group()
-    readme = (ROOT / "README.md").read_text()
-    named = set(re.findall(r"`seatrial (\w+)", readme))
+    page = (ROOT / "docs/commands.md").read_text()
+    named = set(re.findall(r"`seatrial (\w+)", page))
     assert named == set(commands.list_commands(click.Context(commands)))
 
 

@@ -156,8 +156,8 @@ def test_every_skip_has_a_reason() -> None:
     assert_kept(unexplained_skips(ours(".py", under="tests/")))
 
 
-def test_readme_has_every_exit_code() -> None:
-    rows = EXIT_CODE_ROW.findall((ROOT / "README.md").read_text())
+def test_the_page_of_commands_has_every_exit_code() -> None:
+    rows = EXIT_CODE_ROW.findall((ROOT / "docs/commands.md").read_text())
     assert {int(code): meaning for code, meaning in rows} == EXIT_CODES
 
 

@@ -15,7 +15,7 @@ import pytest
 from tidy.sources import PRODUCT, Source, assert_kept, breach, ours
 
 # design.md section 3. A room may import itself, the rooms named here, and the modules that stand
-# beside the rooms (such as seatrial.errors), which import no room.
+# beside the rooms (such as seatrial.errors), which import no room but _core.
 MAY_IMPORT = {
     "_core": set[str](),
     "study": {"_core"},
@@ -48,17 +48,21 @@ TOPICS_MAY_IMPORT = {
     ("io", "audit"): "the chart of a matrix shows what the audit's model says of it",
     ("database", "layouts"): "a timeline marks what happened to the array",
 }
-TOPICS = "trials"
-# Generic modules that still name a topic. The list may only shrink: what they ask belongs into the
-# topics' own folders.
-STILL_KNOW_TOPICS = {
-    "findings/verdict.py",
-    "report/exports/json_document.py",
-}
 TOP_ROOM = "cli"
+# Why a file of the generic commands still knows topics; a list that may only shrink.
+CLI_KNOWS_TOPICS = {
+    "check_command.py": "it says which layouts could be built here",
+    "documents.py": "the document of a check holds the same",
+    "import_command.py": "hardware that a user declares bounds block I/O",
+    "places.py": "a database needs more of a directory than block I/O does",
+    "study_command.py": "a plan shows the commands that would build its layouts",
+}
+# The stage of a topic that parses, calls and prints, as the top room does: it may import whatever
+# that may, and its shared parts. Nothing imports it, as `cli.main` finds it by its name in `Topic`.
+COMMANDS = "commands"
+MAIN = "seatrial.cli.main"
 # The way in for notebooks; and what a topic implements, which names types of every room.
 ABOVE_ALL = ("__init__.py", "__main__.py", "notebook.py", "topic.py")
-GENERIC_ROOMS = set(MAY_IMPORT) - {TOPICS}
 PLAYED_OR_CAPTURED = {"seatrial-gauge", "seatrial-pgwire", "seatrial-sqltext", "seatrial-trace"}
 CRATES_MAY_USE = {
     "seatrial-gauge": set[str](),
@@ -70,11 +74,15 @@ CRATES_MAY_USE = {
     "seatrial-capture": PLAYED_OR_CAPTURED,
     "seatrial-playback": PLAYED_OR_CAPTURED,
     "seatrial-model": {"seatrial-gauge"},
+    "seatrial-watch": {"seatrial-gauge"},
 }
 TOP_CRATE = "seatrial-pyext"
-HEAVY = {"numpy", "scipy", "ruptures", "rich", "psycopg"}
+HEAVY = {"jinja2", "numpy", "scipy", "ruptures", "rich", "psycopg", "starlette", "uvicorn"}
 # The SQL of a server under trial, which is no SQL of our own store.
-ASKS_THE_SERVER = ("postgres/", "trials/database/measure/", "trials/replay/measure/")
+ASKS_THE_SERVER = (
+    "postgres/",
+    *(f"trials/{topic}/measure/" for topic in ("database", "replay", "watch")),
+)
 SQL = re.compile(
     r"\s*(SELECT\s|INSERT\s+INTO|UPDATE\s+\w+\s+SET|DELETE\s+FROM|PRAGMA\s"
     r"|(CREATE|ALTER|DROP)\s+(TABLE|INDEX|VIEW))"
@@ -103,17 +111,16 @@ def upward_imports(sources: list[Source]) -> Iterator[str]:
     rooms = {*MAY_IMPORT, TOP_ROOM}
     for source in sources:
         room = room_of(source.path)
-        if room == TOP_ROOM or source.path.removeprefix(PRODUCT) in ABOVE_ALL:
+        is_above = room == TOP_ROOM or source.path.removeprefix(PRODUCT) in ABOVE_ALL
+        if is_above or stage_of(source.path)[1] == COMMANDS:
             continue
-        allowed = MAY_IMPORT.get(room, set()) | {room}
+        allowed = MAY_IMPORT.get(room, {"_core"}) | {room}
         for name, line in imports(source, source.tree()):
             root, _, rest = name.partition(".")
             wanted = rest.partition(".")[0]
-            if wanted == TOPICS and source.path.removeprefix(PRODUCT) in STILL_KNOW_TOPICS:
-                continue
             if root == "seatrial" and wanted in rooms - allowed:
                 yield breach(
-                    source, line, f"{room or 'a module beside the rooms'} imports {wanted}"
+                    source, line, f"{room or 'a module alongside the rooms'} imports {wanted}"
                 )
 
 
@@ -136,6 +143,25 @@ def impure_stages(sources: list[Source]) -> Iterator[str]:
                 continue
             if room in MEASURING_ROOMS or (room == "trials" and below[1] in ("measure", "build")):
                 yield breach(source, line, f"imports {name}, which measures")
+
+
+def imported_commands(sources: list[Source]) -> Iterator[str]:
+    """What imports commands of topics and is none, and what imports the program's main."""
+    for source in sources:
+        is_command = stage_of(source.path)[1] == COMMANDS
+        for name, line in imports(source, source.tree()):
+            is_of_command = re.match(rf"seatrial\.trials\.\w+\.{COMMANDS}\b", name)
+            if (is_of_command and not is_command) or f"{name}.".startswith(f"{MAIN}."):
+                yield breach(source, line, f"imports {name}, which only a user calls")
+
+
+def topics_in_cli(sources: list[Source]) -> Iterator[str]:
+    """Files of the generic commands that import a topic and are not in the list above."""
+    for source in sources:
+        path = source.path.removeprefix(f"{PRODUCT}{TOP_ROOM}/")
+        for name, line in imports(source, source.tree()):
+            if f"{name}.".startswith("seatrial.trials.") and path not in CLI_KNOWS_TOPICS:
+                yield breach(source, line, f"imports {name}; let it ask the topics")
 
 
 def unwritten_topic_imports(sources: list[Source]) -> Iterator[str]:
@@ -232,18 +258,19 @@ def test_imports_run_down() -> None:
     assert_kept(upward_imports(ours(".py", ".pyi", under=PRODUCT)))
 
 
-def test_the_list_of_modules_that_know_topics_shrinks() -> None:
-    known = {
-        source.path.removeprefix(PRODUCT)
-        for source in ours(".py", under=PRODUCT)
-        if room_of(source.path) in GENERIC_ROOMS
-        and any(name.startswith("seatrial.trials") for name, _ in imports(source, source.tree()))
-    }
-    assert known == STILL_KNOW_TOPICS
-
-
 def test_stages_that_explain_import_no_measuring() -> None:
     assert_kept(impure_stages(ours(".py", under=PRODUCT)))
+
+
+def test_commands_are_imported_by_no_other_stage() -> None:
+    assert_kept(imported_commands(ours(".py", under=PRODUCT)))
+
+
+def test_generic_commands_name_no_topic() -> None:
+    sources = ours(".py", under=f"{PRODUCT}{TOP_ROOM}/")
+    assert_kept(topics_in_cli(sources))
+    listed = [each for each in sources if Path(each.path).name in CLI_KNOWS_TOPICS]
+    assert all("seatrial.trials." in each.text for each in listed)
 
 
 def test_topics_know_each_other_only_for_a_reason() -> None:
@@ -298,6 +325,7 @@ def test_help_loads_nothing_heavy() -> None:
         ("study/a.py", "from seatrial.machine.file import TrialFolder"),
         ("errors.py", "from seatrial.study.cell import Cell"),
         ("report/a.py", "from seatrial.machine import fingerprint"),
+        ("trials/io/report/a.py", "from seatrial.cli.options import json_option"),
     ],
 )
 def test_upward_import_is_seen(path: str, text: str) -> None:
@@ -308,6 +336,8 @@ def test_upward_import_is_seen(path: str, text: str) -> None:
     ("path", "text"),
     [
         ("cli/a.py", "from seatrial.measure import io"),
+        ("trials/io/commands/a.py", "from seatrial.cli.options import json_option"),
+        ("trials/io/commands.py", "from seatrial import importers"),
         ("stats/a.py", "from seatrial.results.model import Run\nfrom .estimate import Spread"),
         ("results/a.py", "from seatrial import _core\nfrom seatrial.errors import SeatrialError"),
         ("__init__.py", "def open(path):\n    from seatrial.results import store"),
@@ -323,6 +353,22 @@ def test_impure_stage_is_seen() -> None:
         assert list(impure_stages([Source(path, text)]))
     for text in ("from seatrial.stats import estimate", "import math"):
         assert not list(impure_stages([Source(path, text)]))
+
+
+def test_imported_command_is_seen() -> None:
+    of_io = "from seatrial.trials.io.commands import io"
+    main = "def f():\n    from seatrial.cli.main import seatrial"
+    for path in ("cli/a.py", "trials/io/topic.py", "trials/io/report/a.py"):
+        assert list(imported_commands([Source(PRODUCT + path, of_io)]))
+    assert list(imported_commands([Source(PRODUCT + "trials/io/commands/a.py", main)]))
+    for path in ("trials/io/commands/a.py", "trials/loadline/commands.py"):
+        assert not list(imported_commands([Source(PRODUCT + path, of_io)]))
+
+
+def test_topic_in_cli_is_seen() -> None:
+    text = "def f():\n    from seatrial.trials.io import bounds"
+    assert list(topics_in_cli([Source(PRODUCT + "cli/main.py", text)]))
+    assert not list(topics_in_cli([Source(PRODUCT + "cli/places.py", text)]))
 
 
 def test_unwritten_topic_import_is_seen() -> None:

@@ -14,7 +14,7 @@ from tidy.sources import PRODUCT, Source, assert_kept, breach, ours
 
 MAY_REVEAL = {
     "postgres/connection.py": "into a child's environment, to libpq, and to our driver",
-    "cli/server_urls.py": "out of an address, into the environment of this process",
+    "cli/options.py": "out of an address, into the environment of this process",
 }
 """Files of the product that take a password out, and what for."""
 

@@ -98,7 +98,7 @@ def test_unfit_tool_is_named(machine: Path, name: str, body: str, seen: str, com
     assert command in said
 
 
-def test_tools_of_tests_are_asked_for_tests_only(machine: Path) -> None:
+def test_tools_of_tests_are_requested_tests_only(machine: Path) -> None:
     fake(machine, "cargo", '[ "$1" = --version ] && echo cargo 2.0.0')
     assert check_tools(machine) == (0, "")
     code, said = check_tools(machine, "test")
@@ -107,7 +107,7 @@ def test_tools_of_tests_are_asked_for_tests_only(machine: Path) -> None:
     assert "apt-get install rust-clippy" in said
 
 
-def test_versions_asked_for_are_those_of_the_manifests() -> None:
+def test_versions_requested_are_those_of_the_manifests() -> None:
     script = CHECK_TOOLS.read_text()
     readme = (ROOT / "README.md").read_text()
     python = PYPROJECT["project"]["requires-python"].removeprefix(">=")

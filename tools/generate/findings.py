@@ -1,9 +1,10 @@
-"""Writes docs/findings.md from what the rules declare and from its template: `make generate`.
+"""Write docs/findings.md from the declarations of the rules and a template: `make generate`.
 
     python tools/generate/findings.py            # writes the page
-    python tools/generate/findings.py --check    # says what is wrong instead: `make lint`
+    python tools/generate/findings.py --check    # reports errors instead: `make lint`
 
-findings.md.template holds the page's sections and what is said of each; a rule names its section.
+findings.md.template holds the sections of the page with their introductions; a rule names its
+section.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from seatrial.findings.rule import Rule
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "findings.md"
 TEMPLATE: Final = Path(__file__).with_suffix(".md.template")
-PARTS: Final = ("Means", "Decided", "Do")
+PARTS: Final = {"Means": "Meaning", "Decided": "Criteria", "Do": "What to do"}
+"""Parts of a rule's docstring, and their titles on the page."""
 PART: Final = re.compile(r"^(\w+):\n((?:(?: {4}.*)?(?:\n|\Z))+)", re.MULTILINE)
 
 
@@ -32,7 +34,7 @@ def parts_of(rule: Rule[Any]) -> dict[str, str]:
 
 
 def faults(rules: Sequence[Rule[Any]], template: str) -> Iterator[str]:
-    """Yield what is wrong with the rules, a sentence each."""
+    """Yield a sentence for each error in the rules."""
     for what, values in (
         ("kind", [rule.kind for rule in rules]),
         ("rank", [rule.rank for rule in rules]),
@@ -61,7 +63,7 @@ def page(rules: Iterable[Rule[Any]], template: str) -> str:
     """Return the page: the template, and in each of its sections the rules by their rank."""
     by_section: dict[str, list[str]] = {}
     for rule in rules:
-        parts = "\n\n".join(f"**{name}.** {text}" for name, text in parts_of(rule).items())
+        parts = "\n\n".join(f"**{PARTS[name]}.** {text}" for name, text in parts_of(rule).items())
         by_section.setdefault(rule.section, []).append(f"### `{rule.kind}`\n\n{parts}\n")
     head, *sections = re.split(r"^(?=## )", template, flags=re.MULTILINE)
     written = [head.rstrip("\n") + "\n"]
@@ -72,16 +74,16 @@ def page(rules: Iterable[Rule[Any]], template: str) -> str:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Write the page, or say what is wrong with it and with the rules."""
+    """Write the page, or report errors in it and in the rules."""
     template = TEMPLATE.read_text(encoding="utf-8")
-    # A topic of somebody else's that is installed here has its rules explained elsewhere.
+    # The rules of installed third-party topics are documented elsewhere.
     own = [rule for rule in rules() if rule.find.__module__.startswith("seatrial.")]
     wrong = list(faults(own, template))
     new = page(own, template)
     if "--check" not in arguments and not wrong:
         PAGE.write_text(new, encoding="utf-8")
     elif not wrong and PAGE.read_text(encoding="utf-8") != new:
-        wrong.append("docs/findings.md is not what the rules say. Run: make generate")
+        wrong.append("docs/findings.md differs from the rules. Run: make generate")
     sys.stderr.writelines(f"{sentence}\n" for sentence in wrong)
     return 1 if wrong else 0
 

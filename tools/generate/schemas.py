@@ -2,9 +2,10 @@
 
     python tools/generate/schemas.py [--check]
 
-Every document is a structure (python/seatrial/report/json_documents.py). Names and types are from
-its fields, descriptions from the ``Attributes`` of its docstring. With ``--check`` nothing is
-written, and a file that differs is a failure.
+Every document is a structure (python/seatrial/report/exports/json_document.py), and so are the
+figures of each kind of finding. Names and types are from its fields, descriptions from the
+``Attributes`` of its docstring. With ``--check`` nothing is written, and a file that differs is a
+failure.
 """
 
 from __future__ import annotations
@@ -20,21 +21,25 @@ from typing import Any
 
 import msgspec
 
+from seatrial.findings.registry import rules
 from seatrial.published import fields, properties
-from seatrial.report.json_documents import Document
+from seatrial.report.exports.json_document import Document
+from seatrial.stats.model import Figures
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "schema"
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 MODULES = (
-    "seatrial.report.json_documents",
-    "seatrial.report.comparison_document",
+    "seatrial.report.exports.json_document",
+    "seatrial.report.comparison_page",
     "seatrial.report.exports.json_document",
     "seatrial.cli.documents",
+    "seatrial.cli.progress_lines",
     "seatrial.trials.layouts.documents",
     "seatrial.trials.replay.documents",
-    "seatrial.trials.audit.report.document",
-    "seatrial.trials.io.measure.precondition_cost",
-    "seatrial.trials.replay.compare.document",
+    "seatrial.trials.watch.documents",
+    "seatrial.trials.audit.report.section",
+    "seatrial.trials.io.measure.precondition",
+    "seatrial.trials.replay.compare.model",
 )
 
 ITEMS = ("item_type", "item_types", "value_type")
@@ -44,7 +49,8 @@ Schema = dict[str, Any]
 
 def main() -> int:
     """Write what differs, or say that it does; return the exit code."""
-    wanted = {f"{kind_of(each)}.schema.json": text_of(each) for each in documents()}
+    wanted = {f"{kind_of(each)}.schema.json": text_of(schema_of(each)) for each in documents()}
+    wanted["figures.schema.json"] = text_of(schema_of_figures())
     there = {path.name: path.read_text() for path in FOLDER.iterdir()}
     differing = sorted(name for name in {*wanted, *there} if wanted.get(name) != there.get(name))
     if "--check" in sys.argv[1:]:
@@ -72,12 +78,12 @@ def kind_of(document: type[Document]) -> str:
     return str(kind)
 
 
-def text_of(document: type[Document]) -> str:
-    """Return a document's schema as the file has it."""
-    return json.dumps(schema_of(document), indent=2, ensure_ascii=False) + "\n"
+def text_of(schema: Schema) -> str:
+    """Return a schema as the file has it."""
+    return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
 
 
-def schema_of(document: type[Document]) -> Schema:
+def schema_of(document: type[msgspec.Struct]) -> Schema:
     """Return a document's schema."""
     classes = structures(document)
     references, parts = msgspec.json.schema_components(
@@ -94,6 +100,58 @@ def schema_of(document: type[Document]) -> Schema:
     head = {"$schema": DIALECT, "title": title.rstrip("."), "description": description}
     used = {name: parts[name] for name in sorted(reachable(root, parts))}
     return head | without(root, "description") | ({"$defs": used} if used else {})
+
+
+def schema_of_figures() -> Schema:
+    """Return the schema of a finding's evidence, by the kinds of findings."""
+    by_kind: dict[str, list[Schema]] = {}
+    parts: dict[str, Schema] = {}
+    for figures in figures_of_findings():
+        schema = schema_of(published_only(figures))
+        parts |= schema.pop("$defs", {})
+        kind = str(figures.__struct_config__.tag)
+        by_kind.setdefault(kind, []).append(without(without(schema, "$schema"), "description"))
+    choices = [
+        {
+            "properties": {
+                "kind": {"const": kind},
+                "evidence": found[0] if len(found) == 1 else {"anyOf": found},
+            }
+        }
+        for kind, found in sorted(by_kind.items())
+    ]
+    head = {
+        "$schema": DIALECT,
+        "title": "The figures of findings",
+        "description": "What a finding of each kind has as its evidence.",
+        "type": "object",
+        "required": ["kind", "evidence"],
+    }
+    return head | {"anyOf": choices} | ({"$defs": parts} if parts else {})
+
+
+def figures_of_findings() -> list[type[Figures]]:
+    """Return the figures of every rule of ours, by kind."""
+    rules()
+    found, waiting = [], [Figures]
+    while waiting:
+        below = waiting.pop().__subclasses__()
+        waiting += below
+        found += [each for each in below if each.__struct_config__.tag]
+    own = [each for each in found if each.__module__.startswith("seatrial.")]
+    return sorted(own, key=lambda each: (str(each.__struct_config__.tag), each.__name__))
+
+
+def published_only(figures: type[Figures]) -> type[msgspec.Struct]:
+    """Return figures without those that are in the words only."""
+    hints = typing.get_type_hints(figures, include_extras=True)
+    seen = [
+        (each.attribute, hints[each.attribute], msgspec.field(name=each.name))
+        for each in fields(figures)
+        if each.how != "hidden"
+    ]
+    namespace = {"__doc__": figures.__doc__}
+    return msgspec.defstruct(figures.__name__, seen, kw_only=True, namespace=namespace)
 
 
 def of_any(of: type) -> Schema:
@@ -142,6 +200,8 @@ def published(of: type, part: Schema) -> Schema:
         text = {"description": explained[field.attribute]} if field.attribute in explained else {}
         if field.how == "plain":
             content[field.name] = schema | text
+        elif field.how == "as kept":
+            content[field.name] = {"type": "object"} | text
         elif field.how == "named":
             content[field.inner] = {"type": "string"} | text
         elif field.how == "flattened":

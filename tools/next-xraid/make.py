@@ -1,11 +1,11 @@
-"""Makes what `studies/next-xraid.toml` replays: a shop's snapshot, and the log of its work.
+"""Generates what `studies/next-xraid.toml` replays: a shop's snapshot, and the log of its load.
 
     .venv/bin/python tools/next-xraid/make.py FOLDER
     .venv/bin/python tools/next-xraid/make.py FOLDER --customers 20000 --transactions 3000
 
-A PostgreSQL of its own is filled (2 GB unless told otherwise), dumped to ``next-xraid.dump``, and
-put to work by pgbench with every statement logged: 28,000 transactions of eight clients, more than
-100,000 statements. The log becomes ``next-xraid.trace``. The server is gone afterwards.
+A temporary PostgreSQL is filled (2 GB by default) and dumped to ``next-xraid.dump``. pgbench then
+runs 28,000 transactions of eight clients on it, more than 100,000 statements, with every statement
+logged. The log becomes ``next-xraid.trace``. The server is removed afterwards.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from seatrial.cli.sql.reading import Wanted, read_logs
 from seatrial.machine.undo import UndoJournal
 from seatrial.postgres.account import account_for
 from seatrial.postgres.binaries import find_binaries
 from seatrial.postgres.cluster import Cluster, create_cluster
 from seatrial.postgres.connection import connect
 from seatrial.postgres.server import Server
+from seatrial.trials.replay.commands.read import Wanted, read_logs
 
 HERE: Final = Path(__file__).parent
 DATABASE: Final = "shop"
 ORDERS_A_CUSTOMER: Final = 6
 LINES_AN_ORDER: Final = 4
 WEIGHTS: Final = {"browse": 60, "buy": 25, "ship": 14, "audit": 1}
-"""How often each kind of transaction is done; each is a script beside this file."""
+"""Relative frequency of each kind of transaction; each is a script next to this file."""
 SETTINGS: Final = {
     "fsync": "off",
     "shared_buffers": "512MB",
@@ -57,9 +57,9 @@ def main(words: Sequence[str]) -> int:
     parser.add_argument("--customers", type=int, default=200_000)
     parser.add_argument("--transactions", type=int, default=28_000)
     parser.add_argument("--clients", type=int, default=8)
-    asked = parser.parse_args(words)
-    asked.folder.mkdir(parents=True, exist_ok=True)
-    folder = asked.folder.resolve()
+    requested = parser.parse_args(words)
+    requested.folder.mkdir(parents=True, exist_ok=True)
+    folder = requested.folder.resolve()
     with (
         tempfile.TemporaryDirectory(prefix="next-xraid-", dir=folder) as work,
         UndoJournal(f"next-xraid-{os.getpid()}") as journal,
@@ -70,10 +70,10 @@ def main(words: Sequence[str]) -> int:
         with (data / "postgresql.auto.conf").open("a") as file:
             file.write("".join(f"{name} = '{value}'\n" for name, value in LOGGING.items()))
         with cluster.start(SETTINGS) as server:
-            shop = Shop(cluster, server, asked.customers)
+            shop = Shop(cluster, server, requested.customers)
             shop.fill()
             shop.dump(folder / "next-xraid.dump")
-            shop.work(asked.transactions, asked.clients)
+            shop.work(requested.transactions, requested.clients)
         log = data / "log" / "postgresql.csv"
         trace = folder / "next-xraid.trace"
         read_logs(Wanted(logs=(log,), output=trace, log_format="csv", force=True), quiet=True)

@@ -21,5 +21,6 @@ for target; do
         echo "    try: rustup target add $target" >&2
         exit 2
     }
-    maturin build --release --locked --zig --target "$target" --compatibility "$tag" --out dist
+    maturin build --release --strip --locked --zig --target "$target" --compatibility "$tag" \
+        --out dist
 done

@@ -1,8 +1,8 @@
-//! Values that were sent as bytes, as the text that means the same (PostgreSQL's manual,
+//! Converts values in binary format to text (PostgreSQL's manual,
 //! "Frontend/Backend Protocol", and the `..._send` functions of its `src/backend/utils/adt`).
 //!
-//! Types that a database has for itself, such as its enums, have numbers of its own, so nothing of
-//! them is told here: what is sent so counts as not known.
+//! Types defined in a database, such as its enums, have numbers of its own, so they are not
+//! converted: such values count as unknown.
 
 mod numeric;
 #[cfg(test)]
@@ -39,17 +39,17 @@ mod oid {
     pub const JSONB: u32 = 3802;
 }
 
-/// Types of arrays, which name the type of their elements in their bytes.
+/// Types of arrays, whose binary format names the type of their elements.
 const ARRAYS: [u32; 22] = [
     1000, 1001, 1002, 1003, 1005, 1007, 1009, 1014, 1015, 1016, 1021, 1022, 1028, 1115, 1182, 1183,
     1185, 1187, 1231, 2951, 199, 3807,
 ];
 
-/// Dimensions of an array at most, as PostgreSQL has it.
+/// Maximum dimensions of an array in PostgreSQL.
 const DIMENSIONS_MAX: usize = 6;
 
-/// Appends the text of a value of a type; None (with nothing of use appended) where it is of no
-/// type that is known here, or not as that type is sent.
+/// Appends the text of a value; None (with nothing useful appended) for an unknown type or an
+/// invalid value.
 pub fn text(type_oid: u32, value: &[u8], out: &mut Vec<u8>) -> Option<()> {
     match type_oid {
         oid::TEXT
@@ -85,7 +85,7 @@ pub fn text(type_oid: u32, value: &[u8], out: &mut Vec<u8>) -> Option<()> {
     Some(())
 }
 
-/// All of a value that has as many bytes as are asked for.
+/// A whole value, if it has the expected length.
 fn one<const N: usize>(value: &[u8]) -> Option<&[u8; N]> {
     value.try_into().ok()
 }
@@ -95,7 +95,7 @@ fn put(out: &mut Vec<u8>, value: impl std::fmt::Display) {
     let _ = write!(out, "{value}");
 }
 
-/// The shortest digits that mean this number.
+/// The shortest digits that represent this number.
 fn float<F: std::fmt::Display + Into<f64> + Copy>(out: &mut Vec<u8>, value: F) {
     let wide: f64 = value.into();
     match () {
@@ -121,7 +121,7 @@ fn uuid(value: &[u8; 16], out: &mut Vec<u8>) {
     }
 }
 
-/// What is read of bytes one after the other.
+/// Reads bytes in sequence.
 struct Rest<'a>(&'a [u8]);
 
 impl<'a> Rest<'a> {
@@ -154,7 +154,7 @@ fn array(value: &[u8], out: &mut Vec<u8>) -> Option<()> {
     let mut counts = Vec::with_capacity(dimensions);
     for _ in 0..dimensions {
         counts.push(usize::try_from(rest.number()?).ok().filter(|&count| count > 0)?);
-        // An array whose first element is not the first would have to be written otherwise.
+        // An array with other lower bounds is written differently.
         (rest.number()? == 1).then_some(())?;
     }
     elements(&counts, element_oid, &mut rest, out)?;
@@ -181,7 +181,7 @@ fn elements(
     Some(())
 }
 
-/// An element in quotes, so that nothing in it means anything.
+/// A quoted and escaped element.
 fn element(element_oid: u32, rest: &mut Rest<'_>, out: &mut Vec<u8>) -> Option<()> {
     let Ok(bytes) = usize::try_from(rest.number()?) else {
         out.extend_from_slice(b"NULL");
@@ -193,9 +193,9 @@ fn element(element_oid: u32, rest: &mut Rest<'_>, out: &mut Vec<u8>) -> Option<(
     if out.len() > begin && out[begin..].iter().all(is_plain) {
         return Some(());
     }
-    let told = out.split_off(begin);
+    let reported = out.split_off(begin);
     out.push(b'"');
-    for byte in told {
+    for byte in reported {
         if matches!(byte, b'"' | b'\\') {
             out.push(b'\\');
         }

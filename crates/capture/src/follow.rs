@@ -1,29 +1,29 @@
-//! One connection, followed from both sides: what its client asks and what the server answers come
-//! to sessions and statements.
+//! One connection, followed from both sides: the client's requests and the server's answers become
+//! sessions and statements.
 //!
-//! Answers come in the order of the requests, so requests are held until they are answered, and
-//! only an answer changes what is known: which texts are prepared, which portals are open. What the
-//! server passes over after an error, up to the next `Sync`, was never executed and is no
+//! Answers come in the order of the requests, so requests are queued until they are answered, and
+//! only an answer changes the known state: which texts are prepared, which portals are open. What
+//! the server skips after an error, up to the next `Sync`, was never executed and is not a
 //! statement.
 //!
-//! **Times.** A statement begins when it is passed on to the server, and ends when the end of its
-//! answer comes back; what waits for a `Sync` to be committed ends with that. Executions of one
-//! pipeline are each timed so, and thus overlap.
+//! **Times.** A statement begins when it is forwarded to the server, and ends when the end of its
+//! answer arrives; if it is committed by a `Sync`, it ends with that. Executions of one pipeline
+//! are each timed so, and therefore overlap.
 //!
-//! **What is never read**: passwords and whatever else a client says to be let in, the key that
-//! cancels, data of COPY, rows that are not kept. These are passed over by their length.
+//! **What is never read**: passwords and other authentication data, the cancel key, data of COPY,
+//! rows that are not kept. These are skipped by their length.
 //!
 //! | part | rule |
 //! |---|---|
-//! | `hello` | how a connection begins |
+//! | `startup` | how a connection begins |
 //! | `asking` | the client's side |
 //! | `answering` | the server's side |
-//! | `keeping` | what of it goes into the trace |
+//! | `keeping` | what goes into the trace |
 
 mod answering;
 mod asking;
-mod hello;
 mod keeping;
+mod startup;
 #[cfg(test)]
 pub(crate) mod tests;
 
@@ -42,48 +42,48 @@ use super::returned::Rows;
 use super::stream::Stream;
 use keeping::Done;
 
-/// Why a connection is passed on without being read.
+/// Why a connection is forwarded without being read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unread {
     /// It is encrypted.
     Encrypted,
-    /// It is for replication.
+    /// It is a replication connection.
     Replication,
-    /// It asks for the end of what another does.
+    /// It is a cancel request.
     Cancel,
     /// It is not PostgreSQL's protocol.
     NotUnderstood,
-    /// Something of it was not seen, or its beginning, until [`Follower::join`].
+    /// Part of it was not seen, or its beginning, until [`Follower::join`].
     Lost,
 }
 
-/// How far a connection is.
+/// The state of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Stage {
-    /// The client has yet to say what it wants.
+    /// The client's first message is expected.
     #[default]
     Hello,
-    /// It asked whether to encrypt, and the server has yet to answer.
-    Asked,
-    /// It is on its way in.
+    /// The client requested encryption, and the server has yet to answer.
+    RequestKind,
+    /// It is being authenticated.
     Login,
-    /// It is in.
+    /// It is established.
     Open,
-    /// It is passed on without being read.
+    /// It is forwarded without being read.
     Unread(Unread),
 }
 
-/// Parameters given to a prepared statement.
+/// Parameters bound to a prepared statement.
 #[derive(Debug)]
 struct Portal {
     prepared: Option<Rc<Prepared>>,
     bound: Rc<Bound>,
     columns: Vec<Column>,
-    /// It was executed, as far as its client wanted then.
+    /// It was executed, as far as its client requested so far.
     is_begun: bool,
 }
 
-/// What has come so far of the answer to what is asked first.
+/// The answer to the first request in the queue, as far as it has arrived.
 #[derive(Debug, Default)]
 struct Answer {
     rows: Option<u64>,
@@ -92,13 +92,13 @@ struct Answer {
     is_copy_data: bool,
     results: u32,
     returned: Option<Rows>,
-    /// Which rows are kept; None while nobody has looked.
+    /// Which rows are kept; None if not decided yet.
     keeps: Option<Keeps>,
-    /// Names that were let go by DEALLOCATE so far.
+    /// Number of names released by DEALLOCATE so far.
     deallocated: usize,
 }
 
-/// What is known of the encodings.
+/// The known encodings.
 #[derive(Debug, Default)]
 struct Encodings {
     server: Vec<u8>,
@@ -113,46 +113,46 @@ impl Encodings {
     }
 }
 
-/// A connection; at first one that a client has just made.
+/// A connection, initially new.
 #[derive(Debug, Default)]
 pub struct Follower {
     stage: Stage,
-    hello: Vec<u8>,
+    startup: Vec<u8>,
     from_client: Stream,
     from_server: Stream,
     session: Session,
     id: Option<SessionId>,
     encodings: Encodings,
-    /// What was set as the client connected, by name.
+    /// Parameters set by the client at startup, by name.
     settings: Vec<String>,
     requests: VecDeque<Request>,
     prepared: HashMap<Vec<u8>, Rc<Prepared>>,
     portals: HashMap<Vec<u8>, Portal>,
-    /// The server passes everything over up to the next `Sync`, which has not been sent.
+    /// The server skips everything up to the next `Sync`, which has not been sent.
     is_discarding: bool,
-    /// The server takes data of a COPY, and passes a `Sync` over.
+    /// The server is receiving data of a COPY, and ignores a `Sync`.
     is_copying: bool,
     answer: Answer,
     done: Vec<Done>,
     block: Block,
-    /// Statements of the block that were kept before it is known what became of it.
+    /// Statements of the open transaction that were kept before its outcome is known.
     kept_early: u64,
-    /// An answer fitted no request.
+    /// An answer matched no request.
     is_out_of_step: bool,
 }
 
 impl Follower {
-    /// A connection of which nothing more is read.
+    /// A connection that is not read any more.
     pub fn blind() -> Follower {
         Follower { stage: Stage::Unread(Unread::NotUnderstood), ..Follower::default() }
     }
 
-    /// A connection of which nothing is read before it is joined.
+    /// A connection that is not read until it is joined.
     pub fn later(session: Session) -> Follower {
         Follower { stage: Stage::Unread(Unread::Lost), session, ..Follower::default() }
     }
 
-    /// Takes in what a side sent. Whatever is wrong with looking, it ends with looking.
+    /// Processes bytes of a side. A failure only ends reading, not forwarding.
     #[inline]
     pub fn look_at(&mut self, side: Side, bytes: &[u8], keeper: &mut Keeper) {
         let looked = catch_unwind(AssertUnwindSafe(|| match side {
@@ -165,8 +165,8 @@ impl Follower {
         }
     }
 
-    /// Something was not seen: the session ends here, and nothing is read until the connection is
-    /// joined. What its client has prepared is not known any more.
+    /// Data was missed: the session ends here, and nothing is read until the connection is joined.
+    /// The client's prepared statements are then unknown.
     pub fn lost(&mut self, keeper: &mut Keeper) {
         self.end_session(true, keeper);
         let session = Session {
@@ -179,13 +179,13 @@ impl Follower {
         *self = Follower { stage, session, encodings, ..Follower::default() };
     }
 
-    /// The connection is read from here on, where nothing is under way and no transaction is open.
+    /// Starts reading an idle connection without an open transaction.
     pub fn join(&mut self, keeper: &mut Keeper) {
         self.stage = Stage::Open;
         self.id = Some(keeper.begin_session(&self.session));
     }
 
-    /// Why nothing more is read; None where it is.
+    /// Why the connection is not read; None if it is.
     #[inline]
     pub fn unread(&self) -> Option<Unread> {
         match self.stage {
@@ -194,16 +194,16 @@ impl Follower {
         }
     }
 
-    /// Whether an answer fitted no request.
+    /// Whether an answer matched no request.
     #[inline]
     pub fn is_out_of_step(&self) -> bool {
         self.is_out_of_step
     }
 
-    /// Takes in what the client sent.
+    /// Processes bytes from the client.
     pub fn asked(&mut self, mut bytes: &[u8], keeper: &mut Keeper) {
         keeper.tally.seen.to_server_bytes += bytes.len() as u64;
-        if matches!(self.stage, Stage::Hello | Stage::Asked) {
+        if matches!(self.stage, Stage::Hello | Stage::RequestKind) {
             let taken = self.take_hello(bytes, keeper);
             bytes = &bytes[taken..];
         }
@@ -218,10 +218,10 @@ impl Follower {
         }
     }
 
-    /// Takes in what the server sent.
+    /// Processes bytes from the server.
     pub fn answered(&mut self, mut bytes: &[u8], keeper: &mut Keeper) {
         keeper.tally.seen.to_clients_bytes += bytes.len() as u64;
-        if matches!(self.stage, Stage::Asked) {
+        if matches!(self.stage, Stage::RequestKind) {
             let taken = self.take_word(bytes, keeper);
             bytes = &bytes[taken..];
         }
@@ -236,7 +236,7 @@ impl Follower {
         }
     }
 
-    /// The connection has ended, or nobody looks any more.
+    /// The connection has ended, or reading has.
     pub fn ended(&mut self, keeper: &mut Keeper) {
         keeper.tally.seen.not_let_in += u64::from(self.stage == Stage::Login);
         self.end_session(true, keeper);
@@ -249,7 +249,7 @@ impl Follower {
         self.stage = Stage::Unread(Unread::Lost);
     }
 
-    /// Passes the rest on unread.
+    /// Forwards the rest without reading.
     fn stop_reading(&mut self, why: Unread, keeper: &mut Keeper) {
         let seen = &mut keeper.tally.seen;
         let is_open = self.stage == Stage::Open;

@@ -1,8 +1,8 @@
-//! What was seen on the wire on its way to the trace: packed into batches, so that whoever passes
-//! bytes on wakes the writer seldom and never waits for it.
+//! Observed statements on their way to the trace: packed into batches, so that the forwarding
+//! thread rarely wakes the writer and never waits for it.
 //!
-//! What is on its way is bounded ([`HELD_BYTES_MAX`]). A statement for which there is no room is
-//! counted and left out; sessions are never left out.
+//! The queue is bounded ([`HELD_BYTES_MAX`]). A statement that does not fit is counted and dropped;
+//! sessions are never dropped.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -13,47 +13,47 @@ use seatrial_trace::captured::{Protocol, Returned, Session, SessionId, Skip};
 
 use super::tally::Tally;
 
-/// What may be on its way to the writer: of a busy server some seconds.
+/// Maximum size of the queue to the writer: some seconds of a busy server.
 pub const HELD_BYTES_MAX: usize = 64 << 20;
 
-/// A batch is sent when it has so many bytes of text.
+/// A batch is sent when it has this many bytes of text.
 const BATCH_BYTES: usize = 128 << 10;
 
-/// Or so many entries.
+/// Or this many entries.
 const BATCH_ENTRIES: usize = 1 << 10;
 
-/// Or when its first entry has waited so long.
+/// Or when its first entry is this old.
 pub const BATCH_US: i64 = 100_000;
 
-/// The length that stands for NULL.
+/// Length that represents NULL.
 pub const NULL: u32 = u32::MAX;
 
-/// One thing that was seen.
+/// One observation.
 #[derive(Debug)]
 pub enum Entry {
     /// A session began.
     Session(Box<Session>),
-    /// More is known of a session.
+    /// Further facts of a session.
     Changed(SessionId, Box<Session>),
     /// A statement.
     Statement(Box<Kept>),
 }
 
-/// A statement without its texts, which are in the batch's bytes one after the other: the prepared
-/// name, the text, and each parameter behind its length (of 4 bytes, [`NULL`] for NULL).
+/// A statement without its texts, which are in the batch's bytes in sequence: the prepared name,
+/// the text, and each parameter after its length (4 bytes, [`NULL`] for NULL).
 #[derive(Debug)]
 pub struct Kept {
-    /// What is not text.
+    /// The other fields.
     pub figures: Figures,
     /// Length of the prepared name.
     pub prepared_bytes: usize,
     /// Length of the text.
     pub sql_bytes: usize,
-    /// How many parameters there are.
+    /// Number of parameters.
     pub parameters: usize,
 }
 
-/// What of a statement is no text.
+/// The fields of a statement that are not text.
 #[derive(Clone, Debug)]
 #[allow(missing_docs)] // as in seatrial_trace::captured::Statement
 pub struct Figures {
@@ -69,44 +69,44 @@ pub struct Figures {
     pub skip: Option<Skip>,
 }
 
-/// What is handed over at once.
+/// The entries that are passed on at once.
 #[derive(Debug, Default)]
 pub struct Batch {
-    /// In the order in which they were seen.
+    /// In the order of observation.
     pub entries: Vec<Entry>,
     /// Their texts.
     pub bytes: Vec<u8>,
-    /// Memory that it takes, as it was counted.
+    /// Their memory, as counted.
     pub held_bytes: usize,
 }
 
-/// What both ends know.
+/// State shared by both ends.
 #[derive(Debug, Default)]
 pub struct Shared {
-    /// Bytes on their way.
+    /// Bytes in the queue.
     pub held_bytes: AtomicUsize,
-    /// The trace cannot be written any more.
+    /// The trace is not writable any more.
     pub has_failed: AtomicBool,
-    /// Statements so far, for whoever watches.
+    /// Statements so far, for progress reports.
     pub statements: AtomicU64,
-    /// Statements that were left out so far, likewise.
+    /// Dropped statements so far, likewise.
     pub left_out: AtomicU64,
-    /// Connections that are open, likewise.
+    /// Open connections, likewise.
     pub open: AtomicU64,
-    /// Connections that are encrypted, so far.
+    /// Encrypted connections so far.
     pub encrypted: AtomicU64,
 }
 
-/// The near end.
+/// The sending end.
 #[derive(Debug)]
 pub struct Keeper {
     /// What was counted.
     pub tally: Tally,
-    /// What the time is, in microseconds since 1970.
+    /// Current time in microseconds since 1970.
     pub now_us: i64,
     sessions: u32,
     batch: Batch,
-    /// Bytes of the batch whose entries are in it.
+    /// Memory of the current batch.
     packed_bytes: usize,
     begun_us: i64,
     batches: Sender<Batch>,
@@ -114,7 +114,7 @@ pub struct Keeper {
 }
 
 impl Keeper {
-    /// A keeper that hands batches over.
+    /// A keeper that sends batches.
     pub fn new(batches: Sender<Batch>, shared: Arc<Shared>) -> Keeper {
         Keeper {
             tally: Tally::default(),
@@ -135,19 +135,18 @@ impl Keeper {
         SessionId(self.sessions - 1)
     }
 
-    /// More is known of a session.
+    /// Further facts of a session.
     pub fn change_session(&mut self, id: SessionId, session: &Session) {
         self.push(Entry::Changed(id, Box::new(session.clone())));
     }
 
-    /// A connection is encrypted, and cannot be read.
+    /// A connection is encrypted, and not readable.
     pub fn encrypted(&mut self) {
         self.tally.seen.encrypted += 1;
         self.shared.encrypted.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Keeps a statement, whose parameters `put` packs: how many they are, and why they are not all
-    /// there.
+    /// Keeps a statement, whose parameters `put` packs: their number, and why some are missing.
     pub fn statement(
         &mut self,
         mut figures: Figures,
@@ -160,7 +159,7 @@ impl Keeper {
             self.shared.left_out.fetch_add(1, Ordering::Relaxed);
             return;
         }
-        // What is behind them is of one at which a defect of ours showed.
+        // What follows belongs to a statement with an internal error.
         self.batch.bytes.truncate(self.packed_bytes);
         self.batch.bytes.extend_from_slice(prepared);
         self.batch.bytes.extend_from_slice(sql);
@@ -194,7 +193,7 @@ impl Keeper {
         }
     }
 
-    /// Hands over what has waited long enough; how long what is left may still wait.
+    /// Sends what has waited long enough; returns how long the rest may still wait.
     pub fn flush_due(&mut self) -> Option<i64> {
         if self.batch.entries.is_empty() {
             return None;
@@ -207,7 +206,7 @@ impl Keeper {
         Some(left_us)
     }
 
-    /// Hands over what there is.
+    /// Sends everything.
     pub fn flush(&mut self) {
         if self.batch.entries.is_empty() {
             return;
@@ -220,7 +219,7 @@ impl Keeper {
         self.batch.entries.reserve(batch.entries.len().min(BATCH_ENTRIES));
         self.shared.held_bytes.fetch_add(batch.held_bytes, Ordering::Relaxed);
         self.shared.statements.store(self.tally.statements, Ordering::Relaxed);
-        // Where nobody takes it any more, the writer has failed, and says so itself.
+        // Without a receiver, the writer has failed, and reports it itself.
         let _ = self.batches.send(batch);
     }
 }

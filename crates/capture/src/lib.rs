@@ -1,32 +1,31 @@
-//! A trace of what clients and a server say to each other, as a proxy or from packets.
+//! Captures a trace of the traffic between clients and a server, by a proxy or from packets.
 //!
-//! A log does not tell how many rows there were, what RETURNING gave back, or parameters that were
-//! cut; the wire does. The proxy passes bytes on unaltered and at once, and looks at them after
-//! that, so that the server is at work meanwhile. [`packets`] looks at copies, which costs the
-//! server least, of what is not encrypted.
+//! A log lacks the number of rows, values of RETURNING, and truncated parameters; the wire has
+//! them. The proxy forwards bytes unchanged and at once, and reads them afterwards, while the
+//! server is working. [`packets`] reads copies of unencrypted traffic, which costs the server
+//! least.
 //!
-//! Two threads: one passes on and packs what it saw into batches; one writes the trace. The first
-//! never waits for the second: where that is behind by more than [`keeper::HELD_BYTES_MAX`],
-//! statements are left out and counted. Where the trace cannot be written any more, passing goes
-//! on until the user ends it.
+//! Two threads: one forwards and packs what it read into batches; one writes the trace. The first
+//! never waits for the second: if the queue exceeds [`keeper::HELD_BYTES_MAX`], statements are
+//! dropped and counted. If the trace becomes unwritable, forwarding continues until the user ends
+//! it.
 //!
-//! Memory: what is on its way to the writer; for each connection what the other side has yet to
-//! take (at most what is read at once), the message that is not all there yet (at most
-//! [`stream::READ_BYTES_MAX`]), texts that are prepared, and statements of a pipeline that are not
-//! answered yet.
+//! Memory: the queue to the writer; for each connection unsent bytes (at most what is read at
+//! once), an incomplete message (at most [`stream::READ_BYTES_MAX`]), prepared texts, and
+//! unanswered statements of a pipeline.
 //!
 //! | part | rule |
 //! |---|---|
-//! | [`spec`] | what is asked for |
-//! | [`listen`] | where clients come in |
-//! | [`proxy`] | the thread that passes on |
-//! | [`pair`] | a client's connection and its way to the server |
-//! | [`packets`] | the thread that looks at packets, in the place of these three |
-//! | [`follow`] | what is said on a connection |
+//! | [`spec`] | the request |
+//! | [`listen`] | listening sockets |
+//! | [`proxy`] | the forwarding thread |
+//! | [`pair`] | a client's connection and its connection to the server |
+//! | [`packets`] | the thread that reads packets, replacing these three |
+//! | [`follow`] | the protocol on a connection |
 //! | [`stream`], [`request`], [`binary`], [`returned`] | messages, and values in them |
-//! | [`keeper`] | statements on their way to the trace |
+//! | [`keeper`] | the queue to the trace |
 //! | [`recorder`] | the thread that writes it |
-//! | [`tally`], [`origin`] | what was counted, and what is told of it |
+//! | [`tally`], [`origin`] | counters, and their report |
 
 pub mod binary;
 pub mod follow;
@@ -55,10 +54,10 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::OwnedFd;
+use seatrial_gauge::Explained;
 use seatrial_gauge::Job;
 use seatrial_pgwire::link::Address;
 use seatrial_pgwire::link::ServerSpec;
-use seatrial_trace::explained::{Explained, Fault};
 use seatrial_trace::mask::Mask;
 use seatrial_trace::{TraceError, TraceWriter};
 
@@ -77,31 +76,31 @@ use tally::Tally;
 /// Why nothing could be captured.
 #[derive(Debug, thiserror::Error)]
 pub enum CaptureError {
-    /// What was asked for makes no sense.
+    /// The request is invalid.
     #[error("what is to be captured is malformed: {0}")]
     Spec(String),
-    /// Nobody can listen there.
+    /// Listening on an address failed.
     #[error("{place} cannot be listened at: {source}")]
     Listen {
-        /// Where.
+        /// The address.
         place: String,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// The server's name leads nowhere.
+    /// The server's name cannot be resolved.
     #[error("{server} is no server's address: {source}")]
     Address {
         /// The server.
         server: String,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// The packets of an interface cannot be looked at.
+    /// The packets of an interface cannot be captured.
     #[error("the packets of {interface} cannot be captured: {source}")]
     Packets {
         /// The interface.
         interface: String,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// A file of packets cannot be read.
@@ -110,28 +109,23 @@ pub enum CaptureError {
     /// The trace cannot be written.
     #[error(transparent)]
     Trace(#[from] TraceError),
-    /// The system refuses what a proxy needs.
+    /// A system call of the proxy failed.
     #[error("the system refuses {what}: {source}")]
     System {
-        /// What it refuses.
+        /// The operation.
         what: &'static str,
-        /// What it said.
+        /// The system's error.
         source: io::Error,
     },
-    /// A defect of ours.
+    /// An internal error.
     #[error("{0}; this is a defect of Seatrial, please report it")]
     Defect(String),
 }
 
 impl CaptureError {
-    /// What a user is told.
+    /// Returns it as shown to a user.
     pub fn explained(&self) -> Explained {
-        let usage = |cause: &str, next: &str| Explained {
-            fault: Fault::Usage,
-            seen: self.to_string(),
-            cause: cause.to_owned(),
-            next: next.to_owned(),
-        };
+        let usage = |cause, next_step| Explained::usage(self.to_string(), cause, next_step);
         match self {
             CaptureError::Trace(error) => error.explained(),
             CaptureError::Listen { .. } => usage(
@@ -143,7 +137,7 @@ impl CaptureError {
                 "Name the server with --to postgresql://HOST:PORT, or its socket's folder",
             ),
             CaptureError::Packets { source, .. } => {
-                let (cause, next) = told_of_packets(source);
+                let (cause, next) = explain_packets(source);
                 usage(cause, next)
             }
             CaptureError::File(FileError::Io { .. }) => usage(
@@ -162,17 +156,13 @@ impl CaptureError {
                 "Too many files are open, or there is no memory left",
                 "See `ulimit -n` and `free -m`",
             ),
-            CaptureError::Spec(_) | CaptureError::Defect(_) => Explained {
-                fault: Fault::Defect,
-                cause: "This is a defect of Seatrial".to_owned(),
-                ..usage("", "Please report it")
-            },
+            CaptureError::Spec(_) | CaptureError::Defect(_) => Explained::defect(self.to_string()),
         }
     }
 }
 
-/// Why the packets of an interface cannot be looked at, and what to do.
-fn told_of_packets(source: &io::Error) -> (&'static str, &'static str) {
+/// Why packets of an interface cannot be captured, and what to do.
+fn explain_packets(source: &io::Error) -> (&'static str, &'static str) {
     match source.kind() {
         io::ErrorKind::PermissionDenied => (
             "Packets are for root, or whoever has the capability CAP_NET_RAW",
@@ -194,10 +184,10 @@ fn told_of_packets(source: &io::Error) -> (&'static str, &'static str) {
     }
 }
 
-/// What sees what is said, in a thread of its own, until it is woken.
+/// The source of observations, which runs in its own thread until it is woken.
 type Source = Box<dyn FnOnce() -> Result<Tally, CaptureError> + Send>;
 
-/// A capture at work.
+/// A running capture.
 #[derive(Debug)]
 pub struct Capture {
     places: Vec<String>,
@@ -206,7 +196,7 @@ pub struct Capture {
     job: Job<Result<Captured, CaptureError>>,
 }
 
-/// What both threads are given.
+/// State shared by both threads.
 struct Work {
     spec: CaptureSpec,
     places: String,
@@ -216,11 +206,11 @@ struct Work {
 }
 
 impl Capture {
-    /// Listens and passes on from now on, or looks at packets.
+    /// Starts listening and forwarding, or capturing packets.
     ///
     /// # Errors
     ///
-    /// When nobody can listen there, the trace cannot be made, or the system refuses.
+    /// When listening fails, the trace cannot be created, or a system call fails.
     pub fn start(spec: CaptureSpec) -> Result<Capture, CaptureError> {
         let refused = |what| move |source: io::Error| CaptureError::System { what, source };
         let listeners = listeners(&spec)?;
@@ -241,7 +231,15 @@ impl Capture {
         let wake = eventfd(0, EventfdFlags::CLOEXEC).map_err(io::Error::from);
         let wake = Arc::new(wake.map_err(refused("an eventfd"))?);
         let keeper = Keeper::new(batches, shared.clone());
-        let source = source(&spec, listeners, &wake, keeper, shared.clone())?;
+        let source = match source(&spec, listeners, &wake, keeper, shared.clone()) {
+            Ok(source) => source,
+            Err(error) => {
+                // Its keeper is dropped, so the recorder ends and removes the trace that it began,
+                // before the caller can end the process.
+                let _ = recorder.join();
+                return Err(error);
+            }
+        };
         let (job, task) = Job::new();
         let work = Work { spec, places: named, source, recorder, began: Instant::now() };
         let panicked = || Err(CaptureError::Defect("the capture panicked".into()));
@@ -251,45 +249,45 @@ impl Capture {
         Ok(Capture { places, wake, shared, job })
     }
 
-    /// Where clients come in, in the order of the specification.
+    /// Listening addresses, in the order of the specification.
     pub fn places(&self) -> &[String] {
         &self.places
     }
 
-    /// Waits at most so long; true when it has ended.
+    /// Waits up to a timeout; true when it has ended.
     pub fn wait(&self, timeout: Duration) -> bool {
         self.job.wait(timeout)
     }
 
-    /// Statements so far, those that were left out, and connections that are open.
+    /// Statements so far, dropped ones, and open connections.
     pub fn progress(&self) -> (u64, u64, u64) {
         let load = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
         (load(&self.shared.statements), load(&self.shared.left_out), load(&self.shared.open))
     }
 
-    /// Connections so far that are encrypted, and cannot be read.
+    /// Encrypted connections so far, which are not readable.
     pub fn encrypted(&self) -> u64 {
         self.shared.encrypted.load(Ordering::Relaxed)
     }
 
-    /// Whether the trace cannot be written any more, while passing goes on.
+    /// Whether the trace is unwritable, while forwarding continues.
     pub fn has_failed(&self) -> bool {
         self.shared.has_failed.load(Ordering::Relaxed)
     }
 
-    /// Asks it to end: connections are closed, and the trace is completed.
+    /// Requests the end: connections are closed, and the trace is completed.
     pub fn stop(&self) {
-        // An eventfd takes a 1 as long as nobody has written 2^64 - 2 before.
+        // An eventfd accepts a 1 unless its value is 2^64 - 2.
         let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
     }
 
-    /// Takes the result; `None` while it is at work, and once it was taken.
+    /// Takes the result; `None` while it is running, and after it was taken.
     pub fn take_result(&self) -> Option<Result<Captured, CaptureError>> {
         self.job.take_result()
     }
 }
 
-/// Nobody can take the result any more.
+/// The result cannot be taken any more.
 impl Drop for Capture {
     fn drop(&mut self) {
         self.stop();
@@ -297,10 +295,10 @@ impl Drop for Capture {
 }
 
 impl Work {
-    /// Passes on until it is told to end, and completes the trace, however the passing ended.
+    /// Forwards until woken, and completes the trace, however forwarding ended.
     fn run(self) -> Result<Captured, CaptureError> {
         let Work { spec, places, source, recorder, began } = self;
-        // The keeper goes with it, and the recorder sees that nothing more comes.
+        // The keeper is dropped with it, so the recorder sees the end.
         let passed = catch_unwind(AssertUnwindSafe(source));
         let defect = |_| CaptureError::Defect("the recorder panicked".into());
         let (writer, span) = recorder.join().map_err(defect)??;
@@ -333,7 +331,7 @@ fn listeners(spec: &CaptureSpec) -> Result<Vec<Listener>, CaptureError> {
     spec.listen.iter().map(open).collect()
 }
 
-/// Prepares what sees what is said: from here on nothing is missed.
+/// Prepares the source: from here on nothing is missed.
 fn source(
     spec: &CaptureSpec,
     listeners: Vec<Listener>,
@@ -348,12 +346,12 @@ fn source(
         let proxy = proxy.map_err(refused("an epoll"))?;
         return Ok(Box::new(move || proxy.run().map_err(refused("an epoll"))));
     };
-    let told = |source| CaptureError::Address { server: spec.server.to_string(), source };
-    let server = Endpoint::of(&spec.server).map_err(told)?;
+    let reported = |source| CaptureError::Address { server: spec.server.to_string(), source };
+    let server = Endpoint::of(&spec.server).map_err(reported)?;
     match packets.clone() {
         PacketsSpec::Interface(interface) => {
-            let told = |source| CaptureError::Packets { interface: interface.clone(), source };
-            let ring = Ring::open(&interface, server.port).map_err(told)?;
+            let reported = |source| CaptureError::Packets { interface: interface.clone(), source };
+            let ring = Ring::open(&interface, server.port).map_err(reported)?;
             let (known, wake) = (spec.known.clone(), wake.clone());
             Ok(Box::new(move || {
                 let connections = Connections::new(server, known, shared);
@@ -379,6 +377,6 @@ fn address(spec: &CaptureSpec) -> Result<Address, CaptureError> {
         user: String::new(),
         password: None,
     };
-    let told = |source| CaptureError::Address { server: spec.server.to_string(), source };
-    Address::of(&server).map_err(told)
+    let reported = |source| CaptureError::Address { server: spec.server.to_string(), source };
+    Address::of(&server).map_err(reported)
 }

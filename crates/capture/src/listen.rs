@@ -1,4 +1,4 @@
-//! Where clients come in: at a port, or at a socket in a folder.
+//! Listening sockets: TCP ports, or Unix sockets in a folder.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
@@ -9,29 +9,28 @@ use rustix::fs::{Mode, fchmod};
 use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use serde::Deserialize;
 
-/// Where clients come in.
+/// Where to listen.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ListenSpec {
-    /// An address, or a folder, in which the socket is `.s.PGSQL.PORT`; None for the loopback
-    /// interface.
+    /// An address, or a folder for the socket `.s.PGSQL.PORT`; None for the loopback interface.
     #[serde(default)]
     pub host: Option<String>,
-    /// The port; 0 for any that is free (of an address).
+    /// The port; 0 for any free one (TCP only).
     pub port: u16,
 }
 
-/// Clients that wait to be taken in; the system's own limit counts too.
+/// Backlog of connections; also bounded by the system's own limit.
 const QUEUE_MAX: i32 = 4_096;
 
-/// A socket at which clients come in.
+/// A listening socket.
 #[derive(Debug)]
 pub struct Listener {
     socket: OwnedFd,
-    /// Whether it is one of TCP.
+    /// Whether it is TCP.
     pub is_tcp: bool,
     path: Option<PathBuf>,
-    /// Where it is, as it is told.
+    /// Its address, as reported.
     pub place: String,
 }
 
@@ -40,7 +39,7 @@ impl Listener {
     ///
     /// # Errors
     ///
-    /// When the address is none of this machine, or is in use.
+    /// When the address is not local or in use.
     pub fn open(spec: &ListenSpec) -> io::Result<Listener> {
         match spec.host.as_deref() {
             Some(folder) if folder.starts_with('/') => {
@@ -61,7 +60,7 @@ impl Listener {
 
     fn in_folder(path: &PathBuf) -> io::Result<Listener> {
         let socket = match bind(path) {
-            // Left there by one that was killed: nobody answers.
+            // A leftover of a killed process: nobody answers.
             Err(error) if error.kind() == io::ErrorKind::AddrInUse && is_deserted(path) => {
                 std::fs::remove_file(path)?;
                 bind(path)?
@@ -72,18 +71,18 @@ impl Listener {
         Ok(Listener { socket, is_tcp: false, path: Some(path.clone()), place })
     }
 
-    /// Takes a client in; None when there is none after all.
+    /// Accepts a client; None if there is none after all.
     ///
     /// # Errors
     ///
-    /// When there are no descriptors left.
+    /// When there are no file descriptors left.
     pub fn accept(&self) -> io::Result<Option<OwnedFd>> {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         match net::accept_with(&self.socket, flags) {
             Ok(socket) => {
                 if self.is_tcp {
                     net::sockopt::set_tcp_nodelay(&socket, true)?;
-                    // As a server does: who is gone without a word is found out.
+                    // As in a server, to detect dead clients.
                     net::sockopt::set_socket_keepalive(&socket, true)?;
                 }
                 Ok(Some(socket))
@@ -105,14 +104,14 @@ impl AsFd for Listener {
 impl Drop for Listener {
     fn drop(&mut self) {
         if let Some(path) = &self.path {
-            // Whoever removed it before has done the same.
+            // Another process removed it.
             let _ = std::fs::remove_file(path);
         }
     }
 }
 
-/// A socket in a folder that only its owner may connect to, from its first moment on: on Linux it
-/// has the mode that it had before it got its name.
+/// A socket in a folder that only its owner may connect to, from the start: on Linux it keeps the
+/// mode that it had before it was bound.
 fn bind(path: &PathBuf) -> io::Result<OwnedFd> {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let socket = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;

@@ -1,5 +1,5 @@
-//! What came of a capture: it is told, and kept in the trace. It has the form of what comes of
-//! reading logs, so that whoever knows the one knows the other.
+//! The report of a capture, which is also stored in the trace. It has the same form as the report
+//! of reading logs.
 
 use std::collections::BTreeMap;
 
@@ -12,18 +12,18 @@ use super::recorder::Span;
 use super::spec::CaptureSpec;
 use super::tally::{Seen, Tally};
 
-/// What a trace is made of, and what was seen besides.
-#[derive(Debug, Clone, Serialize)]
+/// The contents of a trace, and other observations.
+#[derive(Debug, Clone, Serialize, schemars::JsonSchema)]
 pub struct CaptureOrigin {
-    /// As of a log.
+    /// As for a log.
     #[serde(flatten)]
     pub origin: Origin,
-    /// What was seen besides.
+    /// Other observations.
     pub capture: Seen,
 }
 
-/// What came of a capture, with the trace that it was written to.
-#[derive(Debug, Clone, Serialize)]
+/// The result of a capture, with its trace.
+#[derive(Debug, Clone, Serialize, schemars::JsonSchema)]
 pub struct Captured {
     /// The trace.
     pub trace: String,
@@ -31,13 +31,13 @@ pub struct Captured {
     pub trace_bytes: u64,
     /// How long it took.
     pub took_s: f64,
-    /// What it is made of.
+    /// Its contents.
     #[serde(flatten)]
     pub origin: CaptureOrigin,
 }
 
 impl CaptureOrigin {
-    /// What came of a capture that has ended.
+    /// The report of a capture that has ended.
     pub fn of(
         spec: &CaptureSpec,
         places: &str,
@@ -63,7 +63,7 @@ impl CaptureOrigin {
         CaptureOrigin { origin, capture: tally.seen.clone() }
     }
 
-    /// What is known of a capture that ended before it was told to.
+    /// The report of a capture that ended before it was requested to.
     pub fn broken_off(
         spec: &CaptureSpec,
         places: &str,
@@ -80,14 +80,14 @@ impl CaptureOrigin {
         CaptureOrigin { capture, ..CaptureOrigin::noted(spec, places, counts, span, note) }
     }
 
-    /// What is known of a capture of which nobody hears any more.
+    /// The report of a capture that was abandoned.
     pub fn cut_off(spec: &CaptureSpec, places: &str, counts: &Counts, span: Span) -> CaptureOrigin {
         let note = "The capture was cut off: what came after the last time that it was secured, a \
                     minute at most, is missing, and messages are not accounted for.";
         CaptureOrigin::noted(spec, places, counts, span, note.to_owned())
     }
 
-    /// What is known of a capture of which only the statements were counted.
+    /// The report of a capture of which only the statements were counted.
     fn noted(
         spec: &CaptureSpec,
         places: &str,
@@ -145,12 +145,12 @@ fn origin(
     }
 }
 
-/// What a user has to know of it, as sentences.
+/// Notes for the user, as sentences.
 fn notes(spec: &CaptureSpec, tally: &Tally) -> Vec<String> {
     let seen = &tally.seen;
     let is_proxy = spec.packets.is_none();
     let [encrypted, replication, not_understood, defects] = unread(is_proxy);
-    let told = [
+    let reported = [
         (
             tally.writer_behind,
             "were not kept: the trace could not be written as fast as they came, and clients are \
@@ -197,17 +197,17 @@ fn notes(spec: &CaptureSpec, tally: &Tally) -> Vec<String> {
             "statement",
         ),
     ];
-    let told = told.into_iter().filter(|(count, ..)| *count > 0);
-    let told = told.map(|(count, what, noun)| {
+    let reported = reported.into_iter().filter(|(count, ..)| *count > 0);
+    let reported = reported.map(|(count, what, noun)| {
         let ending = if count == 1 { "" } else { "s" };
         format!("{count} {noun}{ending}: {what}")
     });
     let packets = seen.packets.iter().flat_map(notes_of_packets);
-    told.chain(packets).chain(settings(seen)).collect()
+    reported.chain(packets).chain(settings(seen)).collect()
 }
 
-/// What a user has to know of connections that are not read: encrypted, for replication, of another
-/// protocol, and with a defect of ours.
+/// Notes on connections that are not read: encrypted, replication, another protocol, or an internal
+/// error.
 fn unread(is_proxy: bool) -> [String; 4] {
     let passed = if is_proxy { "passed on and not captured" } else { "not captured" };
     let encrypted = if is_proxy {
@@ -226,7 +226,7 @@ fn unread(is_proxy: bool) -> [String; 4] {
     ]
 }
 
-/// What a user has to know of packets.
+/// Notes on packets.
 fn notes_of_packets(seen: &PacketsSeen) -> Vec<String> {
     let named = |names: &[String], count: u64| match names {
         [] => String::new(),
@@ -295,11 +295,11 @@ fn notes_of_packets(seen: &PacketsSeen) -> Vec<String> {
 
 fn settings(seen: &Seen) -> Option<String> {
     let each = seen.settings.iter().map(|(name, count)| format!("{name} ({count})"));
-    let told = each.collect::<Vec<_>>().join(", ");
-    (!told.is_empty()).then(|| {
+    let names = each.collect::<Vec<_>>().join(", ");
+    (!names.is_empty()).then(|| {
         format!(
             "What sessions set as they connected is not in the trace, and a replay does not set \
-             it: {told}. Where it matters (search_path, TimeZone, DateStyle), set it for the role \
+             it: {names}. Where it matters (search_path, TimeZone, DateStyle), set it for the role \
              or database that is played to."
         )
     })

@@ -1,19 +1,16 @@
-//! A capture from packets: nothing stands between clients and server. The kernel hands over copies
-//! of the packets of the server's port, and the streams that they are parts of are put together
-//! again; what is said on them is read as the proxy reads it.
+//! Captures from packets, without a proxy. The kernel delivers copies of the packets of the
+//! server's port, which are reassembled to streams and read like those of the proxy.
 //!
-//! **What can be missing, and how it is known.** The ring may be full: the kernel counts the
-//! packets that it dropped. What a packet brought is missing for certain once the other side
-//! acknowledges more than was seen. The session then ends in the trace, as what its client has
-//! prepared and which transaction is open are not known any more, and another one begins at the
-//! next moment at which the server is ready and no transaction is open. A connection that was there
-//! before the capture is joined at such a moment too. Each of these is counted ([`seen`]).
+//! **What can be missing, and how it is detected.** The ring may be full: the kernel counts dropped
+//! packets. Data is certainly missing when the other side acknowledges more than was seen. The
+//! session then ends in the trace, as prepared statements and the open transaction are unknown, and
+//! another one begins when the server is next ready without an open transaction. A connection older
+//! than the capture is joined at such a moment too. Each of these is counted ([`seen`]).
 //!
 //! **Times** are the kernel's, of each packet, so that nothing depends on when they are read.
 //!
-//! Memory: the ring; what came ahead of what is missing, at most [`stream::HELD_BYTES_MAX`] for all
-//! connections; and what is held of each connection, as the proxy does, of
-//! [`connections::CONNECTIONS_MAX`] at most.
+//! Memory: the ring; data after a gap, at most [`stream::HELD_BYTES_MAX`] for all connections; and
+//! the state of each connection, as in the proxy, for at most [`connections::CONNECTIONS_MAX`].
 //!
 //! | part | rule |
 //! |---|---|
@@ -22,8 +19,8 @@
 //! | [`segment`] | what the headers of a packet say |
 //! | [`stream`] | one direction of a connection, in order |
 //! | [`connection`] | both directions, and where reading begins again |
-//! | [`connections`] | all of them |
-//! | [`seen`] | what was counted |
+//! | [`connections`] | all connections |
+//! | [`seen`] | counters |
 
 pub mod connection;
 pub mod connections;
@@ -54,13 +51,13 @@ use file::{FileError, PacketFile};
 use ring::Ring;
 use segment::Segment;
 
-/// The wait for what the kernel has yet to hand over when the capture ends, at most.
+/// Maximum wait for the kernel's remaining packets when the capture ends.
 const LAST_WAIT: Duration = Duration::from_secs(2);
 
-/// How often what has come is handed on where little comes.
+/// Interval of passing on packets at low traffic.
 const HAND_ON_NS: i64 = 100_000_000;
 
-/// Whose packets are looked at.
+/// The server whose packets are captured.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
     /// Its port.
@@ -70,11 +67,11 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// The server at a place; a name stands for all of its addresses, none for any.
+    /// The server at an address; a name means all of its addresses, none means any.
     ///
     /// # Errors
     ///
-    /// When the name is not known.
+    /// When the name is unknown.
     pub fn of(place: &WhereSpec) -> io::Result<Endpoint> {
         let port = place.port;
         if place.host.is_empty() {
@@ -89,7 +86,7 @@ impl Endpoint {
     }
 }
 
-/// Time of packets, which is the wall clock's, without the steps that the wall clock makes.
+/// Time of packets: the wall clock without its steps.
 #[derive(Debug)]
 struct Steady {
     began: Instant,
@@ -102,7 +99,7 @@ impl Steady {
         Steady { began: Instant::now(), began_us: wall_us(), stepped_us: 0 }
     }
 
-    /// Finds out how far the wall clock has gone astray since the start.
+    /// Measures how far the wall clock has been stepped since the start.
     fn look(&mut self) {
         self.stepped_us = wall_us() - self.began_us - self.began.elapsed().as_micros() as i64;
     }
@@ -112,7 +109,7 @@ fn wall_us() -> i64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_micros() as i64
 }
 
-/// A capture from the kernel's ring that is yet to begin.
+/// A capture from the kernel's ring before it starts.
 pub struct Sniffer {
     ring: Ring,
     connections: Connections,
@@ -121,7 +118,7 @@ pub struct Sniffer {
 }
 
 impl Sniffer {
-    /// A capture of connections' packets; `wake` ends it when it becomes readable.
+    /// A capture of connections' packets; a readable `wake` ends it.
     pub fn new(
         ring: Ring,
         connections: Connections,
@@ -131,11 +128,11 @@ impl Sniffer {
         Sniffer { ring, connections, wake, keeper }
     }
 
-    /// Looks at packets until woken; what was counted.
+    /// Reads packets until woken; returns the counters.
     ///
     /// # Errors
     ///
-    /// When the system refuses to wait or to count.
+    /// When waiting or reading the counters fails.
     pub fn run(self) -> io::Result<Tally> {
         let Sniffer { mut ring, mut connections, wake, mut keeper } = self;
         let mut clock = Steady::start();
@@ -160,7 +157,7 @@ impl Sniffer {
     }
 }
 
-/// Takes what the kernel has handed over.
+/// Reads the packets delivered by the kernel.
 fn take_all(
     ring: &mut Ring,
     connections: &mut Connections,
@@ -181,7 +178,7 @@ fn take_all(
     }
 }
 
-/// Waits for the kernel; false where it was woken to end.
+/// Waits for packets; false when woken to end.
 fn wait(ring: &Ring, wake: Option<&OwnedFd>, keeper: &mut Keeper) -> io::Result<bool> {
     let mut polled = vec![PollFd::new(ring, PollFlags::IN)];
     polled.extend(wake.map(|wake| PollFd::new(wake, PollFlags::IN)));
@@ -194,11 +191,11 @@ fn wait(ring: &Ring, wake: Option<&OwnedFd>, keeper: &mut Keeper) -> io::Result<
     Ok(polled.get(1).is_none_or(|wake| wake.revents().is_empty()))
 }
 
-/// Reads a file of packets to its end, or until woken; what was counted.
+/// Reads a file of packets to its end, or until woken; returns the counters.
 ///
 /// # Errors
 ///
-/// When the file cannot be read to its end.
+/// When the file cannot be read completely.
 pub fn read_file(
     file: PacketFile,
     mut connections: Connections,
@@ -216,7 +213,7 @@ pub fn read_file(
             None => connections.seen.unread += 1,
         }
         keeper.flush_due();
-        // Nobody loses anything by waiting for the writer here.
+        // Waiting for the writer loses nothing here.
         while shared.held_bytes.load(Ordering::Relaxed) > HELD_BYTES_MAX / 2
             && !shared.has_failed.load(Ordering::Relaxed)
         {

@@ -1,12 +1,12 @@
-//! A client's connection and its way on to the server: what comes on one side goes out on the
-//! other, unaltered and at once, and is looked at only after that.
+//! A client's connection and its connection to the server: bytes from one side are sent to the
+//! other, unchanged and at once, and read only after that.
 //!
-//! What the other side does not take at once is held, at most what was read at a time; nothing more
-//! is read until it is gone. So memory is bounded, and who is slow slows its partner down as it
-//! would without a proxy.
+//! Bytes that the other side does not accept at once are held, at most one read; nothing more is
+//! read until they are sent. So memory is bounded, and a slow side slows down the other one as
+//! without a proxy.
 //!
-//! Where one side takes nothing more, what the other one has said until then still reaches it: a
-//! server that ends a session says why, and what a client sent before it left was sent.
+//! If one side accepts nothing more, earlier bytes of the other one still reach it: a server that
+//! ends a session reports why, and what a client sent before it left is sent.
 
 #[cfg(test)]
 mod tests;
@@ -22,52 +22,52 @@ use seatrial_pgwire::link::{Address, Connected, connect, write};
 use super::follow::Follower;
 use super::keeper::Keeper;
 
-/// Which of the two.
+/// A side of the pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// The client's.
+    /// The client.
     Client,
-    /// The server's.
+    /// The server.
     Server,
 }
 
 impl Side {
-    /// What an event of this side of the pair at a place bears.
+    /// Event data of this side of the pair at an index.
     fn data(self, place: usize) -> u64 {
         (place as u64) << 1 | u64::from(self == Side::Server)
     }
 
-    /// Place and side of an event.
+    /// Index and side of an event.
     pub fn of(data: EventData) -> (usize, Side) {
         let side = if data.u64() & 1 == 1 { Side::Server } else { Side::Client };
         ((data.u64() >> 1) as usize, side)
     }
 }
 
-/// Whether a pair lasts.
+/// Whether a pair continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lasts {
-    /// It does.
+    /// It continues.
     Yes,
     /// It has ended.
     No,
-    /// There was no way to the server.
+    /// The server could not be reached.
     NoServer,
 }
 
-/// A socket that never waits.
+/// A nonblocking socket.
 #[derive(Debug)]
 struct End {
     socket: OwnedFd,
-    /// What its events bear.
+    /// Its event data.
     data: u64,
-    /// What it has not taken yet.
+    /// Unsent bytes.
     unsent: Vec<u8>,
-    /// What it is watched for.
+    /// The events it is registered for.
     watched: Option<EventFlags>,
-    /// Nothing more comes from it.
+    /// No more bytes come from it.
     is_over: bool,
-    /// It takes nothing more: what it should get is let go.
+    /// It accepts no more bytes: those for it are dropped.
     is_gone: bool,
 }
 
@@ -81,17 +81,17 @@ impl End {
         EventData::new_u64(self.data)
     }
 
-    /// It takes nothing more.
+    /// It accepts no more bytes.
     fn lose(&mut self) {
         self.is_gone = true;
         self.unsent = Vec::new();
     }
 
-    /// Watches for room where something is unsent, and for bytes where `reads`.
+    /// Registers for writability if something is unsent, and for readability if `reads`.
     fn watch(&mut self, epoll: &OwnedFd, reads: bool) -> io::Result<()> {
         let room = if self.unsent.is_empty() { EventFlags::empty() } else { EventFlags::OUT };
         let bytes = if reads && !self.is_over { EventFlags::IN } else { EventFlags::empty() };
-        // A socket that hung up would be told of again and again, even if nothing were asked for.
+        // A socket that hung up would be reported repeatedly, even without registered events.
         let wanted = Some(room | bytes).filter(|flags| !flags.is_empty());
         match (self.watched, wanted) {
             (before, wanted) if before == wanted => return Ok(()),
@@ -104,13 +104,13 @@ impl End {
     }
 }
 
-/// A client's connection and its way on.
+/// A client's connection with its connection to the server.
 #[derive(Debug)]
 pub struct Pair {
     client: End,
     server: End,
     is_connected: bool,
-    /// The server's queue was full.
+    /// The server's backlog was full.
     is_waiting: bool,
     follower: Follower,
 }
@@ -120,7 +120,7 @@ impl Pair {
     ///
     /// # Errors
     ///
-    /// When there is no server, or no socket to be had; the client's socket is given back.
+    /// When there is no server, or no socket is available; returns the client's socket.
     pub fn open(
         client: OwnedFd,
         address: &Address,
@@ -144,7 +144,7 @@ impl Pair {
         }
     }
 
-    /// Whether the server's queue was full, so that it is to be tried again.
+    /// Whether the server's backlog was full, so that it is retried.
     pub fn is_waiting(&self) -> bool {
         self.is_waiting
     }
@@ -174,13 +174,13 @@ impl Pair {
         self.watch(epoll)
     }
 
-    /// Each side is read as long as the other one has taken everything.
+    /// Each side is read as long as the other one has accepted everything.
     fn watch(&mut self, epoll: &OwnedFd) -> io::Result<()> {
         self.server.watch(epoll, self.client.unsent.is_empty())?;
         self.client.watch(epoll, self.server.unsent.is_empty())
     }
 
-    /// Serves an event of a side.
+    /// Handles an event of a side.
     #[inline]
     pub fn serve(
         &mut self,
@@ -213,7 +213,7 @@ impl Pair {
         }
     }
 
-    /// Reads once, passes it on, and looks at it.
+    /// Reads once, forwards the bytes, and reads them.
     #[inline]
     fn pass(
         &mut self,
@@ -240,7 +240,8 @@ impl Pair {
         };
         let bytes = &buffer[..read];
         if to.is_gone {
-            // A server's last words are looked at, whoever hears them; what it never got is not.
+            // A server's last messages are read even without a client; a client's unsent ones are
+            // not.
             if side == Side::Server {
                 self.follower.look_at(side, bytes, keeper);
             }
@@ -261,7 +262,7 @@ impl Pair {
         if is_watched { self.lasts() } else { Lasts::No }
     }
 
-    /// The socket has room: sends what it had not taken, and reads the other side again.
+    /// The socket is writable: sends unsent bytes, and reads the other side again.
     fn send_rest(&mut self, side: Side, epoll: &OwnedFd) -> io::Result<()> {
         let (to, from) = match side {
             Side::Client => (&mut self.client, &mut self.server),
@@ -282,7 +283,7 @@ impl Pair {
         self.watch(epoll)
     }
 
-    /// A side has said all it has to say. Its other side may still want to say something.
+    /// A side has closed its direction. Its other side may still send.
     fn hung_up(&mut self, side: Side, epoll: &OwnedFd) -> Lasts {
         let (from, to) = match side {
             Side::Client => (&mut self.client, &mut self.server),
@@ -296,29 +297,28 @@ impl Pair {
         if self.watch(epoll).is_ok() { self.lasts() } else { Lasts::No }
     }
 
-    /// It ends when the server has hung up and its client has got everything, and when the client
-    /// is gone and the server has got everything.
+    /// It ends when the server has hung up and its client has received everything, or the reverse.
     #[inline]
     fn lasts(&self) -> Lasts {
-        let is_told = self.server.is_over && self.client.unsent.is_empty();
+        let is_reported = self.server.is_over && self.client.unsent.is_empty();
         let is_left = self.client.is_gone && self.client.is_over && self.server.unsent.is_empty();
-        if is_told || is_left { Lasts::No } else { Lasts::Yes }
+        if is_reported || is_left { Lasts::No } else { Lasts::Yes }
     }
 
-    /// Takes note that it ends.
+    /// Records that it ends.
     pub fn ended(&mut self, keeper: &mut Keeper) {
         self.follower.ended(keeper);
     }
 
-    /// Tells the client that there is no server; it is the only thing that a client is ever told
-    /// which no server said.
+    /// Reports to the client that there is no server: the only message that does not come from a
+    /// server.
     pub fn refuse(self, message: &[u8]) {
         refuse(&self.client.socket, message);
     }
 }
 
-/// Tells a client why it is not let in. That is short enough for any socket's buffer; if not, it
-/// sees the end.
+/// Reports to a client why it is refused. That is short enough for any socket's buffer; otherwise
+/// it only sees the end.
 pub fn refuse(client: &OwnedFd, message: &[u8]) {
     let _ = write(client, message);
 }

@@ -1,5 +1,5 @@
-//! The thread that passes everything on: one epoll, level-triggered, so that what comes costs one
-//! wait (for many), one read and one write.
+//! The forwarding thread: one level-triggered epoll, so that incoming data costs one wait (for
+//! many), one read and one write.
 
 use std::io;
 use std::sync::Arc;
@@ -19,23 +19,23 @@ use super::listen::Listener;
 use super::pair::{Lasts, Pair, Side, refuse};
 use super::tally::Tally;
 
-/// What is read at once.
+/// Bytes read at once.
 const READ_BYTES: usize = 64 << 10;
 
-/// Events taken at once.
+/// Events handled at once.
 const EVENTS_MAX: usize = 256;
 
-/// When a server whose queue is full is tried again.
+/// Interval of retries when a server's backlog is full.
 const AGAIN_MS: i64 = 5;
 
 const WAKE: u64 = u64::MAX;
 /// The first of the listeners.
 const LISTENERS: u64 = u64::MAX - 64;
 
-/// Listeners at most.
+/// Maximum number of listeners.
 pub const LISTENERS_MAX: usize = 16;
 
-/// The time, in microseconds since 1970; it never goes back.
+/// Time in microseconds since 1970; it never decreases.
 #[derive(Debug)]
 struct Clock {
     began: Instant,
@@ -54,7 +54,7 @@ impl Clock {
     }
 }
 
-/// A proxy that is yet to begin.
+/// A proxy before it starts.
 pub struct Proxy {
     epoll: OwnedFd,
     listeners: Vec<Listener>,
@@ -68,13 +68,13 @@ pub struct Proxy {
 struct Passing {
     epoll: OwnedFd,
     listeners: Vec<Listener>,
-    /// There were no descriptors left: nobody is let in until somebody has left.
+    /// There were no descriptors left: no client is accepted until another has left.
     is_full: bool,
     address: Address,
     refusal: Vec<u8>,
     pairs: Vec<Option<Pair>>,
     free: Vec<usize>,
-    /// Places that became free since the last wait: events of that time may still name them.
+    /// Indexes freed since the last wait: events of that time may still refer to them.
     left: Vec<usize>,
     waiting: Vec<usize>,
     keeper: Keeper,
@@ -84,11 +84,11 @@ struct Passing {
 }
 
 impl Proxy {
-    /// A proxy between listeners and a server; `wake` ends it when it becomes readable.
+    /// A proxy between listeners and a server; a readable `wake` ends it.
     ///
     /// # Errors
     ///
-    /// When the system has no descriptors left.
+    /// When there are no file descriptors left.
     pub fn new(
         listeners: Vec<Listener>,
         address: Address,
@@ -103,11 +103,11 @@ impl Proxy {
         Ok(Proxy { epoll, listeners, address, refusal: refusal(server), keeper, shared })
     }
 
-    /// Passes on until woken; what was counted.
+    /// Forwards until woken; returns the counters.
     ///
     /// # Errors
     ///
-    /// When the system refuses to wait.
+    /// When waiting fails.
     pub fn run(self) -> io::Result<Tally> {
         let Proxy { epoll, listeners, address, refusal, keeper, shared } = self;
         let passing = Passing {
@@ -166,7 +166,7 @@ impl Passing {
         let batch_ms = self.keeper.flush_due().map(|left_us| left_us / 1_000 + 1);
         let again_ms = (!self.waiting.is_empty()).then_some(AGAIN_MS);
         let timeout_ms = batch_ms.into_iter().chain(again_ms).min();
-        // A timeout of epoll counts in milliseconds.
+        // A timeout of epoll is in milliseconds.
         let timeout =
             timeout_ms.map(|ms| Timespec { tv_sec: ms / 1_000, tv_nsec: ms % 1_000 * 1_000_000 });
         match epoll::wait(&self.epoll, spare_capacity(events), timeout.as_ref()) {
@@ -194,7 +194,7 @@ impl Passing {
             self.keeper.tally.seen.no_server += 1;
             pair.refuse(&self.refusal);
         }
-        // Its descriptors leave the epoll as they are closed here.
+        // Closing descriptors here removes them from the epoll.
         self.left.push(place);
         self.waiting.retain(|&waiting| waiting != place);
         self.shared.open.fetch_sub(1, Ordering::Relaxed);
@@ -203,7 +203,7 @@ impl Passing {
         }
     }
 
-    /// Takes one client in; the next event brings the next.
+    /// Accepts one client; the next event brings the next.
     fn accept(&mut self, listener: usize) {
         let client = match self.listeners.get(listener).map(Listener::accept) {
             Some(Ok(Some(client))) => client,
@@ -233,7 +233,7 @@ impl Passing {
         }
     }
 
-    /// There are no descriptors left: clients wait in the queue as they would at a server.
+    /// There are no descriptors left: clients wait in the backlog as with a server.
     fn stop_accepting(&mut self) {
         let forgotten = self.listeners.iter().all(|each| epoll::delete(&self.epoll, each).is_ok());
         self.is_full = forgotten;
@@ -251,7 +251,7 @@ impl Passing {
     }
 }
 
-/// What a client is told where there is no server.
+/// Message to a client without a server.
 fn refusal(server: &str) -> Vec<u8> {
     let mut out = Vec::new();
     messages::message(&mut out, b'E', |out| {

@@ -1,7 +1,7 @@
-//! What takes batches and writes the trace, in a thread of its own.
+//! Receives batches and writes the trace, in its own thread.
 //!
-//! Every so often it makes sure that what it has is in the file and can be found there, whatever
-//! becomes of the process (see [`TraceWriter::checkpoint`]).
+//! It regularly makes sure that its data is in the file and can be found there, whatever happens to
+//! the process (see [`TraceWriter::checkpoint`]).
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
@@ -19,8 +19,8 @@ use super::origin::CaptureOrigin;
 /// Start of the first statement and end of the last, in microseconds since 1970.
 pub type Span = Option<(i64, i64)>;
 
-/// Takes batches until there are none to come; returns the writer, or why it gave up. What was
-/// secured then stays where it is.
+/// Receives batches until there are no more; returns the writer, or why it failed. What was secured
+/// then remains.
 ///
 /// # Errors
 ///
@@ -36,7 +36,7 @@ pub fn record(
     let work = || take_all(&mut writer, batches, shared, every, &mut span, &origin);
     let written = catch_unwind(AssertUnwindSafe(work));
     if !matches!(written, Ok(Ok(()))) {
-        // Nothing more is packed then; what is on its way is let go with the receiver.
+        // Nothing more is packed then; queued batches are dropped with the receiver.
         shared.has_failed.store(true, Ordering::Relaxed);
     }
     match written {
@@ -119,7 +119,7 @@ fn statement<'a>(
         session: figures.session,
         start_us: figures.start_us,
         duration_us: figures.duration_us,
-        told_meanwhile: None,
+        reported_meanwhile: None,
         protocol: figures.protocol,
         prepared,
         sql,

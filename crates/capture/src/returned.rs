@@ -1,4 +1,4 @@
-//! Rows that a statement gives back, as far as they are kept.
+//! Returned rows of a statement, as far as they are kept.
 
 use seatrial_pgwire::messages;
 use seatrial_trace::captured::{Returned, digest};
@@ -6,36 +6,36 @@ use seatrial_trace::captured::{Returned, digest};
 use super::binary;
 use super::request::{Bound, Column, Keeps};
 
-/// Rows of a statement that are kept.
+/// Maximum number of kept rows of a statement.
 pub const ROWS_MAX: usize = 1_000;
 
-/// Bytes of a statement's rows that are kept, and of one row that are read.
+/// Maximum bytes of a statement's kept rows, and of one row that is read.
 pub const BYTES_MAX: usize = 64 << 10;
 
-/// Rows of a query that are kept; of one with more, none is.
+/// Maximum number of rows of a query that is kept; with more, none is.
 pub const FEW_ROWS_MAX: usize = 64;
 
-/// Bytes that are read of each of these.
+/// Bytes read of each of these.
 pub const FEW_ROWS_BYTES_EACH_MAX: usize = 4 << 10;
 
 /// Types whose values may be ids: `int2`, `int4`, `int8`, `uuid`.
 const OF_IDS: [u32; 4] = [21, 23, 20, 2950];
 
-/// What becomes of values that cannot be ids.
+/// Treatment of values that cannot be ids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Others {
     /// They are kept as well.
     Kept,
-    /// Digests of them.
+    /// Their digests are kept.
     Digested,
-    /// None stands for them.
+    /// They are dropped.
     LeftOut,
 }
 
 /// Rows of which a few are kept.
 #[derive(Debug, Default)]
 struct Few {
-    /// How many there were.
+    /// Number of rows.
     count: usize,
     /// The first one as it came.
     first: Vec<u8>,
@@ -50,14 +50,14 @@ pub struct Rows {
     types: Vec<u32>,
     are_binary: Vec<bool>,
     bytes: usize,
-    /// Values that were sent in a form that has no text of ours.
+    /// Binary values that cannot be converted to text.
     pub unread: u64,
     /// Whether there were more than are kept.
     pub is_cut: bool,
 }
 
 impl Rows {
-    /// Rows of these columns; those that were never described have no names.
+    /// Rows with these columns; without a description they have no names.
     pub fn of(columns: &[Column], bound: Option<&Bound>, keeps: Keeps) -> Rows {
         let are_binary = |place| bound.is_some_and(|bound| bound.returns_binary(place));
         Rows {
@@ -72,7 +72,7 @@ impl Rows {
         }
     }
 
-    /// Takes in a row, as far as it was read.
+    /// Processes a row, as far as it was read.
     pub fn take(&mut self, body: &[u8], bound: Option<&Bound>, is_foreign: bool) {
         if self.few.is_some() {
             return self.take_one_of_few(body, bound, is_foreign);
@@ -91,10 +91,10 @@ impl Rows {
         let Some(Few { count, first, .. }) = &mut self.few else { return };
         *count += 1;
         let count = *count;
-        // Without its types nobody knows which values may be ids.
+        // Without types it is unknown which values may be ids.
         let may_hold_ids = self.types.iter().any(|one| OF_IDS.contains(one));
         if count == 1 && may_hold_ids {
-            // What else a row holds is needed only where a second one follows.
+            // The other values of a row are needed only if a second one follows.
             first.extend_from_slice(body);
             let row = self.row(body, bound, (is_foreign, Others::LeftOut));
             return self.returned.rows.extend(row);
@@ -144,25 +144,25 @@ impl Rows {
                 row.push(None);
                 continue;
             }
-            let told = if *is_binary {
+            let reported = if *is_binary {
                 let mut out = Vec::new();
                 binary::text(*type_oid, value, &mut out).map(|()| out)
             } else {
                 Some(value.to_vec())
             };
-            let told = told.filter(|told| !is_foreign || told.is_ascii());
+            let reported = reported.filter(|reported| !is_foreign || reported.is_ascii());
             if is_other {
-                row.push(Some(digest(&told?)));
+                row.push(Some(digest(&reported?)));
                 continue;
             }
-            self.unread += u64::from(told.is_none());
-            row.push(told);
+            self.unread += u64::from(reported.is_none());
+            row.push(reported);
             self.bytes += length;
         }
         Some(row)
     }
 
-    /// Whether none is kept, as there are more than a few, or several that cannot be read.
+    /// Whether none is kept, because there are too many, or several unreadable ones.
     pub fn are_too_many(&self) -> bool {
         self.few.as_ref().is_some_and(|few| few.are_too_many)
     }

@@ -43,7 +43,7 @@ pub struct Tally {
 }
 
 /// What was seen on the wire beside statements.
-#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, schemars::JsonSchema)]
 pub struct Seen {
     /// Connections that clients made.
     pub connections: u64,
@@ -117,7 +117,7 @@ impl Tally {
     /// Makes what was counted add up with what was written. What is missing then was under way
     /// where a defect of ours showed; a sentence where none did that is known.
     pub fn settle(&mut self, written: &Counts) -> Option<String> {
-        let was_told = self.seen.defects > 0;
+        let was_reported = self.seen.defects > 0;
         let fault = format!(
             "{} messages, of which {} are accounted for; {} statements were seen and {} written: \
              this is a defect of ours, please report it. The trace has all that was written.",
@@ -133,7 +133,7 @@ impl Tally {
         (self.statements, self.executable) = (written.statements, written.executable);
         self.not_understood += self.records.saturating_sub(self.accounted());
         self.records = self.accounted();
-        if was_told {
+        if was_reported {
             return None;
         }
         self.seen.defects += 1;

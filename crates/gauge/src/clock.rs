@@ -80,7 +80,7 @@ impl Clock {
     pub fn now_ns(&self) -> u64 {
         match self.source {
             ClockSource::Tsc => {
-                // Another core's counter may lie a few ticks behind the origin: never go back.
+                // Another core's counter may be a few ticks behind the origin: never go back.
                 let ticks = tsc_ticks().saturating_sub(self.origin_ticks);
                 let elapsed =
                     (u128::from(ticks) * u128::from(self.ns_per_tick_scaled)) >> SCALE_SHIFT;

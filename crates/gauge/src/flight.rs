@@ -19,7 +19,7 @@ pub struct Flight {
     started: AtomicU64,
     last_end_ns: AtomicU64,
     due_ns: AtomicU64,
-    /// 0 while the worker is at work.
+    /// 0 while the worker is running.
     retired_ns: AtomicU64,
     /// `u64::MAX` until it is known.
     run_delay_ns: AtomicU64,
@@ -49,7 +49,8 @@ impl FlightView {
         self.operations.iter().sum()
     }
 
-    /// Since when nothing has ended although a request was outstanding or due; may lie ahead.
+    /// Since when nothing has ended although a request was outstanding or due; may be in the
+    /// future.
     pub fn quiet_from_ns(&self) -> Option<u64> {
         let waiting_from_ns = earlier(self.oldest_start_ns, self.due_ns)?;
         Some(waiting_from_ns.max(self.last_end_ns))
@@ -138,7 +139,7 @@ impl Flight {
         self.run_delay_ns.store(run_delay_ns, Ordering::Relaxed);
     }
 
-    /// How long the worker's thread waited for a processor; `None` while it is at work.
+    /// How long the worker's thread waited for a processor; `None` while it is running.
     pub fn run_delay_ns(&self) -> Option<u64> {
         Some(self.run_delay_ns.load(Ordering::Relaxed)).filter(|&delay_ns| delay_ns < u64::MAX)
     }
@@ -198,7 +199,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_slot_tells_kind_and_start_until_it_ends() {
+    fn a_slot_has_kind_and_start_until_it_ends() {
         let flight = Flight::new(3, 5);
         assert_eq!(flight.view().oldest_start_ns, None);
         flight.begin(2, Operation::Write, 1_000);
@@ -239,7 +240,7 @@ mod tests {
         assert_eq!(ended_ns(), None, "its request is outstanding");
         first.end(0);
         first.completed_at(650);
-        assert_eq!(ended_ns(), Some(700), "the other asked for longer");
+        assert_eq!(ended_ns(), Some(700), "the other requested a longer time");
         second.completed_at(900);
         assert_eq!(ended_ns(), Some(900));
     }

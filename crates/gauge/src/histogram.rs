@@ -120,7 +120,7 @@ impl Histogram {
         self.widen(other.min_ns, other.max_ns, other.entries, other.sum_ns);
     }
 
-    /// Adds counts that were taken bucket by bucket, with the exact extremes and sum beside them.
+    /// Adds the counts of single buckets together with the exact extremes and sum.
     pub fn merge_buckets(
         &mut self,
         buckets: impl Iterator<Item = (usize, u64)>,

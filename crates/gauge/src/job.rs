@@ -1,7 +1,7 @@
-//! Work in a thread of its own, whose result somebody waits for.
+//! Background work in a separate thread, whose result another thread waits for.
 //!
-//! Who starts the thread gives it the [`Task`] and keeps the [`Job`]. A task that panics has a
-//! result as well, so nobody waits in vain.
+//! The starter of the thread gives it the [`Task`] and keeps the [`Job`]. A task that panics has a
+//! result as well, so waiting always ends.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex};
@@ -19,7 +19,7 @@ struct Ended<T> {
 #[derive(Debug)]
 pub struct Job<T>(Arc<Ended<T>>);
 
-/// The side that works, in a thread of its own.
+/// The working side, in its own thread.
 #[derive(Debug)]
 pub struct Task<T>(Arc<Ended<T>>);
 

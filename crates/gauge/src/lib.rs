@@ -7,6 +7,7 @@
 //! A latency is recorded in [`Recorder::complete`]: one histogram entry for every request.
 
 pub mod clock;
+pub mod explained;
 pub mod flight;
 pub mod histogram;
 pub mod job;
@@ -18,6 +19,7 @@ pub mod timeline;
 mod varint;
 
 pub use clock::{Clock, ClockSource};
+pub use explained::Explained;
 pub use flight::{Flight, FlightView};
 pub use histogram::{Histogram, HistogramError};
 pub use job::{Job, Task};

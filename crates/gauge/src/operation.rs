@@ -1,4 +1,4 @@
-//! The kinds of request that a sample tells apart.
+//! The kinds of request that a sample distinguishes.
 
 /// What one request does. Each kind has its own histogram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

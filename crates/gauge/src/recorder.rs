@@ -401,7 +401,7 @@ mod tests {
         assert_eq!(crate::find_stalls(&[quiet], 100 * MS, 50 * MS).len(), 1);
     }
 
-    /// Stopped between two requests, a worker has nothing outstanding, and yet it stands still.
+    /// A worker that is stopped between two requests has nothing outstanding, but is stalled.
     #[test]
     fn a_request_that_was_due_counts_as_outstanding_before_its_start() {
         for (intended_ms, busy_ms) in [(10, 10), (300, 300)] {

@@ -1,9 +1,9 @@
 //! Stalls: times in which requests were outstanding and none completed.
 //!
-//! Each worker notes its own quiet times, which costs one comparison a completion. A stall of the
-//! sample is a time in which *all* workers were quiet and at least one of them had a request
-//! outstanding, for longer than the threshold. A request that is due counts as outstanding: a
-//! worker that is stopped before it can start one stands still as well. Edges are completions and
+//! Each worker records its own quiet times, which costs one comparison per completion. A stall of
+//! the sample is a time in which *all* workers were quiet and at least one of them had a request
+//! outstanding, for longer than the threshold. A request that is due counts as outstanding, so a
+//! worker that is stopped before it can start one is stalled as well. Edges are completions and
 //! starts, not the moments at which somebody looked, so they are exact.
 //!
 //! Whose fault it was is decided from what the watchdog saw meanwhile ([`Evidence`]).

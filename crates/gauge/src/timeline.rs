@@ -5,18 +5,18 @@
 //! its budget, neighbouring slices are merged in pairs: resolution in time is halved, and nothing
 //! else is lost. The bound for an hour is stated and tested: 64 MiB.
 //!
-//! A kind is a number here; its name belongs to whoever records: the load engine knows a fixed set
-//! ([`crate::Operation`]), a log or a replay has the kinds that its scripts have.
+//! A kind is a number here; its name belongs to the user of the timeline: the load engine knows a
+//! fixed set ([`crate::Operation`]), a log or a replay has the kinds that its scripts have.
 
 use std::collections::BTreeMap;
 
 use crate::histogram::Histogram;
 
-/// Room for encoded slices. Open slices, the recorders of 64 workers and the map's own nodes fit
-/// beside it into 64 MiB.
+/// Memory for encoded slices. Together with open slices, the recorders of 64 workers and the map's
+/// nodes it fits into 64 MiB.
 const BUDGET_BYTES: usize = 40 << 20;
 
-/// What one encoded row costs beside its bytes: map node, box, counters.
+/// Overhead of one encoded row in addition to its bytes: map node, box, counters.
 const ROW_OVERHEAD_BYTES: usize = 96;
 
 /// Slices kept open behind the newest one; workers flush within one slice of each other.

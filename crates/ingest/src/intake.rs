@@ -1,46 +1,44 @@
-//! Logs read into a trace, in a thread of its own that can be watched and asked to end.
+//! Reads logs into a trace in the background; the job can be watched and stopped.
 //!
-//! A reader ([`crate::log`]) tells what it finds to a writer ([`TraceWriter`]); in between, a log
-//! without sessions may be split into streams ([`crate::streams`]). What came of it is in the trace
-//! as well, so that whoever has only the trace still knows what is missing in it, and why.
+//! A reader ([`crate::log`]) reports what it finds to a writer ([`TraceWriter`]); in between, a log
+//! without sessions may be split into streams ([`crate::streams`]). The summary of the reading is
+//! stored in the trace as well, so that a user of the trace knows what is missing in it, and why.
 //!
 //! | part | rule |
 //! |---|---|
 //! | [`spec`] | what is to be read, as it crosses from Python |
-//! | [`origin`] | what came of it |
-//! | [`watched`] | counts, and gives up when asked to |
-//! | [`explained`] | what a user is told when it fails: what was seen, why, what to do |
+//! | [`origin`] | the summary of a reading |
+//! | [`explained`] | errors as a user sees them: what was seen, why, what to do |
 
 pub mod explained;
 pub mod origin;
 pub mod spec;
 #[cfg(test)]
 mod tests;
-pub mod watched;
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use seatrial_gauge::Job;
-use seatrial_trace::captured::Sink;
+use seatrial_trace::captured::{Session, SessionId, Sink, Statement};
 use seatrial_trace::mask::Mask;
 use seatrial_trace::{Counts, TraceError, TraceWriter};
 
 use crate::log::files::{Known, look};
 use crate::log::prefix::Prefix;
-use crate::log::{self, Format, LogError, ReadError, Reading, Telling};
+use crate::log::{self, Format, LogError, ReadError, Reading, SessionSource};
 use crate::streams::measured::Measured;
 use crate::streams::{Split, SplitReport};
 use origin::{Taken, origin_of};
 use spec::{IntakeSpec, SESSIONS_MAX};
-use watched::{Watch, WatchError, Watched};
 
 /// Why logs could not be read into a trace.
 #[derive(Debug, thiserror::Error)]
 pub enum IntakeError {
-    /// What was asked for makes no sense.
+    /// The request makes no sense.
     #[error("what is to be read is malformed: {0}")]
     Spec(String),
     /// The logs cannot be read.
@@ -49,15 +47,15 @@ pub enum IntakeError {
     /// The trace cannot be written.
     #[error(transparent)]
     Trace(#[from] TraceError),
-    /// A log that tells sessions apart was to be split into streams.
-    #[error("{} tells its sessions apart, so it is not split into streams", path.display())]
+    /// A log that identifies sessions was to be split into streams.
+    #[error("{} identifies its sessions, so it is not split into streams", path.display())]
     HasSessions {
         /// The file.
         path: PathBuf,
         /// What it is.
         format: Format,
     },
-    /// It was asked to end.
+    /// It was stopped on request.
     #[error("reading was stopped; nothing was written")]
     Stopped,
     /// A defect of ours: what was read and what was written do not agree.
@@ -73,7 +71,7 @@ pub struct Intake {
 }
 
 impl Intake {
-    /// Starts to read in a thread of its own.
+    /// Starts to read in a background thread.
     ///
     /// # Errors
     ///
@@ -111,7 +109,7 @@ impl Intake {
     }
 }
 
-/// Nobody can take the result any more.
+/// The result can no longer be taken.
 impl Drop for Intake {
     fn drop(&mut self) {
         self.stop();
@@ -122,7 +120,7 @@ impl Drop for Intake {
 ///
 /// # Errors
 ///
-/// When they cannot be read, the trace cannot be written, or it was asked to end.
+/// When they cannot be read, the trace cannot be written, or it was stopped on request.
 pub fn take_in(spec: &IntakeSpec, watch: &Watch) -> Result<Taken, IntakeError> {
     let began = Instant::now();
     let wanted = spec.wanted();
@@ -131,15 +129,15 @@ pub fn take_in(spec: &IntakeSpec, watch: &Watch) -> Result<Taken, IntakeError> {
     let mut writer = TraceWriter::create(&spec.output, spec.mask.then(Mask::new))?;
     let workers = wanted.workers;
     let (reading, split) = match plan {
-        Plan::Whole => (read(known, Telling::Whole, workers, &mut writer, watch)?, None),
+        Plan::Whole => (read(known, SessionSource::Single, workers, &mut writer, watch)?, None),
         Plan::Split { streams, has_times } => {
             let mut split = Split::new(&mut writer, streams, has_times);
-            let reading = read(known, Telling::Split, workers, &mut split, watch)?;
+            let reading = read(known, SessionSource::Conflicts, workers, &mut split, watch)?;
             (reading, Some(split.finish()?))
         }
         Plan::Measured { streams_max, resolution_us } => {
             let mut measured = Measured::new(&mut writer, streams_max, resolution_us);
-            let reading = read(known, Telling::Measured, workers, &mut measured, watch)?;
+            let reading = read(known, SessionSource::Times, workers, &mut measured, watch)?;
             (reading, Some(measured.finish()))
         }
     };
@@ -155,13 +153,13 @@ pub fn take_in(spec: &IntakeSpec, watch: &Watch) -> Result<Taken, IntakeError> {
 
 fn read<S: Sink<Error = TraceError>>(
     known: Vec<Known>,
-    telling: Telling,
+    source: SessionSource,
     workers: usize,
     sink: &mut S,
     watch: &Watch,
 ) -> Result<Reading, IntakeError> {
     let mut watched = Watched::new(sink, watch);
-    log::read_looked_at(known, telling, workers, &mut watched).map_err(|error| match error {
+    log::read_looked_at(known, source, workers, &mut watched).map_err(|error| match error {
         ReadError::Log(error) => IntakeError::Log(error),
         ReadError::Sink(WatchError::Stopped) => IntakeError::Stopped,
         ReadError::Sink(WatchError::Sink(error)) => IntakeError::Trace(error),
@@ -170,21 +168,21 @@ fn read<S: Sink<Error = TraceError>>(
 
 /// What becomes of a log's sessions.
 enum Plan {
-    /// They are as the log tells them; one, where it tells none.
+    /// Sessions as the log identifies them; one if it identifies none.
     Whole,
-    /// So many streams are made, by transactions and conflicts.
+    /// This number of streams, by transactions and conflicts.
     Split { streams: usize, has_times: bool },
-    /// As many streams as were at work at once, by times and durations.
+    /// As many streams as were active at once, by times and durations.
     Measured { streams_max: usize, resolution_us: i64 },
 }
 
 impl Plan {
     fn of(known: &[Known], streams: Option<usize>) -> Result<Plan, IntakeError> {
-        let tells_sessions = |known: &&Known| match (&known.prefix, known.file.format) {
+        let has_sessions = |known: &&Known| match (&known.prefix, known.file.format) {
             (Some(prefix), _) => prefix.has_session(),
             (None, format) => format != Format::Raw,
         };
-        if let Some(known) = known.iter().find(tells_sessions) {
+        if let Some(known) = known.iter().find(has_sessions) {
             let (path, format) = (known.file.path.clone(), known.file.format);
             return match streams {
                 None => Ok(Plan::Whole),
@@ -223,4 +221,74 @@ fn check_counts(
         "{} statements of {} sessions were read and {} of {} written",
         read.0, reading.sessions, written.0, counts.sessions
     )))
+}
+
+/// How far reading has come, and whether it shall end.
+#[derive(Debug, Default)]
+pub struct Watch {
+    statements: AtomicU64,
+    is_stopped: AtomicBool,
+}
+
+impl Watch {
+    /// Statements so far.
+    pub fn statements(&self) -> u64 {
+        self.statements.load(Ordering::Relaxed)
+    }
+
+    /// Requests the reader to stop.
+    pub fn stop(&self) {
+        self.is_stopped.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether to go on.
+    ///
+    /// # Errors
+    ///
+    /// When it was requested to stop.
+    pub fn check<E>(&self) -> Result<(), WatchError<E>> {
+        if self.is_stopped.load(Ordering::Relaxed) { Err(WatchError::Stopped) } else { Ok(()) }
+    }
+}
+
+/// Why a watched sink gave up.
+#[derive(Debug)]
+pub enum WatchError<E> {
+    /// It was requested to stop.
+    Stopped,
+    /// The sink behind it did.
+    Sink(E),
+}
+
+/// A sink that counts what passes to another one, and stops on request.
+#[derive(Debug)]
+pub struct Watched<'a, S> {
+    sink: &'a mut S,
+    watch: &'a Watch,
+}
+
+impl<'a, S: Sink> Watched<'a, S> {
+    /// In front of a sink.
+    pub fn new(sink: &'a mut S, watch: &'a Watch) -> Watched<'a, S> {
+        Watched { sink, watch }
+    }
+}
+
+impl<S: Sink> Sink for Watched<'_, S> {
+    type Error = WatchError<S::Error>;
+
+    fn session(&mut self, session: &Session) -> Result<(), Self::Error> {
+        self.watch.check()?;
+        self.sink.session(session).map_err(WatchError::Sink)
+    }
+
+    fn session_changed(&mut self, id: SessionId, session: &Session) -> Result<(), Self::Error> {
+        self.sink.session_changed(id, session).map_err(WatchError::Sink)
+    }
+
+    fn statement(&mut self, statement: &Statement<'_>) -> Result<(), Self::Error> {
+        self.watch.check()?;
+        self.watch.statements.fetch_add(1, Ordering::Relaxed);
+        self.sink.statement(statement).map_err(WatchError::Sink)
+    }
 }

@@ -12,7 +12,7 @@
 //! | [`blocks`] | one thread or several, with the same outcome |
 //! | [`prefix`], [`stderr`], [`csv`], [`json`], [`raw`] | how bytes fall into records |
 //! | [`phrases`], [`message`], [`parameters`], [`stamp`] | what a record says |
-//! | [`assemble`], [`session`] | what records of a session come to |
+//! | [`assemble`], [`session`] | from the records of a session to its statements |
 //! | [`tally`] | where every record went |
 //!
 //! Another server's log needs another [`record::LogReader`], as MySQL's slow log would.
@@ -90,25 +90,25 @@ pub struct Wanted {
     pub workers: usize,
 }
 
-/// What becomes of statements whose sessions are not known.
+/// Where the sessions of statements come from if the log does not identify them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Telling {
+pub enum SessionSource {
     /// All are of one session.
-    Whole,
+    Single,
     /// They are split by transactions and conflicts (see [`crate::streams`]).
-    Split,
+    Conflicts,
     /// They are split by their times (see [`crate::streams::measured`]), and keep them.
-    Measured,
+    Times,
 }
 
-/// What came of reading.
+/// The result of reading.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reading {
     /// What was read, in the order in which it was.
     pub files: Vec<LogFile>,
     /// Where every record went.
     pub tally: Tally,
-    /// Sessions that the sink was told of.
+    /// Sessions reported to the sink.
     pub sessions: u32,
     /// From when to when; None without statements that have a time.
     pub span: Option<Span>,
@@ -128,14 +128,16 @@ pub enum LogError {
         source: std::io::Error,
     },
     /// There is nothing to read.
-    #[error("{} is empty; is this the log that the server writes now? Ask it: SELECT \
-             pg_current_logfile()", path.display())]
+    #[error(
+        "{} is empty; is this the server's current log? See SELECT pg_current_logfile()",
+        path.display()
+    )]
     Empty {
         /// The first file.
         path: PathBuf,
     },
     /// A file was named twice: its statements would be there twice.
-    #[error("{} was given twice, so its statements would be there twice; name it once",
+    #[error("{} was given twice, so its statements would be there twice; give it once",
             path.display())]
     Twice {
         /// The file.
@@ -143,7 +145,7 @@ pub enum LogError {
     },
     /// Files of several formats hold the same statements.
     #[error("{} is {} and {} is {}: a server that writes several formats writes every record in \
-             each; name the files of one", path.display(), format.name(), other.display(),
+             each; give the files of one", path.display(), format.name(), other.display(),
             other_format.name())]
     Mixed {
         /// The first file.
@@ -156,9 +158,9 @@ pub enum LogError {
         other_format: Format,
     },
     /// No format and no known prefix fits.
-    #[error("{} is in no format that is known; it begins with {line:?}. If it is a plain log, \
+    #[error("{} is in no known format; it begins with {line:?}. If it is a plain log, \
              give the server's prefix (SHOW log_line_prefix) with --prefix; if it is a file of \
-             SQL, say --format raw", path.display())]
+             SQL, use --format raw", path.display())]
     UnknownFormat {
         /// The file.
         path: PathBuf,
@@ -166,8 +168,8 @@ pub enum LogError {
         line: String,
     },
     /// The given prefix fits no line.
-    #[error("no line of {} begins as the prefix {prefix:?} says; the first is {line:?}. Compare \
-             with what the server says to SHOW log_line_prefix: blanks count, at its end too",
+    #[error("no line of {} begins with the prefix {prefix:?}; the first is {line:?}. Compare it \
+             with SHOW log_line_prefix: blanks count, including those at the end",
             path.display())]
     PrefixMisfit {
         /// The file.
@@ -178,8 +180,8 @@ pub enum LogError {
         line: String,
     },
     /// The given format fits no line.
-    #[error("{} has no record of the format {}; its first line is {line:?}. Leave the format \
-             away to have it seen by the content", path.display(), format.name())]
+    #[error("{} has no record of the format {}; its first line is {line:?}. Omit the format \
+             to have it detected from the content", path.display(), format.name())]
     FormatMisfit {
         /// The file.
         path: PathBuf,
@@ -219,7 +221,7 @@ fn read_in_blocks<S: Sink>(
     sink: &mut S,
 ) -> Result<Reading, ReadError<S::Error>> {
     let known = files::look(wanted)?;
-    read_known(known, Telling::Whole, (wanted.workers, block_bytes), sink)
+    read_known(known, SessionSource::Single, (wanted.workers, block_bytes), sink)
 }
 
 /// Reads files that were looked at, and hands what they hold to a sink.
@@ -229,21 +231,21 @@ fn read_in_blocks<S: Sink>(
 /// As [`read`].
 pub fn read_looked_at<S: Sink>(
     known: Vec<Known>,
-    telling: Telling,
+    source: SessionSource,
     workers: usize,
     sink: &mut S,
 ) -> Result<Reading, ReadError<S::Error>> {
-    read_known(known, telling, (workers, BLOCK_BYTES), sink)
+    read_known(known, source, (workers, BLOCK_BYTES), sink)
 }
 
 fn read_known<S: Sink>(
     mut known: Vec<Known>,
-    telling: Telling,
+    source: SessionSource,
     (workers, block_bytes): (usize, usize),
     sink: &mut S,
 ) -> Result<Reading, ReadError<S::Error>> {
     let mut assembler = Assembler::new(sink);
-    if telling == Telling::Measured {
+    if source == SessionSource::Times {
         assembler.keep_starts();
     }
     let is_raw = known.first().is_some_and(|known| known.file.format == Format::Raw);
@@ -259,8 +261,8 @@ fn read_known<S: Sink>(
     };
     assembler.finish().map_err(ReadError::Sink)?;
     let mut notes =
-        prefixes.first().map(|prefix| notes_of_prefix(prefix, telling)).unwrap_or_default();
-    notes.extend((is_raw && telling == Telling::Whole).then(note_of_sql));
+        prefixes.first().map(|prefix| notes_of_prefix(prefix, source)).unwrap_or_default();
+    notes.extend((is_raw && source == SessionSource::Single).then(note_of_sql));
     notes.extend(notes_of_zones(&met.zones));
     notes.extend(met.overlap.map(note_of_overlap));
     notes.extend(notes_of_sessions(assembler.forgotten));
@@ -275,19 +277,21 @@ fn read_known<S: Sink>(
 }
 
 /// What a prefix lacks.
-fn notes_of_prefix(prefix: &prefix::Prefix, telling: Telling) -> Vec<String> {
+fn notes_of_prefix(prefix: &prefix::Prefix, source: SessionSource) -> Vec<String> {
     let mut notes = Vec::new();
     if !prefix.has_session() {
-        let outcome = match telling {
-            Telling::Whole => "all statements are of one; --sessions N splits it into N streams",
-            Telling::Split => "it was split by transactions and conflicts",
-            Telling::Measured => {
-                "streams stand for them, as many as were at work at once; transactions are taken \
+        let outcome = match source {
+            SessionSource::Single => {
+                "all statements are of one; --sessions N splits it into N streams"
+            }
+            SessionSource::Conflicts => "it was split by transactions and conflicts",
+            SessionSource::Times => {
+                "streams replace them, as many as were active at once; transactions are taken \
                  not to interleave but where their times or a second BEGIN show it"
             }
         };
         notes.push(format!(
-            "The prefix tells no sessions apart (it has neither %c nor %p): {outcome}."
+            "The prefix identifies no sessions (it has neither %c nor %p): {outcome}."
         ));
     }
     if !prefix.has_time() {
@@ -303,7 +307,7 @@ fn notes_of_prefix(prefix: &prefix::Prefix, telling: Telling) -> Vec<String> {
 }
 
 fn note_of_sql() -> String {
-    "A file of SQL tells neither sessions nor times, so all statements are of one; how many ran at \
+    "A file of SQL has neither sessions nor times, so all statements are of one; how many ran at \
      once cannot be measured, but --sessions N splits it into N streams."
         .to_owned()
 }
@@ -312,13 +316,13 @@ fn notes_of_zones(zones: &Zones) -> Vec<String> {
     let mut notes = Vec::new();
     if !zones.unknown.is_empty() {
         let named = zones.unknown.join(", ");
-        notes.push(format!("Times in the zone {named}, which is not known, were read as UTC."));
+        notes.push(format!("Times in the unknown time zone {named} were read as UTC."));
     }
     if !zones.ambiguous.is_empty() {
         let named = zones.ambiguous.join(", ");
         notes.push(format!(
-            "Times in the zone {named} were read as PostgreSQL reads it by default; elsewhere the \
-             same letters mean another."
+            "Times in the time zone {named} were read as PostgreSQL does by default; the \
+             abbreviation is ambiguous."
         ));
     }
     notes
@@ -326,8 +330,8 @@ fn notes_of_zones(zones: &Zones) -> Vec<String> {
 
 fn note_of_overlap((before, after): (PathBuf, PathBuf)) -> String {
     format!(
-        "{} begins before {} ends, so they are no parts of one log, as of two servers. They were \
-         read one after the other; a session that both name is taken for one.",
+        "{} begins before {} ends, so they are not parts of one log, but perhaps of two servers. \
+         They were read one after the other; a session that is in both is taken for one.",
         after.display(),
         before.display()
     )
@@ -336,8 +340,8 @@ fn note_of_overlap((before, after): (PathBuf, PathBuf)) -> String {
 fn note_of_ends(ended_idle: u64) -> Option<String> {
     (ended_idle > 0).then(|| {
         format!(
-            "Sessions that the server ended (57P01, 57P02) while it ran no statement of theirs: \
-             {ended_idle}. What was on its way to them was never run, and is in no log."
+            "Sessions that the server ended (57P01, 57P02) while they were idle: {ended_idle}. \
+             Statements that were on their way were never run, and are in no log."
         )
     })
 }

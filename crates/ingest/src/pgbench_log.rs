@@ -7,7 +7,7 @@
 //!   the schedule lag: response time = `time`, service time = `time` - `schedule_lag`.
 //! - The time stamp is read when the line is written, right after the transaction ended: start =
 //!   stamp - `time`.
-//! - Each thread writes a file of its own, in the order in which its transactions end. All files
+//! - Each thread writes its own file, in the order in which its transactions end. All files
 //!   together are therefore in order of time once they are merged, and none is held in memory.
 //! - pgbench ends by itself only when every transaction has ended, so none is in flight at the end.
 //!
@@ -30,7 +30,7 @@ mod tests;
 
 use std::path::PathBuf;
 
-use seatrial_gauge::{AccountingError, Outcome, SliceRow};
+use seatrial_gauge::{AccountingError, Explained, Outcome, SliceRow};
 
 use file::LogFile;
 use merge::Merge;
@@ -41,7 +41,7 @@ use tally::{Exact, Failure, KindTotals, Tally};
 /// Why logs cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum LogError {
-    /// What was asked for makes no sense.
+    /// The request makes no sense.
     #[error("the log's specification is malformed: {0}")]
     Spec(String),
     /// A file cannot be opened or read.
@@ -59,7 +59,7 @@ pub enum LogError {
         path: PathBuf,
         /// From 1.
         line: u64,
-        /// What stands there, or its beginning.
+        /// The text there, or its beginning.
         text: String,
         /// What is wrong with it, as a phrase.
         reason: String,
@@ -67,6 +67,26 @@ pub enum LogError {
     /// The terms of the accounting equation do not agree.
     #[error(transparent)]
     Accounting(#[from] AccountingError),
+}
+
+impl LogError {
+    /// Returns it as a user reads it.
+    pub fn explained(&self) -> Explained {
+        let seen = self.to_string();
+        match self {
+            LogError::Line { .. } => Explained::usage(
+                seen,
+                "The log was edited, or put together from several files",
+                "Name the files as pgbench wrote them, one for each of its threads",
+            ),
+            LogError::Io { .. } => Explained::usage(
+                seen,
+                "It is missing, or closed to this user",
+                "See `ls -l` of its folder",
+            ),
+            LogError::Spec(_) | LogError::Accounting(_) => Explained::defect(seen),
+        }
+    }
 }
 
 /// What the logs of one sample yield.

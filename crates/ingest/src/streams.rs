@@ -1,22 +1,22 @@
 //! A log without sessions, such as a plain file of SQL, split into streams that run side by side.
 //!
-//! Where it has times and durations, [`measured`] opens as many streams as were at work at once.
-//! Elsewhere [`Split`] makes as many as are asked for, by transactions and conflicts:
+//! Where it has times and durations, [`measured`] opens as many streams as were active at once.
+//! Otherwise [`Split`] makes the requested number of streams, by transactions and conflicts:
 //!
 //! Statements stay in order where it matters: within a transaction, and between transactions that
 //! touch the same table, at least one of them writing. All else may overlap, as far as there are
-//! streams. What is split is a [`Sink`] away from any reader: [`Split`] takes in one session and
-//! hands on N of them.
+//! streams. Splitting is a [`Sink`], independent of any reader: [`Split`] takes in one session and
+//! passes on N of them.
 //!
 //! A file of SQL has no times, so each statement is given one: the N-th of a stream's statements
 //! begins N times [`STATEMENT_US`] after the first, later where its transaction has to wait. In
-//! these times no two transactions that conflict overlap, whichever their streams. Whoever keeps
-//! the order of commits across sessions therefore keeps every conflict's order.
+//! these times no two conflicting transactions overlap, whichever their streams. Keeping the order
+//! of commits across sessions therefore keeps every conflict's order.
 //!
 //! A log with times and without durations is split likewise, no statement before its own time. How
 //! long one lasts is not known, so of those that conflict the later begins at least 1 µs after.
 //!
-//! What is assumed, because a text does not tell:
+//! Assumptions, because the text does not show it:
 //!
 //! - Transactions do not interleave: between BEGIN and COMMIT all statements are of one session.
 //! - A table's name is its last part, in whatever schema: too many conflicts rather than too few.
@@ -37,12 +37,12 @@ pub mod schedule;
 #[cfg(test)]
 mod tests;
 
-use seatrial_sqltext::touched::{Names, Touched};
+use seatrial_sqltext::touched::{SessionLocalNames, Touched};
 use seatrial_trace::captured::{Protocol, Session, SessionId, Sink, Skip, Statement};
 
 use schedule::{Schedule, Slot};
 
-/// How long a statement is taken to last, as the log does not tell.
+/// The assumed duration of a statement, as the log has none.
 pub const STATEMENT_US: u64 = 1_000;
 
 /// Text of a transaction that is held until its end is seen. One that is longer conflicts with
@@ -65,18 +65,19 @@ pub struct SplitReport {
     /// Length of the schedule, in statements one after the other: `statements` if nothing overlaps.
     /// None where the log has times.
     pub steps: Option<u64>,
-    /// Whether the streams are those that were at work at once.
+    /// Whether the streams are those that were active at once.
     pub is_measured: bool,
-    /// Statements that begin while the one before in their stream is at work, for want of another.
+    /// Statements that begin while the previous one in their stream is active, for want of another
+    /// stream.
     pub crowded: u64,
 }
 
-/// Takes in one session and hands on several: see the module.
+/// Takes in one session and passes on several: see the module.
 #[derive(Debug)]
 pub struct Split<'s, S> {
     sink: &'s mut S,
     schedule: Schedule,
-    names: Names,
+    names: SessionLocalNames,
     streams: usize,
     /// Transactions of each stream that were blocks.
     blocks: Vec<u64>,
@@ -86,7 +87,7 @@ pub struct Split<'s, S> {
     touched: Touched,
     /// Number of the transaction that is open, as the reader counts it; 0 for none.
     open: u64,
-    /// Its session, as the reader has it: one that tells users has several.
+    /// Its session, as the reader has it: one that identifies users has several.
     session: SessionId,
     has_times: bool,
     /// Time of the first statement; None before it.
@@ -110,13 +111,13 @@ struct Held {
 }
 
 impl<'s, S: Sink> Split<'s, S> {
-    /// Splits into at most so many streams, at least one; a log with times or without.
+    /// Splits into at most this number of streams, at least one; a log with times or without.
     pub fn new(sink: &'s mut S, streams: usize, has_times: bool) -> Split<'s, S> {
         let streams = streams.max(1);
         Split {
             sink,
             schedule: Schedule::new(streams, has_times),
-            names: Names::default(),
+            names: SessionLocalNames::default(),
             streams,
             blocks: vec![0; streams],
             held: Vec::new(),
@@ -131,7 +132,7 @@ impl<'s, S: Sink> Split<'s, S> {
         }
     }
 
-    /// Hands on what is still held, and tells what the split came to.
+    /// Passes on what is still held, and returns the result of the split.
     ///
     /// # Errors
     ///
@@ -159,7 +160,7 @@ impl<'s, S: Sink> Split<'s, S> {
         });
     }
 
-    /// Hands on what is held, from its transaction's place on; returns place and end.
+    /// Passes on what is held, from its transaction's place on; returns place and end.
     fn hand_on(&mut self) -> Result<(Slot, u64), S::Error> {
         let (slot, mut now) = match self.running {
             Some(running) => running,
@@ -172,7 +173,7 @@ impl<'s, S: Sink> Split<'s, S> {
                 session: SessionId(slot.stream as u32),
                 start_us: self.time_us(now),
                 duration_us: None,
-                told_meanwhile: None,
+                reported_meanwhile: None,
                 protocol: held.protocol,
                 prepared: &held.prepared,
                 sql: &held.sql,
@@ -240,7 +241,7 @@ impl<S: Sink> Sink for Split<'_, S> {
         Ok(())
     }
 
-    /// A log without sessions does not tell when they end or what they call themselves.
+    /// A log without sessions shows neither their ends nor their `application_name`.
     fn session_changed(&mut self, _id: SessionId, _session: &Session) -> Result<(), S::Error> {
         Ok(())
     }

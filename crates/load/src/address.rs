@@ -128,8 +128,8 @@ pub struct AddressCursor {
 
 impl AddressCursor {
     /// Returns the offset on the target of the next request, of `length_bytes`, which must be one
-    /// of the access's block sizes. The request lies wholly within the range. `None` once a pattern
-    /// that comes to an end has done so.
+    /// of the access's block sizes. The request is wholly within the range. `None` after the end of
+    /// a finite pattern.
     #[inline]
     pub fn next(&mut self, length_bytes: u64) -> Option<u64> {
         let position_bytes = self.pattern.next(&mut self.rng, length_bytes)?;

@@ -51,8 +51,8 @@ impl Even {
 }
 
 impl Arrivals {
-    /// Returns the schedule of `worker`, one of `workers` that together make up what `spec` asks
-    /// for from `start_ns` on.
+    /// Returns the schedule of `worker`, one of `workers` that together fulfil `spec` from
+    /// `start_ns` on.
     #[must_use]
     pub fn new(spec: &ArrivalSpec, worker: u32, workers: u32, seed: u64, start_ns: u64) -> Self {
         let even = |rate_per_s: f64, group: u64| {
@@ -98,7 +98,7 @@ impl Arrivals {
                 saturated(even.elapsed_ns())
             }
             Schedule::Poisson { rng, gap_ns_mean, elapsed_ns } => {
-                // Kept as a float, so that only what is told is rounded, never what adds up.
+                // A float, so that rounding affects the returned value but not the sum.
                 *elapsed_ns += exponential(rng) * *gap_ns_mean;
                 *elapsed_ns as u64
             }

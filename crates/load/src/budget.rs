@@ -18,7 +18,7 @@ impl Budget {
         Budget { operations: limit.operations.map(whole), bytes: limit.bytes.map(whole) }
     }
 
-    /// Takes one operation of so many bytes; false when a limit is reached.
+    /// Takes one operation of this length; false when a limit is reached.
     #[inline]
     pub fn take(&self, length_bytes: u32) -> bool {
         take(&self.operations, 1) && take(&self.bytes, i64::from(length_bytes))

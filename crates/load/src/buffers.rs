@@ -63,8 +63,8 @@ impl Buffers {
     #[inline]
     pub fn slot(&mut self, slot: usize) -> &mut [u8] {
         assert!(slot < self.slots);
-        // SAFETY: the slot lies inside of the mapping, which lives as long as self and is
-        // borrowed mutably with it.
+        // SAFETY: the slot is inside of the mapping, which lives as long as self and is borrowed
+        // mutably with it.
         unsafe {
             std::slice::from_raw_parts_mut(
                 self.base.as_ptr().add(slot * self.slot_bytes),
@@ -77,7 +77,7 @@ impl Buffers {
     #[inline]
     pub fn address(&self, slot: usize) -> *mut u8 {
         assert!(slot < self.slots);
-        // SAFETY: the slot lies inside of the mapping.
+        // SAFETY: the slot is inside of the mapping.
         unsafe { self.base.as_ptr().add(slot * self.slot_bytes) }
     }
 

@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 
 use seatrial_gauge::GroupLimit;
 
-/// A control group is below so many others at most; deeper ones are not looked at.
+/// Limit for the depth of a control group; deeper ones are not looked at.
 const DEPTH_MAX: usize = 32;
 
-/// A device lies on so many others at most.
+/// Limit for the number of devices below a device.
 const DEVICES_MAX: usize = 64;
 
 /// What a limit counts.
@@ -150,7 +150,7 @@ pub fn quota_limit(group: &Path) -> Option<GroupLimit> {
     Some(GroupLimit { group: group.display().to_string(), setting })
 }
 
-/// A device and all that it lies on: the disk of a partition, the members of an array.
+/// Returns a device and all devices below it: the disk of a partition, the members of an array.
 ///
 /// Source: Documentation/ABI/testing/sysfs-block (`slaves`), and the layout of /sys/dev/block.
 pub fn devices_below(device: &str) -> Vec<String> {
@@ -232,7 +232,7 @@ fn quota_reading(group: PathBuf) -> Option<QuotaReading> {
 mod tests {
     use super::*;
 
-    /// A folder that stands for a group, removed in the end.
+    /// A directory in place of a cgroup, removed at the end.
     struct Group(PathBuf);
 
     impl Group {

@@ -43,12 +43,12 @@ impl EngineChosen {
     ///
     /// # Errors
     ///
-    /// [`SpecError`] when io_uring is asked for what is more than one call to it.
+    /// [`SpecError`] when io_uring is requested for what takes more than one call to it.
     pub fn for_spec(spec: &CellSpec, target: &Target) -> Result<EngineChosen, SpecError> {
         Ok(match spec.engine {
             EngineChoice::IoUring if has_sequences(spec) => return Err(no_sequences()),
-            EngineChoice::IoUring => ring(spec, target, "asked for"),
-            EngineChoice::Psync => threads(spec, target, "asked for"),
+            EngineChoice::IoUring => ring(spec, target, "requested"),
+            EngineChoice::Psync => threads(spec, target, "requested"),
             EngineChoice::Auto if has_sequences(spec) => {
                 threads(spec, target, "a commit or a copy is a sequence of calls")
             }

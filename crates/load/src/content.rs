@@ -30,7 +30,7 @@ pub enum ShelfError {
     },
 }
 
-/// What the workers of a cell share about data: the ledger, where there is one.
+/// Data state that the workers of a cell share: the ledger, if any.
 #[derive(Debug)]
 pub struct Shelf {
     spec: CellSpec,
@@ -71,8 +71,8 @@ impl Shelf {
         }
     }
 
-    /// Takes the ledger's file away before the first write leaves: from then on it is out of date,
-    /// and whoever found it after a crash would take new data for corrupt ones.
+    /// Removes the ledger's file before the first write: from then on it is out of date, and after
+    /// a crash its reader would take new data for corrupt data.
     ///
     /// # Errors
     ///
@@ -172,7 +172,7 @@ impl Content {
         }
     }
 
-    /// Whether a ledger is kept, so that each end must be told.
+    /// Whether a ledger is kept, so that the end of each request must be reported.
     #[inline]
     pub fn is_kept(&self) -> bool {
         self.ledger.is_some()

@@ -1,6 +1,6 @@
 //! Error numbers by name, as the kernel's documentation calls them.
 
-/// Stands for a request that moved fewer bytes than asked; not an error number of the kernel.
+/// A request moved fewer bytes than requested; not an error number of the kernel.
 pub const SHORT_TRANSFER: i32 = 0;
 
 /// The name of an error number.

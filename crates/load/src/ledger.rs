@@ -58,7 +58,7 @@ pub enum LedgerError {
     /// A cell would write less than one of its blocks.
     #[error(
         "writes of {write_bytes} bytes cannot be kept in a ledger of {block_bytes}-byte blocks; \
-         start again with a ledger of its own"
+         start again with a separate ledger"
     )]
     Unsuitable {
         /// The size or alignment of the writes.

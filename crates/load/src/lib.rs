@@ -6,6 +6,7 @@
 
 pub mod address;
 pub mod arrival;
+pub mod bounds;
 pub mod budget;
 pub mod buffers;
 pub mod cgroup;

@@ -1,4 +1,4 @@
-//! What the kernel tells of our own threads and of the device below: a few small files.
+//! Kernel statistics of our own threads and of the device below, from a few small files.
 
 use std::fs;
 use std::path::Path;

@@ -1,7 +1,7 @@
-//! Random streams: one seed gives every thread and every purpose a stream of its own.
+//! Random streams: one seed gives every thread and every purpose its own stream.
 //!
-//! A study is repeatable only when what one thread draws does not depend on how often another one
-//! drew. So nothing is shared: each user of randomness asks for the stream of its own purpose.
+//! A study is repeatable only when the numbers that one thread draws do not depend on how often
+//! another one drew. So nothing is shared: each user of randomness takes the stream of its purpose.
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
@@ -9,8 +9,8 @@ use rand_xoshiro::rand_core::{Rng, SeedableRng};
 /// The odd constant nearest to 2^64 divided by the golden ratio: the step of SplitMix64.
 pub(crate) const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// Returns the stream that `seed` gives to `purpose` (a fixed word such as `"address"`) and
-/// `index` (the number of the thread, or of whatever needs streams of its own).
+/// Returns the stream that `seed` gives to `purpose` (a fixed word such as `"address"`) and `index`
+/// (the number of the thread, or of any other user of a separate stream).
 ///
 /// Equal arguments give equal streams, on every machine and in every version; arguments that
 /// differ in any part give streams that have nothing in common.

@@ -24,7 +24,7 @@ pub struct EngineReport {
 }
 
 impl EngineReport {
-    /// The same, with what the engine had to do without.
+    /// Returns the report with what the engine had to do without.
     pub fn lacking(mut self, lack: Option<&str>) -> EngineReport {
         if let Some(lack) = lack {
             self.reason = format!("{}; {lack}", self.reason);
@@ -40,7 +40,7 @@ pub struct Sample {
     pub engine: EngineReport,
     /// The sample's start, on the clock that all times below count from.
     pub start_ns: u64,
-    /// The same moment by the wall clock.
+    /// Start by the wall clock.
     pub started_unix_s: f64,
     /// Measured length.
     pub duration_ns: u64,
@@ -166,14 +166,14 @@ impl Pool {
     }
 }
 
-/// What a sample has besides the sums over its workers.
+/// The part of a sample that is not a sum over its workers.
 #[derive(Debug)]
 pub struct Frame {
     /// Which engine, and why.
     pub engine: EngineReport,
     /// The sample's start.
     pub start_ns: u64,
-    /// The same by the wall clock.
+    /// Start by the wall clock.
     pub started_unix_s: f64,
     /// Its length.
     pub duration_ns: u64,

@@ -49,7 +49,7 @@ pub struct Sizes {
 }
 
 impl Sizes {
-    /// Returns the distribution that `access` asks for.
+    /// Returns the distribution of `access`.
     #[must_use]
     pub fn new(access: &AccessSpec) -> Self {
         let weights: Vec<f64> = access.sizes.iter().map(|size| size.weight).collect();

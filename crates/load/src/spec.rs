@@ -1,7 +1,8 @@
 //! The specification of one cell, as it crosses from Python in JSON (docs/engine.md).
 //!
-//! [`CellSpec::parse`] is the only door: whatever it lets through can be planned and run without
-//! further checks, but for what only the opened target can tell (its logical block, its rights).
+//! [`CellSpec::parse`] is the only constructor: a specification that it accepts can be planned and
+//! run without further checks, except for those that need the opened target (its logical block, its
+//! permissions).
 
 mod check;
 
@@ -38,7 +39,7 @@ pub struct CellSpec {
     /// When requests are due.
     #[serde(default)]
     pub arrival: ArrivalSpec,
-    /// A sync after so many writes of a worker; 0 for none.
+    /// A sync after this many writes of a worker; 0 for none.
     #[serde(default)]
     pub sync_every: u64,
     /// Which sync that is.
@@ -94,7 +95,7 @@ pub struct TargetSpec {
     /// Whether the file is created and extended by writing.
     #[serde(default)]
     pub create: bool,
-    /// The block device below, `major:minor`, where the file alone does not tell it (btrfs).
+    /// The block device below, `major:minor`, where it cannot be found from the file alone (btrfs).
     #[serde(default)]
     pub device: Option<String>,
     /// The model of a simulated device, which the simulated engine reads.
@@ -275,7 +276,7 @@ pub enum DataSpec {
         /// That share of each 4 KiB, 0 to 1.
         share: f64,
     },
-    /// Sectors that tell where they belong and which write they are of.
+    /// Sectors that contain their own address and the number of their write.
     Verifiable {},
 }
 
@@ -291,10 +292,10 @@ impl Default for DataSpec {
 pub struct LimitSpec {
     /// After so long.
     pub duration_s: f64,
-    /// After so many bytes were transferred.
+    /// After this many bytes were transferred.
     #[serde(default)]
     pub bytes: Option<u64>,
-    /// After so many operations.
+    /// After this many operations.
     #[serde(default)]
     pub operations: Option<u64>,
 }
@@ -320,8 +321,8 @@ impl CellSpec {
     ///
     /// # Errors
     ///
-    /// [`SpecError`] for text that is not such JSON, has an unknown key, or asks for what makes no
-    /// sense; only the first problem is told.
+    /// [`SpecError`] for text that is not such JSON, has an unknown key or a value that makes no
+    /// sense; only the first problem is reported.
     pub fn parse(json: &str) -> Result<Self, SpecError> {
         let spec: Self =
             serde_json::from_str(json).map_err(|error| SpecError::Malformed(error.to_string()))?;
@@ -329,8 +330,8 @@ impl CellSpec {
         Ok(spec)
     }
 
-    /// Whether written blocks can be told apart later, which is when a ledger is kept and each
-    /// worker keeps to blocks of its own.
+    /// Whether written blocks can be identified later. A ledger is then kept, and each worker
+    /// writes only to its own blocks.
     #[must_use]
     pub fn is_verifiable(&self) -> bool {
         matches!(self.data, DataSpec::Verifiable {})

@@ -62,7 +62,7 @@ impl Target {
         self.file.as_raw_fd()
     }
 
-    /// The descriptor that copies are written to, where there is one.
+    /// The descriptor that copies are written to, if any.
     #[inline]
     pub fn copy_fd(&self) -> Option<RawFd> {
         self.copy_to.as_ref().map(AsRawFd::as_raw_fd)
@@ -85,7 +85,7 @@ impl Target {
         self.kind == TargetKind::Null
     }
 
-    /// The block device below: `major:minor`; `None` where the file system tells none.
+    /// The block device below: `major:minor`; `None` where the file system reports none.
     pub fn device(&self) -> Option<String> {
         let metadata = self.file.metadata().ok()?;
         let device =

@@ -1,9 +1,9 @@
 //! Whether a control group's limit on requests explains a stall.
 //!
 //! A throttled request waits above the device, so neither the device's requests in flight nor what
-//! a thread waits for tells a throttle from a file system that holds the request. The limit and the
-//! device's counters do: a limit explains a stall only if the load had reached it, and if what
-//! passed during the stall is what the limit lets pass.
+//! a thread waits for distinguishes a throttle from a file system that holds the request. The limit
+//! and the device's counters do: a limit explains a stall only if the load had reached it, and if
+//! the work that passed during the stall is what the limit allows.
 
 use seatrial_gauge::{GroupLimit, Operation, Stall};
 

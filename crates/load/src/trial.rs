@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use seatrial_gauge::explained::{Class, Explained};
 use seatrial_gauge::{
     AccountingError, Clock, Flight, FlightView, Job, Operation, Recorder, RecorderSettings,
     Timeline, lock,
@@ -77,6 +78,47 @@ pub enum TrialError {
     Model(String),
 }
 
+impl TrialError {
+    /// Returns it as a user reads it.
+    pub fn explained(&self) -> Explained {
+        let seen = self.to_string();
+        match self {
+            TrialError::Spec(_) | TrialError::Model(_) | TrialError::Shelf(_) => Explained::usage(
+                format!("The engine refused the cell: {seen}"),
+                "The study's parameters make no sense on this target",
+                "Check the test with --plan, and its key in docs/study-file.md",
+            ),
+            TrialError::Open(_) => Explained::new(
+                Class::Target,
+                seen,
+                "The target is missing, may not be opened, or does not support O_DIRECT",
+                "Check it with `seatrial check`, or measure with --buffered",
+            ),
+            TrialError::Engine { source, .. } if source.raw_os_error() == Some(libc::EMFILE) => {
+                Explained::new(
+                    Class::System,
+                    seen,
+                    "The limit of open files (RLIMIT_NOFILE) is reached; each io_uring thread \
+                     needs one",
+                    "Raise it with `ulimit -n`, use fewer threads, or --engine psync",
+                )
+            }
+            TrialError::Engine { .. } => Explained::new(
+                Class::System,
+                seen,
+                "A limit of this session (threads, locked memory, memory) or of the kernel",
+                "Try fewer threads or --engine psync; `seatrial check` names what is limited",
+            ),
+            TrialError::Memory { .. } => Explained::usage(
+                seen,
+                "Every request in flight has its own buffer",
+                "Use fewer threads, less depth or smaller blocks",
+            ),
+            TrialError::Accounting(_) => Explained::defect(seen),
+        }
+    }
+}
+
 /// A cell under way.
 #[derive(Debug)]
 pub struct Trial {
@@ -86,7 +128,7 @@ pub struct Trial {
 }
 
 impl Trial {
-    /// Starts a cell in threads of its own.
+    /// Starts a cell in background threads.
     ///
     /// # Errors
     ///
@@ -138,7 +180,7 @@ impl Trial {
     }
 }
 
-/// Nobody can take the result any more.
+/// The result can no longer be taken.
 impl Drop for Trial {
     fn drop(&mut self) {
         self.stop();
@@ -267,7 +309,7 @@ impl Crew {
             let (crew, ready, ending) = (self.clone(), ready_sender.clone(), ending_sender.clone());
             let body = move || {
                 let outcome = crew.work(worker, ready);
-                // The conductor may have left: then nobody is there to be told.
+                // The receiver may be gone already.
                 let _ = ending.send(outcome);
             };
             let named = thread::Builder::new().name(format!("worker-{worker}"));
@@ -541,8 +583,8 @@ fn fine_timer() {
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1_000) };
 }
 
-/// Now, by our clock and by the wall clock. What is read on both sides of a moment off the
-/// processor would lie apart, so the closest of a few pairs is taken.
+/// Now, by our clock and by the wall clock. If the thread loses the processor between two readings
+/// they are far apart, so the closest of a few pairs is taken.
 fn same_moment(clock: &Clock) -> (u64, f64) {
     let pairs = (0..4).map(|_| {
         let before_ns = clock.now_ns();

@@ -276,7 +276,7 @@ mod tests {
         Request { slot, operation: Operation::Read, offset_bytes: 0, length_bytes: 4096 }
     }
 
-    /// What was reaped before must not stand for what is waited for now: the wait would end at
+    /// Completions that were reaped before must not count for the present wait: it would end at
     /// once, once for every request.
     #[test]
     fn a_wait_lasts_until_something_ends() {

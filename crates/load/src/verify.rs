@@ -1,8 +1,8 @@
 //! Verifiable data: blocks of which every sector says where it belongs and which write it is of.
 //!
-//! [`stamp`] makes a block to be written, [`check`] judges one that was read. A disk, a controller
-//! or a file system that loses, mixes up, misplaces or damages data is thereby caught, and what it
-//! did is told by name.
+//! [`stamp`] marks a block to be written, [`check`] judges one that was read. Thus a disk, a
+//! controller or a file system that loses, mixes up, misplaces or damages data is caught, and the
+//! kind of corruption is named.
 
 mod corruption;
 mod diagnosis;

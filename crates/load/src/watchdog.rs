@@ -109,7 +109,7 @@ pub struct Pulse {
     pub stalls: AtomicU64,
 }
 
-/// Watches until told to end; runs in a thread of its own.
+/// Watches until it is stopped; runs in its own thread.
 pub fn watch(clock: Clock, watched: &Watched) -> Sightings {
     let mut watch = Watch {
         clock,
@@ -325,9 +325,9 @@ impl Sightings {
         }
     }
 
-    /// Steal between the first and the last reading of a stall. What was stolen before it, while
-    /// threads were running, did not make it last; a host that let not even the watchdog read is
-    /// told by the watchdog's lateness.
+    /// Steal between the first and the last reading of a stall. Steal before it, while threads were
+    /// running, did not prolong it; if the host did not even let the watchdog read, the watchdog's
+    /// lateness shows that.
     fn steal_during(&self, stall: &Stall) -> u64 {
         let first = self.steal.partition_point(|reading| reading.at_ns < stall.start_ns);
         let end = self.steal.partition_point(|reading| reading.at_ns <= stall.end_ns + TICK_NS);
@@ -403,8 +403,8 @@ mod tests {
         Look { at_ns: at_ms * MS, kernel_wait, ..Look::default() }
     }
 
-    /// On a crowded machine the watchdog is late again and again; what it saw before and after
-    /// each time tells that the worker was blocked meanwhile.
+    /// On a crowded machine the watchdog is late again and again; its observations before and after
+    /// each time show that the worker was blocked meanwhile.
     #[test]
     fn a_watchdog_that_was_late_between_two_looks_at_a_blocked_worker_blames_nobody_else() {
         let stall = Stall { start_ns: 0, end_ns: 1_000 * MS, operations: [0, 1, 0, 0, 0] };
@@ -488,8 +488,8 @@ mod tests {
         let start_ns = clock.now_ns();
         let flight = Arc::new(Flight::new(1, start_ns));
         let ended = Arc::new(AtomicBool::new(false));
-        let (told, thread) = std::sync::mpsc::channel();
-        let worker = std::thread::spawn(move || told.send(procfs::this_thread()).unwrap());
+        let (reported, thread) = std::sync::mpsc::channel();
+        let worker = std::thread::spawn(move || reported.send(procfs::this_thread()).unwrap());
         let thread = thread.recv().unwrap();
         worker.join().unwrap();
         flight.leave_run_delay(0);

@@ -26,7 +26,7 @@ pub const CORRUPTIONS_KEPT: usize = 32;
 /// Draws before a worker takes it that all blocks it may use are in flight already.
 const DRAWS_MAX: u32 = 1_000;
 
-/// A worker that meets so many errors in a row gives up: nothing is there any more.
+/// A worker that meets this many errors in a row gives up: the target is gone.
 const FAILURES_IN_A_ROW_MAX: u32 = 1_000;
 
 /// Batches are halved while filling one takes longer than this, so that a slow device is reaped
@@ -45,7 +45,7 @@ pub struct ErrorSample {
     pub offset_bytes: u64,
     /// How much.
     pub length_bytes: u32,
-    /// The kernel's error number; [`SHORT_TRANSFER`] when it moved fewer bytes than asked.
+    /// The kernel's error number; [`SHORT_TRANSFER`] when it moved fewer bytes than requested.
     pub errno: i32,
     /// When.
     pub at_ns: u64,
@@ -105,7 +105,7 @@ pub struct Duty {
     pub arrivals: Arrivals,
     /// What is written, and how what is read is checked.
     pub content: Content,
-    /// A sync after so many writes; 0 for none.
+    /// A sync after this many writes; 0 for none.
     pub sync_every: u64,
     /// What the cell may still do.
     pub budget: Arc<Budget>,

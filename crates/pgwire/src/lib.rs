@@ -1,9 +1,9 @@
-//! PostgreSQL's protocol, as far as its two ends are ours.
+//! PostgreSQL's protocol for our own clients and servers.
 //!
-//! [`messages`] reads and writes messages, [`startup`] lets a client in and proves who it is,
-//! [`answer`] is what a server says to a statement, and [`link`] a socket that never waits.
-//! [`null_server`] is a server that answers at once, to show what a driver can do by itself.
-//! Connections are not encrypted: a driver that encrypts would measure its own processor.
+//! [`messages`] reads and writes messages, [`startup`] authenticates a client, [`answer`] is a
+//! server's answer to a statement, and [`link`] a nonblocking socket. [`null_server`] is a server
+//! that answers immediately, to measure a driver's maximum rate. Connections are not encrypted: a
+//! driver that encrypts would measure its own processor.
 
 pub mod answer;
 pub mod link;

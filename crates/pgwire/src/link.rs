@@ -1,4 +1,4 @@
-//! A server's address, a socket to it, and what is on its way through it.
+//! A server's address, a socket to it, and its buffers.
 
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -11,11 +11,11 @@ use rustix::net::{self, AddressFamily, RecvFlags, SocketAddrUnix, SocketFlags, S
 
 use serde::Deserialize;
 
-/// Which server, and who comes in.
+/// A server, and the credentials of a session.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ServerSpec {
-    /// A folder with a socket in it, or a host's name or address.
+    /// A folder with a socket, or a host's name or address.
     pub host: String,
     /// The port, or the number in the socket's name.
     pub port: u16,
@@ -23,7 +23,7 @@ pub struct ServerSpec {
     pub database: String,
     /// The role.
     pub user: String,
-    /// The password; None where there is none.
+    /// The password; None without one.
     #[serde(default)]
     pub password: Option<String>,
 }
@@ -31,18 +31,18 @@ pub struct ServerSpec {
 /// Where the server listens.
 #[derive(Clone, Debug)]
 pub enum Address {
-    /// By a socket in the file system.
+    /// On a Unix socket.
     Unix(SocketAddrUnix),
-    /// By TCP.
+    /// On TCP.
     Tcp(SocketAddr),
 }
 
 impl Address {
-    /// The address of a server; a host's name is looked up once.
+    /// The address of a server; a host name is resolved once.
     ///
     /// # Errors
     ///
-    /// When the name is not known, or the folder's is too long for a socket.
+    /// When the name cannot be resolved, or the folder's is too long for a socket.
     pub fn of(server: &ServerSpec) -> io::Result<Address> {
         if server.host.starts_with('/') {
             let path = Path::new(&server.host).join(format!(".s.PGSQL.{}", server.port));
@@ -54,18 +54,18 @@ impl Address {
     }
 }
 
-/// Whether a connection is there.
+/// The state of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Connected {
-    /// It is, and takes bytes.
+    /// It is established.
     Yes,
-    /// It will be, or fail, when the socket becomes writable.
+    /// It is established, or has failed, when the socket becomes writable.
     Soon,
-    /// The server's queue is full: try again.
+    /// The server's backlog is full: retry.
     Later,
 }
 
-/// A socket that never waits, and what it has not taken yet.
+/// A nonblocking socket with its unsent bytes.
 #[derive(Debug)]
 pub struct Link {
     socket: OwnedFd,
@@ -74,17 +74,17 @@ pub struct Link {
     is_connected: bool,
     watches_for_room: bool,
     watches_edges: bool,
-    /// The beginning of a message.
+    /// An incomplete message.
     pub input: Vec<u8>,
 }
 
 impl Link {
-    /// Opens a connection whose events bear `data`, with `first` as its first bytes; None when the
-    /// server's queue is full.
+    /// Opens a connection whose events carry `data`, with `first` as its first bytes; None when the
+    /// server's backlog is full.
     ///
     /// # Errors
     ///
-    /// When there is no server, or no socket to be had.
+    /// When there is no server, or no socket is available.
     pub fn open(
         address: &Address,
         epoll: &OwnedFd,
@@ -128,33 +128,33 @@ impl Link {
         flags
     }
 
-    /// From now on tells once of what comes: then the kernel need not look again, after each read,
-    /// whether there is more. Who reads has to read all of it: a read that does not fill its buffer
-    /// has, unless the server has hung up (epoll(7), questions and answers).
+    /// Switches to edge-triggered events: then the kernel need not check after each read whether
+    /// there is more. The caller has to read everything: a read that does not fill its buffer has
+    /// done so, unless the server has hung up (epoll(7), questions and answers).
     ///
     /// # Errors
     ///
-    /// When the system refuses.
+    /// When a system call fails.
     pub fn watch_edges(&mut self, epoll: &OwnedFd) -> io::Result<()> {
         self.watches_edges = true;
         self.watch_anew(epoll)
     }
 
-    /// Not all was read that there was: tells of it once more.
+    /// Not everything was read: requests another event.
     ///
     /// # Errors
     ///
-    /// When the system refuses.
+    /// When a system call fails.
     pub fn watch_anew(&self, epoll: &OwnedFd) -> io::Result<()> {
         epoll::modify(epoll, &self.socket, EventData::new_u64(self.data), self.flags())?;
         Ok(())
     }
 
-    /// Sends bytes; what the socket does not take now goes when there is room.
+    /// Sends bytes; those that the socket does not accept are sent when it is writable.
     ///
     /// # Errors
     ///
-    /// When the connection is gone.
+    /// When the connection is broken.
     pub fn send(&mut self, epoll: &OwnedFd, bytes: &[u8]) -> io::Result<()> {
         if bytes.is_empty() {
             return Ok(());
@@ -171,11 +171,11 @@ impl Link {
         Ok(())
     }
 
-    /// The socket has room: sends what is left.
+    /// The socket is writable: sends the rest.
     ///
     /// # Errors
     ///
-    /// When the connection is gone, or was not to be had.
+    /// When the connection is broken, or could not be established.
     pub fn room(&mut self, epoll: &OwnedFd) -> io::Result<()> {
         if !self.is_connected {
             net::sockopt::socket_error(&self.socket)??;
@@ -186,11 +186,11 @@ impl Link {
         if self.unsent.is_empty() { self.watch(epoll, false) } else { Ok(()) }
     }
 
-    /// Reads what came: None when nothing did, 0 bytes when the server hung up.
+    /// Reads available bytes: None without any, 0 bytes when the server hung up.
     ///
     /// # Errors
     ///
-    /// When the connection is gone.
+    /// When the connection is broken.
     pub fn read(&self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         match net::recv(&self.socket, buffer, RecvFlags::empty()) {
             Ok((read, _)) => Ok(Some(read)),
@@ -214,11 +214,11 @@ impl AsFd for Link {
     }
 }
 
-/// Begins to connect a socket that never waits.
+/// Starts to connect a nonblocking socket.
 ///
 /// # Errors
 ///
-/// When there is no server, or the system refuses.
+/// When there is no server, or a system call fails.
 pub fn connect(socket: &OwnedFd, address: &Address) -> io::Result<Connected> {
     let connected = match address {
         Address::Unix(path) => net::connect(socket, path),
@@ -236,11 +236,11 @@ pub fn connect(socket: &OwnedFd, address: &Address) -> io::Result<Connected> {
     }
 }
 
-/// Sends as much as the socket takes: how much that was.
+/// Sends as much as the socket accepts; returns the number of bytes.
 ///
 /// # Errors
 ///
-/// When the connection is gone.
+/// When the connection is broken.
 pub fn write(socket: &OwnedFd, bytes: &[u8]) -> io::Result<usize> {
     let mut sent = 0;
     while sent < bytes.len() {

@@ -1,8 +1,8 @@
-//! Messages of PostgreSQL's protocol: the head of any, the fields of an error, and those that a
-//! client sends (PostgreSQL's manual, "Frontend/Backend Protocol", "Message Formats").
+//! Messages of PostgreSQL's protocol: the header, the fields of an error, and those that a client
+//! sends (PostgreSQL's manual, "Frontend/Backend Protocol", "Message Formats").
 //!
-//! Everything is written to the end of a buffer and read where it lies. The crate postgres-protocol
-//! writes into buffers of another kind and copies what it reads; it is used at start-up only.
+//! Messages are appended to a buffer and read in place. The crate postgres-protocol uses other
+//! buffers and copies what it reads; it is used at startup only.
 
 use memchr::memchr;
 
@@ -11,39 +11,40 @@ use super::answer::ServerError;
 /// The kind of a message and its length.
 const HEAD_BYTES: usize = 5;
 
-/// Describes the portal without a name, executes it to its end, and ends the exchange.
+/// Describes and executes the unnamed portal, and sends `Sync`.
 const EXECUTE_AND_SYNC: &[u8] = b"D\0\0\0\x06P\0E\0\0\0\x09\0\0\0\0\0S\0\0\0\x04";
 
-/// In the place of a version: ends what another connection does.
+/// Instead of a version: cancel request.
 pub const CANCEL_REQUEST: i32 = 80_877_102;
 
-/// In the place of a version: may the connection be encrypted by TLS?
+/// Instead of a version: request for TLS.
 pub const SSL_REQUEST: i32 = 80_877_103;
 
-/// In the place of a version: may it be encrypted by GSSAPI?
+/// Instead of a version: request for GSSAPI encryption.
 pub const GSS_REQUEST: i32 = 80_877_104;
 
-/// Version 3.0, which every server since 7.4 and every pooler speaks; later ones of the protocol
-/// bring nothing that a playback needs. Behind its upper 16 bits is what follows the point.
+/// Version 3.0, which every server since 7.4 and every pooler supports; a playback needs nothing of
+/// later ones. The upper 16 bits are the major version.
 pub const PROTOCOL: i32 = 3 << 16;
 
-/// What a client may send before it is known: PostgreSQL's `MAX_STARTUP_PACKET_LENGTH`.
+/// Maximum size of a client's message before authentication: PostgreSQL's
+/// `MAX_STARTUP_PACKET_LENGTH`.
 pub const STARTUP_BYTES_MAX: usize = 10_000;
 
-/// The head of a message.
+/// The header of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
     /// Its kind.
     pub kind: u8,
-    /// Bytes that follow the head; None where the length is none.
+    /// Length after the header; None if it is invalid.
     pub body_bytes: Option<usize>,
 }
 
 impl Head {
-    /// Bytes that it takes itself.
+    /// Its own length.
     pub const BYTES: usize = HEAD_BYTES;
 
-    /// The head at the front; None as long as it is not all there.
+    /// The header at the front; None if it is incomplete.
     #[inline]
     pub fn of(input: &[u8]) -> Option<Head> {
         let head: &[u8; HEAD_BYTES] = input.first_chunk()?;
@@ -53,7 +54,7 @@ impl Head {
     }
 }
 
-/// A text up to its zero, and what follows; all of it where there is no zero.
+/// A text up to its zero byte, and the rest; everything without a zero byte.
 pub fn text(body: &[u8]) -> (&[u8], &[u8]) {
     match memchr(0, body) {
         Some(end) => (&body[..end], &body[end + 1..]),
@@ -61,12 +62,12 @@ pub fn text(body: &[u8]) -> (&[u8], &[u8]) {
     }
 }
 
-/// A whole number at the front.
+/// An integer at the front.
 pub fn number(body: &[u8]) -> Option<i32> {
     body.first_chunk().map(|bytes| i32::from_be_bytes(*bytes))
 }
 
-/// A column of a `DataRow`; None for NULL, and where the message does not reach so far.
+/// A column of a `DataRow`; None for NULL, and where the message is too short.
 pub fn column(row: &[u8], column: u32) -> Option<&[u8]> {
     let mut rest = row.get(2..)?;
     for _ in 0..column {
@@ -77,23 +78,23 @@ pub fn column(row: &[u8], column: u32) -> Option<&[u8]> {
     rest.get(4..4 + length)
 }
 
-/// What an `ErrorResponse` says.
+/// The content of an `ErrorResponse`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ErrorResponse {
-    /// Code and sentence.
+    /// SQLSTATE and message.
     pub error: ServerError,
-    /// Whether the connection ends with it.
+    /// Whether it ends the connection.
     pub is_fatal: bool,
 }
 
 impl ErrorResponse {
-    /// Reads the fields; of a message that was cut, those that are there.
+    /// Reads the fields; in a truncated message, those that are present.
     pub fn of(mut body: &[u8]) -> ErrorResponse {
         let (mut severity, mut sqlstate, mut message) = (&b""[..], *b"XX000", &b""[..]);
         while let Some((&field, rest)) = body.split_first().filter(|(field, _)| **field != 0) {
             let (value, rest) = text(rest);
             match field {
-                // The severity in English, since 9.6; before that only in the server's language.
+                // The severity in English, since 9.6; earlier only in the server's language.
                 b'V' => severity = value,
                 b'S' if severity.is_empty() => severity = value,
                 b'C' => sqlstate = value.try_into().unwrap_or(sqlstate),
@@ -108,7 +109,7 @@ impl ErrorResponse {
     }
 }
 
-/// The rows that a command tag tells of; None where it tells of none.
+/// The number of rows in a command tag; None without one.
 #[inline]
 pub fn rows(tag: &[u8]) -> Option<u64> {
     let digits = tag.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
@@ -119,7 +120,7 @@ pub fn rows(tag: &[u8]) -> Option<u64> {
     tag[tag.len() - digits..].iter().try_fold(0, add)
 }
 
-/// Appends a message of a kind, whose body `fill` writes.
+/// Appends a message whose body is written by `fill`.
 #[inline]
 pub fn message(out: &mut Vec<u8>, kind: u8, fill: impl FnOnce(&mut Vec<u8>)) {
     out.push(kind);
@@ -178,17 +179,17 @@ pub fn query(out: &mut Vec<u8>, sql: &[u8]) {
     message(out, b'Q', |out| put(out, sql));
 }
 
-/// `Parse`, with the types of the first parameters; 0 where the server is to find it.
+/// `Parse`, with the types of the first parameters; 0 for inferred ones.
 pub fn parse(out: &mut Vec<u8>, name: &[u8], sql: &[u8], types: &[u32]) {
     message(out, b'P', |out| {
         put(out, name);
         put(out, sql);
         out.extend_from_slice(&(types.len() as u16).to_be_bytes());
-        types.iter().for_each(|told| out.extend_from_slice(&told.to_be_bytes()));
+        types.iter().for_each(|reported| out.extend_from_slice(&reported.to_be_bytes()));
     });
 }
 
-/// `Bind` of the portal without a name: parameters and rows as text.
+/// `Bind` of the unnamed portal: parameters and rows as text.
 #[inline]
 pub fn bind(out: &mut Vec<u8>, name: &[u8], parameters: &[Option<Vec<u8>>]) {
     message(out, b'B', |out| {
@@ -209,7 +210,7 @@ pub fn bind(out: &mut Vec<u8>, name: &[u8], parameters: &[Option<Vec<u8>>]) {
     });
 }
 
-/// `Describe` and `Execute` of the portal without a name, and `Sync`.
+/// `Describe` and `Execute` of the unnamed portal, and `Sync`.
 #[inline]
 pub fn execute_and_sync(out: &mut Vec<u8>) {
     out.extend_from_slice(EXECUTE_AND_SYNC);
@@ -220,7 +221,7 @@ pub fn sync(out: &mut Vec<u8>) {
     message(out, b'S', |_| {});
 }
 
-/// `Close` of a prepared statement; it is no error when there is none of that name.
+/// `Close` of a prepared statement; no error if it does not exist.
 pub fn close_statement(out: &mut Vec<u8>, name: &[u8]) {
     message(out, b'C', |out| {
         out.push(b'S');
@@ -238,7 +239,7 @@ pub fn terminate(out: &mut Vec<u8>) {
     message(out, b'X', |_| {});
 }
 
-/// `CancelRequest`, which goes alone over a connection of its own.
+/// `CancelRequest`, which is sent alone over a separate connection.
 pub fn cancel_request(out: &mut Vec<u8>, process_id: i32, secret_key: &[u8]) {
     unkinded(out, |out| {
         out.extend_from_slice(&CANCEL_REQUEST.to_be_bytes());
@@ -287,12 +288,12 @@ mod tests {
 
     #[test]
     fn an_error_is_read_as_far_as_it_goes() {
-        let told = ErrorResponse::of(b"SFATAL\0C57P01\0Mat once\0\0");
-        assert_eq!((&told.error.sqlstate, &*told.error.message), (b"57P01", "at once"));
-        assert!(told.is_fatal);
-        let told = ErrorResponse::of(b"SFATAL\0VERROR\0C123\0M\xffx");
-        assert_eq!((&told.error.sqlstate, &*told.error.message), (b"XX000", "\u{fffd}x"));
-        assert!(!told.is_fatal);
+        let reported = ErrorResponse::of(b"SFATAL\0C57P01\0Mat once\0\0");
+        assert_eq!((&reported.error.sqlstate, &*reported.error.message), (b"57P01", "at once"));
+        assert!(reported.is_fatal);
+        let reported = ErrorResponse::of(b"SFATAL\0VERROR\0C123\0M\xffx");
+        assert_eq!((&reported.error.sqlstate, &*reported.error.message), (b"XX000", "\u{fffd}x"));
+        assert!(!reported.is_fatal);
         assert_eq!(ErrorResponse::of(b"").error.message, "");
     }
 }

@@ -1,13 +1,13 @@
-//! A server that speaks PostgreSQL's protocol and answers everything at once, without doing it:
-//! what a driver reaches with it is the most that the driver can reach with any server.
+//! A server that speaks PostgreSQL's protocol and answers every statement immediately, without
+//! executing it: it shows a driver's maximum rate with any server.
 //!
-//! The protocol is that of PostgreSQL's manual, "Frontend/Backend Protocol", version 3.0: start-up
-//! with trust, simple and extended queries, errors up to the next `Sync`, the transaction's status.
-//! The crate postgres-protocol has the client's side of it only, and crates that have the server's
-//! bring an asynchronous runtime along, whose cost would be counted against the driver.
+//! The protocol is that of PostgreSQL's manual, "Frontend/Backend Protocol", version 3.0: startup
+//! with trust, simple and extended queries, errors up to the next `Sync`, the transaction status.
+//! The crate postgres-protocol only has the client's side, and crates with the server's side
+//! require an asynchronous runtime, whose cost would be attributed to the driver.
 //!
-//! Each `SELECT` returns one row with a 1 in each column; `INSERT`, `UPDATE` and `DELETE` touch one
-//! row. `COPY` is refused.
+//! Each `SELECT` returns one row with a 1 in each column; `INSERT`, `UPDATE` and `DELETE` affect
+//! one row. `COPY` is refused.
 
 mod answer;
 mod poll;
@@ -31,13 +31,13 @@ use rustix::event::{EventfdFlags, eventfd};
 
 use poll::{Listener, Poll};
 
-/// Port that a socket in a folder is named by, as PostgreSQL does.
+/// Port in the name of a socket, as in PostgreSQL.
 const PORT_OF_SOCKETS: u16 = 5_432;
 
 /// Where a null server listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
-    /// In a folder that nobody else may enter (mode 0700), as `.s.PGSQL.5432`.
+    /// In a folder that only its owner may enter (mode 0700), as `.s.PGSQL.5432`.
     Folder(PathBuf),
     /// On the loopback interface; 0 for any free port.
     Loopback(u16),
@@ -54,20 +54,20 @@ pub enum NullServerError {
         /// Its mode.
         mode: u32,
     },
-    /// The version is none.
+    /// The version is invalid.
     #[error("{0:?} is no version of PostgreSQL, such as 15.20")]
     Version(String),
-    /// The system refused.
+    /// A system call failed.
     #[error("the null server cannot listen at {at}: {source}")]
     Io {
         /// Folder or port.
         at: String,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 }
 
-/// What the server's thread counts.
+/// Counters of the server's thread.
 #[derive(Debug, Default)]
 struct Counters {
     connections: AtomicU64,
@@ -88,12 +88,12 @@ pub struct NullServer {
 }
 
 impl NullServer {
-    /// Starts a server that calls itself `server_version` and serves at most so many clients at
+    /// Starts a server that reports `server_version` and serves a limited number of clients at
     /// once.
     ///
     /// # Errors
     ///
-    /// When the version is none, the folder is open to others, or the system refuses.
+    /// When the version is invalid, the folder is open to others, or a system call fails.
     pub fn start(
         address: &Address,
         server_version: &str,
@@ -128,7 +128,7 @@ impl NullServer {
         Ok(NullServer { host, port, socket, wake, thread: Mutex::new(Some(thread)), counters })
     }
 
-    /// What a client is to be given as host: the folder, or the loopback address.
+    /// The host for clients: the folder, or the loopback address.
     pub fn host(&self) -> &str {
         &self.host
     }
@@ -138,7 +138,7 @@ impl NullServer {
         self.port
     }
 
-    /// Clients that came so far.
+    /// Clients so far.
     pub fn connections(&self) -> u64 {
         self.counters.connections.load(Ordering::Relaxed)
     }
@@ -153,11 +153,11 @@ impl NullServer {
         self.counters.cpu_ns.load(Ordering::Acquire)
     }
 
-    /// Ends the server; clients that are connected see the end. Again, it does nothing.
+    /// Ends the server; connected clients are disconnected. Calling it again does nothing.
     pub fn stop(&self) {
         let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(thread) = thread.take() else { return };
-        // An eventfd takes a 1 as long as nobody has written 2^64 - 2 before.
+        // An eventfd accepts a 1 unless its value is 2^64 - 2.
         let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
         let _ = thread.join();
         if let Some(socket) = &self.socket {

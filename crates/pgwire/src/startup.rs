@@ -1,22 +1,22 @@
-//! How a connection begins: who comes in, and how that is proved.
+//! The startup of a connection, and its authentication.
 //!
-//! Known are trust (and peer, ident, cert, which ask nothing of a client), passwords in clear text
-//! and by MD5, and SCRAM-SHA-256, in which the server has to prove that it knows the password, too
-//! (its hashes cost about a millisecond of processor time, as they are meant to).
-//! Not known are GSSAPI, SSPI and Kerberos, and **TLS**: a playback is meant to stand beside its
-//! server, and a driver that encrypts would measure its own processor. A server that takes nothing
-//! else refuses the login, and what it says is passed on with what to do about it.
+//! Supported are trust (and peer, ident, cert, which request nothing of a client), passwords in
+//! clear text and by MD5, and SCRAM-SHA-256, in which the server has to prove that it knows the
+//! password, too (its hashes cost about a millisecond of CPU time, by design). Not supported are
+//! GSSAPI, SSPI and Kerberos, and **TLS**: a playback should run next to its server, and a driver
+//! that encrypts would measure its own processor. A server that accepts nothing else refuses the
+//! login, and its message is reported with what to do about it.
 //!
 //! # The encoding
 //!
 //! A server writes its log in the encoding of the session's database, whatever that of the client
-//! was, so the bytes of a trace are in the encoding of the captured database. They are sent as they
-//! are, under `client_encoding=SQL_ASCII`: a server then converts nothing in either direction, and
-//! still checks that what comes is valid in its own encoding (PostgreSQL's manual, "Character Set
-//! Support"; `pg_any_to_server` in its source). So the database that is played to is to have the
-//! encoding of the one that was captured; where it has another, letters beyond ASCII end in the
-//! error 22021, or in other letters. A captured `SET client_encoding` is sent like any statement
-//! and undone before the next one.
+//! was, so the bytes of a trace are in the encoding of the captured database. They are sent
+//! unchanged, under `client_encoding=SQL_ASCII`: a server then converts nothing in either
+//! direction, and still checks that its input is valid in its own encoding (PostgreSQL's manual,
+//! "Character Set Support"; `pg_any_to_server` in its source). So the replayed database should have
+//! the encoding of the captured one; otherwise, letters beyond ASCII cause the error 22021, or
+//! become other letters. A captured `SET client_encoding` is sent like any statement and undone
+//! before the next one.
 
 use postgres_protocol::authentication::md5_hash;
 use postgres_protocol::authentication::sasl::{ChannelBinding, SCRAM_SHA_256, ScramSha256};
@@ -27,26 +27,26 @@ use super::messages::{self, Head};
 /// The encoding under which a server converts nothing.
 pub const NO_CONVERSION: &str = "SQL_ASCII";
 
-/// What a server says before it lets anybody in is shorter (libpq's `MAX_ERRLEN`).
+/// Upper bound of a server's messages before authentication (libpq's `MAX_ERRLEN`).
 const LOGIN_BYTES_MAX: usize = 30_000;
 
 const INVALID_AUTHORIZATION: [u8; 5] = *b"28000";
 const INVALID_PASSWORD: [u8; 5] = *b"28P01";
 
-/// Who comes in, and where to.
+/// The parameters of a session.
 #[derive(Clone, Copy)]
 pub struct Login<'a> {
     /// The role.
     pub user: &'a str,
     /// The database.
     pub database: &'a str,
-    /// The password; None where there is none.
+    /// The password; None without one.
     pub password: Option<&'a str>,
-    /// What the session calls itself.
+    /// The application name.
     pub application: &'a str,
-    /// Whether its transactions read only, unless they say otherwise.
+    /// Whether its transactions are read-only by default.
     pub read_only: bool,
-    /// Settings in the form of a command line, such as `-c work_mem=64MB`.
+    /// Settings in the form of command line options, such as `-c work_mem=64MB`.
     pub options: Option<&'a str>,
 }
 
@@ -67,19 +67,19 @@ impl Login<'_> {
     }
 }
 
-/// How far the proof has come.
+/// The state of the authentication.
 enum Proof {
-    /// Nothing was asked for yet, or a password that was sent.
+    /// Nothing has been requested yet, or only a password, which was sent.
     Open,
-    /// SCRAM is on its way.
+    /// SCRAM is in progress.
     Scram(Box<ScramSha256>),
     /// The server has proved that it knows the password.
     Mutual,
-    /// The client is in.
+    /// The client is authenticated.
     Done,
 }
 
-/// The proof of who a client is.
+/// The authentication of a client.
 pub struct Startup {
     user: String,
     password: Option<String>,
@@ -96,13 +96,13 @@ impl Startup {
         }
     }
 
-    /// Whether the server has let the client in.
+    /// Whether the server has authenticated the client.
     pub fn is_in(&self) -> bool {
         matches!(self.proof, Proof::Done)
     }
 
-    /// Whether a message belongs here: before the client is in, few do. What else begins like one
-    /// is no server of PostgreSQL, and more of it need not be awaited.
+    /// Whether a message is allowed here: few are before authentication. Anything else does not
+    /// come from a PostgreSQL server, and is not awaited completely.
     pub fn awaits(&self, head: Head) -> bool {
         let is_short = head.body_bytes.is_some_and(|bytes| (4..=LOGIN_BYTES_MAX).contains(&bytes));
         self.is_in() || (is_short && matches!(head.kind, b'R' | b'E' | b'N' | b'v'))
@@ -112,8 +112,8 @@ impl Startup {
     ///
     /// # Errors
     ///
-    /// When there is no password to answer with, when the server asks for what is not known here,
-    /// or when it does not know the password itself.
+    /// When a password is required but missing, when the server requests an unsupported method, or
+    /// when it does not know the password itself.
     pub fn take_in(&mut self, body: &[u8], out: &mut Vec<u8>) -> Result<(), ServerError> {
         let asked = messages::number(body).unwrap_or(-1);
         let data = body.get(4..).unwrap_or_default();
@@ -176,7 +176,7 @@ impl Startup {
     }
 }
 
-/// A refusal with what to do about it, where the server takes nothing but what is not known here.
+/// A refusal with what to do about it, if the server accepts only unsupported methods.
 pub fn explained(mut refusal: ServerError) -> ServerError {
     let words = refusal.message.to_ascii_lowercase();
     let wants_encryption = [

@@ -1,48 +1,48 @@
-//! One connection's side of the protocol: bytes in, bytes out. It knows nothing of sockets.
+//! The protocol of one connection: bytes in, bytes out, independent of sockets.
 //!
-//! A connection has one statement on its way. What is sent for it goes out in one piece, ends with
-//! what makes the server say that it is ready again, and what the server said until then is its
-//! [`Answer`]. Rows are passed over as they come, however long they are; nothing is kept of them,
-//! but for [columns that were asked for](Connection::keep).
+//! A connection has one statement in progress. Its messages are sent together, ending with one that
+//! makes the server report that it is ready, and the server's messages up to then are its
+//! [`Answer`]. Rows are skipped as they arrive, however long they are; none of them is kept, except
+//! [requested columns](Connection::keep).
 //!
 //! | captured | sent |
 //! |---|---|
 //! | simple | `Query`, also of several statements: their rows add up, the last tag counts |
-//! | extended, no name | `Parse`, `Bind`, `Describe`, `Execute`, `Sync` |
-//! | extended, a name | the same, but `Parse` only where the name does not stand for the text |
+//! | extended, unnamed | `Parse`, `Bind`, `Describe`, `Execute`, `Sync` |
+//! | extended, named | the same, but `Parse` only if the name does not refer to the text |
 //! | a fetch from a portal | nothing: see below |
 //!
-//! Where a name stands for another text, `Close` goes before `Parse`.
+//! If a name refers to another text, `Close` precedes `Parse`.
 //!
-//! Parameters go as text. The rows of each execution are described, as libpq has them described:
-//! without that a server would have less to do than it had. A client that keeps the description of
-//! a prepared statement (pgjdbc) asked for it once.
+//! Parameters are sent as text. The rows of each execution are described, as with libpq: otherwise
+//! a server would have less work than in the capture. A client that caches the description of a
+//! prepared statement (pgjdbc) requested it once.
 //!
-//! # What a log does not tell
+//! # What a log lacks
 //!
-//! **Portals with a limit.** A client may take a result in portions: `Execute` with a number of
-//! rows, later more of it (`execute fetch from` in the log). The number is in no log, not even
-//! whether there was one. So every execution runs to its end, which costs the server the same rows;
-//! the fetches that follow find nothing left to fetch, are not sent, and are counted as
+//! **Portals with a limit.** A client may fetch a result in portions: `Execute` with a number of
+//! rows, later more of it (`execute fetch from` in the log). No log contains the number, or whether
+//! there was one. So every execution runs to its end, which costs the server the same rows; the
+//! following fetches have nothing left to fetch, are not sent, and are counted as
 //! [`Skip::UnknownPortal`]. A client that stopped early read less than its replay does. Cursors of
-//! SQL (DECLARE, FETCH, MOVE, CLOSE) are statements like all others.
+//! SQL (DECLARE, FETCH, MOVE, CLOSE) are ordinary statements.
 //!
-//! **The types of parameters.** The server finds them by itself, but where there is nothing to find
-//! them by ([`types`]). A client that named another type than the server finds (pgjdbc: a float for
-//! a column of integers) may have had another plan.
+//! **The types of parameters.** The server infers them, unless it cannot ([`types`]). A client that
+//! specified another type than the server infers (pgjdbc: a float for an integer column) may have
+//! had another plan.
 //!
 //! **Batches.** A client may send many executions before one `Sync`, which makes them one
 //! transaction without a BEGIN. Here each has its own.
 //!
-//! **COPY ... FROM STDIN**: [`super::copying`]. **What was set as a client connected** (its
-//! encoding, `search_path` in its options): the log has SET statements only, and these are sent.
+//! **COPY ... FROM STDIN**: [`super::copying`]. **Startup parameters** (encoding, `search_path` in
+//! its options): the log has SET statements only, and these are sent.
 //!
 //! # The encoding
 //!
-//! It is decided in [`seatrial_pgwire::startup`]: no conversion. A `SET client_encoding` or `SET
-//! NAMES` of the trace would have the server convert what a log holds in its own encoding already.
-//! A server tells each change of it; the next statement then has a SET before it that takes the
-//! change back, whose answer counts for nothing.
+//! It is described in [`seatrial_pgwire::startup`]: no conversion. A `SET client_encoding` or `SET
+//! NAMES` of the trace would make the server convert text that a log already has in its own
+//! encoding. A server reports each change; the next statement is then preceded by a SET that
+//! reverts it, whose answer is ignored. change back, whose answer counts for nothing.
 
 pub mod prepared;
 #[cfg(test)]
@@ -60,42 +60,42 @@ use prepared::Prepared;
 
 pub use seatrial_pgwire::startup::Login;
 
-/// What is read of a message that says more than rows; the rest is passed over. Longer are only
-/// errors that quote a long text, and the code and sentence that count come before it.
+/// Maximum length read of a message other than rows; the rest is skipped. Only errors that quote a
+/// long text are longer, and their SQLSTATE and message come first.
 pub const READ_BYTES_MAX: usize = 8 << 10;
 
-/// A server takes no longer message, nor a text of more (its `MaxAllocSize`).
+/// Maximum size of a message or text for a server (its `MaxAllocSize`).
 const SENT_BYTES_MAX: usize = (1 << 30) - (1 << 16);
 
 const CONNECTION_FAILURE: [u8; 5] = *b"08006";
 
-/// What a connection has to say to those who hold it.
+/// Events of a connection for its owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Said {
-    /// The client is in, and the first statement may be sent.
+    /// It is authenticated, and the first statement may be sent.
     Ready,
-    /// The statement on its way was answered, and the next may be sent.
+    /// The statement in progress was answered, and the next may be sent.
     Answer(Answer),
-    /// The server did not let the client in.
+    /// The server refused the client.
     Refused(ServerError),
     /// The server ended the connection.
     Lost(ServerError),
-    /// What came is no message that belongs here; the connection is of no use any more.
+    /// An unexpected message arrived; the connection is unusable.
     NotUnderstood(String),
 }
 
 /// Whether a statement could be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sending {
-    /// It is on its way.
+    /// It is in progress.
     Sent,
     /// It cannot be sent.
     Impossible(Skipped),
 }
 
-/// How far a connection is.
+/// The state of a connection.
 enum Stage {
-    /// The client is on its way in.
+    /// It is being authenticated.
     Startup(Startup),
     /// It waits for a statement.
     Idle,
@@ -105,7 +105,7 @@ enum Stage {
     Ended,
 }
 
-/// The encodings that the server tells, as far as they matter.
+/// The relevant encodings reported by the server.
 #[derive(Default)]
 struct Encodings {
     server: Vec<u8>,
@@ -113,7 +113,7 @@ struct Encodings {
 }
 
 impl Encodings {
-    /// Whether the server converts what comes.
+    /// Whether the server converts its input.
     fn convert(&self) -> bool {
         self.client != NO_CONVERSION.as_bytes() && self.client != self.server
     }
@@ -122,27 +122,27 @@ impl Encodings {
 /// One connection.
 pub struct Connection {
     stage: Stage,
-    /// What is still to come of a message that is passed over.
+    /// Remaining bytes of a message that is skipped.
     rest_bytes: usize,
     status: TransactionStatus,
     answer: Answer,
     is_extended: bool,
-    /// Answers to come that are of no statement of the trace.
+    /// Number of expected answers that belong to no statement of the trace.
     silent: u32,
-    /// A warning that the server is about to go: it crashed, or was stopped at once.
+    /// A warning that the server is about to end: it crashed, or was stopped immediately.
     last_words: Option<ServerError>,
     prepared: Prepared,
     encodings: Encodings,
-    /// Columns of the next statement's rows that are to be kept.
+    /// Columns of the next statement's rows to be kept.
     keeps: Vec<u32>,
-    /// Rows of which they are.
+    /// Maximum number of rows for it.
     keeps_rows: usize,
     process_id: i32,
     secret_key: Vec<u8>,
 }
 
 impl Connection {
-    /// A connection whose first message is appended.
+    /// A connection whose startup message is appended.
     pub fn new(login: &Login<'_>, out: &mut Vec<u8>) -> Connection {
         login.write(out);
         Connection {
@@ -162,10 +162,10 @@ impl Connection {
         }
     }
 
-    /// Takes in what came, says what it means, and appends what the server is to be told at once.
+    /// Processes incoming bytes, returns an event, and appends immediate replies.
     ///
-    /// Returns how many bytes were taken; the rest, at most [`READ_BYTES_MAX`] and a head, is to be
-    /// given again in front of what comes next.
+    /// Returns how many bytes were processed; the rest, at most [`READ_BYTES_MAX`] and a header, is
+    /// to be passed again before further bytes.
     pub fn take_in(&mut self, input: &[u8], out: &mut Vec<u8>, said: &mut Vec<Said>) -> usize {
         let mut taken = 0;
         loop {
@@ -193,7 +193,7 @@ impl Connection {
         }
     }
 
-    /// Appends all that has to be sent for a statement.
+    /// Appends all messages of a statement.
     pub fn send(&mut self, item: &Item, out: &mut Vec<u8>) -> Sending {
         if !self.is_ready() {
             return Sending::Impossible(Skipped::NoConnection);
@@ -221,14 +221,14 @@ impl Connection {
         Sending::Sent
     }
 
-    /// Keeps some columns of the rows of the statement that is sent next, of so many rows at most.
+    /// Keeps some columns of the next statement's rows, up to a number of rows.
     pub fn keep(&mut self, columns: impl IntoIterator<Item = u32>, rows: usize) {
         self.keeps.clear();
         self.keeps.extend(columns);
         self.keeps_rows = rows;
     }
 
-    /// Says what it means that the server hung up, with what it had sent of a message by then.
+    /// Returns the event for a hang-up of the server, given the incomplete message so far.
     pub fn hung_up(&mut self, left: &[u8]) -> Said {
         let when = match &self.stage {
             _ if self.rest_bytes > 0 || !left.is_empty() => "in the middle of a message",
@@ -244,27 +244,27 @@ impl Connection {
         if is_starting { Said::Refused(error) } else { Said::Lost(error) }
     }
 
-    /// Appends the message that ends any connection.
+    /// Appends `Terminate`.
     pub fn terminate(out: &mut Vec<u8>) {
         messages::terminate(out);
     }
 
-    /// Appends what ends the statement on its way, when it is sent over a connection of its own.
+    /// Appends a request that cancels the statement in progress, for a separate connection.
     pub fn cancel_request(&self, out: &mut Vec<u8>) {
         messages::cancel_request(out, self.process_id, &self.secret_key);
     }
 
-    /// The number of the server's process, as `pg_stat_activity` has it; 0 before the client is in.
+    /// The server's process number, as in `pg_stat_activity`; 0 before authentication.
     pub fn process_id(&self) -> i32 {
         self.process_id
     }
 
-    /// What proves a request to cancel: 4 bytes, in versions of the protocol later than 3.0 more.
+    /// The cancel key: 4 bytes, more in versions of the protocol later than 3.0.
     pub fn secret_key(&self) -> &[u8] {
         &self.secret_key
     }
 
-    /// Where its transaction stands.
+    /// Its transaction status.
     pub fn status(&self) -> TransactionStatus {
         self.status
     }
@@ -301,7 +301,7 @@ impl Connection {
                 self.stage = Stage::Idle;
                 said.push(Said::Ready);
             }
-            // Notices, and what of the protocol an old server or a pooler does not know.
+            // Notices, and unknown messages of an old server or a pooler.
             b'N' | b'v' => {}
             _ => self.no_message(kind, said),
         }
@@ -334,9 +334,9 @@ impl Connection {
     }
 
     fn completed(&mut self, body: &[u8]) {
-        let (told, _) = messages::text(body);
-        let tag = Tag::of(told);
-        if let Some(rows) = messages::rows(told) {
+        let (reported, _) = messages::text(body);
+        let tag = Tag::of(reported);
+        if let Some(rows) = messages::rows(reported) {
             self.answer.rows = Some(self.answer.rows.unwrap_or(0).saturating_add(rows));
         }
         self.prepared.completed(&tag);
@@ -360,21 +360,21 @@ impl Connection {
     }
 
     fn failed(&mut self, body: &[u8], said: &mut Vec<Said>) {
-        let told = ErrorResponse::of(body);
-        if told.is_fatal {
-            return self.end(Said::Lost(told.error), said);
+        let reported = ErrorResponse::of(body);
+        if reported.is_fatal {
+            return self.end(Said::Lost(reported.error), said);
         }
         if self.silent == 0 {
-            self.prepared.failed(told.error.sqlstate);
+            self.prepared.failed(reported.error.sqlstate);
         }
-        self.answer.error.get_or_insert(told.error);
+        self.answer.error.get_or_insert(reported.error);
     }
 
     fn noticed(&mut self, body: &[u8]) {
         self.answer.notices += 1;
-        let told = ErrorResponse::of(body).error;
-        if matches!(&told.sqlstate, b"57P01" | b"57P02") {
-            self.last_words = Some(told);
+        let reported = ErrorResponse::of(body).error;
+        if matches!(&reported.sqlstate, b"57P01" | b"57P02") {
+            self.last_words = Some(reported);
         }
     }
 
@@ -389,7 +389,7 @@ impl Connection {
         kept.extend_from_slice(messages::text(rest).0);
     }
 
-    /// Bytes that follow the head of a message; None where it is the head of none.
+    /// Length after the header of a message; None if it is not a valid header.
     #[inline]
     fn body_bytes(&self, head: Head) -> Option<usize> {
         match &self.stage {
@@ -398,10 +398,10 @@ impl Connection {
         }
     }
 
-    /// Takes in what is no message; how many bytes that are.
+    /// Processes invalid messages; returns their length in bytes.
     ///
     /// A server that is too short of memory for this version of the protocol, or does not know it,
-    /// says so in that of its ancestors: an `E`, a text without a length, and a zero.
+    /// reports that in an old version: an `E`, a text without a length, and a zero byte.
     fn strange(&mut self, head: Head, rest: &[u8], said: &mut Vec<Said>) -> usize {
         if !matches!(self.stage, Stage::Startup(_)) || head.kind != b'E' {
             self.no_message(head.kind, said);
@@ -436,8 +436,8 @@ impl Connection {
     }
 }
 
-/// Whether nothing of a message is read but its kind: rows and their description, data of COPY,
-/// descriptions of parameters, notifications, and what tells of a step that was done. An empty text
+/// Whether only the type of a message is read: rows and their description, data of COPY,
+/// descriptions of parameters, notifications, and confirmations of completed steps. An empty text
 /// has no tag, and a portal is never suspended.
 #[inline]
 fn is_passed_over(kind: u8) -> bool {
@@ -447,8 +447,8 @@ fn is_passed_over(kind: u8) -> bool {
     )
 }
 
-/// Whether a server can read it: a text has no zeros in it, and neither it nor the parameters are
-/// longer than a message.
+/// Whether a server can read it: a text contains no zero bytes, and neither it nor the parameters
+/// exceed the size of a message.
 fn can_be_written(item: &Item) -> bool {
     let parameters = item.parameters.iter().flatten().map(Vec::len);
     let bytes = parameters.fold(item.sql.len(), usize::saturating_add);
@@ -458,7 +458,7 @@ fn can_be_written(item: &Item) -> bool {
         && memchr::memchr(0, &item.prepared).is_none()
 }
 
-/// Where a transaction stands, in the words of `ReadyForQuery`.
+/// A transaction status, in the words of `ReadyForQuery`.
 fn status(body: &[u8]) -> TransactionStatus {
     match body.first() {
         Some(b'T') => TransactionStatus::Active,

@@ -1,11 +1,11 @@
 //! Rows, command tags and commits against what the capture and the text say.
 //!
-//! PostgreSQL's own logs hardly ever tell how many rows there were. What can be known without:
-//! an UPDATE or DELETE that touches no row, and a SELECT that returns none, are counted; in a wrong
-//! or empty database nearly all of them are such. Whether a statement reads or writes is told by
-//! the tag that it was answered with, so that EXECUTE counts as what it executes.
+//! PostgreSQL's own logs hardly ever contain row counts. Without them, an UPDATE or DELETE that
+//! touches no row and a SELECT that returns none can still be counted; in a wrong or empty database
+//! nearly all of them are such. The command tag of the answer decides whether a statement reads or
+//! writes, so that EXECUTE counts as what it executes.
 //!
-//! A tag is held against the text (`COMMIT` answered by `ROLLBACK`: the transaction had failed).
+//! A tag is compared with the text (`COMMIT` answered by `ROLLBACK`: the transaction had failed).
 //! Where the capture, too, has an error in that transaction, nothing can be said, and the tag is
 //! not compared.
 
@@ -22,16 +22,16 @@ use super::item::Item;
 use super::played::{ClassRows, Commits, Rows, RowsExample};
 use super::survey::ends_in_commit;
 
-/// Queries whose differences are told apart; those of others are counted only.
+/// Queries whose differences are listed separately; those of others are only counted.
 const EXAMPLES_HELD_MAX: usize = 256;
 
 /// Differences that are handed out.
-const EXAMPLES_TOLD_MAX: usize = 32;
+const EXAMPLES_REPORTED_MAX: usize = 32;
 
 /// What a text lets expect of its answer; the same for all statements of a fingerprint.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Expectation {
-    /// What the tag begins with; None where the text does not tell.
+    /// The beginning of the tag; None if the text does not determine it.
     tag: Option<&'static str>,
     /// Its last command ends a transaction well.
     is_commit: bool,
@@ -101,9 +101,9 @@ impl Expectation {
         (fingerprint.text, expectation)
     }
 
-    fn is_met_by(self, told: &[u8]) -> Option<bool> {
-        let tag = self.tag.filter(|_| !told.is_empty())?;
-        Some(told.starts_with(tag.as_bytes()))
+    fn is_met_by(self, reported: &[u8]) -> Option<bool> {
+        let tag = self.tag.filter(|_| !reported.is_empty())?;
+        Some(reported.starts_with(tag.as_bytes()))
     }
 }
 
@@ -228,7 +228,7 @@ impl Divergence {
     pub fn finish(self, commits_captured: u64) -> (Commits, Rows) {
         let mut examples: Vec<RowsExample> = self.examples.into_values().collect();
         examples.sort_by_key(|example| (std::cmp::Reverse(example.count), example.number));
-        examples.truncate(EXAMPLES_TOLD_MAX);
+        examples.truncate(EXAMPLES_REPORTED_MAX);
         let commits = Commits { captured: commits_captured, ..self.commits };
         let named = self.by_class.into_iter();
         let by_class = named.map(|(class, rows)| (class.name().to_owned(), rows)).collect();
@@ -317,11 +317,11 @@ mod tests {
         divergence.errors(&item("insert into t values (2)"), true);
         divergence.errors(&item("select 1"), true);
         let (_, rows) = divergence.finish(0);
-        let told = |class: &str| {
+        let reported = |class: &str| {
             let class = rows.by_class[class];
             (class.expected_errors, class.observed_errors, class.compared)
         };
-        assert_eq!((told("insert"), told("select")), ((2, 2, 0), (0, 1, 0)));
+        assert_eq!((reported("insert"), reported("select")), ((2, 2, 0), (0, 1, 0)));
     }
 
     #[test]
@@ -337,13 +337,13 @@ mod tests {
             take(&mut divergence, &item(sql), tag, None);
         }
         let (commits, rows) = divergence.finish(9);
-        let told = (commits.captured, commits.committed, commits.rolled_back);
-        assert_eq!(told, (9, 3, 1));
+        let reported = (commits.captured, commits.committed, commits.rolled_back);
+        assert_eq!(reported, (9, 3, 1));
         assert_eq!((rows.tags_compared, rows.tags_different), (5, 1));
         assert_eq!((rows.examples[0].tag.as_str(), rows.examples[0].count), ("ROLLBACK", 1));
     }
 
-    /// Where the transaction had failed in the capture, too, nobody knows what came of its COMMIT.
+    /// Where the transaction had failed in the capture, too, the outcome of its COMMIT is unknown.
     #[test]
     fn a_transaction_that_failed_in_the_capture_may_roll_back() {
         let mut divergence = Divergence::default();
@@ -371,12 +371,12 @@ mod tests {
             assert_eq!(expected.is_met_by(tag.as_bytes()), Some(true), "{sql}");
             assert_eq!(expected.is_met_by(b"WRONG"), Some(false), "{sql}");
         }
-        // What WITH, CREATE and an empty text come to is not told by their first word.
+        // The tag of WITH, CREATE and an empty text does not follow from their first word.
         for sql in ["with a as (select 1) select 2", "create table t as select 1", ";", "nonsense"]
         {
             assert_eq!(Expectation::of(sql.as_bytes()).1.is_met_by(b"SELECT"), None, "{sql}");
         }
-        // A portal that has more rows tells no tag.
+        // A portal that has more rows sends no tag.
         assert_eq!(Expectation::of(b"select 1").1.is_met_by(b""), None);
     }
 }

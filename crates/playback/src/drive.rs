@@ -1,29 +1,29 @@
-//! The loop that sends what is due and takes in what comes back, in a thread of its own that can be
-//! watched and asked to end.
+//! The loop that sends statements when they are due and reads the answers, in its own thread that
+//! can be monitored and ended.
 //!
 //! One epoll has all connections, so that an answer and the statement after it cost one wait, one
-//! read and one write; those that are in are watched by edges, which saves a look at each behind
-//! its read. A timer (timerfd) wakes it when something is due: a
-//! timeout of epoll counts in milliseconds, unless a kernel is newer than some that are in use.
+//! read and one write; established ones are edge-triggered, which saves a check of each after its
+//! read. A timer (timerfd) wakes it when something is due: a timeout of epoll is in milliseconds,
+//! unless a kernel is newer than some that are in use.
 //!
 //! | part | rule |
 //! |---|---|
 //! | [`run`] | the loop |
-//! | [`sessions`] | sessions come, go and are lost |
+//! | [`sessions`] | sessions connect, end and are lost |
 //! | [`statements`] | statements are read, sent and answered |
-//! | [`ids`] | ids that are drawn, waited for and written |
-//! | [`stuck`] | nothing moves: somebody is asked, and something is let go |
-//! | [`ending`] | what is open at the end, and what came of all |
+//! | [`ids`] | ids that are drawn, waited for and rewritten |
+//! | [`deadlock`] | deadlocks between the order and locks |
+//! | [`ending`] | what is open at the end, and the results |
 //! | [`player`] | a session |
 //! | [`usage`] | what the driver itself uses |
 
+pub mod deadlock;
 pub mod ending;
 pub mod ids;
 pub mod player;
 pub mod run;
 pub mod sessions;
 pub mod statements;
-pub mod stuck;
 pub mod usage;
 
 use std::io;
@@ -35,6 +35,7 @@ use std::time::Duration;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::OwnedFd;
 use seatrial_gauge::Job;
+use seatrial_gauge::explained::{Class, Explained};
 use seatrial_trace::TraceError;
 
 use super::played::Played;
@@ -44,47 +45,77 @@ use super::spec::{Order, PlaybackSpec};
 use super::tally::NotAccounted;
 use run::Run;
 
-/// Why a trace could not be played.
+/// Why a trace could not be replayed.
 #[derive(Debug, thiserror::Error)]
 pub enum PlaybackError {
-    /// What was asked for makes no sense.
+    /// The request is invalid.
     #[error("what is to be played is malformed: {0}")]
     Spec(String),
     /// The trace cannot be read.
     #[error(transparent)]
     Trace(#[from] TraceError),
-    /// The server's name leads nowhere.
+    /// The server's name cannot be resolved.
     #[error("{host} is no server's address: {source}")]
     Address {
-        /// Its host.
+        /// The host.
         host: String,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// The system refuses what a playback needs.
+    /// A system call of the playback failed.
     #[error("the system refuses {what}: {source}")]
     System {
-        /// What it refuses.
+        /// The operation.
         what: &'static str,
-        /// What it said.
+        /// The system's error.
         source: io::Error,
     },
-    /// A defect of ours: the statements do not add up.
+    /// An internal error: the statements do not add up.
     #[error(transparent)]
     NotAccounted(#[from] NotAccounted),
-    /// A defect of ours.
+    /// An internal error.
     #[error("{0}; this is a defect of Seatrial, please report it")]
     Defect(String),
 }
 
-/// How far a playback is.
+impl PlaybackError {
+    /// Returns it as shown to a user.
+    pub fn explained(&self) -> Explained {
+        let seen = format!("The trace cannot be played: {self}");
+        match self {
+            PlaybackError::Trace(_) => Explained::new(
+                Class::Target,
+                seen,
+                "The trace is damaged, or was changed after it was written",
+                "Try it with `seatrial sql show`",
+            ),
+            PlaybackError::Address { .. } => Explained::new(
+                Class::Target,
+                seen,
+                "The server's name leads nowhere",
+                "Try the server with `psql`",
+            ),
+            PlaybackError::System { .. } => Explained::new(
+                Class::Target,
+                seen,
+                "A limit of this session (open files, threads, memory) is reached",
+                "See `ulimit -n`, or play with fewer --connections",
+            ),
+            PlaybackError::Spec(_) | PlaybackError::NotAccounted(_) | PlaybackError::Defect(_) => {
+                Explained::defect(self.to_string())
+            }
+        }
+    }
+}
+
+/// The progress of a playback.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Live {
-    /// Since it began to send.
+    /// Time since it began to send.
     pub elapsed_ns: u64,
-    /// Statements that were answered, by an error too.
+    /// Statements that were answered, including by an error.
     pub answered: u64,
-    /// Of these, by an error, or never.
+    /// Those answered by an error, or never.
     pub failed: u64,
     /// Statements that were skipped.
     pub skipped: u64,
@@ -96,7 +127,7 @@ pub struct Live {
     pub open: u64,
 }
 
-/// What the loop tells while it runs.
+/// Progress reported by the loop.
 #[derive(Debug, Default)]
 pub struct Watch {
     elapsed_ns: AtomicU64,
@@ -125,7 +156,7 @@ impl Watch {
     }
 }
 
-/// A trace that is being played.
+/// A trace that is being replayed.
 #[derive(Debug)]
 pub struct Playback {
     watch: Arc<Watch>,
@@ -134,11 +165,11 @@ pub struct Playback {
 }
 
 impl Playback {
-    /// Starts to play in a thread of its own.
+    /// Starts a playback in its own thread.
     ///
     /// # Errors
     ///
-    /// When what is asked for makes no sense, or no thread can be started.
+    /// When the request is invalid, or no thread can be started.
     pub fn start(spec: PlaybackSpec) -> Result<Playback, PlaybackError> {
         check(&spec)?;
         let system = |what| move |source| PlaybackError::System { what, source };
@@ -154,12 +185,12 @@ impl Playback {
         Ok(Playback { watch, wake, job })
     }
 
-    /// Waits at most so long; true when it has ended.
+    /// Waits up to a timeout; true when it has ended.
     pub fn wait(&self, timeout: Duration) -> bool {
         self.job.wait(timeout)
     }
 
-    /// How far it is.
+    /// Its progress.
     pub fn live(&self) -> Live {
         let counter = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         Live {
@@ -173,31 +204,31 @@ impl Playback {
         }
     }
 
-    /// Asks it to end: nothing more is sent, and what ran is kept.
+    /// Requests the end: nothing more is sent, and what ran is kept.
     pub fn stop(&self) {
         self.watch.is_stopped.store(true, Ordering::Relaxed);
-        // An eventfd takes a 1 as long as nobody has written 2^64 - 2 before.
+        // An eventfd accepts a 1 unless its value is 2^64 - 2.
         let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
     }
 
-    /// Takes the result; `None` while it runs, and once it was taken.
+    /// Takes the result; `None` while it is running, and after it was taken.
     pub fn take_result(&self) -> Option<Result<Played, PlaybackError>> {
         self.job.take_result()
     }
 }
 
-/// Nobody can take the result any more.
+/// The result cannot be taken any more.
 impl Drop for Playback {
     fn drop(&mut self) {
         self.stop();
     }
 }
 
-/// Reads what is to be played from JSON.
+/// Reads the request from JSON.
 ///
 /// # Errors
 ///
-/// When it makes no sense.
+/// When it is invalid.
 pub fn parse(spec_json: &str) -> Result<PlaybackSpec, PlaybackError> {
     let spec = serde_json::from_str(spec_json);
     let spec = spec.map_err(|error| PlaybackError::Spec(error.to_string()))?;
@@ -222,7 +253,7 @@ fn check(spec: &PlaybackSpec) -> Result<(), PlaybackError> {
     rules(spec).map(|_| ())
 }
 
-/// What is skipped of the trace.
+/// What of the trace is skipped.
 fn rules(spec: &PlaybackSpec) -> Result<Rules, PlaybackError> {
     Rules::new(spec.read_only, &spec.allow).map_err(|error| PlaybackError::Spec(error.to_string()))
 }

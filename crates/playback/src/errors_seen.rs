@@ -7,7 +7,7 @@
 //!
 //! An error fails its transaction, and every further statement of it up to its end is refused with
 //! code 25P02. These are counted as what they are; among the examples they come last, so that the
-//! error that they follow from is told first.
+//! error that caused them is reported first.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -20,11 +20,11 @@ use super::played::{ErrorExample, Errors};
 use super::survey::Survey;
 use super::tally::queries::shown;
 
-/// Errors that are told apart; further ones are counted only.
+/// Errors that are listed separately; further ones are only counted.
 const EXAMPLES_HELD_MAX: usize = 256;
 
 /// Errors that are handed out.
-const EXAMPLES_TOLD_MAX: usize = 32;
+const EXAMPLES_REPORTED_MAX: usize = 32;
 
 /// `in_failed_sql_transaction`.
 const FOLLOWING: [u8; 5] = *b"25P02";
@@ -119,21 +119,21 @@ impl ErrorsSeen {
         }
     }
 
-    /// All of them, beside what a pass over the trace counted.
+    /// All of them, together with the counts of a pass over the trace.
     pub fn finish(self, survey: &Survey) -> Errors {
         let mut ranked: Vec<(Key, Alike)> = self.alike.into_iter().collect();
         ranked.sort_by_key(|((kind, _, sqlstate, _), alike)| {
             (*sqlstate == Some(FOLLOWING), Reverse(alike.count), alike.number, *kind)
         });
-        ranked.truncate(EXAMPLES_TOLD_MAX);
-        let told = |(key, alike): (Key, Alike)| alike.told(key, survey);
-        let examples = ranked.into_iter().map(told).collect();
+        ranked.truncate(EXAMPLES_REPORTED_MAX);
+        let reported = |(key, alike): (Key, Alike)| alike.reported(key, survey);
+        let examples = ranked.into_iter().map(reported).collect();
         Errors { captured: survey.errors, examples, ..self.errors }
     }
 }
 
 impl Alike {
-    fn told(self, (kind, captured, now, _): Key, survey: &Survey) -> ErrorExample {
+    fn reported(self, (kind, captured, now, _): Key, survey: &Survey) -> ErrorExample {
         let code = |code: Option<[u8; 5]>| {
             code.map_or(String::new(), |code| String::from_utf8_lossy(&code).into_owned())
         };
@@ -221,6 +221,6 @@ mod tests {
         }
         assert_eq!(seen.alike.len(), EXAMPLES_HELD_MAX);
         let errors = seen.finish(&survey(0));
-        assert_eq!((errors.new, errors.examples.len()), (1_000, EXAMPLES_TOLD_MAX));
+        assert_eq!((errors.new, errors.examples.len()), (1_000, EXAMPLES_REPORTED_MAX));
     }
 }

@@ -1,9 +1,9 @@
-//! The trace, read ahead: once, in order, in a thread of its own, and only as far as memory allows.
+//! The trace, read ahead: once, in order, in a background thread, and only as far as memory allows.
 //!
 //! A page of a trace takes some milliseconds to unpack, in which a loop that did it by itself would
-//! answer nobody; so a reader hands statements over in batches of a few dozen microseconds' work.
-//! What is held may be [`held_bytes_max`]; a session whose next statement lies beyond waits for the
-//! others to go on. Where nobody can go on before that statement was sent, it is read
+//! answer nobody; so a reader passes statements on in batches of a few dozen microseconds' work.
+//! The limit for what is held is [`held_bytes_max`]; a session whose next statement is beyond it
+//! waits for the others. If no session can continue before that statement was sent, it is read
 //! [further](Feed::hold_more) nevertheless.
 
 #![expect(clippy::vec_box, reason = "statements go from hand to hand, and moving them costs")]
@@ -21,16 +21,16 @@ use seatrial_trace::{Columns, TraceError, TraceReader, Traced};
 
 use super::drive::usage::Processor;
 use super::item::{Item, Skipped};
+use super::order::object_access::{AccessSet, ObjectAccess};
 use super::order::scan::Scan;
-use super::order::touch::{Touch, Touches};
 use super::rewrite::bound::{Binder, Bound};
 use super::survey::{Survey, ends_in_commit, ends_transaction};
 
-/// Statements that are held at most, with their texts: beside what each session is good for, enough
-/// that none has to wait for the others at once.
+/// Limit for the statements that are held, with their texts, in addition to the allowance of each
+/// session: enough that none has to wait for the others at once.
 const HELD_BYTES: usize = 2 << 20;
 
-/// The same for each connection.
+/// Bytes held for each connection.
 const HELD_BYTES_EACH: usize = 32 << 10;
 
 /// Held is this part of it, and twice as much each time that a session has to wait for more: what
@@ -40,7 +40,7 @@ const NARROW: usize = 8;
 /// As often as all that is held was replaced while no session had to wait, half is held again.
 const CALM: usize = 2;
 
-/// What is held at most of a trace that is played over so many connections.
+/// Limit for what is held of a trace that is played over this many connections.
 pub fn held_bytes_max(connections: usize) -> usize {
     HELD_BYTES + connections * HELD_BYTES_EACH
 }
@@ -74,7 +74,7 @@ pub struct Fed {
     /// Whether its transaction is over with it.
     pub ends: bool,
     /// What it touches, where the order has to know it.
-    pub touches: Touches,
+    pub access_set: AccessSet,
     /// What ids have to do with it, where they are mapped.
     pub ids: Option<Box<Bound>>,
     /// Memory that it took when it was handed over, or written anew.
@@ -93,10 +93,10 @@ impl Fed {
         let parameter = |value: &Option<Vec<u8>>| value.as_ref().map_or(0, Vec::capacity);
         let parameters = item.parameters.iter().map(parameter).sum::<usize>();
         let slots = item.parameters.capacity() * size_of::<Option<Vec<u8>>>();
-        let touches = self.touches.known.capacity() * size_of::<Touch>();
+        let access_set = self.access_set.known.capacity() * size_of::<ObjectAccess>();
         let texts = item.sql.capacity() + item.prepared.capacity() + parameters;
         let ids = self.ids.as_ref().map_or(0, |bound| bound.held_bytes());
-        size_of::<Fed>() + texts + slots + touches + ids
+        size_of::<Fed>() + texts + slots + access_set + ids
     }
 }
 
@@ -105,7 +105,7 @@ pub type Rule = Box<dyn FnMut(&Item) -> Option<Skipped> + Send>;
 
 /// What decides what becomes of a statement, before it is handed over.
 pub struct Stages {
-    /// Statements that began later are skipped, before any rule is asked.
+    /// Statements that began later are skipped, before any rule is applied.
     pub until_us: Option<i64>,
     /// Which are not sent.
     pub rule: Rule,
@@ -200,7 +200,7 @@ impl Feed {
         let thread = std::thread::Builder::new().name("playback-reader".to_owned());
         let thread = thread.spawn(move || reader.run()).map_err(|source| TraceError::Io {
             path: path.to_path_buf(),
-            action: "read in a thread of its own",
+            action: "read in a background thread",
             source,
         })?;
         Ok(Feed {
@@ -310,7 +310,7 @@ impl Feed {
         self.held_bytes_max = self.held_bytes + FURTHER_BYTES;
     }
 
-    /// Ends the reader, and tells what it used.
+    /// Ends the reader, and returns its CPU usage.
     pub fn end(&mut self) -> Processor {
         self.batches = None;
         if let Some(thread) = self.thread.take() {
@@ -347,7 +347,7 @@ impl Reader {
         let _ = rustix::io::write(&wake, &1u64.to_ne_bytes());
     }
 
-    /// Reads all; ends early when nobody listens.
+    /// Reads all; ends early when the receiver is gone.
     fn read(&mut self, left: &mut [(u64, bool)]) -> Result<(), TraceError> {
         let Reader { trace, stages, batches, back, shared, wake, .. } = self;
         let Stages { until_us, rule, scan, binder } = stages;
@@ -449,7 +449,7 @@ fn fed(
     fed.commits = fed.skipped.is_none() && commits(&fed.item, traced.text);
     fed.ends = ends_transaction(traced.text);
     fed.is_last = *left == 0;
-    fed.touches.clear();
+    fed.access_set.clear();
     fed.ids = None;
     fed
 }
@@ -458,7 +458,7 @@ fn unlogged(skip: Option<Skip>) -> Option<Skipped> {
     skip.map(Skipped::Unlogged)
 }
 
-/// Whether what others may see changes with it, as far as its text tells.
+/// Whether it may change what others see, as far as its text shows.
 fn commits(item: &Item, text: &[u8]) -> bool {
     let is_written_at_once = item.class.writes()
         || matches!(item.class, Class::Copy | Class::Procedure | Class::Prepared);
@@ -466,7 +466,7 @@ fn commits(item: &Item, text: &[u8]) -> bool {
     (ends && ends_in_commit(text)) || (item.transaction == 0 && is_written_at_once)
 }
 
-/// A statement of its own, in the room of another one.
+/// Makes a separate statement, in the memory of another one.
 fn fill(item: &mut Item, number: u64, traced: &Traced<'_>) {
     let statement = &traced.statement;
     copy(&mut item.prepared, statement.prepared);
@@ -513,7 +513,7 @@ mod tests {
                 session: SessionId(0),
                 start_us: at as i64,
                 duration_us: Some(100),
-                told_meanwhile: None,
+                reported_meanwhile: None,
                 protocol: Protocol::Simple,
                 prepared: b"",
                 sql: b"select 1",

@@ -2,10 +2,10 @@
 //! it made now.
 //!
 //! A server numbers rows by itself (serial and identity columns, sequences, UUIDs), and other
-//! statements name the rows by these numbers. A playback gets other numbers, so a statement that
-//! names what was captured finds another row. Each id of a statement is therefore traced to the
-//! draw that gave it, and written as what that draw gave now. An id that cannot be traced is left
-//! alone, counted and told.
+//! statements name the rows by these numbers. A playback gets other numbers, so a statement with
+//! captured numbers finds another row. Each id of a statement is therefore traced to the draw that
+//! gave it, and replaced by the value that this draw gives now. An id that cannot be traced is left
+//! unchanged, counted and reported.
 //!
 //! A log does not hold what a statement gave back. What it shows is enough all the same: a sequence
 //! counts on, so an id says how many draws there were before its own.
@@ -20,17 +20,16 @@
 //! |---|---|
 //! | [`classes`] | columns that hold the same ids |
 //! | [`values`] | ids as they are written |
-//! | [`last_drawn`] | what `lastval` tells a session |
+//! | [`last_drawn`] | what `lastval` returns to a session |
 //! | [`scan`] | a pass over the trace: draws and uses |
 //! | [`clock`] | when things happened |
 //! | [`windows`] | how many draws there were before one |
-//! | [`anchor`] | where a sequence stood |
+//! | [`anchor`] | the position of a sequence when the log begins |
 //! | [`own_late`] | the same, from ids that sessions use some time after they drew them |
 //! | [`evidence`] | what the log has to say of that |
 //! | [`proof`] | what follows by elimination |
-//! | [`cases`] | uses by sessions that had drawn |
+//! | [`cases`] | uses by sessions that had drawn, by the order and the times of the draws |
 //! | [`pattern`] | what sessions do with what they drew |
-//! | [`in_time`] | what times say of uses by sessions that had drawn |
 //! | [`in_order`] | sessions that draw several times before they use it |
 //! | [`infer`] | all of it together |
 //! | [`reach`] | ids that may have been drawn at all |
@@ -45,7 +44,6 @@ pub mod classes;
 pub mod clock;
 pub mod evidence;
 pub mod in_order;
-pub mod in_time;
 pub mod infer;
 pub mod last_drawn;
 pub mod mentions;

@@ -12,7 +12,7 @@ pub struct Item {
     pub session: SessionId,
     /// When it was sent, in microseconds since 1970.
     pub start_us: i64,
-    /// How long the server took; None where the log does not tell.
+    /// How long the server took; None if not in the log.
     pub duration_us: Option<u64>,
     /// How it was sent.
     pub protocol: Protocol,
@@ -30,9 +30,9 @@ pub struct Item {
     pub fingerprint: u64,
     /// Statements in its text.
     pub statements: u32,
-    /// Rows that it returned or changed; None where the log does not tell.
+    /// Rows that it returned or changed; None if not in the log.
     pub rows: Option<u64>,
-    /// The error code that it ended with; None for a success, as far as the log tells.
+    /// The error code that it ended with; None for a success, as far as the log shows.
     pub error: Option<[u8; 5]>,
 }
 
@@ -41,13 +41,13 @@ pub struct Item {
 pub enum Skipped {
     /// The log does not hold what it takes.
     Unlogged(Skip),
-    /// It writes, and only reading was asked for.
+    /// It writes, and the playback is read-only.
     Writes,
-    /// It reaches beyond its database, or changes more than rows, and was not asked for.
+    /// It reaches beyond its database, or changes more than rows, and was not allowed.
     Refused(Danger),
     /// It is of a session of a database that is not played.
     OtherDatabase,
-    /// It was captured after the time that was asked for.
+    /// It was captured after the requested time.
     AfterUntil,
     /// It is part of a transaction or a portal of which something before it was skipped.
     Dependent,
@@ -70,7 +70,7 @@ impl Skipped {
     }
 }
 
-/// What is refused unless it was asked for.
+/// Statements that are refused unless allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Danger {

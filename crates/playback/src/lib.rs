@@ -1,22 +1,22 @@
 //! Playback: what was captured is sent to a server again, and everything is accounted for.
 //!
-//! One thread plays all sessions: it reads the trace ahead, holds what has to wait, sends what is
-//! due and takes in what comes back. Nothing that a session sends waits for another session but by
-//! the order that was asked for. For every statement of the trace
+//! One thread plays all sessions: it reads the trace ahead, holds statements that have to wait,
+//! sends those that are due and takes in the answers. No statement waits for another session except
+//! for the requested order. For every statement of the trace
 //!
 //! ```text
 //! captured = ok + failed + skipped(by reason) + not reached
 //! ```
 //!
-//! holds, for each class of statements; what was captured is counted in a pass of its own.
+//! holds, for each class of statements; the captured statements are counted in a separate pass.
 //!
 //! | part | rule |
 //! |---|---|
-//! | [`spec`] | what is asked for |
+//! | [`spec`] | the options of a playback |
 //! | [`connection`] | one connection's side of the protocol |
 //! | [`copying`] | COPY over the connection |
 //! | [`item`] | a statement on its way, and why it may be skipped |
-//! | [`played`] | what came of all of it |
+//! | [`played`] | the result of a playback |
 //! | [`survey`] | what a trace holds, counted by itself |
 //! | [`feed`] | the trace, read ahead as far as memory allows |
 //! | [`pace`] | when a statement is due |

@@ -1,11 +1,11 @@
-//! Whoever waits for a lock of a session that is held back: found by asking the server, and let go.
+//! Sessions that wait for a lock of a delayed session: found by querying the server, and released.
 //!
-//! Where the order of commits is kept, a session may be held back that has a lock for which another
-//! one's statement waits, while what it is held back for waits for that statement: nothing would
-//! ever move. The server knows who waits for whom (`pg_blocking_pids`), and tells it to anybody, so
-//! a connection of its own asks. In TPC-B at full speed this happens thousands of times, so it has
-//! to be asked soon; but each question takes the server's lock tables for a moment, so not too
-//! soon. How soon is learnt: half as late each time that it helped, twice as late when it did not.
+//! Where the order of commits is kept, a session may be delayed that holds a lock for which another
+//! one's statement waits, while what it is delayed for waits for that statement: nothing would ever
+//! move. The server knows who waits for whom (`pg_blocking_pids`), and returns it to anybody, so a
+//! separate connection queries it. In TPC-B at full speed this happens thousands of times, so the
+//! query has to be soon; but each one takes the server's lock tables for a moment, so not too soon.
+//! The delay is learnt: half as long each time that it helped, twice as long when it did not.
 
 use seatrial_pgwire::messages::{self, ErrorResponse, Head};
 
@@ -14,19 +14,19 @@ use super::connection::{Connection, Login, Said};
 /// What the connection calls itself.
 pub const APPLICATION: &str = "seatrial-locks";
 
-/// The soonest that is asked after the last answer.
+/// Minimum time between an answer and the next query.
 const SOONEST_NS: u64 = 200_000;
 
-/// Statements that are asked about at once; those that are open longest.
+/// Limit for the statements in one query; those that are open longest.
 pub const ASKED_MAX: usize = 32;
 
-/// How many patiences nothing may move before something is let go without knowing.
+/// How many patiences nothing may move before something is released without knowing.
 const GIVES_UP_AFTER: u64 = 10;
 
-/// The same where the server tells all that has to be known: it may just be slow.
+/// Patience where the server reports all that has to be known: it may just be slow.
 const GIVES_UP_LATE_AFTER: u64 = 50;
 
-/// The same where it is known that nothing can move: all that is on its way waits for locks.
+/// Patience where nothing can move: all that is on its way waits for locks.
 const GIVES_UP_JAMMED_AFTER: u64 = 2;
 
 /// When to ask.
@@ -50,7 +50,7 @@ impl Patience {
         }
     }
 
-    /// The same where somebody waits for a lock only if no key could tell it before: seldom, and
+    /// Returns the patience where a lock is waited for only if no key could show it: rarely, and
     /// then many may wait for that one.
     pub fn short(longest_ns: u64) -> Patience {
         Patience {
@@ -61,17 +61,17 @@ impl Patience {
         }
     }
 
-    /// How long nothing has to move before it is asked.
+    /// How long nothing has to move before the query.
     pub fn asks_after_ns(&self) -> u64 {
         self.asks_after_ns
     }
 
-    /// How long a statement has to be open before it is asked though others move.
+    /// How long a statement has to be open before the query though others move.
     pub fn longest_ns(&self) -> u64 {
         self.longest_ns
     }
 
-    /// How long nothing has to move before something is let go without knowing; `is_jammed` tells
+    /// How long nothing has to move before something is released without knowing; `is_jammed` means
     /// that nothing can move.
     pub fn gives_up_after_ns(&self, is_jammed: bool) -> u64 {
         if is_jammed { self.gives_up_jammed_after_ns } else { self.gives_up_after_ns }
@@ -102,7 +102,7 @@ pub struct Blocked {
 enum Stage {
     Entering,
     Idle,
-    Asked,
+    Queried,
     Gone,
 }
 
@@ -113,7 +113,7 @@ pub enum Heard {
     Nothing,
     /// It is in.
     Ready,
-    /// Of the backends that were asked about, those that wait, and for whose locks.
+    /// Of the queried backends, those that wait, and for whose locks.
     Waits(Vec<Blocked>),
     /// The server did not answer the question; its words.
     Unanswered(String),
@@ -144,7 +144,7 @@ impl Watcher {
         }
     }
 
-    /// Whether it may be asked.
+    /// Whether it is free for a query.
     pub fn is_idle(&self) -> bool {
         self.stage == Stage::Idle
     }
@@ -154,11 +154,11 @@ impl Watcher {
         let numbers: Vec<String> = backends.iter().map(i32::to_string).collect();
         let question = format!(
             "SELECT pid, pg_catalog.pg_blocking_pids(pid) \
-             FROM pg_catalog.unnest('{{{}}}'::int4[]) AS asked(pid)",
+             FROM pg_catalog.unnest('{{{}}}'::int4[]) AS queried(pid)",
             numbers.join(",")
         );
         messages::query(out, question.as_bytes());
-        self.stage = Stage::Asked;
+        self.stage = Stage::Queried;
     }
 
     /// Takes in what came.

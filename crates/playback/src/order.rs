@@ -5,7 +5,7 @@
 //! |---|---|
 //! | commit | a statement for all transactions that had ended when it began |
 //! | object | one that touches a table or sequence for all before it that do, if either writes |
-//! | key | the same, but that rows which a key tells apart are each an object of their own |
+//! | key | the same, but rows that differ in a key are separate objects |
 //! | strict | each for the one before it |
 //!
 //! Object, key and strict keep one and the same order of all statements, their turns: strict keeps
@@ -15,8 +15,8 @@
 //! | part | rule |
 //! |---|---|
 //! | [`commit`] | the order of commits |
-//! | [`touch`] | what a statement touches |
-//! | [`toucher`] | the same, of a text and its values |
+//! | [`object_access`] | what a statement touches |
+//! | [`access_analyser`] | the same, of a text and its values |
 //! | [`snapshots`] | whose transaction sees one moment |
 //! | [`locks`] | rows that open transactions have locked |
 //! | [`turns`] | the turns of statements |
@@ -26,19 +26,19 @@
 //! | [`graph`] | what is done, and who may go on |
 //! | [`keeper`] | whichever it is |
 
+pub mod access_analyser;
 pub mod commit;
 pub mod edges;
 pub mod graph;
 pub mod keeper;
 pub mod last;
 pub mod locks;
+pub mod object_access;
 pub mod scan;
 pub mod snapshots;
 #[cfg(test)]
 mod tests;
-pub mod touch;
-pub mod toucher;
 pub mod turns;
 
-/// A place in the order: a time of the capture or a turn, and what tells equal ones apart.
+/// A place in the order: a time of the capture or a turn, and a number that separates equal ones.
 pub type Place = (i64, u64);

@@ -7,7 +7,7 @@
 //! | think times | its client's pause, divided by the speed, after the answer before it |
 //!
 //! A client's pause is the time from the end of a statement to the start of the next one of its
-//! session. Where the log tells no duration it is not known how much of the time between two starts
+//! session. Where the log has no durations it is unknown how much of the time between two starts
 //! was pause: then the second is due so long after the first *was sent*, divided by the speed, and
 //! never before the first was answered. A session's first statement is due by its arrival.
 
@@ -16,7 +16,7 @@ use std::collections::BinaryHeap;
 
 use super::spec::Pace;
 
-/// How long before its first statement a session connects whose connection the log does not tell.
+/// How long before its first statement a session connects if its connection is not in the log.
 const CONNECTS_AHEAD_NS: u64 = 100_000_000;
 
 /// Turns times of the capture into those of the playback.
@@ -79,8 +79,8 @@ impl Schedule {
         })
     }
 
-    /// When a session disconnects, if not before its last answer; None without a speed, or where
-    /// the log does not tell.
+    /// When a session disconnects, if not before its last answer; None without a speed, or if not
+    /// in the log.
     pub fn disconnects_ns(&self, disconnected_us: Option<i64>) -> Option<u64> {
         Some(self.arrival_ns(disconnected_us?, self.speed?))
     }
@@ -144,7 +144,7 @@ mod tests {
         // 1,000 us between the starts, 400 of them the server's.
         assert_eq!(schedule.due_ns(3_000, Some(&before(Some(400)))), Some(9_800_000));
         assert_eq!(schedule.due_ns(3_000, Some(&before(Some(4_000)))), Some(9_500_000));
-        // Nobody knows how many.
+        // The number is unknown.
         assert_eq!(schedule.due_ns(3_000, Some(&before(None))), Some(9_500_000));
         assert_eq!(schedule.due_ns(5_000, Some(&before(None))), Some(10_500_000));
     }

@@ -1,4 +1,4 @@
-//! What came of a playback.
+//! The result of a playback.
 //!
 //! [`Played`] has the parts that any sample has, and a [`Record`] of what is particular to a
 //! replay; the record crosses to Python as JSON and is stored as it is
@@ -11,7 +11,7 @@ use seatrial_gauge::{Histogram, Outcome};
 use seatrial_sqltext::lexer::class::Class;
 use serde::Serialize;
 
-use super::rewrite::told::Ids;
+use super::rewrite::reported::Ids;
 use super::spec::Order;
 
 /// A playback that ended.
@@ -77,7 +77,7 @@ pub struct Quiet {
 }
 
 /// What is particular to a replay.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Record {
     /// By class: `captured = ok + failed + skipped + not_reached`.
     pub classes: BTreeMap<String, Account>,
@@ -97,7 +97,7 @@ pub struct Record {
     pub queries: Vec<Query>,
     /// Statements of queries beyond those in `queries`.
     pub queries_dropped: u64,
-    /// What the order held back.
+    /// What the order delayed.
     pub order: Held,
     /// Sessions and their connections.
     pub sessions: Sessions,
@@ -110,7 +110,7 @@ pub struct Record {
 }
 
 /// Statements of one class, all of them accounted for.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct Account {
     /// In the trace.
     pub captured: u64,
@@ -125,7 +125,7 @@ pub struct Account {
 }
 
 /// Transactions that ended well.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct Commits {
     /// COMMIT and END in the trace, of transactions that had not failed as far as is known.
     pub captured: u64,
@@ -136,7 +136,7 @@ pub struct Commits {
 }
 
 /// Errors, against those of the capture.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct Errors {
     /// Of the same code as in the capture.
     pub same: u64,
@@ -155,7 +155,7 @@ pub struct Errors {
 }
 
 /// Errors of one code of one kind of query.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct ErrorExample {
     /// `same`, `other`, `new`, `gone` or `unanswered`.
     pub kind: String,
@@ -176,9 +176,9 @@ pub struct ErrorExample {
 }
 
 /// Rows and results, against those of the capture.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct Rows {
-    /// Statements whose rows the capture tells and that succeeded in both.
+    /// Statements with captured row counts that succeeded in both.
     pub compared: u64,
     /// Of these, with as many rows.
     pub equal: u64,
@@ -186,7 +186,7 @@ pub struct Rows {
     pub tags_different: u64,
     /// Commands whose tag was compared.
     pub tags_compared: u64,
-    /// UPDATE and DELETE that touched no row, where the capture does not tell how many there were.
+    /// UPDATE and DELETE that touched no row, without a captured row count.
     pub empty_writes: u64,
     /// UPDATE and DELETE that were answered well.
     pub writes: u64,
@@ -201,9 +201,9 @@ pub struct Rows {
 }
 
 /// Rows and errors of one class of statements, expected and observed, of what was sent.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct ClassRows {
-    /// Statements whose rows the capture tells and that succeeded in both.
+    /// Statements with captured row counts that succeeded in both.
     pub compared: u64,
     /// Of these, in the capture.
     pub expected_rows: u64,
@@ -218,7 +218,7 @@ pub struct ClassRows {
 }
 
 /// A statement that had other rows than in the capture.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct RowsExample {
     /// The query's text without its literals.
     pub text: String,
@@ -235,17 +235,17 @@ pub struct RowsExample {
 }
 
 /// How late statements were sent after they were due; at maximum speed nothing is due.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Lag {
     /// Statements that were due at a time.
     pub paced: u64,
     /// Sent within a millisecond of it.
     pub within_1ms: u64,
-    /// Percentiles of the lag.
+    /// Median of the lag.
     pub ns_p50: u64,
-    /// The same.
+    /// 99th percentile of the lag.
     pub ns_p99: u64,
-    /// The same.
+    /// Longest lag.
     pub ns_max: u64,
     /// Of what was late by more than a millisecond: its session was still busy.
     pub late_by_session: u64,
@@ -257,19 +257,19 @@ pub struct Lag {
     pub late_by_driver: u64,
     /// Lag of the driver alone: from when a statement could be sent to when it was.
     pub driver_ns_p99: u64,
-    /// The same.
+    /// Longest lag of the driver alone.
     pub driver_ns_max: u64,
 }
 
 /// A slice of time.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Moment {
     /// Statements answered in it.
     pub answered: u64,
     /// Of these, by an error.
     pub failed: u64,
-    /// Statements of the capture that were due in it at the speed that was asked for; at maximum
-    /// speed, those of the capture's own time.
+    /// Statements of the capture that were due in it at the requested speed; at maximum speed,
+    /// those of the capture's own time.
     pub captured: u64,
     /// Mean lag of what was sent in it, in ns; None where nothing was due.
     pub lag_ns_mean: Option<f64>,
@@ -282,7 +282,7 @@ pub struct Moment {
 }
 
 /// All statements of one fingerprint that were sent.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Query {
     /// Hash of the fingerprint, 16 digits of base 16.
     pub fingerprint: String,
@@ -296,34 +296,34 @@ pub struct Query {
     pub failed: u64,
     /// Service time of all of them together, in ns.
     pub service_ns_sum: u64,
-    /// Percentiles of the service time, in ns.
+    /// Median of the service time, in ns.
     pub service_ns_p50: u64,
-    /// The same.
+    /// 95th percentile of the service time, in ns.
     pub service_ns_p95: u64,
-    /// The same.
+    /// 99th percentile of the service time, in ns.
     pub service_ns_p99: u64,
-    /// The same.
+    /// Longest service time, in ns.
     pub service_ns_max: u64,
-    /// Percentiles of the response time, in ns.
+    /// Median of the response time, in ns.
     pub response_ns_p50: u64,
-    /// The same.
+    /// 99th percentile of the response time, in ns.
     pub response_ns_p99: u64,
-    /// Statements whose duration the capture tells.
+    /// Statements with a captured duration.
     pub captured_known: u64,
-    /// Durations in the capture, on the server, in ns: sum, and percentiles.
+    /// Sum of the durations in the capture, on the server, in ns.
     pub captured_ns_sum: u64,
-    /// The same.
+    /// Median of the durations in the capture, in ns.
     pub captured_ns_p50: u64,
-    /// The same.
+    /// 95th percentile of the durations in the capture, in ns.
     pub captured_ns_p95: u64,
-    /// The same.
+    /// 99th percentile of the durations in the capture, in ns.
     pub captured_ns_p99: u64,
     /// Rows that came of it.
     pub rows: u64,
 }
 
-/// What the order held back.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+/// What the order delayed.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Held {
     /// Which order it is.
     pub mode: Order,
@@ -331,9 +331,9 @@ pub struct Held {
     pub held: u64,
     /// How long all of them waited together.
     pub waited_ns: u64,
-    /// Let go before their turn: a backend waited for a lock of their session.
+    /// Released before their turn: a backend waited for a lock of their session.
     pub released_by_lock: u64,
-    /// Let go before their turn: nothing else moved for as long as the patience lasts.
+    /// Released before their turn: nothing else moved for as long as the patience lasts.
     pub released_by_patience: u64,
     /// Given a later turn than the capture's: the server made them wait for a lock that another
     /// session had here first.
@@ -353,7 +353,7 @@ pub struct Held {
 }
 
 /// Sessions and their connections.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct Sessions {
     /// In the trace, of the databases that are played.
     pub captured: u64,
@@ -374,11 +374,11 @@ pub struct Sessions {
 }
 
 /// What the driver itself used.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct Client {
     /// Processor time of its thread.
     pub cpu_user_ns: u64,
-    /// The same, in the kernel.
+    /// Processor time of its thread in the kernel.
     pub cpu_system_ns: u64,
     /// Time that its thread could have run and did not (`/proc/thread-self/schedstat`).
     pub run_delay_ns: u64,

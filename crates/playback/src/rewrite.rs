@@ -2,16 +2,16 @@
 //! name what it had drawn in the capture.
 //!
 //! Which use is of which draw is known before anything is sent ([`crate::ids::plan`]). As
-//! statements are read, [`bound`] finds what of each is to be written anew; before one is sent,
-//! [`now`] writes it, and a statement whose draw was not answered yet waits for it. [`told`] is
-//! what came of all of it.
+//! statements are read, [`bound`] finds what of each is to be rewritten; before one is sent,
+//! [`now`] rewrites it, and a statement whose draw was not answered yet waits for it. [`reported`]
+//! is the report on all of it.
 
 pub mod bound;
 pub mod now;
+pub mod reported;
 #[cfg(test)]
 mod tests;
 mod texts;
-pub mod told;
 
 use serde::Deserialize;
 

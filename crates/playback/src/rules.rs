@@ -1,15 +1,15 @@
-//! What of a trace is not sent: what reaches beyond its database, and what writes where only
-//! reading was asked for.
+//! Statements of a trace that are not sent: those that reach beyond its database, and writes in a
+//! read-only playback.
 //!
-//! A statement is judged by its text, token by token, each command of it: words in literals and
-//! comments are none. Where a text is run as commands (DO, functions that take a query), what is
-//! in it counts. What a function of the database's own does when it is called is not seen; under
-//! `read_only` the server, too, is told to refuse writes (`default_transaction_read_only`).
+//! A statement is judged by its text, token by token, each command of it; words in literals and
+//! comments do not count. Where a text is run as commands (DO, functions that take a query), the
+//! commands in it count. The body of a database's own function is not seen when it is called; under
+//! `read_only` the server, too, is set to refuse writes (`default_transaction_read_only`).
 //!
-//! **Dangers** ([`Danger`]) are refused unless they were asked for; a statement with several needs
-//! all of them. CREATE, ALTER, DROP and TRUNCATE of temporary tables, views and sequences, and
-//! CREATE INDEX on them, are none, as long as it is sure that the name is a temporary one's: the
-//! session made it, in a transaction that was not rolled back. ON COMMIT DROP ends with that.
+//! **Dangers** ([`Danger`]) are refused unless they are allowed; a statement with several needs all
+//! of them. CREATE, ALTER, DROP and TRUNCATE of temporary tables, views and sequences, and CREATE
+//! INDEX on them, are none, as long as the name is certainly a temporary one's: the session made
+//! it, in a transaction that was not rolled back. ON COMMIT DROP ends with that.
 //!
 //! **Reading only** sends what a transaction takes that is READ ONLY, with these exceptions, which
 //! PostgreSQL would take: VACUUM, ANALYZE, CLUSTER, REINDEX and CHECKPOINT, which write all the
@@ -29,11 +29,11 @@
 //! | [`statement`] | what a command is, and what of it matters |
 //! | [`catalogue`] | CREATE, ALTER, DROP, TRUNCATE |
 //! | [`functions`] | functions that matter |
-//! | [`memory`] | what a session has made, or has not |
+//! | [`session_objects`] | temporary tables, prepared statements and cursors of a played session |
 
 pub mod catalogue;
 pub mod functions;
-pub mod memory;
+pub mod session_objects;
 pub mod statement;
 #[cfg(test)]
 mod tests;
@@ -43,10 +43,10 @@ use seatrial_sqltext::lexer::token::Kind;
 use seatrial_sqltext::lexer::verb::Verb;
 
 use super::item::{DANGERS, Danger, Item, Skipped};
-use memory::Memory;
+use session_objects::SessionObjects;
 use statement::Look;
 
-/// First words of what is plainly harmless where writing was asked for, unless another word of it
+/// First words of statements that are harmless where writing is allowed, unless another word of it
 /// is suspicious.
 const PLAIN: [Verb; 21] = [
     Verb::Select,
@@ -111,7 +111,7 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// The rules that were asked for; `allow` has names of dangers.
+    /// The rules for these options; `allow` has names of dangers.
     ///
     /// # Errors
     ///
@@ -125,17 +125,17 @@ impl Rules {
         Ok(Rules { read_only, allowed })
     }
 
-    /// Why a statement is not sent; None where it is. It has to be asked for the statements of a
-    /// session in their order; `memory` is the session's. It may be asked long before, and then
-    /// takes for granted that what was sent succeeded: see [`Rules::rule_after_error`].
-    pub fn rule(&self, item: &Item, memory: &mut Memory) -> Option<Skipped> {
-        if !self.read_only && memory.is_empty() && (is_bare(&item.sql) || is_plain(&item.sql)) {
+    /// Returns why a statement is not sent; None if it is. To be called for the statements of a
+    /// session in their order; `objects` is the session's. It may be called long before, and then
+    /// assumes that what was sent succeeded: see [`Rules::rule_after_error`].
+    pub fn rule(&self, item: &Item, objects: &mut SessionObjects) -> Option<Skipped> {
+        if !self.read_only && objects.is_empty() && (is_bare(&item.sql) || is_plain(&item.sql)) {
             return None;
         }
-        let mut look = Look::new(memory, item);
+        let mut look = Look::new(objects, item);
         look.text(&item.sql);
         let found = look.finish();
-        let why = if memory.is_in_skipped_transaction(item) {
+        let why = if objects.is_in_skipped_transaction(item) {
             Some(Skipped::Dependent)
         } else if let Some(danger) = found.dangers.first_beyond(self.allowed) {
             Some(Skipped::Refused(danger))
@@ -145,20 +145,20 @@ impl Rules {
             let lacks = found.lacks || (self.read_only && found.is_after_write);
             lacks.then_some(Skipped::Dependent)
         };
-        memory.apply(item, found.effects, why.is_none());
+        objects.apply(item, found.effects, why.is_none());
         why
     }
 
-    /// The same right before a statement is sent, for a session of which a statement has failed
-    /// since it began: whether what it made is there is not sure any more, and a DROP of a
-    /// temporary table that was never made would take another one of that name.
+    /// Returns the rule right before a statement is sent, for a session in which one has failed
+    /// since it began: it is then uncertain whether what it made exists, and a DROP of a temporary
+    /// table that was never made would remove another one of that name.
     pub fn rule_after_error(&self, item: &Item) -> Option<Skipped> {
-        self.rule(item, &mut Memory::default())
+        self.rule(item, &mut SessionObjects::default())
     }
 }
 
-/// Whether a text is [plain](is_plain) by its bytes alone: a look that takes a part of the time,
-/// and says no wherever tokens would have to be told apart.
+/// Whether a text is [plain](is_plain) by its bytes alone: a check that takes a part of the time,
+/// and returns false wherever tokens would be needed.
 fn is_bare(sql: &[u8]) -> bool {
     let sql = sql.trim_ascii();
     let sql = sql.strip_suffix(b";").unwrap_or(sql);
@@ -174,7 +174,7 @@ fn is_bare(sql: &[u8]) -> bool {
         let begin = |word: &&str| rest[..at].len().checked_sub(word.len());
         words.iter().any(|word| begin(word).is_some_and(|begin| is_word(&rest[begin..at], word)))
     };
-    // The last byte of what any word that may matter begins with, and what stands before it there.
+    // The last byte of the beginning of any word that may matter, and the bytes before it there.
     let may_matter = |(at, byte): (usize, &u8)| match byte {
         b';' => true,
         b'&' => rest.get(at + 1) == Some(&b'"'),

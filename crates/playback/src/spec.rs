@@ -43,14 +43,14 @@ pub struct PlaybackSpec {
     /// Send only what a transaction that reads only takes, in sessions that are read only.
     #[serde(default)]
     pub read_only: bool,
-    /// What is else refused (names of [`super::item::Danger`]) and was asked for.
+    /// Otherwise refused dangers that are allowed (names of [`super::item::Danger`]).
     #[serde(default)]
     pub allow: Vec<String>,
     /// Length of a timeline's slice.
     pub slice_ms: u64,
     /// A time without answers is a stall when it lasts at least so long.
     pub stall_threshold_ms: u64,
-    /// How long a statement may wait for a lock before what the order holds back is let go.
+    /// How long a statement may wait for a lock before what the order holds back is released.
     #[serde(default = "lock_patience_ms")]
     pub lock_patience_ms: u64,
 }
@@ -67,7 +67,9 @@ pub enum Pace {
 }
 
 /// What keeps its order.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, schemars::JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Order {
     /// The statements of each session.
@@ -77,7 +79,7 @@ pub enum Order {
     Commit,
     /// Statements that touch the same table or sequence, at least one of them writing.
     Object,
-    /// The same, but that rows which keys tell apart are not the same.
+    /// Statements that touch the same rows, as far as keys distinguish these.
     Key,
     /// All statements.
     Strict,

@@ -31,8 +31,8 @@ pub struct Survey {
     pub sessions_played: u64,
     /// Of these, those that never disconnected.
     pub never_ended: u64,
-    /// Of these, open at once, at most. A session of which the log does not tell counts from its
-    /// first statement to the end of its last.
+    /// Of these, open at once, at most. A session whose connection and disconnection are not in the
+    /// log counts from its first statement to the end of its last.
     pub captured_open_max: u64,
     /// How its times go on from statement to statement.
     pub drift: Drift,
@@ -51,9 +51,9 @@ pub struct SessionSurvey {
     pub is_played: bool,
     /// Its statements.
     pub statements: u64,
-    /// When it connected; None where the log does not tell.
+    /// When it connected; None if not in the log.
     pub connected_us: Option<i64>,
-    /// When it disconnected; None where the log does not tell.
+    /// When it disconnected; None if not in the log.
     pub disconnected_us: Option<i64>,
     /// When its first statement began; 0 without any.
     pub first_us: i64,
@@ -255,7 +255,7 @@ mod tests {
             session: SessionId(session),
             start_us,
             duration_us: Some(5),
-            told_meanwhile: None,
+            reported_meanwhile: None,
             protocol: Protocol::Simple,
             prepared: b"",
             sql: b"",

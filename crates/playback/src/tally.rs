@@ -4,11 +4,10 @@
 //! captured = ok + failed + skipped(by reason) + not reached      for each class
 //! ```
 //!
-//! Its terms come from places that know nothing of each other: what was captured is counted by a
-//! pass of its own over the trace, what was sent by whoever sends, what became of it by the
-//! answers, and what was not reached by whoever reads the trace. [`Tally::finish`] holds them
-//! against each other and gives no result where they disagree: a statement that is lost or counted
-//! twice breaks the equation instead of hiding in it.
+//! Its terms come from independent places: captured statements are counted in a separate pass over
+//! the trace, sent ones by the sender, their outcomes by the answers, and unreached ones by the
+//! reader of the trace. [`Tally::finish`] compares them and gives no result where they disagree: a
+//! statement that is lost or counted twice breaks the equation instead of hiding in it.
 //!
 //! An answer costs a few counters, a look at its fingerprint and some histograms. All of it
 //! together has at most about 10 MiB, however long the trace is.
@@ -33,7 +32,7 @@ use super::divergence::Divergence;
 use super::errors_seen::ErrorsSeen;
 use super::item::{Item, Skipped};
 use super::played::{Account, Client, End, Held, Kind, Played, Record, Sessions};
-use super::rewrite::told::Ids;
+use super::rewrite::reported::Ids;
 use super::survey::Survey;
 use super::timing::{LagWatch, Moments, QuietWatch};
 use queries::Queries;
@@ -52,7 +51,7 @@ pub struct TallySettings {
     pub start_us: i64,
     /// How many times faster than it was captured; None for as fast as the server answers.
     pub speed: Option<f64>,
-    /// Fingerprints that are told apart.
+    /// Limit for the fingerprints that are counted separately.
     pub texts_max: usize,
 }
 
@@ -133,7 +132,7 @@ impl<'a> Verdict<'a> {
     }
 }
 
-/// What a playback that ended knows beside what its tally does.
+/// What is known of a finished playback in addition to its tally.
 #[derive(Debug)]
 pub struct Ending<'a> {
     /// When it began.
@@ -142,12 +141,12 @@ pub struct Ending<'a> {
     pub duration_ns: u64,
     /// How it ended.
     pub end: End,
-    /// What the trace holds, as a pass of its own counted.
+    /// The contents of the trace, counted in a separate pass.
     pub survey: &'a Survey,
     /// Statements that were not reached: not read, or read and neither sent nor skipped. They are
-    /// counted by whoever reads; 0 for a playback that is complete.
+    /// counted by the reader; 0 for a playback that is complete.
     pub not_reached: u64,
-    /// What the order held back.
+    /// What the order delayed.
     pub order: Held,
     /// Sessions and connections.
     pub sessions: Sessions,

@@ -19,8 +19,8 @@ const STALLS_KEPT: usize = 1_000;
 
 /// How late statements were sent, and whose fault it was.
 ///
-/// A late statement counts against whoever had the greater part of its lag: what it waited for
-/// until it could be sent, or the driver from then on.
+/// A late statement counts against the greater part of its lag: what it waited for until it could
+/// be sent, or the driver from then on.
 #[derive(Debug, Default)]
 pub struct LagWatch {
     within_1ms: u64,
@@ -73,7 +73,7 @@ impl Slot for u32 {
     }
 }
 
-/// Slices of equal length from the start on, at most so many.
+/// Slices of equal length from the start on, up to a maximum number.
 #[derive(Debug)]
 struct Series<S> {
     slice_ns: u64,
@@ -139,7 +139,7 @@ impl Slot for Slice {
     }
 }
 
-/// The playback by slices of time, and beside it the capture.
+/// The playback by slices of time, together with the capture.
 ///
 /// Where statements are due, those of the capture are put where they were due; at maximum speed,
 /// where they were in the capture's own time, and what was captured later than the playback lasted
@@ -222,14 +222,14 @@ impl Moments {
         let moment = |(place, slice): (usize, &Slice)| {
             sessions = slice.sessions.unwrap_or(sessions);
             let captured = captured.get(place).copied().unwrap_or(0);
-            slice.told(u64::from(captured), sessions)
+            slice.reported(u64::from(captured), sessions)
         };
         (self.slices.slice_ns, self.slices.slots.iter().enumerate().map(moment).collect())
     }
 }
 
 impl Slice {
-    fn told(&self, captured: u64, sessions: u32) -> Moment {
+    fn reported(&self, captured: u64, sessions: u32) -> Moment {
         let mean = |sum: u64, count: u64| (count > 0).then(|| sum as f64 / count as f64);
         Moment {
             answered: self.answered,
@@ -337,13 +337,13 @@ mod tests {
         [50, 51, 54, 55, 60].into_iter().for_each(|start_us| moments.captured(start_us));
         moments.answered(&times(2_000, 2_000, 2_500, HeldBy::Nothing), true);
         moments.sessions_open(100, 2);
-        let (slice_ns, told) = moments.finish(1_500_000);
-        assert_eq!((slice_ns, told.len()), (1_000, 1_500));
-        let captured: Vec<u64> = told[..6].iter().map(|moment| moment.captured).collect();
+        let (slice_ns, reported) = moments.finish(1_500_000);
+        assert_eq!((slice_ns, reported.len()), (1_000, 1_500));
+        let captured: Vec<u64> = reported[..6].iter().map(|moment| moment.captured).collect();
         assert_eq!(captured, [2, 0, 2, 0, 0, 1]);
-        assert_eq!((told[2].lag_ns_max, told[2].lag_ns_mean), (Some(500), Some(500.0)));
-        assert_eq!((told[1_002].answered, told[1_002].lag_ns_max), (1, None));
-        assert!(told.iter().all(|moment| moment.sessions == 2));
+        assert_eq!((reported[2].lag_ns_max, reported[2].lag_ns_mean), (Some(500), Some(500.0)));
+        assert_eq!((reported[1_002].answered, reported[1_002].lag_ns_max), (1, None));
+        assert!(reported.iter().all(|moment| moment.sessions == 2));
     }
 
     #[test]
@@ -351,10 +351,10 @@ mod tests {
         let mut moments = Moments::new(1_000, 0, None);
         (0..1_000_000).for_each(|start_us| moments.captured(start_us));
         moments.answered(&Times { due_ns: None, ..times(0, 0, 0, HeldBy::Nothing) }, false);
-        let (slice_ns, told) = moments.finish(MS_NS + 1);
-        assert_eq!((slice_ns, told.len()), (4_000, 251));
-        assert!(told.iter().all(|moment| moment.captured == 4));
-        assert_eq!((told[250].answered, told[250].failed), (1, 1));
+        let (slice_ns, reported) = moments.finish(MS_NS + 1);
+        assert_eq!((slice_ns, reported.len()), (4_000, 251));
+        assert!(reported.iter().all(|moment| moment.captured == 4));
+        assert_eq!((reported[250].answered, reported[250].failed), (1, 1));
     }
 
     #[test]
@@ -364,7 +364,7 @@ mod tests {
         quiet.sent(1_050);
         quiet.ended(1_099);
         quiet.ended(1_300);
-        // Nothing is open: nobody waits.
+        // Nothing is open, so nothing waits.
         quiet.sent(9_000);
         quiet.ended(9_100);
         let stalls = [(1_099, 201, 1), (9_000, 100, 1)];
@@ -394,8 +394,8 @@ mod tests {
             let mut series: Series<u32> = Series::new(7, slots_max);
             times_ns.iter().for_each(|&time_ns| *series.at(time_ns) += 1);
             prop_assert!(series.slots.len() <= slots_max);
-            let told: u32 = series.slots.iter().sum();
-            prop_assert_eq!(told as usize, times_ns.len());
+            let reported: u32 = series.slots.iter().sum();
+            prop_assert_eq!(reported as usize, times_ns.len());
             for (place, &count) in series.slots.iter().enumerate() {
                 let is_in = |time_ns: &&u64| *time_ns / series.slice_ns == place as u64;
                 prop_assert_eq!(times_ns.iter().filter(is_in).count(), count as usize);

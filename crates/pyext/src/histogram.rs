@@ -10,6 +10,12 @@ use seatrial_gauge::histogram::{bucket_low_ns, bucket_width_ns};
 #[pyclass(frozen, name = "Histogram")]
 pub struct PyHistogram(Histogram);
 
+impl From<Histogram> for PyHistogram {
+    fn from(histogram: Histogram) -> PyHistogram {
+        PyHistogram(histogram)
+    }
+}
+
 #[pymethods]
 impl PyHistogram {
     /// Read an encoded histogram; raises ValueError when the bytes are not one.

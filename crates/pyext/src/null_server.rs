@@ -2,11 +2,10 @@
 
 use std::path::PathBuf;
 
-use pyo3::exceptions::{PyPermissionError, PyValueError};
 use pyo3::prelude::*;
-use seatrial_pgwire::null_server::{Address, NullServer, NullServerError};
+use seatrial_pgwire::null_server::{Address, NullServer};
 
-use crate::running::os_error;
+use crate::errors::Outcome;
 
 /// A server that speaks PostgreSQL's protocol and does nothing; it ends when it is dropped.
 #[pyclass(frozen, name = "NullServer")]
@@ -16,8 +15,8 @@ pub struct PyNullServer(NullServer);
 impl PyNullServer {
     /// Start a server in a private folder (mode 0700), or without one on a loopback port.
     ///
-    /// Raises ValueError when the version is none, PermissionError when others may enter the
-    /// folder, OSError when the system refuses.
+    /// Raises NativeError when the version is invalid, others may enter the folder, or the system
+    /// refuses.
     #[new]
     #[pyo3(signature = (*, folder=None, port=0, server_version="15.0", connections_max=1024))]
     fn new(
@@ -26,11 +25,10 @@ impl PyNullServer {
         port: u16,
         server_version: &str,
         connections_max: usize,
-    ) -> PyResult<PyNullServer> {
+    ) -> Outcome<PyNullServer> {
         let address = folder.map_or(Address::Loopback(port), Address::Folder);
-        py.detach(|| NullServer::start(&address, server_version, connections_max))
-            .map(PyNullServer)
-            .map_err(python_error)
+        let start = || NullServer::start(&address, server_version, connections_max);
+        Ok(PyNullServer(py.detach(start)?))
     }
 
     /// What a client is given as host: the folder, or the loopback address.
@@ -66,14 +64,5 @@ impl PyNullServer {
     /// End the server; clients see the end of their connections.
     fn stop(&self, py: Python<'_>) {
         py.detach(|| self.0.stop());
-    }
-}
-
-fn python_error(error: NullServerError) -> PyErr {
-    let sentence = error.to_string();
-    match &error {
-        NullServerError::Version(_) => PyValueError::new_err(sentence),
-        NullServerError::OpenFolder { .. } => PyPermissionError::new_err(sentence),
-        NullServerError::Io { source, .. } => os_error(source.raw_os_error(), sentence),
     }
 }

@@ -1,35 +1,25 @@
 //! `read_pgbench_logs`: pgbench's per-transaction logs as the parts of a sample.
 
-use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
 use seatrial_gauge::Cause;
 use seatrial_ingest::pgbench_log::quiet::LogStall;
 use seatrial_ingest::pgbench_log::spec::LogSpec;
 use seatrial_ingest::pgbench_log::tally::{Exact, KindTotals};
-use seatrial_ingest::pgbench_log::{self, LogError, LogSample};
+use seatrial_ingest::pgbench_log::{self, LogSample};
 
-use crate::running::os_error;
+use crate::errors::Failure;
 use crate::sample::{outcome_dict, seconds, timeline_dict};
 
 /// Read pgbench's per-transaction logs (docs/engine.md, "pgbench's logs").
 ///
-/// Raises ValueError with file, line number and text when a line makes no sense, OSError when a
-/// file cannot be read.
+/// Raises NativeError with file, line number and text when a line makes no sense, or when a file
+/// cannot be read.
 #[pyfunction]
 pub fn read_pgbench_logs<'py>(py: Python<'py>, spec_json: &str) -> PyResult<Bound<'py, PyDict>> {
-    let spec = LogSpec::parse(spec_json).map_err(python_error)?;
-    let sample = py.detach(|| pgbench_log::read(&spec)).map_err(python_error)?;
+    let spec = LogSpec::parse(spec_json).map_err(Failure::from)?;
+    let sample = py.detach(|| pgbench_log::read(&spec)).map_err(Failure::from)?;
     sample_dict(py, sample)
-}
-
-fn python_error(error: LogError) -> PyErr {
-    let sentence = error.to_string();
-    match &error {
-        LogError::Spec(_) | LogError::Line { .. } => PyValueError::new_err(sentence),
-        LogError::Io { source, .. } => os_error(source.raw_os_error(), sentence),
-        LogError::Accounting(_) => PyRuntimeError::new_err(sentence),
-    }
 }
 
 fn sample_dict(py: Python<'_>, sample: LogSample) -> PyResult<Bound<'_, PyDict>> {

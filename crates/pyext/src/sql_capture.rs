@@ -5,34 +5,32 @@ use std::time::Duration;
 
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
+use seatrial_capture::Capture;
 use seatrial_capture::spec::CaptureSpec;
-use seatrial_capture::{Capture, CaptureError};
 use seatrial_trace::checkpoint::recover;
 
-use crate::sql_read::{as_json, explained_error};
+use crate::errors::{Failure, Outcome, as_json};
 
-/// A capture at work in background threads.
+/// A capture that runs in background threads.
 #[pyclass(frozen, name = "SqlCapture")]
 pub struct PySqlCapture(Capture);
 
 /// Start to make a trace of what clients and a server say, by proxy or packets (docs/sql.md).
 ///
-/// Raises ValueError, or OSError for a full disk, with what was seen, cause and next step;
-/// RuntimeError when the specification is none.
+/// Raises NativeError when it cannot listen there, packets cannot be seen, or the trace cannot be
+/// written.
 #[pyfunction]
-pub fn start_sql_capture(py: Python<'_>, spec_json: &str) -> PyResult<PySqlCapture> {
-    let spec = CaptureSpec::parse(spec_json).map_err(python_error)?;
-    py.detach(|| Capture::start(spec)).map(PySqlCapture).map_err(python_error)
+pub fn start_sql_capture(py: Python<'_>, spec_json: &str) -> Outcome<PySqlCapture> {
+    let spec = CaptureSpec::parse(spec_json)?;
+    Ok(PySqlCapture(py.detach(|| Capture::start(spec))?))
 }
 
 /// Make a trace of one whose capture was cut off; return how many statements it has.
 ///
-/// Raises ValueError with what was seen, cause and next step where there is none.
+/// Raises NativeError where there is none.
 #[pyfunction]
-pub fn recover_trace(py: Python<'_>, trace: PathBuf) -> PyResult<u64> {
-    let recovered = py.detach(|| recover(&trace));
-    let trace = recovered.map_err(|error| explained_error(error.explained()))?;
-    Ok(trace.counts().statements)
+pub fn recover_trace(py: Python<'_>, trace: PathBuf) -> Outcome<u64> {
+    Ok(py.detach(|| recover(&trace))?.counts().statements)
 }
 
 #[pymethods]
@@ -70,19 +68,14 @@ impl PySqlCapture {
         self.0.stop();
     }
 
-    /// Return what came of it as JSON, once.
+    /// Return the result as JSON, once.
     ///
-    /// Raises ValueError, or OSError for a full disk, with what was seen, cause and next step;
-    /// RuntimeError while it is at work, when taken before, or for a defect.
+    /// Raises NativeError when it failed; RuntimeError while it is running, or when taken before.
     fn result(&self) -> PyResult<String> {
         match self.0.take_result() {
-            Some(Ok(captured)) => as_json(&captured),
-            Some(Err(error)) => Err(python_error(error)),
+            Some(Ok(captured)) => Ok(as_json(&captured)?),
+            Some(Err(error)) => Err(Failure::from(error).into()),
             None => Err(PyRuntimeError::new_err("it is at work, or its result was taken")),
         }
     }
-}
-
-fn python_error(error: CaptureError) -> PyErr {
-    explained_error(error.explained())
 }

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
+use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
+use seatrial_ingest::intake::Intake;
 use seatrial_ingest::intake::spec::IntakeSpec;
-use seatrial_ingest::intake::{Intake, IntakeError};
-use seatrial_trace::explained::{Explained, Fault};
+
+use crate::errors::{Failure, Outcome, as_json};
 
 /// Logs that are being read in background threads.
 #[pyclass(frozen, name = "SqlReading")]
@@ -14,11 +15,11 @@ pub struct PySqlReading(Intake);
 
 /// Start to read logs into a trace (docs/sql.md).
 ///
-/// Raises RuntimeError when the specification is none.
+/// Raises NativeError when the specification is invalid.
 #[pyfunction]
-pub fn start_sql_read(py: Python<'_>, spec_json: &str) -> PyResult<PySqlReading> {
-    let spec = IntakeSpec::parse(spec_json).map_err(python_error)?;
-    py.detach(|| Intake::start(spec)).map(PySqlReading).map_err(python_error)
+pub fn start_sql_read(py: Python<'_>, spec_json: &str) -> Outcome<PySqlReading> {
+    let spec = IntakeSpec::parse(spec_json)?;
+    Ok(PySqlReading(py.detach(|| Intake::start(spec))?))
 }
 
 #[pymethods]
@@ -39,35 +40,14 @@ impl PySqlReading {
         self.0.stop();
     }
 
-    /// Return what came of it as JSON, once.
+    /// Return the result as JSON, once.
     ///
-    /// Raises ValueError, or OSError for a full disk, with what was seen, cause and next step;
-    /// RuntimeError while reading, when taken before, or for a defect.
+    /// Raises NativeError when it failed; RuntimeError while reading, or when taken before.
     fn result(&self) -> PyResult<String> {
         match self.0.take_result() {
-            Some(Ok(taken)) => as_json(&taken),
-            Some(Err(error)) => Err(python_error(error)),
+            Some(Ok(taken)) => Ok(as_json(&taken)?),
+            Some(Err(error)) => Err(Failure::from(error).into()),
             None => Err(PyRuntimeError::new_err("it is being read, or its result was taken")),
         }
-    }
-}
-
-fn python_error(error: IntakeError) -> PyErr {
-    explained_error(error.explained())
-}
-
-/// What is told as JSON.
-pub fn as_json(told: &impl serde::Serialize) -> PyResult<String> {
-    serde_json::to_string(told).map_err(|error| PyRuntimeError::new_err(error.to_string()))
-}
-
-/// An exception whose arguments are what was seen, the cause and the next step.
-pub fn explained_error(explained: Explained) -> PyErr {
-    let Explained { fault, seen, cause, next } = explained;
-    match fault {
-        Fault::Usage => PyValueError::new_err((seen, cause, next)),
-        // One argument: of several, OSError makes a number and a file's name.
-        Fault::Space => PyOSError::new_err(((seen, cause, next),)),
-        Fault::Defect => PyRuntimeError::new_err(seen),
     }
 }

@@ -2,28 +2,59 @@
 
 use std::time::Duration;
 
-use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
+use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
 use seatrial_gauge::Cause;
-use seatrial_playback::drive::{self, Playback, PlaybackError};
+use seatrial_playback::drive::{self, Playback};
 use seatrial_playback::played::{End, Kind, Played, Quiet};
 
+use crate::errors::{Failure, Outcome, as_json};
 use crate::sample::{outcome_dict, seconds, timeline_dict};
-use crate::sql_read::as_json;
 
 /// A trace that is being played in a background thread.
 #[pyclass(frozen, name = "SqlPlayback")]
 pub struct PySqlPlayback(Playback);
 
+/// How far a playback is.
+#[pyclass(frozen, get_all)]
+pub struct PlaybackLive {
+    /// Since it began to send.
+    elapsed_s: f64,
+    /// Statements that were answered, by an error too.
+    answered: u64,
+    /// Of these, by an error, or never.
+    failed: u64,
+    /// Statements that were skipped.
+    skipped: u64,
+    /// Statements in the trace; 0 until they are counted.
+    captured_total: u64,
+    /// How late the last statement was sent; 0 at maximum speed.
+    lag_ns: u64,
+    /// Sessions that are connected.
+    open: u64,
+}
+
+/// The result of a playback.
+#[pyclass(frozen, get_all)]
+pub struct PlaybackResult {
+    /// A sample's parts, as ``Running.result`` returns them.
+    parts: Py<PyDict>,
+    /// What is particular to a replay, as JSON of the schema ``replay``.
+    record_json: String,
+    /// ``complete``, ``interrupted`` or ``server_lost``.
+    end: &'static str,
+    /// The server's words, where it was lost; else empty.
+    words: String,
+}
+
 /// Start to play a trace (docs/engine.md, "Playback").
 ///
-/// Raises ValueError with a sentence when the specification is none, OSError when the system
-/// refuses a thread.
+/// Raises NativeError when the specification is invalid, or the system refuses a thread.
 #[pyfunction]
-pub fn start_sql_playback(py: Python<'_>, spec_json: &str) -> PyResult<PySqlPlayback> {
-    let spec = drive::parse(spec_json).map_err(python_error)?;
-    py.detach(|| Playback::start(spec)).map(PySqlPlayback).map_err(python_error)
+pub fn start_sql_playback(py: Python<'_>, spec_json: &str) -> Outcome<PySqlPlayback> {
+    let spec = drive::parse(spec_json)?;
+    Ok(PySqlPlayback(py.detach(|| Playback::start(spec))?))
 }
 
 #[pymethods]
@@ -33,18 +64,18 @@ impl PySqlPlayback {
         py.detach(|| self.0.wait(Duration::from_secs_f64(timeout_s.clamp(0.0, 1e6))))
     }
 
-    /// Return elapsed_s, answered, failed, skipped, captured_total, lag_ns and open.
-    fn live<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+    /// Return how far it is.
+    fn live(&self) -> PlaybackLive {
         let live = self.0.live();
-        let parts = PyDict::new(py);
-        parts.set_item("elapsed_s", seconds(live.elapsed_ns))?;
-        parts.set_item("answered", live.answered)?;
-        parts.set_item("failed", live.failed)?;
-        parts.set_item("skipped", live.skipped)?;
-        parts.set_item("captured_total", live.captured_total)?;
-        parts.set_item("lag_ns", live.lag_ns)?;
-        parts.set_item("open", live.open)?;
-        Ok(parts)
+        PlaybackLive {
+            elapsed_s: seconds(live.elapsed_ns),
+            answered: live.answered,
+            failed: live.failed,
+            skipped: live.skipped,
+            captured_total: live.captured_total,
+            lag_ns: live.lag_ns,
+            open: live.open,
+        }
     }
 
     /// Ask it to end; nothing more is sent, and what ran is kept.
@@ -52,47 +83,41 @@ impl PySqlPlayback {
         self.0.stop();
     }
 
-    /// Return the sample's parts and the record, once.
+    /// Return the result, once.
     ///
-    /// Raises ValueError when the trace or the server's address is none, OSError when the system
-    /// refuses; RuntimeError while it plays, when taken before, or for a defect.
-    fn result<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+    /// Raises NativeError when the trace or the server's address is invalid, the system refuses, or
+    /// for a defect; RuntimeError while it plays, or when taken before.
+    fn result(&self, py: Python<'_>) -> PyResult<PlaybackResult> {
         match self.0.take_result() {
-            Some(Ok(played)) => played_dict(py, played),
-            Some(Err(error)) => Err(python_error(error)),
+            Some(Ok(played)) => PlaybackResult::of(py, played),
+            Some(Err(error)) => Err(Failure::from(error).into()),
             None => Err(PyRuntimeError::new_err("it plays, or its result was taken")),
         }
     }
 }
 
-fn python_error(error: PlaybackError) -> PyErr {
-    let sentence = error.to_string();
-    match error {
-        PlaybackError::Spec(_) | PlaybackError::Trace(_) | PlaybackError::Address { .. } => {
-            PyValueError::new_err(sentence)
-        }
-        PlaybackError::System { .. } => PyOSError::new_err(sentence),
-        PlaybackError::NotAccounted(_) | PlaybackError::Defect(_) => {
-            PyRuntimeError::new_err(sentence)
-        }
+impl PlaybackResult {
+    fn of(py: Python<'_>, played: Played) -> PyResult<PlaybackResult> {
+        let (end, words) = match &played.end {
+            End::Complete => ("complete", String::new()),
+            End::Interrupted => ("interrupted", String::new()),
+            End::ServerLost(words) => ("server_lost", words.clone()),
+        };
+        let status = if end == "complete" { "complete" } else { "interrupted" };
+        let record_json = as_json(&played.record)?;
+        let parts = parts_dict(py, played, status)?.unbind();
+        Ok(PlaybackResult { parts, record_json, end, words })
     }
 }
 
-fn played_dict(py: Python<'_>, played: Played) -> PyResult<Bound<'_, PyDict>> {
+fn parts_dict<'py>(py: Python<'py>, played: Played, status: &str) -> PyResult<Bound<'py, PyDict>> {
     let names: Vec<&str> = played.kinds.iter().map(|kind| kind.class.name()).collect();
     let parts = PyDict::new(py);
-    let (end, words) = match &played.end {
-        End::Complete => ("complete", ""),
-        End::Interrupted => ("interrupted", ""),
-        End::ServerLost(words) => ("server_lost", words.as_str()),
-    };
     parts.set_item("engine", "playback")?;
     parts.set_item("engine_reason", "statements of a trace, sent by Seatrial's own event loop")?;
     parts.set_item("started_unix_s", seconds(played.start_unix_ns))?;
     parts.set_item("duration_s", seconds(played.duration_ns))?;
-    parts.set_item("status", if end == "complete" { "complete" } else { "interrupted" })?;
-    parts.set_item("end", end)?;
-    parts.set_item("words", words)?;
+    parts.set_item("status", status)?;
     parts.set_item("outcome", outcome_dict(py, &played.outcome)?)?;
     parts.set_item("operations", operations_dict(py, &played.kinds)?)?;
     parts.set_item("timeline", timeline_dict(py, played.slice_ns, played.slices, &names)?)?;
@@ -105,7 +130,6 @@ fn played_dict(py: Python<'_>, played: Played) -> PyResult<Bound<'_, PyDict>> {
     parts.set_item("errors", PyList::empty(py))?;
     parts.set_item("counters", PyDict::new(py))?;
     parts.set_item("verification", None::<u64>)?;
-    parts.set_item("record", as_json(&played.record)?)?;
     Ok(parts)
 }
 

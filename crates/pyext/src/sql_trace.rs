@@ -1,28 +1,34 @@
-//! What a trace holds.
+//! Functions over a trace: its contents, statements, sequences and time series; fingerprints.
 
-use std::path::PathBuf;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
+use seatrial_playback::ids::plan::Plan;
+use seatrial_sqltext::catalog::Catalog;
+use seatrial_sqltext::lexer;
 use seatrial_trace::captured::{Returned, Statement};
+use seatrial_trace::mix::Shown;
+use seatrial_trace::mix::time_series::TimeSeries;
 use seatrial_trace::schema::{protocol_name, skip_name};
-use seatrial_trace::shown::Shown;
 use seatrial_trace::{Columns, TraceError, TraceReader};
+use serde::Serialize;
 
-use crate::sql_read::{as_json, explained_error};
+use crate::errors::{Failure, Outcome, as_json};
 
 /// Return what a trace holds as JSON, with the ``top`` queries by their total time.
 ///
-/// Raises ValueError with what was seen, cause and next step when it is no trace.
+/// Raises NativeError when it is no trace.
 #[pyfunction]
-pub fn show_trace(py: Python<'_>, trace: PathBuf, top: usize) -> PyResult<String> {
-    let shown = py.detach(|| Shown::of(&trace, top)).map_err(python_error)?;
+pub fn show_trace(py: Python<'_>, trace: PathBuf, top: usize) -> Outcome<String> {
+    let shown = py.detach(|| Shown::of(&trace, top))?;
     as_json(&shown)
 }
 
 /// Return statements of a trace in the order of its log, as dictionaries.
 ///
-/// Raises ValueError with what was seen, cause and next step when it is no trace.
+/// Raises NativeError when it is no trace.
 #[pyfunction]
 pub fn trace_statements(
     py: Python<'_>,
@@ -30,22 +36,18 @@ pub fn trace_statements(
     first: usize,
     count: usize,
 ) -> PyResult<Bound<'_, PyList>> {
-    let reader = TraceReader::open(&trace).map_err(python_error)?;
+    let reader = TraceReader::open(&trace).map_err(Failure::from)?;
     let mut statements = reader.statements(Columns::All);
-    let told = PyList::empty(py);
+    let reported = PyList::empty(py);
     let mut place = 0;
-    while told.len() < count {
-        let Some(traced) = statements.next_statement().map_err(python_error)? else { break };
+    while reported.len() < count {
+        let Some(traced) = statements.next_statement().map_err(Failure::from)? else { break };
         if place >= first {
-            told.append(statement_dict(py, &traced.statement)?)?;
+            reported.append(statement_dict(py, &traced.statement)?)?;
         }
         place += 1;
     }
-    Ok(told)
-}
-
-pub(crate) fn python_error(error: TraceError) -> PyErr {
-    explained_error(error.explained())
+    Ok(reported)
 }
 
 /// A text that a client sent: str where it is UTF-8, else bytes.
@@ -56,10 +58,7 @@ fn text<'py>(py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py, PyAny>> {
     }
 }
 
-pub(crate) fn statement_dict<'py>(
-    py: Python<'py>,
-    statement: &Statement<'_>,
-) -> PyResult<Bound<'py, PyDict>> {
+fn statement_dict<'py>(py: Python<'py>, statement: &Statement<'_>) -> PyResult<Bound<'py, PyDict>> {
     let parameters = PyList::empty(py);
     for parameter in statement.parameters {
         match parameter {
@@ -67,23 +66,23 @@ pub(crate) fn statement_dict<'py>(
             None => parameters.append(py.None())?,
         }
     }
-    let told = PyDict::new(py);
-    told.set_item("session", statement.session.0)?;
-    told.set_item("start_us", statement.start_us)?;
-    told.set_item("duration_us", statement.duration_us)?;
-    told.set_item("protocol", protocol_name(statement.protocol))?;
-    told.set_item("prepared", text(py, statement.prepared)?)?;
-    told.set_item("sql", text(py, statement.sql)?)?;
-    told.set_item("parameters", parameters)?;
-    told.set_item("transaction", statement.transaction)?;
-    told.set_item("rows", statement.rows)?;
+    let reported = PyDict::new(py);
+    reported.set_item("session", statement.session.0)?;
+    reported.set_item("start_us", statement.start_us)?;
+    reported.set_item("duration_us", statement.duration_us)?;
+    reported.set_item("protocol", protocol_name(statement.protocol))?;
+    reported.set_item("prepared", text(py, statement.prepared)?)?;
+    reported.set_item("sql", text(py, statement.sql)?)?;
+    reported.set_item("parameters", parameters)?;
+    reported.set_item("transaction", statement.transaction)?;
+    reported.set_item("rows", statement.rows)?;
     let tag = statement.tag.map(|tag| String::from_utf8_lossy(tag).into_owned());
-    told.set_item("tag", tag)?;
-    told.set_item("returned", statement.returned.map(|all| returned(py, all)).transpose()?)?;
+    reported.set_item("tag", tag)?;
+    reported.set_item("returned", statement.returned.map(|all| returned(py, all)).transpose()?)?;
     let error = statement.error.map(|code| String::from_utf8_lossy(&code).into_owned());
-    told.set_item("error", error)?;
-    told.set_item("skip", statement.skip.map(skip_name))?;
-    Ok(told)
+    reported.set_item("error", error)?;
+    reported.set_item("skip", statement.skip.map(skip_name))?;
+    Ok(reported)
 }
 
 /// What a statement gave back: ``columns`` and ``rows``.
@@ -94,8 +93,99 @@ fn returned<'py>(py: Python<'py>, all: &Returned) -> PyResult<Bound<'py, PyDict>
         PyList::new(py, values.collect::<PyResult<Vec<_>>>()?)
     });
     let columns = all.columns.iter().map(|name| text(py, name));
-    let told = PyDict::new(py);
-    told.set_item("columns", columns.collect::<PyResult<Vec<_>>>()?)?;
-    told.set_item("rows", rows.collect::<PyResult<Vec<_>>>()?)?;
-    Ok(told)
+    let reported = PyDict::new(py);
+    reported.set_item("columns", columns.collect::<PyResult<Vec<_>>>()?)?;
+    reported.set_item("rows", rows.collect::<PyResult<Vec<_>>>()?)?;
+    Ok(reported)
+}
+
+/// Return fingerprint, text without values, class and number of statements of a text of SQL.
+#[pyfunction]
+pub fn fingerprint_sql(sql: &str) -> (String, String, &'static str, u32) {
+    let (found, _) = lexer::fingerprint(sql.as_bytes());
+    (format!("{:016x}", found.hash), found.text, found.class.name(), found.statements)
+}
+
+/// Return how a trace went as JSON: calls and time of each fingerprint, by slices of time.
+///
+/// Raises NativeError when it is no trace.
+#[pyfunction]
+pub fn trace_course(py: Python<'_>, trace: PathBuf) -> Outcome<String> {
+    let read = || TimeSeries::of(&TraceReader::open(&trace)?);
+    let time_series = py.detach(read)?;
+    as_json(&time_series)
+}
+
+/// Return the first statement of each of some fingerprints that can be sent again, as
+/// ``trace_statements`` does, by fingerprint.
+///
+/// Raises NativeError when it is no trace.
+#[pyfunction]
+pub fn trace_examples<'py>(
+    py: Python<'py>,
+    trace: PathBuf,
+    fingerprints: Vec<String>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let reported = PyDict::new(py);
+    let hash = |text: &String| Some((u64::from_str_radix(text, 16).ok()?, text.clone()));
+    let mut wanted: HashMap<u64, String> = fingerprints.iter().filter_map(hash).collect();
+    let reader = TraceReader::open(&trace).map_err(Failure::from)?;
+    let mut statements = reader.statements(Columns::All);
+    while !wanted.is_empty() {
+        let Some(traced) = statements.next_statement().map_err(Failure::from)? else { break };
+        if traced.statement.skip.is_some() || traced.statement.error.is_some() {
+            continue;
+        }
+        if let Some(fingerprint) = wanted.remove(&traced.fingerprint) {
+            reported.set_item(fingerprint, statement_dict(py, &traced.statement)?)?;
+        }
+    }
+    Ok(reported)
+}
+
+#[derive(Serialize, schemars::JsonSchema)]
+pub(crate) struct SequenceShown {
+    sequence: u32,
+    next_value_target: Option<i64>,
+    next_value_log: Option<i64>,
+}
+
+/// Return present and captured position of each sequence whose ids a trace uses, as JSON.
+///
+/// ``sequence`` is its place in the catalogue; ``next_value_target`` is the catalogue's, and
+/// ``next_value_log`` what the trace's first draw gave, None where that is not known. Of the trace
+/// only sessions of these databases count, of all where there are none.
+///
+/// Raises NativeError when the catalogue is invalid, or it is no trace.
+#[pyfunction]
+pub fn trace_sequences(
+    py: Python<'_>,
+    trace: PathBuf,
+    catalog_json: &str,
+    databases: Vec<String>,
+) -> Outcome<String> {
+    let catalog: Catalog = serde_json::from_str(catalog_json).map_err(Failure::defect)?;
+    let plan = py.detach(|| plan(&trace, &catalog, &databases))?;
+    let shown: Vec<SequenceShown> = plan
+        .positions
+        .iter()
+        .map(|position| SequenceShown {
+            sequence: position.sequence,
+            next_value_target: position.next_value_target,
+            next_value_log: position.next_value_log,
+        })
+        .collect();
+    as_json(&shown)
+}
+
+fn plan(trace: &Path, catalog: &Catalog, databases: &[String]) -> Result<Plan, TraceError> {
+    let reader = TraceReader::open(trace)?;
+    let is_played: Vec<bool> = reader
+        .sessions()?
+        .iter()
+        .map(|session| {
+            databases.is_empty() || databases.iter().any(|name| name.as_bytes() == session.database)
+        })
+        .collect();
+    Plan::of(&reader, &is_played, catalog)
 }

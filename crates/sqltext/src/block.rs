@@ -1,7 +1,7 @@
 //! Which transaction of its session a statement is in.
 //!
-//! Blocks are known by BEGIN, COMMIT and the like. The numbers that the server writes (`%v`, else
-//! `%x`) tell of what the texts do not: a block whose beginning or end is not in the log.
+//! Blocks are recognized by BEGIN, COMMIT and the like. The server's numbers (`%v`, else `%x`)
+//! complete the texts: they show a block whose beginning or end is not in the log.
 
 use super::statements::{Control, control, for_each_statement};
 
@@ -9,8 +9,8 @@ use super::statements::{Control, control, for_each_statement};
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Block {
     is_open: bool,
-    /// Only the server's numbers tell of it: its beginning is not in the log, or it has none, as
-    /// statements have that a client sends in one go.
+    /// Known from the server's numbers only: its beginning is not in the log, or it has none, like
+    /// statements that a client sends in one message.
     is_implied: bool,
     /// Blocks of the session so far.
     count: u64,
@@ -23,7 +23,7 @@ pub struct Block {
 impl Block {
     /// Takes in a statement: number of its block, 0 outside of any.
     ///
-    /// `server_number` is that of its transaction, 0 where the log does not tell.
+    /// `server_number` is that of its transaction, 0 if not in the log.
     #[inline]
     pub fn step(&mut self, sql: &[u8], server_number: u64, has_failed: bool) -> u64 {
         self.correct(server_number, sql);
@@ -63,7 +63,7 @@ impl Block {
         }
     }
 
-    /// Takes in whether a block is open, where the server tells.
+    /// Sets whether a block is open, where the server reports it.
     pub fn settle(&mut self, is_open: bool) {
         match (self.is_open, is_open) {
             (true, false) => self.close(),
@@ -98,8 +98,8 @@ impl Block {
         (self.is_open, self.server_number) = (false, 0);
     }
 
-    /// Another number than the block's tells that its end was not seen; the same as that of a
-    /// statement before, outside of any block, that its beginning was not. A statement that was
+    /// A number other than the block's means that its end was not seen; the number of the previous
+    /// statement, outside of any block, means that the beginning was not. A statement that was
     /// logged when it had ended has no number, nor has the one that ends a block.
     #[inline]
     fn correct(&mut self, server_number: u64, sql: &[u8]) {

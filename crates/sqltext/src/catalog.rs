@@ -1,7 +1,7 @@
 //! What the target's catalogue says of tables, sequences, views and functions, as Python reads it
 //! from the database that a trace is to be played to.
 //!
-//! Names are as the catalogue has them: folded, without quotes. Everything is told by its place in
+//! Names are as in the catalogue: folded, without quotes. Objects are identified by their place in
 //! these lists.
 
 use serde::Deserialize;
@@ -24,7 +24,7 @@ pub struct Catalog {
     /// Functions and procedures that are no part of the system.
     #[serde(default)]
     pub functions: Vec<Function>,
-    /// The isolation level of transactions that ask for none; empty for READ COMMITTED.
+    /// The default isolation level of transactions; empty for READ COMMITTED.
     #[serde(default)]
     pub isolation: String,
 }
@@ -48,13 +48,13 @@ pub struct Table {
     /// Functions that its triggers call: places in the list of functions.
     #[serde(default)]
     pub trigger_functions: Vec<usize>,
-    /// What keeps rows apart besides the unique keys.
+    /// Uniqueness other than that of its unique keys.
     #[serde(default)]
     pub other_uniqueness: Vec<Uniqueness>,
-    /// Functions that stand for its CHECK constraints, where these call any: places in the list.
+    /// Functions that represent its CHECK constraints, where these call any: places in the list.
     #[serde(default)]
     pub check_functions: Vec<usize>,
-    /// Functions that stand for its row security policies: places in the list.
+    /// Functions that represent its row security policies: places in the list.
     #[serde(default)]
     pub policy_functions: Vec<usize>,
 }
@@ -83,8 +83,8 @@ pub struct Column {
     /// Whether it has another default than NULL that is the same each time.
     #[serde(default)]
     pub has_default: bool,
-    /// The function that stands for its default, where that does more than is told otherwise: its
-    /// place in the list.
+    /// The function that represents its default, where the default does more than the other fields
+    /// say: its place in the list.
     #[serde(default)]
     pub default_function: Option<usize>,
     /// Whether texts of its collation may be the same whose bytes are not.
@@ -181,9 +181,9 @@ pub struct Function {
     pub name: String,
     /// Its language, such as `sql` or `plpgsql`.
     pub language: String,
-    /// Whether it may write, or tell something else each time.
+    /// Whether it may write, or return a different value each time.
     pub is_volatile: bool,
     /// Its body; where that is in SQL's own syntax (`prosrc` is empty), as
-    /// `pg_get_function_sqlbody` writes it. Empty where it cannot be told.
+    /// `pg_get_function_sqlbody` writes it. Empty if unknown.
     pub body: String,
 }

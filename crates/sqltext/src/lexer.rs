@@ -1,4 +1,4 @@
-//! PostgreSQL's SQL, as far as it takes to tell statements apart: tokens, forms, fingerprints.
+//! PostgreSQL's SQL, as far as needed to distinguish statements: tokens, forms, fingerprints.
 //!
 //! The rules of the tokens are those of PostgreSQL's manual, "Lexical Structure", and of its
 //! `src/backend/parser/scan.l`, with `standard_conforming_strings` on. A text is bytes: names and
@@ -72,7 +72,7 @@ impl Fingerprint {
     }
 }
 
-/// A statement's fingerprint, and its literals as they stand in it.
+/// Returns a statement's fingerprint, and its literals as written.
 pub fn fingerprint(sql: &[u8]) -> (Fingerprint, Vec<&[u8]>) {
     let mut parts = Parts::default();
     parts.take_apart(sql);

@@ -1,9 +1,14 @@
 //! SQL as text: what PostgreSQL's statements are made of, and what they mean.
 //!
-//! [`lexer`] is the only one that splits SQL into tokens, folds names and takes literals out;
-//! [`statements`] finds where statements end, [`block`] which transaction they are in. [`touched`]
-//! tells what a statement touches by its text alone; [`reading`] tells it with the target's
-//! [`catalog`], and follows what a session has. Nothing here does I/O.
+//! | part | rule |
+//! |---|---|
+//! | [`lexer`] | the only code that splits SQL into tokens, folds names and takes literals out |
+//! | [`statements`] | where statements end, and what each does to its transaction |
+//! | [`block`] | which transaction of its session a statement is in |
+//! | [`touched`] | the tables that a statement touches, from its text alone |
+//! | [`reading`] | the same from text and [`catalog`], with the values and ids in it |
+//!
+//! Nothing here does I/O.
 
 pub mod block;
 pub mod catalog;

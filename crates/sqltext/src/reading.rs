@@ -1,10 +1,10 @@
-//! What a statement does, as far as its text and the target's catalogue tell: which tables it reads
-//! and writes, which values the server makes for it, and where in it values of columns stand.
+//! What a statement does, according to its text and the target's catalogue: which tables it reads
+//! and writes, which values the server makes for it, and where in it the values of columns are.
 //!
 //! It is the same for all texts of one form (see [`crate::lexer::form`]) in which the literals are
-//! of the same kinds: such are parsed once, and values are told by the place where they stand.
-//! [`Reader`] does it. Texts that the parser does not know are read by the names in them: too many
-//! conflicts rather than too few.
+//! of the same kinds: such are parsed once, and values are identified by their place. [`Reader`]
+//! does it. Texts that the parser does not know are read by the names in them: too many conflicts
+//! rather than too few.
 //!
 //! | part | rule |
 //! |---|---|
@@ -14,18 +14,17 @@
 //! | `scope` | what a name means within a statement |
 //! | `walk` | queries, from their tables to the columns that they give |
 //! | `from` | tables, joins, and what else rows come from |
-//! | `expression` | values beside columns |
-//! | `parts` | what an expression is made of, and what it may come to |
+//! | `expression` | values of columns in expressions |
+//! | `parts` | the parts of an expression, and those that may be its value |
 //! | `calls` | functions |
 //! | `bounds` | keys that rows are bound to |
 //! | `cast` | casts that leave a value what it is |
 //! | `insert` | INSERT, and the values that the server makes for it |
 //! | `change` | UPDATE, DELETE, MERGE |
-//! | `unique` | what keeps rows apart besides the keys that they are bound to |
-//! | `consequence` | foreign keys, triggers, views, functions: what a statement does besides |
+//! | `unique` | uniqueness other than that of the keys that rows are bound to |
+//! | `consequence` | foreign keys, triggers, views, functions: indirect effects of a statement |
 //! | `command` | what is no query: LOCK, COPY, cursors, prepared statements |
-//! | [`session`] | what a session has that the meaning of its statements depends on |
-//! | `settings` | what changes that: temporary tables, PREPARE, the search path |
+//! | [`session`] | what names mean in a session, and the statements that change it |
 //! | `names` | a text that is not understood, by the names in it |
 
 mod bounds;
@@ -43,7 +42,6 @@ mod parts;
 pub mod reader;
 mod scope;
 pub mod session;
-mod settings;
 #[cfg(test)]
 mod tests;
 mod text;
@@ -76,7 +74,7 @@ pub struct ColumnOf {
     pub column: usize,
 }
 
-/// Where a value stands.
+/// The place of a value in a statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Place {
     /// In the text: the place among its literals, in the order of
@@ -110,7 +108,7 @@ pub enum Only {
     All,
     /// Whether they are there: the check of a foreign key. It reads.
     Presence,
-    /// The same, perhaps not before the transaction ends: of a key that can be deferred.
+    /// Whether they are there, perhaps not before the transaction ends: a key that can be deferred.
     Later,
     /// What is of no key: an UPDATE that sets no column of a key. It writes.
     Values,
@@ -121,20 +119,20 @@ pub enum Only {
 /// What a column of a key is equal to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Operand {
-    /// The value that stands there.
+    /// The value there.
     One(Place),
-    /// An element of the array that stands there.
+    /// An element of the array there.
     AnyOf(Place),
 }
 
 impl Operand {
-    /// Where it stands.
+    /// Its place.
     pub fn place(self) -> Place {
         let (Operand::One(place) | Operand::AnyOf(place)) = self;
         place
     }
 
-    /// The same of what stands elsewhere.
+    /// Returns the same operand at another place.
     pub fn at(self, place: Place) -> Operand {
         match self {
             Operand::One(_) => Operand::One(place),
@@ -152,18 +150,18 @@ pub struct Key {
     pub rows: Vec<Vec<Operand>>,
 }
 
-/// A value of a column that stands in a statement.
+/// A value of a column that is written in a statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Use {
     /// Whose value it is.
     pub column: ColumnOf,
-    /// Where it stands.
+    /// Its place.
     pub place: Place,
-    /// How it stands there.
+    /// How it is used there.
     pub how: How,
 }
 
-/// How a value stands in a statement.
+/// How a statement uses a value of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum How {
     /// `column = value`, or one of a list of `IN`.
@@ -175,7 +173,7 @@ pub enum How {
     /// It bounds the column: `<`, `>`, BETWEEN. It cannot be mapped.
     Bound,
     /// It is somewhere in an expression that is compared with the column or written to it, or that
-    /// the column is in: what it is to the column is not told. It cannot be mapped.
+    /// contains the column; how it relates to the column is unknown. It cannot be mapped.
     Inside,
 }
 
@@ -208,20 +206,20 @@ pub enum Source {
     Time,
 }
 
-/// A function that tells something else each time, in the text itself.
+/// A function that returns a different value each time, in the text itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Volatile {
     /// `now()`, `CURRENT_TIMESTAMP` and the like.
     Time,
     /// `random()`, `gen_random_uuid()`.
     Random,
-    /// `currval`, `lastval`: what this session drew last; the same statement asks for it again.
+    /// `currval`, `lastval`: what this session drew last; the same statement returns it again.
     LastDrawn,
 }
 
-/// A column of the result that tells what the session drew last.
+/// A column of the result that returns what the session drew last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Ask {
+pub struct LastValue {
     /// Of which sequence: `currval('...')`; None for the one that it drew from last: `lastval()`.
     pub sequence: Option<usize>,
     /// Where among the columns of the result.
@@ -246,21 +244,21 @@ pub struct Shown {
 pub struct Reading {
     /// Objects that it touches, views and functions followed; each once for each key.
     pub accesses: Vec<Access>,
-    /// It was not understood, or does what is not told: it may touch anything.
+    /// It was not understood, or has unknown effects: it may touch anything.
     pub touches_anything: bool,
     /// Keys whose values it names.
     pub keys: Vec<Key>,
     /// Values of columns in it.
     pub uses: Vec<Use>,
-    /// Values of columns of texts in it, where ids may stand inside.
+    /// Values of text columns in it that may contain ids.
     pub texts: Vec<Use>,
     /// Values of columns that other tables' rows have when it succeeds: those that foreign keys of
     /// the rows that it adds refer to, checked as they are added.
     pub parents: Vec<(ColumnOf, Place)>,
     /// Values that the server makes for it.
     pub draws: Vec<Draw>,
-    /// What it asks of draws before it.
-    pub asks: Vec<Ask>,
+    /// Columns of its result that return what the session drew last.
+    pub last_values: Vec<LastValue>,
     /// What it shows of rows that it picks.
     pub shows: Vec<Shown>,
     /// The unique key of the row that an INSERT ... ON CONFLICT writes or finds there.
@@ -271,7 +269,7 @@ pub struct Reading {
     /// Sequences that it makes go on elsewhere, so that they may give values again: `setval`,
     /// RESTART; None for any of them.
     pub sets: Vec<Option<usize>>,
-    /// Functions in it that tell something else each time.
+    /// Functions in it that return a different value each time.
     pub volatile: Vec<Volatile>,
     /// It is one INSERT without RETURNING, so that one may be added (see [`returning_at`]).
     pub takes_returning: bool,
@@ -298,7 +296,7 @@ impl Reading {
             + self.texts.capacity() * size_of::<Use>()
             + self.parents.capacity() * size_of::<(ColumnOf, Place)>()
             + self.draws.capacity() * size_of::<Draw>()
-            + self.asks.capacity() * size_of::<Ask>()
+            + self.last_values.capacity() * size_of::<LastValue>()
             + self.shows.capacity() * size_of::<Shown>()
             + self.handed.capacity() * size_of::<Place>()
             + self.sets.capacity() * size_of::<Option<usize>>()

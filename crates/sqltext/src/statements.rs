@@ -123,7 +123,7 @@ pub fn for_each_statement(sql: &[u8], mut each: impl FnMut(&[u8])) {
 /// What a single statement does to its transaction.
 #[inline]
 pub fn control(sql: &[u8]) -> Control {
-    // Most statements are told by their first byte.
+    // The first byte decides for most statements.
     let first = sql.iter().find(|byte| !byte.is_ascii_whitespace());
     match first.map(u8::to_ascii_uppercase) {
         Some(b'B' | b'S' | b'C' | b'E' | b'R' | b'A' | b'P' | b'-' | b'/') => {
@@ -133,7 +133,7 @@ pub fn control(sql: &[u8]) -> Control {
     }
 }
 
-/// The same of a statement that is taken apart into [`commands`].
+/// Returns the control of a statement that is taken apart into [`commands`].
 pub fn control_of<'a>(tokens: impl Iterator<Item = Token<'a>>) -> Control {
     let mut words = tokens.take_while(|token| token.kind == Kind::Word);
     let Some(verb) = words.next().and_then(|first| Verb::of(&first)) else { return Control::None };
@@ -188,9 +188,13 @@ fn is_copy_in_words(sql: &[u8]) -> bool {
     false
 }
 
-/// The name in a DEALLOCATE; None for ALL and for what is no DEALLOCATE.
+/// Returns the name in a DEALLOCATE; None for ALL and for any other statement.
 pub fn deallocated(sql: &[u8]) -> Option<Vec<u8>> {
-    let mut tokens = commands(sql);
+    deallocated_of(commands(sql))
+}
+
+/// Returns the [`deallocated`] name of a statement that is taken apart into [`commands`].
+pub fn deallocated_of<'a>(mut tokens: impl Iterator<Item = Token<'a>>) -> Option<Vec<u8>> {
     tokens.next().filter(|first| first.is_word("deallocate"))?;
     let mut last = tokens.next()?;
     // PREPARE is a word that may be left out, and a name as well.

@@ -58,7 +58,7 @@ const OF_THE_SESSION: [Verb; 7] = [
 /// What functions that do so begin with.
 const FUNCTIONS_OF_THE_SESSION: [&str; 3] = ["pg_advisory_", "pg_try_advisory_", "set_config"];
 
-/// Functions of sequences: whoever draws a number changes the next one's.
+/// Functions of sequences: drawing a number changes the next one.
 const FUNCTIONS_OF_SEQUENCES: [&str; 2] = ["nextval", "setval"];
 
 /// What statements touch, taken together.
@@ -84,14 +84,15 @@ impl Touched {
     }
 }
 
-/// Names that are a session's own, as far as the log was read: temporary tables, prepared
-/// statements, cursors that outlive their transaction.
+/// Names that exist in one session only, according to the log so far: temporary tables, prepared
+/// statements, cursors that outlive their transaction. For a log without sessions, so it does not
+/// know which session that is ([`crate::reading::SessionNames`] does).
 #[derive(Debug, Default)]
-pub struct Names {
+pub struct SessionLocalNames {
     own: HashSet<Vec<u8>>,
 }
 
-impl Names {
+impl SessionLocalNames {
     /// What a statement touches.
     pub fn of(&mut self, sql: &[u8]) -> Touched {
         let tokens = significant(sql);
@@ -243,7 +244,7 @@ mod tests {
     #[test]
     fn writes_are_seen_wherever_sql_has_them() {
         let writes = |sql: &str| {
-            let touched = Names::default().of(sql.as_bytes());
+            let touched = SessionLocalNames::default().of(sql.as_bytes());
             assert!(!touched.everything, "{sql}");
             let mut found: Vec<_> = touched
                 .writes
@@ -302,7 +303,7 @@ mod tests {
 
     #[test]
     fn what_may_touch_anything_is_known() {
-        let of = |sql: &str| Names::default().of(sql.as_bytes());
+        let of = |sql: &str| SessionLocalNames::default().of(sql.as_bytes());
         for sql in [
             "CREATE TABLE a (x int)",
             "CALL p()",

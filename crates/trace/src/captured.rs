@@ -16,16 +16,16 @@ use twox_hash::XxHash64;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SessionId(pub u32);
 
-/// A connection to the server, as far as the log tells of it.
+/// A connection to the server, as far as the log shows.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Session {
     /// The log's own name for it: `%c`, else the process number; empty for a raw file of SQL.
     pub name: Vec<u8>,
-    /// User that it connected as; empty where the log does not tell.
+    /// The user; empty if not in the log.
     pub user: Vec<u8>,
-    /// Database that it connected to; empty where the log does not tell.
+    /// The database; empty if not in the log.
     pub database: Vec<u8>,
-    /// What it calls itself; empty where the log does not tell.
+    /// The `application_name`; empty if not in the log.
     pub application: Vec<u8>,
     /// When it was seen to connect; None where that is not in the log.
     pub connected_us: Option<i64>,
@@ -65,7 +65,7 @@ pub enum Skip {
     /// The server rolled it back as a later one of its pipeline failed, which had no BEGIN; alone
     /// it would be committed.
     RolledBack = 6,
-    /// It was never executed, for a reason that a session of its own does not have.
+    /// It was never executed, for a reason that does not apply to a separate session.
     NeverRan = 7,
     /// Its text was sent before the capture began, or in what the capture lost.
     UnknownText = 8,
@@ -91,7 +91,7 @@ pub struct Returned {
     pub rows: Vec<Vec<Option<Vec<u8>>>>,
 }
 
-/// What stands for a value that need only be told from others: the mark `#` and its hash.
+/// Replaces a value that only has to be distinguishable: the mark `#` and its hash.
 pub fn digest(value: &[u8]) -> Vec<u8> {
     format!("#{:016x}", XxHash64::oneshot(0, value)).into_bytes()
 }
@@ -106,13 +106,13 @@ pub fn digest_once(value: &[u8]) -> Vec<u8> {
 pub struct Statement<'a> {
     /// Its session.
     pub session: SessionId,
-    /// When it was sent: the record's time, or that less the duration where only durations tell.
+    /// When it was sent: the record's time, less the duration where only durations are logged.
     pub start_us: i64,
-    /// How long the server took; None where the log does not tell.
+    /// How long the server took; None if not in the log.
     pub duration_us: Option<u64>,
-    /// How many statements were told since its beginning was; None where the capture does not tell
-    /// its beginning by a record of its own.
-    pub told_meanwhile: Option<u64>,
+    /// How many statements were reported since its beginning was; None if no separate record marks
+    /// its beginning.
+    pub reported_meanwhile: Option<u64>,
     /// How it was sent.
     pub protocol: Protocol,
     /// Name of the prepared statement; empty for the unnamed one and for the simple protocol.
@@ -123,14 +123,14 @@ pub struct Statement<'a> {
     pub parameters: &'a [Option<Vec<u8>>],
     /// Which transaction of its session, from 1; 0 for a statement outside of any block.
     pub transaction: u64,
-    /// Rows that it returned or changed; None where the log does not tell.
+    /// Rows that it returned or changed; None if not in the log.
     pub rows: Option<u64>,
-    /// What the server says it did, without numbers, such as `INSERT` (the last of several in one
-    /// text); None where the log does not tell, or nothing was done.
+    /// The command tag without numbers, such as `INSERT` (the last of several in one text); None if
+    /// not in the log, or nothing was done.
     pub tag: Option<&'a [u8]>,
-    /// What it gave back of values that the server made; None where the log does not tell.
+    /// Server-generated values that it returned; None if not captured.
     pub returned: Option<&'a Returned>,
-    /// The error code that it ended with; None for a success, as far as the log tells.
+    /// The error code that it ended with; None for a success, as far as the log shows.
     pub error: Option<[u8; 5]>,
     /// Why it cannot be sent again; None where it can.
     pub skip: Option<Skip>,

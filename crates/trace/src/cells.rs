@@ -6,9 +6,9 @@ use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
 use parquet::data_type::{ByteArray, DataType};
 use parquet::errors::{ParquetError, Result};
 
-/// What a reading comes to. Some damage makes the crate parquet 59 panic (lengths beyond a page or
-/// the file): to whoever reads a trace that is a damaged file like any other, and nothing of it is
-/// read after that.
+/// Guards a read. Some damage makes the crate parquet 59 panic (lengths beyond a page or the file):
+/// to the reader of a trace that is a damaged file like any other, and nothing of it is read after
+/// that.
 pub fn guarded<R>(read: impl FnOnce() -> Result<R>) -> Result<R> {
     let panicked = |_| Err(ParquetError::General("its parts do not fit each other".to_owned()));
     catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(panicked)
@@ -67,7 +67,7 @@ impl<T: DataType> Cells<T> {
         Ok(())
     }
 
-    /// Reads at most so many rows: how many those were.
+    /// Reads at most `rows` rows, and returns their number.
     fn read_some(&mut self, rows: usize) -> Result<usize> {
         let (levels, repeats) = (Some(&mut self.levels), Some(&mut self.repeats));
         let read = || self.reader.read_records(rows, levels, repeats, &mut self.values);

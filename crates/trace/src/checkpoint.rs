@@ -1,8 +1,8 @@
 //! What makes a trace of a file whose writing was cut off.
 //!
-//! A Parquet file can be read by its end, which is written last. A capture may last for days, and
-//! be killed, so its end as of now is written to a file beside it every so often: together with the
-//! trace's bytes up to that moment it is a whole trace of what there was then.
+//! A Parquet file can be read only with its footer, which is written last. A capture may last for
+//! days and may be killed, so the footer for the present state is written to a separate file
+//! periodically: together with the trace's bytes up to that moment it forms a complete trace.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Seek, SeekFrom, Write};
@@ -55,7 +55,7 @@ pub(super) fn end_bytes(
     Ok(bytes)
 }
 
-/// Writes the end of a trace that has so many bytes, in the place of the one before.
+/// Writes the end of a trace of this length, in the place of the one before.
 pub(super) fn write_end(trace: &Path, written_bytes: u64, end: &[u8]) -> io::Result<()> {
     let path = end_of(trace);
     let new = with(trace, ".part.end.new");
@@ -69,7 +69,7 @@ pub(super) fn write_end(trace: &Path, written_bytes: u64, end: &[u8]) -> io::Res
 
 /// Removes the end of a trace that has none any more.
 pub(super) fn remove_end(trace: &Path) {
-    // Mostly there is none; and what cannot be removed harms nobody.
+    // Usually there is none; and one that cannot be removed is harmless.
     let _ = fs::remove_file(end_of(trace));
 }
 
@@ -92,7 +92,7 @@ pub fn recover(trace: &Path) -> Result<TraceReader, TraceError> {
     let length = u64::from_le_bytes(*length);
     let found = file.metadata().map_err(io("recovered"))?.len();
     if found < length {
-        let reason = format!("it has {found} bytes, where its end tells of {length}");
+        let reason = format!("it has {found} bytes, but its end says {length}");
         return Err(TraceError::damaged(&part, reason));
     }
     file.set_len(length)

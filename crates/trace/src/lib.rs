@@ -12,8 +12,8 @@
 //! never another text. Nothing has to be looked up across row groups, so a trace of any length is
 //! written and read in bounded memory.
 //!
-//! What it was read from, how it adds up and whether literals were masked are in the file's
-//! metadata, under [`schema::VERSION_KEY`] and the keys beside it.
+//! Its origin, its totals and whether literals were masked are in the file's metadata, under
+//! [`schema::VERSION_KEY`] and the neighbouring keys.
 //!
 //! | part | rule |
 //! |---|---|
@@ -27,20 +27,16 @@
 //! | [`mask`] | stand-ins for the literals |
 //! | [`mix`] | what a trace holds, in figures |
 //! | [`origin`] | what it was made from |
-//! | [`shown`] | both, as they cross to Python |
-//! | [`explained`] | errors as a user is told of them |
 
 pub mod captured;
 pub mod cells;
 pub mod checkpoint;
-pub mod explained;
 pub mod mask;
 pub mod mix;
 pub mod origin;
 pub mod reader;
 pub mod rows;
 pub mod schema;
-pub mod shown;
 #[cfg(test)]
 #[path = "../../sqltext/src/lexer/sql_like.rs"]
 mod sql_like;
@@ -49,9 +45,11 @@ mod tests;
 pub mod writer;
 
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use parquet::errors::ParquetError;
+use seatrial_gauge::explained::{Class, Explained};
 use serde::{Deserialize, Serialize};
 
 pub use reader::{Columns, TraceReader, Traced};
@@ -118,7 +116,7 @@ pub enum TraceError {
         /// The file.
         path: PathBuf,
     },
-    /// A statement's session was never told of.
+    /// A statement's session was never reported.
     #[error("a statement is of session {0}, which was not seen before")]
     UnknownSession(u32),
     /// What the trace was read from cannot be written down.
@@ -127,6 +125,77 @@ pub enum TraceError {
 }
 
 impl TraceError {
+    /// Returns it as a user reads it.
+    pub fn explained(&self) -> Explained {
+        let again = "Read its log again with `seatrial sql read LOG... -o FILE`";
+        match self {
+            TraceError::Io { path, action, source } => {
+                let seen = format!("{} cannot be {action}: {source}", path.display());
+                let is_full = source.kind() == ErrorKind::StorageFull || is_full(&seen);
+                let class = if is_full { Class::Space } else { Class::Usage };
+                if checkpoint::was_cut_off(path) {
+                    let why = if is_full { "Its disk is full" } else { "It was not completed" };
+                    let cause = format!("{why}; the saved part can be recovered");
+                    let next = format!(
+                        "Free disk space, then `seatrial sql capture --recover -o {}`",
+                        path.display()
+                    );
+                    return Explained::new(class, seen, cause, next);
+                }
+                if is_full {
+                    let cause = "Its disk is full; no file was left behind";
+                    let next = "Free disk space, or use a file on another disk with -o";
+                    return Explained::new(class, seen, cause, next);
+                }
+                let cause = "It or its directory is missing, or not accessible to this user";
+                Explained::usage(
+                    seen,
+                    cause,
+                    format!("Check `ls -ld {}` and its directory", path.display()),
+                )
+            }
+            TraceError::NotATrace { path, reason } => Explained::usage(
+                format!("{} is no trace: {reason}", path.display()),
+                "It is a log or another kind of file",
+                "Make a trace of a log with `seatrial sql read LOG... -o FILE`",
+            ),
+            TraceError::Version { path, found } => Explained::usage(
+                format!(
+                    "{} is a trace of version {found}, not {}",
+                    path.display(),
+                    schema::VERSION
+                ),
+                "Another version of Seatrial wrote it",
+                again,
+            ),
+            TraceError::Damaged { path, reason } => Explained::usage(
+                format!("{} is damaged: {reason}", path.display()),
+                "It was cut off or changed after it was written",
+                again,
+            ),
+            TraceError::CutOff { path } => Explained::usage(
+                format!(
+                    "{} was cut off while it was written, and can be recovered",
+                    path.display()
+                ),
+                "A capture to this name was killed, or its machine went down",
+                format!(
+                    "Make a trace of it with `seatrial sql capture --recover -o {0}`, or remove \
+                     {0}.part.end",
+                    path.display()
+                ),
+            ),
+            TraceError::InUse { path } => Explained::usage(
+                format!("{} is being written by another process", path.display()),
+                "Another capture or read with this output is running",
+                format!("Use another file with -o; `fuser {}` shows the process", part_of(path)),
+            ),
+            TraceError::UnknownSession(_) | TraceError::Origin(_) => {
+                Explained::defect(self.to_string())
+            }
+        }
+    }
+
     /// What Parquet says when a file is written: mostly that the system refused it.
     fn writing(path: &Path, error: ParquetError) -> TraceError {
         let source = std::io::Error::other(error.to_string());
@@ -138,8 +207,17 @@ impl TraceError {
     }
 }
 
+fn part_of(trace: &Path) -> String {
+    checkpoint::part_of(trace).display().to_string()
+}
+
+/// Parquet passes on the system's words, not its number.
+fn is_full(seen: &str) -> bool {
+    ["os error 28", "os error 122"].iter().any(|number| seen.contains(number))
+}
+
 /// What a trace holds: `statements = executable + skipped(by reason)`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, schemars::JsonSchema, Deserialize)]
 pub struct Counts {
     /// Sessions.
     pub sessions: u64,

@@ -17,8 +17,9 @@
 //! **What is kept as it is**: names of tables, columns, users, databases, applications and prepared
 //! statements, hints, and literals that are part of the statement rather than data: settings,
 //! formats, time zones and names given to functions (`nextval('...')`), row counts of LIMIT, places
-//! in ORDER BY, sizes of types. Whoever knows the data can still learn from lengths, frequencies
-//! and times. Order is lost: BETWEEN and < find other rows, and a prefix in LIKE fits no more.
+//! in ORDER BY, sizes of types. A reader who knows the data can still learn from lengths,
+//! frequencies and times. Order is lost: BETWEEN and < find other rows, and a prefix in LIKE fits
+//! no more.
 //!
 //! | part | rule |
 //! |---|---|
@@ -42,7 +43,7 @@ pub use keep::{Keep, Way};
 
 use cipher::Cipher;
 
-/// Makes stand-ins, with a key of its own.
+/// Makes stand-ins with its own key.
 #[derive(Debug, Clone, Default)]
 pub struct Mask {
     cipher: Cipher,
@@ -54,8 +55,8 @@ impl Mask {
         Mask::default()
     }
 
-    /// Appends the stand-in of a literal or a comment as it stands in a statement. It is of the
-    /// same length, and a literal of the same kind.
+    /// Appends the stand-in of a literal or a comment, as written in a statement. It has the same
+    /// length and, for a literal, the same kind.
     pub fn literal(&self, literal: &[u8], way: Way, out: &mut Vec<u8>) {
         literal::mask(self, literal, way, out);
     }

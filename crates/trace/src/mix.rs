@@ -1,9 +1,9 @@
-//! What a trace holds, in figures: what `seatrial sql show` tells, in one pass.
+//! The contents of a trace in figures, as `seatrial sql show` prints them, in one pass.
 //!
-//! Memory is bounded but for about 150 bytes a session. Of fingerprints at most
-//! [`fingerprints::TRACKED_MAX`] are told apart: when there are more, the half with the least time
-//! goes into [`Mix::others`], and one that comes again is counted from there on. The names of
-//! databases, users and applications beyond [`names::NAMES_MAX`] of each kind go into one.
+//! Memory is bounded except for about 150 bytes a session. At most [`fingerprints::TRACKED_MAX`]
+//! fingerprints are counted separately: when there are more, the half with the least time goes into
+//! [`Mix::others`], and one that recurs is counted from there on. The names of databases, users and
+//! applications beyond [`names::NAMES_MAX`] of each kind are counted as one.
 //!
 //! A latency is the time that the server logged. It counts in a distribution for each statement
 //! that has one; sums say of how many.
@@ -14,22 +14,24 @@
 //! | [`sessions`] | sessions, transactions, think times |
 //! | [`timeline`] | statements and open sessions over time |
 //! | [`fingerprints`] | the statements that are alike |
-//! | [`course`] | the same by slices of time |
+//! | [`time_series`] | the same by slices of time |
 //! | [`names`] | by database, user and application |
 
-pub mod course;
 pub mod fingerprints;
 pub mod names;
 pub mod sessions;
 pub mod spread;
 #[cfg(test)]
 mod tests;
+pub mod time_series;
 pub mod timeline;
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use seatrial_sqltext::lexer::class::Class;
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::schema::{PROTOCOLS, protocol_name};
 use crate::{Columns, Counts, TraceError, TraceReader, Traced};
@@ -39,7 +41,7 @@ use sessions::{SessionMix, Sessions, ThinkMix, TransactionMix};
 use timeline::{BusiestMinute, Timeline, TimelineMix};
 
 /// What a trace holds, in figures.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, schemars::JsonSchema)]
 pub struct Mix {
     /// Sessions, statements, and how many can be sent again.
     pub counts: Counts,
@@ -51,7 +53,7 @@ pub struct Mix {
     pub timed: u64,
     /// Sum of the durations.
     pub total_us: u64,
-    /// Statements at work at once, on the average: durations by the time from first to last.
+    /// Average number of statements active at once: durations by the time from first to last.
     pub running_mean: f64,
     /// Texts that hold several statements.
     pub several: u64,
@@ -91,17 +93,17 @@ pub enum Order {
 }
 
 /// Statements of a class.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct ClassMix {
     /// Which.
     pub class: Class,
-    /// What all of them come to.
+    /// Their sums.
     #[serde(flatten)]
     pub sums: Sums,
 }
 
-/// What some statements come to.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+/// Sums over some statements.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct Sums {
     /// How many there are.
     pub calls: u64,
@@ -241,4 +243,64 @@ impl Pass {
 /// When a statement ended; when it began, where no duration is known.
 fn end_us(start_us: i64, duration_us: Option<u64>) -> i64 {
     start_us.saturating_add_unsigned(duration_us.unwrap_or(0))
+}
+
+/// What a trace holds, and what it was made of.
+#[derive(Debug, Clone, Serialize, schemars::JsonSchema)]
+pub struct Shown {
+    /// The trace.
+    pub trace: String,
+    /// Its size.
+    pub trace_bytes: u64,
+    /// What it was made of (see [`crate::origin::Origin`]).
+    pub origin: Value,
+    /// Its figures, with the first of the fingerprints only.
+    pub mix: Mix,
+    /// What is not among these fingerprints.
+    pub rest: Rest,
+}
+
+/// Statements whose fingerprints are not listed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+pub struct Rest {
+    /// Fingerprints; a lower bound where the trace has more than are counted separately.
+    pub fingerprints: u64,
+    /// Their statements.
+    pub calls: u64,
+    /// Sum of their durations.
+    pub total_us: u64,
+}
+
+impl Shown {
+    /// Reads a trace once, and keeps the first `top` fingerprints by their total time.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be read or is no trace.
+    pub fn of(trace: &Path, top: usize) -> Result<Shown, TraceError> {
+        let reader = TraceReader::open(trace)?;
+        let mut mix = Mix::of(&reader)?;
+        let rest = rest(&mix, top);
+        mix.fingerprints.truncate(top);
+        Ok(Shown {
+            trace: trace.to_string_lossy().into_owned(),
+            trace_bytes: trace.metadata().map_or(0, |about| about.len()),
+            origin: reader.origin().clone(),
+            mix,
+            rest,
+        })
+    }
+}
+
+fn rest(mix: &Mix, top: usize) -> Rest {
+    let others = Rest {
+        fingerprints: mix.others.evicted,
+        calls: mix.others.calls,
+        total_us: mix.others.total_us,
+    };
+    mix.fingerprints.iter().skip(top).fold(others, |rest, one| Rest {
+        fingerprints: rest.fingerprints + 1,
+        calls: rest.calls + one.sums.calls,
+        total_us: rest.total_us.saturating_add(one.sums.total_us),
+    })
 }

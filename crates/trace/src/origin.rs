@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 /// What a trace is made of, and what of the log is not in it.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, schemars::JsonSchema)]
 pub struct Origin {
     /// Whether literals and parameters were replaced.
     pub is_masked: bool,
@@ -21,7 +21,7 @@ pub struct Origin {
     pub session_count: u64,
     /// Start of the first statement, Unix time in s; None where the log has no times.
     pub started_at: Option<f64>,
-    /// End of the last statement as far as durations tell, likewise.
+    /// End of the last statement according to the logged durations, likewise.
     pub ended_at: Option<f64>,
     /// How a log without sessions was split; None where it was not.
     pub split: Option<Streams>,
@@ -30,7 +30,7 @@ pub struct Origin {
 }
 
 /// A file that was read.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, schemars::JsonSchema)]
 pub struct File {
     /// Its path, or what was listened to.
     pub path: String,
@@ -47,7 +47,7 @@ pub struct File {
 }
 
 /// Where every record went (see [`crate::captured`]).
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, schemars::JsonSchema)]
 pub struct Accounting {
     /// Records, or messages of clients.
     pub records: u64,
@@ -68,7 +68,7 @@ pub struct Accounting {
 }
 
 /// Something that could not be read.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, schemars::JsonSchema)]
 pub struct Unreadable {
     /// Why.
     pub reason: &'static str,
@@ -78,12 +78,12 @@ pub struct Unreadable {
     pub line: u64,
     /// Where in the file, unpacked.
     pub offset_bytes: u64,
-    /// What stands there, or its beginning; empty where the trace is masked.
+    /// The text there, or its beginning; empty where the trace is masked.
     pub text: String,
 }
 
 /// How a log without sessions was split.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, schemars::JsonSchema)]
 pub struct Streams {
     /// Streams that got a statement.
     pub streams: usize,
@@ -95,8 +95,8 @@ pub struct Streams {
     pub alone: u64,
     /// Length of the schedule in statements; None where the log has times.
     pub steps: Option<u64>,
-    /// Whether the streams are those that were at work at once.
+    /// Whether the streams are those that were active at once.
     pub is_measured: bool,
-    /// Statements that begin while the one before in their stream is at work.
+    /// Statements that begin while the previous one in their stream is active.
     pub crowded: u64,
 }

@@ -94,7 +94,7 @@ impl TraceReader {
         &self.counts
     }
 
-    /// What it was read from and how that adds up, as the writer was told.
+    /// Its origin and its totals, as given to the writer.
     pub fn origin(&self) -> &serde_json::Value {
         &self.origin
     }
@@ -162,7 +162,7 @@ impl TraceReader {
         }
     }
 
-    /// Whether a row group's rows are sessions: the statistics tell, which are kept for this.
+    /// Whether a row group holds sessions, according to its statistics.
     fn holds_sessions(&self, group: usize) -> bool {
         let group = self.file.metadata().row_group(group);
         let statistics = group.column(Column::Start as usize).statistics();
@@ -308,7 +308,7 @@ struct StatementCells {
     /// None in a trace of version 1.
     tag: Option<Cells<ByteArrayType>>,
     /// None in a trace of version 1 or 2.
-    told_meanwhile: Option<Cells<Int64Type>>,
+    reported_meanwhile: Option<Cells<Int64Type>>,
 }
 
 /// Those that are left out where only figures are wanted.
@@ -355,10 +355,10 @@ impl StatementCells {
             error: text(Column::Error, PRESENT_OPTIONAL)?,
             skip: text(Column::Skip, PRESENT_OPTIONAL)?,
             tag: if is_first { None } else { Some(text(Column::Tag, PRESENT_OPTIONAL)?) },
-            told_meanwhile: if group.num_columns() <= Column::ToldMeanwhile as usize {
+            reported_meanwhile: if group.num_columns() <= Column::ReportedMeanwhile as usize {
                 None
             } else {
-                Some(number(Column::ToldMeanwhile, PRESENT_OPTIONAL)?)
+                Some(number(Column::ReportedMeanwhile, PRESENT_OPTIONAL)?)
             },
         })
     }
@@ -373,7 +373,7 @@ impl StatementCells {
             &mut self.transaction,
             &mut self.rows,
         ];
-        for column in numbers.into_iter().chain(&mut self.told_meanwhile) {
+        for column in numbers.into_iter().chain(&mut self.reported_meanwhile) {
             column.fill(rows)?;
         }
         let texts =
@@ -398,7 +398,8 @@ impl StatementCells {
             None => &[],
         };
         let tag = self.tag.as_mut().map(Cells::optional).transpose()?.flatten();
-        let told_meanwhile = self.told_meanwhile.as_mut().map(Cells::optional).transpose()?;
+        let reported_meanwhile =
+            self.reported_meanwhile.as_mut().map(Cells::optional).transpose()?;
         let skip = self.skip.optional()?.map(|name| known(schema::named(&SKIPS, name.data())));
         let protocol = schema::named(&PROTOCOLS, self.protocol.required()?.data());
         let error = self.error.optional()?.map(|code| known(code.data().try_into().ok()));
@@ -407,7 +408,7 @@ impl StatementCells {
                 session: SessionId(*self.session.required()? as u32),
                 start_us: *self.start.required()?,
                 duration_us: self.duration.optional()?.map(|&duration_us| duration_us as u64),
-                told_meanwhile: told_meanwhile.flatten().map(|&told| told as u64),
+                reported_meanwhile: reported_meanwhile.flatten().map(|&reported| reported as u64),
                 protocol: known(protocol)?,
                 prepared,
                 sql: text,

@@ -179,7 +179,7 @@ pub struct StatementRows {
     tag: Sparse<u32>,
     returned_columns: Lists,
     returned_values: Lists,
-    told_meanwhile: Sparse<i64>,
+    reported_meanwhile: Sparse<i64>,
     forms: Texts,
     names: Texts,
     fingerprints: Vec<(Fingerprint, ByteArray)>,
@@ -254,8 +254,9 @@ impl StatementRows {
         self.error.push(statement.error);
         self.skip.push(statement.skip.map(|skip| skip as u8));
         self.tag.push(statement.tag.map(|tag| self.names.number(tag)));
-        let (columns, rows) =
-            statement.returned.map_or((&[][..], &[][..]), |told| (&told.columns, &told.rows));
+        let (columns, rows) = statement
+            .returned
+            .map_or((&[][..], &[][..]), |reported| (&reported.columns, &reported.rows));
         self.returned_columns.push(columns, LITERAL, |column, bytes| {
             bytes.extend_from_slice(column);
             true
@@ -263,7 +264,7 @@ impl StatementRows {
         self.returned_values.push(rows.iter().flatten(), PARAMETER, |value, bytes| {
             value.as_ref().map(|value| put_value(value, bytes)).is_some()
         });
-        self.told_meanwhile.push(statement.told_meanwhile.map(|told| told as i64));
+        self.reported_meanwhile.push(statement.reported_meanwhile.map(|reported| reported as i64));
     }
 
     /// Writes all rows as a row group, and forgets them. Forms are kept for the next row group as
@@ -298,7 +299,7 @@ impl StatementRows {
         put_each(group, (&self.tag.levels, PRESENT_OPTIONAL), tag)?;
         self.returned_columns.write(group, LITERAL)?;
         self.returned_values.write(group, PARAMETER)?;
-        let Sparse { values, levels } = &self.told_meanwhile;
+        let Sparse { values, levels } = &self.reported_meanwhile;
         put::<Int64Type, _>(group, values, levels)?;
         Ok(self.clear())
     }
@@ -336,7 +337,7 @@ impl StatementRows {
         self.error.clear();
         self.skip.clear();
         self.tag.clear();
-        self.told_meanwhile.clear();
+        self.reported_meanwhile.clear();
         let is_kept = self.kept_bytes() < super::schema::TEXT_BYTES_MAX / 4;
         if !is_kept {
             self.forms.clear();

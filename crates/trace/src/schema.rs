@@ -11,8 +11,8 @@ use crate::captured::{Protocol, Skip};
 /// Version of what is described here.
 pub const VERSION: &str = "3";
 
-/// Versions that are read. The first has no tags and nothing that was returned, the second does not
-/// tell what was told meanwhile.
+/// Versions that can be read. The first has no tags and no returned values, the second has no
+/// `told_meanwhile`.
 pub const VERSIONS: [&str; 3] = ["1", "2", VERSION];
 
 /// Metadata: the version.
@@ -72,7 +72,7 @@ message seatrial_trace {
     optional binary skip (STRING);
 ";
 
-/// Columns that version 2 has besides. `returned_values` are row by row; a statement without
+/// Columns that version 2 added. `returned_values` are row by row; a statement without
 /// `returned_columns` returned nothing that was kept.
 const SINCE_2: &str = "
     optional binary tag (STRING);
@@ -80,7 +80,7 @@ const SINCE_2: &str = "
     required group returned_values (LIST) { repeated group list { optional binary element; } }
 ";
 
-/// The column that version 3 has besides.
+/// The column that version 3 added.
 const SINCE_3: &str = "
     optional int64 told_meanwhile (INTEGER(64,false));
 ";
@@ -116,7 +116,7 @@ pub enum Column {
     Tag,
     ReturnedColumns,
     ReturnedValues,
-    ToldMeanwhile,
+    ReportedMeanwhile,
 }
 
 /// Columns of a session, which come first.
@@ -156,8 +156,8 @@ pub fn schema(version: &str) -> Result<TypePtr, ParquetError> {
     parse_message_type(&format!("{MESSAGE}{since_2}{since_3}}}}}")).map(TypePtr::new)
 }
 
-/// How the columns are written. Statistics would hold literals in clear, so there are none but
-/// those that tell which rows a row group has.
+/// How the columns are written. Statistics would hold literals in clear, so only the columns that
+/// identify the rows of a row group have them.
 ///
 /// # Errors
 ///

@@ -20,7 +20,7 @@ pub struct Owned {
     pub session: u32,
     pub start_us: i64,
     pub duration_us: Option<u64>,
-    pub told_meanwhile: Option<u64>,
+    pub reported_meanwhile: Option<u64>,
     pub protocol: Protocol,
     pub prepared: Vec<u8>,
     pub sql: Vec<u8>,
@@ -40,7 +40,7 @@ impl Owned {
             session,
             start_us,
             duration_us: Some(100),
-            told_meanwhile: None,
+            reported_meanwhile: None,
             protocol: Protocol::Simple,
             prepared: Vec::new(),
             sql: sql.as_bytes().to_vec(),
@@ -59,7 +59,7 @@ impl Owned {
             session: SessionId(self.session),
             start_us: self.start_us,
             duration_us: self.duration_us,
-            told_meanwhile: self.told_meanwhile,
+            reported_meanwhile: self.reported_meanwhile,
             protocol: self.protocol,
             prepared: &self.prepared,
             sql: &self.sql,
@@ -78,7 +78,7 @@ impl Owned {
             session: statement.session.0,
             start_us: statement.start_us,
             duration_us: statement.duration_us,
-            told_meanwhile: statement.told_meanwhile,
+            reported_meanwhile: statement.reported_meanwhile,
             protocol: statement.protocol,
             prepared: statement.prepared.to_vec(),
             sql: statement.sql.to_vec(),
@@ -156,7 +156,7 @@ fn any_statement() -> impl Strategy<Value = Owned> {
             sql,
             parameters,
             transaction: figures.3,
-            told_meanwhile: figures.4,
+            reported_meanwhile: figures.4,
             rows: figures.4,
             tag: answer.0.map(String::into_bytes),
             returned: answer.1,
@@ -350,7 +350,7 @@ fn sessions_are_as_they_were_last_known() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("t.trace");
     let mut writer = TraceWriter::create(&path, None).unwrap();
-    // More than are held back, so that the changes of early ones are rows of their own.
+    // More than are delayed, so that the changes of early ones are rows of their own.
     for id in 0..40_000u32 {
         writer.session(&session(&id.to_string())).unwrap();
     }
@@ -458,7 +458,7 @@ fn a_trace_is_for_its_owner_alone() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("t.trace");
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
-    // One that somebody else could read is closed when it is written anew.
+    // One that other users could read is closed when it is written anew.
     let part = checkpoint::part_of(&path);
     fs::write(&part, "left there").unwrap();
     fs::set_permissions(&part, fs::Permissions::from_mode(0o644)).unwrap();
@@ -471,7 +471,7 @@ fn a_trace_is_for_its_owner_alone() {
     TraceReader::open(&path).unwrap();
 }
 
-/// Whatever makes a writer end before it is told to: what was secured stays.
+/// Whatever ends a writer early: what was secured stays.
 #[test]
 fn what_was_secured_is_not_removed() {
     let folder = TempDir::new().unwrap();
@@ -483,12 +483,12 @@ fn what_was_secured_is_not_removed() {
     writer.statement(&Owned::new(0, 2, "select 2").lend()).unwrap();
     drop(writer);
     let error = TraceError::Io { path: path.clone(), action: "written", source: full() };
-    let told = error.explained();
-    assert!(told.next.contains("--recover"), "{told:?}");
+    let reported = error.explained();
+    assert!(reported.next_step.contains("--recover"), "{reported:?}");
     assert!(matches!(TraceWriter::create(&path, None), Err(TraceError::CutOff { .. })));
     assert_eq!(checkpoint::recover(&path).unwrap().counts().statements, 1);
-    let told = error.explained();
-    assert!(told.cause.contains("nothing was left"), "{told:?}");
+    let reported = error.explained();
+    assert!(reported.cause.contains("no file was left behind"), "{reported:?}");
 }
 
 fn full() -> std::io::Error {

@@ -25,7 +25,7 @@ use crate::mask::{Keep, Mask};
 /// Who may read a trace: its owner.
 pub(super) const OWNERS: u32 = 0o600;
 
-/// Sessions that are held back, so that most are written once although they change.
+/// Sessions that are delayed, so that most are written once although they change.
 const SESSIONS_HELD_MAX: usize = 16 << 10;
 
 /// Writes a trace.
@@ -54,8 +54,8 @@ impl TraceWriter {
     ///
     /// # Errors
     ///
-    /// When the file cannot be made, somebody else writes one of its name, or one was cut off that
-    /// can be recovered.
+    /// When the file cannot be made, another process writes one of its name, or one was cut off
+    /// that can be recovered.
     pub fn create(path: &Path, mask: Option<Mask>) -> Result<TraceWriter, TraceError> {
         let part = checkpoint::part_of(path);
         let io = |source| TraceError::Io { path: path.to_path_buf(), action: "made", source };
@@ -118,8 +118,8 @@ impl TraceWriter {
         Ok(self.counts.clone())
     }
 
-    /// Makes sure that what was taken in so far can be made a trace, whatever becomes of this
-    /// process: see [`checkpoint::recover`].
+    /// Makes sure that everything taken in so far can be made a trace even if this process dies:
+    /// see [`checkpoint::recover`].
     ///
     /// # Errors
     ///
@@ -273,14 +273,14 @@ impl Drop for TraceWriter {
     /// [`checkpoint::recover`].
     fn drop(&mut self) {
         if !(self.is_whole || self.has_end) {
-            // Whatever keeps it from being removed, there is nobody left to tell.
+            // If it cannot be removed, nobody is left to report that to.
             let _ = std::fs::remove_file(&self.part);
         }
     }
 }
 
-/// Makes the file of a trace, or opens the one that is there; nobody but its owner may read it, as
-/// it holds what clients sent.
+/// Makes the file of a trace, or opens the existing one; only its owner may read it, as it holds
+/// what clients sent.
 fn make(part: &Path) -> std::io::Result<File> {
     let mut wanted = OpenOptions::new();
     let file = wanted.write(true).create(true).truncate(false).mode(OWNERS).open(part)?;

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import msgspec
 
-from seatrial.cli.check.server import ServerCheck
+from seatrial.cli.check_command import ServerCheck
+from seatrial.fingerprint import Device, Fingerprint
 from seatrial.machine.undo import Undone
-from seatrial.published import FLATTENED, Amount, Count, one_of
-from seatrial.report.json_documents import Document, Factors, as_text, factors_of
+from seatrial.published import AS_KEPT, FLATTENED, Amount, Count, one_of
+from seatrial.report.exports.json_document import Document, Factors, as_text, factors_of
+from seatrial.report.terminal import wrapped
 from seatrial.stats.model import Finding
 from seatrial.stats.wording import format_size
 from seatrial.study.cell import Cell
 from seatrial.study.estimate import cell_time_s, cell_write_bytes, estimate
-from seatrial.study.layouts.drives import DriveInfo
-from seatrial.study.layouts.layout import LayoutSpec
+from seatrial.study.layouts.layout import DriveInfo, LayoutSpec
 from seatrial.study.model import Plan, PlanEstimate, PlannedTarget, TrialFile
 from seatrial.trials.layouts.build.check import LayoutCheck
 
@@ -109,7 +110,7 @@ class CheckDocument(Document, frozen=True, kw_only=True):
     """
 
     kind: Literal["check"] = "check"
-    fingerprint: dict[str, Any]
+    fingerprint: Annotated[Fingerprint, AS_KEPT]
     findings: list[Finding]
     server: ServerCheck | None
     layouts: LayoutCheck
@@ -141,6 +142,40 @@ class ReportDocument(Document, frozen=True, kw_only=True):
     kind: Literal["report"] = "report"
     run_id: str
     path: str
+
+
+class ReportsDocument(Document, frozen=True, kw_only=True):
+    """The index of a results file was written.
+
+    ``seatrial report --all``.
+
+    Attributes:
+        path: The index.
+        pages: The HTML file of each run, by identifier.
+        comparisons: The HTML files that compare neighbouring runs.
+    """
+
+    kind: Literal["reports"] = "reports"
+    path: str
+    pages: dict[str, str]
+    comparisons: list[str]
+
+
+class EditDocument(Document, frozen=True, kw_only=True):
+    """Runs of a results file were changed.
+
+    ``seatrial runs``.
+
+    Attributes:
+        action: What was done.
+        run_ids: The runs that it was done to.
+        left_out_ids: With ``merge --skip-existing`` the runs that were there already.
+    """
+
+    kind: Literal["edit"] = "edit"
+    action: Annotated[str, one_of("rename", "annotate", "delete", "merge")]
+    run_ids: list[str]
+    left_out_ids: list[str]
 
 
 def plan_document(plan: Plan, commands: Mapping[str, Sequence[str]] | None = None) -> str:
@@ -188,7 +223,7 @@ def _cell(cell: Cell) -> PlanCell:
 
 
 def check_document(
-    fingerprint: Mapping[str, Any],
+    fingerprint: Fingerprint,
     findings: Sequence[Finding],
     server: ServerCheck | None,
     layouts: LayoutCheck,
@@ -203,7 +238,7 @@ def check_document(
     """
     found = list(findings)
     return as_text(
-        CheckDocument(fingerprint=dict(fingerprint), findings=found, server=server, layouts=layouts)
+        CheckDocument(fingerprint=fingerprint, findings=found, server=server, layouts=layouts)
     )
 
 
@@ -217,33 +252,48 @@ def report_document(run_id: str, place: Path) -> str:
     return as_text(ReportDocument(run_id=run_id, path=str(place)))
 
 
-def stack_text(fingerprint: Mapping[str, Any]) -> str:
-    """Return machine, file system and devices, one line each, from the top down."""
-    machine, target = fingerprint.get("machine", {}), fingerprint.get("target", {})
-    lines = [
-        f"machine      {machine.get('cpu_model')}, {machine.get('cpus_online')} processors, "
-        f"{format_size(int(machine.get('memory_bytes') or 0))} of memory",
-        f"kernel       {machine.get('kernel')}, clock {machine.get('clock_source')}, "
-        f"{machine.get('virtualisation') or 'not virtualised'}",
-    ]
-    filesystem = target.get("filesystem") or {}
-    if filesystem:
-        free = format_size(int(filesystem.get("free_bytes") or 0))
-        lines.append(
-            f"file system  {filesystem.get('type')} at {filesystem.get('mount_point')}, {free} free"
+def reports_document(index: Path, pages: Mapping[str, Path], comparisons: Sequence[Path]) -> str:
+    """Return where the index of a results file and its pages were written."""
+    return as_text(
+        ReportsDocument(
+            path=str(index),
+            pages={run_id: str(place) for run_id, place in pages.items()},
+            comparisons=[str(place) for place in comparisons],
         )
-    lines += [_layer_line(layer) for layer in target.get("stack") or []]
-    return "\n".join(lines)
+    )
 
 
-def _layer_line(layer: Mapping[str, Any]) -> str:
-    facts = [str(layer.get("kind"))]
-    if layer.get("model"):
-        facts.append(str(layer["model"]))
-    if layer.get("size_bytes"):
-        facts.append(format_size(int(layer["size_bytes"])))
-    if layer.get("scheduler"):
-        facts.append(f"scheduler {layer['scheduler']}")
-    if layer.get("write_cache"):
-        facts.append(str(layer["write_cache"]))
-    return f"{layer.get('name', '?'):<12} {', '.join(facts)}"
+def edit_document(action: str, run_ids: Sequence[str], left_out_ids: Sequence[str] = ()) -> str:
+    """Return which runs were changed, and how."""
+    return as_text(
+        EditDocument(action=action, run_ids=list(run_ids), left_out_ids=list(left_out_ids))
+    )
+
+
+def stack_text(fingerprint: Fingerprint) -> str:
+    """Return machine, file system and devices, one line each, from the top down."""
+    machine, filesystem = fingerprint.machine, fingerprint.filesystem
+    facts = {
+        "machine": f"{machine.cpu_model}, {machine.cpus_online} processors, "
+        f"{format_size(machine.memory_bytes or 0)} of memory",
+        "kernel": f"{machine.kernel}, clock {machine.clock_source}, "
+        f"{machine.virtualisation or 'not virtualised'}",
+    }
+    if filesystem:
+        free = format_size(filesystem.free_bytes or 0)
+        facts["file system"] = f"{filesystem.type} at {filesystem.mount_point}, {free} free"
+    lines = [*facts.items(), *((each.name, _layer_facts(each)) for each in fingerprint.stack)]
+    return "\n".join(wrapped(text, f"{name:<12} ") for name, text in lines)
+
+
+def _layer_facts(device: Device) -> str:
+    facts = [str(device.kind)]
+    if device.model:
+        facts.append(device.model)
+    if device.size_bytes:
+        facts.append(format_size(device.size_bytes))
+    if device.scheduler:
+        facts.append(f"scheduler {device.scheduler}")
+    if device.write_cache:
+        facts.append(device.write_cache)
+    return ", ".join(facts)

@@ -48,7 +48,7 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _is_page_or_export(path: Path) -> bool:
-    from seatrial.report.own_files import is_own  # noqa: PLC0415 - only where a file exists
+    from seatrial.report.document import is_own  # noqa: PLC0415 - only where a file exists
 
     return is_own(path)
 
@@ -66,7 +66,7 @@ def _is_snapshot(path: Path) -> bool:
 
 
 def _is_rows(path: Path) -> bool:
-    from seatrial.postgres.row_file import is_content  # noqa: PLC0415 - likewise
+    from seatrial.postgres.row_content import is_content  # noqa: PLC0415 - likewise
 
     return is_content(path)
 
@@ -128,14 +128,15 @@ class Output(msgspec.Struct, frozen=True, kw_only=True):
 class OutputPath(click.Path):
     """The type of every option that names a file to write."""
 
-    def __init__(self, kind: Kind, *, is_all: bool = False) -> None:
+    def __init__(self, kind: Kind, *, is_all: bool = False, folder_if: str = "") -> None:
         super().__init__(path_type=Path)
         self.kind = kind
         self.is_all = is_all
+        self.folder_if = folder_if
 
 
 def output_option(
-    *names: str, about: str, kind: Kind = REMADE, is_all: bool = False
+    *names: str, about: str, kind: Kind = REMADE, is_all: bool = False, folder_if: str = ""
 ) -> Callable[[Callable[..., int]], Callable[..., int]]:
     """Return a decorator that adds an option for a file to write, and ``--force``.
 
@@ -147,6 +148,8 @@ def output_option(
         about: Its help.
         kind: What is written.
         is_all: Whether the command prints nothing besides.
+        folder_if: Name of an eager flag; with it the option names a directory for several files,
+            each of which the command judges as it writes it.
     """
 
     def decorate(function: Callable[..., int]) -> Callable[..., int]:
@@ -155,7 +158,7 @@ def output_option(
             function = _force_option(function)
         option = click.option(
             *names,
-            type=OutputPath(kind, is_all=is_all),
+            type=OutputPath(kind, is_all=is_all, folder_if=folder_if),
             metavar="FILE",
             callback=_judged,
             help=about,
@@ -168,7 +171,7 @@ def output_option(
 def _judged(context: click.Context, option: click.Parameter, place: Path | None) -> Output:
     assert isinstance(option.type, OutputPath)  # noqa: S101 - a defect of ours, not of a user
     output = Output(place=place, force=bool(context.meta.get(FORCE)), kind=option.type.kind)
-    if place is None:
+    if place is None or context.params.get(option.type.folder_if):
         return output
     if str(place) in STANDARD_OUTPUT:
         return _to_standard_output(context, output, is_all=option.type.is_all)

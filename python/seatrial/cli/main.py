@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import sys
+from collections import defaultdict
 from contextlib import suppress
 from functools import partial
 from importlib import import_module
@@ -15,42 +16,80 @@ import click
 from seatrial import interrupts
 from seatrial.cli import output
 from seatrial.errors import SeatrialError, UsageError
+from seatrial.topic import Command, installed_topics, own_topics, topics
+
+_CLI: Final = "seatrial.cli"
 
 COMMANDS: Final = {
-    "run": "The quick trial of a directory: about two minutes, one report.",
-    "study": "Run any study file, or look at its plan.",
-    "lab": "A study of arrays inside a kernel of its own: no root, no hardware.",
-    "io": "One cell, as fio would run one job.",
-    "db": "What storage does for PostgreSQL: transactions, their limits, crash trials.",
-    "loadline": "The most that a target sustains within a latency, and how it breaks.",
-    "precondition": "A drive brought to its steady state, with proof; its cost said before.",
-    "layout": "Arrays: what a study's are, one built to stand, its end.",
-    "check": "What could distort a measurement here, before anything is measured.",
-    "list": "The runs of a results file.",
-    "show": "A run's tables, findings and verdict.",
-    "audit": "What the tables of a result say: model, limits, and the cells that do not fit.",
-    "compare": "Which of two or more results is better, by how much, and is it real.",
-    "sql": "The SQL that a PostgreSQL logged: read into a trace, and what it held.",
-    "import": "A result of fio, pgbench, bm-flash or a CSV table into the results file.",
-    "export": "A run in another format: json, csv, markdown, bm-flash, fio-json, fio-job.",
-    "report": "Make the HTML report of a run again.",
-    "clean": "Undo whatever a killed run left behind.",
-    "completion": "Completion of commands and options for bash, zsh or fish.",
+    "run": Command(
+        "The quick trial of a directory: about two minutes, one report.",
+        f"{_CLI}.study_command:run_command",
+    ),
+    "study": Command("Run any study file, or look at its plan.", f"{_CLI}.study_command:command"),
+    "check": Command(
+        "What could distort a measurement here, before anything is measured.",
+        f"{_CLI}.check_command:command",
+    ),
+    "list": Command("The runs of a results file.", f"{_CLI}.stored_runs:list_command"),
+    "show": Command("A run's tables, findings and verdict.", f"{_CLI}.stored_runs:show_command"),
+    "compare": Command(
+        "Which of two or more results is better, by how much, and is it real.",
+        f"{_CLI}.compare_command:command",
+    ),
+    "import": Command(
+        "A result of fio, pgbench, bm-flash or a CSV table into the results file.",
+        f"{_CLI}.import_command:command",
+    ),
+    "export": Command(
+        "A run in another format: json, csv, markdown, bm-flash, fio-json, fio-job.",
+        f"{_CLI}.stored_runs:export_command",
+    ),
+    "report": Command("Make the HTML report of a run again.", f"{_CLI}.stored_runs:report_command"),
+    "serve": Command(
+        "Browse, compare and edit the runs of a results file in a browser, on this machine only.",
+        f"{_CLI}.serve_command:command",
+    ),
+    "runs": Command(
+        "Rename, annotate, delete and merge runs of a results file.",
+        f"{_CLI}.runs_command:command",
+    ),
+    "clean": Command("Undo whatever a killed run left behind.", f"{_CLI}.clean_command:command"),
+    "completion": Command(
+        "Completion of commands and options for bash, zsh or fish.",
+        f"{_CLI}.completion_command:command",
+    ),
 }
-"""Every command and its short help, so that listing them imports none."""
+"""The commands that belong to no topic, in the order in which they are listed."""
 
-_FOLDERS: Final = {
-    "lab": "lab.command",
-    "db": "db.command",
-    "precondition": "precondition.command",
-    "layout": "layouts.command",
-    "check": "check.command",
-    "audit": "audit.command",
-    "compare": "compare.command",
-    "sql": "sql.command",
-    "import": "imports.command",
-}
-"""Where a command has a folder of its own; the others are modules such as ``io_command``."""
+
+def commands() -> dict[str, Command]:
+    """Return every command in the order in which a user meets them, without importing one.
+
+    A command of a topic comes after the one that it names in ``after``. Of several after the same
+    one, topics and their commands keep their own order; one after an unknown name is the last. Of
+    two with the same name the first counts.
+    """
+    found = dict(COMMANDS)
+    following: defaultdict[str, list[str]] = defaultdict(list)
+    for topic in topics():
+        for name, command in topic.commands.items():
+            if name not in found:
+                found[name] = command
+                following[command.after].append(name)
+    listed, waiting = list[str](), [*reversed(COMMANDS)]
+    while waiting:
+        name = waiting.pop()
+        listed.append(name)
+        waiting += reversed(following[name])
+    return {name: found[name] for name in [*listed, *found]}
+
+
+def find_command(name: str) -> Command | None:
+    """Return a command by its name; other distributions are asked last, as that takes a while."""
+    if name in COMMANDS:
+        return COMMANDS[name]
+    asked = (topic for those in (own_topics, installed_topics) for topic in those())
+    return next((topic.commands[name] for topic in asked if name in topic.commands), None)
 
 
 class LazyGroup(click.Group):
@@ -58,14 +97,15 @@ class LazyGroup(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names in the order in which a user meets them."""
-        return list(COMMANDS)
+        return list(commands())
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import and return one command; None when there is none of that name."""
-        if cmd_name not in COMMANDS:
+        """Import and return one command; None if absent of that name."""
+        found = find_command(cmd_name)
+        if found is None:
             return None
-        module = _FOLDERS.get(cmd_name, f"{cmd_name}_command")
-        command = import_module(f"seatrial.cli.{module}").command
+        module, _, name = found.where.partition(":")
+        command = getattr(import_module(module), name)
         assert isinstance(command, click.Command)  # noqa: S101 - a defect of ours, not of a user
         return command
 
@@ -76,8 +116,8 @@ class LazyGroup(click.Group):
         import difflib  # noqa: PLC0415 - only when a name is wrong
 
         name = args[0] if args else ""
-        if name and name not in COMMANDS and not name.startswith("-"):
-            near = difflib.get_close_matches(name, COMMANDS, 1)
+        if name and not name.startswith("-") and find_command(name) is None:
+            near = difflib.get_close_matches(name, commands(), 1)
             hint = f" Did you mean {near[0]!r}?" if near else ""
             ctx.fail(f"There is no command {name!r}.{hint}")
         return super().resolve_command(ctx, args)
@@ -85,13 +125,13 @@ class LazyGroup(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands with their short help, without importing them."""
         with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+            formatter.write_dl([(name, each.help) for name, each in commands().items()])
 
 
 HELP: Final = """Sea trials for database storage.
 
 Seatrial measures a drive, an array or a file system as a database will use it, says what is wrong
-and why, and gives every number with its doubt.
+and why, and reports a confidence interval with every figure.
 """
 
 EPILOG: Final = """\b
@@ -112,7 +152,7 @@ Environment:
 \b
 Exit codes: 0 done, 1 internal, 2 usage, 3 threshold breached, 4 partial result, 5 refused for
 safety; 6 to 11 say what is wrong with a target or a results file; 12 a crash trial found
-transactions lost (see the README).
+transactions lost (docs/commands.md).
 """
 
 
@@ -122,7 +162,7 @@ transactions lost (see the README).
     epilog=EPILOG,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-@click.version_option(package_name="seatrial", prog_name="seatrial")
+@click.version_option(None, "-V", "--version", package_name="seatrial", prog_name="seatrial")
 def seatrial() -> None:
     """Group of all commands."""
 
@@ -146,7 +186,7 @@ def _run(arguments: list[str]) -> int:
 
 
 def _exit_code_after(error: BaseException, arguments: list[str]) -> int:
-    """Tell what went wrong, as its kind deserves."""
+    """Return what went wrong, as its kind deserves."""
     match error:
         case SeatrialError():
             return _report(error, arguments)
@@ -169,10 +209,7 @@ def _exit_code_after(error: BaseException, arguments: list[str]) -> int:
 
 def _report(error: SeatrialError, arguments: list[str]) -> int:
     if "--json" in arguments and not isinstance(error, output.OutputError):
-        from seatrial.report.json_documents import (  # noqa: PLC0415 - only on this way out
-            as_text,
-            error_document,
-        )
+        from seatrial.report.exports.json_document import as_text, error_document  # noqa: PLC0415
 
         with suppress(output.OutputError, output.ReaderGone):
             click.echo(as_text(error_document(error)), nl=False)

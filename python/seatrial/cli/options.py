@@ -4,14 +4,25 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable
+import re
+import shlex
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import click
 import msgspec
 
+from seatrial import program
+from seatrial.cli.completing import complete_runs
 from seatrial.cli.files import TRACE, Output, OutputPath, output_option
+from seatrial.cli.showing import no_report_option, progress_option, showing_options
+from seatrial.errors import UsageError
+from seatrial.study.server_address import SCHEMES, holds_password
+
+Mapped = dict[str, object]
+"""Part of a study, as its TOML has it."""
 
 RESULTS_NAME: Final = "results.seatrial"
 
@@ -38,7 +49,7 @@ json_option = click.option(
     help="One JSON document on standard output (docs/json.md).",
 )
 
-run_argument = click.argument("run", default="last")
+run_argument = click.argument("run", default="last", shell_complete=complete_runs)
 
 trace_output_option = click.option(
     "-o",
@@ -57,10 +68,38 @@ destroy_option = click.option(
 )
 
 report_option = output_option(
-    "--report", about="Where the HTML report goes; by default beside the results file."
+    "--report",
+    about="The HTML report to write; in seatrial-reports, next to the results file, if not given.",
 )
 
 LABEL_CHARACTERS_MAX: Final = 100
+
+
+NOTE_CHARACTERS_MAX: Final = 2000
+
+
+def checked_text(text: str, what: str, letters_max: int, *, lines: bool = False) -> str:
+    """Return a label or a note that a table can show, without blanks around it.
+
+    Args:
+        text: What the user wrote.
+        what: What it is called in messages.
+        letters_max: How long it may be.
+        lines: Whether it may have several lines.
+
+    Raises:
+        UsageError: when it is too long, or no plain text.
+    """
+    text = text.replace("\r\n", "\n").strip()
+    plain = text.replace("\n", "") if lines else text
+    if len(text) <= letters_max and (plain.isprintable() or not plain):
+        return text
+    raise UsageError(
+        seen=f"The {what} cannot be stored: {text[:40]!r}",
+        cause=f"A {what} is plain text{'' if lines else ' in one line'} of at most {letters_max} "
+        "characters",
+        next_step="Shorten it, and leave out control characters",
+    )
 
 
 def _checked_label(_context: click.Context, _parameter: click.Parameter, label: str) -> str:
@@ -90,6 +129,35 @@ model_option = click.option(
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="TOML file with the model of a simulated device.",
 )
+
+
+def echo_former(former: str, now: str) -> None:
+    """Print on standard error that an option has another name now."""
+    click.echo(f"Note: {former} is now {now}.", err=True)
+
+
+def former_option(
+    former: str,
+    now: str,
+    **given: Any,  # noqa: ANN401 - as click takes them
+) -> Callable[[Callable[..., int]], Callable[..., int]]:
+    """Return a hidden option with a former name, which prints what it is called now.
+
+    Its value arrives as ``former_`` and the name; None where it was not given.
+
+    Args:
+        former: The former name, such as ``--file-size``.
+        now: The present one, with what differs in its value.
+        given: What else click's option takes.
+    """
+
+    def reported(_context: click.Context, _parameter: click.Parameter, value: object) -> object:
+        if value is not None:
+            echo_former(former, now)
+        return value
+
+    name = f"former_{former.strip('-').replace('-', '_')}"
+    return click.option(former, name, hidden=True, callback=reported, **given)
 
 
 plan_option = click.option(
@@ -210,6 +278,9 @@ def measuring_options(function: Callable[..., int]) -> Callable[..., int]:
     command: Callable[..., int] = bundled
     for option in (
         report_option,
+        no_report_option,
+        showing_options,
+        progress_option,
         label_option,
         destroy_option,
         json_option,
@@ -219,3 +290,129 @@ def measuring_options(function: Callable[..., int]) -> Callable[..., int]:
     ):
         command = option(command)
     return command
+
+
+PASSWORD_VARIABLE: Final = "PGPASSWORD"  # noqa: S105 - its name, not its value
+
+_BEGINNING: Final = re.compile("|".join(map(re.escape, SCHEMES)))
+_PARAMETER: Final = re.compile(r"([?&](?:ssl)?password=)[^&#]*", re.IGNORECASE)
+_HIDDEN: Final = "***"
+
+
+def without_password(word: str) -> str:
+    """Return a word of the command line with no password in it.
+
+    Of a server's address that holds one, the user's name and what follows the last ``@`` are
+    left; a password that is written wrongly is taken out just the same.
+    """
+    begins = _BEGINNING.search(word)
+    if begins is None or not holds_password(word[begins.start() :]):
+        return word
+    head, address = word[: begins.end()], word[begins.end() :]
+    before, at, after = address.rpartition("@")
+    user = before.partition(":")[0]
+    return head + _PARAMETER.sub(rf"\1{_HIDDEN}", user + at + after)
+
+
+def servers_of(urls: Sequence[str]) -> list[str]:
+    """Return addresses without a password; one that was there is in our environment from now on.
+
+    So libpq finds it, in this process and in its children, and nobody else sees it.
+
+    Raises:
+        UsageError: when an address cannot be read, or two have different passwords.
+    """
+    from seatrial.postgres.connection import parse_url  # noqa: PLC0415 - not for --help
+
+    addresses = []
+    passwords = set()
+    for url in urls:
+        address, secret = parse_url(url)
+        addresses.append(address.as_url())
+        if secret is not None:
+            passwords.add(secret.reveal())
+    if len(passwords) > 1:
+        raise UsageError(
+            seen="Two addresses have different passwords",
+            cause="One process hands one password on, in the variable PGPASSWORD",
+            next_step="Leave them out of the addresses, and write both into ~/.pgpass",
+        )
+    for password in passwords:
+        os.environ[PASSWORD_VARIABLE] = password
+        click.echo(
+            "The password of the address is kept out of results and reports, but the shell's "
+            "history and `ps` show it: the variable PGPASSWORD or the file ~/.pgpass do not.",
+            err=True,
+        )
+    return addresses
+
+
+def next_command(*words: str | Path, results: Path) -> str:
+    """Return a command of this program that reads or writes the same results file.
+
+    Args:
+        words: Of the command, without the program.
+        results: The results file; named where it is not the one that is used unless named.
+    """
+    reported = [program.called(), *words]
+    if results.absolute() != default_results().absolute():
+        reported += ["--results", results]
+    return _shell_words(reported)
+
+
+def this_command(*more: str, without: Sequence[str] = ()) -> str:
+    """Return the command that runs, with the options that are to be given in place of others.
+
+    Args:
+        more: Words behind it.
+        without: Options, each with a value, that are left out.
+    """
+    return _shell_words([program.called(), *_without(sys.argv[1:], without), *more])
+
+
+def command_line() -> str:
+    """Return the command that runs, as it is kept with its run: wherever the program lies."""
+    return _shell_words([program.NAME, *sys.argv[1:]])
+
+
+def repeated(command: str) -> str:
+    """Return a command line that was kept with a run, with the program as it is called here."""
+    return _shell_words([program.called(), *shlex.split(command)[1:]])
+
+
+def _shell_words(words: Iterable[str | Path]) -> str:
+    """Return words as a shell would take them, without the passwords of addresses.
+
+    Bytes that are no text are told as their codes.
+    """
+    texts = (os.fsencode(word).decode("utf-8", "backslashreplace") for word in words)
+    return shlex.join(map(without_password, texts))
+
+
+def _without(words: Iterable[str], options: Sequence[str]) -> Iterator[str]:
+    """Yield the words that are neither one of the options nor its value."""
+    is_value = False
+    for word in words:
+        if is_value or any(word.startswith(f"{option}=") for option in options):
+            is_value = False
+        elif word in options:
+            is_value = True
+        else:
+            yield word
+
+
+def target_mapping(target: str, model: Path | None, size: object) -> Mapped:
+    """Return the study's target of what a user names: a path, ``null`` or ``simulated``."""
+    if target == "null":
+        return without_none({"kind": "null", "size": size})
+    if target == "simulated":
+        from seatrial.study.load import load_model  # noqa: PLC0415 - only here
+
+        parameters = load_model(model) if model else {}
+        return without_none({"kind": "simulated", "size": size, "model": parameters})
+    return without_none({"path": target, "size": size})
+
+
+def without_none(mapping: Mapped) -> Mapped:
+    """Return a mapping without the keys that were not given."""
+    return {key: value for key, value in mapping.items() if value is not None}

@@ -13,39 +13,33 @@ import click
 
 from seatrial.cli import terminal
 from seatrial.cli.files import Output
-from seatrial.cli.repeating import next_command, repeated
-from seatrial.errors import SeatrialError
+from seatrial.cli.options import next_command, repeated
+from seatrial.cli.showing import showing, width
+from seatrial.errors import EXIT_PARTIAL, EXIT_THRESHOLD, SeatrialError
+from seatrial.findings.answer import RunAnswer, answer
 from seatrial.findings.model import Summary, ThresholdResult
+from seatrial.findings.ranks import RUNS_MIN, comparable_runs, ranked
 from seatrial.findings.rules.interrupted import is_resumable, resuming
 from seatrial.findings.summary import summarise
 from seatrial.measure.recorder import Strategy
 from seatrial.measure.rounds import interleaved
 from seatrial.measure.run import RunRequest, execute
+from seatrial.report.answer_text import answer_text
 from seatrial.report.exports import json_document
 from seatrial.report.lab import lab_notice
-from seatrial.report.tables import as_text, tables
+from seatrial.report.tables import tables
+from seatrial.report.terminal import _marked, finding_text, is_coloured, table_text, wrapped
 from seatrial.results.model import Run, Sample
 from seatrial.results.store import ResultsFile
 from seatrial.stats.estimates import settled
-from seatrial.stats.model import Finding
+from seatrial.stats.timeline import SLICES_MIN
 from seatrial.stats.wording import format_count, format_plural
 from seatrial.study.model import Plan
-from seatrial.trials.audit.analysis.guide import guide
-from seatrial.trials.audit.analysis.odd import odd_keys
-from seatrial.trials.audit.measure.adaptive import adaptive
-from seatrial.trials.audit.study import is_adaptive
-from seatrial.trials.layouts.analysis.model import layouts_of
-from seatrial.trials.loadline.analysis.decider import decider
-from seatrial.trials.loadline.measure import load_lines
-from seatrial.trials.loadline.study import LOADLINE
+from seatrial.study.wrapping import wrap
+from seatrial.topic import topics
 
-EXIT_THRESHOLD: Final = 3
-EXIT_PARTIAL: Final = 4
-EXIT_TRANSACTIONS_LOST: Final = 12
-WIDTH: Final = 100
-LAYOUTS_COMPARED_MAX: Final = 2
-"""Of a run's layouts, so many are compared cell by cell on the terminal: two legs, as a rule."""
-SEVERITY_MARKS: Final = {"critical": "!!", "warning": " !", "note": "  "}
+TARGETS_COMPARED_MAX: Final = 2
+"""Of targets that an analysis compares, so many are compared cell by cell on the terminal, too."""
 
 
 def measure_and_report(
@@ -72,8 +66,8 @@ def measure_and_report(
         UsageError: when the report could not be written.
     """
     with ResultsFile.open(results, create=True) as store:
-        telling = reported_if_it_fails(request, store, as_json=as_json)
-        with telling, terminal.watcher(quiet=as_json) as watcher:
+        informative = reported_if_it_fails(request, store, as_json=as_json)
+        with informative, terminal.watcher(quiet=as_json) as watcher:
             chosen = strategy or strategy_of(request.plan)
             run, end = execute(request, store, watcher=watcher, strategy=chosen)
         return tell(
@@ -114,13 +108,13 @@ def _report_failed(run: Run, store: ResultsFile) -> None:
     samples = store.samples(run.id)
     if not samples:
         return
-    click.echo(run_text(summarise(run, samples)))
+    click.echo(answered_text(summarise(run, samples)))
     if is_resumable(run.command):
         moved = shlex.quote(os.fsdecode(store.path.absolute())) if store.is_moved else ""
         click.echo(f"Go on:  {repeated(resuming(run.command, moved))}")
     else:
         click.echo(f"Repeat: {repeated(run.command)}")
-    click.echo(f"Again:  {next_command('show', run.id, results=store.path)}")
+    click.echo(f"More:   {next_command('show', run.id, '--tables', results=store.path)}")
 
 
 def tell(
@@ -149,49 +143,118 @@ def tell(
     """
     summary = summarise(run, samples)
     if not as_json:
-        wrapped = click.wrap_text(reason, width=WIDTH)
-        click.echo(f"{run_text(summary)}{targets_text(summary, results)}\n{wrapped}")
-    place = write_report(summary, report, results, with_published=with_published)
+        earlier = earlier_samples(run, results)
+        text = answered_text(summary, targets_text(summary, results), reason, earlier=earlier)
+        click.echo(text, nl=False)
+    place = None
+    if showing().report:
+        place = write_report(summary, report, results, with_published=with_published)
     if as_json:
-        click.echo(json_document.render(summary), nl=False)
+        click.echo(json_document.render(summary, showing().profile), nl=False)
     else:
-        again = next_command("show", run.id, results=results)
-        click.echo(f"Report: {click.format_filename(place)}\nAgain:  {again}")
+        echo_places(run, results, place)
     return exit_code(summary)
 
 
+def earlier_samples(run: Run, results: Path) -> list[list[Sample]]:
+    """Return the samples of earlier runs that a run's figures can be ranked among.
+
+    None are read where a profile grades the figures, or only the verdict is wanted.
+    """
+    if showing().profile or showing().quiet:
+        return []
+    with suppress(SeatrialError), ResultsFile.open(results, read_only=True) as store:
+        runs = comparable_runs(run, store.runs())
+        if len(runs) >= RUNS_MIN:
+            return [store.samples(each.id, slices_min=SLICES_MIN) for each in runs]
+    return []
+
+
+def answered_text(
+    summary: Summary,
+    further: str = "",
+    ending: str = "",
+    *,
+    earlier: Sequence[Sequence[Sample]] = (),
+) -> str:
+    """Return what a command prints of a run: its answer, and with ``--tables`` all the rest.
+
+    Args:
+        summary: The run.
+        further: What the command adds to the tables.
+        ending: Why the rounds ended, as a sentence; empty for a stored run.
+        earlier: Samples of earlier runs that figures are ranked among.
+    """
+    found = ranked(answer(summary, showing().profile), summary.cells, earlier)
+    notice = lab_notice(summary.run) or ""
+    rest = f"{run_text(summary)}{further}" if showing().tables else ""
+    return first_text(found, rest, notice=notice, ending=ending)
+
+
+def first_text(found: RunAnswer, rest: str, *, notice: str = "", ending: str = "") -> str:
+    """Return what a command prints: an answer, and with ``--tables`` all the rest.
+
+    Args:
+        found: The answer.
+        rest: All the rest.
+        notice: What holds for all figures; empty where nothing does.
+        ending: Why the rounds ended, as a sentence; empty where nothing was measured.
+    """
+    asked = showing()
+    if asked.quiet:
+        return f"{found.verdict}\n"
+    can_colour = is_coloured()
+    parts = [answer_text(found, width(), colour=can_colour)]
+    if notice:
+        parts.append(_paragraph(notice))
+    if ending:
+        parts.append(_paragraph(ending))
+    if asked.tables:
+        parts.append(rest)
+    return "\n".join(parts)
+
+
+def _paragraph(text: str) -> str:
+    return "".join(f"{line}\n" for line in wrap(text, width()))
+
+
+def echo_places(run: Run, results: Path, report: Path | None) -> None:
+    """Print where the report of a run is, and how to see more of it."""
+    if showing().quiet:
+        return
+    if report is not None:
+        click.echo(f"Report: {click.format_filename(report)}")
+    more = () if showing().tables else ("--tables",)
+    label = "Again: " if showing().tables else "More:  "
+    click.echo(f"{label} {next_command('show', run.id, *more, results=results)}")
+
+
 def strategy_of(plan: Plan) -> Strategy:
-    """Return the usual way through a plan: interleaved rounds, then its load lines."""
-    if is_adaptive(plan.study):
-        rounds = adaptive(settled, guide, odd_keys)
-    else:
-        rounds = interleaved(settled, odd_keys)
-    if not any(cell.kind == LOADLINE for cell in plan.cells):
-        return rounds
-    has_others = any(cell.kind != LOADLINE for cell in plan.cells)
-    return load_lines(decider, before=rounds if has_others else None)
+    """Return how a plan is measured: interleaved rounds, and what topics make of them."""
+    strategy = interleaved(settled)
+    for topic in sorted(topics(), key=lambda each: not each.in_rounds):
+        strategy = topic.strategy(plan, strategy)
+    return strategy
 
 
 def exit_code(summary: Summary) -> int:
     """Return 12 for lost transactions, 4 for a partial result, 3 for a breached threshold, or 0.
 
-    A batch that failed in a round is a partial result, too, and so are replays that did not begin
-    alike.
+    Topics say what else is a partial result of theirs, and the highest code counts.
     """
-    if any(finding.kind == "transactions_lost" for finding in summary.findings):
-        return EXIT_TRANSACTIONS_LOST
-    batch_failed = any(each.cell.operation == "batch" and each.failed for each in summary.cells)
-    if summary.run.status != "complete" or batch_failed or starts_differ(summary):
-        return EXIT_PARTIAL
-    return 0 if all(result.met for result in summary.thresholds) else EXIT_THRESHOLD
+    own = 0 if all(result.met for result in summary.thresholds) else EXIT_THRESHOLD
+    if summary.run.status != "complete":
+        own = EXIT_PARTIAL
+    return max(own, *(topic.exit_code(summary) for topic in topics()))
 
 
-def starts_differ(summary: Summary) -> bool:
-    """Tell whether replays of a run surely did not begin with the same data."""
-    return any(
-        finding.kind == "replay_starts_differ" and finding.severity == "critical"
-        for finding in summary.findings
-    )
+REPORTS: Final = "seatrial-reports"
+"""The folder beside a results file that holds the reports of its runs."""
+
+
+def default_report(results: Path, name: str) -> Path:
+    """Return where a report goes that no option names: one folder beside the results file."""
+    return results.parent / REPORTS / f"{name}.html"
 
 
 def write_report(
@@ -211,8 +274,17 @@ def write_report(
     """
     from seatrial.report.page import render  # noqa: PLC0415 - the page's parts are large
 
-    page = render(summary, tables=tables(summary), with_published=with_published)
-    default = results.parent / f"seatrial-report-{summary.run.id}.html"
+    page = render(
+        summary,
+        tables=tables(summary),
+        with_published=with_published,
+        profile=showing().profile,
+        earlier=earlier_samples(summary.run, results),
+    )
+    default = default_report(results, summary.run.id)
+    if not report.is_named:
+        with suppress(OSError):  # writing says what is wrong
+            default.parent.mkdir(exist_ok=True)
     settled_output = report.or_at(default)
     again = next_command("report", summary.run.id, "--output", "FILE", results=results)
     settled_output.write(page, otherwise=again)
@@ -225,8 +297,8 @@ def run_text(summary: Summary) -> str:
     Of a run of the lab what holds of its figures stands first.
     """
     notice = lab_notice(summary.run)
-    blocks = [notice] if notice else []
-    blocks += [as_text(table) for table in tables(summary)]
+    blocks = [wrapped(notice)] if notice else []
+    blocks += [table_text(table) for table in tables(summary)]
     blocks += [finding_text(finding) for finding in summary.findings if finding.severity != "note"]
     notes = [_marked(finding) for finding in summary.findings if finding.severity == "note"]
     if notes:
@@ -235,25 +307,24 @@ def run_text(summary: Summary) -> str:
         blocks.append("\n".join(_threshold_text(result) for result in summary.thresholds))
     if checked := _verification_text(summary):
         blocks.append(checked)
-    blocks.append(click.wrap_text(summary.verdict, width=WIDTH))
+    blocks.append(wrapped(summary.verdict))
     return "\n\n".join(block.rstrip() for block in blocks) + "\n"
 
 
 def targets_text(summary: Summary, results: Path) -> str:
     """Return how the targets of a run compare with its first; empty where it has but one.
 
-    Of more than two layouts the analysis itself says which differ, and in what.
+    Of more than two a topic's own analysis may say which differ, and in what.
     """
     targets = dict.fromkeys(part.cell.target for part in summary.cells)
     if len(targets) < 2:
         return ""
-    if layouts_of(summary) and len(targets) > LAYOUTS_COMPARED_MAX:
+    called = next(filter(None, (topic.compared_targets(summary) for topic in topics())), "")
+    if called and len(targets) > TARGETS_COMPARED_MAX:
         sides = [f"{summary.run.id}:{target}" for target in targets][:2]
         again = next_command("compare", *sides, results=results)
-        return f"\nTwo layouts cell by cell: {again}\n"
-    from seatrial.cli.compare.comparing import (  # noqa: PLC0415 - it imports this
-        targets_compared_text,
-    )
+        return f"\nTwo {called} cell by cell: {again}\n"
+    from seatrial.cli.compare_command import targets_compared_text  # noqa: PLC0415
 
     samples = [sample for part in summary.cells for sample in part.samples]
     reported = targets_compared_text(summary.run, samples)
@@ -262,10 +333,7 @@ def targets_text(summary: Summary, results: Path) -> str:
 
 def _threshold_text(result: ThresholdResult) -> str:
     mark = "kept      " if result.met else "BREACHED  "
-    indent = " " * len(mark)
-    return click.wrap_text(
-        result.sentence, width=WIDTH, initial_indent=mark, subsequent_indent=indent
-    )
+    return wrapped(result.sentence, mark)
 
 
 def _verification_text(summary: Summary) -> str:
@@ -281,25 +349,4 @@ def _verification_text(summary: Summary) -> str:
     corrupt = sum(check.corrupt_blocks for check in checks)
     reported = format_plural(sum(check.checked_blocks for check in checks), "block")
     found = format_count(corrupt) if corrupt else "none"
-    return f"{reported} checked against what was written, {found} found wrong."
-
-
-def finding_text(finding: Finding) -> str:
-    """Return a finding as sentence, cause and next step, each wrapped below its mark."""
-    lines = [_marked(finding)]
-    for label, text in (("why", finding.cause), ("try", finding.next)):
-        if text:
-            indent = f"   {label}: "
-            lines.append(
-                click.wrap_text(
-                    text, width=WIDTH, initial_indent=indent, subsequent_indent=" " * len(indent)
-                )
-            )
-    return "\n".join(lines)
-
-
-def _marked(finding: Finding) -> str:
-    mark = SEVERITY_MARKS.get(finding.severity, "  ")
-    return click.wrap_text(
-        finding.sentence, width=WIDTH, initial_indent=f"{mark} ", subsequent_indent="   "
-    )
+    return wrapped(f"{reported} checked against what was written, {found} found wrong.")

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from seatrial.errors import StudyError, TargetError, UsageError
+from seatrial.fingerprint import Target as FoundTarget
 from seatrial.machine import fingerprint as context
 from seatrial.machine.file import check_space
 from seatrial.machine.guard import inspect
 from seatrial.machine.marker import folder_name
 from seatrial.machine.resolve import ResolvedTarget, TargetKind, resolve
-from seatrial.study.layouts.drives import DriveInfo, planned_drives
+from seatrial.study.layouts.layout import DriveInfo, planned_drives
 from seatrial.study.model import Plan, TargetInfo
 from seatrial.study.schema import Study, Target
 from seatrial.trials.database.study.workloads import OnDatabase
@@ -133,9 +132,9 @@ def _absolute(path: str) -> str:
 def _info(found: ResolvedTarget) -> TargetInfo:
     if found.path is None:
         return TargetInfo(kind=found.kind.value)
-    print_of_target: Mapping[str, Any] = context.target_fingerprint(found.path)
-    block_bytes = int(print_of_target.get("logical_block_bytes") or 512)
-    drive_bytes = _drive_bytes(print_of_target)
+    target = context.target_fingerprint(found.path)
+    block_bytes = target.logical_block_bytes or 512
+    drive_bytes = _drive_bytes(target)
     if found.kind is TargetKind.DIRECTORY:
         return TargetInfo(
             kind="directory", drive_bytes=drive_bytes, logical_block_bytes=block_bytes
@@ -172,9 +171,8 @@ def _with_database(info: TargetInfo, folder: Path, pg_bin: str) -> TargetInfo:
     return msgspec.structs.replace(info, free_bytes=free_bytes, database_obstacle=obstacle)
 
 
-def _drive_bytes(print_of_target: Mapping[str, Any]) -> int | None:
+def _drive_bytes(target: FoundTarget) -> int | None:
     """Return the capacity of the drives at the bottom of the stack; None if one is unknown."""
-    layers = print_of_target.get("stack") or []
-    sizes = [layer.get("size_bytes") for layer in layers if not layer.get("children")]
-    known = [int(size) for size in sizes if size]
+    sizes = [device.size_bytes for device in target.physical_devices]
+    known = [size for size in sizes if size]
     return sum(known) if known and len(known) == len(sizes) else None

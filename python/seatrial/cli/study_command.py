@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from seatrial.cli.completing import complete_studies
 from seatrial.cli.options import Measuring, changing_options, drives_options, measuring_options
 
 if TYPE_CHECKING:
@@ -15,7 +16,8 @@ if TYPE_CHECKING:
     from seatrial.study.model import Plan
     from seatrial.study.schema import Study
 
-EPILOG = """\b
+
+STUDY_EPILOG = """\b
 Examples:
   seatrial study one-dvd-per-second --target /mnt/ssd --plan
   seatrial study four-kib --target /mnt/ssd
@@ -34,8 +36,8 @@ docs/importers.md what is taken over of a job file of fio.
 """
 
 
-@click.command("study", epilog=EPILOG)
-@click.argument("file")
+@click.command("study", epilog=STUDY_EPILOG)
+@click.argument("file", shell_complete=complete_studies)
 @click.option(
     "--target",
     "target_paths",
@@ -123,7 +125,7 @@ def plan_for(study: Study) -> Plan:
         require_room(plan)
         raise
     if study.layouts:
-        from seatrial.cli.layouts.plan import check_layouts  # noqa: PLC0415 - only for layouts
+        from seatrial.trials.layouts.build.plan import check_layouts  # noqa: PLC0415
 
         check_layouts(plan)
     return plan
@@ -142,8 +144,8 @@ def show_or_measure(
     """
     if measuring.plan_only:
         return _show(plan, as_json=measuring.as_json)
+    from seatrial.cli.options import command_line  # noqa: PLC0415
     from seatrial.cli.outcome import measure_and_report  # noqa: PLC0415 - loads the analysis
-    from seatrial.cli.repeating import command_line  # noqa: PLC0415
     from seatrial.measure.run import RunRequest  # noqa: PLC0415
 
     _require_paths(plan)
@@ -181,7 +183,7 @@ def _commands(plan: Plan) -> dict[str, list[str]]:
     """Return what builds each layout of a plan, by label."""
     if not plan.study.layouts:
         return {}
-    from seatrial.cli.layouts.plan import building_commands  # noqa: PLC0415 - only for layouts
+    from seatrial.trials.layouts.build.plan import building_commands  # noqa: PLC0415
 
     return building_commands(plan)
 
@@ -191,7 +193,7 @@ def _require_paths(plan: Plan) -> None:
 
     several = len(plan.targets) > 1
     if any(plan.groups()):
-        from seatrial.cli.layouts.plan import require_drives  # noqa: PLC0415 - only for layouts
+        from seatrial.trials.layouts.build.plan import require_drives  # noqa: PLC0415
 
         require_drives(plan)
     for target in plan.targets:
@@ -225,3 +227,32 @@ def _unfinished(plan: Plan, results: Path) -> Run:
             next_step="Start it without --resume; `seatrial list` shows the runs",
         )
     return run
+
+
+RUN_EPILOG = """\b
+Examples:
+  seatrial run /mnt/ssd
+  seatrial run /mnt/ssd --size 8GiB --label "before the new kernel"
+  seatrial run /mnt/ssd --full        the whole matrix of "One DVD per second"
+  seatrial run /mnt/ssd --plan        cells, time and bytes, without doing anything
+"""
+
+
+@click.command("run", epilog=RUN_EPILOG)
+@click.argument("directory", type=click.Path(path_type=Path))
+@changing_options
+@measuring_options
+def run_command(*, directory: Path, resume: bool, measuring: Measuring, **changes: object) -> int:
+    """Give the storage under DIRECTORY its quick trial: about two minutes, no root.
+
+    Trial files are made in a folder of their own and removed at the end. Random and sequential
+    reads and writes, commits, a copy and an address map are measured in interleaved rounds, each of
+    which ends with two seconds of PostgreSQL where one is found (`seatrial db` measures it at
+    length). At the end there are tables with intervals, findings in plain sentences, and a report.
+    """
+    from seatrial.cli.study_command import plan_of, show_or_measure  # noqa: PLC0415
+    from seatrial.machine.resolve import resolve_directory  # noqa: PLC0415
+
+    place = resolve_directory(str(directory))
+    plan = plan_of("quick", target_path=str(place), **changes)
+    return show_or_measure(plan, measuring, resume=resume)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import sys
 import time
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
@@ -15,7 +16,9 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from seatrial import interrupts
+from seatrial.cli.showing import showing
 from seatrial.measure.progress import LiveReading, Silent, TimeLeft, Watcher
+from seatrial.report.terminal import bars
 from seatrial.results.model import Sample
 from seatrial.stats.wording import (
     format_cell,
@@ -37,18 +40,25 @@ PLAIN_EVERY_S: Final = 10.0
 STUCK_NS: Final = 500_000_000
 FIRST_READING_S: Final = 1.0
 """Until then the engine may have no whole slice to read a rate from."""
-STALLS_TOLD_MAX: Final = 3
+SPARKS_MAX: Final = 24
+SPARK_EVERY_S: Final = 0.25
+STALLS_SHOWN_MAX: Final = 3
 """Of a sample; the report has all of them."""
 STOPPING: Final = "Stopping: what was measured is kept, and what was made is undone."
 
 
 @contextmanager
 def watcher(*, quiet: bool) -> Iterator[Watcher]:
-    """Yield the watcher that suits standard error; a silent one when asked."""
+    """Yield the watcher that suits standard error and ``--progress``; a silent one when asked."""
+    wanted = showing().progress
     with interrupts.stopping_with(STOPPING):
-        if quiet:
+        if wanted == "json":
+            from seatrial.cli.progress_lines import JsonWatcher  # noqa: PLC0415 - rarely asked for
+
+            yield JsonWatcher()
+        elif quiet or wanted == "none":
             yield Silent()
-        elif sys.stderr.isatty():
+        elif wanted == "auto" and sys.stderr.isatty():
             countdown = Countdown()
             with _bar(countdown) as progress:
                 yield BarWatcher(progress, countdown)
@@ -108,7 +118,7 @@ def _bar(countdown: Countdown) -> Progress:
 
 
 def is_stuck(reading: LiveReading) -> bool:
-    """Tell whether nothing came for a second while something was outstanding."""
+    """Return whether nothing came for a second while something was outstanding."""
     return reading.iops == 0 and reading.oldest_in_flight_ns > STUCK_NS
 
 
@@ -153,6 +163,8 @@ class BarWatcher:
         self._stalls = 0
         self._title = "Preparing"
         self._on_database = False
+        self._rates_per_s: deque[float] = deque(maxlen=SPARKS_MAX)
+        self._spark_s = 0.0
 
     def stage(self, sentence: str) -> None:
         """Show the step."""
@@ -165,6 +177,7 @@ class BarWatcher:
         self._on_database = is_on_database(cell.identity())
         spent_s = time.monotonic() - self._began_s
         self._title = f"Round {round_number + 1}: {format_cell(cell)}"
+        self._rates_per_s.clear()
         self._progress.update(
             self._bar,
             total=max(spent_s + time_left.most_s, 1e-9),
@@ -176,6 +189,10 @@ class BarWatcher:
         """Show the last second."""
         spent_s = time.monotonic() - self._began_s
         line = live_text(reading, self._stalls, on_database=self._on_database)
+        if spent_s - self._spark_s >= SPARK_EVERY_S:
+            self._spark_s = spent_s
+            self._rates_per_s.append(reading.iops)
+        line = f"{bars(self._rates_per_s)} {line}".lstrip()
         self._progress.update(self._bar, completed=spent_s, description=f"{self._title}\n{line}")
 
     def cell_ended(self, sample: Sample) -> None:
@@ -221,7 +238,7 @@ class PlainWatcher:
     def cell_ended(self, sample: Sample) -> None:
         """Say a stall at once."""
         self._stalls += len(sample.stalls)
-        longest = sorted(sample.stalls, key=lambda stall: -stall.length_s)[:STALLS_TOLD_MAX]
+        longest = sorted(sample.stalls, key=lambda stall: -stall.length_s)[:STALLS_SHOWN_MAX]
         for stall in longest:
             length = format_duration_s(stall.length_s)
             click.echo(f"  {self._cell}: stall of {length} ({stall.cause})", err=True)

@@ -1,96 +1,106 @@
-"""What the findings of a comparison have in common: which answers are worse, and why probably."""
+"""Shared by the findings of a comparison: what changed significantly, and the likely reasons."""
 
 from __future__ import annotations
 
+from typing import Annotated
+
+from seatrial.published import HIDDEN
 from seatrial.stats.compare.fingerprints import summary_words
-from seatrial.stats.compare.judgement import judged
-from seatrial.stats.compare.model import Comparison
-from seatrial.stats.compare.verdict import ratio_words
-from seatrial.stats.compare.words import figure_words
+from seatrial.stats.compare.model import Comparand, Comparison, Difference
+from seatrial.stats.compare.verdict import figure_words, judged, ratio_words
+from seatrial.stats.model import Estimate, Figures, Finding
 from seatrial.stats.wording import format_count, format_identity, format_plural
-from seatrial.study.cell import FactorValue
 
 
-class Change:
-    """Those answers of a comparison that say that B is worse than A, or better.
+class ChangeFigures(Figures, frozen=True, kw_only=True):
+    """Figures of a comparison whose sides differ significantly.
 
     Attributes:
-        comparison: The comparison.
-        cells: Figures of cells that surely changed so, rates first.
-        overall: Overall ratios that surely changed so, by figure.
+        cells_count: Cells with a significant change in this direction.
+        ratio_by_figure: Overall ratios with a significant change in this direction.
+        change_share_max: Largest distance of a ratio from 1; half and twice as much are equally
+            far.
+        likely_reasons: Paths of the differences between the fingerprints that are likely reasons.
+        paired: Whether both sides were measured in the same rounds.
     """
 
-    def __init__(self, comparison: Comparison, *, is_worse: bool) -> None:
-        self.comparison = comparison
-        self._judgement = judged(comparison, is_worse=is_worse)
-        self.cells = self._judgement.cells
-        self.overall = self._judgement.overall
-
-    @property
-    def share_max(self) -> float:
-        """How far the largest of the ratios is from 1; half and twice as much are equally far."""
-        ratios = [*self.overall.values(), *(each.ratio for each in self.cells)]
-        return max((max(each.value, 1 / each.value) - 1 for each in ratios), default=0.0)
+    cells_count: int
+    ratio_by_figure: dict[str, float]
+    change_share_max: float
+    likely_reasons: list[str]
+    paired: bool
+    a: Annotated[str, HIDDEN]
+    b: Annotated[str, HIDDEN]
+    word: Annotated[str, HIDDEN]
+    overall: Annotated[dict[str, Estimate], HIDDEN]
+    overall_cells_count: Annotated[int, HIDDEN]
+    all_cells_count: Annotated[int, HIDDEN]
+    worst: Annotated[Comparand | None, HIDDEN]
+    differences: Annotated[list[Difference], HIDDEN]
 
     def sentence(self) -> str:
-        """Return what changed: overall, in how many cells, and where most."""
-        a, b = self.comparison.a.name, self.comparison.b.name
-        parts = [
-            f"{self._figure(name)} {ratio_words(ratio)}" for name, ratio in self.overall.items()
-        ]
-        reported = f"{b} is {self._judgement.word} than {a}"
-        if parts:
-            count = max(each.cells for each in self.comparison.overall_answers.values())
-            reported += f" over {format_plural(count, 'cell')}: {', '.join(parts)}"
+        """Return the change: overall, in how many tests, and the largest one."""
+        reported = f"{self.b} is {self.word} than {self.a}"
+        if self.overall:
+            parts = [f"{figure_words(name)} {ratio_words(r)}" for name, r in self.overall.items()]
+            cells = format_plural(self.overall_cells_count, "test")
+            reported += f" over {cells}: {', '.join(parts)}"
         return f"{reported}; {self._of_cells()}."
 
-    def _figure(self, name: str) -> str:
-        return figure_words(name)
-
     def _of_cells(self) -> str:
-        """Return in how many cells it surely is so, and the one that changed most."""
-        if not self.cells:
-            return "no single cell is significantly so"
-        worst = max(self.cells, key=lambda each: max(each.ratio.value, 1 / each.ratio.value))
-        keys = {each.key for each in self.cells}
-        every = {each.key for each in self.comparison.comparands}
-        where = format_identity(worst.identity)
-        most = f"{figure_words(worst.figure)} {ratio_words(worst.ratio)} in {where}"
-        if len(keys) == 1:
-            return f"significantly so in 1 of {format_plural(len(every), 'cell')}: {most}"
-        return (
-            f"significantly so in {format_count(len(keys))} of "
-            f"{format_plural(len(every), 'cell')}, most of all {most}"
-        )
+        """Return how many tests changed significantly, and the one that changed most."""
+        if self.worst is None:
+            return "no single test changed significantly"
+        where = format_identity(self.worst.identity)
+        most = f"{figure_words(self.worst.figure)} {ratio_words(self.worst.ratio)} in {where}"
+        every = format_plural(self.all_cells_count, "test")
+        if self.cells_count == 1:
+            return f"significant in 1 of {every}: {most}"
+        return f"significant in {format_count(self.cells_count)} of {every}; largest change: {most}"
 
     def cause(self) -> str:
-        """Return the likely reasons: what differs in the fingerprints, else what they hide."""
-        likely = summary_words(self.comparison.differences)
+        """Return the likely reasons: differences of the fingerprints, if any."""
+        likely = summary_words(self.differences)
         if likely:
-            return f"What differs usually is the reason: {likely}."
+            return f"Likely reasons, from the two fingerprints: {likely}."
         return (
-            "Nothing that usually matters differs in the two fingerprints. What they do not tell: "
-            "wear and fill of the drive, heat, burst credit, another tenant, a neighbour's load."
+            "The two fingerprints show no difference that usually matters. They cannot show wear "
+            "and fill level of the drive, temperature, burst credit or the load of other tenants."
         )
 
-    def evidence(self) -> dict[str, object]:
-        """Return the figures behind it."""
-        return {
-            "cells_count": len({each.key for each in self.cells}),
-            "ratio_by_figure": {name: ratio.value for name, ratio in self.overall.items()},
-            "change_share_max": self.share_max,
-            "likely_reasons": [
-                each.path for each in self.comparison.differences if each.weight == "likely"
-            ],
-            "paired": self.comparison.paired,
-        }
 
-    def identities(self) -> list[dict[str, FactorValue]]:
-        """Return the factors of the cells that changed, each once."""
-        by_key = {each.key: each.identity for each in self.cells}
-        return list(by_key.values())
+def changes(
+    comparison: Comparison, figures: type[ChangeFigures], *, is_worse: bool
+) -> list[Finding]:
+    """Return the finding that B is significantly worse, or better, than A."""
+    judgement = judged(comparison, is_worse=is_worse)
+    if not judgement:
+        return []
+    cells, overall = judgement.cells, judgement.overall
+    ratios = [*overall.values(), *(each.ratio for each in cells)]
+    share_max = max(_distance(ratio) for ratio in ratios)
+    totals = comparison.overall_answers.values()
+    identities = {each.key: each.identity for each in cells}
+    is_large = is_worse and share_max > comparison.margin_share
+    found = figures(
+        cells_count=len(identities),
+        ratio_by_figure={name: ratio.value for name, ratio in overall.items()},
+        change_share_max=share_max,
+        likely_reasons=[each.path for each in comparison.differences if each.weight == "likely"],
+        paired=comparison.paired,
+        a=comparison.a.name,
+        b=comparison.b.name,
+        word=judgement.word,
+        overall=overall,
+        overall_cells_count=max((each.cells for each in totals), default=0),
+        all_cells_count=len({each.key for each in comparison.comparands}),
+        worst=max(cells, key=lambda each: _distance(each.ratio), default=None),
+        differences=comparison.differences,
+    )
+    severity = "warning" if is_large else "note"
+    return [Finding(severity=severity, cells=list(identities.values()), figures=found)]
 
 
-def severity(change: Change) -> str:
-    """Return ``warning`` for what is larger than the margin of sameness, else ``note``."""
-    return "warning" if change.share_max > change.comparison.margin_share else "note"
+def _distance(ratio: Estimate) -> float:
+    """Return how far a ratio is from 1; half and twice as much are equally far."""
+    return max(ratio.value, 1 / ratio.value) - 1

@@ -1,4 +1,4 @@
-"""What a finding may look at, and the few questions that several findings ask of it."""
+"""The view of a run that rules get, and helpers shared by several rules."""
 
 from __future__ import annotations
 
@@ -9,23 +9,45 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from typing import Any
 
+import msgspec
+
 from seatrial._core import Histogram
+from seatrial.fingerprint import Device, Fingerprint, FingerprintAfter, Smart
 from seatrial.results.model import Run, Sample
-from seatrial.stats.broken import is_broken
-from seatrial.stats.model import CellSummary
-from seatrial.stats.steady.model import SteadyState
+from seatrial.stats.model import CellSummary, is_broken
+from seatrial.stats.steady.phases import SteadyState
 from seatrial.stats.steady.states import steady_states
 from seatrial.stats.wording import format_cell
-from seatrial.study.cell import FactorValue
+from seatrial.study.cell import Cell, FactorValue
 from seatrial.topic import topic_of, topics
 
 CELLS_NAMED_MAX = 2
 NS_PER_S = 1e9
 
 
+class Concerned(msgspec.Struct, frozen=True):
+    """The cells of a run that a finding concerns; as text ``14 of 30 tests``, or their names.
+
+    Attributes:
+        named: The cells, if there are few of them.
+        count: Number of cells concerned.
+        of_count: Number of all cells of the run.
+    """
+
+    named: list[Cell]
+    count: int
+    of_count: int
+
+    def __str__(self) -> str:
+        """Return the names of the cells, or their number."""
+        if self.named:
+            return " and ".join(map(format_cell, self.named))
+        return f"{self.count} of {self.of_count} tests"
+
+
 @dataclass(frozen=True)
 class Context:
-    """One run as the findings see it: pure data, nothing is measured or read from here."""
+    """One run as the rules see it: pure data; it measures and reads nothing."""
 
     run: Run
     cells: Sequence[CellSummary]
@@ -33,7 +55,7 @@ class Context:
 
     @cached_property
     def sound(self) -> Context:
-        """The run without the cells in which something was broken on purpose."""
+        """The run without the cells with injected faults."""
         broken = {c.cell.key for c in self.cells if any(is_broken(s) for s in c.samples)}
         if not broken:
             return self
@@ -41,14 +63,14 @@ class Context:
 
     @cached_property
     def unplayed(self) -> Context:
-        """The run without the cells that play a trace, whose pace is the capture's."""
+        """The run without the cells that replay a trace, whose pace is the capture's."""
         played = {c.cell.key for c in self.cells if topic_of(c.cell).plays_trace(c.cell)}
         if not played:
             return self
         return self._without(played)
 
     def _without(self, keys: Collection[str]) -> Context:
-        """Return the run less some cells, and less what the topics make of them."""
+        """Return the run without some cells and without their analyses."""
         analyses = {
             topic.name: topic.analysis_without(self.analyses[topic.name], keys)
             for topic in topics()
@@ -64,29 +86,28 @@ class Context:
 
     @cached_property
     def steady(self) -> list[SteadyState]:
-        """The states of every cell that was measured for long enough to tell."""
+        """The steady state of every cell that was measured for long enough."""
         return steady_states(self.cells)
 
     @property
-    def before(self) -> dict[str, Any]:
+    def before(self) -> Fingerprint:
         """The fingerprint taken before the first sample."""
         return self.run.fingerprint_before
 
     @property
-    def after(self) -> dict[str, Any]:
-        """What changed or aged meanwhile; empty after a kill."""
+    def after(self) -> FingerprintAfter:
+        """The fingerprint taken after the run; empty after a kill."""
         return self.run.fingerprint_after
 
-    def before_of(self, summary: CellSummary) -> dict[str, Any]:
-        """Return the fingerprint from before as a cell's own target sees it."""
-        own = lookup(self.before, "other_targets", summary.cell.target)
-        return self.before | {"target": own} if isinstance(own, dict) else self.before
+    def before_of(self, summary: CellSummary) -> Fingerprint:
+        """Return the fingerprint taken before the run, seen from a cell's own target."""
+        own = self.before.other_targets.get(summary.cell.target)
+        return self.before.seen_by(own) if own else self.before
 
-    def of_cells(self, concerned: Sequence[CellSummary]) -> str:
-        """Return ``14 of 30 cells``, or the names of the cells where they are one or two."""
-        if 0 < len(concerned) <= CELLS_NAMED_MAX:
-            return " and ".join(format_cell(summary.cell) for summary in concerned)
-        return f"{len(concerned)} of {len(self.cells)} cells"
+    def concerned(self, cells: Sequence[CellSummary]) -> Concerned:
+        """Return these cells as the cells that a finding concerns."""
+        named = cells if len(cells) <= CELLS_NAMED_MAX else ()
+        return Concerned([summary.cell for summary in named], len(cells), len(self.cells))
 
 
 def identities(concerned: Iterable[CellSummary]) -> list[dict[str, FactorValue]]:
@@ -95,9 +116,9 @@ def identities(concerned: Iterable[CellSummary]) -> list[dict[str, FactorValue]]
 
 
 def lookup(facts: object, *path: str) -> object:
-    """Return what nested mappings hold under a path; None where any step is absent.
+    """Return the value at a path in nested mappings; None if any step is absent.
 
-    What is not a finite number tells nothing, and counts as absent.
+    A number that is not finite counts as absent.
     """
     for key in path:
         facts = facts.get(key) if isinstance(facts, dict) else None
@@ -112,7 +133,7 @@ def number(facts: object, *path: str) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def entries(facts: object, *path: str) -> list[dict[str, Any]]:
+def entries(facts: object, *path: str) -> list[dict[str, object]]:
     """Return the mappings of the list under a path; none where it is absent."""
     value = lookup(facts, *path)
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
@@ -121,7 +142,7 @@ def entries(facts: object, *path: str) -> list[dict[str, Any]]:
 def median_over_samples(
     samples: Iterable[Sample], figure: Callable[[Sample], float | None]
 ) -> float | None:
-    """Return the median of a figure over the samples that have it; None where none has."""
+    """Return the median of a figure over the samples that have it; None if none has."""
     values = [value for sample in samples if (value := figure(sample)) is not None]
     return statistics.median(values) if values else None
 
@@ -147,59 +168,52 @@ def response_times(samples: Iterable[Sample]) -> Histogram:
 
 
 def is_of_a_device(summary: CellSummary) -> bool:
-    """Tell whether a cell was measured on a real target, not the engine alone or a simulation."""
+    """Return whether a cell was measured on a real target, not the engine alone or a simulation."""
     return all(sample.engine not in ("null", "simulated") for sample in summary.samples)
 
 
 def is_of_lab(run: Run) -> bool:
-    """Tell whether a run was measured inside the lab's kernel."""
-    return bool(lookup(run.fingerprint_before, "machine", "lab"))
+    """Return whether a run was measured inside the lab's kernel."""
+    return bool(run.fingerprint_before.machine.lab)
 
 
-def usable_cpus(fingerprint: dict[str, Any]) -> float | None:
-    """Return how many processors' worth of time the generator could get; None when unknown."""
-    limits = (
-        number(fingerprint, "machine", "cpus_online"),
-        number(fingerprint, "machine", "cpus_usable"),
-        number(fingerprint, "machine", "cgroup", "cpu_limit_cpus"),
-    )
+def usable_cpus(fingerprint: Fingerprint) -> float | None:
+    """Return how many CPUs the load generator can use at most; None if unknown."""
+    machine = fingerprint.machine
+    limits = (machine.cpus_online, machine.cpus_usable, machine.cgroup.cpu_limit_cpus)
     return min((limit for limit in limits if limit), default=None)
 
 
-def memory_for_cache_bytes(fingerprint: dict[str, Any]) -> float | None:
-    """Return how much memory the page cache can take at most; None when unknown."""
-    limits = (
-        number(fingerprint, "machine", "memory_bytes"),
-        number(fingerprint, "machine", "cgroup", "memory_limit_bytes"),
-    )
+def memory_for_cache_bytes(fingerprint: Fingerprint) -> int | None:
+    """Return the largest possible size of the page cache; None if unknown."""
+    machine = fingerprint.machine
+    limits = (machine.memory_bytes, machine.cgroup.memory_limit_bytes)
     return min((limit for limit in limits if limit), default=None)
 
 
-def by_target(fingerprint: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the fingerprint once for each target of its run, as that target sees it."""
-    others = lookup(fingerprint, "other_targets")
-    targets = list(others.values()) if isinstance(others, dict) else []
-    return [fingerprint, *(fingerprint | {"target": target} for target in targets)]
-
-
-def physical_devices(fingerprint: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the devices of the target's stack that are laid on no other."""
-    return [node for node in entries(fingerprint, "target", "stack") if not node.get("children")]
+def by_target(fingerprint: Fingerprint) -> list[Fingerprint]:
+    """Return the fingerprint once for each target of its run, seen from that target."""
+    others = fingerprint.other_targets.values()
+    return [fingerprint, *(fingerprint.seen_by(target) for target in others)]
 
 
 def drives(context: Context) -> list[str]:
-    """Return the names of the drives whose health was asked before or after the run."""
-    healths = (lookup(fingerprint, "health") for fingerprint in (context.before, context.after))
-    return list(dict.fromkeys(name for each in healths if isinstance(each, dict) for name in each))
+    """Return the names of the drives whose health was read before or after the run."""
+    return list(dict.fromkeys([*context.before.health, *context.after.health]))
 
 
 def smart_growth(context: Context, name: str, key: str) -> int:
-    """Return by how much a drive's own counter grew during the run; 0 where it is not known."""
-    before = number(context.before, "health", name, "smart", key)
-    after = number(context.after, "health", name, "smart", key)
+    """Return by how much a drive's own counter grew during the run; 0 if unknown."""
+    before, after = (smart_of(each, name).get(key) for each in (context.before, context.after))
     return int(after - before) if before is not None and after is not None else 0
 
 
-def device_name(device: dict[str, Any]) -> str:
+def smart_of(fingerprint: Fingerprint | FingerprintAfter, name: str) -> Smart:
+    """Return a drive's SMART attributes; empty if they could not be read."""
+    health = fingerprint.health.get(name)
+    return (health.smart if health else None) or {}
+
+
+def device_name(device: Device) -> str:
     """Return a device's name and model, such as ``nvme0n1 Samsung SSD 990 PRO``."""
-    return " ".join(str(part) for part in (device.get("name"), device.get("model")) if part)
+    return " ".join(part for part in (device.name, device.model) if part)

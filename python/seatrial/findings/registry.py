@@ -1,8 +1,8 @@
-"""Every rule there is, found by its folder, and what the rules find.
+"""Registry of all rules, discovered by folder; runs them over a run or a comparison.
 
-Rules of no one topic lie in ``findings/rules``, those of a topic where the topic says
-(``seatrial.topic``). A rule declares itself (``seatrial.findings.rule``); rules are imported when
-findings are sought, and not before. How to add one: docs/how-to-add-a-finding.md.
+General rules are in ``findings/rules``, the rules of a topic in the folder that the topic names
+(``seatrial.topic``). A rule declares itself (``seatrial.findings.rule``). Rules are imported on
+first use. How to add one: docs/how-to-add-a-finding.md.
 """
 
 from __future__ import annotations
@@ -11,8 +11,11 @@ import functools
 from collections.abc import Iterable
 from typing import Any, Final
 
+import msgspec
+
 from seatrial.findings.context import Context, by_target, is_of_lab
 from seatrial.findings.rule import Rule, Source
+from seatrial.fingerprint import Fingerprint
 from seatrial.stats.compare.model import Comparison
 from seatrial.stats.model import Finding
 from seatrial.topic import modules_below, topics
@@ -23,7 +26,7 @@ SEVERITIES: Final = ("critical", "warning", "note")
 
 @functools.cache
 def rules() -> tuple[Rule[Any], ...]:
-    """Return every rule by its rank."""
+    """Return all rules, by rank."""
     modules = [
         *modules_below(OF_NO_TOPIC),
         *(m for topic in topics() for m in topic.rule_modules()),
@@ -38,24 +41,24 @@ def rules() -> tuple[Rule[Any], ...]:
 
 
 def rules_from(source: Source) -> list[Rule[Any]]:
-    """Return the rules that draw on one source, by their rank."""
+    """Return the rules that use one source, by rank."""
     return [rule for rule in rules() if rule.source is source]
 
 
 def kinds() -> tuple[str, ...]:
-    """Return every kind of finding; stable names."""
+    """Return all kinds of findings; the names are stable."""
     return tuple(rule.kind for rule in rules())
 
 
 def kinds_not_of_lab() -> frozenset[str]:
-    """Return the kinds of findings that mean nothing in the lab."""
+    """Return the kinds of findings that do not apply in the lab."""
     return frozenset(rule.kind for rule in rules() if not rule.holds_in_lab)
 
 
 def find(context: Context) -> list[Finding]:
-    """Return all findings of a run, those of its fingerprint included, the worst first.
+    """Return all findings of a run, including those of its fingerprint, worst first.
 
-    A simulated device stands on virtual time: what this machine is like does not touch it.
+    A simulated device runs on virtual time, so the state of this machine does not affect it.
     """
     from_samples = rules_from(Source.SAMPLES)
     if context.samples and all(sample.engine == "simulated" for sample in context.samples):
@@ -71,15 +74,15 @@ def find(context: Context) -> list[Finding]:
 
 
 def _seen_by(rule: Rule[Context], context: Context) -> Context:
-    """Return the run without the cells that would mislead a rule."""
+    """Return the run without the cells that a rule must not see."""
     seen = context if rule.sees_faults else context.sound
     return seen if rule.sees_replays else seen.unplayed
 
 
 def find_in_comparison(comparison: Comparison) -> list[Finding]:
-    """Return the findings of a comparison, the worst first.
+    """Return the findings of a comparison, worst first.
 
-    Of targets that should be equal it is enough to say that they are not.
+    If targets that should be equal differ, that finding replaces all others.
     """
     for rule in rules():
         if rule.in_comparison and (found := rule.in_comparison(comparison)):
@@ -88,19 +91,19 @@ def find_in_comparison(comparison: Comparison) -> list[Finding]:
 
 
 def find_in_before_after(found: object) -> list[Finding]:
-    """Return the findings of queries, pages and batches before and after, the worst first."""
+    """Return the findings of queries, pages and batches before and after, worst first."""
     return _worst_first(f for rule in rules_from(Source.BEFORE_AFTER) for f in rule(found))
 
 
-def preflight(fingerprint: dict[str, Any], *, trial_file_bytes: int | None = None) -> list[Finding]:
-    """Return what could distort a measurement here, from the fingerprint alone, the worst first.
+def preflight(fingerprint: Fingerprint, *, trial_file_bytes: int | None = None) -> list[Finding]:
+    """Return what could distort a measurement here, from the fingerprint alone, worst first.
 
     Args:
-        fingerprint: As ``seatrial.machine.fingerprint`` takes it; whatever is None or absent is not
-            judged.
-        trial_file_bytes: Size of the file that would be made, where it is known.
+        fingerprint: As taken by ``seatrial.machine.fingerprint``; values that are None or absent
+            are not judged.
+        trial_file_bytes: Size of the file that would be created, if known.
     """
-    facts = fingerprint | {"trial_file_bytes": trial_file_bytes}
+    facts = msgspec.structs.replace(fingerprint, trial_file_bytes=trial_file_bytes)
     found: list[Finding] = []
     for rule in rules_from(Source.FINGERPRINT):
         for one_target in by_target(facts):

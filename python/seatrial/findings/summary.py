@@ -26,8 +26,7 @@ from seatrial.stats.estimates import (
     rate_estimate,
     rate_spread,
 )
-from seatrial.stats.model import CellSummary
-from seatrial.stats.order import natural_order
+from seatrial.stats.model import CellSummary, natural_order
 from seatrial.stats.wording import format_count, format_duration_ns
 from seatrial.study.load import study_from_mapping
 from seatrial.study.plan import make_plan

@@ -1,8 +1,9 @@
-"""Judges the thresholds of a study: every cell that one selects must keep it."""
+"""Evaluates the thresholds of a study: every selected cell must meet its threshold."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 from seatrial.findings.model import Summary, ThresholdResult
 from seatrial.stats.estimates import PERCENTS, entries_needed
@@ -16,13 +17,17 @@ from seatrial.stats.wording import (
 from seatrial.study.thresholds import Threshold
 from seatrial.topic import topic_of, topics
 
+STALLS: Final = ("stalls", "stall_max")
+IMPORTED: Final = "imported"
+"""The engine of samples that another tool measured."""
+
 
 def evaluate(thresholds: Iterable[Threshold], summary: Summary) -> list[ThresholdResult]:
     """Return one result for each threshold, in their order.
 
-    A threshold that selects no cell, or whose quantity a selected cell does not know (no such
-    operation, too few requests for a percentile, nothing completed), is not met, with the
-    reason: what was not shown was not kept.
+    A threshold is not met if it selects no cell or if a selected cell does not have the quantity
+    (no such operation, too few requests for a percentile, nothing completed); the result gives
+    the reason.
     """
     return [_evaluate(threshold, summary) for threshold in thresholds]
 
@@ -32,14 +37,14 @@ def _evaluate(threshold: Threshold, summary: Summary) -> ThresholdResult:
     figures = {
         cell.cell.key: topic_of(cell.cell).figure(threshold.quantity, cell, summary.analyses)
         if is_own
-        else _figure(cell, threshold.quantity)
+        else figure_of(cell, threshold.quantity)
         for cell in summary.cells
         if threshold.selects(cell.cell)
     }
     selected = [cell for cell in summary.cells if figures.get(cell.cell.key) is not None]
     if not selected:
         names = sorted({cell.cell.workload for cell in summary.cells})
-        reason = f"no measured cell is selected; measured were {', '.join(names) or 'none'}"
+        reason = f"it selects no test; workloads measured: {', '.join(names) or 'none'}"
         return _unjudged(threshold, reason, None)
     judged: list[tuple[CellSummary, Estimate]] = []
     for cell in selected:
@@ -71,7 +76,7 @@ def _judged(
     met = threshold.holds(worst.value)
     ends = (worst.low, worst.high, worst.shown.low, worst.shown.high)
     doubtful = any(end is not None and threshold.holds(end) != met for end in ends)
-    doubt = ", but the interval reaches across the limit" if doubtful else ""
+    doubt = ", but the interval includes the limit" if doubtful else ""
     return ThresholdResult(
         threshold=threshold,
         met=met,
@@ -93,8 +98,10 @@ def _reported(quantity: str, figure: Estimate) -> str:
     return format_estimate(figure)
 
 
-def _figure(summary: CellSummary, quantity: str) -> Estimate | str:
-    """Return a cell's figure in the threshold's base unit, or why there is none."""
+def figure_of(summary: CellSummary, quantity: str) -> Estimate | str:
+    """Return a cell's figure in base units, or the reason for its absence."""
+    if quantity in STALLS and not _has_stall_watch(summary):
+        return "stalls unknown: the tool that measured it does not watch for them"
     stalls_ns = [stall.length_s * 1e9 for sample in summary.samples for stall in sample.stalls]
     if quantity == "stalls":
         dropped = sum(sample.stalls_dropped for sample in summary.samples)
@@ -106,6 +113,11 @@ def _figure(summary: CellSummary, quantity: str) -> Estimate | str:
     return summary.blank or _measured(summary, quantity)
 
 
+def _has_stall_watch(summary: CellSummary) -> bool:
+    """Return whether stalls would have been seen: of imported results only if any were."""
+    return any(sample.stalls or sample.engine != IMPORTED for sample in summary.samples)
+
+
 def _measured(summary: CellSummary, quantity: str) -> Estimate | str:
     if quantity == "iops":
         return summary.iops
@@ -115,21 +127,21 @@ def _measured(summary: CellSummary, quantity: str) -> Estimate | str:
 
 
 def _exact(value: float, unit: str, summary: CellSummary) -> Estimate:
-    """Return what was counted over all rounds, which has no interval."""
+    """Return a count over all rounds, which has no interval."""
     rounds = max(summary.iops.rounds, 1)
     return Estimate(value=value, low=None, high=None, rounds=rounds, unit=unit)
 
 
 def _latency(summary: CellSummary, quantity: str) -> Estimate | str:
-    """Return the worst operation kind's response time of a name."""
+    """Return the highest response time of this percentile over the kinds of operation."""
     missing = [kind for kind, figures in summary.latency.items() if quantity not in figures]
     if not summary.latency or missing:
         figures = [each for known in summary.latency.values() for each in known.values()]
         if quantity not in PERCENTS or any(each.over == "reported" for each in figures):
-            return f"no {quantity} response time is known"
+            return f"no {quantity} response time available"
         needed = format_count(entries_needed(PERCENTS[quantity]))
         return (
-            f"too few requests ended to know {quantity}, which takes {needed} of each kind in "
-            "every round and hardly any left unended; measure for longer"
+            f"too few requests completed for {quantity}: it takes {needed} of each kind in "
+            "every round, with almost none left in flight; measure for longer"
         )
     return max((figures[quantity] for figures in summary.latency.values()), key=lambda e: e.value)

@@ -1,46 +1,41 @@
-"""What a cell asked for against what the device moved."""
+"""Bytes that a cell requested, compared with the bytes that the device transferred."""
 
 from __future__ import annotations
 
-from seatrial.findings.context import lookup, number
 from seatrial.results.model import Sample
 from seatrial.stats.model import CellSummary
 
 DEVICE_SHARE_MIN = 0.5
-"""Of the bytes asked for, the least that the device must move for the number to be its own."""
-ASKED_BYTES_MIN = 16 << 20
-"""Below 16 MiB a sample proves nothing by what the device moved: read-ahead and metadata do."""
+"""The least share of the requested bytes that the device must transfer, so that it was measured."""
+REQUESTED_BYTES_MIN = 16 << 20
+"""Below 16 MiB, read-ahead and metadata dominate what the device transfers."""
 
 
 def is_direct(summary: CellSummary) -> bool:
-    """Tell whether the cell went around the page cache; true where the cell does not say."""
-    return lookup(summary.cell.spec, "target", "direct") is not False
+    """Return whether the cell bypassed the page cache; true if the cell does not say."""
+    return summary.cell.parsed.target.direct
 
 
 def span_bytes(summary: CellSummary) -> int | None:
-    """Return how many bytes of the target the cell touches at most; None when it does not say."""
-    sizes = [
-        size
-        for path in (("range", "length_bytes"), ("target", "size_bytes"))
-        if (size := number(summary.cell.spec, *path))
-    ]
-    return int(min(sizes)) if sizes else None
+    """Return the size of the address range that the cell accesses; None if it does not say."""
+    spec = summary.cell.parsed
+    sizes = (spec.range.length_bytes, spec.target.size_bytes)
+    return min((size for size in sizes if size), default=None)
 
 
 def writes_are_flushed(summary: CellSummary) -> bool:
-    """Tell whether the cell's writes reach the device before they count as done."""
-    spec = summary.cell.spec
-    dsync = lookup(spec, "target", "dsync") is True
-    return dsync or bool(number(spec, "sync_every")) or summary.cell.operation == "commit"
+    """Return whether the cell's writes reach the device before they complete."""
+    spec = summary.cell.parsed
+    return spec.target.dsync or spec.sync_every > 0 or summary.cell.operation == "commit"
 
 
-def asked_read_bytes(sample: Sample) -> int:
-    """Return the bytes that completed reads and copies took from the target."""
+def requested_read_bytes(sample: Sample) -> int:
+    """Return the bytes that completed reads and copies read from the target."""
     return _moved_bytes(sample, "read", "copy")
 
 
-def asked_write_bytes(sample: Sample) -> int:
-    """Return the bytes that completed writes, commits and copies gave to the target."""
+def requested_write_bytes(sample: Sample) -> int:
+    """Return the bytes that completed writes, commits and copies wrote to the target."""
     return _moved_bytes(sample, "write", "commit", "copy")
 
 
@@ -50,12 +45,12 @@ def _moved_bytes(sample: Sample, *kinds: str) -> int:
     )
 
 
-def device_share(sample: Sample, counter: str, asked_bytes: int) -> float | None:
-    """Return what the device moved by its own counter over what was asked for.
+def device_share(sample: Sample, counter: str, requested_bytes: int) -> float | None:
+    """Return the bytes that the device counted, over the bytes requested.
 
-    None where the device has no such counter or too little was asked for to tell.
+    None if the device has no such counter or too few bytes were requested.
     """
     moved_bytes = sample.counters.get(counter)
-    if moved_bytes is None or asked_bytes < ASKED_BYTES_MIN:
+    if moved_bytes is None or requested_bytes < REQUESTED_BYTES_MIN:
         return None
-    return moved_bytes / asked_bytes
+    return moved_bytes / requested_bytes

@@ -2,34 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from seatrial.findings.context import entries, lookup
-from seatrial.stats.broken import is_broken
+from seatrial.findings.registry import rules
+from seatrial.findings.rule import Rule
+from seatrial.findings.tile import Tile
 from seatrial.stats.fastest import Figure, Served, fastest, served_by_caches, settings_words
-from seatrial.stats.model import CellSummary, Estimate, Finding
+from seatrial.stats.model import CellSummary, Estimate, Finding, is_broken
 from seatrial.stats.wording import (
     format_cell,
-    format_count,
-    format_duration_s,
     format_estimate,
     format_interval,
     format_plural,
-    format_share,
     format_size,
     format_value,
 )
 from seatrial.study.cell import Cell, FactorValue
-from seatrial.trials.database.analysis.headline import headline, headline_cell
-from seatrial.trials.database.analysis.model import DatabaseAnalysis
-from seatrial.trials.database.study.workloads import is_of_database
-from seatrial.trials.layouts.analysis.model import LayoutAnalysis
-from seatrial.trials.layouts.analysis.narrative import best_words, recovery_words
-from seatrial.trials.loadline.analysis.model import LoadLine
-from seatrial.trials.loadline.study import LOADLINE
+from seatrial.topic import topic_of, topics
+
+if TYPE_CHECKING:
+    from seatrial.findings.model import Summary
 
 BLOCK_SIZES_BYTES = (8192, 4096, 16384)
 """What a database asks for: pages of 8 KiB, else the nearest that was measured."""
@@ -37,25 +32,6 @@ SEQUENTIAL_BYTES_MIN = 64 * 1024
 """Smaller requests, one at a time, do not show what a device transfers."""
 LATENCIES_OF_COMMITS = ("p99", "p90", "p50")
 """The highest percentile that is known is told."""
-UNTRUSTED = {
-    "corruption": "data came back wrong",
-    "errors": "requests failed",
-    "device_cache_served": "a cache in place of the device answered",
-    "late_requests": "the target could not keep the schedule",
-    "replay_under_delivered": "not all that was captured was played",
-    "replay_wrong_database": "the database is not the captured one",
-    "replay_rolled_back": "transactions of the capture were rolled back",
-    "replay_new_errors": "statements failed that had succeeded",
-}
-"""Kinds that, when critical, put the figures told in doubt, and how to say so in short."""
-UNTRUSTED_EVERYWHERE = ("corruption", "errors")
-"""Of these, those that put every figure in doubt, not only those of their own cells."""
-FOLLOW_FROM_WRONG_DATABASE = ("replay_rolled_back", "replay_new_errors")
-"""Of these, those that are told as no doubt of their own beside ``replay_wrong_database``."""
-
-
-TOLD_OF_FAILURES = ("data_lost", "rebuild_dips", "redundancy_window")
-"""Kinds that say of a failure what is told of it anyhow."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +42,19 @@ class Part:
     cells: tuple[CellSummary, ...]
 
 
+@dataclass(frozen=True)
+class Overview:
+    """What a topic says of its cells on all targets together.
+
+    Attributes:
+        parts: A part of the verdict each.
+        is_whole: Whether nothing else need be said of how fast the targets are.
+    """
+
+    parts: list[Part]
+    is_whole: bool
+
+
 def verdict(
     cells: Sequence[CellSummary],
     findings: Sequence[Finding],
@@ -74,45 +63,43 @@ def verdict(
     """Return how fast the target is in a database's units, and the worst that was found.
 
     Where a critical finding puts the figures told in doubt, that comes first. Of several targets
-    each has its own figures, and only the first of them: the tables compare the rest; of several
-    layouts it is told which is best for what, and what failures did. What is sustained within a
-    limit is told as the load line tells it.
+    each has its own figures, and only the first of them: the tables compare the rest. What a topic
+    answers comes before all else, and what it says of all targets together after that.
 
     Args:
         cells: Of the run.
         findings: Of the run, the gravest first.
         analyses: What the topics make of the run, by name.
     """
-    load_lines: Sequence[LoadLine] = analyses.get("loadline", ())
-    layouts: LayoutAnalysis | None = analyses.get("layouts")
-    database: DatabaseAnalysis | None = analyses.get("database")
-    bounds = {part.cell.key: part.verdict.bound for part in database.cells} if database else {}
     if not cells:
         return "Nothing was measured."
-    others = [part for part in cells if part.cell.kind != LOADLINE]
-    if load_lines:
-        answers = " ".join(_answer(line, load_lines) for line in load_lines)
+    answers = {topic.name: said for topic in topics() if (said := topic.answers(analyses))}
+    kinds_said = {kind for topic in topics() for kind in topic.kinds_said(analyses)}
+    if answers:
+        answer = " ".join(each for topic in answers.values() for each in topic)
+        others = [part for part in cells if topic_of(part.cell).name not in answers]
         if others:
-            rest_of = {name: each for name, each in analyses.items() if name != "loadline"}
-            return f"{answers} {verdict(others, findings, rest_of)}"
-        worst = _worst([each for each in findings if each.kind != "knee"], []).lstrip("; .")
-        return f"{answers} {worst[0].upper()}{worst[1:]}." if worst else answers
+            rest_of = {name: each for name, each in analyses.items() if name not in answers}
+            return f"{answer} {verdict(others, findings, rest_of)}"
+        worst = _worst([each for each in findings if each.kind not in kinds_said], []).lstrip("; .")
+        return f"{answer} {worst[0].upper()}{worst[1:]}." if worst else answer
     served = served_by_caches(findings)
-    reported = _of_layouts(cells, layouts) if layouts else []
+    overviews = [each for topic in topics() if (each := topic.overview(cells, analyses))]
+    reported = [part for each in overviews for part in each.parts]
     shown_keys = {part.cell.key for each in reported for part in each.cells}
-    rest = [] if layouts and layouts.best else _sound(cells, shown_keys)
+    is_whole = any(each.is_whole for each in overviews)
+    rest = [] if is_whole else _sound(cells, shown_keys)
     if rest or not reported:
-        reported = [*_speed_by_target(rest or cells, served, bounds), *reported]
+        reported = [*_speed_by_target(rest or cells, served, analyses), *reported]
     speed = "; ".join(part.words for part in reported)
     shown = [cell.cell.identity() for part in reported for cell in part.cells]
-    doubts = _first_causes([finding for finding in findings if _is_doubt(finding, shown)])
-    if layouts and layouts.recoveries:
-        findings = [finding for finding in findings if finding.kind not in TOLD_OF_FAILURES]
-    blank = [f for f in findings if f.kind == "nothing_completed" and not shown]
-    sentence = f"{speed[0].upper()}{speed[1:]}{_worst(findings, [*doubts, *blank])}."
+    doubts = _doubts(findings, shown)
+    unsaid = [finding for finding in findings if finding.kind not in kinds_said]
+    blank = [f for f in unsaid if f.kind == "nothing_completed" and not shown]
+    sentence = f"{speed[0].upper()}{speed[1:]}{_worst(unsaid, [*doubts, *blank])}."
     if not doubts:
         return sentence
-    reasons = " and ".join(dict.fromkeys(UNTRUSTED[finding.kind] for finding in doubts))
+    reasons = " and ".join(dict.fromkeys(_rules_of_doubt()[each.kind].doubt for each in doubts))
     return f"Do not trust these numbers: {reasons}. {sentence}"
 
 
@@ -125,52 +112,53 @@ def _sound(cells: Sequence[CellSummary], shown_keys: Container[str]) -> list[Cel
     ]
 
 
-def _of_layouts(cells: Sequence[CellSummary], layouts: LayoutAnalysis) -> list[Part]:
-    """Tell which of a run's layouts is best for what, and what its failures did."""
-    best = {each.target for each in layouts.best}
-    broken = {each.cell.key for each in layouts.recoveries}
-    reported = [
-        Part(words, tuple(c for c in cells if c.cell.target in best and c.cell.key not in broken))
-        for words in best_words(layouts)
+def _rules_of_doubt() -> dict[str, Rule[Any]]:
+    return {rule.kind: rule for rule in rules() if rule.doubt}
+
+
+def doubts_of(summary: Summary) -> list[str]:
+    """Return why the figures of a run are not to be trusted, the most severe reason first."""
+    shown = [each.cell.identity() for each in summary.cells]
+    doubts = [
+        each
+        for each in _doubts(summary.findings, shown)
+        if _rules_of_doubt()[each.kind].doubts_all_cells or len(each.cells) in (0, len(shown))
     ]
-    return reported + [
-        Part(words, tuple(c for c in cells if c.cell.key in broken))
-        for words in recovery_words(layouts.recoveries)
+    return list(dict.fromkeys(_rules_of_doubt()[each.kind].doubt for each in doubts))
+
+
+def _doubts(findings: Sequence[Finding], shown: Sequence[dict[str, FactorValue]]) -> list[Finding]:
+    """Return the findings that put the figures of the shown cells in doubt.
+
+    What follows from another of them is left out: on a wrong database much fails.
+    """
+    by_kind = _rules_of_doubt()
+    doubts = [
+        finding
+        for finding in findings
+        if finding.severity == "critical"
+        and (rule := by_kind.get(finding.kind))
+        and (
+            rule.doubts_all_cells
+            or not finding.cells
+            or any(cell in shown for cell in finding.cells)
+        )
     ]
-
-
-def _answer(line: LoadLine, load_lines: Sequence[LoadLine]) -> str:
-    """Return what a load line found; with its name where there are several."""
-    several = len(load_lines) > 1
-    sentence = f"{line.workload}, {line.target}: {line.sentence}" if several else line.sentence
-    return f"{sentence} {line.generator}." if line.generator else sentence
-
-
-def _first_causes(doubts: list[Finding]) -> list[Finding]:
-    """Return the doubts without what follows from another: on a wrong database much fails."""
-    if all(finding.kind != "replay_wrong_database" for finding in doubts):
-        return doubts
-    return [finding for finding in doubts if finding.kind not in FOLLOW_FROM_WRONG_DATABASE]
-
-
-def _is_doubt(finding: Finding, shown: Sequence[dict[str, FactorValue]]) -> bool:
-    """Tell whether a finding puts the figures of the shown cells in doubt."""
-    if finding.severity != "critical" or finding.kind not in UNTRUSTED:
-        return False
-    concerns_shown = not finding.cells or any(cell in shown for cell in finding.cells)
-    return concerns_shown or finding.kind in UNTRUSTED_EVERYWHERE
+    kinds = {finding.kind for finding in doubts}
+    return [each for each in doubts if by_kind[each.kind].follows_from not in kinds]
 
 
 def _speed_by_target(
     cells: Sequence[CellSummary],
     served: Served,
-    bounds: Mapping[str, str],
+    analyses: Mapping[str, Any],
 ) -> list[Part]:
     """Return the parts of the first sentence; of several targets one each, with its name."""
     reported = {}
     for label in dict.fromkeys(c.cell.target for c in cells):
         own = [c for c in cells if c.cell.target == label and not c.blank]
-        reported[label] = _database(own, cells, bounds) + _speed(own, served)
+        headlines = _headlines(own, cells, analyses)
+        reported[label] = headlines + _speed(own, served, has_headline=bool(headlines))
     if len(reported) == 1:
         return next(iter(reported.values()))
     return [
@@ -178,21 +166,24 @@ def _speed_by_target(
     ]
 
 
-def _speed(cells: Sequence[CellSummary], served: Served) -> list[Part]:
+def _headlines(
+    cells: Sequence[CellSummary], everywhere: Sequence[CellSummary], analyses: Mapping[str, Any]
+) -> list[Part]:
+    """Return what the topics say of one target before all else."""
+    return [part for each in topics() if (part := each.headline(cells, everywhere, analyses))]
+
+
+def _speed(cells: Sequence[CellSummary], served: Served, *, has_headline: bool) -> list[Part]:
     """Return the parts of the first sentence that tell of I/O; at least one if there is any."""
-    usual = (_random(cells, served), _sequential(cells, served), _commits(cells, served))
+    usual = (
+        _random(cells, served),
+        _sequential(cells, served, has_headline),
+        _commits(cells, served),
+    )
     found = [part for part in usual if part]
-    if found or any(is_of_database(each.cell) for each in cells):
+    if found or has_headline:
         return found
     return [_any(cells, served)]
-
-
-def _database(
-    cells: Sequence[CellSummary], everywhere: Sequence[CellSummary], bounds: Mapping[str, str]
-) -> list[Part]:
-    """Tell what a database did there, where one was measured and did anything."""
-    best = headline_cell(cells, everywhere)
-    return [Part(headline(best, bounds, cells), (best,))] if best else []
 
 
 def _addresses(summary: CellSummary) -> set[object]:
@@ -200,9 +191,7 @@ def _addresses(summary: CellSummary) -> set[object]:
 
     What an imported cell says of them is its pattern: it had no specification.
     """
-    accesses = entries(summary.cell.spec, "accesses")
-    reported = {lookup(access, "address", "kind") for access in accesses}
-    return reported or {summary.cell.factors.get("pattern")}
+    return {*summary.cell.parsed.address_kinds} or {summary.cell.factors.get("pattern")}
 
 
 def _random(cells: Sequence[CellSummary], served: Served) -> Part | None:
@@ -248,6 +237,44 @@ def _fastest_of_both(
     return [cell for cell in best if cell]
 
 
+def io_tiles(cells: Sequence[CellSummary], served: Served) -> list[Tile]:
+    """Return the figures of block I/O on one target: random, sequential, commits, else the most.
+
+    Args:
+        cells: Of the target.
+        served: What a cache served, by identity.
+    """
+    known = [each for each in cells if not each.blank and topic_of(each.cell).shows_io]
+    tiles = []
+    if random := _random(known, served):
+        tiles += [_tile(each, f"random {each.cell.operation}", each.iops) for each in random.cells]
+    if sequential := _sequential(known, served, has_headline=False):
+        tiles += [
+            _tile(each, f"sequential {each.cell.operation}", each.bandwidth)
+            for each in sequential.cells
+        ]
+    if commits := _commits(known, served):
+        tiles += [_tile(each, "commits", each.iops, size=False) for each in commits.cells]
+    if not tiles and (most := fastest(known, _bandwidth, served)):
+        tiles.append(_tile(most, most.cell.operation, most.iops))
+    return tiles
+
+
+def _tile(summary: CellSummary, name: str, estimate: Estimate, *, size: bool = True) -> Tile:
+    cell = summary.cell
+    latency = summary.latency.get(cell.operation, {})
+    percentile = next((each for each in LATENCIES_OF_COMMITS if each in latency), "")
+    size_words = f"{format_size(cell.block_size_bytes)} " if size and cell.block_size_bytes else ""
+    left_out = ("block_size_bytes",)
+    return Tile(
+        label=f"{size_words}{name}",
+        estimate=estimate,
+        detail=f"{percentile} {format_value(latency[percentile])}" if percentile else "",
+        test=f"{cell.workload}, {settings_words(summary, leave_out=left_out)}",
+        cell=cell.key,
+    )
+
+
 def _where(
     summary: CellSummary, among: Sequence[CellSummary], *, reported: Sequence[str] = ()
 ) -> str:
@@ -277,12 +304,11 @@ def sequential_cells(cells: Sequence[CellSummary]) -> list[CellSummary]:
     return [c for c in fitting if c.cell.kind == _SEQUENTIAL] or fitting
 
 
-def _sequential(cells: Sequence[CellSummary], served: Served) -> Part | None:
+def _sequential(cells: Sequence[CellSummary], served: Served, has_headline: bool) -> Part | None:
     """Tell ``reads 1,200 MB/s (± 2 %) and writes 810 MB/s (± 4 %) in sequence, both with ...``."""
     found = _fastest_of_both(sequential_cells(cells), _bandwidth, served)
     # One small request at a time tells of latency: beside a database it is there for its commits.
-    of_database = any(is_of_database(c.cell) for c in cells)
-    if not found or (of_database and all(_is_small(c.cell) for c in found)):
+    if not found or (has_headline and all(_is_small(c.cell) for c in found)):
         return None
     words = [f"{c.cell.operation}s {format_estimate(c.bandwidth)}" for c in found]
     return Part(_joined(words, [_where(c, cells) for c in found], " in sequence"), tuple(found))
@@ -318,84 +344,19 @@ def _tail_of_commits(best: CellSummary) -> str:
 
 
 def _any(cells: Sequence[CellSummary], served: Served) -> Part:
-    """Tell the cell that moves most of a run that has none of the usual ones."""
+    """Return the cell that moves most of a run that has none of the usual ones."""
     best = fastest(cells, _bandwidth, served)
     if best is None:
-        return Part("nothing completed in any cell", ())
-    most = "" if len(cells) == 1 else f", the highest bandwidth of {len(cells)} cells"
+        return Part("nothing completed in any test", ())
+    most = "" if len(cells) == 1 else f", the highest bandwidth of {len(cells)} tests"
     figures = f"{format_estimate(best.iops)}, {format_value(best.bandwidth)}"
     return Part(f"{figures} in {format_cell(best.cell)}{most}", (best,))
 
 
-def _worst(findings: Sequence[Finding], already_told: Sequence[Finding]) -> str:
+def _worst(findings: Sequence[Finding], already_reported: Sequence[Finding]) -> str:
     """Return the worst finding in a few words, or as its own sentence; empty when there is none."""
     for finding in findings:
-        if finding.severity != "note" and finding not in already_told:
-            words = _WORDS.get(finding.kind)
-            return f"; {words(finding)}" if words else f". {finding.sentence.rstrip('.')}"
+        if finding.severity != "note" and finding not in already_reported:
+            words = finding.figures.in_short(len(finding.cells))
+            return f"; {words}" if words else f". {finding.sentence.rstrip('.')}"
     return ""
-
-
-_OF_MACHINE = {
-    "generator": "this machine kept the generator waiting",
-    "cpu_quota": "a CPU quota stopped the generator",
-}
-_CAUSE_WORDS = {"cgroup_throttle": "throttled by a control group"}
-
-
-def _froze(finding: Finding) -> str:
-    count, cause = finding.evidence["stalls_count"], finding.evidence["cause"]
-    longest = format_duration_s(finding.evidence["longest_s"])
-    whose = _OF_MACHINE.get(cause, "froze")
-    reported = f" ({_CAUSE_WORDS.get(cause, cause)})" if cause not in _OF_MACHINE else ""
-    if count == 1:
-        return f"{whose} for {longest} once{reported}"
-    return f"{whose} {format_count(count)} times, for up to {longest}{reported}"
-
-
-def _errors_of(finding: Finding) -> int:
-    names = ("new_count", "other_code_count", "unanswered_count")
-    return sum(int(finding.evidence[name]) for name in names)
-
-
-def _cells(finding: Finding) -> str:
-    return format_plural(len(finding.cells), "cell")
-
-
-_WORDS: dict[str, Callable[[Finding], str]] = {
-    "replay_rolled_back": lambda f: (
-        f"{format_plural(f.evidence['lost_count'], 'transaction')} of the capture did not commit"
-    ),
-    "replay_new_errors": lambda f: (
-        f"{format_plural(_errors_of(f), 'statement')} failed that had succeeded"
-    ),
-    "replay_late": lambda f: (
-        f"{format_share(1 - f.evidence['within_1ms_share'])} of the statements were sent late"
-    ),
-    "replay_client_bound": lambda _: "the client, not the database, was the limit",
-    "replay_rows_differ": lambda f: (
-        f"{format_share(f.evidence['different_share'])} of what was compared had other rows"
-    ),
-    "replay_content_differs": lambda f: (
-        f"{format_plural(f.evidence['rows_different_count'], 'row')} differ from the capture's"
-    ),
-    "replay_order_released": lambda _: "the order had to be broken",
-    "replay_skipped": lambda f: (
-        f"{format_share(f.evidence['skipped_share'])} of the capture could not be sent"
-    ),
-    "transactions_lost": lambda f: (
-        f"of {format_count(f.evidence['acknowledged_count'])} acknowledged transactions "
-        f"{f.evidence['wrong']}"
-    ),
-    "stall": _froze,
-    "slow_device": lambda f: f"is slow in {_cells(f)}",
-    "nothing_completed": lambda f: f"nothing completed in {_cells(f)}",
-    "late_requests": lambda f: f"could not keep the schedule in {_cells(f)}",
-    "generator_limited": lambda f: f"in {_cells(f)} the generator, not the device, was the limit",
-    "page_cache_served": lambda f: f"memory, not the device, served {_cells(f)}",
-    "device_cache_served": lambda f: f"a cache below the file system served {_cells(f)}",
-    "link_narrower": lambda f: f"its link loses {format_share(f.evidence['lost_share'])}",
-    "not_repeatable": lambda f: f"the rounds of {_cells(f)} do not agree",
-    "noisy_machine": lambda _: "the machine was not quiet meanwhile",
-    "interrupted": lambda _: "the result is partial",
-}

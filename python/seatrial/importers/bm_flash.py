@@ -1,15 +1,14 @@
-"""The printed tables of bm-flash: block size against threads, reads and writes at random places.
+"""The printed tables of bm-flash: block size by threads, random reads and writes.
 
-bm-flash (EasyCo, 2008) prints for each cell whole IOPS and a bandwidth with one decimal, both cut
-off, not rounded. Both are kept as they are printed: ``completed`` over the assumed second is the
-IOPS column, ``transferred_bytes`` the bandwidth column, so that either can be checked against the
-page, and ``export --format bm-flash`` prints the same table again. Where few requests complete,
-the bandwidth is the finer figure (24 IOPS at 12.2K are 24.4 requests of 512 bytes): a rate below
-100 IOPS may be short by up to one request a second, which a note says.
+bm-flash (EasyCo, 2008) prints integer IOPS and a bandwidth with one decimal for each cell, both
+truncated. Both are stored as printed: ``completed`` over the assumed second is the IOPS column,
+``transferred_bytes`` the bandwidth column, so that either can be compared with the page, and
+``export --format bm-flash`` prints the same table. At low rates the bandwidth is more precise (24
+IOPS at 12.2K are 24.4 requests of 512 bytes): a rate below 100 IOPS may be too low by up to one
+request a second, as a note states.
 
-A cell without figures is one that bm-flash printed blank; it stays absent and is named among the
-blank cells. The line that tells of the fill becomes a cell of kind ``fill``; its requests are the
-megabytes that the line counts.
+A cell that bm-flash printed blank stays absent and is listed among the blank cells. The line on the
+fill becomes a cell of kind ``fill``, with its megabytes as requests.
 """
 
 from __future__ import annotations
@@ -21,17 +20,18 @@ from typing import Final
 import msgspec
 
 from seatrial.errors import UsageError
-from seatrial.importers.building import (
+from seatrial.importers.document import (
+    Document,
     Draft,
+    Imported,
     assumed,
     bytes_of,
     imported,
+    no_number,
     reported_operation,
     whole_requests,
 )
-from seatrial.importers.document import Document, no_number
-from seatrial.importers.model import Imported
-from seatrial.results.origin import BlankCell, Origin
+from seatrial.results.model import BlankCell, Origin
 
 WORKLOAD: Final = "matrix"
 MIB: Final = 1 << 20
@@ -75,9 +75,9 @@ class Printout(msgspec.Struct):
     """One run of bm-flash.
 
     Attributes:
-        fill_bytes: What the fill wrote; 0 where no such line was printed.
-        fill_s: How long it took, in whole seconds.
-        cells: In the order of the print.
+        fill_bytes: Bytes written by the fill; 0 without such a line.
+        fill_s: Its duration, in whole seconds.
+        cells: In the order of the output.
     """
 
     fill_bytes: int = 0
@@ -86,16 +86,16 @@ class Printout(msgspec.Struct):
 
 
 def is_bm_flash(text: str) -> bool:
-    """Tell whether a text holds a table of bm-flash, be there other text around it."""
+    """Return whether a text contains a table of bm-flash, possibly among other text."""
     return bool(_TITLE.search(text)) and any(_HEAD.match(line) for line in text.splitlines())
 
 
 def read(document: Document) -> Imported:
-    """Return the run of a text with one or more printouts; each is a target of its own.
+    """Return the run of a text with one or more outputs; each is a separate target.
 
     Raises:
-        UsageError: A table is cut off, or holds a text where a figure should be; line and column
-            are named.
+        UsageError: A table is truncated, or contains text instead of a number; the message names
+            line and column.
     """
     printouts = _printouts(document)
     single = len(printouts) == 1
@@ -107,9 +107,9 @@ def read(document: Document) -> Imported:
         blanks += [_blank(cell) for cell in printout.cells if cell.iops is None]
     if not any(draft.kind == WORKLOAD for draft in drafts):
         raise UsageError(
-            seen=f"{document.path} has a heading of bm-flash and no figure below it",
-            cause="The print was cut off",
-            next_step="Let bm-flash run to its end and name the whole of what it prints",
+            seen=f"{document.path} has a heading of bm-flash, but no figures below it",
+            cause="The output is truncated",
+            next_step="Let bm-flash run to its end, and specify its complete output",
         )
     origin = Origin(
         format="bm-flash",
@@ -124,14 +124,14 @@ def read(document: Document) -> Imported:
 
 def _notes(printouts: Sequence[Printout]) -> list[str]:
     notes = [
-        "bm-flash tells no latencies, and not how long it measured: each rate stands for one "
-        "second, measured once.",
+        "bm-flash reports neither latencies nor its duration: each rate is treated as one "
+        "measurement of one second.",
     ]
     coarse = [c for p in printouts for c in p.cells if c.iops is not None and c.iops < IOPS_COARSE]
     if coarse:
         notes.append(
-            f"IOPS are printed cut off; in the {len(coarse)} cells below {IOPS_COARSE} IOPS the "
-            "bandwidth is the finer figure."
+            f"IOPS are printed without decimals; below {IOPS_COARSE} IOPS ({len(coarse)} tests) "
+            "the bandwidth is more precise."
         )
     for printout in printouts:
         sizes = [
@@ -140,15 +140,15 @@ def _notes(printouts: Sequence[Printout]) -> list[str]:
         ]
         if all(sizes) and sizes[0] != sizes[1]:
             notes.append(
-                "Reads and writes have not the same block sizes: the print may be cut off."
+                "Reads and writes have different block sizes: the output may be truncated."
             )
     if len(printouts) > 1:
-        notes.append(f"The text has {len(printouts)} printouts; each is a target of its own.")
+        notes.append(f"The text has {len(printouts)} outputs; each is a separate target.")
     return notes
 
 
 def _common_bytes(printouts: Sequence[Printout]) -> int | None:
-    """Return the size of the filled file where all printouts tell the same."""
+    """Return the size of the filled file if all outputs agree."""
     sizes = {printout.fill_bytes for printout in printouts}
     return (sizes.pop() or None) if len(sizes) == 1 else None
 
@@ -198,7 +198,7 @@ def _drafts(target: str, printout: Printout) -> Iterator[Draft]:
 
 
 def _printouts(document: Document) -> list[Printout]:
-    """Return the printouts of a text: each begins with its fill, or with a table seen before."""
+    """Return the outputs in a text: each begins with its fill, or with a repeated table."""
     printouts = [Printout()]
     operation = ""
     threads: list[int] = []
@@ -222,7 +222,7 @@ def _printouts(document: Document) -> list[Printout]:
 
 def _note_fill(printout: Printout, fill: re.Match[str]) -> None:
     filled_mb, fill_s, rate_mb_per_s = int(fill["mb"]), float(fill["seconds"]), int(fill["rate"])
-    # A fill of less than a second is printed with 0 seconds; its rate still tells the time.
+    # A fill of less than a second is printed with 0 seconds; its rate gives the time.
     fill_s = fill_s or (filled_mb / rate_mb_per_s if rate_mb_per_s else 0.0)
     if filled_mb and fill_s:
         printout.fill_bytes, printout.fill_s = filled_mb * MIB, fill_s
@@ -249,7 +249,7 @@ def _cells(
     figures += [""] * (len(threads) - len(figures))
     if any(text.strip() for text in figures[len(threads) :]):
         written = " ".join(figures[len(threads) :]).strip()
-        raise no_number(document, line, "Size", written, "below any heading of threads")
+        raise no_number(document, line, "Size", written, "in a column without a thread heading")
     for count, text in zip(threads, figures, strict=False):
         column = f"{count} thread" if count == 1 else f"{count} threads"
         words = text.split()

@@ -1,13 +1,13 @@
-"""Tables as CSV: a row for each cell, or a matrix of block sizes against threads.
+"""Tables as CSV: a row for each cell, or a matrix of block sizes by threads.
 
-A row for each cell: the columns are known by their headings (importers/columns.py), in any order,
-set apart by commas, semicolons or tabs. A column of text that nobody knows becomes a factor; one
-of figures too, where it differs between rows that would else be one cell, or is left out with a
-note. A row without a rate is a blank cell, and so is a row that a grid lacks. Rows of the same cell
+A row for each cell: columns are recognised by their headings (importers/own_csv.py), in any order,
+separated by commas, semicolons or tabs. An unknown text column becomes a factor; an unknown numeric
+column too if it distinguishes rows that would otherwise be the same cell; else it is ignored with a
+note. A row without a rate is a blank cell, and so is a missing row of a grid. Rows of the same cell
 are its rounds.
 
-A matrix: the heading names numbers of threads, each further line begins with its block size, as
-ORION and spreadsheets lay them out; the figures are IOPS.
+A matrix: the heading has numbers of threads, each further line begins with its block size, as in
+ORION and spreadsheets; the values are IOPS.
 """
 
 from __future__ import annotations
@@ -23,18 +23,19 @@ import msgspec
 
 from seatrial.errors import UsageError
 from seatrial.importers import own_csv
-from seatrial.importers.building import (
+from seatrial.importers.document import (
+    Document,
     Draft,
+    Imported,
     assumed,
     factor_value,
     imported,
+    no_number,
     reported_operation,
     whole_requests,
 )
-from seatrial.importers.columns import Column, column_of, is_measure, names_rounds, names_test
-from seatrial.importers.document import Document, no_number
-from seatrial.importers.model import Imported
-from seatrial.results.origin import BlankCell, Origin
+from seatrial.importers.own_csv import Column, column_of, is_measure, names_rounds, names_test
+from seatrial.results.model import BlankCell, Origin
 from seatrial.study.cell import FactorValue
 from seatrial.study.units import parse_size_bytes
 
@@ -51,7 +52,7 @@ OPERATIONS: Final = {
     "rw": "mixed",
 }
 GRID_SHARE_MIN: Final = 0.75
-"""A table is a grid where so much of all sizes and threads has a row."""
+"""A table is a grid if at least this share of all sizes and threads has a row."""
 _WORDS: Final = re.compile(r"[a-z]+")
 NO_FIGURE: Final = {"", "-", "–", "n/a", "na", "nan", "null", "none"}
 
@@ -61,7 +62,7 @@ class Line(msgspec.Struct, frozen=True):
 
     Attributes:
         number: Its number in the file, from 1.
-        fields: What stands in each column, without blanks around it.
+        fields: The columns, without surrounding blanks.
     """
 
     number: int
@@ -76,7 +77,7 @@ class Table(msgspec.Struct, frozen=True):
 
 
 class _Cell(msgspec.Struct):
-    """What a row measured."""
+    """The measurement of a row."""
 
     operation: str
     size_bytes: int
@@ -86,14 +87,14 @@ class _Cell(msgspec.Struct):
 
 
 class Reading(msgspec.Struct):
-    """A table being read: where it lies, what was blank, what could not be taken over."""
+    """The state of reading a table: document, blank cells, notes."""
 
     document: Document
     blanks: list[BlankCell] = msgspec.field(default_factory=list)
     notes: list[str] = msgspec.field(default_factory=list)
 
     def blank(self, cell: _Cell) -> None:
-        """Keep a cell that the table names without a figure."""
+        """Record a cell that the table names without a value."""
         self.blanks.append(
             BlankCell(
                 workload=WORKLOAD,
@@ -105,7 +106,7 @@ class Reading(msgspec.Struct):
         )
 
     def figure(self, line: int, column: str, written: str) -> float | None:
-        """Return the number at a place, None for a blank; raises UsageError for a text."""
+        """Return the number in a field, None for a blank; raises UsageError for text."""
         if written.lower() in NO_FIGURE:
             return None
         try:
@@ -117,7 +118,7 @@ class Reading(msgspec.Struct):
         return value
 
     def count(self, line: Line, place: tuple[Column, str] | None) -> int:
-        """Return threads or depth, 1 without such a column; raises UsageError for a text."""
+        """Return threads or depth, 1 without such a column; raises UsageError for text."""
         if place is None:
             return 1
         column, written = place
@@ -126,7 +127,7 @@ class Reading(msgspec.Struct):
         return int(written)
 
     def size_bytes(self, line: int, column: Column, written: str) -> int:
-        """Return the block size at a place; raises UsageError for anything else."""
+        """Return the block size in a field; raises UsageError for anything else."""
         try:
             if column.has_unit:
                 return parse_size_bytes(int(float(written) * column.scale))
@@ -141,7 +142,7 @@ _ByRole = Mapping[str, tuple[Column, str]]
 
 
 def is_table(text: str) -> bool:
-    """Tell whether the first line of a text is the heading of a table of results."""
+    """Return whether the first line of a text is the heading of a results table."""
     table = _table(text)
     if own_csv.is_own(table.headings) or _is_matrix(table):
         return True
@@ -153,15 +154,15 @@ def read(document: Document) -> Imported:
     """Return the run of a table.
 
     Raises:
-        UsageError: It has no line below its heading, a column lacks its unit, or a text stands
-            where a figure should be; line and column are named.
+        UsageError: It has no line below its heading, a column lacks its unit, or a field has text
+            instead of a number; the message names line and column.
     """
     table = _table(document.text)
     if not table.lines:
         raise UsageError(
-            seen=f"{document.path} has a heading and no line below it",
-            cause="The tool that should have written them was stopped",
-            next_step="Name a file that holds figures",
+            seen=f"{document.path} has a heading, but no lines below it",
+            cause="The tool was stopped before it wrote its results",
+            next_step="Specify a file with figures",
         )
     if own_csv.is_own(table.headings):
         named = [
@@ -174,22 +175,22 @@ def read(document: Document) -> Imported:
     drafts = list(rows(reading, table))
     if not drafts:
         raise UsageError(
-            seen=f"{document.path} holds no figure",
+            seen=f"{document.path} contains no figures",
             cause="All its cells are blank",
-            next_step="Name a file that holds figures",
+            next_step="Specify a file with figures",
         )
     origin = Origin(
         format="csv",
         file=document.name,
         tool="a table",
         blank_cells=reading.blanks,
-        notes=[*reading.notes, "A table tells rates only: each stands for an assumed time."],
+        notes=[*reading.notes, "The table contains only rates: a duration is assumed for each."],
     )
     return imported(document, origin, drafts)
 
 
 def _table(text: str) -> Table:
-    """Return a table; lines that begin with # and empty ones are no part of it."""
+    """Return a table, without empty lines and lines that begin with #."""
     lines = text.splitlines()
     first = next((line for line in lines if line.strip() and not line.startswith("#")), "")
     delimiter = max(DELIMITERS, key=first.count)
@@ -197,7 +198,7 @@ def _table(text: str) -> Table:
     for number, line in enumerate(lines, start=1):
         if line.strip() and not line.startswith("#"):
             fields = _fields(line, delimiter)
-            if delimiter == ";":  # where a comma is the decimal point, semicolons part the fields
+            if delimiter == ";":  # where a comma is the decimal point, semicolons separate fields
                 fields = [field.replace(",", ".") for field in fields]
             missing = len(found[0].fields) - len(fields) if found else 0
             found.append(Line(number, [field.strip() for field in fields] + [""] * missing))
@@ -207,12 +208,12 @@ def _table(text: str) -> Table:
 def _fields(line: str, delimiter: str) -> list[str]:
     try:
         return next(csv.reader([line], delimiter=delimiter), [])
-    except csv.Error:  # a field of more than 128 KiB is none of a table of results
+    except csv.Error:  # a field of more than 128 KiB is not from a results table
         return [line]
 
 
 def _is_matrix(table: Table) -> bool:
-    """Tell whether the heading is numbers of threads and the first line begins with a size."""
+    """Return whether the heading has numbers of threads and the first line begins with a size."""
     counts = [heading for heading in table.headings[1:] if heading]
     if len(counts) < 2 or not all(_is_count(count) for count in counts) or not table.lines:
         return False
@@ -228,8 +229,8 @@ def _is_count(text: str) -> bool:
 
 
 def _matrix_drafts(reading: Reading, table: Table) -> Iterator[Draft]:
-    """Yield the cells of a table of block sizes against threads."""
-    reading.notes.append("The table does not say what was done; it is taken as random reads.")
+    """Yield the cells of a table of block sizes by threads."""
+    reading.notes.append("The table does not specify the operation; random reads are assumed.")
     size = Column(table.headings[0] or "size", "size")
     for line in table.lines:
         size_bytes = reading.size_bytes(line.number, size, line.fields[0])
@@ -251,7 +252,7 @@ def _row_drafts(reading: Reading, table: Table) -> Iterator[Draft]:
     factors = _factor_columns(reading, columns, table)
     is_fio = any("rand" in text.lower() for text in _texts(columns, table, "operation"))
     if not any(column.role == "operation" for column in columns):
-        reading.notes.append("The table does not say what was done; it is taken as reads.")
+        reading.notes.append("The table does not specify the operation; reads are assumed.")
     cells: dict[tuple[str, ...], list[_Cell]] = {}
     for line in table.lines:
         fields = dict(zip(columns, line.fields, strict=False))
@@ -279,7 +280,7 @@ def _row_drafts(reading: Reading, table: Table) -> Iterator[Draft]:
 
 
 def _note_missing(reading: Reading, series: Iterable[Sequence[_Cell]]) -> None:
-    """Keep the cells of a grid of sizes and threads that have no row as blank ones."""
+    """Record missing rows of a grid of sizes and threads as blank cells."""
     missing = 0
     for cells in series:
         places = {(cell.size_bytes, cell.threads, cell.depth) for cell in cells}
@@ -293,7 +294,9 @@ def _note_missing(reading: Reading, series: Iterable[Sequence[_Cell]]) -> None:
                 reading.blank(_Cell(cells[0].operation, size_bytes, threads, depth))
                 missing += 1
     if missing:
-        reading.notes.append(f"The grid of sizes and threads lacks a row {missing} times.")
+        reading.notes.append(
+            f"{missing} combinations of size and threads are missing in the table."
+        )
 
 
 def _texts(columns: Sequence[Column], table: Table, role: str) -> list[str]:
@@ -306,7 +309,7 @@ def _texts(columns: Sequence[Column], table: Table, role: str) -> list[str]:
 
 
 def _require_units(document: Document, columns: Sequence[Column], table: Table) -> None:
-    """Raise UsageError where bandwidth is the only rate and nobody says in which unit."""
+    """Raise UsageError where bandwidth is the only rate and its unit is unknown."""
     if any(column.role == "iops" for column in columns):
         return
     for column in columns:
@@ -314,12 +317,12 @@ def _require_units(document: Document, columns: Sequence[Column], table: Table) 
             raise UsageError(
                 seen=f"{document.path}, line 1: column {column.heading!r} has no unit",
                 cause="Tools print bandwidth in KiB, MB or MiB per second, which differ",
-                next_step="Name the column bw_mib_per_s, bw_mb_per_s or bw_bytes_per_s",
+                next_step="Rename the column to bw_mib_per_s, bw_mb_per_s or bw_bytes_per_s",
             )
 
 
 def _columns(table: Table) -> list[Column]:
-    """Return what the columns mean; of several with one meaning the first has it."""
+    """Return the meaning of the columns; of several with the same meaning, the first has it."""
     found: list[Column] = []
     for heading in table.headings:
         column = column_of(heading)
@@ -342,7 +345,7 @@ def _column_texts(table: Table, place: int) -> list[str]:
 
 
 def _operation_in(name: str) -> str:
-    """Return the word of a test's name that says what it does; empty where none does."""
+    """Return the operation in the name of a test; empty without one."""
     words = _WORDS.findall(name.lower())
     found = [word for word in words if word.removeprefix("rand").removeprefix("seq") in OPERATIONS]
     long = [word for word in found if len(word) > 1]
@@ -350,17 +353,17 @@ def _operation_in(name: str) -> str:
 
 
 def _plain_operation(word: str) -> str:
-    """Return a word for an operation without what it says of the pattern."""
+    """Return an operation without the access pattern."""
     plain = word.removeprefix("rand").removeprefix("om").removeprefix("sequential")
     return plain.removeprefix("seq").strip("_- ")
 
 
 def _factor_columns(reading: Reading, columns: Sequence[Column], table: Table) -> list[Column]:
-    """Return the columns of no known meaning that tell tests apart; the others are noted."""
+    """Return unknown columns that distinguish tests; the others are noted."""
     factors, figures = [], []
     for place, column in enumerate(columns):
         if column.role == "bandwidth" and not column.has_unit:
-            reading.notes.append(f"Column {column.heading!r} has no unit and is left out.")
+            reading.notes.append(f"Column {column.heading!r} has no unit and is ignored.")
         if column.role == "operation" and _has_names(table, place):
             factors.append(Column(column.heading))
             continue
@@ -368,7 +371,7 @@ def _factor_columns(reading: Reading, columns: Sequence[Column], table: Table) -
             continue
         is_text = any(text and not _is_number(text) for text in _column_texts(table, place))
         if names_rounds(column.heading):
-            reading.notes.append(f"Column {column.heading!r} tells rounds apart; it is left out.")
+            reading.notes.append(f"Column {column.heading!r} numbers the rounds; it is ignored.")
         elif is_text:
             factors.append(column)
         else:
@@ -377,19 +380,19 @@ def _factor_columns(reading: Reading, columns: Sequence[Column], table: Table) -
         if not is_measure(column.heading) and _differs_within(columns, factors, column, table):
             factors.append(column)
         else:
-            reading.notes.append(f"Column {column.heading!r} means nothing known; it is left out.")
+            reading.notes.append(f"Column {column.heading!r} is unknown; it is ignored.")
     return factors
 
 
 def _has_names(table: Table, place: int) -> bool:
-    """Tell whether a column of operations holds names of tests, which say more than those."""
+    """Return whether a column of operations contains test names, which are more specific."""
     return any(_plain_operation(t.lower()) not in OPERATIONS for t in _column_texts(table, place))
 
 
 def _differs_within(
     columns: Sequence[Column], factors: Sequence[Column], column: Column, table: Table
 ) -> bool:
-    """Tell whether a column differs between rows that are one test by all other columns."""
+    """Return whether a column differs between rows that are one test by all other columns."""
     settings = ("size", "threads", "depth", "operation", "pattern", "target")
     known = [each for each in columns if each.role in settings or each in factors]
     values: dict[tuple[str, ...], set[str]] = {}
@@ -410,7 +413,7 @@ def _is_number(text: str) -> bool:
 
 
 def _cell_of(reading: Reading, line: Line, by_role: _ByRole, *, is_fio: bool) -> _Cell:
-    """Return what a row measured, before its figures."""
+    """Return the cell of a row, without its values."""
     column, written = by_role["size"]
     cell = _Cell(
         "read",
@@ -438,7 +441,7 @@ def _cell_of(reading: Reading, line: Line, by_role: _ByRole, *, is_fio: bool) ->
 def _per_second(
     reading: Reading, line: Line, by_role: _ByRole, size_bytes: int
 ) -> tuple[float | None, float | None]:
-    """Return requests and bytes per second of a row; what one column lacks the other tells."""
+    """Return requests and bytes per second of a row, computing one from the other if missing."""
     figures: dict[str, float | None] = {}
     for role in ("iops", "bandwidth"):
         column, written = by_role.get(role, (None, ""))

@@ -1,23 +1,150 @@
 """Seatrial's own CSV (``export --format csv``), read back.
 
-The export holds counts and rates of all rounds together, so a cell comes back as one sample: its
-requests over the time in which they give its rate. Intervals and rounds stay behind; the results
-file itself, or its JSON, keeps them.
+The export contains counts and rates over all rounds, so a cell is imported as one sample: its
+requests over the time that gives their rate. Intervals and rounds are not imported; the results
+file itself, or its JSON, contains them.
+
+Headings are compared without regard to case, and with blanks, dashes and brackets as underscores,
+so that ``Block size (KiB)`` is ``block_size_kib``. A unit may be at the end.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from seatrial.importers.building import Draft, factor_value, imported, reported_operation
-from seatrial.importers.columns import column_of
-from seatrial.importers.document import Document, no_number
-from seatrial.importers.model import Imported
-from seatrial.results.model import OPERATIONS, OperationResult
-from seatrial.results.origin import Origin
+import msgspec
+
+from seatrial.importers.document import (
+    Document,
+    Draft,
+    Imported,
+    factor_value,
+    imported,
+    no_number,
+    reported_operation,
+)
+from seatrial.results.model import OPERATIONS, OperationResult, Origin
 from seatrial.study.cell import FactorValue
+
+_NAMES: Final = {
+    "size": ("size", "block_size", "bs", "blocksize", "block", "request_size", "io_size"),
+    "threads": (
+        *("threads", "thread", "jobs", "numjobs", "num_jobs", "workers", "num_threads", "users"),
+        *("clients", "concurrency", "connections", "sessions", "streams", "processes"),
+    ),
+    "depth": ("depth", "iodepth", "io_depth", "queue_depth", "queuedepth", "qd", "outstanding"),
+    "iops": ("iops", "io_per_s", "ios_per_s", "completed_per_s", "requests_per_s"),
+    "bandwidth": ("bandwidth", "bw", "throughput", "rate", "transferred"),
+    "operation": ("operation", "rw", "op", "direction", "access"),
+    "pattern": ("pattern",),
+    "target": ("configuration", "config", "target", "device", "drive", "array"),
+}
+"""What is read, and its headings."""
+
+_SIZE_UNITS_BYTES: Final = {"bytes": 1, "b": 1, "kib": 1 << 10, "k": 1 << 10, "mib": 1 << 20}
+_RATE_UNITS_BYTES: Final = {
+    "bytes": 1,
+    "b": 1,
+    "kib": 1 << 10,
+    "mib": 1 << 20,
+    "gib": 1 << 30,
+    "kb": 1000,
+    "mb": 1000**2,
+    "gb": 1000**3,
+}
+_TIME_UNITS_NS: Final = {"ns": 1.0, "us": 1e3, "usec": 1e3, "ms": 1e6, "msec": 1e6, "s": 1e9}
+_RATE: Final = re.compile(r"(?P<name>\w+?)_(?P<unit>[a-z]+?)(?:_per_s|_per_sec|_s|_sec|ps)")
+_LATENCY: Final = re.compile(
+    r"(?:(?:lat|latency|clat|response|response_time)_)?(?P<name>mean|avg|max|min|p\d+(?:[_.]\d+)?)"
+    r"(?:_(?:lat|latency|clat))?_(?P<unit>ns|us|usec|ms|msec|s)"
+)
+_PLAIN_LATENCY: Final = re.compile(r"(?:lat|latency|clat|response_time)_(?P<unit>ns|us|ms|s)")
+_NAME_OF_TEST: Final = {"name", "test", "job", "jobname", "job_name", "workload", "type", "mode"}
+_NAME_OF_ROUND: Final = re.compile(
+    r"(?:round|run|iteration|iter|repetition|repeat|rep|pass|seed|id|no|nr|line|row)"
+    r"(?:_id|_no|_nr)?"
+    r"|(?:.*_)?(?:time|timestamp|date|started_at|ended_at)"
+)
+_MEASURE: Final = re.compile(
+    r"(?:^|_)(?:lat|latency|clat|slat|cpu|util|utilization|temp|temperature|stddev|stdev|dev"
+    r"|errors?|runtime|elapsed|duration|mean|avg|min|max|p\d+|power|watts|total|sum|count)(?:_|$)"
+)
+
+
+class Column(msgspec.Struct, frozen=True):
+    """One column of a table.
+
+    Attributes:
+        heading: As the file has it.
+        ``pattern``, ``target``, ``latency``; empty for an unknown heading.
+        scale: Factor that converts a value of the column to bytes, bytes per second or ns.
+        name: Name of a latency, such as ``p99.9``; else empty.
+        has_unit: Whether the heading states the unit.
+    """
+
+    heading: str
+    role: str = ""
+    scale: float = 1.0
+    name: str = ""
+    has_unit: bool = False
+
+
+def names_test(heading: str) -> bool:
+    """Return whether a column may contain names of tests, such as ``randread-4k``."""
+    return _plain(heading) in _NAME_OF_TEST
+
+
+def names_rounds(heading: str) -> bool:
+    """Return whether a column numbers or dates the rounds of a test."""
+    return bool(_NAME_OF_ROUND.fullmatch(_plain(heading)))
+
+
+def is_measure(heading: str) -> bool:
+    """Return whether a column is a measured figure that is not imported."""
+    return bool(_MEASURE.search(_plain(heading)))
+
+
+def _plain(heading: str) -> str:
+    return re.sub(r"[\s()\[\]/-]+", "_", heading.strip().lower()).strip("_")
+
+
+def column_of(heading: str) -> Column:
+    """Return the meaning of a column."""
+    plain = _plain(heading)
+    for role, names in _NAMES.items():
+        if plain in names:
+            return Column(heading, role)
+    for found in (_size_column(heading, plain), _rate_column(heading, plain)):
+        if found:
+            return found
+    return _latency_column(heading, plain) or Column(heading)
+
+
+def _size_column(heading: str, plain: str) -> Column | None:
+    name, _, unit = plain.rpartition("_")
+    if name in _NAMES["size"] and unit in _SIZE_UNITS_BYTES:
+        return Column(heading, "size", _SIZE_UNITS_BYTES[unit], has_unit=True)
+    return None
+
+
+def _rate_column(heading: str, plain: str) -> Column | None:
+    parts = _RATE.fullmatch(plain)
+    if parts and parts["name"] in _NAMES["bandwidth"] and parts["unit"] in _RATE_UNITS_BYTES:
+        return Column(heading, "bandwidth", _RATE_UNITS_BYTES[parts["unit"]], has_unit=True)
+    return None
+
+
+def _latency_column(heading: str, plain: str) -> Column | None:
+    if parts := _LATENCY.fullmatch(plain):
+        name = parts["name"].replace("avg", "mean").replace("_", ".")
+        return Column(heading, "latency", _TIME_UNITS_NS[parts["unit"]], name, has_unit=True)
+    if parts := _PLAIN_LATENCY.fullmatch(plain):
+        return Column(heading, "latency", _TIME_UNITS_NS[parts["unit"]], "mean", has_unit=True)
+    return None
+
 
 NEEDED: Final = (
     "cell_key",
@@ -52,7 +179,7 @@ Numbered = tuple[int, Mapping[str, str]]
 
 
 def is_own(headings: Sequence[str]) -> bool:
-    """Tell whether a table is an export of ours."""
+    """Return whether a table is an export of ours."""
     return set(NEEDED) <= set(headings)
 
 
@@ -64,7 +191,7 @@ def read(document: Document, rows: Sequence[Numbered]) -> Imported:
         rows: Each line's number and its fields by heading.
 
     Raises:
-        UsageError: A text stands where a figure should be; line and column are named.
+        UsageError: A field has text instead of a number; the message names line and column.
     """
     by_test: dict[tuple[str, ...], list[Numbered]] = {}
     settings: dict[str, set[tuple[str, ...]]] = {}
@@ -75,9 +202,9 @@ def read(document: Document, rows: Sequence[Numbered]) -> Imported:
             (number, row)
         )
     unlike = {key for key, found in settings.items() if len(found) > 1}
-    notes = ["The export holds no rounds, intervals and histograms; its figures stand alone."]
+    notes = ["The export contains no rounds, intervals or histograms, only its figures."]
     if unlike:
-        notes.append("Rows of one key differ in their settings: they are cells of their own.")
+        notes.append("Rows with the same key have different settings: they are separate tests.")
     drafts = [
         _draft(document, part, has_key=part[0][1]["cell_key"] not in unlike)
         for group in by_test.values()
@@ -93,17 +220,17 @@ def read(document: Document, rows: Sequence[Numbered]) -> Imported:
 
 
 def _is_setting(column: str) -> bool:
-    """Tell whether a column says what a cell is, be it of the export or put in by hand."""
+    """Return whether a column describes the cell, in the export or added by hand."""
     return column in SETTINGS or column.startswith("factor_") or _is_factor(column)
 
 
 def _is_factor(column: str) -> bool:
-    """Tell whether a column that no export has sets something, such as ``users``."""
+    """Return whether a column that is not in the export is a setting, such as ``users``."""
     return column_of(column).role in ("threads", "depth") and column not in SETTINGS
 
 
 def _tests(group: Sequence[Numbered]) -> list[list[Numbered]]:
-    """Return the rows of each test: a kind of request that comes again begins another round."""
+    """Return the rows of each test: a repeated kind of request begins another round."""
     found: list[list[Numbered]] = []
     for each in group:
         request = each[1]["request"]

@@ -1,8 +1,8 @@
-"""pgbench's per-transaction logs (``pgbench --log``), of runs that others made.
+"""pgbench's per-transaction logs (``pgbench --log``).
 
-Each thread of a pgbench writes a file: ``PREFIX.PID``, ``PREFIX.PID.1`` and so on. One of them
-stands for all of its process. Processes that ran at the same time are one sample; what ran before
-or after is another round. ``_core.read_pgbench_logs`` reads the lines; nothing is held in memory.
+Each thread of a pgbench writes a file: ``PREFIX.PID``, ``PREFIX.PID.1`` and so on. One of them is
+enough to name its process. Processes that ran at the same time are one sample; earlier or later
+ones are other rounds. ``_core.read_pgbench_logs`` reads the lines in bounded memory.
 """
 
 from __future__ import annotations
@@ -12,27 +12,24 @@ import re
 import statistics
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from seatrial import _core
-from seatrial.errors import UsageError
-from seatrial.importers.building import SLICE_NS, Draft, imported
-from seatrial.importers.document import Document
-from seatrial.importers.model import Imported
-from seatrial.results.model import ErrorSample, OperationResult, Stall, Timeline
-from seatrial.results.origin import Origin
+from seatrial.errors import UsageError, native_errors
+from seatrial.importers.document import SLICE_NS, Document, Draft, Imported, imported
+from seatrial.results.model import ErrorSample, OperationResult, Origin, Stall, Timeline
 from seatrial.study.sampled import DATABASE_STALL_THRESHOLD_MS
 
 UNKNOWN: Final = "unknown"
 OPERATION: Final = "transaction"
 SCRIPTS_MAX: Final = 128
-"""pgbench runs no more at once; which script is which, a log does not tell."""
+"""pgbench runs at most this many scripts; a log does not name them."""
 HEAD_BYTES: Final = 64 << 10
 LINES_MIN: Final = 5
 LAG_US_MIN: Final = 100
-"""No transaction is tried again so often; a schedule lag is soon longer."""
+"""No transaction is retried more often; a schedule lag soon exceeds it."""
 _SEVEN: Final = 7
 _LINE: Final = re.compile(
     r"\d+ \d+ (?:\d+|skipped|failed|serialization|deadlock) \d+ \d{9,10} \d{1,6}(?: \d+){0,2}"
@@ -41,12 +38,12 @@ _THREAD: Final = re.compile(r"(?P<process>.+\.\d+)\.\d+")
 
 
 class Form(msgspec.Struct, frozen=True):
-    """Which columns the lines have beside the six that all have.
+    """The columns of the lines, in addition to the six that all have.
 
     Attributes:
         has_lag: The schedule lag.
-        has_retries: How often a transaction was tried again.
-        is_guessed: Whether there is one of them only, told by what stands in it.
+        has_retries: Number of retries of a transaction.
+        is_guessed: Whether there is only one of them, inferred from its values.
     """
 
     has_lag: bool
@@ -59,8 +56,8 @@ class Process(msgspec.Struct, frozen=True):
 
     Attributes:
         files: One for each thread, empty ones included.
-        first_us: When its first line was written, as Unix time.
-        last_us: When its last one was.
+        first_us: Unix time of its first line.
+        last_us: Unix time of its last line.
     """
 
     files: list[Path]
@@ -69,19 +66,19 @@ class Process(msgspec.Struct, frozen=True):
 
 
 def is_log(path: Path) -> bool:
-    """Tell whether a file is a log of pgbench, by its first lines."""
+    """Return whether a file is a pgbench log, by its first lines."""
     return _is_of_pgbench(_head(path))
 
 
 def read(paths: Sequence[Path]) -> Imported:
-    """Return the run of some logs, each with those of the other threads that lie beside it.
+    """Return the run of some logs, each with those of the other threads next to it.
 
     Args:
         paths: At least one.
 
     Raises:
-        UsageError: One cannot be read or is no log of pgbench, the logs have different columns,
-            or a line makes no sense.
+        UsageError: One cannot be read or is not a pgbench log, the logs have different columns, or
+            a line is invalid.
     """
     processes = [_process(files) for files in _by_process(paths)]
     form = _form(processes)
@@ -98,7 +95,7 @@ def read(paths: Sequence[Path]) -> Imported:
 
 
 def _head(path: Path) -> list[str]:
-    """Return the first whole lines of a file; none of what is no regular file."""
+    """Return the first whole lines of a file; none if it is not a regular file."""
     try:
         if not path.is_file():
             return []
@@ -108,7 +105,7 @@ def _head(path: Path) -> list[str]:
         return []
     whole = text if len(text) < HEAD_BYTES else text[: text.rfind(b"\n") + 1]
     lines = whole.decode("ascii", "replace").splitlines()
-    # The last line of a pgbench that was killed may be cut off.
+    # The last line of a killed pgbench may be truncated.
     return lines if whole.endswith(b"\n") else lines[:-1]
 
 
@@ -126,7 +123,7 @@ def _by_process(paths: Iterable[Path]) -> list[list[Path]]:
 
 
 def _threads(path: Path) -> list[Path]:
-    """Return the files of all threads of a log's process: the numbers behind the first's name."""
+    """Return the files of all threads of a log's process: with numbers after the first's name."""
     named = _THREAD.fullmatch(path.name)
     first = path.with_name(named["process"]) if named else path
     for candidate in (first, path):
@@ -148,21 +145,21 @@ def _process(files: list[Path]) -> Process:
     """Return a process with the times of its first and last line.
 
     Raises:
-        UsageError: The named file is no log of pgbench.
+        UsageError: The named file is not a pgbench log.
     """
     ends_us = [end_us for file in files for end_us in _ends_us(file)]
     if not ends_us:
         raise UsageError(
-            seen=f"{files[0]} is no log of pgbench",
-            cause="It has no line of a transaction; pgbench writes them with --log, and with "
-            "--aggregate-interval it writes sums instead",
-            next_step="Name the files that pgbench wrote with --log alone",
+            seen=f"{files[0]} is not a pgbench log",
+            cause="It contains no line of a transaction; pgbench writes them with --log, but "
+            "with --aggregate-interval it writes sums",
+            next_step="Specify the files that pgbench wrote with --log alone",
         )
     return Process(files=files, first_us=min(ends_us), last_us=max(ends_us))
 
 
 def _ends_us(file: Path) -> list[int]:
-    """Return the times of a file's first and last line; none where it has none."""
+    """Return the times of a file's first and last line; empty without lines."""
     first = [line for line in _head(file)[:1] if _LINE.fullmatch(line)]
     last = [line for line in _tail(file) if _LINE.fullmatch(line)][-1:]
     words = [line.split() for line in first + last]
@@ -180,11 +177,11 @@ def _tail(path: Path) -> list[str]:
 
 
 def _form(processes: Iterable[Process]) -> Form:
-    """Return which columns the lines have.
+    """Return the columns of the lines.
 
-    The seventh is the schedule lag or the retries: only what stands there tells. A lag is part of
-    the transaction's time, and soon long; one that failed has none, and one is skipped only under
-    a rate.
+    The seventh is the schedule lag or the retries, depending on its values. A lag is part of the
+    transaction's time, and soon large; a failed transaction has none, and transactions are skipped
+    only with a rate limit.
 
     Raises:
         UsageError: The logs have different columns.
@@ -213,7 +210,7 @@ def _seventh_is_lag(rows: Sequence[Sequence[str]]) -> bool:
 
 
 def _at_the_same_time(processes: Sequence[Process]) -> list[list[Process]]:
-    """Return the processes that overlap in time together, in order of time."""
+    """Return groups of processes that overlap in time, in order of time."""
     groups: list[list[Process]] = []
     last_us = -1
     for process in sorted(processes, key=lambda each: each.first_us):
@@ -224,11 +221,48 @@ def _at_the_same_time(processes: Sequence[Process]) -> list[list[Process]]:
     return groups
 
 
-def _read(group: Sequence[Process], form: Form) -> dict[str, Any]:
-    """Return the parts of a sample (docs/engine.md).
+class _Client(msgspec.Struct, frozen=True, kw_only=True):
+    """One process of pgbench.
+
+    Attributes:
+        clients: Number of clients with at least one line.
+    """
+
+    clients: int
+
+
+class _Skipped(msgspec.Struct, frozen=True, kw_only=True):
+    """Outcome of the log.
+
+    Attributes:
+        late_skipped: Number of skipped transactions.
+    """
+
+    late_skipped: int
+
+
+class _Parts(msgspec.Struct, frozen=True, kw_only=True):
+    """The parts of a sample (docs/engine.md) that are used here."""
+
+    processes: list[_Client]
+    started_unix_s: float
+    duration_s: float
+    operations: dict[str, OperationResult]
+    errors_count: int
+    outcome: _Skipped
+    timeline: Timeline
+    stalls: list[Stall]
+    stalls_dropped: int
+    errors: list[ErrorSample]
+    truncated_lines: int
+    disordered_lines: int
+
+
+def _read(group: Sequence[Process], form: Form) -> _Parts:
+    """Return the parts of a sample.
 
     Raises:
-        UsageError: A file cannot be read, or a line makes no sense.
+        UsageError: A file cannot be read, or a line is invalid.
     """
     spec = {
         "processes": [[str(file) for file in process.files] for process in group],
@@ -238,26 +272,19 @@ def _read(group: Sequence[Process], form: Form) -> dict[str, Any]:
         "slice_ms": SLICE_NS // 1_000_000,
         "stall_threshold_ms": DATABASE_STALL_THRESHOLD_MS,
     }
-    try:
-        return _core.read_pgbench_logs(msgspec.json.encode(spec).decode())
-    except ValueError as error:
-        raise UsageError(
-            seen=str(error),
-            cause="The log was edited, or put together from several files",
-            next_step="Name the files as pgbench wrote them, one for each of its threads",
-        ) from None
-    except OSError as error:
-        raise _unreadable(str(error.args[-1])) from None
+    with native_errors():
+        parts = _core.read_pgbench_logs(msgspec.json.encode(spec).decode())
+    return msgspec.convert(parts, _Parts)
 
 
-def _draft(path: Path, parts: dict[str, Any], form: Form) -> Draft:
-    clients = max(each["clients"] for each in parts["processes"])
+def _draft(path: Path, parts: _Parts, form: Form) -> Draft:
+    clients = max(each.clients for each in parts.processes)
     factors: dict[str, str | int | float | bool] = {"scale": UNKNOWN}
-    if len(parts["processes"]) > 1:
-        factors["processes"] = len(parts["processes"])
+    if len(parts.processes) > 1:
+        factors["processes"] = len(parts.processes)
     if form.has_lag:
         factors["rate"] = UNKNOWN
-    said = "/".join(f"{name}={value}" for name, value in factors.items())
+    described = "/".join(f"{name}={value}" for name, value in factors.items())
     return Draft(
         target=path.name.partition(".")[0] or path.name,
         workload="pgbench",
@@ -266,24 +293,24 @@ def _draft(path: Path, parts: dict[str, Any], form: Form) -> Draft:
         block_size_bytes=0,
         threads=clients,
         factors=factors,
-        key=f"pgbench/{OPERATION}/{clients}c/{said}",
-        started_at=parts["started_unix_s"],
-        # A log of transactions that took no time at all has no length of its own.
-        duration_s=parts["duration_s"] or 1e-6,
-        operations=msgspec.convert(parts["operations"], dict[str, OperationResult]),
-        errors_count=parts["errors_count"],
-        late_skipped=parts["outcome"]["late_skipped"],
+        key=f"pgbench/{OPERATION}/{clients}c/{described}",
+        started_at=parts.started_unix_s,
+        # A log of transactions that took no time at all has no duration.
+        duration_s=parts.duration_s or 1e-6,
+        operations=parts.operations,
+        errors_count=parts.errors_count,
+        late_skipped=parts.outcome.late_skipped,
         parts={
-            "timeline": msgspec.convert(parts["timeline"], Timeline),
-            "stalls": msgspec.convert(parts["stalls"], list[Stall]),
-            "stalls_dropped": parts["stalls_dropped"],
-            "errors": msgspec.convert(parts["errors"], list[ErrorSample]),
+            "timeline": parts.timeline,
+            "stalls": parts.stalls,
+            "stalls_dropped": parts.stalls_dropped,
+            "errors": parts.errors,
         },
     )
 
 
 def _document(path: Path, files: Sequence[Path]) -> Document:
-    """Return what identifies the logs, without their lines."""
+    """Return the identification of the logs, without their lines."""
     digest = hashlib.sha256()
     for file in files:
         with file.open("rb") as opened:
@@ -294,28 +321,28 @@ def _document(path: Path, files: Sequence[Path]) -> Document:
 
 def _notes(form: Form) -> Iterator[str]:
     yield (
-        "A log does not tell scale, script, protocol and server; clients are those that have a "
-        "line, and transactions that were under way at the end are not known."
+        "The log contains no scale, script, protocol or server. Clients are those with at least "
+        "one line; transactions in progress at the end are unknown."
     )
     if form.is_guessed:
         taken = "schedule lag (--rate)" if form.has_lag else "retries (--max-tries)"
-        yield f"The seventh column is taken as {taken}, by what stands in it."
+        yield f"The seventh column is interpreted as {taken}, based on its values."
 
 
-def _oddities(parts: Iterable[dict[str, Any]]) -> Iterator[str]:
+def _oddities(parts: Iterable[_Parts]) -> Iterator[str]:
     parts = list(parts)
-    truncated = sum(each["truncated_lines"] for each in parts)
-    disordered = sum(each["disordered_lines"] for each in parts)
+    truncated = sum(each.truncated_lines for each in parts)
+    disordered = sum(each.disordered_lines for each in parts)
     if truncated:
-        yield f"The last line of {truncated} of its files is cut off: pgbench was killed."
+        yield f"The last line is truncated in {truncated} of the files: pgbench was killed."
     if disordered:
-        yield f"{disordered} lines are earlier than the one before, as when a clock is set."
+        yield f"{disordered} lines are earlier than the previous line, as after a clock change."
 
 
 def _different(paths: Sequence[Path]) -> UsageError:
     return UsageError(
-        seen=f"{', '.join(path.name for path in paths)} do not have the same columns",
-        cause="Some are of a pgbench with --rate or --max-tries, and others are not",
+        seen=f"{', '.join(path.name for path in paths)} have different columns",
+        cause="Some were written by pgbench with --rate or --max-tries, others without",
         next_step="Import them one by one",
     )
 
@@ -323,6 +350,6 @@ def _different(paths: Sequence[Path]) -> UsageError:
 def _unreadable(seen: str) -> UsageError:
     return UsageError(
         seen=seen,
-        cause="It is missing, or closed to this user",
-        next_step="See `ls -l` of its folder",
+        cause="It does not exist, or is not readable by this user",
+        next_step="Check `ls -l` of its directory",
     )

@@ -1,4 +1,4 @@
-"""Which reader a file is for, told by its content and never by its name."""
+"""Selects the reader of a file by its content, never by its name."""
 
 from __future__ import annotations
 
@@ -8,13 +8,11 @@ from typing import Final
 
 from seatrial.errors import UsageError
 from seatrial.importers import bm_flash, csv_table, pgbench_log
-from seatrial.importers.document import Document, open_document, unknown_format
+from seatrial.importers.document import Document, Imported, open_document, unknown_format
+from seatrial.importers.fio import document as fio_text
 from seatrial.importers.fio import logs as fio_logs
 from seatrial.importers.fio import results as fio_json
-from seatrial.importers.fio import text as fio_text
-from seatrial.importers.fio.job_file import is_job_file
-from seatrial.importers.fio.jobs import JobStudy, study_of
-from seatrial.importers.model import Imported
+from seatrial.importers.fio.jobs import JobStudy, is_job_file, study_of
 
 Reader = Callable[[Document], Imported]
 
@@ -24,22 +22,22 @@ READERS: Final[tuple[tuple[Callable[[str], bool], Reader], ...]] = (
     (fio_logs.is_log, fio_logs.read),
     (csv_table.is_table, csv_table.read),
 )
-"""What tells each format by its text, and what reads it; the surest first."""
+"""Detection and reader of each format, the most specific first."""
 
 
 def read_results(path: Path, *further: Path) -> Imported:
-    """Return the run of a foreign result.
+    """Return the run of a result file of another tool.
 
     Args:
-        path: The file; beside a JSON of fio, its logs are read as well, and beside a log of
-            pgbench those of its other threads.
-        further: More files of the same result: other processes' logs of pgbench.
+        path: The file; the logs of a fio JSON, and the logs of pgbench's other threads, are read
+            from the same directory.
+        further: More files of the same result: pgbench logs of other processes.
 
     Raises:
-        UsageError: It cannot be read, is in no known format, is cut off, or holds a text where a
-            figure should be; or several are named that do not belong together.
+        UsageError: It cannot be read, has an unknown format, is truncated, or has text instead of a
+            number; or the files do not belong together.
     """
-    # Of millions of lines, and so never read as a text.
+    # Millions of lines, and so never read as a text.
     if any(pgbench_log.is_log(each) for each in (path, *further)):
         return pgbench_log.read([path, *further])
     if further:
@@ -50,26 +48,26 @@ def read_results(path: Path, *further: Path) -> Imported:
             return read(document)
     if is_job_file(document.text):
         raise UsageError(
-            seen=f"{path} is a job file of fio, which holds no result",
-            cause="It says what to measure; fio, or Seatrial, has yet to do it",
-            next_step=f"Measure it with `seatrial study {path}`, or name what fio printed",
+            seen=f"{path} is a fio job file, not a result",
+            cause="A job file specifies what to measure; fio or Seatrial has to run it",
+            next_step=f"Measure it with `seatrial study {path}`, or specify the output of fio",
         )
     raise unknown_format(document)
 
 
 def _several(path: Path, further: Sequence[Path]) -> UsageError:
     return UsageError(
-        seen=f"{1 + len(further)} files are named, and {path} is no log of pgbench",
-        cause="Only the logs of several processes of pgbench are one result in several files",
+        seen=f"{1 + len(further)} files are specified, but {path} is not a pgbench log",
+        cause="Only logs of several pgbench processes form one result in several files",
         next_step="Import the files one by one",
     )
 
 
 def read_jobs(path: Path) -> JobStudy | None:
-    """Return the study of a job file of fio; None where the file is anything else.
+    """Return the study of a fio job file; None for any other file.
 
     Raises:
-        UsageError: It is one, and malformed.
+        UsageError: It is malformed.
     """
     if pgbench_log.is_log(path):
         return None

@@ -1,6 +1,6 @@
-"""Snapshots of pg_stat_statements as CSV, of any of its versions from 1.8 (PostgreSQL 13) on.
+"""Snapshots of pg_stat_statements as CSV, of any version from 1.8 (PostgreSQL 13) on.
 
-The columns that are read, and what they are called by version of the extension (the server's
+The columns that are read, with their names by version of the extension (the server's
 ``contrib/pg_stat_statements/pg_stat_statements--*.sql``):
 
 | what | 1.8 to 1.12 |
@@ -11,11 +11,11 @@ The columns that are read, and what they are called by version of the extension 
 | log | ``wal_bytes`` |
 | since when | ``stats_since`` from 1.11 (PostgreSQL 17) |
 
-With ``pg_stat_statements.track = all`` statements inside functions have rows of their own, and
-their time is in the call that contains them as well: those with ``toplevel`` false are left out.
-Before 1.9 they are not distinguished.
+With ``pg_stat_statements.track = all`` statements inside functions have their own rows, and their
+time is included in the call that contains them as well: those with ``toplevel`` false are excluded.
+Before 1.9 they cannot be distinguished.
 
-1.7 and older had ``total_time``, which held planning as well; it is read as the execution's time.
+1.7 and older had ``total_time``, which included planning; it is used as the execution time.
 """
 
 from __future__ import annotations
@@ -30,36 +30,36 @@ from typing import Final
 import msgspec
 
 from seatrial.errors import UsageError
-from seatrial.importers.unreadable import unreadable
+from seatrial.importers.document import unreadable
 
 COLUMNS: Final = (
     *("userid", "dbid", "toplevel", "queryid", "query", "calls", "rows"),
     *("total_exec_time", "total_plan_time", "shared_blks_hit", "shared_blks_read", "wal_bytes"),
     "stats_since",
 )
-"""What our own snapshots hold, as far as the server's version has it."""
+"""Columns of our own snapshots, as far as the server's version has them."""
 TAKEN: Final = "snapshot_at"
-"""A column of our own: when it was taken, in Unix time."""
+"""An additional column: Unix time of the snapshot."""
 NEEDED: Final = ("query", "calls")
 FIELD_CHARACTERS_MAX: Final = 16 << 20
 NO: Final = ("f", "false")
 _TEXT_KEY: Final = 3
-"""So long is the key of a statement without a number."""
+"""Maximum length of the text used as key for a statement without a number."""
 
 
 class Statement(msgspec.Struct, frozen=True, kw_only=True):
     """Counters of one statement since the extension first saw it.
 
     Attributes:
-        query: Its text, constants replaced by ``$1`` and so on.
-        calls: How often it was executed.
+        query: Its text, with constants replaced by ``$1`` and so on.
+        calls: Number of executions.
         exec_s: Time of the executions.
         plan_s: Time of planning; 0 unless ``track_planning`` is on.
         rows: Rows returned or affected.
-        blocks_hit: Shared blocks found in the buffers; None where it is not told.
-        blocks_read: Shared blocks that were not.
+        blocks_hit: Shared blocks found in the buffers; None if unknown.
+        blocks_read: Shared blocks read; None if unknown.
         wal_bytes: Bytes of write-ahead log.
-        since: When counting began, in Unix time; None where it is not told.
+        since: Unix time when counting began; None if unknown.
     """
 
     query: str
@@ -74,7 +74,7 @@ class Statement(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Key = tuple[str, ...]
-"""User, database, number of the query, whether it is at top level; or else the text."""
+"""User, database, query number, whether it is at top level; or else the text."""
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,8 +82,8 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         statements: By key.
-        taken_at: Unix time in s; None where it is not told.
-        nested: Statements inside functions, which are part of a call and left out.
+        taken_at: Unix time in s; None if unknown.
+        nested: Statements inside functions, which are part of a call and excluded.
     """
 
     statements: dict[Key, Statement]
@@ -92,7 +92,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def is_snapshot(path: Path) -> bool:
-    """Tell whether a file is a CSV table with the columns of pg_stat_statements."""
+    """Return whether a file is a CSV table with the columns of pg_stat_statements."""
     try:
         with path.open(encoding="utf-8", errors="replace", newline="") as file:
             heading = file.readline(1 << 16)
@@ -103,10 +103,10 @@ def is_snapshot(path: Path) -> bool:
 
 
 def read_snapshot(path: Path) -> Snapshot:
-    """Return what a CSV file holds, as ``psql --csv`` prints the view.
+    """Return the content of a CSV file, as ``psql --csv`` prints the view.
 
     Raises:
-        UsageError: when the file cannot be read or a counter in it is none.
+        UsageError: when the file cannot be read or a counter in it is invalid.
     """
     csv.field_size_limit(FIELD_CHARACTERS_MAX)
     try:
@@ -114,20 +114,20 @@ def read_snapshot(path: Path) -> Snapshot:
             return snapshot_of(csv.DictReader(file))
     except (ValueError, KeyError, csv.Error) as error:
         raise UsageError(
-            seen=f"{path} is no snapshot of pg_stat_statements: {error}",
-            cause="A column is missing, or a counter is no number",
-            next_step="Write one with `seatrial sql compare --snapshot URL -o FILE`",
+            seen=f"{path} is not a snapshot of pg_stat_statements: {error}",
+            cause="A column is missing, or a counter is not a number",
+            next_step="Create one with `seatrial sql compare --snapshot URL -o FILE`",
         ) from None
     except OSError as error:
         raise unreadable(path, error) from None
 
 
 def snapshot_of(rows: Iterable[Mapping[str, str]]) -> Snapshot:
-    """Return a snapshot of rows by the names of their columns.
+    """Return the snapshot of rows that map column names to values.
 
     Raises:
         KeyError: when a column is missing.
-        ValueError: when a counter is no number.
+        ValueError: when a counter is not a number.
     """
     statements: dict[Key, Statement] = {}
     taken_at: float | None = None
@@ -148,16 +148,16 @@ def snapshot_of(rows: Iterable[Mapping[str, str]]) -> Snapshot:
 
 
 def grown(begin: Snapshot, end: Snapshot) -> tuple[Snapshot, int]:
-    """Return what was counted between two snapshots, and of how many statements some is lost.
+    """Return the increases between two snapshots, and the number of statements with losses.
 
-    Where any counter is smaller than before, or counting began later, the statement was reset, or
-    let go and came again: all of its counters then count from 0. One that is gone was let go.
+    If any counter decreased, or counting began later, the statement was reset, or evicted and added
+    again: all of its counters then count from 0. A missing one was evicted.
     """
     found: dict[Key, Statement] = {}
     lost = len(begin.statements.keys() - end.statements.keys())
     for key, last in end.statements.items():
         first = begin.statements.get(key)
-        if first is not None and _began_anew(first, last):
+        if first is not None and _was_reset(first, last):
             lost += 1
             first = None
         between = last if first is None else _less(last, first)
@@ -167,20 +167,20 @@ def grown(begin: Snapshot, end: Snapshot) -> tuple[Snapshot, int]:
 
 
 def contains(first: Snapshot, second: Snapshot) -> bool:
-    """Tell whether one snapshot is a later one of the same counters, so that it holds the other.
+    """Return whether one snapshot is a later one of the same counters.
 
-    So it is where every statement of the first, by user, database and number, is in the second,
-    none with a smaller counter, and some with a larger one.
+    It is if every statement of the first, by user, database and number, is in the second, none with
+    a smaller counter, and some with a larger one.
     """
     if not all(len(key) > _TEXT_KEY for key in first.statements):
         return False
     pairs = [(each, second.statements.get(key)) for key, each in first.statements.items()]
-    return all(later and not _began_anew(each, later) for each, later in pairs) and any(
+    return all(later and not _was_reset(each, later) for each, later in pairs) and any(
         later and later.calls > each.calls for each, later in pairs
     )
 
 
-def _began_anew(first: Statement, last: Statement) -> bool:
+def _was_reset(first: Statement, last: Statement) -> bool:
     if first.since is not None and last.since is not None and first.since < last.since:
         return True
     pairs = [(getattr(first, name), getattr(last, name)) for name in _COUNTERS]
@@ -188,12 +188,12 @@ def _began_anew(first: Statement, last: Statement) -> bool:
 
 
 def _is_less(now: float, then: float) -> bool:
-    """Tell whether a counter fell; sums of times in another order may differ in the last digit."""
+    """Return whether a counter decreased; sums in another order may differ in the last digit."""
     return now < then and not math.isclose(now, then, rel_tol=1e-9)
 
 
 def covered_s(begin: Snapshot, end: Snapshot) -> float | None:
-    """Return the time between two snapshots; None where it is not told."""
+    """Return the time between two snapshots; None if unknown."""
     if begin.taken_at is None or end.taken_at is None:
         return None
     return end.taken_at - begin.taken_at
@@ -239,7 +239,7 @@ _COUNTERS: Final = (
 
 
 def _added(first: Statement | None, second: Statement) -> Statement:
-    """Return two rows of one key as one, such as those of a snapshot without ``queryid``."""
+    """Return two rows of one key combined, such as those of a snapshot without ``queryid``."""
     return second if first is None else _combined(first, second, 1)
 
 

@@ -1,9 +1,9 @@
-"""What a shell's ``time`` printed of a batch: ``real`` and ``user``, once or many times.
+"""The output of a shell's ``time`` for a batch: ``real`` and ``user``, once or many times.
 
-Read are bash's ``real 348m6.451s`` (with a decimal comma where the locale has one), POSIX's
-``time -p`` (``real 20886.45``), GNU time's own line (``0.80system 5:48:06elapsed``) and its
-``-v`` (``Elapsed (wall clock) time``), zsh's ``cpu 5:48:06.45 total``; and ``real`` typed as a
-value, such as ``348m6.451s`` or ``30:34.7``.
+Supported are bash's ``real 348m6.451s`` (with a decimal comma in some locales), POSIX's ``time -p``
+(``real 20886.45``), GNU time's own line (``0.80system 5:48:06elapsed``) and its ``-v`` (``Elapsed
+(wall clock) time``), zsh's ``cpu 5:48:06.45 total``; and ``real`` typed as a value, such as
+``348m6.451s`` or ``30:34.7``.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class BatchTime(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         real_s: From start to end.
-        user_s: Processor time of its own in user mode; None where it was not printed.
-        failed: Whether it is told to have ended with another exit code than 0.
+        user_s: Its own CPU time in user mode; None where it was not printed.
+        failed: Whether its exit code is reported as other than 0.
     """
 
     real_s: float
@@ -46,13 +46,13 @@ class BatchTime(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_times(reported: str) -> list[BatchTime]:
-    """Return every run that a file tells, or the one that is typed as a value.
+    """Return every run in a file, or the one typed as a value.
 
     Args:
-        reported: Name of a file with what ``time`` printed, or a time such as ``348m6.451s``.
+        reported: Name of a file with the output of ``time``, or a time such as ``348m6.451s``.
 
     Raises:
-        UsageError: when it is neither, or the file cannot be read or holds no such time.
+        UsageError: when it is neither, or the file cannot be read or contains no such time.
     """
     path = Path(reported)
     if not path.exists() and _VALUE.fullmatch(reported):
@@ -63,21 +63,21 @@ def read_times(reported: str) -> list[BatchTime]:
     except OSError as error:
         raise UsageError(
             seen=f"{reported} cannot be read: {error.strerror}",
-            cause="It is missing, or a time in another form than 348m6.451s or 5:48:06",
-            next_step="Name a file with what `time` printed, or the time itself",
+            cause="It does not exist, or is a time in another form than 348m6.451s or 5:48:06",
+            next_step="Specify a file with the output of `time`, or the time itself",
         ) from None
     found = [each for each in times_of(text) if each.real_s > 0]
     if not found:
         raise UsageError(
-            seen=f"{reported} holds no time above 0 that `time` would print",
-            cause="There is no line such as 'real 348m6.451s' in it",
+            seen=f"{reported} contains no time above 0 as printed by `time`",
+            cause="It has no line such as 'real 348m6.451s'",
             next_step="Run the batch as `(time ./batch.sh) 2> batch.time`",
         )
     return found
 
 
 def times_of(text: str) -> list[BatchTime]:
-    """Return every run that a text tells, in its order."""
+    """Return every run in a text, in its order."""
     found: list[BatchTime] = []
     user_s: float | None = None
     failed = False
@@ -92,7 +92,7 @@ def times_of(text: str) -> list[BatchTime]:
             own = span_s(reported.get("gnu_user") or reported["zsh_user"])
             found.append(BatchTime(real_s=span_s(span), user_s=own, failed=failed))
             failed = False
-        elif "user" in reported:  # GNU time -v tells it before the elapsed time
+        elif "user" in reported:  # GNU time -v prints it before the elapsed time
             user_s = span_s(reported["user"])
         elif "elapsed" in reported:
             found.append(
@@ -110,7 +110,7 @@ def span_s(text: str) -> float:
     """Return ``348m6.451s``, ``5:48:06.4`` or ``20886.45`` in seconds; a comma is a point.
 
     Raises:
-        ValueError: when it is no span of time.
+        ValueError: when it is not a duration.
     """
     plain = text.replace(",", ".")
     if ":" in plain:
@@ -120,7 +120,7 @@ def span_s(text: str) -> float:
         return total_s
     matched = re.fullmatch(r"(?:(\d+)h)?(?:(\d+)m)?([\d.]+)s?", plain)
     if matched is None:
-        raise ValueError(f"{text!r} is no span of time")
+        raise ValueError(f"{text!r} is not a duration")
     hours, minutes, seconds = matched.groups()
     return int(hours or 0) * 3600 + int(minutes or 0) * 60 + float(seconds)
 

@@ -1,4 +1,4 @@
-"""A mapping as TOML: as much of the format as a study file needs."""
+"""Writes a mapping as TOML, as needed for a study file."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ def toml_text(mapping: Mapping[str, object]) -> str:
     """Return a mapping as TOML: plain keys first, then a ``[[table]]`` for each list of mappings.
 
     Args:
-        mapping: Text, numbers, truth values, lists of them, and lists of mappings of these.
+        mapping: Text, numbers, booleans, lists of them, and lists of mappings of these.
     """
     plain = {key: value for key, value in mapping.items() if not _is_tables(value)}
     parts = ["\n".join(_lines(plain))]
@@ -34,5 +34,5 @@ def _value(value: object) -> str:
         return "{" + ", ".join(_lines(value)) + "}"
     if isinstance(value, list):
         return "[" + ", ".join(map(_value, value)) + "]"
-    # Of text and numbers JSON's spelling is also TOML's, but for characters beyond 16 bits.
+    # JSON's spelling of text and numbers is also TOML's, except characters beyond 16 bits.
     return json.dumps(value, ensure_ascii=False)

@@ -1,8 +1,8 @@
-"""The scripts by which a lab's kernel comes up: its root, its modules, one command, its end.
+"""The init scripts of a lab's kernel: root file system, modules, one command, shutdown.
 
-The guest's root is an overlay: the cache's packages, below them the host's root, read-only, and
-above both memory. So every path of the host is there under its own name, everything may be
-written, and nothing of it outlives the lab; only the shared folders are the host's own.
+The guest's root is an overlay: the host's root (read-only), above it the cached packages, and on
+top a tmpfs. All paths of the host are available under the same names, everything is writable, and
+all writes are discarded with the lab; only the shared folders are on the host.
 
 Source: the kernel's Documentation/filesystems/overlayfs.rst; busybox(1).
 """
@@ -19,11 +19,11 @@ import msgspec
 READY: Final = "seatrial-lab-ready"
 ENDED: Final = "seatrial-lab-ended"
 STOP: Final = "stop"
-"""What the guest's console is told to end the command in order."""
+"""Sent to the guest's console to stop the command in order."""
 KERNEL_LOG: Final = "kernel.log"
 
 STAGE: Final = "/sys"
-"""Where the new root is put together: it exists everywhere, and nothing of ours lies there."""
+"""Where the new root is assembled: it exists everywhere and is not otherwise used."""
 
 MODULES: Final = (
     "loop",
@@ -39,9 +39,9 @@ MODULES: Final = (
     "dm-mirror",
     "dm-raid",
 )
-"""Loaded at the start; others are, by modprobe(8), when the kernel asks for them."""
+"""Loaded at boot; the kernel loads others on demand with modprobe(8)."""
 
-# Without udev nobody would answer LVM, and devices appear in /dev by devtmpfs alone.
+# There is no udev to answer LVM; only devtmpfs creates devices in /dev.
 _LVM: Final = """\
 devices { obtain_device_list_from_udev=0 use_devicesfile=0 multipath_component_detection=0 }
 activation { udev_sync=0 udev_rules=0 monitoring=0 }
@@ -50,15 +50,15 @@ global { event_activation=0 use_lvmpolld=0 }
 
 
 class Script(msgspec.Struct, frozen=True, kw_only=True):
-    """What the guest does.
+    """What the guest runs.
 
     Attributes:
-        argv: The command, run as the guest's root.
-        working_folder: Where it runs.
-        environment: Variables that it gets.
-        nonce: A word that its output cannot hold by chance; marks the line of its exit status.
-        shares: Shared folders; the first takes the kernel's log.
-        stop_grace_s: Seconds that the command has to end in order.
+        argv: The command, run as root of the guest.
+        working_folder: Its working folder.
+        environment: Its environment variables.
+        nonce: A random word that marks the line of the exit status in the output.
+        shares: Shared folders; the kernel's log is written to the first one.
+        stop_grace_s: Seconds for the command to end after it was stopped.
     """
 
     argv: Sequence[str]
@@ -77,15 +77,15 @@ def first_stage(
     second_stage: Path,
     overlay_module: str,
 ) -> str:
-    """Return the script that puts the root together and goes over to the second.
+    """Return the script that assembles the root and executes the second script.
 
     Args:
-        busybox: Where it is before that.
+        busybox: Path of busybox at this stage.
         mount_layers: Commands that mount the host's root, read-only, on ``/sys/host`` and the
-            cache's root on ``/sys/packages``: as two file systems, for layers may not overlap.
+            cache's root on ``/sys/packages``, as two file systems, since layers may not overlap.
         share_mounts: Commands that mount each shared folder below ``/sys/new``.
-        second_stage: The second script, on the host; a busybox lies beside it.
-        overlay_module: The kernel's overlay module, as it is seen before; empty if built in.
+        second_stage: The second script, on the host, in the same folder as a busybox.
+        overlay_module: Path of the kernel's overlay module at this stage; empty if built in.
     """
     layers = f"lowerdir={STAGE}/packages:{STAGE}/host"
     above = f"upperdir={STAGE}/own/above,workdir={STAGE}/own/work"
@@ -111,12 +111,12 @@ def first_stage(
 def second_stage(
     script: Script, *, busybox: Path, modules: str, own_settings: Sequence[str] = ()
 ) -> str:
-    """Return the script that readies the guest, runs the command and ends the guest.
+    """Return the script that sets up the guest, runs the command and shuts the guest down.
 
     Args:
         script: What to run.
-        busybox: Where it is.
-        modules: Folder of the kernel's modules; empty where the kernel looks for them itself.
+        busybox: Path of busybox.
+        modules: Folder of the kernel's modules; empty if they are in the default folder.
         own_settings: Commands that only this machine's kernel needs; ``$b`` is busybox.
     """
     exports = [f"export {name}={shlex.quote(value)}" for name, value in script.environment.items()]
@@ -132,7 +132,7 @@ def second_stage(
                 *exports,
                 "run() {",
                 f"  cd {shlex.quote(str(script.working_folder))}",
-                # By the host's own shell: this one takes its own programs for the host's.
+                # By the host's shell: busybox would prefer its own applets to the host's programs.
                 f"  /bin/sh -c 'exec \"$@\"' sh {shlex.join(script.argv)} </dev/null &",
                 "  command=$!",
                 "  echo $command >/run/lab/command",
@@ -178,14 +178,14 @@ def _mounts() -> list[str]:
 
 
 def _modules(folder: str) -> list[str]:
-    """Return the commands that load modules, and let the kernel load more of them itself."""
+    """Return the commands that load modules, and enable the kernel to load others."""
     place = "/usr/lib/modules/$($b uname -r)"
     linked = [f"$b mkdir -p /usr/lib/modules; $b ln -s {shlex.quote(folder)} {place}"]
     return [
         *(linked if folder else []),
         "[ -e /sbin/modprobe ] || $b ln -s $b /sbin/modprobe",
         f"$b modprobe -a {' '.join(MODULES)} || echo 'some modules were not loaded'",
-        # What the kernel has to tell from now on is in its log, not between the command's lines.
+        # From now on kernel messages go to the log only, not into the command's output.
         "$b dmesg -n 1",
     ]
 

@@ -1,4 +1,4 @@
-"""What a lab runs on: a kernel beside the host's own, with virtual disks and shared folders."""
+"""The machine of a lab: a kernel of its own, with virtual disks and shared folders."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ BOOT_PATIENCE_S: Final = 20.0
 
 
 def disk_serial(number: int) -> str:
-    """Return the serial number of a disk, from 0: what the guard wants to hear of it."""
+    """Return the serial number of a disk, counted from 0; the guard checks it."""
     return f"lab-disk-{number + 1}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Boot:
-    """What a machine is started with.
+    """The boot configuration of a machine.
 
     Attributes:
-        folder: The lab's own folder, in which all its processes work.
-        disks: Files that are its disks.
+        folder: The lab's own folder, the working folder of all its processes.
+        disks: The files of its disks.
         memory_bytes: Its memory.
-        script: What it does.
+        script: What it runs.
     """
 
     folder: Path
@@ -40,12 +40,12 @@ class Machine(ABC):
     """One way to run another kernel without root.
 
     Attributes:
-        name: As ``--machine`` takes it.
-        package_set: What it needs of the cache.
+        name: Value of ``--machine``.
+        package_set: The set of packages that it needs.
         boot_patience_s: Seconds until it must be ready.
-        limits: What of its measurements does not hold, as a sentence.
-        one_processor: Whether its processes hand over to each other all the time, so that they do
-            best on one processor.
+        limits: Limits of its measurements, as a sentence.
+        one_processor: Whether it runs faster on one CPU, since its processes continually switch to
+            each other.
     """
 
     name: ClassVar[str]
@@ -59,34 +59,34 @@ class Machine(ABC):
 
     @classmethod
     def obstacle(cls) -> str:
-        """Return why it cannot run here, as a sentence; empty where it can.
+        """Return why it cannot run here, as a sentence; empty if it can.
 
-        Whether its packages are in the cache is no matter.
+        This does not depend on whether its packages are in the cache.
         """
         return ""
 
     @property
     @abstractmethod
     def label(self) -> str:
-        """What runs, with its version, such as ``user-mode Linux 6.1.176``."""
+        """Name and version, such as ``user-mode Linux 6.1.176``."""
 
     @property
     @abstractmethod
     def program(self) -> Path:
-        """The program whose processes are the machine."""
+        """The program of the machine's processes."""
 
     @abstractmethod
     def disk_names(self, count: int) -> list[str]:
-        """Return the device of each disk, as the guest names it."""
+        """Return the device of each disk in the guest."""
 
     @abstractmethod
     def prepare(self, boot: Boot) -> None:
-        """Write what the machine starts from into the lab's folder."""
+        """Write the machine's boot files into the lab's folder."""
 
     @abstractmethod
     def command(self, boot: Boot) -> list[str]:
         """Return the command that starts the machine; its console is on stdin and stdout."""
 
     def environment(self, boot: Boot) -> dict[str, str]:
-        """Return the variables that the machine's own process gets beside those of ours."""
+        """Return additional environment variables of the machine's process."""
         return {}

@@ -1,7 +1,7 @@
-"""Debian's packages that the lab is made of, fetched without root into a cache folder.
+"""The Debian packages of the lab, downloaded without root into a cache folder.
 
-They are only unpacked: none of their scripts runs. A set lies in a folder of its own, which
-appears under its name when it is whole, so that half a download is never taken for a set.
+They are only unpacked; none of their scripts run. Each set has its own folder, which gets its name
+only when it is complete, so that a partial download is never used.
 
 Source: apt-get(8) ``download``, apt-cache(8) ``depends``, dpkg-deb(1) ``--fsys-tarfile``.
 """
@@ -35,27 +35,27 @@ SetName = Literal["uml", "qemu"]
 _TOOLS: Final = ("busybox-static", "mdadm", "lvm2", "dmsetup", "dmeventd")
 _KERNELS: Final[dict[SetName, str]] = {"uml": "user-mode-linux", "qemu": "linux-image-amd64"}
 _MAKERS: Final = {"mkfs.xfs": "xfsprogs", "mkfs.btrfs": "btrfs-progs", "mkfs.ext4": "e2fsprogs"}
-"""Programs that make file systems, and their packages: fetched where the host has none."""
+"""Programs that create file systems, and their packages: downloaded if the host lacks them."""
 _ALWAYS_OWN: Final = ("libaio", "libdevmapper", "liblvm2cmd")
-"""Libraries that must be of the version of the tools, whatever the host has."""
+"""Libraries that must match the version of the tools, whatever the host has."""
 _MERGED: Final = ("bin", "sbin", "lib", "lib64")
-_ASK_S: Final = 60.0
+_QUERY_S: Final = 60.0
 _DOWNLOAD_S: Final = 900.0
 _UNPACK_S: Final = 300.0
 _RECORD: Final = "packages.json"
 _LOCK: Final = "lock"
 _NEW: Final = "new-"
 
-Tell = Callable[[str], None]
-"""Told each step as a sentence."""
+Report = Callable[[str], None]
+"""Called with a sentence for each step."""
 
 
 class Installed(msgspec.Struct, frozen=True, kw_only=True):
     """A set of packages in the cache.
 
     Attributes:
-        name: Which set.
-        folder: Where it lies.
+        name: The set.
+        folder: Its folder.
         versions: Version by package.
     """
 
@@ -65,12 +65,12 @@ class Installed(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def root(self) -> Path:
-        """Where its files lie as they would below ``/``."""
+        """The folder of its files, arranged as below ``/``."""
         return self.folder / "root"
 
     @contextmanager
     def in_use(self) -> Iterator[None]:
-        """Keep a newer set-up from removing it meanwhile."""
+        """Prevent a newer setup from removing it meanwhile."""
         descriptor = os.open(self.folder / _LOCK, os.O_RDONLY | os.O_CLOEXEC)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_SH)
@@ -84,7 +84,7 @@ class _Record(msgspec.Struct, frozen=True):
 
 
 def cache_folder() -> Path:
-    """Return where the sets lie: ``$SEATRIAL_CACHE_DIR/lab``, else in the user's cache folder.
+    """Return the folder of the sets: ``$SEATRIAL_CACHE_DIR/lab``, else in the user's cache folder.
 
     Source: the XDG Base Directory Specification, ``XDG_CACHE_HOME``.
     """
@@ -96,28 +96,28 @@ def cache_folder() -> Path:
 
 
 def installed(name: SetName) -> Installed | None:
-    """Return a set that is in the cache; None where it was never fetched."""
+    """Return a set from the cache; None if it was never downloaded."""
     folder = cache_folder() / name
     try:
         record = msgspec.json.decode((folder / _RECORD).read_bytes(), type=_Record)
     except (OSError, msgspec.DecodeError):
         return None
-    # The name leads to the folder of one version; a newer set-up may turn it to another.
+    # The name is a link to the folder of one version; a newer setup may change it.
     return Installed(name=name, folder=folder.resolve(), versions=record.versions)
 
 
-def set_up(name: SetName, report: Tell) -> Installed:
-    """Fetch a set of packages, unless the newest is in the cache already.
+def set_up(name: SetName, report: Report) -> Installed:
+    """Download a set of packages, unless the newest is already in the cache.
 
     Raises:
-        TargetError: when apt is missing, knows no such package or cannot fetch it, or the cache
+        TargetError: if apt is missing, does not know a package or cannot download it, or the cache
             folder cannot be written.
     """
     _require_apt()
     versions = _wanted(name)
     there = installed(name)
     if there is not None and there.versions == versions:
-        report(f"{there.folder} holds the newest packages already.")
+        report(f"{there.folder} already has the newest packages.")
         return there
     cache = cache_folder()
     try:
@@ -137,7 +137,7 @@ def set_up(name: SetName, report: Tell) -> Installed:
 
 
 def _wanted(name: SetName) -> dict[str, str]:
-    """Return version by package of all that a set needs and the host lacks."""
+    """Return version by package for all packages that a set needs and the host lacks."""
     there = _installed_on_host()
     kernel = _KERNELS[name]
     if name == "qemu":
@@ -154,7 +154,7 @@ def _wanted(name: SetName) -> dict[str, str]:
 
 
 def _is_needed(package: str, there: frozenset[str]) -> bool:
-    """Tell whether a dependency must be fetched: nothing but a library serves unconfigured."""
+    """Return whether a dependency is needed: only libraries work without being configured."""
     if package.startswith(_ALWAYS_OWN):
         return True
     return package.startswith("lib") and package not in there
@@ -168,7 +168,7 @@ def _depends(packages: Sequence[str]) -> dict[str, list[str]]:
     for line in text.splitlines():
         if not line.startswith((" ", "|")):
             named = found.setdefault(line.strip(), [])
-        # Of alternatives, which begin with a bar, the last is named without one: any serves.
+        # Alternatives begin with a bar except for the last one; any of them is sufficient.
         elif match := re.fullmatch(r"  (?:Pre)?Depends: ([\w.+-]+)", line):
             named.append(match[1])
     return found
@@ -181,7 +181,7 @@ def _versions(packages: Sequence[str]) -> dict[str, str]:
     versions = dict(pairs)
     missing = [package for package in packages if package not in versions]
     if missing:
-        raise _unknown(missing[0], "It told no version")
+        raise _unknown(missing[0], "apt reported no version")
     return {package: versions[package] for package in packages}
 
 
@@ -193,24 +193,24 @@ def _installed_on_host() -> frozenset[str]:
 
 def _ask(*argv: str) -> str:
     try:
-        ended = run_command(argv, _ASK_S)
+        ended = run_command(argv, _QUERY_S)
     except (CommandMissingError, CommandTimeoutError) as error:
-        raise _unknown(_asked(argv), f"`{argv[0]}` cannot be used: {error}") from None
+        raise _unknown(_requested(argv), f"`{argv[0]}` cannot be used: {error}") from None
     if ended.status != 0:
-        raise _unknown(_asked(argv), f"It said: {ended.complaint.strip() or 'nothing'}")
+        raise _unknown(_requested(argv), f"Output: {ended.complaint.strip() or 'none'}")
     return ended.output
 
 
-def _asked(argv: Sequence[str]) -> str:
+def _requested(argv: Sequence[str]) -> str:
     return ", ".join(word for word in argv[1:] if not word.startswith(("-", "$"))) or "packages"
 
 
-def _fill(new: Path, name: SetName, versions: dict[str, str], report: Tell) -> None:
-    """Make a folder a whole set."""
+def _fill(new: Path, name: SetName, versions: dict[str, str], report: Report) -> None:
+    """Complete a set in a folder."""
     debs = new / "debs"
     debs.mkdir()
-    report(f"Fetching {len(versions)} packages: {', '.join(versions)}")
-    # As root apt would fetch as a user of its own, who cannot write to this folder.
+    report(f"Downloading {len(versions)} packages: {', '.join(versions)}")
+    # Run by root, apt would download as its own user, which cannot write to this folder.
     options = ("--quiet", "--option", "APT::Sandbox::User=root")
     named = [f"{package}={version}" for package, version in versions.items()]
     _do(["apt-get", "download", *options, *named], _DOWNLOAD_S, folder=debs)
@@ -218,10 +218,10 @@ def _fill(new: Path, name: SetName, versions: dict[str, str], report: Tell) -> N
     root = new / "root"
     for place in _MERGED:
         (root / "usr" / place).mkdir(parents=True)
-        # As on the host, above whose root these files are laid.
+        # As on the host, since these files are overlaid on its root.
         if Path("/", place).is_symlink():
             (root / place).symlink_to(f"usr/{place}")
-    report("Unpacking them")
+    report("Unpacking the packages")
     for deb in sorted(debs.glob("*.deb")):
         _unpack(deb, root)
     if name == "qemu":
@@ -241,8 +241,8 @@ def _unpack(deb: Path, root: Path) -> None:
 
 
 def _index_modules(root: Path) -> None:
-    """Write what depends on what among a kernel's modules, as its package's script would."""
-    # Where the host's tree is merged, the package has put them below usr/lib.
+    """Write the dependencies of a kernel's modules, as the script of its package would."""
+    # With a merged /usr, the package has installed them below usr/lib.
     release = next((root / "lib/modules").iterdir()).name
     busybox = next(
         path for path in (root / "bin/busybox", root / "usr/bin/busybox") if path.exists()
@@ -254,7 +254,7 @@ def _do(argv: Sequence[str], patience_s: float, *, folder: Path, stdin: object =
     """Run a command in a folder.
 
     Raises:
-        TargetError: when it fails; the message carries its own words.
+        TargetError: if it fails; the message contains its output.
     """
     environment = os.environ | {"LC_ALL": "C"}
     try:
@@ -269,18 +269,18 @@ def _do(argv: Sequence[str], patience_s: float, *, folder: Path, stdin: object =
             check=False,
         )
     except subprocess.TimeoutExpired:
-        raise _not_fetched(argv[0], f"it did not end within {patience_s:g} s") from None
+        raise _not_fetched(argv[0], f"it did not finish within {patience_s:g} s") from None
     if ended.returncode != 0:
-        words = (ended.stderr.strip() or ended.stdout.strip() or "nothing").splitlines()
-        raise _not_fetched(" ".join(argv[:2]), f"it said: {words[-1]}")
+        words = (ended.stderr.strip() or ended.stdout.strip() or "none").splitlines()
+        raise _not_fetched(" ".join(argv[:2]), f"output: {words[-1]}")
 
 
 def _put_in_place(new: Path, name: SetName, versions: dict[str, str]) -> Path:
-    """Give a whole set its name, in one step; return where it lies now."""
+    """Give a complete set its name atomically; return its folder."""
     digest = hashlib.sha256(msgspec.json.encode(versions, order="sorted")).hexdigest()[:12]
     folder = new.with_name(f"{name}-{digest}")
     with suppress(OSError):
-        # Somebody else may have fetched the very same meanwhile: then theirs is as good.
+        # Another process may have downloaded the same set meanwhile; then that one is used.
         new.rename(folder)
     link = folder.with_name(f"{_NEW}link-{os.getpid()}")
     link.unlink(missing_ok=True)
@@ -290,7 +290,7 @@ def _put_in_place(new: Path, name: SetName, versions: dict[str, str]) -> Path:
 
 
 def _remove_others(name: SetName, kept: Path) -> None:
-    """Remove older versions of a set that no lab uses now."""
+    """Remove older versions of a set that no lab is using."""
     for other in kept.parent.glob(f"{name}-*"):
         if other == kept:
             continue
@@ -310,23 +310,23 @@ def _require_apt() -> None:
     if missing:
         raise TargetError(
             seen=f"The commands {', '.join(missing)} were not found",
-            cause="The lab is made of Debian's packages, which only Debian's tools can fetch",
+            cause="The lab consists of Debian packages, and downloading them needs Debian's tools",
             next_step="Run it on Debian or Ubuntu, or in a container of one of them",
         )
 
 
-def _unknown(asked: str, words: str) -> TargetError:
+def _unknown(requested: str, words: str) -> TargetError:
     return TargetError(
-        seen=f"apt does not tell what the lab needs to know of {asked}",
-        cause=f"Its lists are absent or old. {words}",
+        seen=f"apt has no information on {requested}, which the lab needs",
+        cause=f"Its package lists are missing or outdated. {words}",
         next_step="Run `apt-get update` as root, then `seatrial lab --setup` again",
     )
 
 
 def _not_fetched(command: str, words: str) -> TargetError:
     return TargetError(
-        seen=f"The packages of the lab could not be fetched: `{command}` failed, {words}",
-        cause="The network is absent, or apt's lists are older than what its servers hold",
+        seen=f"The packages of the lab could not be downloaded: `{command}` failed, {words}",
+        cause="There is no network connection, or apt's package lists are outdated",
         next_step="Run `apt-get update` as root, then `seatrial lab --setup` again",
     )
 

@@ -1,7 +1,9 @@
-"""An emulated machine: QEMU without the processor's help, where user-mode Linux does not boot.
+"""An emulated machine: QEMU without hardware acceleration, for hosts without user-mode Linux.
 
 Source: QEMU's documentation, "Invocation" (``-fsdev local``, ``-device virtio-9p-pci``); the
 kernel's Documentation/filesystems/9p.rst.
+
+Source: the kernel's Documentation/driver-api/early-userspace/buffer-format.rst, format "newc".
 """
 
 from __future__ import annotations
@@ -9,13 +11,13 @@ from __future__ import annotations
 import re
 import shlex
 import shutil
-from collections.abc import Iterator
+import stat
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import ClassVar, Final
 
 from seatrial.lab import init
-from seatrial.lab.cpio import archive
 from seatrial.lab.machine import Boot, Machine, disk_serial
 from seatrial.lab.packages import SetName
 from seatrial.machine.fingerprint.tree import (
@@ -25,30 +27,65 @@ from seatrial.machine.fingerprint.tree import (
     run_command,
 )
 
+_MAGIC: Final = b"070701"
+_LAST: Final = "TRAILER!!!"
+_ALIGNED_BYTES: Final = 4
+
+
+def archive(folders: Sequence[str], programs: Mapping[str, bytes]) -> bytes:
+    """Return a cpio archive.
+
+    Args:
+        folders: Empty folders, each after its parent; no name begins with a slash.
+        programs: Content of executable files by name.
+    """
+    entries = [(name, stat.S_IFDIR | 0o755, b"") for name in folders]
+    entries += [(name, stat.S_IFREG | 0o755, content) for name, content in programs.items()]
+    entries.append((_LAST, 0, b""))
+    return b"".join(
+        part
+        for inode, (name, mode, content) in enumerate(entries, start=1)
+        for part in _entry(inode, name, mode, content)
+    )
+
+
+def _entry(inode: int, name: str, mode: int, content: bytes) -> Iterator[bytes]:
+    raw_name = name.encode() + b"\0"
+    # inode, mode, uid, gid, links, time, size, device (2), special device (2), length, checksum
+    fields = (inode, mode, 0, 0, 1, 0, len(content), 0, 0, 0, 0, len(raw_name), 0)
+    yield from _padded(_MAGIC + b"".join(b"%08X" % field for field in fields) + raw_name)
+    yield from _padded(content)
+
+
+def _padded(data: bytes) -> Iterator[bytes]:
+    yield data
+    yield bytes(-len(data) % _ALIGNED_BYTES)
+
+
 _PROGRAM: Final = "qemu-system-x86_64"
 _EARLY_MODULES: Final = ("virtio_pci", "virtio_blk", "9pnet_virtio", "9p", "overlay")
-_ASK_S: Final = 10.0
+_QUERY_S: Final = 10.0
 _NINE_P: Final = "trans=virtio,version=9p2000.L,msize=262144"
 
 
 class Qemu(Machine):
-    """QEMU with Debian's kernel, the host's root by 9p."""
+    """QEMU with Debian's kernel, and the host's root over 9p."""
 
     name: ClassVar[str] = "qemu"
     package_set: ClassVar[SetName] = "qemu"
     boot_patience_s: ClassVar[float] = 60.0
-    limits: ClassVar[str] = "each of its instructions is emulated, some ten times slower"
+    limits: ClassVar[str] = "all instructions are emulated, about ten times slower"
 
     @classmethod
     def obstacle(cls) -> str:
-        """Return why it cannot run here, as a sentence; empty where it can."""
+        """Return why it cannot run here, as a sentence; empty if it can."""
         if program_path(_PROGRAM):
             return ""
         return f"{_PROGRAM} is not installed (`apt-get install qemu-system-x86`)"
 
     @property
     def label(self) -> str:
-        """What runs, with its version."""
+        """Name and version of the machine."""
         return f"{self._version} with Linux {self._modules.name}"
 
     @property
@@ -59,7 +96,7 @@ class Qemu(Machine):
     @cached_property
     def _version(self) -> str:
         try:
-            reported = run_command([_PROGRAM, "--version"], _ASK_S).output
+            reported = run_command([_PROGRAM, "--version"], _QUERY_S).output
         except (CommandMissingError, CommandTimeoutError):
             reported = ""
         match = re.search(r"version (\S+)", reported)
@@ -70,11 +107,11 @@ class Qemu(Machine):
         return next(iter(sorted((self.packages.root / "lib/modules").iterdir())))
 
     def disk_names(self, count: int) -> list[str]:
-        """Return the device of each disk, as the guest names it."""
+        """Return the device of each disk in the guest."""
         return [f"/dev/vd{chr(ord('a') + number)}" for number in range(count)]
 
     def prepare(self, boot: Boot) -> None:
-        """Write the archive that the kernel starts from, and what it goes over to."""
+        """Write the initramfs and the second script."""
         busybox = boot.folder / "busybox"
         shutil.copy2(self.packages.root / "usr/bin/busybox", busybox)
         second = boot.folder / "second-stage"
@@ -120,7 +157,7 @@ class Qemu(Machine):
 
 
 def _with_needed(folder: Path, names: tuple[str, ...]) -> Iterator[Path]:
-    """Yield modules after those that they need, each once; builtin ones have no file.
+    """Yield modules after their dependencies, each once; built-in modules have no file.
 
     Source: modules.dep(5).
     """
@@ -149,7 +186,7 @@ def _mount(tag: str, point: str, options: str) -> str:
 
 
 def _folder(tag: str, folder: Path, is_read_only: bool) -> tuple[str, ...]:
-    """Return the options that show the guest a folder; a comma in a path is written twice."""
+    """Return the options that export a folder to the guest; a comma in a path is doubled."""
     path = str(folder).replace(",", ",,")
     access = ",readonly=on" if is_read_only else ""
     return (

@@ -1,27 +1,108 @@
-"""One life of a lab: it boots, runs one command as its root, and is gone."""
+"""One session of a lab: it boots, runs one command as root of the guest, and is removed.
+
+Each system call and each page fault of a guest is a switch between two processes of user-mode
+Linux. On one CPU this is a context switch; between two it wakes an idle CPU, which takes several
+times as long, even more in a virtual machine (bench/lab_speed.py).
+"""
 
 from __future__ import annotations
 
 import os
+import random
+import re
 import secrets
 import selectors
 import subprocess
 import tempfile
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
-from seatrial.errors import TargetError
-from seatrial.lab.disks import make_disks
+from seatrial.errors import TargetError, UsageError
 from seatrial.lab.init import ENDED, READY, STOP, Script
 from seatrial.lab.machine import Boot, Machine, disk_serial
-from seatrial.lab.processor import on_one_processor
+from seatrial.lab.packages import Report, cache_folder, installed, set_up
+from seatrial.lab.qemu import Qemu
+from seatrial.lab.uml import UserModeLinux
 from seatrial.machine.file import TrialFolder
+from seatrial.machine.fingerprint.tree import LIVE, SystemTree
 from seatrial.machine.undo import UndoJournal
+
+DISKS_MAX: Final = 16
+"""Limit of user-mode Linux (arch/um/drivers/ubd_kern.c, MAX_DEV)."""
+
+
+def make_disks(folder: TrialFolder, count: int, size_bytes: int) -> tuple[Path, ...]:
+    """Create the files for a lab's disks.
+
+    Raises:
+        UsageError: if there are more than a lab supports.
+    """
+    if count > DISKS_MAX:
+        raise UsageError(
+            seen=f"{count} disks were requested",
+            cause=f"A lab has at most {DISKS_MAX} disks, the limit of user-mode Linux",
+            next_step=f"Use fewer with --disks {DISKS_MAX}x256M, or use --loop as root",
+        )
+    paths = tuple(folder.file(f"disk{number}") for number in range(1, count + 1))
+    for path in paths:
+        with path.open("wb") as file:
+            file.truncate(size_bytes)
+    return paths
+
+
+_LOOK_S: Final = 0.1
+_TICKS_ALIKE: Final = 2
+"""CPUs whose idle time differs by at most this are considered equal."""
+
+
+@contextmanager
+def on_one_processor() -> Iterator[None]:
+    """Pin processes that this thread starts meanwhile to one CPU, the idlest one available.
+
+    If a container does not allow this, the lab is slower, without other effects.
+    """
+    allowed = os.sched_getaffinity(0)
+    with suppress(OSError):
+        os.sched_setaffinity(0, {_chosen(allowed)})
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            os.sched_setaffinity(0, allowed)
+
+
+def idlest(before: Mapping[int, int], after: Mapping[int, int], allowed: set[int]) -> list[int]:
+    """Return the CPUs that were idle longest between two readings of ``idle_ticks``.
+
+    All of them if nothing is known.
+    """
+    rested = {number: after.get(number, 0) - before.get(number, 0) for number in allowed}
+    most = max(rested.values())
+    return sorted(number for number in allowed if most - rested[number] <= _TICKS_ALIKE)
+
+
+def idle_ticks(tree: SystemTree = LIVE) -> dict[int, int]:
+    """Return how long each CPU has been idle since boot, in clock ticks.
+
+    Source: proc(5), ``/proc/stat``: the fourth number is idle, the fifth waits for I/O.
+    """
+    found = re.finditer(r"^cpu(\d+) ((?:\d+ ){4,}\d+)", tree.text("/proc/stat") or "", re.MULTILINE)
+    return {int(line[1]): sum(map(int, line[2].split()[3:5])) for line in found}
+
+
+def _chosen(allowed: set[int]) -> int:
+    if len(allowed) == 1:
+        return min(allowed)
+    before = idle_ticks()
+    time.sleep(_LOOK_S)
+    # Random among equals, so that labs that start together use different CPUs.
+    return random.choice(idlest(before, idle_ticks(), allowed))
+
 
 MEMORY_BYTES: Final = 1 << 30
 STOP_GRACE_S: Final = 30.0
@@ -29,11 +110,11 @@ END_PATIENCE_S: Final = 20.0
 _LINES_KEPT: Final = 20
 _POLL_S: Final = 0.5
 _UNFIT: Final = frozenset(" \t\n,:'\"\\")
-"""Characters that a kernel's command line gives a meaning of their own."""
+"""Characters with a special meaning on a kernel's command line."""
 
-# When seatrial is gone, its end of the pipe is closed, and everything is killed, the keeper last;
-# so it is when the machine has ended, for not all of its processes end then. User-mode Linux has
-# a process group of its own. The shell has nothing to tell of its own: it would say "Killed".
+# When seatrial ends, its end of the pipe is closed, and all processes are killed, the keeper last.
+# The same happens when the machine ends, since some of its processes may remain. User-mode Linux
+# has its own process group. The shell's own messages ("Killed") are discarded.
 _KEEPER: Final = """\
 alive=$1
 shift
@@ -50,23 +131,22 @@ wait $machine
 end
 """
 
-Tell = Callable[[str], None]
-"""Told each line that the command writes."""
+"""Called with each line of the command's output."""
 
 
 class BootError(TargetError):
-    """The machine did not get as far as running the command."""
+    """The machine did not boot far enough to run the command."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Lab:
-    """A lab's place on the host, before and after its machine runs.
+    """A lab's resources on the host, before and after its machine runs.
 
     Attributes:
-        machine: What it runs on.
-        folder: Its own folder.
-        disks: The files that are its disks.
-        journal: Where all that it makes is recorded.
+        machine: The machine.
+        folder: The lab's own folder.
+        disks: The files of its disks.
+        journal: The undo journal for everything that it creates.
     """
 
     machine: Machine
@@ -76,12 +156,12 @@ class Lab:
 
     @property
     def devices(self) -> list[str]:
-        """The device of each disk, as the guest names it."""
+        """The device of each disk in the guest."""
         return self.machine.disk_names(len(self.disks))
 
     @property
     def serials(self) -> list[str]:
-        """The serial number of each disk, as the guest reads it."""
+        """The serial number of each disk in the guest."""
         return [disk_serial(number) for number in range(len(self.disks))]
 
 
@@ -89,18 +169,18 @@ class Lab:
 def open_lab(
     machine: Machine, run_id: str, *, disks: int, disk_bytes: int, place: Path | None = None
 ) -> Iterator[Lab]:
-    """Make a lab's folder and its disks; all of it is gone at the end.
+    """Create a lab's folder and its disks; both are removed at the end.
 
     Args:
-        machine: What it runs on.
+        machine: The machine.
         run_id: Names its folder and its undo journal.
-        disks: How many.
-        disk_bytes: Size of each.
-        place: Where the folder lies; by default the folder for temporary files.
+        disks: Number of disks.
+        disk_bytes: Size of each disk.
+        place: Parent of the folder; by default the folder for temporary files.
 
     Raises:
-        UsageError: when there are too many disks, or the undo journal cannot be used.
-        TargetError: when the folder cannot be made or has too little space for the disks.
+        UsageError: if there are too many disks, or the undo journal cannot be used.
+        TargetError: if the folder cannot be created or has too little space for the disks.
     """
     where = (place or Path(tempfile.gettempdir())).resolve()
     _require_plain(where)
@@ -116,27 +196,27 @@ def run_inside(
     argv: Sequence[str],
     *,
     shared: Path,
-    report: Tell,
+    report: Report,
     environment: Mapping[str, str] | None = None,
     working_folder: Path | None = None,
     memory_bytes: int = MEMORY_BYTES,
 ) -> int:
-    """Run a command inside a lab as the root of its guest; return its exit status.
+    """Run a command inside a lab as root of its guest; return its exit status.
 
     Args:
         lab: The lab.
-        argv: The command; every path of the host is there under its own name, and what is written
-            is gone at the end.
-        shared: A folder that the guest shares with the host; it finds the kernel's log there, too.
-        report: Told each line of the command's output and complaints.
-        environment: Variables of the command beside those that it needs.
-        working_folder: Where it runs; by default the shared folder.
+        argv: The command; all paths of the host are available under the same names, and writes to
+            them are discarded at the end.
+        shared: A folder that the guest shares with the host; the kernel's log is stored there, too.
+        report: Called with each line of the command's output and errors.
+        environment: Additional variables of the command.
+        working_folder: Its working folder; by default the shared folder.
         memory_bytes: Memory of the guest.
 
     Raises:
-        BootError: when the machine does not get as far as the command.
-        TargetError: when it ends before the command does.
-        KeyboardInterrupt: when interrupted; the command was asked to end, and has ended.
+        BootError: if the machine does not boot far enough to run the command.
+        TargetError: if the machine ends before the command.
+        KeyboardInterrupt: when interrupted, after the command was stopped and has ended.
     """
     nonce = secrets.token_hex(8)
     script = Script(
@@ -162,7 +242,7 @@ def run_inside(
 
 
 def _environment(machine: Machine) -> dict[str, str]:
-    """Return what every command inside gets: nothing of the host's own is passed on unasked."""
+    """Return the variables of every command inside; none of the host's are passed on implicitly."""
     return {
         "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
         "HOME": "/run/lab/home",
@@ -175,7 +255,7 @@ def _environment(machine: Machine) -> dict[str, str]:
 
 @contextmanager
 def _started(machine: Machine, boot: Boot) -> Iterator[subprocess.Popen[bytes]]:
-    """Start the machine in a session of its own; every process of it is ended at the end."""
+    """Start the machine in its own session; all of its processes are killed at the end."""
     alive_read, alive_write = os.pipe()
     try:
         with on_one_processor() if machine.one_processor else nullcontext():
@@ -201,10 +281,10 @@ def _started(machine: Machine, boot: Boot) -> Iterator[subprocess.Popen[bytes]]:
 
 
 class _Console:
-    """What the guest says, line by line, and the few words that it is told."""
+    """The guest's console: its output line by line, and the commands sent to it."""
 
     def __init__(
-        self, process: subprocess.Popen[bytes], nonce: str, machine: Machine, report: Tell
+        self, process: subprocess.Popen[bytes], nonce: str, machine: Machine, report: Report
     ) -> None:
         self._process = process
         self._nonce = nonce
@@ -215,10 +295,10 @@ class _Console:
         self._rest = b""
 
     def await_ready(self) -> None:
-        """Read on until the guest is ready.
+        """Read until the guest is ready.
 
         Raises:
-            BootError: when it is not in time.
+            BootError: if it is not ready in time.
         """
         give_up_at_s = time.monotonic() + self._machine.boot_patience_s
         for line in self._lines(give_up_at_s):
@@ -227,10 +307,10 @@ class _Console:
         raise self._not_booted()
 
     def await_end(self) -> int:
-        """Read on until the command has ended; return its exit status.
+        """Read until the command has ended; return its exit status.
 
         Raises:
-            TargetError: when the machine ends before.
+            TargetError: if the machine ends before.
             KeyboardInterrupt: when interrupted, after the command has ended.
         """
         try:
@@ -246,10 +326,10 @@ class _Console:
                 return int(line.split()[2])
             self._report(line)
         raise TargetError(
-            seen=f"The lab's kernel ({self._machine.label}) ended before its command did. "
-            f"It said last: {self._last_words()}",
-            cause="It was killed, ran out of memory or met a defect of its own",
-            next_step="Give it more memory with --memory 2G, or try --machine qemu",
+            seen=f"The lab's kernel ({self._machine.label}) ended before its command. "
+            f"Last output: {self._last_words()}",
+            cause="It was killed, ran out of memory or crashed",
+            next_step="Use more memory with --memory 2G, or try --machine qemu",
         )
 
     def _lines(self, give_up_at_s: float | None) -> Iterator[str]:
@@ -288,9 +368,9 @@ class _Console:
         patience_s = self._machine.boot_patience_s
         return BootError(
             seen=f"{self._machine.label} was not ready within {patience_s:g} s. "
-            f"It said last: {self._last_words()}",
-            cause="This processor or this container may not allow what it needs, or the machine "
-            "is overloaded",
+            f"Last output: {self._last_words()}",
+            cause="This CPU or this container may not support what it needs, or the machine is "
+            "overloaded",
             next_step="Try `seatrial lab --machine qemu`, or run the study as root with --loop",
         )
 
@@ -299,7 +379,70 @@ def _require_plain(place: Path) -> None:
     if not _UNFIT & set(str(place)):
         return
     raise TargetError(
-        seen=f"The lab's folder cannot lie in {str(place)!r}",
-        cause="A kernel's command line takes no blanks, commas, colons or quotes in a path",
+        seen=f"The lab's folder cannot be in {str(place)!r}",
+        cause="A path on a kernel's command line cannot contain blanks, commas, colons or quotes",
         next_step="Set TMPDIR to a folder without them, and try again",
     )
+
+
+Choice = Literal["auto", "uml", "qemu"]
+KINDS: Final[tuple[type[Machine], ...]] = (UserModeLinux, Qemu)
+
+
+def machines(choice: Choice) -> list[Machine]:
+    """Return the machines that are set up and can run here, best first.
+
+    Args:
+        choice: Only this one; ``auto`` for all.
+
+    Raises:
+        TargetError: if there is none; it says what to install.
+    """
+    kinds = [kind for kind in KINDS if choice in ("auto", kind.name)]
+    found: list[Machine] = []
+    obstacles: list[str] = []
+    for kind in kinds:
+        packages = installed(kind.package_set)
+        if packages is not None and not kind.obstacle():
+            found.append(kind(packages))
+        elif packages is not None:
+            obstacles.append(kind.obstacle())
+    if found:
+        return found
+    option = "" if choice == "auto" else f" --machine {choice}"
+    if obstacles:
+        raise TargetError(
+            seen=f"No lab machine can run here: {'; '.join(obstacles)}",
+            cause="A required program is missing",
+            next_step=f"Install it as root, or run `seatrial lab --setup{option}`",
+        )
+    raise TargetError(
+        seen=f"The packages of the lab are not in {cache_folder()}",
+        cause="They have to be downloaded once (about 40 MB), which needs your consent",
+        next_step=f"Add --setup{option}, which needs no root: "
+        f"`seatrial lab --setup{option} STUDY` downloads them and continues",
+    )
+
+
+def is_fetched(choice: Choice) -> bool:
+    """Return whether the packages of a machine have been downloaded.
+
+    Args:
+        choice: Only this one; ``auto`` for any.
+    """
+    kinds = (kind for kind in KINDS if choice in ("auto", kind.name))
+    return any(installed(kind.package_set) is not None for kind in kinds)
+
+
+def set_up_for(choice: Choice, report: Report) -> Machine:
+    """Download the packages of a machine, unless present; return the machine.
+
+    Args:
+        choice: The machine; with ``auto`` the best.
+        report: Called with a sentence for each step.
+
+    Raises:
+        TargetError: if they cannot be downloaded.
+    """
+    kind = next(kind for kind in KINDS if choice in ("auto", kind.name))
+    return kind(set_up(kind.package_set, report))

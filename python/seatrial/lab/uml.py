@@ -1,4 +1,4 @@
-"""User-mode Linux: a kernel that is an ordinary process of whoever starts it.
+"""User-mode Linux: a kernel that runs as an ordinary unprivileged process.
 
 Source: the kernel's Documentation/virt/uml/user_mode_linux_howto_v2.rst; ``linux.uml --help``.
 """
@@ -20,29 +20,29 @@ from seatrial.machine.fingerprint.tree import LIVE, SystemTree
 _SHM: Final = Path("/dev/shm")  # noqa: S108 - memory that is kept in no file
 _MODULES: Final = "usr/lib/uml/modules"
 _SOCKET_BYTES: Final = 212_992
-"""What may wait in a socket where the host does not tell: the kernel's own default."""
+"""Size of a socket buffer if the host does not report it: the kernel's default."""
 _MESSAGE_BYTES: Final = 1024
-"""What a message of 8 bytes takes there, rounded up: 768 in Linux 6."""
+"""Memory of an 8-byte message in the buffer, rounded up: 768 in Linux 6."""
 _DEPTH_MIN: Final = 4
-"""Of a queue. Source: the kernel's include/linux/blkdev.h, ``BLKDEV_MIN_RQ``."""
+"""Minimum queue depth. Source: the kernel's include/linux/blkdev.h, ``BLKDEV_MIN_RQ``."""
 
 
 class UserModeLinux(Machine):
-    """Debian's user-mode-linux, with the host's root by hostfs."""
+    """Debian's user-mode-linux, with the host's root over hostfs."""
 
     name: ClassVar[str] = "uml"
     package_set: ClassVar[SetName] = "uml"
-    limits: ClassVar[str] = "it has one processor, and its clock ticks 100 times a second"
+    limits: ClassVar[str] = "it has one CPU and a 100 Hz timer tick"
     one_processor: ClassVar[bool] = True
 
     @property
     def label(self) -> str:
-        """What runs, with its version."""
+        """Name and version of the machine."""
         return f"user-mode Linux {self._modules.name}"
 
     @property
     def program(self) -> Path:
-        """The kernel, which is a program."""
+        """The kernel's program."""
         return self.packages.root / "usr/bin/linux.uml"
 
     @cached_property
@@ -50,7 +50,7 @@ class UserModeLinux(Machine):
         return next(iter(sorted((self.packages.root / _MODULES).iterdir())))
 
     def disk_names(self, count: int) -> list[str]:
-        """Return the device of each disk, as the guest names it: the 17th has no letter's name."""
+        """Return the device of each disk in the guest; there are names for 16."""
         return [f"/dev/ubd{chr(ord('a') + number)}" for number in range(count)]
 
     def prepare(self, boot: Boot) -> None:
@@ -101,17 +101,17 @@ class UserModeLinux(Machine):
         ]
 
     def environment(self, boot: Boot) -> dict[str, str]:
-        """Return where the kernel keeps its memory: a file that has lost its name at once."""
+        """Return the folder for the kernel's memory, which is an unlinked file."""
         return {"TMPDIR": str(_SHM if _takes(_SHM, boot.memory_bytes) else boot.folder)}
 
 
 def short_queues(disks: int, tree: SystemTree = LIVE) -> list[str]:
-    """Return the commands that keep all disks together from having more requests than may wait.
+    """Return the commands that limit the requests in flight of all disks together.
 
-    The kernel hands requests to a thread of its own through a socket of the host's. Where that is
-    full, it tells the queue to come again when a request of *that* disk has ended; if the socket
-    was filled by the other disks, none is there that could end, and the queue stands for ever, as
-    it does when an array of ten drives is trimmed.
+    The kernel passes requests to its own thread through a socket of the host. If the socket is
+    full, the queue is restarted when a request of *that* disk completes. If the socket was filled
+    by other disks, there is no such request and the queue hangs forever, for example when an array
+    of ten drives is trimmed.
 
     Source: the kernel's arch/um/drivers/ubd_kern.c, ``ubd_queue_rq``: BLK_STS_DEV_RESOURCE, and
     include/linux/blk_types.h of what that must not be used for.
@@ -123,7 +123,7 @@ def short_queues(disks: int, tree: SystemTree = LIVE) -> list[str]:
     return [
         "for q in /sys/block/ubd*/queue; do",
         r"  scheduler=$($b sed 's/.*\[\(.*\)\].*/\1/' $q/scheduler)",
-        # Only without a scheduler does it bind the disk itself, whatever scheduler comes later.
+        # Without a scheduler the limit applies to the disk itself and survives a later scheduler.
         "  echo none >$q/scheduler",
         f"  [ $($b cat $q/nr_requests) -le {depth} ] || echo {depth} >$q/nr_requests",
         "  echo $scheduler >$q/scheduler",
@@ -136,7 +136,7 @@ def _mount(folder: Path, point: str) -> str:
 
 
 def _takes(folder: Path, needed_bytes: int) -> bool:
-    """Tell whether the kernel's memory can lie in a folder: it is mapped to be executed, too."""
+    """Return whether the kernel's memory can be in a folder: it is also mapped as executable."""
     try:
         status = os.statvfs(folder)
     except OSError:

@@ -1,8 +1,8 @@
-"""How what a lab leaves behind is undone: every process of its kernel is ended.
+"""Cleanup of a lab: every process of its kernel is killed.
 
-All of them work in the lab's own folder, which no other run has, so that a number given anew to
-somebody else is never hit. Those that user-mode Linux traces outlive its main process when that
-is killed, so looking for that one alone would leave them behind.
+Their working folder is the lab's own folder, which no other run has, so a reused process number is
+never hit. Processes traced by user-mode Linux survive the kill of its main process, so it is not
+sufficient to kill that one.
 
 Source: proc_pid_cwd(5), proc_pid_exe(5), pidfd_send_signal(2).
 """
@@ -24,32 +24,32 @@ _REMOVED: Final = " (deleted)"
 
 
 def undo_lab(*, folder: str, program: str, run_id: str) -> Result:
-    """End every process of a program that works in a lab's folder.
+    """Kill every process of a program whose working folder is a lab's folder.
 
-    ``run_id`` is the run that started it, for whoever reads the journal.
+    ``run_id`` is the run that started it, for readers of the journal.
     """
     if not any(lab_processes(folder, program)):
         return gone("it has ended")
     if comes_true(lambda: not _kill_all(folder, program)):
-        return undone(f"ended; the run {run_id} had started it")
-    return failed("it cannot be killed: it may wait for a file system that hangs")
+        return undone(f"killed; it was started by run {run_id}")
+    return failed("it cannot be killed: it may be waiting for a hung file system")
 
 
 def lab_processes(folder: str, program: str) -> Iterator[int]:
-    """Yield the processes that run a program and work in a folder; zombies are none."""
+    """Yield the processes of a program with a working folder, without zombies."""
     for name in LIVE.names("/proc"):
         if name.isdigit() and _is_of(int(name), folder, program):
             yield int(name)
 
 
 def _kill_all(folder: str, program: str) -> int:
-    """Kill what there is; return how many there were."""
+    """Kill all such processes; return their number."""
     found = list(lab_processes(folder, program))
     for pid in found:
         with suppress(ProcessLookupError):
             handle = os.pidfd_open(pid)
             try:
-                # Only now that the handle holds the process can its number not be another's.
+                # With the handle open, the number can no longer be reused by another process.
                 if _is_of(pid, folder, program):
                     signal.pidfd_send_signal(handle, signal.SIGKILL)
             finally:

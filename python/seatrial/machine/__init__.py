@@ -1,1 +1,1 @@
-"""What is under trial, the one guard before it and the undo journal behind it."""
+"""Targets, the guard that every write to them passes, and the undo journal."""

@@ -1,4 +1,4 @@
-"""Running the few system commands that change a machine, with errors for a person."""
+"""Runs the few system commands that change a machine, and turns failures into errors."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ def run_command(*argv: str) -> str:
     """Run a system command without a shell and return what it printed.
 
     Raises:
-        TargetError: when it is not installed, fails or does not end within 30 s; the message
-            carries its own words.
+        TargetError: when it is not installed, fails or does not end within 30 s; includes its
+            output.
     """
     line = " ".join(argv)
     try:
@@ -22,20 +22,20 @@ def run_command(*argv: str) -> str:
     except CommandMissingError:
         raise TargetError(
             seen=f"The command {argv[0]} was not found",
-            cause="It belongs to a package that is not installed, most likely util-linux",
+            cause="Its package is not installed, most likely util-linux",
             next_step="Install it with `apt-get install util-linux` and try again",
         ) from None
     except CommandTimeoutError:
         raise TargetError(
-            seen=f"`{line}` did not end within {_TIMEOUT_S:g} s",
-            cause="The device or the file system below it may hang",
-            next_step="See the end of `dmesg` for its name, then try again",
+            seen=f"`{line}` did not finish within {_TIMEOUT_S:g} s",
+            cause="The device or its file system may hang",
+            next_step="Check the end of `dmesg`, then retry",
         ) from None
     if ended.status != 0:
         words = ended.complaint.strip() or ended.output.strip() or "nothing"
         raise TargetError(
             seen=f"`{line}` failed with exit code {ended.status}",
-            cause=f"It said: {words}",
-            next_step="Mend what it names, then try again",
+            cause=f"Its output: {words}",
+            next_step="Fix the cause and retry",
         )
     return ended.output

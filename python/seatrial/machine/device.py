@@ -1,7 +1,8 @@
-"""A block device as a target: its size, its blocks and the leave to write to it."""
+"""A block device as a target: its size, block sizes and the permit to write to it."""
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import struct
@@ -24,12 +25,12 @@ class Device:
     """A block device that may be measured.
 
     Attributes:
-        path: Where it really lies.
-        state: What it is, bears and is used for.
+        path: Its real path.
+        state: What it contains and who uses it.
         size_bytes: Its size.
-        logical_block_bytes: Smallest block that it reads or writes.
-        physical_block_bytes: Smallest block that it writes without reading first.
-        permit: Leave to write, claimed until ``close``; None when it is only read.
+        logical_block_bytes: Smallest block that can be read or written.
+        physical_block_bytes: Smallest block that can be written without a read-modify-write.
+        permit: Permit to write, claimed until ``close``; None when it is only read.
     """
 
     path: Path
@@ -40,24 +41,24 @@ class Device:
     permit: Permit | None
 
     def require_range(self, start_bytes: int, length_bytes: int) -> None:
-        """Check that a range lies on the device and is made of whole logical blocks.
+        """Check that a range is within the device and consists of whole logical blocks.
 
         Raises:
-            AlignmentError: when an end of it is within a block.
+            AlignmentError: when it begins or ends within a block.
             UsageError: when it reaches beyond the device.
         """
         require_multiple("The start of the range", start_bytes, self.logical_block_bytes)
         require_multiple("The length of the range", length_bytes, self.logical_block_bytes)
         if start_bytes < 0 or length_bytes <= 0 or start_bytes + length_bytes > self.size_bytes:
             raise UsageError(
-                seen=f"The range of {length_bytes} bytes from {start_bytes} does not lie on"
-                f" {self.path} ({size_text(self.size_bytes)})",
-                cause="The device is smaller than the study assumes, or a unit is mistaken",
-                next_step=f"Give a range that ends at {self.size_bytes} bytes at most",
+                seen=f"The range of {length_bytes} bytes from {start_bytes} exceeds {self.path} "
+                f"({size_text(self.size_bytes)})",
+                cause="The device is smaller than the study assumes, or the unit is wrong",
+                next_step=f"Use a range that ends at {self.size_bytes} bytes at most",
             )
 
     def close(self) -> None:
-        """Release the claim, if there is one."""
+        """Release the claim, if any."""
         if self.permit is not None:
             self.permit.close()
 
@@ -74,20 +75,20 @@ def open_device(path: Path | str, *, destroy: str | None = None, bytes_to_write:
     Reading (``bytes_to_write`` 0) is allowed on a device in use and without ``destroy``.
 
     Raises:
-        RefusedError: when writing to it is not safe or was not asked for by its serial number.
-        TargetError: when it is no block device, has no medium or cannot be opened.
+        RefusedError: when writing to it is unsafe or was not allowed by its serial number.
+        TargetError: when it is not a block device, has no medium or cannot be opened.
     """
     state = inspect(path)
     if state.kind != "block":
         raise TargetError(
             seen=f"{state.path} is a regular file, not a block device",
-            cause="A device was expected here",
+            cause="A block device is required here",
             next_step="`lsblk` lists the block devices",
         )
     if state.size_bytes == 0:
         raise TargetError(
             seen=f"{state.path} has a size of 0 bytes",
-            cause="It has no medium, or is a loop or zram device that nobody has set up",
+            cause="It has no medium, or it is a loop or zram device that has not been set up",
             next_step="`lsblk` lists the block devices with their sizes",
         )
     permit = None
@@ -117,3 +118,39 @@ def _blocks_bytes(path: Path) -> tuple[int, int]:
     finally:
         os.close(descriptor)
     return int(logical), int(physical)
+
+
+# Source: include/uapi/linux/fs.h.
+_BLKDISCARD: Final = 0x1277
+_NOT_SUPPORTED: Final = (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOTTY)
+
+
+def discard(permit: Permit, length_bytes: int) -> bool:
+    """Trim a block device from its start, including file systems and partitions.
+
+    Args:
+        permit: An open permit to write to it.
+        length_bytes: How much of it; whole logical blocks.
+
+    Returns:
+        Whether it was trimmed; False where the device does not support it.
+
+    Raises:
+        TargetError: when the device refuses or fails.
+    """
+    try:
+        descriptor = os.open(permit.safe_path, os.O_WRONLY | os.O_CLOEXEC)
+        try:
+            permit.verify(descriptor)
+            fcntl.ioctl(descriptor, _BLKDISCARD, struct.pack("=QQ", 0, length_bytes))
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        if error.errno in _NOT_SUPPORTED:
+            return False
+        raise TargetError(
+            seen=f"{permit.path} could not be trimmed: {error.strerror}",
+            cause="The device failed, is locked or is read-only",
+            next_step="Check `dmesg`, or continue without trimming with --no-discard",
+        ) from None
+    return True

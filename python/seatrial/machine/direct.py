@@ -1,9 +1,9 @@
-"""Whether a file system does O_DIRECT, and in blocks of what size.
+"""Whether a file system supports O_DIRECT, and with which alignment.
 
-The kernel is asked (STATX_DIOALIGN), the device is asked (its logical block), and a real aligned
-write and read prove it; the strictest answer counts. A file system that says nothing may take an
-unaligned request and serve it through the page cache, as btrfs does: there the file system's own
-block size counts too.
+The kernel (STATX_DIOALIGN) and the device (its logical block size) are queried, and a real aligned
+write and read are tried; the strictest result counts. A file system that reports nothing may accept
+an unaligned request and serve it through the page cache, as btrfs does: there its own block size
+counts too.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _DIO_ALIGN_OFFSET_BYTES: Final = 152
 
 
 def direct_alignment(folder: Path) -> int:
-    """Return the smallest block (bytes) that O_DIRECT takes in a folder; probes with a file there.
+    """Return the smallest block (bytes) that O_DIRECT accepts in a folder, by a probe file.
 
     Raises:
         DirectError: when the file system does not support O_DIRECT.
@@ -41,7 +41,7 @@ def direct_alignment(folder: Path) -> int:
     """
     probe = folder / _PROBE_NAME
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_DIRECT | os.O_CLOEXEC | os.O_NOFOLLOW
-    # What a kill left, or a link to somebody's file: only the name goes.
+    # Left by a killed run, or a link to another file: only the name is removed.
     probe.unlink(missing_ok=True)
     try:
         descriptor = os.open(probe, flags, 0o600)
@@ -51,14 +51,14 @@ def direct_alignment(folder: Path) -> int:
             raise _no_direct(folder) from None
         raise _probe_failed(folder, error) from None
     try:
-        return max(_proved(descriptor, folder), _stated(descriptor, folder))
+        return max(_probed(descriptor, folder), _stated(descriptor, folder))
     finally:
         os.close(descriptor)
         probe.unlink(missing_ok=True)
 
 
 def kernel_alignment(descriptor: int) -> int | None:
-    """Return the offset alignment (bytes) that statx tells; 0 for no O_DIRECT, None if unknown."""
+    """Return the offset alignment (bytes) by statx; 0 for no O_DIRECT, None if unknown."""
     buffer = ctypes.create_string_buffer(_STATX_BYTES)
     try:
         statx = ctypes.CDLL(None, use_errno=True).statx
@@ -90,15 +90,15 @@ def require_multiple(what: str, size_bytes: int, block_bytes: int) -> None:
     below = above - block_bytes
     nearest = f"{below} or {above}" if below else f"{above}"
     raise AlignmentError(
-        seen=f"{what} is {size_bytes} bytes, not a multiple of the target's logical block of"
-        f" {block_bytes} bytes",
-        cause="O_DIRECT moves whole blocks only",
-        next_step=f"Give {nearest} bytes, or measure through the page cache without O_DIRECT",
+        seen=f"{what} is {size_bytes} bytes, not a multiple of the target's logical block size "
+        f"of {block_bytes} bytes",
+        cause="O_DIRECT transfers whole blocks only",
+        next_step=f"Use {nearest} bytes, or measure through the page cache with --buffered",
     )
 
 
 def _stated(descriptor: int, folder: Path) -> int:
-    """Return the strictest alignment (bytes) that kernel, device and file system state."""
+    """Return the strictest alignment (bytes) reported by kernel, device and file system."""
     reported = kernel_alignment(descriptor)
     if reported == 0:
         raise _no_direct(folder)
@@ -112,10 +112,10 @@ def _stated(descriptor: int, folder: Path) -> int:
     return max(reported or 0, logical_bytes, block_bytes)
 
 
-def _proved(descriptor: int, folder: Path) -> int:
-    """Return the smallest alignment (bytes) with which a write comes back as it was written."""
+def _probed(descriptor: int, folder: Path) -> int:
+    """Return the smallest alignment (bytes) at which written data is read back intact."""
     largest_bytes = _ALIGNMENTS_BYTES[-1]
-    # Pages of anonymous memory satisfy whatever alignment of memory O_DIRECT asks for.
+    # Anonymous memory is page-aligned, which satisfies any memory alignment of O_DIRECT.
     sent, got = (memoryview(mmap.mmap(-1, largest_bytes)) for _ in range(2))
     sent[:] = os.urandom(largest_bytes)
     for align_bytes in _ALIGNMENTS_BYTES:
@@ -125,7 +125,7 @@ def _proved(descriptor: int, folder: Path) -> int:
 
 
 def _comes_back(descriptor: int, sent: memoryview, got: memoryview, folder: Path) -> bool:
-    """Write one block behind another block's place and read it again; False on EINVAL."""
+    """Write one block after the position of another and read it back; False on EINVAL."""
     offset_bytes = len(sent)
     try:
         written = os.pwrite(descriptor, sent, offset_bytes)
@@ -141,18 +141,37 @@ def _no_direct(folder: Path) -> DirectError:
     mount = mount_of(LIVE, str(folder))
     kind = f"the {mount.kind} file system on {mount.point}" if mount else "its file system"
     return DirectError(
-        seen=f"{folder.parent} cannot be measured past the page cache: {kind} does not support"
-        " O_DIRECT",
-        cause="Reads would come from memory and writes would end there, which says nothing of the"
-        " storage",
-        next_step="Name a directory on ext4, xfs or btrfs, or measure through the page cache on"
-        " purpose with --buffered",
+        seen=f"{folder.parent} cannot be measured with direct I/O: {kind} does not support "
+        "O_DIRECT",
+        cause="Without O_DIRECT the page cache is measured, not the storage",
+        next_step="Specify a directory on ext4, xfs or btrfs, or measure through the page cache "
+        "with --buffered",
     )
 
 
 def _probe_failed(folder: Path, error: OSError) -> TargetError:
     return TargetError(
-        seen=f"A trial write of one block in {folder.parent} failed: {error.strerror}",
-        cause="The file system is full, over its quota or the device below it fails",
-        next_step="See `df -h` and the end of `dmesg`, then try again",
+        seen=f"A test write of one block in {folder.parent} failed: {error.strerror}",
+        cause="The file system is full or over its quota, or its device is failing",
+        next_step="Check `df -h` and the end of `dmesg`, then retry",
     )
+
+
+def read_direct(device: str, offset_bytes: int, length_bytes: int) -> bytes:
+    """Return bytes of a device; fewer at its end.
+
+    Args:
+        device: Its path.
+        offset_bytes: Offset and length are whole logical blocks of the device.
+        length_bytes: How many.
+
+    Raises:
+        OSError: when it cannot be opened, or does not answer.
+    """
+    descriptor = os.open(device, os.O_RDONLY | os.O_DIRECT | os.O_CLOEXEC)
+    try:
+        # Anonymous memory is page-aligned, as O_DIRECT requires.
+        with mmap.mmap(-1, length_bytes) as buffer:
+            return buffer[: os.preadv(descriptor, [buffer], offset_bytes)]
+    finally:
+        os.close(descriptor)

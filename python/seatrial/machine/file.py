@@ -1,4 +1,4 @@
-"""The folder in which a run keeps its trial files: checked, marked, journalled, removed."""
+"""The folder of a run's trial files: checked, marked, journalled, removed."""
 
 from __future__ import annotations
 
@@ -9,12 +9,18 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, Self
 
-from seatrial.errors import RefusedError, SpaceError, TargetError
+from seatrial.errors import RefusedError, SeatrialError, SpaceError, TargetError
 from seatrial.machine.direct import direct_alignment, require_multiple
 from seatrial.machine.fingerprint.mounts import mount_of
 from seatrial.machine.fingerprint.tree import LIVE
-from seatrial.machine.marker import MARKER_NAME, folder_name, is_made_by, write_marker
-from seatrial.machine.opening import descriptor_path, open_beneath, open_without_links
+from seatrial.machine.marker import (
+    FOLDER_PREFIX,
+    MARKER_NAME,
+    folder_name,
+    is_made_by,
+    write_marker,
+)
+from seatrial.machine.resolve import descriptor_path, open_beneath, open_without_links
 from seatrial.machine.sizes import size_text
 from seatrial.machine.undo import UndoJournal, Undone
 
@@ -23,24 +29,24 @@ RESERVE_BYTES: Final = 64 * 1024 * 1024
 _WITH_LASTING_INODES: Final = frozenset(
     {"ext2", "ext3", "ext4", "xfs", "btrfs", "bcachefs", "f2fs", "jfs", "zfs", "tmpfs", "nfs4"}
 )
-"""File systems on which a file keeps its inode number for as long as it is there."""
+"""File systems on which a file keeps its inode number as long as it exists."""
 
 
 class TrialFolder:
     """``DIRECTORY/.seatrial-<run>/``: all files that a run makes on a target.
 
     Opening it checks the directory first, in this order: that it is one, that the space suffices,
-    that it can be written, that O_DIRECT works. Opening it again under the same run finds its
-    files, or an empty folder when they were cleaned away. Leaving it as a context removes it.
+    that it is writable, that O_DIRECT works. Opening it again under the same run finds its files,
+    or an empty folder if they were cleaned up. Leaving it as a context removes it.
 
-    The folder is held open, and so is each file that ``claim`` gave out: what is written through
-    these reaches them, even if another folder, file or link has been put in their place. Theirs
-    are the inodes that the journal names.
+    The folder and each file that ``claim`` returned are held open, so writes through them reach the
+    right files even if another folder, file or link has replaced them. The run's own files are
+    identified by the inodes in the journal.
 
     Attributes:
         path: The folder.
-        logical_block_bytes: Smallest block that O_DIRECT takes there; 1 without O_DIRECT. Known
-            once it is open.
+        logical_block_bytes: Smallest block that O_DIRECT accepts there; 1 without O_DIRECT. Known
+                once the folder is open.
     """
 
     def __init__(self, directory: Path | str, run_id: str, journal: UndoJournal) -> None:
@@ -62,18 +68,18 @@ class TrialFolder:
         shrink_option: str = "--size",
         reserve_bytes: int = RESERVE_BYTES,
     ) -> Self:
-        """Check the directory and make or find the folder.
+        """Check the directory and create or find the folder.
 
         Args:
-            needed_bytes: What all trial files together will hold.
+            needed_bytes: Total size of all trial files.
             direct: Whether the files are to be opened with O_DIRECT.
             shrink_option: The option that makes the trial smaller, named when space is short.
-            reserve_bytes: What stays free at least, beside 5 % of what is needed.
+            reserve_bytes: Minimum free space to keep, in addition to 5 % of ``needed_bytes``.
 
         Raises:
-            TargetError: when the directory does not exist, is none or cannot be written.
+            TargetError: when it does not exist, is not a directory or is not writable.
             SpaceError: when too little space is free.
-            DirectError: when O_DIRECT is wanted and not supported.
+            DirectError: when O_DIRECT is requested but not supported.
             UsageError: when the undo journal cannot be written.
         """
         check_directory(self.directory)
@@ -92,19 +98,19 @@ class TrialFolder:
         """Return the path of a trial file; it need not exist yet.
 
         Raises:
-            ValueError: when the name is not a plain file name of the run's own.
+            ValueError: when it is not a plain file name or is reserved.
         """
         if name in {"", ".", "..", MARKER_NAME} or "/" in name or "\0" in name:
-            raise ValueError(f"not a name of a trial file: {name!r}")
+            raise ValueError(f"invalid name of a trial file: {name!r}")
         return self.path / name
 
     def claim(self, name: str) -> str:
-        """Make a trial file or open the one that the run made; return a path to write to it by.
+        """Create a trial file, or open the run's own; return a path to write through.
 
         Raises:
-            ValueError: when the name is not a plain file name of the run's own.
-            RefusedError: when what has that name is not the file that the run made.
-            TargetError: when it cannot be made or opened.
+            ValueError: when it is not a plain file name or is reserved.
+            RefusedError: when the existing file is not the one that the run created.
+            TargetError: when it cannot be created or opened.
         """
         path = self.file(name)
         if name not in self._claimed:
@@ -117,7 +123,7 @@ class TrialFolder:
         return descriptor_path(self._claimed[name])
 
     def files(self) -> list[Path]:
-        """Return the trial files that exist, in order of their names."""
+        """Return the existing trial files, sorted by name."""
         return sorted(entry for entry in self.path.iterdir() if entry.name != MARKER_NAME)
 
     def require_multiple(self, what: str, size_bytes: int) -> None:
@@ -129,12 +135,12 @@ class TrialFolder:
         require_multiple(what, size_bytes, self.logical_block_bytes)
 
     def remove(self) -> Undone:
-        """Remove the folder and all in it; what fails stays in the journal for ``clean``."""
+        """Remove the folder and its contents; what fails stays in the journal for ``clean``."""
         self.close()
         return self._journal.undo(self._entry)
 
     def close(self) -> None:
-        """Let go of the folder and its files, which stay; safe to call twice."""
+        """Close the folder and its files without removing them; safe to call twice."""
         for descriptor in (*self._claimed.values(), self._descriptor):
             if descriptor >= 0:
                 os.close(descriptor)
@@ -150,7 +156,7 @@ class TrialFolder:
         known = self._journal.find("file", path=str(self.path), run_id=self.run_id)
         self._check_place(known[1] if known else None)
         mount = mount_of(LIVE, str(self.directory))
-        # A file system that the run itself mounted goes with its own entry.
+        # A file system that the run itself mounted is undone by its own entry.
         is_own = mount is None or self._journal.has_mounted(mount.point)
         self._has_inodes = mount is not None and mount.kind in _WITH_LASTING_INODES
         self._entry = (
@@ -173,13 +179,13 @@ class TrialFolder:
             raise _not_writable(self.directory, error) from None
         inode = os.fstat(self._descriptor).st_ino
         if self._has_inodes and known is not None and known[1].get("inode") != inode:
-            # It was made anew, so of its earlier files none is there.
+            # The folder is new, so none of the earlier files exists.
             self._journal.amend(self._entry, inode=inode, files={})
         elif self._has_inodes:
             self._journal.amend(self._entry, inode=inode)
 
     def _check_place(self, known: Mapping[str, Any] | None) -> None:
-        """Check that what has the folder's name already is the folder that this run made.
+        """Check that an existing folder of this name is the one that this run created.
 
         Raises:
             TargetError: when it is not.
@@ -192,7 +198,7 @@ class TrialFolder:
             raise _not_writable(self.directory, error) from None
         is_made = is_made_by(self.path, self.run_id) and status.st_uid == os.geteuid()
         if is_made and known is None:
-            # Anybody can write a marker; only an empty folder is as good as one of our own.
+            # Anybody can write a marker; an empty folder does no harm.
             is_made = not self.files()
         if is_made and known is not None:
             is_made = known.get("inode", 0) in {0, status.st_ino}
@@ -200,9 +206,9 @@ class TrialFolder:
             raise _taken(self.path)
 
     def _opened(self, path: Path) -> int:
-        """Open a trial file: a new one, or that whose inode is in the journal."""
+        """Open a trial file: a new one, or the one whose inode is in the journal."""
         if self._descriptor < 0:
-            raise RuntimeError("a trial folder is opened before its files are claimed")
+            raise RuntimeError("open the trial folder before claiming files")
         flags = os.O_RDWR | os.O_NONBLOCK
         found = self._journal.find("file", path=str(self.path), run_id=self.run_id)
         known: dict[str, int] = dict((found[1] if found else {}).get("files") or {})
@@ -222,37 +228,37 @@ class TrialFolder:
         return descriptor
 
     def _why_not_ours(self, status: os.stat_result, inode: int) -> str:
-        """Return what an existing file is that the run did not make, as a phrase; else empty."""
+        """Return why an existing file is not the run's own, as a phrase; empty if it is."""
         if not stat.S_ISREG(status.st_mode):
-            return "no regular file"
+            return "not a regular file"
         if status.st_nlink > 1:
-            return "a file that has another name elsewhere"
+            return "a file with several hard links"
         if status.st_uid != os.geteuid():
-            return "a file of another user"
-        # A kill between the making of a file and its record leaves an empty one.
+            return "owned by another user"
+        # A kill between creating a file and recording it leaves an empty one.
         if self._has_inodes and status.st_size and status.st_ino != inode:
-            return "another file than the run made"
+            return "not the file that this run created"
         return ""
 
 
 def check_directory(directory: Path) -> None:
-    """Check that a directory exists and is one.
+    """Check that a directory exists.
 
     Raises:
-        TargetError: when not, with the command that makes it.
+        TargetError: when it does not, with the command that creates it.
     """
     if directory.is_dir():
         return
     if os.path.lexists(directory):
         raise TargetError(
             seen=f"{directory} is not a directory",
-            cause="A trial makes its own files, so it needs a directory to make them in",
-            next_step=f"Name the directory, such as {directory.parent}",
+            cause="A trial needs a directory in which to create its files",
+            next_step=f"Specify the directory, such as {directory.parent}",
         )
     raise TargetError(
         seen=f"The directory {directory} does not exist",
-        cause="The name is mistyped, or the file system is not mounted",
-        next_step=f"Make it with `mkdir -p {directory}`, or see `findmnt` for what is mounted",
+        cause="The name is misspelled, or the file system is not mounted",
+        next_step=f"Create it with `mkdir -p {directory}`, or check mounts with `findmnt`",
     )
 
 
@@ -262,17 +268,17 @@ def check_space(
     shrink_option: str = "--size",
     reserve_bytes: int = RESERVE_BYTES,
 ) -> None:
-    """Check that a folder's file system holds a trial and a reserve of 5 % or 64 MiB beside it.
+    """Check that a folder's file system has space for a trial and a reserve of 5 % or 64 MiB.
 
-    What the folder's own files hold already, from before a resume, counts as there.
+    Files of an earlier part of the run, in the same folder, count as free space.
 
     Raises:
-        SpaceError: when it does not; the sentence gives both sizes.
-        TargetError: when the directory above cannot be asked.
+        SpaceError: when it has not; the message gives both sizes.
+        TargetError: when the directory above cannot be read.
     """
     try:
         status = os.statvfs(folder.parent)
-        # With the data folders of databases, which lie in folders below.
+        # Includes the data folders of databases, which are below.
         held_bytes = sum(
             Path(place, name).lstat().st_blocks * 512
             for place, _folders, names in os.walk(folder)
@@ -281,7 +287,7 @@ def check_space(
     except OSError as error:
         raise _not_writable(folder.parent, error) from None
     if status.f_blocks == 0:
-        return  # A file system such as ramfs, which keeps no account of its space.
+        return  # A file system such as ramfs, which does not account for its space.
     free_bytes = status.f_bavail * status.f_frsize
     kept_bytes = max(int(needed_bytes * RESERVE_SHARE), reserve_bytes)
     wanted_bytes = max(needed_bytes - held_bytes, 0) + kept_bytes
@@ -290,43 +296,101 @@ def check_space(
     largest_bytes = min(int(free_bytes / (1 + RESERVE_SHARE)), free_bytes - reserve_bytes)
     fits_bytes = max(largest_bytes + held_bytes, 0)
     raise SpaceError(
-        seen=f"The trial needs {size_text(wanted_bytes)} in {folder.parent}, of which"
-        f" {size_text(kept_bytes)} stay free, but only {size_text(free_bytes)} are free",
-        cause="A file system filled to the brim would measure its own distress, and harm others",
-        next_step=f"Free some space, or make the trial smaller with {shrink_option}"
-        f" (its files together at most {size_text(fits_bytes)})"
+        seen=f"The trial needs {size_text(wanted_bytes)} in {folder.parent}, including a reserve "
+        f"of {size_text(kept_bytes)}, but only {size_text(free_bytes)} are available",
+        cause="A full file system would distort the results and affect other users",
+        next_step=f"Free some space, or make the trial smaller with {shrink_option} (at most "
+        f"{size_text(fits_bytes)} for all files)"
         if fits_bytes
-        else "Free some space, or name a directory on a larger file system",
+        else "Free some space, or specify a directory on a larger file system",
     )
 
 
 def _taken(path: Path) -> TargetError:
     return TargetError(
-        seen=f"{path} exists, but is not the folder that this run made",
-        cause="Something else made it, whatever marker it bears, or the undo journal is gone",
-        next_step=f"Look into it, move it away (`mv {path} {path}.old`) and try again",
+        seen=f"{path} exists, but was not created by this run",
+        cause="Another program created it, or the undo journal was removed",
+        next_step=f"Inspect it, move it away (`mv {path} {path}.old`) and retry",
     )
 
 
 def _not_ours(path: Path, what: str) -> RefusedError:
     return RefusedError(
         seen=f"{path} is {what}",
-        cause="Something put it into the trial folder, or in the place of a trial file",
-        next_step=f"Look into it, move it away (`mv {path} {path.parent.parent}`) and try again",
+        cause="Another program put it into the trial folder or replaced a trial file",
+        next_step=f"Inspect it, move it away (`mv {path} {path.parent.parent}`) and retry",
     )
 
 
 def _not_writable(directory: Path, error: OSError) -> TargetError:
     causes = {
         errno.EROFS: "Its file system is mounted read-only",
-        errno.EACCES: "You have no right to write there",
-        errno.EPERM: "You have no right to write there",
+        errno.EACCES: "You do not have write permission",
+        errno.EPERM: "You do not have write permission",
         errno.ENOSPC: "The file system is full, or has no inodes left",
-        errno.EDQUOT: "Your quota is used up",
+        errno.EDQUOT: "Your quota is exhausted",
     }
     return TargetError(
-        seen=f"The directory {directory} cannot be written: {error.strerror}",
-        cause=causes.get(error.errno or 0, "The file system or the device below it fails"),
-        next_step=f"Name a directory of your own, or see `ls -ld {directory}` and"
-        f" `findmnt -T {directory}`",
+        seen=f"The directory {directory} is not writable: {error.strerror}",
+        cause=causes.get(error.errno or 0, "The file system or its device is failing"),
+        next_step=f"Specify a directory that you can write, or check `ls -ld {directory}` and "
+        f"`findmnt -T {directory}`",
     )
+
+
+FULL_WORDS: Final = os.strerror(errno.ENOSPC)
+FULL_NAMES: Final = frozenset({"ENOSPC", "EDQUOT"})
+FULL_ERRNOS: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+FULL_BYTES: Final = 16 * 1024 * 1024
+"""Less free space is too little for PostgreSQL's next WAL segment, at initdb's default size."""
+
+
+def no_space(place: Path, words: str = "") -> SpaceError:
+    """Return the error for a file system that has no space left.
+
+    Args:
+        place: A file or folder on it; the directory under trial is named for a trial folder.
+        words: The operation that failed, or a program's error message, as a phrase.
+    """
+    target = directory_of(place)
+    reported = f": {words}" if words else ""
+    return SpaceError(
+        seen=f"No space left on {target}{reported}",
+        cause="The trial needed more space than was free, or another program filled the file "
+        "system",
+        next_step=f"Free some space (`df -h {target}`), or make the trial smaller; completed "
+        "measurements are stored",
+    )
+
+
+def directory_of(place: Path) -> Path:
+    """Return the directory under trial for a path in a run's folder, else the path."""
+    for part in (place, *place.parents):
+        if part.name.startswith(FOLDER_PREFIX):
+            return part.parent
+    return place
+
+
+def free_text(place: Path) -> str:
+    """Return that the file system of a path is almost full; empty if it is not.
+
+    A server that ran out of space may log nothing: its log is on the full file system.
+    """
+    existing = next((each for each in (place, *place.parents) if each.exists()), place)
+    try:
+        status = os.statvfs(existing)
+    except OSError:
+        return ""
+    if status.f_blocks == 0:
+        return ""  # A file system such as ramfs, which does not account for its space.
+    free_bytes = status.f_bavail * status.f_frsize
+    if free_bytes < FULL_BYTES:
+        return f"{size_text(free_bytes)} are free"
+    return "no free inodes" if status.f_files and status.f_favail == 0 else ""
+
+
+def as_space_error(error: SeatrialError, place: Path) -> SeatrialError:
+    """Return an error for a full file system if a program's message reports one."""
+    if isinstance(error, SpaceError) or FULL_WORDS not in error.seen + error.cause:
+        return error
+    return no_space(place, error.seen.rstrip("."))

@@ -1,41 +1,197 @@
-"""The one guard: every write to anything but a file of the run's own passes here.
+"""The one guard: every write to anything except a file of the run's own passes here.
 
-What is mounted, held, swapped to or open is refused whatever the user says. What merely could
-hold data is refused unless its serial number, or its path where it has none, is given with
---destroy. What counts is the medium, not its name: every other way to the same bytes is looked at.
-The guard claims the target and these before it judges for the last time, so nothing can be
-mounted between the judgement and the first write.
+A target that is mounted, held, used as swap or open is always refused. One that could merely hold
+data is refused unless --destroy gives its serial number, or its path where it has none. What counts
+is the medium, not its name: all other devices with the same bytes are checked. The guard claims the
+target and these devices before its last check, so that nothing can be mounted between the check and
+the first write.
 """
 
 from __future__ import annotations
 
 import errno
 import os
+import re
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Literal, Self
 
 from seatrial.errors import RefusedError, TargetError
-from seatrial.machine.fingerprint.medium import file_text, number_text
+from seatrial.machine.fingerprint.medium import (
+    Extent,
+    extent_of_device,
+    file_text,
+    layers_below,
+    number_text,
+)
 from seatrial.machine.fingerprint.mounts import mount_of
-from seatrial.machine.fingerprint.tree import LIVE, SystemTree
-from seatrial.machine.opening import descriptor_path, open_without_links
+from seatrial.machine.fingerprint.tree import (
+    LIVE,
+    CommandMissingError,
+    CommandTimeoutError,
+    SystemTree,
+)
+from seatrial.machine.resolve import descriptor_path, open_without_links
 from seatrial.machine.signatures import Signature, probe_signatures, read_signatures
 from seatrial.machine.sizes import size_text
-from seatrial.machine.sysblock import node_by_number
+from seatrial.machine.sysblock import BlockNode, node_by_number
 from seatrial.machine.uses import (
     CLAIMED,
     Survey,
     Use,
     exclusive_use,
-    unseen_writer,
+    hidden_writer,
     uses_of_device,
     uses_of_file,
+    uses_of_node,
 )
-from seatrial.machine.ways import claimed_ways, node_path, uses_of_other_ways, ways_to_claim
 from seatrial.program import with_root
+
+_TABLE_TIMEOUT_S: Final = 5.0
+_LINEAR: Final = re.compile(r"^\d+ (\d+) linear (\d+:\d+) (\d+)$")
+_THIN: Final = re.compile(r"^\d+ \d+ thin (\d+:\d+) (\d+)")
+_GROUP_CHARACTERS: Final = len("LVM-") + 32
+
+
+def other_ways(number: str, survey: Survey) -> list[BlockNode]:
+    """Return every block device that shares bytes with one and is neither its disk nor its part.
+
+    For an array or volume: every device that shares bytes with a member and is not a member. The
+    array itself holds the members.
+    """
+    tree = survey.tree
+    members = list(layers_below(tree, number))
+    known = {node.number for node in node_by_number(number, tree).relatives()}
+    for member in members:
+        node = node_by_number(member, tree)
+        known |= {member, node.disk().number}
+    own = [extent_of_device(tree, each) for each in (number, *members)]
+    found = [
+        extent.number
+        for extent in survey.extents
+        if extent.number not in known and any(extent.overlaps(each) for each in own)
+    ]
+    return [node_by_number(each, tree) for each in found]
+
+
+def uses_of_other_ways(number: str, survey: Survey) -> list[Use]:
+    """Return the uses of the bytes of a block device through other devices, each with its name."""
+    found: list[Use] = []
+    file = extent_of_device(survey.tree, number).medium.file
+    if file:
+        # The target itself is such a loop device.
+        others = [use for use in uses_of_file(file, survey) if use.kind != "loop"]
+        found += [replace(use, phrase=f"is part of a file that {use.phrase}") for use in others]
+    for node in other_ways(number, survey):
+        found += [_by(node, use) for use in uses_of_node(node, survey)]
+    return found + list(_uses_of_mapped_alike(number, survey))
+
+
+def claimed_ways(number: str, survey: Survey) -> Iterator[Use]:
+    """Yield each other device that cannot be opened with O_EXCL because it is in use.
+
+    This catches a mount in a namespace that is not visible from here.
+    """
+    for node in ways_to_claim(number, survey):
+        path = node_path(node)
+        # A user who may not open it may not write to the target either.
+        with suppress(OSError):
+            use = exclusive_use(path) if path else None
+            if use is not None:
+                yield _by(node, use)
+
+
+def ways_to_claim(number: str, survey: Survey) -> list[BlockNode]:
+    """Return the devices to open with O_EXCL, in addition to the target, to exclude other users.
+
+    A disk that extends beyond the target is not claimed; its partitions within the target are.
+    """
+    target = extent_of_device(survey.tree, number)
+    nodes = other_ways(number, survey)
+    disks = [node for node in nodes if node.disk() == node]
+    whole = {disk.number for disk in disks if _is_taken_whole(disk, target)}
+    parts = [node for node in nodes if node not in disks and node.disk().number not in whole]
+    return [disk for disk in disks if disk.number in whole] + parts
+
+
+def _is_taken_whole(disk: BlockNode, target: Extent) -> bool:
+    return not disk.partitions() or extent_of_device(disk.tree, disk.number).lies_in(target)
+
+
+def _by(node: BlockNode, use: Use) -> Use:
+    return replace(use, phrase=f"shares its data with {node.name}, which {use.phrase}")
+
+
+def node_path(node: BlockNode) -> Path | None:
+    """Return the device node of a block device; None if it does not exist."""
+    # sysfs writes a slash in a device's name as an exclamation mark (cciss/c0d0).
+    name = f"/dev/{node.name.replace('!', '/')}"
+    return Path(name) if node.tree.block_number(name) == node.number else None
+
+
+def _uses_of_mapped_alike(number: str, survey: Survey) -> Iterator[Use]:
+    """Yield the uses of device-mapper devices that are on the same sectors of a member.
+
+    Volumes of one LVM group share members, but never sectors. Others are checked by their
+    device-mapper tables; without a table, a device in use counts as sharing.
+    """
+    tree = survey.tree
+    target = node_by_number(number, tree).disk()
+    members = list(layers_below(tree, number))
+    chain = {number, target.number, *members}
+    for member in members:
+        for holder in node_by_number(member, tree).holders():
+            if holder.number in chain or _are_apart(target, holder):
+                continue
+            for node in (holder, *holder.partitions()):
+                yield from (_by(node, use) for use in uses_of_node(node, survey))
+
+
+def _are_apart(one: BlockNode, other: BlockNode) -> bool:
+    """Return whether two devices on one member certainly share no sector of it."""
+    ours, theirs = (node.tree.word(f"{node.directory}/dm/uuid") or "" for node in (one, other))
+    if ours.startswith("LVM-") and ours[:_GROUP_CHARACTERS] == theirs[:_GROUP_CHARACTERS]:
+        return True
+    tables = [_table(node) for node in (one, other)]
+    if any(table is None for table in tables):
+        return False
+    first, second = (table or [] for table in tables)
+    return not any(
+        mine[0] == other_one[0] and mine[1] < other_one[2] and other_one[1] < mine[2]
+        for mine in first
+        for other_one in second
+    )
+
+
+def _table(node: BlockNode) -> list[tuple[str, int, int]] | None:
+    """Return member, first and end sector of each part of a volume; None if not known.
+
+    Source: dmsetup(8), and the kernel's Documentation/admin-guide/device-mapper/linear.rst.
+    """
+    name = node.tree.word(f"{node.directory}/dm/name")
+    if not name:
+        return None
+    try:
+        reported = node.tree.run(["dmsetup", "table", name], _TABLE_TIMEOUT_S)
+    except (CommandMissingError, CommandTimeoutError):
+        return None
+    if reported.status != 0 or not reported.output:
+        return None
+    parts = [_table_part(line) for line in reported.output.splitlines()]
+    return [part for part in parts if part] if all(parts) else None
+
+
+def _table_part(line: str) -> tuple[str, int, int] | None:
+    """Parse a line of a table; a thin volume shares its pool, but not its device number in it."""
+    if found := _LINEAR.match(line):
+        return found[2], int(found[3]), int(found[3]) + int(found[1])
+    if found := _THIN.match(line):
+        return f"pool {found[1]}", int(found[2]), int(found[2]) + 1
+    return None
+
 
 _USES_SHOWN_MAX: Final = 3
 _OF_KERNEL: Final = frozenset(
@@ -45,13 +201,13 @@ _OF_KERNEL: Final = frozenset(
         *("rpc_pipefs", "mqueue", "devpts"),
     }
 )
-"""File systems whose files are no storage: what is written there commands the kernel."""
+"""File systems whose files are not storage: writing to them changes kernel settings."""
 _NO_MEDIUM: Final = (errno.ENXIO, errno.ENOMEDIUM, errno.ENODEV)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Identity:
-    """What an open file is, so that a path cannot be exchanged unnoticed: fields of fstat(2)."""
+    """The identity of an open file by fields of fstat(2), to detect an exchanged path."""
 
     st_dev: int
     st_ino: int
@@ -68,16 +224,16 @@ class DeviceState:
     """What is known of a device or file before anything is written to it.
 
     Attributes:
-        path: Where it really lies, symbolic links followed.
+        path: Its real path, symbolic links followed.
         kind: ``block`` or ``file``.
-        identity: What it is, whatever its path.
+        identity: Its identity, independent of its path.
         size_bytes: Its size; 0 for a device without a medium.
         is_read_only: Whether the kernel refuses writes to it.
         serial: Serial number or world-wide name of its disk; empty where it has none.
-        uses: Who uses it now.
-        signatures: What it bears, by the marks that are known here.
-        denied: Why it could not be opened to look for them; empty when it could.
-        failing: Why it could not be read where they would be; empty when it could.
+        uses: Its current uses.
+        signatures: The known signatures on it.
+        denied: Why it could not be opened to read signatures; empty when it could.
+        failing: Why signatures could not be read; empty when they could.
     """
 
     path: Path
@@ -93,7 +249,7 @@ class DeviceState:
 
     @property
     def destroy_word(self) -> str:
-        """What --destroy must be to let its data be lost: the serial number, else the path."""
+        """The value of --destroy that allows overwriting: the serial number, else the path."""
         return self.serial or str(self.path)
 
     def __str__(self) -> str:
@@ -104,16 +260,16 @@ class DeviceState:
 
 @dataclass(kw_only=True)
 class Permit:
-    """Leave to write to one target; holds it claimed until it is closed.
+    """Permission to write to one target, which stays claimed until it is closed.
 
-    A block device is held with O_EXCL, and so is every other way to its bytes, so that nobody can
-    mount it or build on it meanwhile.
+    A block device and all other devices with its bytes are held open with O_EXCL, so that nobody
+    can mount it or build on it meanwhile.
 
     Attributes:
-        path: Where the target really lies.
-        identity: What an opener must find there.
-        bytes_to_write: What was announced.
-        is_new: Whether the guard made the (empty) file.
+        path: The real path of the target.
+        identity: The identity that an opened file must have.
+        bytes_to_write: The announced number of bytes.
+        is_new: Whether the guard created the (empty) file.
     """
 
     path: Path
@@ -125,11 +281,11 @@ class Permit:
 
     @property
     def safe_path(self) -> str:
-        """A path that opens the judged target itself, even if its own path was exchanged."""
+        """A path that opens the checked target itself, even if its own path was exchanged."""
         return descriptor_path(self._descriptor)
 
     def verify(self, descriptor: int) -> None:
-        """Compare what an opener got with what was judged.
+        """Compare an opened file with the one that was checked.
 
         Raises:
             RefusedError: when it is another file or device.
@@ -151,18 +307,18 @@ class Permit:
 
 
 def inspect(path: Path | str, tree: SystemTree = LIVE, survey: Survey | None = None) -> DeviceState:
-    """Return what a block device or regular file is, bears and is used for.
+    """Return what a block device or regular file contains and who uses it.
 
-    Nothing is written. Symbolic links are followed first. What may not be opened is still judged
-    by what the system tells of it.
+    Nothing is written. Symbolic links are followed first. What may not be opened is judged by what
+    the system reports of it.
 
     Args:
         path: The device or file.
         tree: The machine.
-        survey: What was found on it just now, where several devices are looked at.
+        survey: A current survey of the machine, for several devices.
 
     Raises:
-        TargetError: when it does not exist, cannot be reached or is neither of the two.
+        TargetError: when it does not exist, is not accessible or is neither of the two.
     """
     given = Path(path)
     try:
@@ -179,24 +335,24 @@ def inspect(path: Path | str, tree: SystemTree = LIVE, survey: Survey | None = N
         raise unreadable(given, error.strerror or str(error)) from None
     raise TargetError(
         seen=f"{real} is neither a block device nor a regular file",
-        cause="Only these have addresses that can be read and written at random",
-        next_step="Name a directory, a file or a block device; `lsblk` lists the devices",
+        cause="Only devices and files can be read and written at random offsets",
+        next_step="Specify a directory, a file or a block device; `lsblk` lists the devices",
     )
 
 
 def bearing(state: DeviceState) -> str:
-    """Return what a target bears, as a phrase such as ``bears XFS file system``."""
+    """Return what a target contains, as a phrase such as ``contains XFS file system``."""
     if state.denied or state.failing:
-        return f"cannot be looked into here ({state.denied or state.failing})"
+        return f"cannot be inspected ({state.denied or state.failing})"
     bears = " and ".join(str(signature) for signature in _known_signatures(state))
-    return f"bears {bears}" if bears else "bears no signature that is known"
+    return f"contains {bears}" if bears else "contains no known signature"
 
 
 def _known_signatures(state: DeviceState) -> Sequence[Signature]:
-    """Return what a target bears with what ``blkid`` adds to it.
+    """Return a target's signatures, including those by ``blkid``.
 
-    It is asked only for these words: whether a target is refused does not depend on its answer,
-    and starting it for every look at every drive of an array takes longer than the look.
+    ``blkid`` is used only for this text, not for the decision to refuse: starting it for every
+    check of every drive of an array takes longer than the check.
     """
     try:
         return probe_signatures(state.path)
@@ -213,9 +369,8 @@ def permit_write(
 ) -> Permit:
     """Judge whether a run may write to a target, and claim it.
 
-    A file that does not exist is made, empty. A file that is empty holds nobody's data. Everything
-    else must be named with ``destroy``, whatever folder it lies in; several words are separated by
-    commas, where a run has several targets.
+    A file that does not exist is created, empty. An empty file is accepted. Everything else must be
+    named with ``destroy``, whatever folder it is in; several names are separated by commas.
 
     Raises:
         RefusedError: when it is in use, or holds or could hold data and was not named.
@@ -236,8 +391,9 @@ def permit_write(
     try:
         permit.verify(permit._descriptor)
         permit._others = _claim_other_ways(state, bytes_to_write, tree)
-        # Whoever came between the first look and the claim is seen by a second look.
-        unseen = unseen_writer(permit._descriptor) if state.kind == "file" else None
+        # A second check after the claim catches uses that began between the first check and the
+        # claim.
+        unseen = hidden_writer(permit._descriptor) if state.kind == "file" else None
         uses = _uses(state, tree) or ((unseen,) if unseen else ())
         size_bytes = state.size_bytes or os.fstat(permit._descriptor).st_size
         _judge(replace(state, uses=uses, size_bytes=size_bytes), destroy, bytes_to_write)
@@ -248,13 +404,12 @@ def permit_write(
 
 
 def require_permitted(state: DeviceState, *, destroy: str | None) -> None:
-    """Judge a device that was looked at just now, and try whether it can be claimed.
+    """Judge a device that was just inspected, and try to claim it.
 
-    The claim is not kept: this is for tools that claim their devices themselves.
+    The claim is released again: this is for tools that claim their devices themselves.
 
     Raises:
-        RefusedError: when it is in use, or could hold data and was not named, or is another one
-            now.
+        RefusedError: when it is in use, could hold data and was not named, or was replaced.
         TargetError: when it cannot be opened for writing.
     """
     _judge(state, destroy, state.size_bytes)
@@ -269,7 +424,7 @@ def require_permitted(state: DeviceState, *, destroy: str | None) -> None:
 
 def _inspect_device(real: Path, status: os.stat_result, survey: Survey) -> DeviceState:
     node = node_by_number(number_text(status.st_rdev), survey.tree)
-    # sysfs tells who uses a device even to those who may not open it.
+    # sysfs lists the users of a device even to those who may not open it.
     uses = _uses_of_medium(node.number, survey)
     size_bytes = node.size_bytes()
     signatures: list[Signature] = []
@@ -300,7 +455,7 @@ def _inspect_file(real: Path, status: os.stat_result, survey: Survey) -> DeviceS
     signatures: list[Signature] = []
     denied = failing = ""
     try:
-        uses = uses or _unseen_uses(real, status)
+        uses = uses or _hidden_uses(real, status)
         signatures, failing = _signatures(real)
     except PermissionError as error:
         denied = error.strerror or "permission denied"
@@ -319,7 +474,7 @@ def _inspect_file(real: Path, status: os.stat_result, survey: Survey) -> DeviceS
 
 
 def _signatures(real: Path) -> tuple[list[Signature], str]:
-    """Return what a target bears and, where that cannot be read, why: a drive may be failing.
+    """Return a target's signatures and, if they cannot be read, why: a drive may be failing.
 
     Raises:
         PermissionError: when it may not be opened.
@@ -337,14 +492,14 @@ def _require_storage(real: Path, tree: SystemTree) -> None:
     if mount is None or mount.kind not in _OF_KERNEL:
         return
     raise TargetError(
-        seen=f"{real} is no storage: it lies on {mount.point} ({mount.kind})",
-        cause="What is written there changes how the kernel works",
-        next_step="Name a directory on a disk; `findmnt` shows what is mounted where",
+        seen=f"{real} is not storage: it is on {mount.point} ({mount.kind})",
+        cause="Writing there changes kernel settings",
+        next_step="Specify a directory on a disk; `findmnt` lists the mounts",
     )
 
 
-def _unseen_uses(real: Path, status: os.stat_result) -> list[Use]:
-    """Return a use when somebody who cannot be seen writes to the file.
+def _hidden_uses(real: Path, status: os.stat_result) -> list[Use]:
+    """Return a use when a process that is not visible has the file open for writing.
 
     Raises:
         PermissionError: when it may not be opened.
@@ -353,14 +508,13 @@ def _unseen_uses(real: Path, status: os.stat_result) -> list[Use]:
     try:
         if Identity.of(os.fstat(descriptor)) != Identity.of(status):
             raise _exchanged(real)
-        unseen = unseen_writer(descriptor)
+        unseen = hidden_writer(descriptor)
     finally:
         os.close(descriptor)
     return [unseen] if unseen else []
 
 
 def _uses_of_medium(number: str, survey: Survey) -> list[Use]:
-    """Return who uses the bytes of a block device, by whatever way."""
     return [*uses_of_device(number, survey.tree, survey), *uses_of_other_ways(number, survey)]
 
 
@@ -378,25 +532,25 @@ def _judge(state: DeviceState, destroy: str | None, bytes_to_write: int) -> None
     if state.is_read_only:
         raise TargetError(
             seen=f"{state.path} is read-only",
-            cause="The kernel or the rights of the file forbid writes to it",
-            next_step=f"Measure reads only, or allow writes (`blockdev --setrw {state.path}` for a"
-            " device)",
+            cause="The device is read-only, or the file permissions forbid writing",
+            next_step=f"Measure reads only, or allow writes (`blockdev --setrw {state.path}` for "
+            "a device)",
         )
-    # Neither a name nor a marker beside it tells whose a file is: anybody can make them.
+    # Neither the name of a file nor a marker next to it proves its owner: anybody can create them.
     holds_no_data = state.kind == "file" and state.size_bytes == 0
     if not holds_no_data and not _names(destroy or "", state.destroy_word):
         raise _refused_unnamed(state, destroy, bytes_to_write)
 
 
 def _names(destroy: str, word: str) -> bool:
-    """Return whether ``--destroy``, which may hold several words with commas, names a target."""
+    """Return whether ``--destroy``, a comma-separated list, names a target."""
     return word in (destroy, *(each.strip() for each in destroy.split(",")))
 
 
 def _claim(state: DeviceState, bytes_to_write: int) -> int:
     """Open the target so that nobody else can claim it; the caller closes it."""
-    # Closing a device that was open for writing would make udev probe it, and a file that we have
-    # open for writing could not be asked for other writers: read-only is enough.
+    # Closing a device that was open for writing would make udev probe it, and other writers of a
+    # file cannot be detected while we have it open for writing: read-only is enough.
     flags = os.O_RDONLY | (os.O_EXCL if state.kind == "block" else 0)
     try:
         if not os.access(state.path, os.W_OK):
@@ -409,7 +563,7 @@ def _claim(state: DeviceState, bytes_to_write: int) -> int:
 
 
 def _claim_other_ways(state: DeviceState, bytes_to_write: int, tree: SystemTree) -> Sequence[int]:
-    """Open every other way to the bytes of a device so that nobody else can claim one."""
+    """Open every other device with the bytes of a device so that nobody else can claim one."""
     if state.kind != "block":
         return ()
     number = number_text(state.identity.st_rdev)
@@ -424,7 +578,7 @@ def _claim_other_ways(state: DeviceState, bytes_to_write: int, tree: SystemTree)
             if error.errno in _NO_MEDIUM:
                 continue
             _close(claimed)
-            use = replace(CLAIMED, phrase=f"shares its bytes with {path}, which {CLAIMED.phrase}")
+            use = replace(CLAIMED, phrase=f"shares its data with {path}, which {CLAIMED.phrase}")
             raise _refused_in_use(replace(state, uses=(use,)), bytes_to_write) from None
     return tuple(claimed)
 
@@ -435,7 +589,7 @@ def _close(descriptors: Sequence[int]) -> None:
 
 
 def _permit_new(path: Path, bytes_to_write: int) -> Permit:
-    """Make an empty file where there was none, and never in place of another."""
+    """Create an empty file, never replacing another."""
     try:
         descriptor = open_without_links(path, os.O_RDONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except OSError as error:
@@ -456,57 +610,58 @@ def _refused_in_use(state: DeviceState, bytes_to_write: int) -> RefusedError:
     return RefusedError(
         seen=f"{size_text(bytes_to_write)} would be written to {state},"
         f" but it {', '.join(shown)}{tail}",
-        cause="Writing to what is in use would destroy what uses it, so --destroy cannot allow it",
-        next_step=f"Name another target, or first {state.uses[0].release}",
+        cause="Writing to a device or file in use would destroy its data; --destroy does not "
+        "allow this",
+        next_step=f"Choose another target, or first {state.uses[0].release}",
     )
 
 
 def _refused_unnamed(state: DeviceState, destroy: str | None, bytes_to_write: int) -> RefusedError:
-    named = f", and --destroy names {destroy}" if destroy else ""
+    named = f", and --destroy specifies {destroy}" if destroy else ""
     word = "serial number" if state.serial else "exact path"
     return RefusedError(
         seen=f"{size_text(bytes_to_write)} would be written to {state}, which"
         f" {bearing(state)}{named}",
-        cause="All data on it would be lost, so it must be named on purpose",
-        next_step=f"To destroy what it holds, repeat the command with its {word}:"
-        f" `--destroy {state.destroy_word}`",
+        cause="All data on it would be lost, so --destroy must name it explicitly",
+        next_step=f"To destroy this data, repeat the command with its {word}: `--destroy "
+        f"{state.destroy_word}`",
     )
 
 
 def _exchanged(path: Path) -> RefusedError:
     return RefusedError(
         seen=f"{path} is no longer the target that was checked",
-        cause="Something exchanged the file or device between the check and the opening",
-        next_step="Find out what changes it (`ls -l` and `dmesg` help), then run the command again",
+        cause="The file or device was replaced between the check and the opening",
+        next_step="Find out what changes it (`ls -l`, `dmesg`), then repeat the command",
     )
 
 
 def _missing(path: Path) -> TargetError:
     return TargetError(
         seen=f"{path} does not exist",
-        cause="The name is mistyped, or the device is gone",
+        cause="The name is misspelled, or the device was removed",
         next_step="`lsblk` lists the block devices",
     )
 
 
 def unreadable(path: Path, reason: str) -> TargetError:
-    """Return the error of a target that may not be read; ``reason`` is the system's own word."""
+    """Return the error for a target that may not be read; ``reason`` is the system's message."""
     if os.geteuid() == 0 and reason == os.strerror(errno.EPERM):
         return TargetError(
             seen=f"{path} cannot be read: {reason}",
-            cause="Even root may not: a container or a sandbox closes it to this process",
-            next_step="Run the command outside of it, or name a directory",
+            cause="Access is denied even to root, as in a container or sandbox",
+            next_step="Run the command outside the container, or specify a directory",
         )
     return TargetError(
         seen=f"{path} cannot be read: {reason}",
-        cause="Devices are for root and the group disk, and other users' files for them",
-        next_step=f"Run it {with_root()}, or name a directory of your own",
+        cause="Devices require root or the group disk; files require their owner's permission",
+        next_step=f"Run it {with_root()}, or specify a directory that you own",
     )
 
 
 def _unwritable(path: Path, error: OSError) -> TargetError:
     return TargetError(
         seen=f"{path} cannot be opened for writing: {error.strerror}",
-        cause="You may not write there, or the file system is read-only",
-        next_step=f"Run it {with_root()}, or name a directory of your own",
+        cause="You do not have write permission, or the file system is read-only",
+        next_step=f"Run it {with_root()}, or specify a directory that you own",
     )

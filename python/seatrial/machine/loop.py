@@ -12,7 +12,7 @@ from seatrial.errors import RefusedError, TargetError
 from seatrial.machine.commands import run_command
 from seatrial.machine.fingerprint.medium import file_text, loop_backing
 from seatrial.machine.fingerprint.tree import LIVE
-from seatrial.machine.opening import open_without_links
+from seatrial.machine.resolve import open_without_links
 from seatrial.machine.undo import UndoJournal, Undone
 from seatrial.program import with_root
 
@@ -45,12 +45,12 @@ def attach(
     direct: bool = False,
     scan_partitions: bool = False,
 ) -> LoopDevice:
-    """Attach a file to a free loop device, written to the journal before.
+    """Attach a file to a free loop device; recorded in the journal first.
 
     Args:
         backing: A regular file.
         journal: Where the change is recorded.
-        logical_block_bytes: Of the device; 512 to the page size.
+        logical_block_bytes: Logical block size of the device; 512 to the page size.
         direct: Whether the loop device reads and writes its file with O_DIRECT.
         scan_partitions: Whether the kernel reads its partition table.
 
@@ -62,13 +62,13 @@ def attach(
     if not file.is_file():
         raise TargetError(
             seen=f"{file} is not a regular file",
-            cause="A loop device stands for the bytes of a file",
-            next_step=f"Make one with `truncate -s 1G {file}`",
+            cause="A loop device needs a backing file",
+            next_step=f"Create one with `truncate -s 1G {file}`",
         )
     options = [f"--sector-size={logical_block_bytes}", f"--direct-io={'on' if direct else 'off'}"]
     if scan_partitions:
         options.append("--partscan")
-    # Between asking for a free device and attaching, somebody else may take it: then ask again.
+    # Another process may take the free device before it is attached: then try the next one.
     for _attempt in range(_ATTEMPTS_MAX):
         device = run_command("losetup", "--find").strip()
         entry = journal.record("loop", device=device, backing=str(file))
@@ -82,9 +82,9 @@ def attach(
             _forget_read_ahead(device)
             return LoopDevice(path=Path(device), backing=file, entry=entry)
     raise TargetError(
-        seen=f"No loop device could be had in {_ATTEMPTS_MAX} attempts",
-        cause="Other processes take every free one at the same time",
-        next_step="See `losetup --list`, then try again",
+        seen=f"No free loop device was found in {_ATTEMPTS_MAX} attempts",
+        cause="Other processes allocate loop devices at the same time",
+        next_step="Check `losetup --list`, then retry",
     )
 
 
@@ -94,10 +94,10 @@ def detach(loop: LoopDevice, journal: UndoJournal) -> Undone:
 
 
 def truncate_backing(device: str, size_bytes: int) -> None:
-    """Give the file behind a loop device a size, if its name still leads to that very file.
+    """Resize the file behind a loop device, if its name still leads to that very file.
 
     Raises:
-        RefusedError: when another file has its name now, or the device is only a part of it.
+        RefusedError: when another file has its name now, or the device covers only a part of it.
         TargetError: when it cannot be opened.
     """
     name = Path(device).resolve().name
@@ -108,9 +108,10 @@ def truncate_backing(device: str, size_bytes: int) -> None:
         descriptor = open_without_links(Path(backing.name).resolve(), os.O_RDWR)
     except OSError as error:
         raise TargetError(
-            seen=f"{backing.name}, the file behind {device}, cannot be opened: {error.strerror}",
-            cause="It was renamed or removed while the loop device stood for it",
-            next_step=f"See `losetup --list {device}`, then run `seatrial clean`",
+            seen=f"{backing.name}, the backing file of {device}, cannot be opened: "
+            f"{error.strerror}",
+            cause="It was renamed or removed while the loop device was in use",
+            next_step=f"Check `losetup --list {device}`, then run `seatrial clean`",
         ) from None
     try:
         if file_text(os.fstat(descriptor)) != backing.file or backing.offset_bytes:
@@ -122,17 +123,17 @@ def truncate_backing(device: str, size_bytes: int) -> None:
 
 def _not_behind(device: str, name: str) -> RefusedError:
     return RefusedError(
-        seen=f"{name} is not the file behind {device}, or holds more than that device",
-        cause="Another file took its name, or the loop device was made by somebody else",
-        next_step=f"See `losetup --list {device}`, then run `seatrial clean`",
+        seen=f"{name} is not the backing file of {device}, or is larger than the device",
+        cause="The file was replaced, or another program created the loop device",
+        next_step=f"Check `losetup --list {device}`, then run `seatrial clean`",
     )
 
 
 def _forget_read_ahead(device: str) -> None:
-    """Take away what a file on a rotating disk left that the device stood for before.
+    """Reset the read-ahead that an earlier backing file on a rotating disk left behind.
 
-    The kernel raises the read-ahead for such a one and never lowers it (``blk_apply_bdi_limits`` in
-    block/blk-settings.c), so two loop devices over alike files would not be alike.
+    The kernel raises the read-ahead for such a file and never lowers it (``blk_apply_bdi_limits``
+    in block/blk-settings.c), so two loop devices over equal files would differ.
     """
     place = Path(f"/sys/block/{Path(device).name}/queue/read_ahead_kb")
     with suppress(OSError):
@@ -143,7 +144,7 @@ def _require_root(file: Path) -> None:
     if os.geteuid() == 0 and Path("/dev/loop-control").exists():
         return
     raise TargetError(
-        seen=f"A loop device for {file} cannot be made",
-        cause="Loop devices need root and the kernel's loop module",
-        next_step=f"Run it {with_root()}, after `modprobe loop` where it is a module",
+        seen=f"A loop device for {file} cannot be created",
+        cause="Loop devices require root and the kernel module loop",
+        next_step=f"Run it {with_root()}; load the module with `modprobe loop` if necessary",
     )

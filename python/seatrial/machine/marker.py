@@ -1,4 +1,4 @@
-"""Folders that seatrial made, told by their name and by a marker inside."""
+"""Folders created by seatrial, recognised by their name and a marker inside."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
 
 
 def new_run_id() -> str:
-    """Return a name that no run has: when it begins (UTC), and what tells two of a second apart.
+    """Return a new name for a run: its start time (UTC) and a random suffix.
 
-    Names in alphabetical order are in that of time.
+    Names sort by time.
     """
     return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{secrets.token_hex(2)}"
 
@@ -27,7 +27,7 @@ def folder_name(run_id: str) -> str:
     """Return the name of a run's trial folder.
 
     Raises:
-        ValueError: when the run's name could not safely be part of a path.
+        ValueError: when the run's name is not safe in a path.
     """
     if not _RUN_ID.fullmatch(run_id):
         raise ValueError(f"not a run's name: {run_id!r}")
@@ -35,10 +35,10 @@ def folder_name(run_id: str) -> str:
 
 
 def write_marker(folder: Path, run_id: str) -> None:
-    """Mark a folder as made by a run, and make the mark last a power cut.
+    """Mark a folder as created by a run, durably.
 
-    A mark that is there already stays untouched: a kill amid writing it anew would leave a folder
-    with files in it that nobody knows as ours.
+    An existing marker is not touched: a kill while rewriting it would leave a folder with files
+    that is not recognised as ours.
 
     Raises:
         OSError: when it cannot be written.
@@ -46,7 +46,7 @@ def write_marker(folder: Path, run_id: str) -> None:
     if marked_run(folder) == run_id:
         return
     unfinished = folder / _UNFINISHED_NAME
-    # What has that name already may be a link to somebody's file: only the name is taken.
+    # An existing entry of that name may be a link to another file: only the name is removed.
     unfinished.unlink(missing_ok=True)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
     descriptor = os.open(unfinished, flags, 0o600)
@@ -59,7 +59,7 @@ def write_marker(folder: Path, run_id: str) -> None:
 
 
 def marked_run(folder: Path) -> str | None:
-    """Return the run that made a folder, by its name and its marker; None when none did."""
+    """Return the run that created a folder, by its name and its marker; None when none did."""
     marker = folder / MARKER_NAME
     if not folder.name.startswith(FOLDER_PREFIX) or marker.is_symlink():
         return None
@@ -71,7 +71,7 @@ def marked_run(folder: Path) -> str | None:
 
 
 def is_made_by(folder: Path, run_id: str) -> bool:
-    """Tell whether a folder was made by a run, even if a kill came before its marker was whole."""
+    """Return whether a run created a folder, even if it was killed while writing the marker."""
     if folder.is_symlink() or not folder.is_dir() or folder.name != folder_name(run_id):
         return False
     names = {entry.name for entry in folder.iterdir()}
@@ -79,5 +79,5 @@ def is_made_by(folder: Path, run_id: str) -> bool:
 
 
 def is_in_trial_folder(path: Path) -> bool:
-    """Tell whether a resolved path lies in a folder that some run made."""
+    """Return whether a resolved path is in a folder that some run created."""
     return any(marked_run(parent) is not None for parent in path.parents)

@@ -1,11 +1,14 @@
-"""What a user's TARGET is: a directory, a file, a device, or no storage at all."""
+"""What a user's TARGET is: a directory, a file, a device, or no storage."""
 
 from __future__ import annotations
 
+import ctypes
 import difflib
+import errno
 import os
 import re
 import stat
+import struct
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -34,13 +37,13 @@ class TargetKind(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class ResolvedTarget:
-    """A target that exists or can be made.
+    """A target that exists or can be created.
 
     Attributes:
         kind: What it is.
         given: As the user wrote it.
-        path: Where it really lies, symbolic links followed; None for null and simulated targets.
-        name: Name of the simulated device's model; else empty.
+            path: Its real path, symbolic links followed; None for null and simulated targets.
+            name: Name of the simulated device's model; else empty.
     """
 
     kind: TargetKind
@@ -50,15 +53,15 @@ class ResolvedTarget:
 
 
 def resolve(target: str) -> ResolvedTarget:
-    """Tell what a target is. Nothing is opened or written.
+    """Return what a target is. Nothing is opened or written.
 
     ``null`` is the engine alone and ``simulated:NAME`` a simulated device; a file or directory of
     such a name is written with a path (``./null``).
 
     Raises:
-        UsageError: when it is no target at all, such as a size or a database's address.
-        TargetError: when it does not exist and cannot be made, is of a kind without addresses, or
-            its name is not UTF-8.
+        UsageError: when it is not a target, such as a size or a database URL.
+        TargetError: when it does not exist and cannot be created, is of a kind without addresses,
+            or its name is not UTF-8.
     """
     if not target.strip():
         raise _empty()
@@ -83,7 +86,7 @@ def resolve_directory(target: str) -> Path:
     """Return the directory that a user named.
 
     Raises:
-        UsageError: when it is no target at all.
+        UsageError: when it is not a target.
         TargetError: when it does not exist or is not a directory.
     """
     found = resolve(target)
@@ -92,27 +95,26 @@ def resolve_directory(target: str) -> Path:
     if found.kind is TargetKind.NEW_FILE and found.path is not None:
         near = _near(found.path)
         raise TargetError(
-            seen=f"The directory {found.path} does not exist, though {found.path.parent} does",
-            cause="The name is mistyped, or the directory has yet to be made",
-            next_step=f"Did you mean `{near}`?" if near else f"Make it with `mkdir {found.path}`",
+            seen=f"The directory {found.path} does not exist, but {found.path.parent} does",
+            cause="The name is misspelled, or the directory has not been created",
+            next_step=f"Did you mean `{near}`?" if near else f"Create it with `mkdir {found.path}`",
         )
     raise TargetError(
         seen=f"{target} is not a directory, but a {found.kind.replace('_', ' ')}",
-        cause="This command makes its own trial files, so it needs a directory to make them in",
-        next_step=f"Name a directory, or measure this target with `seatrial io {target}`",
+        cause="This command needs a directory in which to create its trial files",
+        next_step=f"Specify a directory, or measure this target with `seatrial io {target}`",
     )
 
 
 def _require_utf8(name: str) -> None:
-    """Refuse a name that results, journals and reports, all text in UTF-8, cannot hold."""
     try:
         name.encode("utf-8")
     except UnicodeEncodeError:
         shown = os.fsencode(name).decode("utf-8", "backslashreplace")
         raise TargetError(
-            seen=f"The name {shown} is not text in UTF-8",
-            cause="Results, the undo journal and reports name the target, and are text in UTF-8",
-            next_step="Rename the directory, or mount it at a plain name with `mount --bind`",
+            seen=f"The name {shown} is not valid UTF-8",
+            cause="Results, the undo journal and reports contain the target's name as UTF-8 text",
+            next_step="Rename the directory, or mount it under another name with `mount --bind`",
         ) from None
 
 
@@ -120,9 +122,10 @@ def _simulated(target: str) -> ResolvedTarget:
     name = target.removeprefix(_SIMULATED)
     if not _SIMULATED_NAME.fullmatch(name):
         raise UsageError(
-            seen=f"{target!r} does not name a simulated device",
-            cause="After the colon stands the name of a model: lower-case letters, digits, hyphens",
-            next_step="See `seatrial io --help` for the models",
+            seen=f"{target!r} is not a simulated device",
+            cause="The colon must be followed by a model name: lower-case letters, digits and "
+            "hyphens",
+            next_step="`seatrial io --help` lists the models",
         )
     return ResolvedTarget(kind=TargetKind.SIMULATED, given=target, name=name)
 
@@ -142,20 +145,20 @@ def _kind_of(real: Path, status: os.stat_result) -> TargetKind:
     hint = f"Did you mean its disk, `{real}n1`?" if namespace else "`lsblk` lists the block devices"
     raise TargetError(
         seen=f"{real} is a {what}",
-        cause="It has no addresses to read and write at random, so it cannot be measured",
+        cause="It has no random-access data, so it cannot be measured",
         next_step=hint,
     )
 
 
 def _missing(target: str, path: Path) -> ResolvedTarget:
-    """Return the new file that a name stands for, or say what the name more likely means."""
+    """Return the new file that a name stands for, or raise with what the user probably meant."""
     _refuse_other_meanings(target)
     real = path.resolve()
     if path.is_symlink():
         raise TargetError(
             seen=f"{path} is a symbolic link to {real}, which does not exist",
-            cause="What it points to was removed, or its file system is not mounted",
-            next_step=f"See `ls -l {path}` and `findmnt`, then name the target itself",
+            cause="The target of the link was removed, or its file system is not mounted",
+            next_step=f"Check `ls -l {path}` and `findmnt`, or specify the target of the link",
         )
     if not real.parent.is_dir():
         raise _no_parent(real)
@@ -164,51 +167,50 @@ def _missing(target: str, path: Path) -> ResolvedTarget:
     if target.endswith("/"):
         near = _near(real)
         raise TargetError(
-            seen=f"The directory {target} does not exist, though {real.parent} does",
-            cause="The name is mistyped, or the directory has yet to be made",
-            next_step=f"Did you mean `{near}`?" if near else f"Make it with `mkdir {real}`",
+            seen=f"The directory {target} does not exist, but {real.parent} does",
+            cause="The name is misspelled, or the directory has not been created",
+            next_step=f"Did you mean `{near}`?" if near else f"Create it with `mkdir {real}`",
         )
     return ResolvedTarget(kind=TargetKind.NEW_FILE, given=target, path=real)
 
 
 def _refuse_other_meanings(target: str) -> None:
-    """Refuse words that are no path: taken as one, they would quietly make a file."""
+    """Refuse words that are probably not meant as a path, rather than create a file."""
     if _SIZE.fullmatch(target):
         raise UsageError(
             seen=f"The target is {target!r}, which looks like a size",
-            cause="An option lost its name, or the target was left out",
-            next_step=f"Name the target first: `seatrial io TARGET --size {target}`;"
-            f" a file of that name is ./{target}",
+            cause="The target or the name of an option is missing",
+            next_step=f"Specify the target first: `seatrial io TARGET --size {target}`; use "
+            f"./{target} for a file of that name",
         )
     if _DATABASE.match(target):
         raise UsageError(
-            seen="The target is the address of a database",
+            seen="The target is a database URL",
             cause="This command measures files, directories and devices",
-            next_step="Try the server with `seatrial db --url`, or name the directory that holds"
-            " its data, such as its data_directory",
+            next_step="Measure the server with `seatrial db --url`, or specify a directory on "
+            "its storage, such as data_directory",
         )
     if _NETWORK.match(target):
         raise TargetError(
-            seen=f"{target} does not exist here, and looks like a place on the network",
-            cause="Only what is mounted or attached can be measured",
-            next_step="Mount it first, and name the directory where it is mounted",
+            seen=f"{target} does not exist, and looks like a network location",
+            cause="Only mounted or attached storage can be measured",
+            next_step="Mount it first, and specify the mount point",
         )
     if target.lower() in {"nul", "null", "none", "/dev/nul"}:
         raise UsageError(
-            seen=f"The target is {target!r}, and no such file exists",
-            cause="The engine alone, without storage, is called null",
-            next_step=f"Write `null`, or ./{target} for a file of that name",
+            seen=f"The target is {target!r}, and there is no such file",
+            cause="The target that measures only the engine, without storage, is called null",
+            next_step=f"Use `null`, or ./{target} for a file of that name",
         )
     if "/" not in target and _is_block_device(Path("/dev") / target):
         raise TargetError(
-            seen=f"{target} does not exist here, but /dev/{target} is a block device",
-            cause="The folder of the device was left out",
-            next_step=f"Write /dev/{target}, or ./{target} for a file of that name",
+            seen=f"{target} does not exist, but /dev/{target} is a block device",
+            cause="The directory of the device is missing",
+            next_step=f"Use /dev/{target}, or ./{target} for a file of that name",
         )
 
 
 def _is_block_device(path: Path) -> bool:
-    """Tell whether a path is a block device."""
     try:
         return stat.S_ISBLK(path.stat().st_mode)
     except (OSError, ValueError):
@@ -216,7 +218,7 @@ def _is_block_device(path: Path) -> bool:
 
 
 def _near(path: Path) -> Path | None:
-    """Return the entry beside a missing one whose name is nearest to it, if any is near."""
+    """Return the existing sibling whose name is closest to a missing one, if any is close."""
     try:
         names = [entry.name for entry in path.parent.iterdir()]
     except OSError:
@@ -230,11 +232,12 @@ def _no_parent(real: Path) -> TargetError:
     missing = nearest / real.relative_to(nearest).parts[0]
     near = _near(missing)
     return TargetError(
-        seen=f"{real} does not exist, nor does its directory; what exists of it is {nearest}",
-        cause="The name is mistyped, or a file system is not mounted",
+        seen=f"{real} does not exist, nor does its directory; the nearest existing directory is "
+        f"{nearest}",
+        cause="The name is misspelled, or a file system is not mounted",
         next_step=f"Did you mean `{near}`?"
         if near
-        else f"Make the directory with `mkdir -p {real.parent}`, or see `findmnt`",
+        else f"Create the directory with `mkdir -p {real.parent}`, or check mounts with `findmnt`",
     )
 
 
@@ -242,7 +245,7 @@ def _no_device(real: Path) -> TargetError:
     near = _near(real)
     return TargetError(
         seen=f"{real} does not exist",
-        cause="The device is gone or mistyped; a file made there would lie in memory",
+        cause="The device was removed or is misspelled; a new file there would be in memory",
         next_step=f"Did you mean `{near}`? `lsblk` lists the block devices"
         if near
         else "`lsblk` lists the block devices",
@@ -250,17 +253,83 @@ def _no_device(real: Path) -> TargetError:
 
 
 def _unreachable(target: str, error: Exception) -> TargetError:
-    reason = error.strerror if isinstance(error, OSError) else "the name makes no sense as a path"
+    reason = error.strerror if isinstance(error, OSError) else "the name is not a valid path"
     return TargetError(
-        seen=f"{target!r} cannot be reached: {reason}",
-        cause="A folder above it is closed to you, the name is no path, or links run in a circle",
-        next_step="See `namei -l` with that name, or name a directory of your own",
+        seen=f"{target!r} is not accessible: {reason}",
+        cause="You have no access to a parent directory, the name is invalid, or it is a "
+        "symbolic link loop",
+        next_step="Check `namei -l` with that name, or specify a directory that you own",
     )
 
 
 def _empty() -> UsageError:
     return UsageError(
         seen="The target is empty",
-        cause="A shell variable in its place was not set",
-        next_step="Name a directory, a file or a block device",
+        cause="A shell variable may be unset",
+        next_step="Specify a directory, a file or a block device",
     )
+
+
+# Source: openat2(2) and include/uapi/linux/openat2.h.
+_SYS_OPENAT2: Final = 437
+_RESOLVE_NO_MAGICLINKS: Final = 0x02
+_RESOLVE_NO_SYMLINKS: Final = 0x04
+_RESOLVE_BENEATH: Final = 0x08
+_AT_FDCWD: Final = -100
+_UNAVAILABLE: Final = (errno.ENOSYS, errno.EPERM, errno.E2BIG)
+
+
+def open_without_links(path: Path, flags: int, mode: int = 0) -> int:
+    """Open a path from the root without following any symbolic link; return the descriptor.
+
+    Raises:
+        OSError: when it cannot be opened; ELOOP when it contains a symbolic link.
+    """
+    return _open(_AT_FDCWD, str(path), flags, mode, 0)
+
+
+def open_beneath(folder: int, name: str, flags: int, mode: int = 0) -> int:
+    """Open a name in an open folder, without leaving the folder; return the descriptor.
+
+    Raises:
+        OSError: when it cannot be opened; ELOOP when it is a symbolic link.
+    """
+    return _open(folder, name, flags, mode, _RESOLVE_BENEATH)
+
+
+def descriptor_path(descriptor: int) -> str:
+    """Return a path that reopens what a descriptor of this process refers to."""
+    return f"/proc/self/fd/{descriptor}"
+
+
+def _open(folder: int, name: str, flags: int, mode: int, resolve: int) -> int:
+    flags |= os.O_CLOEXEC | os.O_NOFOLLOW
+    how = struct.pack("=QQQ", flags, mode, resolve | _RESOLVE_NO_SYMLINKS | _RESOLVE_NO_MAGICLINKS)
+    libc = ctypes.CDLL(None, use_errno=True)
+    descriptor = int(
+        libc.syscall(
+            ctypes.c_long(_SYS_OPENAT2),
+            ctypes.c_int(folder),
+            ctypes.c_char_p(os.fsencode(name)),
+            ctypes.c_char_p(how),
+            ctypes.c_size_t(len(how)),
+        )
+    )
+    if descriptor >= 0:
+        return descriptor
+    code = ctypes.get_errno()
+    if code not in _UNAVAILABLE:
+        raise OSError(code, os.strerror(code), name)
+    return _open_and_compare(folder, name, flags, mode)
+
+
+def _open_and_compare(folder: int, name: str, flags: int, mode: int) -> int:
+    """Open without openat2 (before Linux 5.6, or forbidden) and check where the path led."""
+    wanted = Path(name)
+    if folder != _AT_FDCWD:
+        wanted = Path(f"/proc/self/fd/{folder}").readlink() / name
+    descriptor = os.open(name, flags, mode, dir_fd=None if folder == _AT_FDCWD else folder)
+    if Path(descriptor_path(descriptor)).readlink() != wanted:
+        os.close(descriptor)
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), name)
+    return descriptor

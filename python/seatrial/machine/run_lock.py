@@ -1,9 +1,9 @@
-"""One run at a time on a directory, file or device, whatever name it is called by.
+"""One run at a time on a directory, file or device, by whatever name.
 
-A lock is an abstract Unix socket whose name is made from the identity of what is measured. The
-kernel gives such a name to one process at a time, takes it back when that process ends, however it
-ends, and tells all users of the machine who has it. Processes in another network namespace have
-names of their own: runs in two containers with networks of their own do not meet here.
+A lock is an abstract Unix socket whose name is derived from the identity of what is measured. The
+kernel gives such a name to one process at a time, releases it when that process ends, and shows its
+owner to all users of the machine. Each network namespace has its own names: runs in two containers
+with separate networks do not see each other.
 Sources: unix(7), abstract sockets and SO_PEERCRED; proc(5), ``/proc/net/unix``.
 """
 
@@ -44,7 +44,7 @@ _ON: Final = "seatrial/on/"
 _COMMAND_CHARACTERS_MAX: Final = 120
 _PASSWORD: Final = re.compile(r"(://[^:/@\s]*):[^@\s]*@")
 
-Tell = Callable[[str], None]
+Report = Callable[[str], None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,9 +52,9 @@ class Holder:
     """Another run.
 
     Attributes:
-        pid: Its process; 0 where that is in a container and cannot be seen from here.
+        pid: Its process; 0 where it is in a container and not visible from here.
         command: Its command line, without passwords; empty where it may not be read.
-        since_unix_s: When the process began; 0 where it is not known.
+        since_unix_s: Start time of the process; 0 where it is not known.
     """
 
     pid: int
@@ -71,13 +71,13 @@ class Holder:
 
 
 class RunLock:
-    """The lock on all places of a run, held as a context.
+    """The lock on all paths of a run, held as a context.
 
     Args:
-        places: What is measured, as paths.
+        places: Paths that are measured.
         servers: Addresses of the servers that are measured.
         waits: Whether to wait for another run to end rather than to refuse.
-        report: Told once when it waits, as a sentence.
+        report: Called once with a sentence when it waits.
         tree: The machine.
     """
 
@@ -87,7 +87,7 @@ class RunLock:
         *,
         servers: Sequence[str] = (),
         waits: bool,
-        report: Tell,
+        report: Report,
         tree: SystemTree = LIVE,
     ) -> None:
         self._places = {name: str(place) for place in places for name in identities(place, tree)}
@@ -101,21 +101,21 @@ class RunLock:
         """Take the lock.
 
         Raises:
-            RefusedError: when another run has one of the places, and this one is not to wait.
+            RefusedError: when another run holds a lock and ``waits`` is false.
         """
         reported = False
         unknown_count = 0
         while taken := self._take():
             place, holder = taken
             if holder is None and unknown_count < _UNKNOWN_MAX:
-                # It has just ended, or has just begun.
+                # The other run has just ended or begun.
                 unknown_count += 1
                 time.sleep(_UNKNOWN_POLL_S)
                 continue
             if not self._waits:
                 raise _refused(place, holder)
             if not reported:
-                self._report(f"Waiting for the run on {place} to end: {holder}")
+                self._report(f"Waiting for the run on {place} to finish: {holder}")
                 reported = True
             time.sleep(POLL_S)
         for name in self._media:
@@ -127,7 +127,7 @@ class RunLock:
         self._release()
 
     def neighbours(self) -> list[Holder]:
-        """Return the other runs that measure on the same media now, by another file or folder."""
+        """Return the other runs that measure on the same media now, in other files or folders."""
         prefixes = tuple(f"@{_ON}{name}/" for name in self._media)
         own = f"/{os.getpid()}"
         table = LIVE.text("/proc/net/unix") or ""
@@ -153,10 +153,10 @@ class RunLock:
 
 
 def identities(place: Path, tree: SystemTree = LIVE) -> list[str]:
-    """Return the names under which a place is locked; what shares its bytes has one in common.
+    """Return the names under which a path is locked; paths that share bytes share a name.
 
-    A block device is locked with every medium that it lies on, so that two partitions or volumes
-    of one disk are one: the load on either is felt on the other.
+    A block device is locked with every medium below it, so that two partitions or volumes of one
+    disk count as one: each is affected by the load on the other.
     """
     number = tree.block_number(str(place))
     if number is None:
@@ -180,14 +180,14 @@ def media(place: Path, tree: SystemTree = LIVE) -> list[str]:
 
 
 def _hashed(name: str) -> str:
-    """Return a name that everybody may read: serial numbers are not for all users."""
+    """Return a name that is safe to publish: serial numbers are not for all users."""
     return hashlib.sha256(name.encode()).hexdigest()[:32]
 
 
 def _bound(name: str) -> socket.socket | None:
-    """Return a socket with that name; None when another process has it.
+    """Return a socket bound to that name; None when another process has it.
 
-    Where a sandbox forbids such names the socket has none, and runs do not know of each other.
+    Where a sandbox forbids such names the socket is unbound, and runs do not see each other.
     """
     made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
     try:
@@ -201,7 +201,7 @@ def _bound(name: str) -> socket.socket | None:
 
 
 def _server_name(address: str) -> str:
-    """Return the name of the server at a URL; two databases of one server share its storage."""
+    """Return the lock name of the server at a URL; databases of one server share its storage."""
     parts = urlsplit(address)
     host = parts.hostname or next(iter(parse_qs(parts.query).get("host", [])), "localhost")
     is_here = host in {"127.0.0.1", "::1"} or host.startswith("/")
@@ -209,7 +209,7 @@ def _server_name(address: str) -> str:
 
 
 def _holder(name: str) -> Holder | None:
-    """Return who has a name; None when nobody has it any more."""
+    """Return the process that holds a name; None if it is free by now."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) as asking:
         asking.setblocking(False)
         try:
@@ -240,7 +240,7 @@ def _began_unix_s(pid: int) -> float:
 def _refused(place: str, holder: Holder | None) -> RefusedError:
     end = f", or end it with `kill -INT {holder.pid}`" if holder and holder.pid else ""
     return RefusedError(
-        seen=f"{place} is being measured by another run: {holder or 'it has just ended'}",
-        cause="Two runs at once on one directory, file or disk would measure each other",
-        next_step=f"Wait for its end with `--wait`{end}",
+        seen=f"Another run is measuring {place}: {holder or 'it has just ended'}",
+        cause="Two runs at once on one directory, file or disk would disturb each other",
+        next_step=f"Wait for it with `--wait`{end}",
     )

@@ -1,7 +1,7 @@
-"""What a device or image bears, told by the magic numbers that its owner left there.
+"""Signatures on a device or image: file systems, partition tables, RAID members and others.
 
-Reading them needs no tool and no mount, so the guard is never blind. Where ``blkid`` is installed
-its word is added: it knows many more, and both must be silent before a device counts as blank.
+They are read from magic numbers without a tool or a mount. Where ``blkid`` is installed it is used
+too, because it knows many more; both must find nothing before a device counts as blank.
 
 Sources of the numbers: libblkid's superblock probes (util-linux), the on-disk format pages of each
 file system, md(4), the ZFS on-disk specification and the UEFI specification.
@@ -23,14 +23,14 @@ _BLKID_AMBIVALENT: Final = 8  # blkid(8), exit status
 
 @dataclass(frozen=True, kw_only=True)
 class Signature:
-    """One mark that somebody left on a device.
+    """One signature on a device.
 
     Attributes:
         kind: ``file system``, ``partition table``, ``RAID member``, ``LVM volume``, ``swap``,
             ``encrypted volume``, ``cache member``, ``database volume`` or ``signature``.
         name: Such as ``ext2/3/4``, ``GPT`` or ``LVM2``.
         offset_bytes: Where the magic number was found; None when only ``blkid`` knows it.
-        label: The name that its owner gave it; empty if none is known.
+        label: Its label; empty if none is known.
     """
 
     kind: str
@@ -85,7 +85,7 @@ _MAGICS: Final = (
     _Magic("database volume", "Ceph BlueStore", 0, b"bluestore block device"),
     _Magic("partition table", "GPT", 512, b"EFI PART"),
     _Magic("partition table", "GPT", 4 * KIB, b"EFI PART"),
-    # Also the last bytes of a FAT or NTFS boot sector; either way somebody wrote it.
+    # Also the last bytes of a FAT or NTFS boot sector.
     _Magic("partition table", "MBR", 510, b"\x55\xaa"),
     *(_Magic("LVM volume", "LVM2", sector * 512, b"LABELONE") for sector in range(4)),
     *(_Magic("RAID member", "md 1.1", 0, magic) for magic in _MD_MAGICS),
@@ -105,7 +105,7 @@ _ZFS_MAGICS = (_ZFS_MAGIC, _ZFS_MAGIC[::-1])
 
 
 def read_signatures(path: Path) -> list[Signature]:
-    """Return what a device or plain file bears, from its magic numbers alone.
+    """Return the signatures of a device or plain file, by magic numbers alone.
 
     Raises:
         OSError: when it cannot be opened or read.
@@ -122,16 +122,16 @@ def read_signatures(path: Path) -> list[Signature]:
 
 
 def probe_signatures(path: Path) -> list[Signature]:
-    """Return ``read_signatures`` and whatever else ``blkid`` knows, where it is installed.
+    """Return ``read_signatures`` and what else ``blkid`` finds, where it is installed.
 
     Raises:
         OSError: when the device cannot be opened or read.
     """
-    return _without_repeats(read_signatures(path) + _ask_blkid(path))
+    return _without_repeats(read_signatures(path) + _run_blkid(path))
 
 
 def _magics_at_the_end(size_bytes: int) -> list[_Magic]:
-    """Return the marks whose place depends on the size of the device."""
+    """Return the magic numbers whose offset depends on the size of the device."""
     sectors = size_bytes // 512
     places = [
         # md 0.90: the last whole 64 KiB block but one; md 1.0: 8 KiB from the end, on 4 KiB.
@@ -171,32 +171,32 @@ def _zfs_labels(descriptor: int, size_bytes: int) -> list[Signature]:
     return found
 
 
-def _ask_blkid(path: Path) -> list[Signature]:
-    """Return what ``blkid -p`` says; nothing where it is missing, slow or silent."""
+def _run_blkid(path: Path) -> list[Signature]:
+    """Return what ``blkid -p`` finds; empty where it is missing, slow or finds nothing."""
     try:
         ended = run_command(["blkid", "-p", "-o", "export", str(path)], _BLKID_TIMEOUT_S)
     except (CommandMissingError, CommandTimeoutError):
         return []
     if ended.status == _BLKID_AMBIVALENT:
         return [Signature(kind="signature", name="more than one", offset_bytes=None)]
-    said = (line.partition("=") for line in ended.output.splitlines())
-    return _signatures_of_blkid({key: value for key, _, value in said})
+    output = (line.partition("=") for line in ended.output.splitlines())
+    return _parse_blkid({key: value for key, _, value in output})
 
 
-def _signatures_of_blkid(said: dict[str, str]) -> list[Signature]:
+def _parse_blkid(output: dict[str, str]) -> list[Signature]:
     kinds = {"raid": "RAID member", "crypto": "encrypted volume", "filesystem": "file system"}
     found = []
-    if "TYPE" in said:
-        kind = kinds.get(said.get("USAGE", ""), "signature")
-        label = said.get("LABEL", "")
-        found.append(Signature(kind=kind, name=said["TYPE"], offset_bytes=None, label=label))
-    if "PTTYPE" in said:
-        name = said["PTTYPE"].upper()
+    if "TYPE" in output:
+        kind = kinds.get(output.get("USAGE", ""), "signature")
+        label = output.get("LABEL", "")
+        found.append(Signature(kind=kind, name=output["TYPE"], offset_bytes=None, label=label))
+    if "PTTYPE" in output:
+        name = output["PTTYPE"].upper()
         found.append(Signature(kind="partition table", name=name, offset_bytes=None))
     return found
 
 
-# How blkid calls what we call otherwise, so that one mark is not told twice.
+# Names that blkid uses for signatures that we name differently, to avoid duplicates.
 _SAME_NAMES: Final = {
     "ext2": "ext2/3/4",
     "ext3": "ext2/3/4",
@@ -215,7 +215,7 @@ _SAME_NAMES: Final = {
 
 
 def _without_repeats(found: list[Signature]) -> list[Signature]:
-    """Keep the first signature of each name, with the label that any of them knows."""
+    """Keep the first signature of each name, with the first known label."""
     kept: dict[str, Signature] = {}
     for signature in found:
         name = _SAME_NAMES.get(signature.name.lower(), signature.name).lower()

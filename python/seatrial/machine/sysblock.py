@@ -19,7 +19,7 @@ class BlockNode:
 
     Attributes:
         number: ``major:minor``.
-        directory: Its directory in sysfs; leads nowhere where sysfs is not mounted.
+        directory: Its directory in sysfs; does not exist where sysfs is not mounted.
         tree: The machine.
     """
 
@@ -57,12 +57,12 @@ class BlockNode:
         return [node for node in found if node is not None]
 
     def relatives(self) -> list[BlockNode]:
-        """Return all whose bytes overlap with its own: itself, its disk and its partitions."""
+        """Return all devices whose bytes overlap: itself, its disk and its partitions."""
         disk = self.disk()
         return [self, *([disk] if disk != self else []), *self.partitions()]
 
     def kind_text(self) -> str:
-        """Return what built it, such as ``md raid1`` or ``LVM volume vg-data``."""
+        """Return how it was built, such as ``md raid1`` or ``LVM volume vg-data``."""
         mapped = self.tree.word(f"{self.directory}/dm/name")
         if mapped:
             maker = (self.tree.text(f"{self.directory}/dm/uuid") or "").partition("-")[0]
@@ -74,7 +74,7 @@ class BlockNode:
 
     def serial(self) -> str:
         """Return the serial number of its disk, else its world-wide or mapper name; else empty."""
-        return next((name for name in _names_for_good(self.disk()) if name), "")
+        return next((name for name in _persistent_names(self.disk()) if name), "")
 
     def _at(self, directory: str) -> BlockNode:
         if directory == self.directory:
@@ -90,13 +90,13 @@ def node_by_number(number: str, tree: SystemTree = LIVE) -> BlockNode:
 
 
 def node_by_name(name: str, tree: SystemTree = LIVE) -> BlockNode | None:
-    """Return the block device with a kernel name, such as ``dm-0``; None when there is none."""
+    """Return the block device with a kernel name, such as ``dm-0``; None if absent."""
     number = tree.word(f"/sys/class/block/{name}/dev")
     return None if number is None else node_by_number(number, tree)
 
 
-def _names_for_good(disk: BlockNode) -> Iterator[str | None]:
-    """Yield the names that tell a disk from all others, the best first."""
+def _persistent_names(disk: BlockNode) -> Iterator[str | None]:
+    """Yield the persistent names of a disk, the best first."""
     tree, directory = disk.tree, disk.directory
     yield unit_serial(tree, directory)
     yield _udev_property(disk, "ID_SERIAL_SHORT")

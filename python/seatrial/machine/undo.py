@@ -1,10 +1,10 @@
 """The undo journal: every change to the system is on disk before it is made.
 
 One file a run, one JSON document a line. A ``kill -9`` at any moment leaves either a record of a
-change that was not made yet, which its undoer finds gone, or a torn last line, which stands for a
-change that was not made at all.
+change that was not made, which its undoer reports as gone, or a torn last line for a change that
+was not made either.
 
-A journal may be kept: what it records then outlives its process, until somebody asks for its end.
+A kept journal's changes outlive its process until a command undoes them.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ _FULL: Final = {errno.ENOSPC, errno.EDQUOT}
 
 
 class Undone(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of one recorded change.
+    """The result of undoing one recorded change.
 
     Attributes:
         run_id: The run that made it.
         kind: What was changed: file, loop, mount, scheduler, cgroup, process, setting, server,
             socket_folder, remote_database, frozen, dm, flaky or lab; or what a backend of layouts
-            made, such as btrfs; journal when the record as a whole is concerned.
-        subject: Which one: a path, a device, a process number, a name of a database.
+            made, such as btrfs; journal for the journal as a whole.
+        subject: The changed object: a path, a device, a process number, a name of a database.
         outcome: ``undone``; ``gone`` (nothing was left of it); ``foreign`` (what is there now is
             not ours, and was left alone); ``failed`` (stays in the journal); ``pending`` (would
-            be undone, but for the dry run); ``running`` (its run is not over: left alone);
-            ``kept`` (it is to stand until somebody asks for its end).
+            be undone, but for the dry run); ``running`` (its run is still active: left alone);
+            ``kept`` (stays until a command undoes it).
         detail: What was found or done, as a phrase.
     """
 
@@ -57,12 +57,12 @@ class Undone(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Kept(msgspec.Struct, frozen=True, kw_only=True):
-    """That what a journal records is to stand after the end of its process.
+    """A note in a journal that its changes stay after the end of its process.
 
     Attributes:
-        name: What the user calls it.
+        name: The user's name for it.
         undone_by: The command that undoes it.
-        about: What else is known of it, as plain values.
+        about: Further facts, as plain values.
     """
 
     name: str
@@ -84,11 +84,12 @@ class _Line(msgspec.Struct, omit_defaults=True):
 
 @dataclass(kw_only=True)
 class _Content:
-    """What a journal's file says.
+    """The content of a journal's file.
 
-    ``owner`` wrote last, ``pending`` is still to undo by number of entry, ``id_last`` is the last
-    number given, ``whole_bytes`` is the length without a torn last line, and ``unreadable`` counts
-    the lines before it that make no sense. ``kept`` is there while it is to outlive its owner.
+    ``owner`` is the last writer, ``pending`` holds the changes still to undo by number of entry,
+    ``id_last`` is the last number used, ``whole_bytes`` is the length without a torn last line,
+    ``unreadable`` counts invalid lines before it, and ``kept`` is set while the changes are to
+    outlive their owner.
     """
 
     owner: Owner | None = None
@@ -99,7 +100,6 @@ class _Content:
     kept: Kept | None = None
 
     def apply(self, line: _Line) -> None:
-        """Take in one line."""
         if line.owner is not None:
             self.owner = line.owner
         elif line.done:
@@ -112,7 +112,7 @@ class _Content:
 
 
 def state_folder() -> Path:
-    """Return where journals lie: ``$SEATRIAL_STATE_DIR``, else below the user's state folder.
+    """Return the folder of journals: ``$SEATRIAL_STATE_DIR``, else in the user's state folder.
 
     Source: the XDG Base Directory Specification, ``XDG_STATE_HOME``.
     """
@@ -124,26 +124,26 @@ def state_folder() -> Path:
 
 
 class UndoJournal:
-    """The journal of one run; leaving it as a context undoes all that it recorded.
+    """The journal of one run; leaving it as a context undoes everything that it recorded.
 
-    The file is made with the first record and removed when nothing is left to undo. A journal that
-    a dead process left under the same run is taken over with what it holds.
+    The file is created with the first record and removed when nothing is left to undo. A journal of
+    the same run whose process has ended is taken over.
 
     Args:
         run_id: The run.
-        folder: Where journals lie; by default ``state_folder()``.
-        release: Whether what is kept is so no longer, for its end has come: then it may be taken
-            over from its living maker, too, and a kill on the way leaves the rest to ``clean``.
+        folder: The folder of journals; by default ``state_folder()``.
+        release: Whether kept changes are to be undone now: the journal may then be taken over even
+            from its living owner, and after a kill ``clean`` undoes the rest.
 
     Attributes:
         run_id: The run.
         path: The journal's file.
-        ended_by_reboot: What an earlier owner left and the machine's restart has undone.
+        ended_by_reboot: Changes of an earlier owner that the machine's restart has undone.
 
     Raises:
-        RefusedError: when another process is at the same run.
+        RefusedError: when another process is executing the same run.
         UsageError: when the state folder cannot be used.
-        ValueError: when the run's name could not be part of a path.
+        ValueError: when the run's name is not safe in a path.
     """
 
     def __init__(self, run_id: str, folder: Path | None = None, *, release: bool = False) -> None:
@@ -157,9 +157,9 @@ class UndoJournal:
                 self._content = self._take_over(release) if self.path.exists() else _Content()
 
     def record(self, kind: str, **details: str | float) -> int:
-        """Write down a change that is about to be made; return the entry's number.
+        """Record a change that is about to be made; return the entry's number.
 
-        It is on disk when this returns. The same change recorded twice is one entry.
+        It is on disk when this returns. Recording the same change twice makes one entry.
 
         Raises:
             ValueError: when the kind is unknown.
@@ -178,14 +178,14 @@ class UndoJournal:
         return line.id
 
     def find(self, kind: str, **details: str | float) -> tuple[int, dict[str, Any]] | None:
-        """Return number and details of the last entry of a kind that has these among its own."""
+        """Return number and details of the last entry of a kind with all these details."""
         for entry, line in reversed(self._content.pending.items()):
             if line.kind == kind and details.items() <= line.details.items():
                 return entry, dict(line.details)
         return None
 
     def amend(self, entry: int, **details: Any) -> None:  # noqa: ANN401 - as JSON has them
-        """Add what is known of a recorded change only after it was made, such as an inode.
+        """Add details that are known only after the change was made, such as an inode.
 
         Raises:
             TypeError: when the details are not those that its undoer takes.
@@ -200,10 +200,10 @@ class UndoJournal:
             self._append(_Line(id=entry, kind=line.kind, details=known))
 
     def done(self, entry: int) -> None:
-        """Mark a change as undone, or as never made; the file goes with the last one.
+        """Mark a change as undone, or as never made; the last one removes the file.
 
-        Where the mark cannot be written, as on a full disk, the file keeps a record of a change
-        that is no longer there, which a later undoing finds gone.
+        If the mark cannot be written, as on a full disk, the file keeps a record of a change that
+        no longer exists, which a later undo reports as gone.
 
         Raises:
             UsageError: when the file cannot be removed.
@@ -215,13 +215,13 @@ class UndoJournal:
             self._put_away_if_settled()
 
     def undo(self, entry: int) -> Undone:
-        """Undo one change now; one that was undone before is reported as gone.
+        """Undo one change now; a change that was undone before is reported as gone.
 
-        Signals wait until it is undone and marked.
+        Signals are deferred until it is undone and marked.
         """
         line = self._content.pending.get(entry)
         if line is None:
-            detail = "it was undone before"
+            detail = "it was already undone"
             return _report(self.run_id, _Line(id=entry), Outcome.GONE, detail)
         with uninterrupted():
             result = _undo(line)
@@ -232,13 +232,13 @@ class UndoJournal:
     def undo_all(self) -> list[Undone]:
         """Undo everything, the last change first; what fails stays in the journal.
 
-        Signals wait until all is undone: half of it would be worse than none.
+        Signals are deferred until all is undone: a partial undo would be worse than none.
         """
         with uninterrupted():
             return [self.undo(entry) for entry in sorted(self._content.pending, reverse=True)]
 
     def keep(self, kept: Kept) -> None:
-        """Have what is recorded stand on: neither leaving the journal nor ``clean`` undoes it.
+        """Keep the recorded changes: neither leaving the journal nor ``clean`` undoes them.
 
         Raises:
             UsageError: when the journal cannot be written; then it is not kept.
@@ -251,7 +251,7 @@ class UndoJournal:
         return [entry for entry, line in self._content.pending.items() if line.kind == kind]
 
     def has_mounted(self, point: str) -> bool:
-        """Tell whether this run itself recorded a mount on that folder, alone or with an array."""
+        """Return whether this run recorded a mount on that folder, alone or with an array."""
         lines = self._content.pending.values()
         return any(line.details.get("point") == point for line in lines)
 
@@ -274,7 +274,7 @@ class UndoJournal:
         error.add_note(str(_not_undone(left)))
 
     def _take_over(self, release: bool) -> _Content:
-        """Become the owner of what a dead process left, or one that kept it; under the lock."""
+        """Take over the journal of an ended process, or of one that kept it; under the lock."""
         content = _read(self.path)
         current, owner = Owner.current(), content.owner
         takeable = {"dead", "alive"} if release and content.kept is not None else {"dead"}
@@ -295,16 +295,18 @@ class UndoJournal:
             undoer = UNDOERS.get(line.kind)
             if undoer is not None and not undoer.survives_reboot:
                 self._settle(_Line(done=line.id))
-                ended = _report(self.run_id, line, Outcome.GONE, "the machine's restart ended it")
+                ended = _report(
+                    self.run_id, line, Outcome.GONE, "the reboot of the machine undid it"
+                )
                 self.ended_by_reboot.append(ended)
 
     def _give_back(self, owner: Owner | None) -> None:
-        """Leave what could not be undone to the next clean, as its dead owner left it."""
+        """Return what could not be undone to its dead owner, for the next clean."""
         if owner is not None and self.path.exists():
             self._settle(_Line(owner=owner))
 
     def _settle(self, line: _Line) -> None:
-        """Note what only makes the next undoing shorter; on a full disk it is done without."""
+        """Record that an entry is settled; optional on a full disk, as it only saves later work."""
         try:
             self._append(line)
         except OSError as error:
@@ -315,7 +317,7 @@ class UndoJournal:
     def _append(self, line: _Line) -> None:
         lines, is_new = [line], not self.path.exists()
         if is_new:
-            # What was recorded before somebody removed the file is still to be undone.
+            # If the file was removed, earlier records still have to be undone.
             lines = [_Line(owner=Owner.current()), *self._content.pending.values(), line]
         data = b"".join(msgspec.json.encode(each) + b"\n" for each in lines)
         if is_new:
@@ -324,7 +326,7 @@ class UndoJournal:
         self._content.apply(line)
 
     def _put_away_if_settled(self) -> None:
-        """Remove the file when all is undone; lines that nobody could read are kept aside."""
+        """Remove the file when all is undone; unreadable lines are moved aside."""
         if self._content.pending or self._content.kept is not None:
             return
         if self._content.unreadable:
@@ -337,11 +339,11 @@ class UndoJournal:
 def clean(*, dry_run: bool = False, folder: Path | None = None) -> list[Undone]:
     """Undo whatever dead runs left behind, the last change first.
 
-    What still runs, and what is kept, is left alone.
+    Changes that are kept or whose run is active are not touched.
 
     Args:
-        dry_run: Only tell what would be undone.
-        folder: Where the journals lie; by default ``state_folder()``.
+        dry_run: Only report what would be undone.
+        folder: The folder of journals; by default ``state_folder()``.
 
     Raises:
         UsageError: when the state folder cannot be used.
@@ -350,16 +352,17 @@ def clean(*, dry_run: bool = False, folder: Path | None = None) -> list[Undone]:
     if not place.is_dir():
         return []
     with _explained(place):
-        # A run's name begins with its time, and a newer run may lie on what an older one mounted.
+        # Run names begin with the time; a newer run may be on a file system that an older one
+        # mounted.
         paths = sorted(place.glob(f"*{_SUFFIX}"), reverse=True)
         return [undone for path in paths for undone in _clean_one(path, dry_run=dry_run)]
 
 
 def kept_journals(folder: Path | None = None) -> dict[str, Kept]:
-    """Return what is kept of this user's, by run, the oldest first.
+    """Return this user's kept changes, by run, the oldest first.
 
     Args:
-        folder: Where the journals lie; by default ``state_folder()``.
+        folder: The folder of journals; by default ``state_folder()``.
 
     Raises:
         UsageError: when the state folder cannot be used.
@@ -379,7 +382,7 @@ def _kept_by(path: Path) -> Kept | None:
 
 
 def _clean_one(path: Path, *, dry_run: bool) -> list[Undone]:
-    """Clean one journal; another clean may be at it at the same time."""
+    """Clean one journal; another clean may do so at the same time."""
     try:
         return _judge_and_undo(path, dry_run=dry_run)
     except FileNotFoundError:
@@ -394,16 +397,16 @@ def _judge_and_undo(path: Path, *, dry_run: bool) -> list[Undone]:
         return [_about_all_of(path, Outcome.FAILED, detail)]
     content = _read(path)
     if content.kept is not None:
-        detail = (
-            f"{content.kept.name} stands as it was asked to; {content.kept.undone_by} undoes it"
-        )
+        detail = f"{content.kept.name} remains as requested; {content.kept.undone_by} undoes it"
         return [_about_all_of(path, Outcome.KEPT, detail)]
     state = content.owner.state() if content.owner else "dead"
     if content.owner and state == "alive":
-        return [_about_all_of(path, Outcome.RUNNING, f"process {content.owner.pid} is still at it")]
+        return [
+            _about_all_of(path, Outcome.RUNNING, f"process {content.owner.pid} is still running")
+        ]
     if content.owner and state == "elsewhere":
         where = f"{content.owner.host}, {content.owner.pid_namespace}"
-        detail = f"it was made on another host or container ({where})"
+        detail = f"it was created on another host or in another container ({where})"
         return [_about_all_of(path, Outcome.FAILED, detail)]
     if dry_run:
         lines = sorted(content.pending.values(), key=lambda line: line.id, reverse=True)
@@ -413,15 +416,15 @@ def _judge_and_undo(path: Path, *, dry_run: bool) -> list[Undone]:
     undone = journal.ended_by_reboot + journal.undo_all()
     journal._give_back(content.owner)
     if content.unreadable:
-        detail = f"{content.unreadable} of its lines cannot be read; they are kept beside it"
+        detail = f"{content.unreadable} of its lines cannot be read; they are stored next to it"
         undone.append(_about_all_of(path, Outcome.FAILED, detail))
     return undone
 
 
 def _is_own(path: Path) -> bool:
-    """Tell whether a journal is the user's own.
+    """Return whether a journal is the user's own.
 
-    Whoever can write a journal says what is removed: never with another user's rights.
+    The writer of a journal decides what is removed: never with another user's rights.
     """
     return path.stat().st_uid == os.geteuid()
 
@@ -437,10 +440,12 @@ def _about_all_of(path: Path, outcome: Outcome, detail: str) -> Undone:
 
 
 def _undo(line: _Line) -> Result:
-    """Call a record's undoer; whatever goes wrong becomes a reason that a person can read."""
+    """Call a record's undoer; any exception becomes a failure with its reason."""
     undoer = UNDOERS.get(line.kind)
     if undoer is None:
-        detail = f"a newer version recorded it as {line.kind}; run that version's clean"
+        detail = (
+            f"unknown kind {line.kind}, recorded by a newer version; use `clean` of that version"
+        )
         return Result(outcome=Outcome.FAILED, detail=detail)
     try:
         return undoer.undo(**line.details)
@@ -458,7 +463,7 @@ def _report(run_id: str, line: _Line, outcome: Outcome, detail: str) -> Undone:
 
 
 def _read(path: Path) -> _Content:
-    """Read a journal; its last line may be torn, for its writer may have been killed."""
+    """Read a journal; its last line may be torn if its writer was killed."""
     content = _Content()
     raw = path.read_bytes()
     content.whole_bytes = raw.rfind(b"\n") + 1
@@ -472,14 +477,14 @@ def _read(path: Path) -> _Content:
 
 
 def _create(path: Path) -> None:
-    """Make the file, empty; its name is on disk when this returns."""
+    """Create the empty file durably."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     os.close(os.open(path, flags, 0o600))
     _sync_folder(path.parent)
 
 
 def _append_line(path: Path, data: bytes) -> None:
-    """Add a line and wait until it is on disk; a failure leaves the file as it was."""
+    """Append a line durably; a failure leaves the file unchanged."""
     descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
     try:
         before_bytes = os.fstat(descriptor).st_size
@@ -509,7 +514,7 @@ def _sync_folder(folder: Path) -> None:
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """Let one process at a time take journals over."""
+    """Allow one process at a time to take over journals."""
     descriptor = os.open(folder / _LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -520,22 +525,22 @@ def _locked(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def _explained(folder: Path) -> Iterator[None]:
-    """Turn what the system says of the state folder into a sentence."""
+    """Turn an OSError of the state folder into an error with cause and next step."""
     try:
         yield
     except OSError as error:
         raise UsageError(
             seen=f"The undo journal in {folder} cannot be used: {error.strerror or error}",
-            cause="Without it, a killed run could not be cleaned up, so nothing was changed",
-            next_step="Set SEATRIAL_STATE_DIR to a folder that you can write, and try again",
+            cause="Changes of a killed run could not be undone without it, so nothing was changed",
+            next_step="Set SEATRIAL_STATE_DIR to a writable directory, and retry",
         ) from None
 
 
 def _still_running(run_id: str, owner: Owner) -> RefusedError:
     return RefusedError(
-        seen=f"The run {run_id} is being measured by process {owner.pid} on {owner.host}",
-        cause="Two processes at the same run would undo each other's set-up",
-        next_step="Wait for that process or end it, then try again",
+        seen=f"Process {owner.pid} on {owner.host} is measuring the run {run_id}",
+        cause="Two processes with the same run would undo each other's changes",
+        next_step="Wait for that process or end it, then retry",
     )
 
 
@@ -543,6 +548,6 @@ def _not_undone(left: list[Undone]) -> SeatrialError:
     listed = "; ".join(f"{undone.kind} {undone.subject}: {undone.detail}" for undone in left)
     return SeatrialError(
         seen=f"{len(left)} changes to the system could not be undone: {listed}",
-        cause="Something else still uses what the run made",
+        cause="Another program uses the files or devices of the run",
         next_step="End that use, then run `seatrial clean`",
     )

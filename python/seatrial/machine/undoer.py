@@ -1,4 +1,4 @@
-"""What every kind of undoing shares: outcomes, results, and waiting for something to come true."""
+"""Outcomes and results of undoing, and a bounded wait for a condition."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from enum import StrEnum
 from typing import Final
 
 PATIENCE_S: Final = 10.0
-"""What was killed holds on to files and devices until it runs once more, on a busy machine late."""
+"""A killed process releases files and devices only when it is scheduled again."""
 POLL_S: Final = 0.02
 
 
 class Outcome(StrEnum):
-    """What became of one change."""
+    """What became of a change."""
 
     UNDONE = "undone"
     GONE = "gone"
@@ -27,7 +27,7 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
-    """What an undoer found and did; ``detail`` is a phrase."""
+    """What an undoer did; ``detail`` is a phrase."""
 
     outcome: Outcome
     detail: str
@@ -38,9 +38,9 @@ class Undoer:
     """One kind of change.
 
     Attributes:
-        undo: Undoes it; its keyword arguments are the details that a record must carry.
-        subject: Which of them names the changed thing.
-        survives_reboot: Whether the change is still there after the machine started anew.
+        undo: Undoes it; its keyword arguments are the required details of a record.
+        subject: The detail that names the changed object.
+        survives_reboot: Whether the change persists over a restart of the machine.
     """
 
     undo: Callable[..., Result]
@@ -49,7 +49,7 @@ class Undoer:
 
 
 def undone(detail: str) -> Result:
-    """Return that the change was undone, and how."""
+    """Return that the change was undone, with how."""
     return Result(outcome=Outcome.UNDONE, detail=detail)
 
 
@@ -59,7 +59,7 @@ def gone(detail: str) -> Result:
 
 
 def foreign(detail: str) -> Result:
-    """Return that what is there now is not ours, and was left alone."""
+    """Return that the existing object is not ours, and was left alone."""
     return Result(outcome=Outcome.FOREIGN, detail=detail)
 
 
@@ -69,7 +69,7 @@ def failed(detail: str) -> Result:
 
 
 def comes_true(condition: Callable[[], bool], patience_s: float = PATIENCE_S) -> bool:
-    """Wait until a condition holds, for at most ``patience_s`` seconds; tell whether it does."""
+    """Wait for a condition for at most ``patience_s`` seconds; return whether it holds."""
     give_up_at_s = time.monotonic() + patience_s
     while not condition():
         if time.monotonic() > give_up_at_s:

@@ -1,8 +1,8 @@
 """Who uses a device or file now: mounts, swap, holders, loop devices and writing processes.
 
-A partition's bytes are its disk's bytes, so what uses one uses the other; what is built on a
-device (md, device-mapper, bcache) is followed up to where it is mounted. Mounts are looked for in
-every mount namespace that a visible process is in.
+A disk and its partitions share bytes, so a use of one is a use of the other. Devices built on a
+device (md, device-mapper, bcache) are followed up to where they are mounted. Mounts are searched in
+the mount namespaces of all visible processes.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from seatrial.machine.fingerprint.mounts import Mount, btrfs_folder, mounts, nam
 from seatrial.machine.fingerprint.tree import LIVE, SystemTree
 from seatrial.machine.sysblock import BlockNode, node_by_number
 
-# Mount options that name a further device: xfs (log, real-time part) and ext4 (journal).
+# Mount options that name a second device: xfs (log, real-time part) and ext4 (journal).
 _SIDES: Final = ("logdev=", "rtdev=", "journal_path=")
 _STACK_DEPTH_MAX: Final = 16
 _MAPS_BYTES_MAX: Final = 16 << 20
@@ -43,12 +43,12 @@ _MAPPED = re.compile(
 
 @dataclass(frozen=True, kw_only=True)
 class Use:
-    """One use of a device or file by somebody else.
+    """One use of a device or file.
 
     Attributes:
         kind: ``mounted``, ``swap``, ``held``, ``loop``, ``exported``, ``open`` or ``claimed``.
-        phrase: What a sentence says after the name, such as ``is mounted on /var (xfs)``.
-        release: How to end that use, as an imperative.
+        phrase: The predicate of a sentence, such as ``is mounted on /var (xfs)``.
+        release: How to end the use, as an imperative.
     """
 
     kind: str
@@ -58,12 +58,12 @@ class Use:
 
 @dataclass(frozen=True, kw_only=True)
 class OpenFile:
-    """A file that a process other than ours may write to: by a descriptor, or mapped to memory.
+    """A file that another process may write to, by a descriptor or a mapping.
 
     Attributes:
         pid: The process.
-        number: Of its descriptor; empty for a mapping.
-        name: Path that the kernel tells of the file; it may be gone, or another file by now.
+        number: Its descriptor; empty for a mapping.
+        name: The path that the kernel reports; it may be deleted or be another file by now.
         file: ``DEVICE:INODE`` of a regular file; empty for others or where it is not known.
         device: ``major:minor`` of a block device; empty for others or where it is not known.
     """
@@ -76,7 +76,7 @@ class OpenFile:
 
 
 class Survey:
-    """What is mounted, open and attached on a machine: read once, for one judgement.
+    """The mounts, open files and block devices of a machine, read once for one check.
 
     Args:
         tree: The machine.
@@ -87,17 +87,17 @@ class Survey:
 
     @cached_property
     def files(self) -> list[OpenFile]:
-        """What other processes may write to."""
+        """Files that other processes may write to."""
         return open_files(self.tree)
 
     @cached_property
     def extents(self) -> list[Extent]:
-        """The bytes of every block device."""
+        """The extents of all block devices."""
         return extents(self.tree)
 
     @cached_property
     def mounted(self) -> list[tuple[Mount, str, frozenset[str]]]:
-        """Every mount, where it is told from (empty for our own namespace), and its devices."""
+        """Every mount, its namespace (empty for ours) as a phrase, and its devices."""
         found = [(mount, "") for mount in mounts(self.tree)]
         # A new namespace begins with a copy of every mount, which would only repeat ours.
         known = {(mount.number, mount.source, mount.point) for mount, _ in found}
@@ -114,13 +114,13 @@ class Survey:
 
     @cached_property
     def swapped(self) -> list[str]:
-        """The files and devices that are swapped to. Source: proc(5), ``/proc/swaps``."""
+        """Files and devices used as swap. Source: proc(5), ``/proc/swaps``."""
         lines = (self.tree.text("/proc/swaps") or "").splitlines()[1:]
         return [unescaped(line.split()[0]) for line in lines if line.split()]
 
     @cached_property
     def exported(self) -> list[str]:
-        """The files and devices that the kernel itself serves to others (LIO, NVMe target).
+        """Files and devices that the kernel itself exports (LIO, NVMe target).
 
         Source: the kernel's Documentation/target and drivers/nvme/target/configfs.c.
         """
@@ -144,28 +144,28 @@ class Survey:
         return frozenset(number for number in numbers if number)
 
     def number_of(self, name: str) -> str:
-        """Return ``major:minor`` of the device that a path below /dev is; empty for others."""
+        """Return ``major:minor`` of the device at a path below /dev; empty for others."""
         return (self.tree.block_number(name) or "") if name.startswith("/dev/") else ""
 
 
 CLAIMED: Final = Use(
     kind="claimed",
     phrase="is claimed by the kernel or another process (a mount, an array, a ZFS pool)",
-    release="end what uses it; `lsblk` and `fuser -v` show more",
+    release="end its use; `lsblk` and `fuser -v` show details",
 )
 
 UNSEEN: Final = Use(
     kind="open",
-    phrase="is open for writing by the kernel or a process that cannot be seen from here (swap, a"
-    " loop device or network target, another container)",
-    release="end what writes to it; `fuser -v` and `losetup --list` on the host show more",
+    phrase="is open for writing by the kernel or by a process that is not visible here (swap, a "
+    "loop device, a network target, another container)",
+    release="end the process that writes to it; check `fuser -v` and `losetup --list` on the host",
 )
 
 
 def open_files(tree: SystemTree = LIVE) -> list[OpenFile]:
-    """Return what other processes may write to; as a user, only what one's own processes do.
+    """Return files that other processes may write to; without root, only of the user's processes.
 
-    There may be a hundred thousand: whoever judges several devices asks once for all of them.
+    There may be a hundred thousand: read them once for several devices.
     """
     found = []
     for pid in tree.names("/proc"):
@@ -185,7 +185,7 @@ def uses_of_device(number: str, tree: SystemTree = LIVE, survey: Survey | None =
     Args:
         number: The device.
         tree: The machine.
-        survey: What was found just now; looked for here unless given.
+        survey: A current survey; made here unless given.
     """
     target = node_by_number(number, tree)
     survey = survey or Survey(tree)
@@ -216,11 +216,11 @@ def uses_of_node(node: BlockNode, survey: Survey) -> Iterator[Use]:
 
 
 def uses_of_file(file: str, survey: Survey) -> list[Use]:
-    """Return every use of a regular file as swap, behind a loop device or by a writing process.
+    """Return every use of a regular file as swap, by a loop device or by a writing process.
 
     Args:
-        file: The file, ``DEVICE:INODE``, whatever its names.
-        survey: What was found just now.
+        file: The file, ``DEVICE:INODE``, by any of its names.
+        survey: A current survey.
     """
 
     def is_it(name: str) -> bool:
@@ -242,29 +242,29 @@ def uses_of_file(file: str, survey: Survey) -> list[Use]:
     ]
 
 
-def unseen_writer(descriptor: int) -> Use | None:
-    """Return a use when anybody at all has a regular file open for writing.
+def hidden_writer(descriptor: int) -> Use | None:
+    """Return a use when any process has a regular file open for writing.
 
-    The kernel grants a read lease only on a file that nobody writes to, in whatever namespace,
-    by whatever name: loop devices, swap, mappings and network targets count too. It is given back
-    at once. Source: fcntl(2), F_SETLEASE; check_conflicting_open() in fs/locks.c.
+    The kernel grants a read lease only on a file without writers in any namespace or by any name:
+    loop devices, swap, mappings and network targets count too. The lease is released at once.
+    Source: fcntl(2), F_SETLEASE; check_conflicting_open() in fs/locks.c.
 
     Args:
-        descriptor: The file, open for reading alone.
+        descriptor: The file, open for reading only.
     """
     try:
-        # Should a writer come within this moment, the signal must not end us.
+        # If a writer opens it in this moment, the signal must not end us.
         fcntl.fcntl(descriptor, fcntl.F_SETSIG, signal.SIGURG)
         fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_RDLCK)
         fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_UNLCK)
     except OSError as error:
-        # Network file systems know no leases, and files of others are not ours to lease.
+        # Network file systems have no leases, and only the owner of a file may take one.
         return UNSEEN if error.errno == errno.EAGAIN else None
     return None
 
 
 def exclusive_use(path: Path) -> Use | None:
-    """Return a use when the device cannot be opened with O_EXCL, as every kernel owner does.
+    """Return a use when a device cannot be opened with O_EXCL, because the kernel has it in use.
 
     Source: open(2): without O_CREAT, O_EXCL on a block device in use fails with EBUSY.
 
@@ -282,7 +282,7 @@ def exclusive_use(path: Path) -> Use | None:
 
 
 def _shares_with(node: BlockNode) -> str:
-    return f"shares its bytes with {node.name}, which "
+    return f"shares its data with {node.name}, which "
 
 
 def _mount_uses(node: BlockNode, survey: Survey) -> Iterator[Use]:
@@ -297,13 +297,13 @@ def _mount_uses(node: BlockNode, survey: Survey) -> Iterator[Use]:
     if not direct and btrfs_folder(node.tree, node.number):
         yield Use(
             kind="mounted",
-            phrase="is one of several devices of a mounted btrfs",
+            phrase="is one of several devices of a mounted btrfs file system",
             release="unmount that file system; `btrfs filesystem show` names it",
         )
 
 
 def _mounts_of(node: BlockNode, survey: Survey) -> Iterator[tuple[Mount, str]]:
-    """Yield the mounts that name the device: as theirs, as source, as log or real-time part."""
+    """Yield the mounts of a device: as file system, source, log or real-time part."""
     for mount, where, numbers in survey.mounted:
         if node.number in numbers:
             yield mount, where
@@ -319,12 +319,12 @@ def _swap_uses(is_it: Callable[[str], bool], survey: Survey) -> Iterator[Use]:
             yield Use(
                 kind="swap",
                 phrase="is in use as swap",
-                release=f"stop swapping to it with `swapoff {name}`",
+                release=f"disable the swap with `swapoff {name}`",
             )
 
 
 def _loops(tree: SystemTree) -> Iterator[tuple[str, Backing]]:
-    """Yield the name of each attached loop device and what is behind it."""
+    """Yield the name of each attached loop device and its backing."""
     for name in tree.names("/sys/block"):
         backing = loop_backing(tree, f"/sys/block/{name}")
         if backing is not None:
@@ -344,8 +344,8 @@ def _export_uses(is_it: Callable[[str], bool], survey: Survey) -> Iterator[Use]:
         if is_it(name):
             yield Use(
                 kind="exported",
-                phrase="is served to other machines by this kernel (SCSI or NVMe target)",
-                release="take it out of the target; `targetcli ls` or `nvmetcli ls` shows it",
+                phrase="is exported to other machines by this kernel (SCSI or NVMe target)",
+                release="remove it from the target; `targetcli ls` or `nvmetcli ls` lists it",
             )
 
 
@@ -357,12 +357,12 @@ def _held_uses(node: BlockNode, survey: Survey) -> Iterator[Use]:
         yield Use(
             kind="held",
             phrase=f"is held by {holder.name} ({holder.kind_text()}){above}",
-            release=f"take it out of {holder.name}; `lsblk -s /dev/{holder.name}` shows the stack",
+            release=f"remove it from {holder.name}; `lsblk -s /dev/{holder.name}` shows the stack",
         )
 
 
 def _mounts_above(node: BlockNode, survey: Survey, depth_max: int) -> Iterator[tuple[Mount, str]]:
-    """Yield what is mounted from a device or from anything that is built on it."""
+    """Yield the mounts of a device or of anything built on it."""
     yield from _mounts_of(node, survey)
     if depth_max > 0:
         for upper in (*node.holders(), *node.partitions()):
@@ -370,7 +370,6 @@ def _mounts_above(node: BlockNode, survey: Survey, depth_max: int) -> Iterator[t
 
 
 def _writer_uses(is_it: Callable[[OpenFile], bool], survey: Survey) -> Iterator[Use]:
-    """Yield each process that holds it open for writing."""
     tree = survey.tree
     ours = (file for file in survey.files if is_it(file) and _is_open_for_writing(tree, file))
     for pid in dict.fromkeys(file.pid for file in ours):
@@ -386,18 +385,18 @@ def _name_of_process(tree: SystemTree, pid: str) -> str:
 
 
 def _open_file(tree: SystemTree, pid: str, number: str) -> OpenFile | None:
-    """Return what a descriptor of a process leads to; None when it can write to no file by it."""
+    """Return the file of a descriptor; None when it is not open for writing."""
     link = tree.at(f"/proc/{pid}/fd/{number}")
     try:
-        # There are thousands of them, and a Path would take most of the time of a judgement.
+        # There are thousands of them, and Path would take most of the time of a check.
         name = os.readlink(link)  # noqa: PTH115
-        # The rights of the link are those of the descriptor: proc_pid_fd(5).
+        # The permissions of the link are those of the descriptor: proc_pid_fd(5).
         if not name.startswith("/") or not os.lstat(link).st_mode & stat.S_IWUSR:
             return None
     except OSError:
         return None
     try:
-        # The name may be that of another file by now, or of one in another namespace.
+        # The name may belong to another file by now, or to one in another namespace.
         status = os.stat(link)  # noqa: PTH116
     except OSError:
         return OpenFile(pid=pid, number=number, name=name)
@@ -407,9 +406,9 @@ def _open_file(tree: SystemTree, pid: str, number: str) -> OpenFile | None:
 
 
 def _mapped_files(tree: SystemTree, pid: str) -> Iterator[OpenFile]:
-    """Yield what a process has mapped to write to it, for which it needs no open descriptor.
+    """Yield the files that a process has mapped for writing, which needs no open descriptor.
 
-    Source: proc_pid_maps(5). On btrfs the device is not that of stat(2): the name tells then.
+    Source: proc_pid_maps(5). On btrfs the device differs from that of stat(2): the name is used.
     """
     for found in _MAPPED.finditer(tree.data(f"/proc/{pid}/maps", _MAPS_BYTES_MAX) or b""):
         name = unescaped(os.fsdecode(found[4]))
@@ -429,7 +428,7 @@ def _is_open_for_writing(tree: SystemTree, file: OpenFile) -> bool:
 
 
 def _is_named(tree: SystemTree, name: str, file: str) -> bool:
-    """Tell whether a path is the very file, ``DEVICE:INODE``; links are not followed."""
+    """Return whether a path is the file ``DEVICE:INODE``; links are not followed."""
     try:
         return file_text(os.lstat(tree.at(name))) == file
     except (OSError, ValueError):

@@ -1,1 +1,1 @@
-"""Turns each cell into a sample; never interprets."""
+"""Measures cells; does not interpret."""

@@ -1,4 +1,4 @@
-"""What goes on beside a sample's load: begun right before it, and told right after it."""
+"""Activity alongside a sample's load, begun right before it and reported right after it."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Protocol, Self
 
 
 class Background(Protocol):
-    """Something that watches or disturbs what a load is put on.
+    """Activity that observes or disturbs the target of a load.
 
-    It is a context around the load and the readings of its surroundings, nothing else: what is
-    prepared before and put away after belongs to no sample.
+    A context around the load and its counters; preparation before and cleanup after it belong to
+    no sample.
     """
 
     def __enter__(self) -> Self: ...
@@ -23,11 +23,11 @@ class Background(Protocol):
     ) -> None: ...
 
     def settle(self) -> None:
-        """Wait, after the load, until what it disturbed is whole again, as far as it will be."""
+        """Wait, after the load, until the target has recovered from the disturbance, if it can."""
 
 
 class Nothing:
-    """Nothing goes on beside the load."""
+    """No background activity."""
 
     def __enter__(self) -> Self:
         return self

@@ -1,4 +1,4 @@
-"""What a run has measured and spent so far, and whether it can afford one more cell."""
+"""What a run has spent so far, and whether the budget allows another cell."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NOTHING: Final[Mapping[str, float]] = {}
 
 
 class RunBudget:
-    """Samples and spendings of a run; those from before a resume are counted in, but for time.
+    """Samples, time and bytes written of a run; except for time, including those before a resume.
 
     Args:
         recorder: Measures and stores.
@@ -44,20 +44,20 @@ class RunBudget:
         return time.monotonic() - self._began_s
 
     def within_budget_s(self, needed_s: float) -> float:
-        """Return so many seconds, or what is left of the time budget if that is less."""
+        """Return the needed seconds, or what is left of the time budget if that is less."""
         budget_s = self.plan.study.budget.time_s
         return needed_s if budget_s is None else min(needed_s, max(0.0, budget_s - self.spent_s))
 
     def time_left(
         self, cell: Cell, needed_s: float, *, certain_s: float = 0.0, may_end_sooner: bool = False
     ) -> TimeLeft:
-        """Return how long the run will still take, for whoever watches.
+        """Return the remaining time of the run, for the watcher.
 
         Args:
-            cell: That begins.
-            needed_s: What it takes at most, with the cell.
-            certain_s: What it takes of this whatever the budget.
-            may_end_sooner: Whether some of it may be left out.
+            cell: The cell that begins.
+            needed_s: The most time that the rest needs, including the cell.
+            certain_s: The part of it that is independent of the budget.
+            may_end_sooner: Whether parts may be left out.
         """
         most_s = max(certain_s, self.within_budget_s(needed_s))
         return TimeLeft(
@@ -67,12 +67,12 @@ class RunBudget:
         )
 
     def load_lines_s(self) -> float:
-        """Return what the load lines of the plan may take, which follow all rounds (s)."""
+        """Return the time that the plan's load lines, after all rounds, may take (s)."""
         return sum(apart_s(self.plan, cell) for cell in self.plan.cells)
 
     @property
     def next_round(self) -> int:
-        """The first round in which nothing was measured yet."""
+        """The first round without any sample."""
         return 1 + max((sample.round for sample in self.all()), default=-1)
 
     def all(self) -> list[Sample]:
@@ -84,7 +84,7 @@ class RunBudget:
         return list(self._samples[key])
 
     def has(self, key: str, round_number: int) -> bool:
-        """Tell whether a cell was measured in a round."""
+        """Return whether a cell was measured in a round."""
         return any(sample.round == round_number for sample in self._samples[key])
 
     def expected_s(self, cell: Cell) -> float:
@@ -100,7 +100,7 @@ class RunBudget:
         lasted_s = [sample.duration_s for sample in self._samples[cell.key]]
         if not topic_of(cell).has_given_work(cell) or not lasted_s:
             return planned_s
-        return planned_s - float(cell.spec["limit"]["duration_s"]) + max(lasted_s)
+        return planned_s - cell.parsed.duration_s + max(lasted_s)
 
     def builds_s(self, groups: Iterable[str]) -> float:
         """Return how long it takes to build groups of targets (s), but once what stands now."""
@@ -115,10 +115,10 @@ class RunBudget:
         build_s, build_bytes = self._build_before(cell)
         needed_s = self.spent_s + build_s + self.expected_s(cell)
         if budget.time_s is not None and needed_s > budget.time_s:
-            return f"The budget of {budget.time_s:.0f} s"
+            return f"The time budget of {budget.time_s:.0f} s"
         would_write_bytes = self._written_bytes + build_bytes + cell_write_bytes(cell)
         if budget.write_bytes is not None and would_write_bytes > budget.write_bytes:
-            return "The budget of bytes to write"
+            return "The write budget"
         return ""
 
     def measure(
@@ -130,14 +130,14 @@ class RunBudget:
         time_left: TimeLeft,
         notes: Mapping[str, float] = NOTHING,
     ) -> Sample:
-        """Measure a cell, store its sample and count it in.
+        """Measure a cell, store its sample and count its cost.
 
         Args:
-            cell: Of the plan.
+            cell: A cell of the plan.
             round_number: The round, from 0.
-            position: Its place in the round's order, from 0.
-            time_left: How long the run will still take; for whoever watches.
-            notes: What is stored among the sample's counters, by name with unit last.
+            position: Its position in the round's order, from 0.
+            time_left: The remaining time of the run; for the watcher.
+            notes: Stored among the sample's counters; names end in the unit.
 
         Raises:
             Interrupted: when the user ended it.
@@ -150,7 +150,7 @@ class RunBudget:
         return sample
 
     def probe(self, cell: Cell, number: int) -> Sample:
-        """Measure a cell without storing it; what it writes counts as spent.
+        """Measure a cell without storing it; its writes count as spent.
 
         Raises:
             Interrupted: when the user ended it.
@@ -161,7 +161,7 @@ class RunBudget:
         return sample
 
     def rest(self, cell: Cell, rest_s: float) -> float:
-        """Leave the target of a cell alone for so many seconds, and on until it is quiet.
+        """Leave the target of a cell idle for so many seconds, and on until it is quiet.
 
         Returns the seconds that it took.
 
@@ -180,16 +180,16 @@ class RunBudget:
         self._count_written(sample)
 
     def _count_built(self, cell: Cell) -> None:
-        """Count what was written to have an array there, and what a rebuild wrote to a spare."""
+        """Count the writes of building an array, and of a rebuild to a spare."""
         target = self.plan.target(cell.target)
         self._written_bytes += self._build_before(cell)[1]
-        # An array that was broken is built anew before the next cell.
-        self._built = "" if cell.spec.get("fail") else target.group
+        # A degraded array is rebuilt from scratch before the next cell.
+        self._built = "" if cell.parsed.fail else target.group
         if target.layout:
             self._written_bytes += layout_cost.rebuilt_write_bytes(target, cell)
 
     def _build_before(self, cell: Cell) -> tuple[float, int]:
-        """Return what building takes before a cell (s, bytes), as assumed; 0 where it is there."""
+        """Return the assumed cost of building before a cell (s, bytes); 0 where it exists."""
         group = self.plan.target(cell.target).group
         if not group or group == self._built:
             return 0.0, 0
@@ -198,8 +198,8 @@ class RunBudget:
 
     def _count_written(self, sample: Sample) -> None:
         if not topic_of(sample.cell).loads_storage:
-            self._written_bytes += cell_write_bytes(sample.cell)  # what it wrote is not counted
-        elif sample.cell.spec["target"]["kind"] == "file":
+            self._written_bytes += cell_write_bytes(sample.cell)  # the writes were not counted
+        elif sample.cell.parsed.target.kind == "file":
             self._written_bytes += sum(
                 part.transferred_bytes for name, part in sample.operations.items() if name != "read"
             )

@@ -1,7 +1,7 @@
-"""File descriptors: as many as a plan needs at once, allowed before anything is measured.
+"""File descriptors: checks, before anything is measured, that a plan can open as many as it needs.
 
-The kernel bounds them for each process (RLIMIT_NOFILE): softly, which the process may raise itself
-up to the hard bound, and that only root can raise.
+The kernel limits them for each process (RLIMIT_NOFILE): by a soft limit, which the process may
+raise up to the hard limit, which only root can raise.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from seatrial.study.model import Plan
 from seatrial.topic import topic_of
 
 SPARE: Final = 6
-"""Beside what is open when a run begins: folder and trial files, journal, pipes of programs."""
+"""Used in addition: folder and trial files, journal, pipes of programs."""
 
 
 @dataclass(frozen=True)
 class DescriptorNeed:
-    """What file descriptors a cell takes at once.
+    """The file descriptors that a cell needs at once.
 
     Attributes:
-        here: In this process, or in a child of it.
-        each_child: In each process of a server of ours; 0 where there is none.
-        why: What takes so many, as the beginning of a sentence.
-        takes_fewer: What to ask for instead, as the end of one.
+        here: In this process or one child of it.
+        each_child: In each process of our server; 0 without a server.
+        why: What needs so many, as the beginning of a sentence.
+        takes_fewer: What to request instead, as the end of a sentence.
     """
 
     here: int = 0
@@ -37,21 +37,21 @@ class DescriptorNeed:
 
 
 class TooManyDescriptorsError(UsageError):
-    """What is asked for at once takes more file descriptors than this process may have."""
+    """The requested concurrency needs more file descriptors than this process may have."""
 
 
 def require_descriptors(plan: Plan) -> None:
-    """See that this process may have what the cells of a plan need at once; raise its soft bound.
+    """Check that this process may open what a plan's cells need; raise its soft limit.
 
     Raises:
-        TooManyDescriptorsError: when the hard bound is below it.
+        TooManyDescriptorsError: when the hard limit is too low.
     """
     if not plan.cells:
         return
     needs = {cell.key: topic_of(cell).descriptors(cell) for cell in plan.cells}
     key = max(needs, key=lambda key: needs[key].here)
     need = needs[key]
-    # One of those that are listed is the list's own.
+    # One of those listed belongs to the listing itself.
     open_now = len([*Path("/proc/self/fd").iterdir()]) - 1
     by_children = max(each.each_child for each in needs.values())
     needed = max(open_now + SPARE + need.here, by_children)
@@ -60,17 +60,17 @@ def require_descriptors(plan: Plan) -> None:
         return
     if not _is_within(needed, hard):
         raise TooManyDescriptorsError(
-            seen=f"{key} needs {needed} file descriptors at once, and this process may have "
+            seen=f"{key} needs {needed} file descriptors, but the limit of this process is "
             f"{hard} (RLIMIT_NOFILE)",
-            cause=f"{need.why}, and the limit of the session, container or service is low",
-            next_step=f"Raise it to {needed} by root (`ulimit -Hn {needed}`, --ulimit nofile of a "
-            f"container, LimitNOFILE= of a service), or {need.takes_fewer}",
+            cause=f"{need.why}, and the session, container or service has a low limit",
+            next_step=f"As root, raise the limit to {needed} (`ulimit -Hn {needed}`, --ulimit "
+            f"nofile for a container, LimitNOFILE= for a service), or {need.takes_fewer}",
         )
     resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
 
 
 def allow_all_descriptors() -> None:
-    """Raise the soft bound of this process to its hard one."""
+    """Raise the soft limit of this process to its hard limit."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 

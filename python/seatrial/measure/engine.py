@@ -1,36 +1,31 @@
-"""One cell through the engine: start it, watch it, stop it when the user asks."""
+"""Runs one cell in the engine: starts it, watches it, stops it on request."""
 
 from __future__ import annotations
 
-import errno
-import os
 from collections.abc import Mapping
-from typing import Any, Final
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol, Self
 
 import msgspec
 
 from seatrial import _core
-from seatrial.errors import SeatrialError, TargetError, UsageError
+from seatrial.errors import SeatrialError, TargetError, native_errors
+from seatrial.machine.file import TrialFolder
+from seatrial.measure.background import Background
 from seatrial.measure.progress import LiveReading, Watcher
+from seatrial.results.model import Sample
+from seatrial.study.cell import Cell
 
 POLL_S: Final = 0.1
 STOP_WAIT_S: Final = 15.0
 
 
-class EngineError(SeatrialError):
-    """The engine refused the cell or failed in it; a defect of ours or of the kernel's set-up."""
-
-
-class TooLargeError(UsageError):
-    """What is asked for at once does not fit into memory."""
-
-
 class EngineResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What the engine gave back.
+    """The engine's result.
 
     Attributes:
-        parts: The mapping of docs/engine.md.
-        interrupted: Whether the user asked for the end.
+        parts: The mapping described in docs/engine.md.
+        interrupted: Whether the user ended it.
     """
 
     parts: dict[str, Any]
@@ -42,19 +37,19 @@ def measure_spec(
 ) -> EngineResult:
     """Measure one cell from its whole specification.
 
-    An interrupt (Ctrl-C, or SIGTERM made into one) ends the cell in order; what was measured is
+    An interrupt (Ctrl-C, or SIGTERM treated as one) ends the cell cleanly; what was measured is
     returned and marked.
 
     Args:
-        spec: As docs/engine.md has it.
-        watcher: Told of the progress.
-        opened: For each path in it that is open already, the path of its descriptor: the engine
-            reaches what was judged, whatever has the name by now.
+        spec: As described in docs/engine.md.
+        watcher: Receives the progress.
+        opened: For each path in it that is open already, the path of its descriptor, so that the
+            engine opens the checked file whatever has the name by now.
 
     Raises:
         TargetError: when the target cannot be opened.
-        TooLargeError: when the requests in flight would not fit into memory.
-        EngineError: when the specification is refused or the engine fails.
+        UsageError: when the specification is invalid, or its requests would not fit into memory.
+        EngineError: when the engine fails.
     """
     running = _start(spec, opened or {})
     interrupted = False
@@ -62,22 +57,14 @@ def measure_spec(
         try:
             if running.wait(POLL_S):
                 break
-            watcher.live(msgspec.convert(running.live(), LiveReading))
+            watcher.live(msgspec.convert(running.live(), LiveReading, from_attributes=True))
         except KeyboardInterrupt:
             if interrupted:
                 raise
             interrupted = True
             running.stop()
-    try:
+    with native_errors():
         parts = running.result()
-    except OSError as error:
-        raise _engine_failed(error) from None
-    except MemoryError as error:
-        raise _too_large(error) from None
-    except ValueError as error:
-        raise _refused(error) from None
-    except RuntimeError as error:
-        raise _defect(error) from None
     return EngineResult(parts=parts, interrupted=interrupted)
 
 
@@ -87,54 +74,57 @@ def _start(spec: Mapping[str, Any], opened: Mapping[str, str]) -> _core.Running:
         if target.get(key) in opened:
             target[key] = opened[target[key]]
     try:
-        return _core.start(msgspec.json.encode({**spec, "target": target}).decode())
-    except ValueError as error:
-        raise _refused(error) from None
-    except OSError as error:
-        seen = str(error.args[-1] if error.args else error)
+        with native_errors():
+            return _core.start(msgspec.json.encode({**spec, "target": target}).decode())
+    except TargetError as error:
+        seen = error.seen
         for path, descriptor in opened.items():
             seen = seen.replace(f"{descriptor}:", f"{path}:")
-        raise TargetError(
-            seen=seen,
-            cause="The target is missing, may not be opened, or does not support O_DIRECT",
-            next_step="Look at it with `seatrial check`, or measure with --buffered",
-        ) from None
+        raise TargetError(seen=seen, cause=error.cause, next_step=error.next_step) from None
 
 
-def _refused(error: ValueError) -> EngineError:
-    return EngineError(
-        seen=f"The engine refused the cell: {error}",
-        cause="The study asks for what makes no sense on this target",
-        next_step="Look at the cell with --plan, and at its key in docs/study-file.md",
-    )
+@dataclass(frozen=True)
+class Occasion:
+    """Circumstances of a sample.
+
+    Attributes:
+        round_number: The round, from 0.
+        position: The cell's position in the round's order, from 0.
+        watcher: Receives the progress.
+        background: Background activity; None for none.
+        opened: Safe paths of files that the run may write, by their paths.
+    """
+
+    round_number: int
+    position: int
+    watcher: Watcher
+    background: Background | None = None
+    opened: Mapping[str, str] = field(default_factory=dict)
 
 
-def _engine_failed(error: OSError) -> EngineError:
-    if error.errno == errno.EMFILE:
-        return EngineError(
-            seen=str(error.args[-1]),
-            cause=f"This process may have {os.sysconf('SC_OPEN_MAX')} file descriptors at once "
-            "(RLIMIT_NOFILE), and each thread of io_uring takes one",
-            next_step="Raise it with `ulimit -n`, ask for fewer threads, or for --engine psync",
-        )
-    return EngineError(
-        seen=str(error.args[-1] if error.args else error),
-        cause="A limit of this session (threads, locked memory, memory) or the kernel's set-up",
-        next_step="Try fewer threads or --engine psync; `seatrial check` names what is limited",
-    )
+class Driver(Protocol):
+    """Prepares what the cells of a topic need, such as servers, and measures them."""
 
+    shrink_option: str
+    """The command line option that reduces its space."""
 
-def _too_large(error: MemoryError) -> TooLargeError:
-    return TooLargeError(
-        seen=str(error),
-        cause="Every request in flight has a buffer of its own",
-        next_step="Ask for fewer threads, less depth or smaller blocks",
-    )
+    def open(self) -> Self:
+        """Check everything that can be checked before a run is stored, and acquire resources."""
 
+    def check(self) -> None:
+        """Check everything that can be checked, without acquiring anything."""
 
-def _defect(error: RuntimeError) -> EngineError:
-    return EngineError(
-        seen=str(error),
-        cause="This should never happen",
-        next_step="Please report it with the study and the command line",
-    )
+    def close(self) -> None:
+        """Release everything."""
+
+    def needed_bytes(self, label: str) -> int:
+        """Return the space needed in the directory of a target."""
+
+    def use(self, label: str, folder: TrialFolder) -> None:
+        """Use the open trial folder of a target."""
+
+    def prepare(self, watcher: Watcher) -> dict[str, SeatrialError]:
+        """Load the initial data of the samples; return non-fatal errors by target."""
+
+    def measure(self, cell: Cell, occasion: Occasion) -> Sample:
+        """Measure one cell once."""

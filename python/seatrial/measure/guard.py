@@ -1,10 +1,10 @@
-"""Before a cell: is the target as it was when the first cell found it?
+"""Before a cell: is the target's performance still that of the first cell?
 
-A write cache that still drains, or a credit that is spent, lowers the cells that come next, and a
-plan of few cells has no second look at them. A short probe at one place of the table, measured
-before the first cell and again before each one, tells: where it has fallen, the target is left
-alone until it is back, for a bounded time. What the guard cannot see, it cannot wait for: room in
-a cache that takes probes as fast half full as empty.
+A write cache that is still draining, or spent burst credit, slows the following cells, and a plan
+of few cells does not measure them again. A short probe at one point of the table is measured before
+the first cell and again before each one: where it has dropped, the target is left idle until it has
+recovered, for a bounded time. A cause that the probe does not detect is not waited for, such as a
+cache that serves probes at full speed while half full.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from seatrial.study.cell import Cell
 from seatrial.study.plan import writes
 
 GUARD_NS: Final = "guard_ns"
-"""Counter: what the guard took before the sample, rests and probes."""
+"""Counter: time spent by the guard before the sample, in pauses and probes."""
 REST_NS: Final = "guard_rest_ns"
-"""Counter: for how much of that the target was left alone."""
+"""Counter: the part of it in which the target was idle."""
 PROBE_RATIO: Final = "guard_probe_ratio"
-"""Counter: the last probe before the sample over the first one of the run."""
+"""Counter: the last probe before the sample relative to the first one of the run."""
 
 LEVEL_SHARE_MIN: Final = 0.8
-"""Of the probe's level, the least that is the same level: less than noise of a short probe."""
+"""A probe above this share of its level counts as unchanged: below the noise of a short probe."""
 RISING_FACTOR: Final = 1.1
 AFTER_WRITES_S: Final = 0.1
 RESTS_S: Final = (0.25, 0.5, 1.0, 2.0, 4.0)
-"""How long a fallen target is left alone, again and again: 7.75 s before one cell at most."""
+"""Successive pauses for a slow target: at most 7.75 s before one cell."""
 MISSES_MAX: Final = 2
-"""So often in a row a target is waited for in vain before its new level is taken as lasting."""
+"""After this many unsuccessful waits in a row the new level is taken as permanent."""
 
 PROBE_SHARE: Final = 0.1
 PROBE_S_MIN: Final = 0.02
@@ -42,16 +42,16 @@ PROBE_WRITES_BYTES_MAX: Final = 4 << 20
 NS_PER_S: Final = 1e9
 
 Place = tuple[str, str]
-"""Target and operation: each has a probe of its own."""
+"""Target and operation, each with its own probe."""
 
 
 class Guard:
-    """Sees to it that cells find their target at the level of the first probe.
+    """Ensures that cells find their target at the level of the first probe.
 
     Args:
-        budget: Measures probes and lets targets rest.
-        cells: Of the plan, in the order of choice: the first of each target and operation is
-            the place that its probe is measured at.
+        budget: Measures probes and pauses targets.
+        cells: Cells of the plan in order of preference: the first of each target and operation is
+            used for its probe.
     """
 
     def __init__(self, budget: RunBudget, cells: Iterable[Cell]) -> None:
@@ -68,7 +68,7 @@ class Guard:
         self._rested_s = 0.0
 
     def before(self, cell: Cell) -> dict[str, float]:
-        """Wait until a cell's target is as it was at first; return notes for its sample.
+        """Wait until a cell's target has recovered; return notes for its sample.
 
         Raises:
             Interrupted: when the user ended it.
@@ -98,12 +98,12 @@ class Guard:
         }
 
     def after(self, sample: Sample) -> None:
-        """Take note of a sample: after writes the target is left alone for a moment."""
+        """After a sample that wrote, leave the target idle for a moment."""
         if writes(sample.cell):
             self._written.add(sample.cell.target)
 
     def _find_level(self, probe: Cell) -> None:
-        """Set the level of a probe, once it no longer rises."""
+        """Set the level of a probe once it no longer rises."""
         rate_per_s = self._measure(probe)
         for rest_s in RESTS_S:
             self._rest(probe, rest_s)
@@ -116,7 +116,7 @@ class Guard:
         return rate_per_s >= LEVEL_SHARE_MIN * self._level_per_s[_place(probe)]
 
     def _judge(self, probe: Cell, rate_per_s: float) -> None:
-        """Count a wait in vain; after some in a row the new level is the level."""
+        """Count an unsuccessful wait; after several in a row take the new level as the level."""
         place = _place(probe)
         if self._is_at_level(probe, rate_per_s):
             self._misses[place] = 0
@@ -146,15 +146,15 @@ def _place(cell: Cell) -> Place:
 
 
 def _as_probe(cell: Cell) -> Cell:
-    """Return a cell so short that its own requests hardly spend what it probes for."""
-    limit = cell.spec["limit"]
-    duration_s = min(max(limit["duration_s"] * PROBE_SHARE, PROBE_S_MIN), PROBE_S_MAX)
-    allowed_bytes = limit["bytes"]
+    """Return a short version of a cell, whose own requests hardly affect what it probes."""
+    limit = cell.parsed.limit
+    duration_s = min(max(cell.parsed.duration_s * PROBE_SHARE, PROBE_S_MIN), PROBE_S_MAX)
+    allowed_bytes = limit.bytes
     if writes(cell):
         # At least one request, whatever its size.
         bound_bytes = max(PROBE_WRITES_BYTES_MAX, cell.block_size_bytes)
         allowed_bytes = min(allowed_bytes or bound_bytes, bound_bytes)
-    shorter = limit | {"duration_s": duration_s, "bytes": allowed_bytes}
+    shorter = cell.spec["limit"] | {"duration_s": duration_s, "bytes": allowed_bytes}
     return msgspec.structs.replace(
         cell, key=f"{cell.key} probe", spec=cell.spec | {"limit": shorter}
     )

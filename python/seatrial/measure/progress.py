@@ -1,4 +1,4 @@
-"""What a measurement tells whoever watches it. The watcher prints; nothing here does."""
+"""Progress of a measurement, reported to a watcher. The watcher prints; nothing here does."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from seatrial.study.cell import Cell
 
 
 class LiveReading(msgspec.Struct, frozen=True, kw_only=True):
-    """The last second of the cell now running.
+    """The last second of the running cell.
 
     Attributes:
-        elapsed_s: Since the cell began.
+        elapsed_s: Time since the cell began.
         iops: Completed requests per second.
-        bytes_per_s: Bytes moved per second.
+        bytes_per_s: Bytes transferred per second.
         p99_ns: 99th percentile of the response times; 0 where it is not known yet.
-        stalls: Stalls of this cell so far, one that still lasts included.
+        stalls: Stalls of this cell so far, including a current one.
         oldest_in_flight_ns: Age of the oldest outstanding request.
         mean_ns: Mean response time, where only that is known; else 0.
-        done: Of a replay, statements that were answered or skipped.
-        planned: Of a replay, statements of its trace; else 0.
-        lag_ns: Of a replay, how late the last statement was sent after it was due.
+        done: Replay only: statements answered or skipped.
+        planned: Replay only: statements of the trace; else 0.
+        lag_ns: Replay only: how long after its time the last statement was sent.
     """
 
     elapsed_s: float
@@ -39,14 +39,14 @@ class LiveReading(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TimeLeft(msgspec.Struct, frozen=True, kw_only=True):
-    """How long a run will still take, as it is known when a cell begins.
+    """The remaining time of a run, as known when a cell begins.
 
-    Which rounds are needed is decided on the way, so what is told is what it takes at most: that
-    never grows as rounds are added, and falls where cells are known well enough before.
+    Which rounds are needed is decided as the run proceeds, so this is an upper bound: it never
+    grows as rounds are added, and falls where cells reach their precision early.
 
     Attributes:
-        most_s: With every round that may be measured, or until the budget ends.
-        cell_s: What of it the cell takes that begins.
+        most_s: Time with every round that may be measured, or until the budget ends.
+        cell_s: The part of the beginning cell.
         may_end_sooner: Whether rounds or cells may be left out.
     """
 
@@ -55,18 +55,18 @@ class TimeLeft(msgspec.Struct, frozen=True, kw_only=True):
     may_end_sooner: bool
 
     def after_s(self, elapsed_s: float) -> float:
-        """Return what is left so long after the cell began.
+        """Return the remaining time at a moment after the cell began.
 
-        A cell that takes longer than it was expected to takes no time from those that follow.
+        A cell that takes longer than expected does not reduce the time of those that follow.
         """
         return self.most_s - min(elapsed_s, self.cell_s)
 
 
 class Watcher(Protocol):
-    """Told what happens, in order; must return quickly."""
+    """Receives events in order; must return quickly."""
 
     def stage(self, sentence: str) -> None:
-        """Preparation has come to a new step, such as filling a file."""
+        """Preparation has reached a new step, such as filling a file."""
 
     def cell_started(self, cell: Cell, round_number: int, time_left: TimeLeft) -> None:
         """A cell begins."""

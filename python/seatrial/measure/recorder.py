@@ -1,33 +1,246 @@
-"""One cell measured and stored: what every way through a plan does again and again."""
+"""Measures and stores one cell: the common step of every strategy.
+
+A cell close to the engine's limit shows the generator's speed, not the target's (law 8).
+"""
 
 from __future__ import annotations
 
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from seatrial.errors import SpaceError, TargetError
-from seatrial.machine.space import FULL_NAMES, free_text, no_space
-from seatrial.measure.limits import OwnLimits
-from seatrial.measure.neighbours import Neighbours
+from seatrial.fingerprint import FingerprintAfter, OtherProcess, OtherRun
+from seatrial.machine import fingerprint as context
+from seatrial.machine.file import FULL_NAMES, free_text, no_space
+from seatrial.machine.fingerprint.processes import own_processes, processes_io
+from seatrial.machine.fingerprint.tree import LIVE
+from seatrial.machine.marker import FOLDER_PREFIX
+from seatrial.machine.run_lock import Holder, RunLock
+from seatrial.measure.engine import measure_spec
 from seatrial.measure.progress import Silent, TimeLeft, Watcher
-from seatrial.measure.quiet import rest
 from seatrial.measure.stage import AnyStage
 from seatrial.results.model import Run, Sample
 from seatrial.results.store import ResultsFile
-from seatrial.study.cell import Cell
+from seatrial.study.cell import Cell, SpecDocument
 from seatrial.study.model import Plan
 from seatrial.topic import topic_of
+
+CALIBRATION_S: Final = 0.15
+BLOCK_BYTES: Final = 4096
+RANGE_BYTES: Final = 1 << 30
+
+
+class OwnLimits:
+    """Requests per second of the engine without a target, measured once for each configuration."""
+
+    def __init__(self) -> None:
+        self._per_s: dict[tuple[str, int, int], float] = {}
+
+    def null_limit_per_s(self, engine: str, threads: int, depth: int) -> float:
+        """Return the limit of an engine (``psync``, ``io_uring``) with so many workers.
+
+        Raises:
+            EngineError: when the engine cannot run at all.
+            KeyboardInterrupt: when the user ends it; the limit is then unknown.
+        """
+        setup = (engine, threads, depth)
+        if setup not in self._per_s:
+            self._per_s[setup] = _calibrate(engine, threads, depth)
+        return self._per_s[setup]
+
+
+def _calibrate(engine: str, threads: int, depth: int) -> float:
+    block = {"bytes": BLOCK_BYTES, "weight": 1}
+    access = {
+        "operation": "read",
+        "sizes": [block],
+        "align_bytes": BLOCK_BYTES,
+        "address": {"kind": "random"},
+    }
+    spec = {
+        "seed": 0,
+        "target": {"kind": "null", "size_bytes": RANGE_BYTES},
+        "range": {"start_bytes": 0, "length_bytes": RANGE_BYTES},
+        "accesses": [access],
+        "threads": threads,
+        "depth": depth,
+        "engine": engine,
+        "limit": {"duration_s": CALIBRATION_S},
+    }
+    measured = measure_spec(spec, Silent())
+    if measured.interrupted:
+        raise KeyboardInterrupt
+    parts = measured.parts
+    return float(parts["outcome"]["completed"] / parts["duration_s"])
+
+
+LOOK_EVERY_S: Final = 0.1
+BUSY: Final = "device_busy_ns"
+QUIET_S_MAX: Final = 2.0
+"""Longest wait for a target to become idle; one that other programs use never does."""
+BUSY_SHARE_MAX: Final = 0.1
+"""Below this the remaining requests are those of other programs, not our backlog."""
+
+
+def rest(path: Path | None, least_s: float) -> None:
+    """Leave a target idle: for a minimum time, and then at most 2 s until its device is idle.
+
+    A drive's or array's work behind its own cache is not visible; the minimum time is for that.
+
+    Args:
+        path: A path on the target; None where there is none.
+        least_s: The minimum time; 0 does not wait at all.
+
+    Raises:
+        KeyboardInterrupt: when the user ends it.
+    """
+    if least_s <= 0:
+        return
+    time.sleep(least_s)
+    if path is None:
+        return
+    give_up_s = time.monotonic() + QUIET_S_MAX
+    while time.monotonic() < give_up_s and _busy_share(path) > BUSY_SHARE_MAX:
+        pass
+
+
+def _busy_share(path: Path) -> float:
+    """Return the device's utilisation in the next 0.1 s; 0 where it is not known."""
+    before_ns = context.counters(path).get(BUSY)
+    began_s = time.monotonic()
+    time.sleep(LOOK_EVERY_S)
+    after_ns = context.counters(path).get(BUSY)
+    if before_ns is None or after_ns is None:
+        return 0.0
+    return (after_ns - before_ns) / 1e9 / (time.monotonic() - began_s)
+
+
+SURROUNDINGS_NS = "surroundings_ns"
+
+
+class Surroundings:
+    """Counters of device and machine since this was created.
+
+    Args:
+        place: A path on the target; None where it is not on storage of this machine.
+    """
+
+    def __init__(self, place: Path | None) -> None:
+        self._place = place
+        self._began_ns = time.monotonic_ns()
+        self._before = context.counters(place)
+
+    def grown(self) -> dict[str, float]:
+        """Return the increases of counters and the current values of gauges.
+
+        ``surroundings_ns`` is the elapsed time: longer than the sample, as it includes starting
+        threads and filling buffers.
+        """
+        after = context.counters(self._place)
+        grown = _grown(self._before, after)
+        grown[SURROUNDINGS_NS] = float(time.monotonic_ns() - self._began_ns)
+        return grown
+
+
+def _grown(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, float]:
+    return {
+        name: value if name in context.GAUGES else value - before[name]
+        for name, value in after.items()
+        if name in context.GAUGES or name in before
+    }
+
+
+NAMED_MAX: Final = 8
+_WORTH_NAMING_BYTES: Final = 1 << 20
+
+
+class Neighbours:
+    """Reads the I/O of other processes before and after each sample, so as not to disturb it.
+
+    Args:
+        lock: The run's lock; it lists other runs on the same media.
+    """
+
+    def __init__(self, lock: RunLock) -> None:
+        self._lock = lock
+        self._runs: dict[int, Holder] = {}
+        self._before: dict[tuple[int, int], tuple[int, int]] = {}
+        self._read_bytes: Counter[str] = Counter()
+        self._write_bytes: Counter[str] = Counter()
+
+    def before(self) -> None:
+        """Read before a sample."""
+        self._before = {
+            (each.pid, each.began_ticks): (each.read_bytes, each.write_bytes)
+            for each in processes_io()
+        }
+
+    def after(self) -> dict[str, float]:
+        """Read after it; return the I/O of others during it, by counter.
+
+        ``other_process_read_bytes`` and ``other_process_write_bytes`` are sums over visible
+        processes, on any device; ``other_runs`` is the number of other runs on the same media.
+        """
+        runs = self._lock.neighbours()
+        self._runs |= {run.pid: run for run in runs}
+        own = own_processes()
+        read_bytes = write_bytes = 0
+        for each in processes_io():
+            if each.pid in own or _is_server_of_a_trial(each.pid):
+                continue
+            was = self._before.get((each.pid, each.began_ticks), (0, 0))
+            grown = (each.read_bytes - was[0], each.write_bytes - was[1])
+            if max(grown) >= _WORTH_NAMING_BYTES:
+                self._read_bytes[each.name] += grown[0]
+                self._write_bytes[each.name] += grown[1]
+            read_bytes += grown[0]
+            write_bytes += grown[1]
+        return {
+            "other_process_read_bytes": float(read_bytes),
+            "other_process_write_bytes": float(write_bytes),
+            "other_runs": float(len(runs)),
+        }
+
+    def noted(self, after: FingerprintAfter) -> FingerprintAfter:
+        """Return the fingerprint after the run with the other processes found."""
+        names = sorted(
+            {*self._read_bytes, *self._write_bytes},
+            key=lambda name: -self._read_bytes[name] - self._write_bytes[name],
+        )
+        return msgspec.structs.replace(
+            after,
+            other_runs=[
+                OtherRun(pid=run.pid, command=run.command, since_unix_s=run.since_unix_s)
+                for run in self._runs.values()
+            ],
+            other_processes=[
+                OtherProcess(
+                    name=name,
+                    read_bytes=self._read_bytes[name],
+                    write_bytes=self._write_bytes[name],
+                )
+                for name in names[:NAMED_MAX]
+            ],
+        )
+
+
+def _is_server_of_a_trial(pid: int) -> bool:
+    """Return whether a process runs in the trial folder of a run, as its database servers do."""
+    folder = LIVE.link(f"/proc/{pid}/cwd") or ""
+    return f"{os.sep}{FOLDER_PREFIX}" in folder
+
 
 COMPLETE: Final = "complete"
 INTERRUPTED: Final = "interrupted"
 FILL: Final = "fill"
-"""The kind of cell that writes its target's file whole."""
+"""The kind of cell that writes its target's whole file."""
 
 
 class RoundsEnd(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,14 +264,14 @@ class Recorder:
 
     Args:
         plan: What the run measures.
-        stage: Where it goes; open and prepared.
-        store: Where samples go.
+        stage: An open and prepared stage.
+        store: Where samples are stored.
         run: The stored run that they belong to.
-        watcher: Told of the progress.
-        neighbours: Looks who else is at the storage; nobody does unless given.
+        watcher: Receives the progress.
+        neighbours: Detects other users of the storage; optional.
     """
 
-    def __init__(  # noqa: PLR0917 - each is a thing of its own
+    def __init__(  # noqa: PLR0917 - independent objects
         self,
         plan: Plan,
         stage: AnyStage,
@@ -77,7 +290,7 @@ class Recorder:
         self._rested_s: dict[str, float] = {}
 
     def earlier(self) -> list[Sample]:
-        """Return what the run holds already, from before it was interrupted."""
+        """Return the samples from before the run was interrupted."""
         return self._store.samples(self.run.id)
 
     def measure(
@@ -91,19 +304,19 @@ class Recorder:
     ) -> Sample:
         """Measure one cell and store the sample.
 
-        The sample of a run's only cell is kept even when it is cut short, but not of a load line,
+        The sample of a run's only cell is stored even when it is cut short, except of a load line,
         which has others.
 
         Args:
-            cell: Of the plan, or one like those of the plan.
+            cell: A cell of the plan, or similar to one.
             round_number: The round, from 0.
-            position: Its place in the round's order, from 0.
-            time_left: How long the whole run will still take; for whoever watches.
-            notes: What is stored among the sample's counters, by name with unit last.
+            position: Its position in the round's order, from 0.
+            time_left: The remaining time of the run; for the watcher.
+            notes: Stored among the sample's counters; names end in the unit.
 
         Raises:
             Interrupted: when the user ended the cell, or the run right after it.
-            SpaceError: when a file system ran full; the sample is stored only if it is of the
+            SpaceError: when a file system ran full; the sample is stored only if it belongs to the
                 run's only cell, so that a resumed run measures the cell again.
             TargetError: when a target goes away.
         """
@@ -128,7 +341,7 @@ class Recorder:
         try:
             limited = self._with_limit(sample)
         except KeyboardInterrupt:
-            # The sample is whole and is kept, though the engine's own limit is not known.
+            # The sample is complete and stored, though the engine's own limit is not known.
             limited, goes_on = sample, False
         counters = limited.counters | others | dict(notes or {})
         noted = msgspec.structs.replace(limited, counters=counters)
@@ -141,7 +354,7 @@ class Recorder:
         return stored
 
     def _full(self, sample: Sample) -> SpaceError | None:
-        """Return the error of a file system that ran full under a sample; None where none did."""
+        """Return the error of a file system that ran full during a sample, or None."""
         names = {error.name for error in sample.errors}
         what = f"{sample.cell.key} failed with {', '.join(sorted(names))}"
         if FULL_NAMES & names:
@@ -150,11 +363,10 @@ class Recorder:
         return self._full_drives(sample.cell.target, what) if names else None
 
     def _full_drives(self, label: str, what: str) -> SpaceError | None:
-        """Return the error of a file system without room for the drives of a layout, if that is so.
+        """Return the error if the file system that holds the drives of a layout is full, else None.
 
-        The files of loop devices are files of holes: where their own file system has no room, the
-        kernel fails the requests of the device, and an array or file system on it may fail at
-        anything.
+        The backing files of loop devices are sparse: when their own file system is full, the
+        device's requests fail, and an array or file system on it may fail in any way.
 
         Args:
             label: Of the target.
@@ -165,14 +377,18 @@ class Recorder:
             return None
         folder = Path(drives.folder or ".").resolve()
         free = free_text(folder)
-        return no_space(folder, f"{what}; its drives are files there, and {free}") if free else None
+        return (
+            no_space(folder, f"{what}; its drives are files in that directory, and {free}")
+            if free
+            else None
+        )
 
     @contextmanager
     def _full_drives_named(self, label: str) -> Iterator[None]:
-        """Name the full file system below a layout that fails within the block.
+        """Raise a full file system below a layout as the cause of a failure within the block.
 
         Raises:
-            SpaceError: when that is why it fails.
+            SpaceError: when it is the cause.
         """
         try:
             yield
@@ -185,11 +401,11 @@ class Recorder:
             raise full from error
 
     def probe(self, cell: Cell, number: int) -> Sample:
-        """Measure a cell without storing or telling of it.
+        """Measure a cell without storing or reporting it.
 
         Args:
-            cell: Like those of the plan, as short as the caller wants it.
-            number: Of the probe; each has addresses of its own.
+            cell: Similar to a cell of the plan, of any length.
+            number: Number of the probe; each uses different addresses.
 
         Raises:
             Interrupted: when the user ended it.
@@ -204,43 +420,43 @@ class Recorder:
         return sample
 
     def discard(self, label: str) -> int:
-        """Trim what the plan uses of a device; return how many bytes were, 0 where none can be.
+        """Trim a device's part that the plan uses; return the bytes trimmed, 0 where unsupported.
 
         Raises:
             TargetError: when the device fails.
         """
         self._stage.bring_up(label, self.watcher, fills=True)
         discarded_bytes = self._stage.discard(label)
-        reported = "is trimmed" if discarded_bytes else "cannot be trimmed, and is taken as it is"
+        reported = "is trimmed" if discarded_bytes else "cannot be trimmed and is used as it is"
         self.watcher.stage(f"{self.plan.target(label).path or label} {reported}")
         return discarded_bytes
 
     def rest(self, cell: Cell, rest_s: float) -> float:
-        """Leave the target of a cell alone for so many seconds, and on until it is quiet.
+        """Leave the target of a cell idle for so many seconds, and on until it is quiet.
 
         Returns the seconds that it took.
 
-        What the page cache still holds of its file is written first. For a simulated device the
-        seconds pass on its own clock, before its next request.
+        Dirty pages of its file are written back first. For a simulated device the seconds pass on
+        its own clock, before its next request.
 
         Raises:
             Interrupted: when the user ended the run.
         """
-        if cell.spec["target"]["kind"] == "simulated":
+        if cell.parsed.target.kind == "simulated":
             self._rested_s[cell.target] = self._rested_s.get(cell.target, 0.0) + rest_s
             return rest_s
         self._stage.bring_up(cell.target, self.watcher)
         path = self._stage.spec(cell, 0)["target"].get("path")
         began_s = time.monotonic()
         try:
-            if path and not cell.spec["target"]["direct"]:
+            if path and not cell.parsed.target.direct:
                 _write_back(Path(path))
             rest(Path(path) if path else None, rest_s)
         except KeyboardInterrupt:
             raise Interrupted from None
         return time.monotonic() - began_s
 
-    def _spec(self, cell: Cell, number: int) -> dict[str, Any]:
+    def _spec(self, cell: Cell, number: int) -> SpecDocument:
         spec = self._stage.spec(cell, number)
         rested_s = self._rested_s.pop(cell.target, 0.0)
         if rested_s:
@@ -248,7 +464,7 @@ class Recorder:
         return spec
 
     def _with_limit(self, sample: Sample) -> Sample:
-        """Add what the engine could do without the target; a simulated device has no such limit."""
+        """Add the engine's limit without the target; a simulated device has no such limit."""
         if sample.engine not in ("psync", "io_uring"):
             return sample
         cell = sample.cell
@@ -258,12 +474,12 @@ class Recorder:
 
 
 def is_on_storage(cell: Cell) -> bool:
-    """Tell whether a cell is a load on storage, and neither on a database nor on a model."""
-    return topic_of(cell).loads_storage and cell.spec.get("target", {}).get("kind") == "file"
+    """Return whether a cell is a load on storage, not on a database or a model."""
+    return topic_of(cell).loads_storage and cell.parsed.target.kind == "file"
 
 
 def _write_back(path: Path) -> None:
-    """Have the page cache write what it holds of a file; one that is gone holds nothing."""
+    """Write back the dirty pages of a file; a missing file has none."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -271,14 +487,14 @@ def _write_back(path: Path) -> None:
     try:
         os.fsync(handle)
     except OSError:
-        # The next sample meets the same error and tells of it.
+        # The next sample meets the same error and reports it.
         return
     finally:
         os.close(handle)
 
 
 Strategy = Callable[[Recorder], RoundsEnd]
-"""A way through a plan: which cell is measured next, and when it is enough.
+"""A strategy to measure a plan: which cell is measured next, and when to stop.
 
-It lets ``Interrupted`` pass: run.py ends the run in order.
+It does not catch ``Interrupted``: run.py ends the run in order.
 """

@@ -1,4 +1,4 @@
-"""Samples of requests that Python makes itself, one by one, each with its start and its end."""
+"""Samples of requests that Python makes itself, each with start and end time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Final
 
 from seatrial import _core
-from seatrial.measure.driver import Occasion
+from seatrial.measure.engine import Occasion
 from seatrial.results.model import (
     ErrorSample,
     OperationResult,
@@ -28,14 +28,14 @@ ERRORS_KEPT_MAX: Final = 32
 
 @dataclass(frozen=True)
 class Request:
-    """One request that has ended, by the monotonic clock.
+    """One ended request, by the monotonic clock.
 
     Attributes:
         operation: Its kind, such as ``get``.
-        began_ns: When it was sent, from the sample's start; a closed loop sends when it is due.
-        ended_ns: When its answer was there.
-        transferred_bytes: What it moved.
-        error: Why it failed; empty where it did not.
+        began_ns: When it was sent, from the sample's start; in a closed loop it is sent when due.
+        ended_ns: When its response was complete.
+        transferred_bytes: Bytes transferred.
+        error: Why it failed; empty on success.
     """
 
     operation: str
@@ -55,16 +55,16 @@ def sample_of_requests(
     in_flight_at_end: int,
     engine: str,
 ) -> Sample:
-    """Return the sample of a closed loop, every request accounted for.
+    """Return the sample of a closed loop that accounts for every request.
 
     Args:
-        cell: What was measured; ``slice_ms`` and ``stall_threshold_ms`` of its specification hold.
+        cell: The measured cell; uses ``slice_ms`` and ``stall_threshold_ms`` of its specification.
         occasion: Round and position.
-        requests: All that ended.
+        requests: All ended requests.
         started_at: Unix time in s.
-        duration_s: How long the sample lasted.
-        in_flight_at_end: Requests that had not ended.
-        engine: What made them.
+        duration_s: Duration of the sample.
+        in_flight_at_end: Number of requests that had not ended.
+        engine: Name of what made the requests.
     """
     good = [each for each in requests if not each.error]
     failed = [each for each in requests if each.error]
@@ -85,7 +85,7 @@ def sample_of_requests(
         operations={
             kind: _result(kind, requests) for kind in dict.fromkeys(r.operation for r in requests)
         },
-        timeline=timeline_of(good, cell.spec["slice_ms"] * NS_PER_MS),
+        timeline=timeline_of(good, cell.parsed.slice_ms * NS_PER_MS),
         stalls=_stalls(cell, good, duration_s),
         errors_count=len(failed),
         errors=[_error(each) for each in failed[:ERRORS_KEPT_MAX]],
@@ -104,7 +104,7 @@ def _result(kind: str, requests: Iterable[Request]) -> OperationResult:
 
 
 def timeline_of(good: Iterable[Request], slice_ns: int) -> Timeline:
-    """Return completions by time, each in the slice in which it ended."""
+    """Return completions by time slice."""
     by_slice: dict[tuple[int, str], list[Request]] = defaultdict(list)
     for each in good:
         by_slice[each.ended_ns // slice_ns, each.operation].append(each)
@@ -124,9 +124,9 @@ def timeline_of(good: Iterable[Request], slice_ns: int) -> Timeline:
 
 
 def _stalls(cell: Cell, good: Iterable[Request], duration_s: float) -> list[Stall]:
-    """Return the times without a completion: in a closed loop something is always outstanding."""
+    """Return the gaps between completions: in a closed loop a request is always outstanding."""
     ends_s = [0.0, *sorted(each.ended_ns / NS_PER_S for each in good), duration_s]
-    threshold_s = cell.spec["stall_threshold_ms"] / 1e3
+    threshold_s = cell.parsed.stall_threshold_ms / 1e3
     return [
         Stall(
             start_s=start_s,

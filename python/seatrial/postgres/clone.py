@@ -1,4 +1,4 @@
-"""Copying a loaded data folder, by sharing its blocks where the file system can.
+"""Copies a loaded data folder, sharing its blocks if the file system supports it.
 
 Sources: ioctl_ficlonerange(2), ``FICLONE``; lseek(2), ``SEEK_DATA``.
 """
@@ -29,12 +29,12 @@ _CHUNK_BYTES_MAX: Final = 1 << 30
 
 
 class Cloned(msgspec.Struct, frozen=True, kw_only=True):
-    """What cloning did.
+    """The result of cloning.
 
     Attributes:
-        how: ``reflink`` when the blocks are shared, ``copy`` when they were written anew.
-        elapsed_s: How long it took, until all was on the medium.
-        size_bytes: Of all files, as they are read; holes count.
+        how: ``reflink`` for shared blocks, ``copy`` for a full copy.
+        elapsed_s: How long it took, until everything was on the medium.
+        size_bytes: Total size of the files; holes count.
     """
 
     how: str
@@ -43,19 +43,20 @@ class Cloned(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def clone_folder(source: Path, copy: Path, how: How = "auto") -> Cloned:
-    """Make ``copy``, a folder that does not exist yet, the same as ``source``.
+    """Clone ``source`` to a new folder ``copy``.
 
-    Owners, modes, times, links and holes are kept; sockets are left out. All is on the medium when
-    this returns, so that writing it back does not fall into what is measured next. A ``copy``
-    never shares blocks: a server's first write to a shared block would cost more than a later one.
+    Owners, modes, times, links and holes are preserved; sockets are omitted. Everything is on the
+    medium when this returns, so that its write-back does not affect the next measurement. A
+    ``copy`` never shares blocks: a server's first write to a shared block would cost more than a
+    later one.
 
     Args:
-        source: A folder that nobody is writing to.
-        copy: The folder to make.
-        how: ``reflink`` or ``copy``; ``auto`` shares where the file system can.
+        source: A folder without writers.
+        copy: The folder to create.
+        how: ``reflink`` or ``copy``; ``auto`` shares blocks if the file system can.
 
     Raises:
-        TargetError: when blocks are to be shared and the file system cannot, or it fails.
+        TargetError: when it fails, or the file system cannot share blocks as requested.
         SpaceError: when the file system is full.
         ValueError: when ``how`` is none of the three.
     """
@@ -81,9 +82,9 @@ def clone_folder(source: Path, copy: Path, how: How = "auto") -> Cloned:
 
 
 def copy_file(source: Path, copy: Path) -> None:
-    """Make ``copy`` the same file as ``source``, sharing its blocks where the file system can.
+    """Copy a file, sharing its blocks if the file system can.
 
-    Holes are kept; what was in ``copy`` before is gone.
+    Holes are preserved; ``copy`` is overwritten.
 
     Raises:
         OSError: when it cannot be read or written.
@@ -93,12 +94,12 @@ def copy_file(source: Path, copy: Path) -> None:
 
 
 def folder_size_bytes(folder: Path) -> int:
-    """Return the size of all regular files below a folder, as they are read."""
+    """Return the total size of all regular files below a folder; holes count."""
     return sum(path.lstat().st_size for path in _files(folder))
 
 
 def _shares_blocks(source: Path, folder: Path) -> bool:
-    """Try with one file whether the file system lets two files share blocks."""
+    """Return whether the file system can share blocks, by a test file."""
     probe = next((path for path in _files(source) if path.stat().st_size), None)
     if probe is None:
         return False
@@ -120,7 +121,7 @@ def _clone_tree(source: Path, copy: Path, *, shares: bool) -> None:
             elif entry.is_dir():
                 _clone_tree(Path(entry.path), target, shares=shares)
             elif entry.is_file():
-                # A file system may share most files and refuse one, such as an inline one.
+                # A file system may share most files but refuse some, such as inline ones.
                 if not (shares and _share_file(Path(entry.path), target)):
                     _copy_file(Path(entry.path), target)
                 _keep_owner(Path(entry.path), target)
@@ -130,7 +131,7 @@ def _clone_tree(source: Path, copy: Path, *, shares: bool) -> None:
 
 
 def _share_file(source: Path, target: Path) -> bool:
-    """Make a file of the same blocks; False when the file system cannot."""
+    """Create a file that shares all blocks; False when the file system cannot."""
     with source.open("rb") as old, target.open("wb") as new:
         try:
             fcntl.ioctl(new.fileno(), _FICLONE, old.fileno())
@@ -142,9 +143,9 @@ def _share_file(source: Path, target: Path) -> bool:
 
 
 def _copy_file(source: Path, target: Path) -> None:
-    """Write a file's bytes anew; its holes stay holes.
+    """Copy a file's content and holes.
 
-    Not by copy_file_range(2), which shares blocks on its own where it can.
+    copy_file_range(2) is not used, as it may share blocks.
     """
     with source.open("rb", buffering=0) as old, target.open("wb", buffering=0) as new:
         size_bytes = os.fstat(old.fileno()).st_size
@@ -161,14 +162,14 @@ def _copy_file(source: Path, target: Path) -> None:
 
 
 def _filled_ranges(descriptor: int, size_bytes: int) -> Iterator[tuple[int, int]]:
-    """Yield start and end of each part of a file that is no hole."""
+    """Yield start and end of each part of a file that is not a hole."""
     end_bytes = 0
     while end_bytes < size_bytes:
         try:
             start_bytes = os.lseek(descriptor, end_bytes, os.SEEK_DATA)
         except OSError as error:
             if error.errno == errno.ENXIO:
-                return  # Only a hole is left.
+                return  # The rest is a hole.
             raise
         end_bytes = os.lseek(descriptor, start_bytes, os.SEEK_HOLE)
         yield start_bytes, end_bytes
@@ -193,7 +194,7 @@ def _cannot_share(folder: Path) -> TargetError:
     return TargetError(
         seen=f"The file system of {folder} cannot share blocks between files",
         cause="Reflinks need btrfs, XFS made with reflink=1, bcachefs or ZFS with block cloning",
-        next_step="Clone by copying: write `copy` or `auto` instead of `reflink`",
+        next_step="Use `copy` or `auto` instead of `reflink`",
     )
 
 
@@ -201,11 +202,11 @@ def _failed(source: Path, copy: Path, error: OSError) -> TargetError:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return SpaceError(
             seen=f"{source} could not be cloned to {copy}: {error.strerror}",
-            cause=f"Its {size_text(folder_size_bytes(source))} do not fit a second time",
-            next_step="Free some space, or take a smaller scale",
+            cause=f"There is no space for another {size_text(folder_size_bytes(source))}",
+            next_step="Free some space, or use a smaller scale",
         )
     return TargetError(
         seen=f"{source} could not be cloned to {copy}: {error.strerror or error}",
-        cause="The copy exists already, the source may not be read, or the device fails",
+        cause="The copy exists already, the source is not readable, or the device fails",
         next_step="See the end of `dmesg` for errors of the device, then try again",
     )

@@ -1,12 +1,19 @@
-"""A PostgreSQL of our own: its data on the storage under trial, started and stopped at will."""
+"""Our own PostgreSQL cluster, with its data on the target, started and stopped as needed.
+
+Source: unix(7), ``sun_path``: 108 bytes with the final zero.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import os
+import re
+import secrets
 import shutil
 import subprocess
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -15,13 +22,17 @@ from seatrial.interrupts import uninterrupted
 from seatrial.machine.undo import UndoJournal
 from seatrial.postgres.account import Account, account_with_name, plain_environment
 from seatrial.postgres.binaries import Binaries
-from seatrial.postgres.cluster_errors import died_at_start, initdb_failed, not_ready_in_time
 from seatrial.postgres.connection import DEFAULT_PORT, Address
-from seatrial.postgres.dynamic_memory import mapped_by
-from seatrial.postgres.memory import MemoryGroup, memory_limit
+from seatrial.postgres.memory import MemoryGroup, mapped_by, memory_limit
 from seatrial.postgres.page_cache import drop_cached
 from seatrial.postgres.processes import read_pid_file, server_processes
-from seatrial.postgres.server import Server, log_from
+from seatrial.postgres.server import (
+    Server,
+    died_at_start,
+    initdb_failed,
+    log_from,
+    not_ready_in_time,
+)
 from seatrial.postgres.settings import (
     INCLUDE,
     SETTINGS_FILE,
@@ -29,7 +40,72 @@ from seatrial.postgres.settings import (
     check_settings,
     settings_text,
 )
-from seatrial.postgres.socket_folder import make_socket_folder
+from seatrial.postgres.undoing import SOCKET_FOLDER_PREFIX
+
+_PATH_BYTES_MAX: Final = 107
+_SOCKET_NAME: Final = "/.s.PGSQL.65535.lock"
+_FALLBACK: Final = Path("/tmp")  # noqa: S108 - a private folder is made in it
+# In a list of socket folders a server takes a comma as separator.
+_PLAIN_PATH = re.compile(r"[\w./-]+", re.ASCII)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SocketFolder:
+    """A private folder for sockets.
+
+    Attributes:
+        path: The folder, with mode 0700, owned by the server's account.
+        entry: Its number in the undo journal.
+    """
+
+    path: Path
+    entry: int
+
+
+def make_socket_folder(account: Account, journal: UndoJournal) -> SocketFolder:
+    """Create a private folder for an account's socket; recorded in the journal first.
+
+    It is below ``$XDG_RUNTIME_DIR`` when the account is the user, else below ``/tmp``.
+
+    Raises:
+        TargetError: when it cannot be created.
+    """
+    path = _parent(account) / f"{SOCKET_FOLDER_PREFIX}{secrets.token_hex(4)}"
+    entry = journal.record("socket_folder", path=str(path))
+    try:
+        # Fails when the name exists already.
+        path.mkdir(mode=0o700)
+    except OSError as error:
+        journal.done(entry)
+        raise TargetError(
+            seen=f"The folder for the server's socket cannot be created in {path.parent}: "
+            f"{error.strerror}",
+            cause="It is full or read-only, or you have no write permission",
+            next_step=f"See `ls -ld {path.parent}` and `df {path.parent}`, or set XDG_RUNTIME_DIR"
+            " to a folder that you own",
+        ) from None
+    account.own(path)
+    return SocketFolder(path=path, entry=entry)
+
+
+def make_own_socket_folder(journal: UndoJournal) -> SocketFolder:
+    """Create a private folder for sockets of this process; recorded in the journal first.
+
+    Raises:
+        TargetError: when it cannot be created.
+    """
+    return make_socket_folder(Account(uid=os.geteuid(), gid=os.getegid()), journal)
+
+
+def _parent(account: Account) -> Path:
+    own = Path(os.environ.get("XDG_RUNTIME_DIR") or "/")
+    length_bytes = len(f"{own}/{SOCKET_FOLDER_PREFIX}12345678{_SOCKET_NAME}".encode())
+    fits = length_bytes <= _PATH_BYTES_MAX and _PLAIN_PATH.fullmatch(str(own))
+    # Another account has no access to root's folder.
+    if fits and own != Path("/") and not account.is_dropped and os.access(own, os.W_OK | os.X_OK):
+        return own
+    return _FALLBACK
+
 
 SUPERUSER: Final = "seatrial"
 
@@ -40,13 +116,13 @@ _POLL_S: Final = 0.01
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Cluster:
-    """A data folder with all that is needed to run a server on it.
+    """A data folder with everything needed to run a server on it.
 
     Attributes:
         folder: The data folder.
         binaries: The programs.
-        account: Whom they run as.
-        journal: Where every start is recorded before it is made.
+        account: The account that they run as.
+        journal: Records every start before it is made.
     """
 
     folder: Path
@@ -56,7 +132,7 @@ class Cluster:
 
     @property
     def log_path(self) -> Path:
-        """Where the server writes its messages: beside the data folder."""
+        """The server's log file, next to the data folder."""
         return self.folder.with_name(f"{self.folder.name}.log")
 
     def at(self, folder: Path) -> Cluster:
@@ -70,21 +146,21 @@ class Cluster:
         memory_limit_bytes: int | None = None,
         timeout_s: float = _START_TIMEOUT_S,
     ) -> Server:
-        """Start a server and wait until it takes connections.
+        """Start a server and wait until it accepts connections.
 
-        It listens on a socket in a private folder, never on TCP. fsync stays on unless the
-        settings say otherwise.
+        It listens on a socket in a private folder, never on TCP. fsync remains on unless the
+        settings disable it.
 
         Args:
-            settings: What is set beside the server's defaults, by name.
-            memory_limit_bytes: What the server may hold with the page cache that it fills; its
-                files are dropped from the cache first, so that they count.
-            timeout_s: How long it may take to start, recovery from a crash included.
+            settings: Settings other than the server's defaults, by name.
+            memory_limit_bytes: Memory limit of the server including its page cache; its files are
+                dropped from the cache first, so that they count.
+            timeout_s: Maximum time for the start, including crash recovery.
 
         Raises:
-            UsageError: when a setting is refused, in the server's own words.
+            UsageError: when the server rejects a setting; with its message.
             SpaceError: when the file system is full.
-            TargetError: when it does not start, or its memory cannot be limited here.
+            TargetError: when it does not start, or its memory cannot be limited.
         """
         check_settings(settings)
         if server_processes(self.folder):
@@ -122,19 +198,19 @@ class Cluster:
 def create_cluster(
     folder: Path, binaries: Binaries, account: Account, journal: UndoJournal
 ) -> Cluster:
-    """Make a data folder by initdb: UTF-8, C locale, superuser ``seatrial``, checksums as usual.
+    """Create a data folder by initdb: UTF-8, C locale, superuser ``seatrial``, default checksums.
 
-    Only who passes the private folder of its socket can connect; TCP is rejected.
+    Access is limited by the private folder of its socket; TCP is rejected.
 
     Args:
-        folder: A folder that does not exist yet, in the run's trial folder.
+        folder: A new folder in the run's trial folder.
         binaries: The programs.
-        account: Whom they run as.
-        journal: Where a start is recorded before it is made.
+        account: The account that they run as.
+        journal: Records every start before it is made.
 
     Raises:
         SpaceError: when the file system is full.
-        TargetError: when initdb fails, in its own words.
+        TargetError: when initdb fails; with its message.
     """
     cluster = Cluster(
         folder=folder.parent.resolve() / folder.name,
@@ -176,7 +252,7 @@ def _make_data_folder(cluster: Cluster) -> None:
 
 
 class _Start:
-    """One start of a server: what it makes on the way, and how that is undone if it fails."""
+    """One start of a server: the changes that it makes, and their undoing if it fails."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -184,7 +260,7 @@ class _Start:
         self._group: MemoryGroup | None = None
 
     def limit(self, limit_bytes: int) -> None:
-        """Make the control group that the server is to run in."""
+        """Create the control group of the server."""
         self._group = memory_limit(limit_bytes, self._cluster.journal)
         self._entries.append(self._group.entry)
 
@@ -196,7 +272,7 @@ class _Start:
         base = base_settings(socket_folder.path, journal.run_id, DEFAULT_PORT)
         _write_settings(cluster, {**settings, **base})
         log_start_bytes = cluster.log_path.stat().st_size if cluster.log_path.exists() else 0
-        # Recorded last, so that it is the first to be undone.
+        # Recorded last, so that it is undone first.
         self._entries.append(
             journal.record("server", data_folder=str(cluster.folder), run_id=journal.run_id)
         )
@@ -226,7 +302,7 @@ class _Start:
         words = [str(cluster.binaries.program("postgres")), "-D", str(cluster.folder)]
         with cluster.log_path.open("ab") as log:
             if self._group is None:
-                # A session of its own, so that Ctrl+C in the terminal does not reach it.
+                # Its own session, so that Ctrl+C in the terminal does not reach it.
                 return account.popen(
                     words, cwd=cluster.folder, stdout=log, stderr=log, start_new_session=True
                 )
@@ -251,11 +327,11 @@ def _write_settings(cluster: Cluster, settings: Mapping[str, str]) -> None:
 def _wait_until_ready(
     cluster: Cluster, process: subprocess.Popen[bytes], timeout_s: float, log_start_bytes: int
 ) -> None:
-    """Wait until the server says in its pid file that it takes connections, as pg_ctl does."""
+    """Wait until the pid file shows that the server is ready, as pg_ctl does."""
     give_up_at_s = time.monotonic() + timeout_s
     while True:
         written = read_pid_file(cluster.folder)
-        # After a crash the file of the dead server is still there.
+        # After a crash the dead server's file still exists.
         if written is not None and written.pid == process.pid and written.is_ready:
             return
         if process.poll() is not None:
@@ -270,6 +346,6 @@ def _wait_until_ready(
 def _runs_already(folder: Path) -> TargetError:
     return TargetError(
         seen=f"A server runs on {folder}",
-        cause="It was started by this run, or left behind by one that was killed",
+        cause="It was started by this run, or left over from a run that was killed",
         next_step="Stop it, or run `seatrial clean`, then try again",
     )

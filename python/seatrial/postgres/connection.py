@@ -1,9 +1,10 @@
-"""The way to a server: its address, which never holds a password, and connecting to it."""
+"""Connections to a server, and its address, which never contains a password."""
 
 from __future__ import annotations
 
 import getpass
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -13,10 +14,126 @@ import msgspec
 
 from seatrial.errors import TargetError, UsageError
 from seatrial.postgres.binaries import VERSION_MIN
-from seatrial.postgres.connection_errors import connection_error
 
 if TYPE_CHECKING:
     import psycopg
+
+
+_HOW_TO_GIVE_IT: Final = "Set it in the environment (`PGPASSWORD=... seatrial ...`) or in ~/.pgpass"
+
+# The first match decides. The server's own messages come before consequences: libpq retries without
+# or with TLS, and then reports both attempts.
+_REASONS: Final[tuple[tuple[str, str, str, str], ...]] = (
+    (
+        r"password authentication failed|SCRAM",
+        "The server at {place} refused the password of user {user}",
+        "The password is wrong, or the user does not exist",
+        _HOW_TO_GIVE_IT,
+    ),
+    (
+        r"no password supplied",
+        "The server at {place} requires a password for user {user}, and none was given",
+        "None is in the URL, in PGPASSWORD or in ~/.pgpass",
+        _HOW_TO_GIVE_IT,
+    ),
+    (
+        r'role ".*" does not exist|user ".*" does not exist|Peer authentication failed',
+        "The server at {place} refused the login as user {user}",
+        "The role does not exist, or peer authentication requires the name of the system user",
+        "Use an existing role in the URL, as in postgresql://ROLE@HOST/DATABASE",
+    ),
+    (
+        r'database ".*" does not exist',
+        "The server at {place} has no database {dbname}",
+        "The name is misspelled, or the URL names none and the user name was used",
+        "Use an existing one, such as postgres, at the end of the URL",
+    ),
+    (
+        r"permission denied for database|not permitted to log in",
+        "The server at {place} does not permit user {user} to connect to database {dbname}",
+        "The role lacks the privilege CONNECT on it, or the attribute LOGIN",
+        "Ask the administrator to grant it, or use another user or database",
+    ),
+    (
+        r"too many clients|too many connections|connection slots are reserved",
+        "The server at {place} has no connection left",
+        "Its max_connections, or the limit of the role or database, is reached",
+        "Close other sessions or raise the limit, then try again",
+    ),
+    (
+        r"starting up|shutting down|in recovery mode|not (yet )?accepting connections",
+        "The server at {place} accepts no connections now",
+        "It is starting, stopping or recovering from a crash",
+        "Wait until its log reports that it is ready, then try again",
+    ),
+    (
+        r"does not support SSL|server does not support",
+        "The server at {place} does not support TLS, which the URL requires",
+        "TLS is off in its settings (ssl = off)",
+        "Turn it on there, or use ?sslmode=prefer",
+    ),
+    (
+        r"certificate|SSL error",
+        "The TLS connection to {place} failed: {words}",
+        "The server's certificate is not trusted with the URL's sslmode and sslrootcert",
+        "Set the right sslrootcert in the URL, or use ?sslmode=require",
+    ),
+    (
+        r"^(?!.*(SSL encryption|SSL on|\[local\])).*no pg_hba\.conf entry.*(no encryption|SSL off)",
+        "The server at {place} refuses user {user} without TLS",
+        "Its pg_hba.conf has an entry for TLS connections only (hostssl), or no entry",
+        "Add ?sslmode=require to the URL, or ask its administrator for an entry",
+    ),
+    (
+        r"no pg_hba\.conf entry|pg_hba\.conf rejects",
+        "The server at {place} does not allow user {user} to connect to {dbname} from here",
+        "No entry of its pg_hba.conf allows it",
+        "Ask its administrator for an entry, then try again",
+    ),
+    (
+        r"could not translate host name|Name or service not known",
+        "The host of {place} could not be resolved",
+        "The name is misspelled, or unknown to the name servers",
+        "Correct the host in the URL; `getent hosts NAME` checks a name",
+    ),
+    (
+        r"Connection refused|No such file or directory",
+        "No server listens at {place}",
+        "It is not running, or it listens elsewhere",
+        "Start it, or correct host and port in the URL; `pg_isready -h HOST -p PORT` checks it",
+    ),
+    (
+        r"timeout expired|timed out|No route to host|Network is unreachable",
+        "The server at {place} did not answer",
+        "The host is down, or a firewall drops the packets",
+        "Check whether the host answers; `pg_isready -h HOST -p PORT` checks the server",
+    ),
+    (
+        r"Permission denied",
+        "The socket at {place} cannot be opened",
+        "You have no permission for its folder or for the socket",
+        "Run the command as a user who has, or use a TCP host in the URL",
+    ),
+)
+
+
+def connection_error(words: str, *, place: str, user: str, dbname: str) -> TargetError:
+    """Return the error for libpq's message on a failed connection.
+
+    Messages depend on the server's ``lc_messages``; unknown ones are quoted. ``words`` must not
+    contain the password.
+    """
+    message = " ".join(words.removeprefix("connection is bad: ").split())
+    known = {"place": place, "user": user, "dbname": dbname, "words": message}
+    for pattern, seen, cause, next_step in _REASONS:
+        if re.search(pattern, message):
+            return TargetError(seen=seen.format(**known), cause=cause, next_step=next_step)
+    return TargetError(
+        seen=f"The connection to the server at {place} as user {user} failed",
+        cause=f"The error is: {message}",
+        next_step="Fix the cause, then try again",
+    )
+
 
 DEFAULT_PORT: Final = 5432
 SCHEMES: Final = ("postgresql://", "postgres://")
@@ -37,7 +154,7 @@ _ENVIRONMENT_OF: Final = {
     "sslmode": "PGSSLMODE",
     "sslrootcert": "PGSSLROOTCERT",
 }
-"""The parameters that a URL may carry, and how libpq reads each from the environment.
+"""The parameters that a URL may have, and libpq's environment variable for each.
 
 Source: PostgreSQL's documentation, chapter "libpq: Environment Variables".
 """
@@ -66,7 +183,7 @@ class Secret:
         self._value = value
 
     def reveal(self) -> str:
-        """Return the password, for the environment of a child or a connection, nowhere else."""
+        """Return the password, only for the environment of a child or a connection."""
         return self._value
 
     def __repr__(self) -> str:
@@ -74,7 +191,7 @@ class Secret:
 
 
 class Address(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a server listens and as whom to speak to it; never a password.
+    """Address and role of a connection; never a password.
 
     Attributes:
         host: A host name or address, or the folder of a socket when it begins with ``/``.
@@ -97,7 +214,7 @@ class Address(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def place(self) -> str:
-        """Where it is, for a person: ``db.example:5432`` or ``/run/postgresql (port 5432)``."""
+        """Its location for readers: ``db.example:5432`` or ``/run/postgresql (port 5432)``."""
         return f"{self.host} (port {self.port})" if self.is_socket else f"{self.host}:{self.port}"
 
     def with_dbname(self, dbname: str) -> Address:
@@ -105,7 +222,7 @@ class Address(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, dbname=dbname)
 
     def as_url(self) -> str:
-        """Return it as a URL that ``parse_url`` reads; there is no password in it."""
+        """Return it as a URL for ``parse_url``, without a password."""
         inside = f"[{self.host}]" if ":" in self.host else quote(self.host, safe="")
         query = f"?{urlencode(self.parameters, quote_via=quote)}" if self.parameters else ""
         user, dbname = quote(self.user, safe=""), quote(self.dbname, safe="")
@@ -114,10 +231,10 @@ class Address(msgspec.Struct, frozen=True, kw_only=True):
     def environment(
         self, secret: Secret | None = None, base: Mapping[str, str] | None = None
     ) -> dict[str, str]:
-        """Return the environment of a child that reaches the server through libpq.
+        """Return the environment for a child process that connects through libpq.
 
-        What would lead it elsewhere is taken out of ``base`` (this process's environment). The
-        password is only here, never among a child's arguments, which every user can see.
+        Other variables of libpq are removed from ``base`` (by default this process's environment).
+        The password is passed only here, never in arguments, which are visible to every user.
         """
         environment = {
             name: value
@@ -135,19 +252,18 @@ class Address(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def parse_url(url: str) -> tuple[Address, Secret | None]:
-    """Return the address that a URL names, and the password in it.
+    """Return the address and the password in a URL.
 
-    What the URL leaves open comes from ``PGHOST``, ``PGPORT``, ``PGUSER`` and ``PGDATABASE``, else
-    from libpq's own rules. No message repeats a part of the URL that may be a mistyped password.
+    Missing parts are taken from ``PGHOST``, ``PGPORT``, ``PGUSER`` and ``PGDATABASE``, else from
+    libpq's own rules. No message quotes a part of the URL that may be a mistyped password.
 
     Raises:
-        UsageError: when it is no such URL, names several hosts, or has a parameter that we do not
-            pass on.
+        UsageError: when it is not such a URL, names several hosts, or has an unsupported parameter.
     """
     given = _parsed(url)
     if "," in given.get("host", "") or "," in given.get("port", ""):
         raise _several_hosts()
-    # A password with a bare @ or / spills into the parts that follow it.
+    # An unescaped @ or / in a password would move part of it to other parts of the URL.
     if any("@" in given.get(key, "") for key in ("host", "port", "dbname")):
         raise _malformed()
     secret = Secret(given.pop("password")) if "password" in given else None
@@ -166,10 +282,10 @@ def parse_url(url: str) -> tuple[Address, Secret | None]:
 
 
 def names_database(url: str) -> bool:
-    """Tell whether a URL, or ``PGDATABASE``, says which database is meant.
+    """Return whether a URL or ``PGDATABASE`` specifies a database.
 
     Raises:
-        UsageError: when it is no such URL.
+        UsageError: when it is not such a URL.
     """
     return bool(_parsed(url).get("dbname") or os.environ.get("PGDATABASE"))
 
@@ -177,13 +293,13 @@ def names_database(url: str) -> bool:
 def connect(
     address: Address, *, secret: Secret | None = None, dbname: str | None = None
 ) -> psycopg.Connection:
-    """Connect to a server, in autocommit mode; without a secret libpq looks for one itself.
+    """Connect to a server, in autocommit mode.
 
-    It looks into ``PGPASSWORD`` and ``~/.pgpass``.
+    Without a secret libpq uses ``PGPASSWORD`` and ``~/.pgpass``.
 
     Raises:
         TargetError: when it cannot be reached, refuses, or is older than version 13; the message
-            tells which, and never holds the password.
+            never contains the password.
     """
     import psycopg  # noqa: PLC0415 - heavy, and only where there is a server
 
@@ -214,18 +330,18 @@ def connect(
 
 
 def driver_way(address: Address, secret: Secret | None) -> dict[str, Any]:
-    """Return the way to a database for a driver of ours, which does not go through libpq.
+    """Return the connection parameters for our drivers, which do not use libpq.
 
-    The password in it is the one that libpq would take, ``PGPASSWORD`` and ``~/.pgpass`` included;
-    it goes into no message and no results.
+    They contain the password that libpq would use, including from ``PGPASSWORD`` and ``~/.pgpass``;
+    it appears in no message or results.
 
     Raises:
         TargetError: when the database cannot be connected to.
     """
     password = secret.reveal() if secret else ""
     if not password:
-        with connect(address) as asked:
-            password = asked.info.password
+        with connect(address) as requested:
+            password = requested.info.password
     return {
         "host": address.host,
         "port": address.port,
@@ -236,7 +352,7 @@ def driver_way(address: Address, secret: Secret | None) -> dict[str, Any]:
 
 
 def _parsed(url: str) -> dict[str, str]:
-    """Return the parts of a URL as libpq reads them, by keyword."""
+    """Return the parts of a URL as parsed by libpq, by keyword."""
     import psycopg  # noqa: PLC0415 - heavy, and only where there is a server
 
     if not url.startswith(SCHEMES):
@@ -245,7 +361,7 @@ def _parsed(url: str) -> dict[str, str]:
         options = psycopg.pq.Conninfo.parse(url.encode())
         return {each.keyword.decode(): each.val.decode() for each in options if each.val}
     except (psycopg.Error, UnicodeError):
-        # libpq's own words may quote a part of the password.
+        # libpq's message may quote a part of the password.
         raise _malformed() from None
 
 
@@ -256,7 +372,7 @@ def _port(text: str) -> int:
 
 
 def _default_host() -> str:
-    """Return the folder in which a server of this machine listens, else localhost."""
+    """Return the socket folder of a server on this machine, else localhost."""
     for folder in _SOCKET_FOLDERS:
         if Path(folder, f".s.PGSQL.{DEFAULT_PORT}").is_socket():
             return folder
@@ -264,38 +380,38 @@ def _default_host() -> str:
 
 
 def _require_undirected() -> None:
-    """Refuse a setting of the environment that would lead every connection elsewhere."""
+    """Raise for environment variables that would redirect every connection."""
     if os.environ.get("PGHOSTADDR"):
         raise UsageError(
             seen="The environment sets PGHOSTADDR",
-            cause="libpq then connects to that address, whatever server is named",
+            cause="libpq then connects to that address instead of the named server",
             next_step="Try again after `unset PGHOSTADDR`",
         )
 
 
 def _malformed() -> UsageError:
     return UsageError(
-        seen="The URL of the database cannot be read",
+        seen="The URL of the database is invalid",
         cause="It is not of the form postgresql://USER@HOST:PORT/DATABASE, or a character such as"
-        " @ : / ? # % in a user's name, password or database's name is not percent-encoded",
-        next_step="Write such characters as in %40 for @, or leave the password out and give it in"
-        " PGPASSWORD or ~/.pgpass",
+        " @ : / ? # % in the user, password or database name is not percent-encoded",
+        next_step="Encode such characters, as in %40 for @; pass the password in PGPASSWORD or"
+        " ~/.pgpass",
     )
 
 
 def _several_hosts() -> UsageError:
     return UsageError(
         seen="The URL of the database names several hosts",
-        cause="A trial measures one server; which of several answers could change in mid-run",
-        next_step="Name one host; to compare servers, give each its own --url",
+        cause="A trial measures one server, and with several hosts it could change during the run",
+        next_step="Use one host; to compare servers, use one --url for each",
     )
 
 
 def _unknown_parameter(name: str) -> UsageError:
     return UsageError(
         seen=f"The URL of the database has the parameter {name}",
-        cause="It is not among those that are passed on: " + ", ".join(_ENVIRONMENT_OF),
-        next_step=f"Leave {name} out of the URL",
+        cause="Only these parameters are passed on: " + ", ".join(_ENVIRONMENT_OF),
+        next_step=f"Remove {name} from the URL",
     )
 
 
@@ -305,6 +421,6 @@ def _server_too_old(place: str, version: int) -> TargetError:
     return TargetError(
         seen=f"The server at {place} is PostgreSQL {text}",
         cause=f"Trials need version {VERSION_MIN // 10_000} or later",
-        next_step="Name a later server, or leave --url away to try the storage with a PostgreSQL"
-        " of our own",
+        next_step="Use a later server, or leave out --url to measure the storage with a separate"
+        " PostgreSQL",
     )

@@ -1,6 +1,6 @@
-"""Dropping a folder's files from the page cache, and the proof that they are gone.
+"""Drops a folder's files from the page cache, and verifies it.
 
-Only the trial's own files are dropped: ``/proc/sys/vm/drop_caches`` would hit everybody else's.
+Only the trial's own files are dropped: ``/proc/sys/vm/drop_caches`` would affect all others.
 
 Sources: posix_fadvise(2), ``POSIX_FADV_DONTNEED`` (dirty pages stay, so the files are synced
 before); syncfs(2); cachestat(2), since Linux 6.5; mincore(2).
@@ -18,7 +18,7 @@ from typing import Final
 import msgspec
 
 _CACHESTAT: Final = 451
-"""The call's number, the same on every architecture but alpha."""
+"""System call number, the same on every architecture except alpha."""
 
 _PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
 _WINDOW_BYTES: Final = 1 << 30
@@ -27,12 +27,12 @@ _FAILED_MAPPING: Final = ctypes.c_void_p(-1).value
 
 
 class Dropped(msgspec.Struct, frozen=True, kw_only=True):
-    """What dropping did.
+    """The result of dropping.
 
     Attributes:
-        bytes_cached_before: Of the folder's files in the page cache before.
-        bytes_cached_after: And after; 0 is "cold", proved. A file system that lives in memory
-            (tmpfs) cannot be dropped and keeps all.
+        bytes_cached_before: Bytes of the folder's files in the page cache before.
+        bytes_cached_after: The same afterwards; 0 proves that it is cold. A file system in memory
+            (tmpfs) cannot be dropped.
     """
 
     bytes_cached_before: int
@@ -54,10 +54,10 @@ class _Counts(ctypes.Structure):
 
 
 def drop_cached(folder: Path) -> Dropped:
-    """Write a folder's files back, drop them from the page cache, and count what is left there.
+    """Write back a folder's files, drop them from the page cache, and count the remaining pages.
 
-    Symbolic links to folders are not followed. A file that is mapped or being written by another
-    process may keep pages; the count tells.
+    Symbolic links to folders are not followed. A file that is mapped or written by another process
+    may keep pages, which are counted.
 
     Raises:
         OSError: when a file cannot be opened or synced.
@@ -70,10 +70,11 @@ def drop_cached(folder: Path) -> Dropped:
 
 
 def sync_file_system(folder: Path) -> None:
-    """Bring all that lies on a folder's file system onto its medium.
+    """Write all data of a folder's file system to its medium.
 
-    A data folder has a thousand files, and ext4 flushes the device's cache at each fsync, of a
-    clean file, too: a thousand flushes, of 10 ms each on a disk, against one.
+    A data folder has a thousand files, and ext4 flushes the device's cache at each fsync even of a
+    clean
+    file: a thousand flushes, of 10 ms each on a disk, instead of one.
 
     Raises:
         OSError: when something could not be written.
@@ -86,17 +87,17 @@ def sync_file_system(folder: Path) -> None:
 
 
 def cached_bytes(folder: Path) -> int:
-    """Return how many bytes of a folder's files the page cache holds.
+    """Return how many bytes of a folder's files are in the page cache.
 
     Raises:
-        OSError: when a file cannot be opened, or the kernel does not tell.
+        OSError: when a file cannot be opened, or the kernel does not support it.
     """
     count = _pages_by_cachestat if _has_cachestat() else _pages_by_mincore
     return sum(count(descriptor) for descriptor in _opened_files(folder)) * _PAGE_BYTES
 
 
 def _opened_files(folder: Path) -> Iterator[int]:
-    """Yield a descriptor of each regular file below a folder, open as long as it is in use."""
+    """Yield a descriptor of each regular file below a folder, open until the next one."""
     for place, _folders, names in os.walk(folder):
         for name in names:
             path = Path(place, name)
@@ -105,7 +106,7 @@ def _opened_files(folder: Path) -> Iterator[int]:
             try:
                 descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
             except FileNotFoundError:
-                continue  # A server that runs removes files of its own.
+                continue  # A running server removes files.
             try:
                 yield descriptor
             finally:
@@ -131,7 +132,7 @@ def _libc() -> ctypes.CDLL:
 
 @cache
 def _has_cachestat() -> bool:
-    """Tell whether the kernel has the call and no filter of system calls forbids it."""
+    """Return whether the kernel has the call and no seccomp filter forbids it."""
     descriptor = os.open("/proc/self/exe", os.O_RDONLY | os.O_CLOEXEC)
     try:
         _pages_by_cachestat(descriptor)
@@ -154,7 +155,7 @@ def _pages_by_cachestat(descriptor: int) -> int:
 
 
 def _pages_by_mincore(descriptor: int) -> int:
-    """Return how many pages of a file are cached, by mapping it piece by piece, untouched."""
+    """Return how many pages of a file are cached, by mapping it in windows without access."""
     size_bytes = os.fstat(descriptor).st_size
     pages = 0
     for offset_bytes in range(0, size_bytes, _WINDOW_BYTES):
@@ -173,7 +174,7 @@ def _pages_of_window(descriptor: int, offset_bytes: int, length_bytes: int) -> i
         _checked(lambda libc: libc.mincore(start, length_bytes, resident))
     finally:
         _libc().munmap(start, length_bytes)
-    # Only the lowest bit of each byte has a meaning.
+    # Only the lowest bit of each byte is defined.
     return sum(byte & 1 for byte in resident.raw)
 
 

@@ -1,7 +1,7 @@
-"""The processes of a server of ours, known by their working folder, and how to end them.
+"""The processes of our server, identified by their working folder, and how to end them.
 
-Every process of a server works in its data folder, so a number that was given anew to somebody
-else, or a person's shell there, is never hit.
+Every process of a server works in its data folder, so that a reused process number, or a user's
+shell in that folder, is never affected.
 
 Sources: PostgreSQL's src/include/utils/pidfile.h (the lines of ``postmaster.pid``); its
 documentation, "Shutting Down the Server" (SIGTERM, SIGINT, SIGQUIT); proc_pid_cwd(5),
@@ -21,32 +21,27 @@ from typing import Final
 
 from seatrial.machine.fingerprint.tree import LIVE
 from seatrial.machine.undoer import PATIENCE_S, comes_true
-from seatrial.postgres.dynamic_memory import (
-    head_of,
-    mapped_by,
-    remove_dynamic_memory,
-    segments_mapped_by,
-)
+from seatrial.postgres.memory import head_of, mapped_by, remove_dynamic_memory, segments_mapped_by
 from seatrial.processes import start_ticks
 
 _PID_FILE: Final = "postmaster.pid"
 _PROGRAMS: Final = frozenset({"postgres", "initdb", "setpriv"})
 _IPC_RMID: Final = 0
 _KEY_BITS: Final = 0xFFFFFFFF
-"""A key has 32 bits; the kernel tells it with a sign, the pid file without."""
+"""A key has 32 bits; the kernel prints it signed, the pid file unsigned."""
 _HELD_S: Final = 1.0
 _START_TOLERANCE_S: Final = 60.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class PidFile:
-    """What a server writes of itself into its data folder.
+    """The content of a server's ``postmaster.pid``.
 
     Attributes:
-        pid: Of its first process, the postmaster, or of the only one that initdb starts.
+        pid: The postmaster's number, or that of initdb's single process.
         started_s: When it started, in seconds since 1970.
-        segment: Key and number of its System V shared memory; None when it has none yet.
-        is_ready: Whether it takes connections.
+        segment: Key and id of its System V shared memory; None when it has none yet.
+        is_ready: Whether it accepts connections.
     """
 
     pid: int
@@ -56,9 +51,9 @@ class PidFile:
 
 
 def read_pid_file(data_folder: Path) -> PidFile | None:
-    """Return what ``postmaster.pid`` says; None when it is not there or not written to its end."""
+    """Return the content of ``postmaster.pid``; None when it is missing or incomplete."""
     lines = (LIVE.text(f"{data_folder}/{_PID_FILE}") or "").splitlines()
-    # A process without a postmaster, as initdb starts them, writes its number with a minus.
+    # A process without a postmaster, as initdb starts it, writes its number negated.
     number = lines[0].removeprefix("-") if lines else ""
     if len(lines) < 3 or not (number.isdigit() and lines[2].isdigit()):
         return None
@@ -72,7 +67,7 @@ def read_pid_file(data_folder: Path) -> PidFile | None:
 
 
 def server_processes(data_folder: Path) -> list[int]:
-    """Return the numbers of all processes of the server whose data lie in a folder."""
+    """Return the numbers of all processes of the server of a data folder."""
     here = os.path.realpath(data_folder)
     numbers = [int(name) for name in LIVE.names("/proc") if name.isdigit()]
     found = [pid for pid in numbers if _works_in(pid, here)]
@@ -80,17 +75,17 @@ def server_processes(data_folder: Path) -> list[int]:
 
 
 def end_server(data_folder: Path, *, patience_s: float = PATIENCE_S) -> bool:
-    """End a server at once, by an immediate shutdown, then by killing; tell whether it is gone.
+    """End a server by an immediate shutdown, then by killing it; return whether it is gone.
 
-    Its System V shared memory goes as well, and its pid file: the next start would take the
-    number of a process that is dead, but that init has not buried yet, for a server that runs.
+    Its System V shared memory and its pid file are removed as well: the next start would take the
+    number of a dead process that init has not reaped yet for a running server.
     """
     written = read_pid_file(data_folder)
     if written is not None and written.pid in server_processes(data_folder):
         _signal(data_folder, [written.pid], signal.SIGQUIT)
         comes_true(lambda: not server_processes(data_folder), patience_s)
     is_gone = kill_server(data_folder, patience_s=patience_s)
-    # What could not put its shared memory away could not remove its pid file either.
+    # A server that could not remove its shared memory could not remove its pid file either.
     if is_gone:
         remove_segments(data_folder)
         left = read_pid_file(data_folder)
@@ -100,10 +95,10 @@ def end_server(data_folder: Path, *, patience_s: float = PATIENCE_S) -> bool:
 
 
 def kill_server(data_folder: Path, *, patience_s: float = PATIENCE_S) -> bool:
-    """Kill all processes of a server at once; tell whether all are gone.
+    """Kill all processes of a server at once; return whether all are gone.
 
-    Its shared memory goes as well, which a killed postmaster cannot put away. It is known by who
-    has it mapped: after a power cut the pid file may be gone, or of an earlier start.
+    Its shared memory is removed as well, which a killed postmaster cannot do. It is identified by
+    the processes that have it mapped: after a power cut the pid file may be missing or outdated.
     """
     shared: set[str] = set()
     segments: set[int] = set()
@@ -113,7 +108,7 @@ def kill_server(data_folder: Path, *, patience_s: float = PATIENCE_S) -> bool:
         shared.update(path for pid in left for path in mapped_by(pid))
         segments.update(number for pid in left for number in segments_mapped_by(pid))
         written = read_pid_file(data_folder)
-        # The postmaster first: it would start anew what is killed before it.
+        # The postmaster first: it would restart processes that are killed before it.
         left.sort(key=lambda pid: written is None or pid != written.pid)
         _signal(data_folder, left, signal.SIGKILL)
         return not left
@@ -129,13 +124,13 @@ def kill_server(data_folder: Path, *, patience_s: float = PATIENCE_S) -> bool:
 def remove_segments(data_folder: Path) -> None:
     """Remove the System V shared memory that a dead server of a folder left behind.
 
-    It is the one that the pid file names, or one whose key is the number of the folder's inode: a
-    server that was killed early has not named it yet. Only what nobody is attached to, and what a
-    process made that is dead, is removed; before it the dynamic shared memory that it leads to.
+    It is the one in the pid file, or one whose key is the inode of the folder: a server that was
+    killed early has not recorded it yet. It is removed only if no process is attached and its
+    creator is dead, after the dynamic shared memory that it refers to.
 
     Source: PostgreSQL's src/backend/port/sysv_shmem.c, ``PGSharedMemoryCreate``.
     """
-    # A process that is ending shows no program any more while it still holds its memory.
+    # An exiting process shows no program any more while it still holds its memory.
     comes_true(lambda: not any(each.holders for each in _segments_of(data_folder)), _HELD_S)
     for each in _segments_of(data_folder):
         if each.holders == 0:
@@ -150,7 +145,7 @@ def _remove_segment(number: int) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class _Segment:
-    """One line of /proc/sysvipc/shm: key without sign, number, maker, owner, attached processes."""
+    """A line of /proc/sysvipc/shm: unsigned key, id, creator, owner, attached processes."""
 
     key: int
     number: int
@@ -160,7 +155,7 @@ class _Segment:
 
 
 def _segments_of(data_folder: Path) -> list[_Segment]:
-    """Return the segments of a folder's dead server, as ``remove_segments`` knows them."""
+    """Return the segments of a folder's dead server, by the rules of ``remove_segments``."""
     written = read_pid_file(data_folder)
     named = None
     if written is not None and written.segment is not None:
@@ -175,7 +170,7 @@ def _segments_of(data_folder: Path) -> list[_Segment]:
 
 
 def _is_of_folder(segment: _Segment, folder: os.stat_result) -> bool:
-    """Tell whether a segment is one that a dead server of a folder made, or had begun to make."""
+    """Return whether a segment was created by a dead server of a folder, even if incomplete."""
     if (segment.key, segment.uid) != (folder.st_ino & _KEY_BITS, folder.st_uid):
         return False
     if start_ticks(segment.made_by) is not None:
@@ -198,7 +193,7 @@ def _segments() -> Iterator[_Segment]:
 
 
 def _works_in(pid: int, folder: str) -> bool:
-    """Tell whether a process is one of a server's programs and works in a folder."""
+    """Return whether a process runs a server's program and works in a folder."""
     try:
         place = str(Path(f"/proc/{pid}/cwd").readlink())
         if place.removesuffix(" (deleted)") != folder:
@@ -210,10 +205,10 @@ def _works_in(pid: int, folder: str) -> bool:
 
 
 def _family_by_pid_file(data_folder: Path, numbers: list[int]) -> list[int]:
-    """Return the processes that ``postmaster.pid`` leads to, where working folders are hidden.
+    """Return the processes found by ``postmaster.pid``, where working folders are hidden.
 
-    A root without CAP_SYS_PTRACE, as in many containers, does not see those of other users. Then
-    owner, name and time of start must tell that the number is still the server's.
+    A root without CAP_SYS_PTRACE, as in many containers, cannot read those of other users. Then
+    owner, name and start time must match to exclude a reused number.
     """
     written = read_pid_file(data_folder)
     if written is None or not _is_postmaster(written, data_folder):
@@ -229,7 +224,7 @@ def _is_postmaster(written: PidFile, data_folder: Path) -> bool:
     except OSError:
         return False
     else:
-        return False  # Its folder can be seen, and is another.
+        return False  # Its folder is readable and a different one.
     status = LIVE.status(f"/proc/{written.pid}")
     folder = LIVE.status(str(data_folder))
     if status is None or folder is None or status.st_uid != folder.st_uid:
@@ -262,13 +257,13 @@ def _parent(pid: int) -> int | None:
 
 
 def _signal(data_folder: Path, pids: list[int], number: signal.Signals) -> None:
-    """Send a signal to processes of the server, one right after the other."""
+    """Send a signal to processes of the server, in quick succession."""
     handles: list[tuple[int, int]] = []
     try:
         for pid in pids:
             with contextlib.suppress(ProcessLookupError):
                 handles.append((pid, os.pidfd_open(pid)))
-        # Only now that the handles hold the processes can no number be given to another.
+        # Process numbers cannot be reused while their handles are open, so they are checked now.
         still_its = set(server_processes(data_folder))
         for pid, handle in handles:
             if pid in still_its:

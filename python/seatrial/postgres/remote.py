@@ -1,11 +1,16 @@
-"""An existing server: a database of our own there, and nothing else touched."""
+"""An existing server: the run uses its own database there and changes nothing else."""
 
 from __future__ import annotations
 
+import contextlib
 import re
+import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, LiteralString
+
+import msgspec
 
 from seatrial.errors import RefusedError, TargetError
 from seatrial.machine.undo import UndoJournal
@@ -14,15 +19,16 @@ from seatrial.postgres.connection import Address, Secret, connect
 if TYPE_CHECKING:
     import psycopg
 
+
 NAME_PREFIX: Final = "seatrial_"
 NAME_BYTES_MAX: Final = 63
-"""PostgreSQL cuts longer names off."""
+"""PostgreSQL truncates longer names."""
 
 _MARK: Final = "made by seatrial, run "
 _NAMED_MAX: Final = 5
 _VERSION_WITH_STRATEGY: Final = 150000
 
-# What a user keeps in a database; what an extension brought along is not the user's.
+# User objects in a database, without those of extensions.
 _OBJECTS: Final = """
     SELECT kind, name FROM (
         SELECT CASE c.relkind WHEN 'v' THEN 'view' WHEN 'm' THEN 'view' WHEN 'S' THEN 'sequence'
@@ -48,7 +54,7 @@ _OBJECTS: Final = """
 def database_name(run_id: str, suffix: str = "") -> str:
     """Return a name for a database of the run, at most 63 bytes long.
 
-    A long run's name loses its beginning: its end tells runs of the same second apart.
+    A long run id loses its beginning: its end distinguishes runs of the same second.
     """
     tail = re.sub(r"[^a-z0-9]+", "_", f"_{suffix}".lower()) if suffix else ""
     run = re.sub(r"[^a-z0-9]+", "_", run_id.lower())
@@ -57,10 +63,10 @@ def database_name(run_id: str, suffix: str = "") -> str:
 
 
 class RemoteServer:
-    """A server that is there already, and the databases that a run makes on it.
+    """An existing server, and the databases that a run creates on it.
 
     Attributes:
-        address: Where it is; its database is the one that is asked, never one that is measured.
+        address: Its address; its database is used for administration only, never measured.
     """
 
     def __init__(
@@ -95,11 +101,11 @@ class RemoteServer:
         return connect(self.address, secret=self._secret, dbname=dbname)
 
     def environment(self, dbname: str) -> dict[str, str]:
-        """Return the environment of a child that works in one of its databases, by libpq."""
+        """Return the environment for a child that uses one of its databases through libpq."""
         return self.address.with_dbname(dbname).environment(self._secret)
 
     def may_create_databases(self) -> bool:
-        """Tell whether the user may create databases there.
+        """Return whether the user may create databases.
 
         Raises:
             TargetError: when the server cannot be reached.
@@ -111,17 +117,17 @@ class RemoteServer:
         return bool(row and row[0])
 
     def create_database(self, name: str, *, template: str | None = None) -> Address:
-        """Make a database, written to the journal before, and mark it as the run's.
+        """Create a database, recorded in the journal first, and mark it as the run's.
 
         Args:
-            name: One that ``database_name`` gives.
-            template: A database to copy, in which nobody is working.
+            name: A name from ``database_name``.
+            template: A database to copy, without other connections.
 
         Returns:
             Its address.
 
         Raises:
-            TargetError: when the server refuses, in its own words.
+            TargetError: when the server refuses; with its message.
             ValueError: without a journal, or with a name that is not the run's.
         """
         journal = self._required_journal(name)
@@ -129,18 +135,18 @@ class RemoteServer:
         if template is None:
             self._execute("CREATE DATABASE {}", name)
         else:
-            # Since 15 the default goes block by block through the log, which suits small ones.
+            # Since 15 the default writes every block to the WAL, which suits small databases.
             strategy = " STRATEGY file_copy" if self.version >= _VERSION_WITH_STRATEGY else ""
             self._execute("CREATE DATABASE {} TEMPLATE {}" + strategy, name, template)
         self._execute("COMMENT ON DATABASE {} IS {text}", name, text=_MARK + journal.run_id)
         return self.address.with_dbname(name)
 
     def drop_database(self, name: str) -> None:
-        """Drop a database that the run made; one that is gone is well.
+        """Drop a database that the run created; a missing one is no error.
 
         Raises:
-            RefusedError: when it does not bear the run's mark.
-            TargetError: when the server refuses, in its own words.
+            RefusedError: when it does not have the run's mark.
+            TargetError: when the server refuses; with its message.
             ValueError: without a journal, or with a name that is not the run's.
         """
         journal = self._required_journal(name)
@@ -152,15 +158,15 @@ class RemoteServer:
         journal.done(journal.record("remote_database", **self._details(name, journal)))
 
     def drop_marked(self, name: str) -> None:
-        """Drop a database of which ``maker_of`` has told that it is ours, with its sessions.
+        """Drop a database that ``maker_of`` identified as ours, with its sessions.
 
         Raises:
-            TargetError: when the server refuses, in its own words.
+            TargetError: when the server refuses; with its message.
         """
         self._execute("DROP DATABASE IF EXISTS {} WITH (FORCE)", name)
 
     def maker_of(self, name: str) -> str | None:
-        """Return the run that made a database; empty when none did, None when there is none.
+        """Return the run that created a database; empty when none did, None if absent.
 
         Raises:
             TargetError: when the server cannot be reached.
@@ -176,7 +182,7 @@ class RemoteServer:
         return comment.removeprefix(_MARK) if comment.startswith(_MARK) else ""
 
     def require_empty(self, dbname: str) -> None:
-        """Check that a database holds nothing of a user's.
+        """Check that a database contains no user objects.
 
         Raises:
             RefusedError: when it has tables, views, sequences or functions; some are named.
@@ -189,7 +195,7 @@ class RemoteServer:
 
     @contextmanager
     def _connected(self, dbname: str | None = None) -> Iterator[psycopg.Connection]:
-        """Connect for a while; what the server refuses becomes an error for a person."""
+        """Connect for the block; errors of the server become a TargetError."""
         import psycopg  # noqa: PLC0415 - heavy, and only where there is a server
 
         try:
@@ -199,7 +205,7 @@ class RemoteServer:
             raise _refused(self.address, error.sqlstate, str(error)) from None
 
     def _execute(self, statement: LiteralString, *names: str, **texts: str) -> None:
-        """Execute a statement with names and texts of ours quoted into it."""
+        """Execute a statement with quoted names and texts."""
         from psycopg import sql  # noqa: PLC0415 - heavy, and only where there is a server
 
         identifiers = [sql.Identifier(name) for name in names]
@@ -220,30 +226,30 @@ class RemoteServer:
 
 
 def _refused(address: Address, code: str | None, words: str) -> TargetError:
-    """Return the error for what a server refused; source of the codes: its Appendix A."""
+    """Return the error for a server's refusal; source of the codes: its Appendix A."""
     causes = {
-        "42501": f"The user {address.user} has no right to do it",
-        "42P04": "Another run, or somebody else, made a database of that name",
+        "42501": f"The user {address.user} lacks the privilege",
+        "42P04": "Another run or somebody else created a database of that name",
         "53100": "Its disk is full",
-        "53300": "Its connections are all in use",
-        "55006": "Somebody is connected to the template",
-        "57P01": "Its administrator is stopping it",
+        "53300": "All of its connections are in use",
+        "55006": "Another session is connected to the template",
+        "57P01": "It is being stopped by its administrator",
     }
     return TargetError(
         seen=f"The server at {address.place} refused: {words}",
         cause=causes.get(code or "", "The server's state or settings do not allow it"),
-        next_step=f"Mend what it names; for rights, `ALTER ROLE {address.user} CREATEDB` as its"
-        " administrator"
+        next_step=f"Fix the cause; grant the privilege with `ALTER ROLE {address.user} CREATEDB`"
+        " as its administrator"
         if code == "42501"
-        else "Mend what it names, then try again",
+        else "Fix the cause, then try again",
     )
 
 
 def _not_ours(name: str, place: str) -> RefusedError:
     return RefusedError(
-        seen=f"The database {name} at {place} does not bear the mark of this run",
-        cause="Somebody else made it, or its comment was changed",
-        next_step="Look into it, and drop it yourself if it is not needed",
+        seen=f"The database {name} at {place} was not created by this run",
+        cause="It was created by somebody else, or its comment was changed",
+        next_step="Check it, and drop it yourself if it is not needed",
     )
 
 
@@ -252,7 +258,109 @@ def _not_empty(dbname: str, place: str, found: list[tuple[str, str]]) -> Refused
     more = f" and {len(found) - _NAMED_MAX} more" if len(found) > _NAMED_MAX else ""
     return RefusedError(
         seen=f"The database {dbname} at {place} is not empty: it has {named}{more}",
-        cause="A trial would write beside them, and load what it measures would slow them down",
-        next_step=f"Make one for the trial with `createdb NAME` and name it in the URL instead of"
-        f" {dbname}, or grant the user CREATEDB so that the run makes its own",
+        cause="A trial would write to the same database and slow down its other users",
+        next_step=f"Create one for the trial with `createdb NAME` and use it in the URL instead of"
+        f" {dbname}, or grant the user CREATEDB so that the run creates it",
     )
+
+
+_IDENTIFIER_QUERY: Final = "SELECT system_identifier::text FROM pg_control_system()"
+_CONTROL_FILE: Final = Path("global", "pg_control")
+_VERSION_FILE: Final = "PG_VERSION"
+_IDENTIFIER: Final = struct.Struct("=Q")
+"""``pg_control`` begins with it, in the byte order of the machine that wrote it."""
+
+
+def system_identifier_of(path: str | Path) -> str | None:
+    """Return the identifier of the server whose data directory holds a file or folder.
+
+    Source: PostgreSQL's ``src/include/catalog/pg_control.h``; ``pg_controldata`` and
+    ``pg_control_system()`` show the same. A standby, or a copy of the files, has that of its
+    primary.
+
+    Args:
+        path: A log, or a data directory itself.
+
+    Returns:
+        Its digits; None where the path is not in a data directory, or not readable.
+    """
+    place = Path(path).absolute()
+    for folder in (place, *place.parents):
+        try:
+            if (folder / _VERSION_FILE).is_file() and (folder / _CONTROL_FILE).is_file():
+                return _read(folder / _CONTROL_FILE)
+        except OSError:
+            return None
+    return None
+
+
+def requested_system_identifier(address: Address) -> str | None:
+    """Return a server's own system identifier, as digits; None where not permitted.
+
+    Raises:
+        TargetError: when it cannot be reached or refuses the connection.
+    """
+    import psycopg  # noqa: PLC0415 - heavy, and only where there is a server
+
+    with contextlib.closing(connect(address)) as connection:
+        try:
+            row = connection.execute(_IDENTIFIER_QUERY).fetchone()
+        except psycopg.Error:
+            return None
+    return None if row is None else str(row[0])
+
+
+def _read(path: Path) -> str | None:
+    with path.open("rb") as file:
+        head = file.read(_IDENTIFIER.size)
+    return str(_IDENTIFIER.unpack(head)[0]) if len(head) == _IDENTIFIER.size else None
+
+
+_CLIENTS_QUERY: Final = """
+    SELECT host(client_addr), client_port, pid, usename, datname, application_name
+    FROM pg_stat_activity
+    WHERE client_addr IS NOT NULL AND datname IS NOT NULL AND pid <> pg_backend_pid()
+"""
+
+
+class Client(msgspec.Struct, frozen=True, kw_only=True):
+    """A session and its client's address (crates/capture/src/spec.rs).
+
+    Attributes:
+        client: The client's address and port, with an IPv6 address in brackets.
+        name: The number of the server's process.
+        user: Its user.
+        database: Its database.
+        application: Its application name.
+    """
+
+    client: str
+    name: str
+    user: str
+    database: str
+    application: str
+
+
+def connected_clients(address: Address) -> list[Client]:
+    """Return the clients connected by TCP, as far as visible to this user.
+
+    Raises:
+        TargetError: when the server cannot be reached or refuses the connection.
+    """
+    import psycopg  # noqa: PLC0415 - heavy, and only where there is a server
+
+    with contextlib.closing(connect(address)) as connection:
+        try:
+            rows = connection.execute(_CLIENTS_QUERY).fetchall()
+        except psycopg.Error:
+            return []
+    return [
+        Client(
+            client=f"[{host}]:{port}" if ":" in host else f"{host}:{port}",
+            name=str(process),
+            user=user or "",
+            database=database,
+            application=application or "",
+        )
+        for host, port, process, user, database, application in rows
+    ]

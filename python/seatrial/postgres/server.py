@@ -1,7 +1,8 @@
-"""A server of ours that runs: where it is reached, whether it lives, how it is ended."""
+"""A running server of ours: its address, its state, and how it is ended."""
 
 from __future__ import annotations
 
+import re
 import signal
 import subprocess
 from collections.abc import Mapping
@@ -9,14 +10,123 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, Self
 
-from seatrial.errors import TargetError
+from seatrial.errors import SeatrialError, SpaceError, TargetError, UsageError
+from seatrial.machine.file import FULL_WORDS, free_text, no_space
 from seatrial.machine.undo import UndoJournal
 from seatrial.machine.undoer import Outcome
-from seatrial.postgres.cluster_errors import died_in_mid_run
 from seatrial.postgres.connection import Address
-from seatrial.postgres.dynamic_memory import remove_dynamic_memory
-from seatrial.postgres.memory import MemoryGroup
+from seatrial.postgres.memory import MemoryGroup, remove_dynamic_memory
 from seatrial.postgres.processes import kill_server
+
+_SETTING = re.compile(
+    r"(unrecognized configuration parameter|invalid value for parameter|outside the valid range"
+    r"|parameter \"|configuration file|syntax error in file|could not access file|must be "
+    r"|conflicting values|cannot be|could not map anonymous shared memory|superuser_reserved)"
+)
+_WORDS = re.compile(r"(?:LOG|WARNING|ERROR|FATAL|PANIC|HINT|DETAIL):\s+(.*)")
+_REPORTED = re.compile(r"\b(FATAL|PANIC|HINT)\b")
+_LINES_SHOWN_MAX: Final = 6
+
+
+def initdb_failed(folder: Path, output: str) -> SeatrialError:
+    """Return the error for a failed initdb with this output."""
+    words = "; ".join(line.strip() for line in output.splitlines()[-_LINES_SHOWN_MAX:] if line)
+    if FULL_WORDS in output:
+        return no_space(folder, words)
+    return TargetError(
+        seen=f"initdb could not create a cluster in {folder}",
+        cause=f"Its output: {words or 'none'}",
+        next_step="Fix the cause, or use another PostgreSQL with --pg-bin",
+    )
+
+
+def died_at_start(folder: Path, log: str, version_text: str) -> SeatrialError:
+    """Return the error for a server that ended during its start, with its message."""
+    if full := _out_of_space(folder, log):
+        return full
+    lines = [match[1] for line in log.splitlines() if (match := _WORDS.search(line))]
+    about_settings = [line for line in lines if _SETTING.search(line)]
+    fatal = "FATAL" in log and any(_SETTING.search(line) for line in _fatal_lines(log))
+    if about_settings and fatal:
+        return UsageError(
+            seen=f"PostgreSQL {version_text} refused its settings: {'; '.join(about_settings)}",
+            cause="A name is misspelled or unknown to this version, or a value is invalid",
+            next_step="Correct the setting in the study or on the command line; `SHOW ALL` in"
+            " psql lists them",
+        )
+    return TargetError(
+        seen=f"The server of {folder} stopped during start-up",
+        cause=f"The log ends with: {reported}"
+        if (reported := _reported(log))
+        else "The log is empty",
+        next_step="Fix the cause and retry",
+    )
+
+
+def not_ready_in_time(folder: Path, timeout_s: float, log: str) -> TargetError:
+    """Return the error for a server that was not ready within ``timeout_s`` seconds."""
+    return TargetError(
+        seen=f"The server of {folder} was not ready after {timeout_s:g} s and was stopped",
+        cause=f"The storage is very slow or hangs. The log ends with: {_last_lines(log)}",
+        next_step="See the end of `dmesg` for errors of the device, then try again",
+    )
+
+
+def died_in_mid_run(folder: Path, log: str, kills: int) -> TargetError:
+    """Return the error for a server that ended during a measurement.
+
+    ``kills`` is the number of processes killed by the kernel at the memory limit.
+    """
+    if not kills and (full := _out_of_space(folder, log)):
+        return full
+    cause = (
+        f"The kernel killed {kills} of its processes at the memory limit"
+        if kills
+        else "It crashed or was stopped"
+    )
+    next_step = (
+        "Use a larger memory limit, or smaller shared_buffers and fewer clients"
+        if kills
+        else "Fix the cause; the results until then are kept"
+    )
+    return TargetError(
+        seen=f"The server of {folder} stopped during the run",
+        cause=f"{cause}. {_end_of(log)}",
+        next_step=next_step,
+    )
+
+
+def _fatal_lines(log: str) -> list[str]:
+    return [line for line in log.splitlines() if "FATAL" in line or "PANIC" in line]
+
+
+def _reported(log: str) -> str:
+    """Return the reason in a log: its fatal lines and hints, else its end."""
+    reported = [line for line in log.splitlines() if _REPORTED.search(line)]
+    return "; ".join(reported[-_LINES_SHOWN_MAX:]) or _last_lines(log)
+
+
+def _last_lines(log: str) -> str:
+    return "; ".join(line.strip() for line in log.splitlines()[-_LINES_SHOWN_MAX:])
+
+
+def _end_of(log: str) -> str:
+    return f"The log ends with: {_last_lines(log)}" if log.strip() else "The log is empty"
+
+
+def _out_of_space(folder: Path, log: str) -> SpaceError | None:
+    """Return the error for a server that ran out of space; None without evidence.
+
+    Its log reports it, or could not be written either, as it is next to the data.
+    """
+    if FULL_WORDS in log:
+        said = [line.strip() for line in log.splitlines() if FULL_WORDS in line]
+        return no_space(folder, f"its server stopped; its log: {said[-1]}")
+    free = "" if _fatal_lines(log) else free_text(folder)
+    return (
+        no_space(folder, f"its server stopped without a log message, and {free}") if free else None
+    )
+
 
 Ending = Literal["fast", "immediate", "killed", "ended"]
 
@@ -28,18 +138,18 @@ _DEATH_S: Final = 10.0
 
 @dataclass(frozen=True, kw_only=True)
 class Server:
-    """A server that ``Cluster.start`` started; leaving it as a context stops it.
+    """A server started by ``Cluster.start``; leaving it as a context stops it.
 
     Attributes:
         address: Its socket, as the superuser, database ``postgres``.
-        data_folder: Where its data lie.
-        log_path: Where it writes its messages.
-        settings: All that it was started with beside its defaults.
-        memory: The control group that limits its memory; None when nothing does.
-        process: Its first process, the postmaster.
-        journal: Where its start was recorded.
-        entries: The numbers of the records, in the order in which they were made.
-        shared_memory: The files of its dynamic shared memory, which stay when somebody kills it.
+        data_folder: Its data folder.
+        log_path: Its log file.
+        settings: Settings that it was started with, other than its defaults.
+        memory: The control group that limits its memory, or None.
+        process: The postmaster.
+        journal: The journal that recorded its start.
+        entries: The numbers of the records, in order.
+        shared_memory: The files of its dynamic shared memory, which remain when it is killed.
     """
 
     address: Address
@@ -58,20 +168,20 @@ class Server:
         return self.process.pid
 
     def is_alive(self) -> bool:
-        """Tell whether the postmaster runs."""
+        """Return whether the postmaster runs."""
         return self.process.poll() is None
 
     def stop(self, timeout_s: float = _STOP_TIMEOUT_S) -> Ending:
-        """Shut the server down, and undo what its start made.
+        """Shut down the server, and undo what its start made.
 
         Source: PostgreSQL's documentation, "Shutting Down the Server".
 
         Args:
-            timeout_s: How long the fast shutdown, with its checkpoint, may take.
+            timeout_s: Maximum time of the fast shutdown with its checkpoint.
 
         Returns:
             ``fast``; ``immediate`` when that took too long; ``killed`` when that failed as well;
-            ``ended`` when it did not run any more.
+            ``ended`` when it was not running.
 
         Raises:
             TargetError: when it cannot be ended.
@@ -86,13 +196,13 @@ class Server:
         return ending
 
     def kill(self) -> None:
-        """Kill the postmaster and all its children at once, as a crash of the machine would.
+        """Kill the postmaster and all its children at once, as in a crash of the machine.
 
         Nothing is written and nothing is closed; the next start recovers. What a crashed server
-        leaves in the system stays recorded until a later server of the folder was stopped.
+        leaves in the system stays recorded until a later server of the folder has stopped.
 
         Raises:
-            TargetError: when they do not die.
+            TargetError: when they cannot be killed.
         """
         if not kill_server(self.data_folder) or not self._ends_within(_DEATH_S):
             raise _undying(self.data_folder)
@@ -131,19 +241,19 @@ class Server:
         return True
 
     def _undo(self) -> None:
-        """Undo the records, the last first; what is left of the processes goes with them."""
+        """Undo the records, the last first, including remaining processes."""
         results = [self.journal.undo(entry) for entry in reversed(self.entries)]
         for each in results:
             if each.outcome == Outcome.FAILED:
                 raise TargetError(
                     seen=f"{each.subject} of a stopped server could not be undone: {each.detail}",
-                    cause="Something else still uses it, or a device hangs",
+                    cause="It is still in use, or a device hangs",
                     next_step="Run `seatrial clean` later; it is recorded",
                 )
 
 
 def log_from(path: Path, start_bytes: int = 0) -> str:
-    """Return what a log holds from ``start_bytes`` on, at most its last 256 KiB; empty if none."""
+    """Return a log from ``start_bytes`` on, at most its last 256 KiB; empty if missing."""
     try:
         with path.open("rb") as file:
             size_bytes = file.seek(0, 2)
@@ -155,7 +265,7 @@ def log_from(path: Path, start_bytes: int = 0) -> str:
 
 def _undying(folder: Path) -> TargetError:
     return TargetError(
-        seen=f"The server of {folder} cannot be ended",
-        cause="One of its processes may wait for a device that hangs",
-        next_step="See the end of `dmesg`; `seatrial clean` ends it once the device answers",
+        seen=f"The server of {folder} cannot be stopped",
+        cause="One of its processes may be waiting for a device that hangs",
+        next_step="See the end of `dmesg`; `seatrial clean` stops it once the device answers",
     )

@@ -1,4 +1,4 @@
-"""The settings of a server of ours: checked, quoted, and written to a file of their own.
+"""The settings of our server: checked, quoted, and written to a separate file.
 
 Source: PostgreSQL's documentation, "Setting Parameters", section "Parameter Interaction via the
 Configuration File", and src/backend/utils/misc/guc-file.l for the quoting.
@@ -25,7 +25,7 @@ OURS_TO_SET: Final = frozenset(
         *("port", "unix_socket_directories", "unix_socket_group", "unix_socket_permissions"),
     }
 )
-"""Settings that a trial keeps for itself: else the server could not be reached, read or contained.
+"""Settings reserved for the trial: changing them would make the server unreachable or unsafe.
 """
 
 _NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)?", re.ASCII)
@@ -37,7 +37,7 @@ _PRELOADS: Final = (
 
 
 def base_settings(socket_folder: Path, run_id: str, port: int) -> dict[str, str]:
-    """Return what every server of ours is started with: a private socket, no TCP, a plain log."""
+    """Return the settings of every server of ours: a private socket, no TCP, a plain log."""
     return {
         "cluster_name": f"seatrial_{run_id}"[:63],
         "lc_messages": "C",
@@ -50,22 +50,24 @@ def base_settings(socket_folder: Path, run_id: str, port: int) -> dict[str, str]
 
 
 def check_settings(settings: Mapping[str, str]) -> None:
-    """Check the settings that a user asks for, as far as that can be done without the server.
+    """Check a user's settings as far as possible without the server.
 
     Raises:
-        UsageError: when a name or a value could not stand in the file, when a setting is one that
-            the trial keeps for itself, or when it belongs to a library that is not loaded.
+        UsageError: when a name or a value is invalid in the file, when a setting is reserved for
+            the trial, or when it belongs to a library that is not loaded.
     """
     loaded = " ".join(value for name, value in settings.items() if name.lower() in _PRELOADS)
     for name, value in settings.items():
         if not _NAME.fullmatch(name):
-            raise _refused(name, "That is no name of a setting", "See `SHOW ALL` in psql for them")
+            raise _refused(
+                name, "It is not the name of a setting", "See `SHOW ALL` in psql for the names"
+            )
         if name.lower() in OURS_TO_SET:
             raise _refused(
                 name,
-                "The trial sets it itself, so that the server listens on a private socket only and"
-                " its log can be read",
-                "Leave it out; for a server of another kind, start it yourself and give its --url",
+                "The trial sets it, so that the server listens on a private socket only and its log"
+                " can be read",
+                "Leave it out; for other servers, start the server yourself and use --url",
             )
         if "\0" in value or "\n" in value:
             raise _refused(name, "Its value has more than one line", "Write it on one line")
@@ -73,7 +75,7 @@ def check_settings(settings: Mapping[str, str]) -> None:
         if dot and library not in loaded:
             raise _refused(
                 name,
-                f"The library {library} is not loaded, so the server would silently ignore it",
+                f"The library {library} is not loaded, so the server would ignore it",
                 f"Add {library} to shared_preload_libraries, or leave it out",
             )
 
@@ -90,7 +92,7 @@ def _escaped(value: str) -> str:
 
 def _refused(name: str, cause: str, next_step: str) -> UsageError:
     return UsageError(
-        seen=f"The setting {name!r} cannot be given to the server",
+        seen=f"The setting {name!r} cannot be set",
         cause=cause,
         next_step=next_step,
     )

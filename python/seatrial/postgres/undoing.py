@@ -1,4 +1,4 @@
-"""How what a PostgreSQL trial leaves behind is undone: servers, socket folders, databases."""
+"""Undoes what a PostgreSQL trial leaves behind: servers, socket folders, databases."""
 
 from __future__ import annotations
 
@@ -18,39 +18,39 @@ _OF_SOCKETS: Final = (".s.PGSQL.", NULL_FOLDER_PREFIX)
 
 
 def undo_server(*, data_folder: str, run_id: str) -> Result:
-    """End the server whose data lie in a folder, with all its processes and shared memory.
+    """End the server of a data folder, with all its processes and shared memory.
 
-    ``run_id`` is the run that started it, for whoever reads the journal.
+    ``run_id`` is the run that started it, for readers of the journal.
     """
     folder = Path(data_folder)
     if not server_processes(folder):
         remove_segments(folder)
         return gone("it has ended")
     if end_server(folder):
-        return undone(f"ended; the run {run_id} had started it")
-    return failed("it cannot be killed: it may wait for a device that hangs")
+        return undone(f"stopped; the run {run_id} had started it")
+    return failed("it cannot be killed: it may be waiting for a device that hangs")
 
 
 def undo_socket_folder(*, path: str) -> Result:
-    """Remove the folder of a server's socket, if its name and its content are what we make."""
+    """Remove the folder of a server's socket, if its name and content are as created by us."""
     folder = Path(path)
     try:
         status = folder.lstat()
     except FileNotFoundError:
         return gone("it no longer exists")
     if not stat.S_ISDIR(status.st_mode) or not folder.name.startswith(SOCKET_FOLDER_PREFIX):
-        return foreign("it is no folder that seatrial makes")
+        return foreign("it is not a folder of seatrial")
     others = [each.name for each in folder.iterdir() if not each.name.startswith(_OF_SOCKETS)]
     if others:
-        return foreign(f"it holds {others[0]}, which is no server's socket")
+        return foreign(f"it contains {others[0]}, which is not a server socket")
     shutil.rmtree(folder)
     return undone("removed")
 
 
 def undo_remote_database(*, url: str, name: str, run_id: str) -> Result:
-    """Drop a database that the run made on an existing server, if it bears the run's mark.
+    """Drop a database that the run created on an existing server, if it has the run's mark.
 
-    ``url`` holds no password: it is taken from ``PGPASSWORD`` or ``~/.pgpass``.
+    ``url`` contains no password: it is taken from ``PGPASSWORD`` or ``~/.pgpass``.
     """
     # psycopg is heavy, and only this kind of undoing needs it.
     from seatrial.postgres.connection import parse_url  # noqa: PLC0415
@@ -63,10 +63,10 @@ def undo_remote_database(*, url: str, name: str, run_id: str) -> Result:
         if made_by is None:
             return gone("it no longer exists")
         if made_by != run_id:
-            return foreign(f"it does not bear the mark of the run; see `psql -l {url}`")
+            return foreign(f"it was not created by this run; see `psql -l {url}`")
         server.drop_marked(name)
     except SeatrialError as error:
-        hint = f"then run `PGPASSWORD=... seatrial clean`, or drop {name} there yourself"
+        hint = f"Then run `PGPASSWORD=... seatrial clean`, or drop {name} yourself"
         return failed(f"{error.seen} {error.next_step} {hint}")
     return undone(f"dropped from {address.place}")
 

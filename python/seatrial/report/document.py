@@ -1,102 +1,241 @@
-"""The frame of every page: its policy, its style, its data and its script, around any content."""
+"""The frame of every page: its policy, its style, its data and its script, around any content.
+
+A page bears a ``generator``, a JSON document a key, a table a comment or its columns. A table as
+bm-flash prints it has no place for a mark, so one of ours is not told from one of bm-flash.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import base64
+import gzip
+import hashlib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Final, NamedTuple
 
 import msgspec
+from markupsafe import Markup
 
 from seatrial import _core
-from seatrial.report import assets
+from seatrial.errors import SeatrialError
 from seatrial.report.figures.model import Figure
-from seatrial.report.markup import Markup, element, join, unbroken
-from seatrial.report.own_files import GENERATOR
+from seatrial.report.markup import fill
 
-BYTES_MAX = 1_500_000
+SCRIPTS = (
+    "theme.js",
+    "format.js",
+    "panels.js",
+    "overlay.js",
+    "lines.js",
+    "ladder.js",
+    "bars.js",
+    "scatter.js",
+    "heatmap.js",
+    "timeline.js",
+    "save.js",
+    "figure.js",
+    "page.js",
+)
+"""The page's own script in the order in which its files stand; they share one module's scope."""
+
+LOADER = "loader.js"
+"""The script that unpacks the others."""
+
+STYLES = ("page.css", "print.css")
+"""The page's own style."""
+
+
+class AssetError(SeatrialError):
+    """A file that the page is made of is not the one that was pinned, or would break the page."""
+
+
+class Inline:
+    """One script or style that stands inside the page, with the hash that admits it.
+
+    Attributes:
+        text: What stands inside its element.
+        source: The hash as a source of the policy.
+
+    Raises:
+        AssetError: When the text would end its own element.
+    """
+
+    def __init__(self, name: str, text: str) -> None:
+        if f"</{name}" in text.lower() or "<!--" in text:
+            raise AssetError(
+                seen=f"An asset of the report holds </{name} or <!--, which would end its element.",
+                cause="The installation was changed.",
+                next_step="Install seatrial again.",
+            )
+        self.text = Markup(text)  # noqa: S704 - ours, and admitted by its hash
+        digest = hashlib.sha256(text.encode()).digest()
+        self.source = f"'sha256-{base64.b64encode(digest).decode()}'"
+
+
+def read_asset(path: str) -> str:
+    """Return the text of a file of this room, by its path inside it."""
+    return resources.files("seatrial.report").joinpath(path).read_text(encoding="utf-8")
+
+
+def echarts_script() -> str:
+    """Return the vendored ECharts.
+
+    Raises:
+        AssetError: When its SHA-256 is not the one pinned beside it.
+    """
+    script = read_asset("vendor/echarts.min.js")
+    pinned = read_asset("vendor/echarts.sha256").split()[0]
+    found = hashlib.sha256(script.encode()).hexdigest()
+    if found != pinned:
+        raise AssetError(
+            seen=f"The report's echarts.min.js has the SHA-256 {found[:16]}…, not {pinned[:16]}….",
+            cause="The installation was changed or damaged.",
+            next_step="Install seatrial again, or build the file with 'npm ci && npm run build' in "
+            "tools/vendor-echarts.",
+        )
+    return script
+
+
+@cache
+def styles() -> Inline:
+    """Return the page's style."""
+    return Inline("style", "\n".join(read_asset(f"assets/{name}") for name in STYLES))
+
+
+class Scripts(NamedTuple):
+    """The scripts of a page, in the order in which they run; the last two are kept packed.
+
+    Attributes:
+        loader: Unpacks the others and the data.
+        charts: ECharts.
+        own: The page's own.
+        packed: ``charts`` and ``own`` as the page holds them.
+    """
+
+    loader: Inline
+    charts: Inline
+    own: Inline
+    packed: tuple[str, str]
+
+    @property
+    def sources(self) -> str:
+        """The hashes of all three, as sources of the policy."""
+        return " ".join(each.source for each in (self.loader, self.charts, self.own))
+
+
+@cache
+def scripts() -> Scripts:
+    """Return the scripts of a page.
+
+    Raises:
+        AssetError: When ECharts is not the pinned one.
+    """
+    charts = Inline("script", echarts_script())
+    own = Inline("script", "\n".join(read_asset(f"assets/{name}") for name in SCRIPTS))
+    packed = (packed_text(charts.text), packed_text(own.text))
+    return Scripts(Inline("script", read_asset(f"assets/{LOADER}")), charts, own, packed)
+
+
+def packed_text(text: str) -> str:
+    """Return a text as gzip in base64, which is the same whenever it is made."""
+    return base64.b64encode(gzip.compress(text.encode(), 9, mtime=0)).decode()
+
+
+def content_security_policy() -> str:
+    """Return the policy of the page: nothing from anywhere but these scripts and this style.
+
+    Source: W3C Content Security Policy Level 3, sections 6.1 and 8.3 (hashes of inline elements).
+    """
+    return "; ".join(
+        [
+            "default-src 'none'",
+            f"script-src {scripts().sources}",
+            f"style-src {styles().source}",
+            "img-src data:",
+            "base-uri 'none'",
+            "form-action 'none'",
+        ]
+    )
+
+
+def data_text(document: object) -> str:
+    """Return a JSON document packed: base64, of which no character ends a script element."""
+    text = json.dumps(document, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
+    return packed_text(text)
+
+
+GENERATOR: Final = "Seatrial"
+"""Content of the ``generator`` of a page, before the version."""
+CSV_COLUMNS: Final = ("run_id", "cell_key", "kind")
+"""The first columns of a run as CSV."""
+BEGINNING_BYTES_MAX: Final = 16 << 10
+
+_BEGINNINGS: Final = (
+    re.compile(
+        r'<!DOCTYPE html>\s*<html[^>]*>\s*<head>\s*<meta charset="utf-8">\s*'
+        rf'<meta name="generator" content="{GENERATOR} '
+    ),
+    re.compile(r'\{\s*"seatrial":\s*"'),
+    re.compile(r'\{\s*"fio version":\s*"seatrial-'),
+    re.compile(re.escape(",".join(CSV_COLUMNS)) + ","),
+    re.compile(
+        r"# [^\n]*\n.*?\n- Run: \S+\n- Study: [^\n]*\n- Status: \w+\n- Started: [^\n]*\n"
+        r"- Seatrial: ",
+        re.DOTALL,
+    ),
+    re.compile(r"# HELP seatrial_run "),
+    re.compile(r'<\?xml version="1.0" encoding="UTF-8"\?>\n<testsuites>\n +<testsuite name='),
+    re.compile(r"\*\*[^\n]*\*\*\n.*\nRun \S+, seatrial ", re.DOTALL),
+    re.compile(r"; The cells of [^\n]*, written by seatrial \S+\.\n"),
+)
+
+
+def is_own(path: Path) -> bool:
+    """Return whether a file is a page or an export of a run, which can be made again; or empty.
+
+    Raises:
+        OSError: when it cannot be read.
+    """
+    with path.open("rb") as file:
+        beginning = file.read(BEGINNING_BYTES_MAX).decode("utf-8", "replace")
+    # A run without cells is an empty line as CSV.
+    return beginning in ("", "\n") or any(each.match(beginning) for each in _BEGINNINGS)
+
+
+BYTES_MAX = 1_000_000
 """How large a page may be, so that it can be sent as a mail and opens at once."""
 
-_LARGE_LETTERS_MAX = 160
 
-
-def page_document(
-    title: str, body: Iterable[Markup | str], figures: Sequence[Figure], source: str
-) -> str:
+def page_document(title: str, body: Markup, figures: Sequence[Figure], source: str) -> str:
     """Return a self-contained HTML document.
 
     Args:
         title: Of the window.
-        body: What the page shows, in order.
+        body: What the page shows.
         figures: What its script draws.
         source: Where the figures come from, as a saved picture says it.
 
     Raises:
         AssetError: When the installation's ECharts is not the one that was pinned.
     """
-    data = {"source": source, "figures": msgspec.to_builtins(figures)}
-    content = element(
-        "body",
-        *body,
-        assets.data_block("report-data", data),
-        *(script.markup for script in assets.scripts()),
+    content = fill(
+        "report/templates/page.html",
+        title=title,
+        body=body,
+        generator=f"{GENERATOR} {_core.__version__}",
+        policy=content_security_policy(),
+        style=styles().text,
+        loader=scripts().loader.text,
+        packed=scripts().packed,
+        data=data_text({"source": source, "figures": msgspec.to_builtins(figures)}),
     )
-    return f"<!DOCTYPE html>\n{element('html', _document_head(title), content, lang='en')}\n"
-
-
-def page_head(
-    name: str, verdict: str, particulars: Mapping[str, str], status: str = "", notice: str = ""
-) -> Markup:
-    """Return the top of a page: masthead, the verdict in large type, and what it is about.
-
-    Args:
-        name: What the page is of.
-        verdict: The answer, in one sentence.
-        particulars: By term, such as ``Started``.
-        status: What must be known before the verdict is believed; empty where nothing must.
-        notice: What holds for all figures of the page; empty where nothing does.
-    """
-    pairs = (
-        element("div", element("dt", term), element("dd", text))
-        for term, text in particulars.items()
-    )
-    return element(
-        "header",
-        element(
-            "p",
-            element("strong", "Seatrial"),
-            element("span", name),
-            element("button", "Dark page", id="theme", type="button", hidden=True),
-            class_="masthead",
-        ),
-        element("p", notice, class_="notice", role="note") if notice else "",
-        element("h1", unbroken(verdict), class_=_size_of(verdict)),
-        element("p", element("strong", status), class_="status") if status else "",
-        element("dl", *pairs, class_="particulars"),
-    )
+    return f"<!DOCTYPE html>\n{content}\n"
 
 
 def chapters(names: Mapping[str, str]) -> Markup:
     """Return links to the parts of a page, by their identifiers."""
-    links = (element("a", name, href=f"#{identifier}") for identifier, name in names.items())
-    return element("nav", join(links, " "), aria_label="Parts of the report")
-
-
-def _size_of(verdict: str) -> str | None:
-    """Return the class of a verdict too long for the largest letters."""
-    return "long" if len(verdict) > _LARGE_LETTERS_MAX else None
-
-
-def _document_head(title: str) -> Markup:
-    policy = element(
-        "meta", http_equiv="Content-Security-Policy", content=assets.content_security_policy()
-    )
-    return element(
-        "head",
-        element("meta", charset="utf-8"),
-        element("meta", name="generator", content=f"{GENERATOR} {_core.__version__}"),
-        policy,
-        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        element("meta", name="color-scheme", content="light dark"),
-        element("meta", name="referrer", content="no-referrer"),
-        element("title", title),
-        assets.styles().markup,
-    )
+    return fill("report/templates/chapters.html", names=names)

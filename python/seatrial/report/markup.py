@@ -1,58 +1,84 @@
-"""HTML as values: text is escaped where an element is made, so that no caller can forget it."""
+"""HTML from templates, which escape every text: no caller can forget it.
+
+Those of a topic stand beside the module that fills them. A template's line breaks and indentation
+are the source's alone: beside a tag they are nothing, between words a space.
+"""
 
 from __future__ import annotations
 
-import html
+import functools
 import re
-from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
-NO_BREAK_SPACE = "\N{NO-BREAK SPACE}"
+from markupsafe import Markup, escape
 
-_BEFORE_UNIT = re.compile(r"(\d[kM]?|±) (?=[\d%µA-Za-z])")
-_VOID = frozenset({"br", "col", "hr", "input", "meta"})
+from seatrial.stats.wording import unbroken
 
-Attribute = str | int | float | bool | None
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
+PRODUCT: Final = Path(__file__).parents[1]
 
-class Markup(str):
-    """HTML that needs no more escaping; everything else that is put into an element does."""
-
-    __slots__ = ()
-
-
-def escape(text: object) -> Markup:
-    """Return ``text`` as HTML; what is markup already stays as it is."""
-    return text if isinstance(text, Markup) else Markup(html.escape(str(text), quote=True))
+_IN_TAG = re.compile(r"\{[{%].*?[%}]\}", re.DOTALL)
+_BREAK = re.compile(r"(?<=[>}])\s*\n\s*|\s*\n\s*(?=[<{])")
 
 
-def unbroken(text: str) -> str:
-    """Return a heading whose numbers stay on one line with their units and signs."""
-    return _BEFORE_UNIT.sub(rf"\1{NO_BREAK_SPACE}", text)
+def coded(text: str) -> Markup:
+    """Return a sentence whose numbers stay with their units; what is in backquotes is code."""
+    parts = unbroken(text).split("`")
+    if len(parts) % 2 == 0:
+        return Markup(escape(unbroken(text)))  # noqa: S704 - escaped
+    return Markup("").join(
+        Markup("<code>{}</code>").format(part) if index % 2 else escape(part)
+        for index, part in enumerate(parts)
+    )
 
 
-def join(parts: Iterable[object], separator: str = "") -> Markup:
-    """Return the parts, each escaped unless it is markup, one after another."""
-    return Markup(escape(separator).join(escape(part) for part in parts))
-
-
-def element(name: str, /, *children: object, **attributes: Attribute) -> Markup:
-    """Return one element.
+def fill(template: str, **values: object) -> Markup:
+    """Return a template filled with values; text among them is escaped.
 
     Args:
-        name: Tag name; a fixed word of ours, never user text.
-        children: Text (escaped) or markup (as it is).
-        attributes: Python names: ``class_`` gives ``class``, ``data_value`` gives ``data-value``.
-            None and False leave the attribute out; True gives it no value.
+        template: Its path inside the product, such as ``report/templates/machine.html``.
+        values: By the names that the template has for them.
     """
-    opening = f"<{name}{_attributes(attributes)}>"
-    return Markup(opening if name in _VOID else f"{opening}{join(children)}</{name}>")
+    return Markup(_environment().get_template(template).render(values))  # noqa: S704 - escaped
 
 
-def _attributes(attributes: dict[str, Attribute]) -> str:
-    parts = []
-    for name, value in attributes.items():
-        if value is None or value is False:
-            continue
-        plain = name.rstrip("_").replace("_", "-")
-        parts.append(f" {plain}" if value is True else f' {plain}="{escape(value)}"')
-    return "".join(parts)
+def macro(template: str, name: str, *values: object) -> Markup:
+    """Return what one macro of a template makes of values; text among them is escaped."""
+    made: Markup = getattr(_module(template), name)(*values)
+    return made
+
+
+def joined(source: str) -> str:
+    """Return a template without the line breaks that are there for its reader."""
+    source = _IN_TAG.sub(lambda tag: " ".join(tag[0].split("\n")), source)
+    return re.sub(r"\s*\n\s*", " ", _BREAK.sub("", source)).strip()
+
+
+@functools.cache
+def _module(template: str) -> Any:  # noqa: ANN401 - its macros are its attributes
+    return _environment().get_template(template).module
+
+
+@functools.cache
+def _environment() -> Environment:
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined  # noqa: PLC0415 - a page's
+
+    from seatrial.report.sections import blank_names, is_blank  # noqa: PLC0415
+    from seatrial.stats.facts import fact_name, fact_text, is_short  # noqa: PLC0415
+
+    class Loader(FileSystemLoader):
+        def get_source(self, environment: Environment, template: str) -> Any:  # noqa: ANN401
+            source, path, is_current = super().get_source(environment, template)
+            return joined(source), path, is_current
+
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, loader=Loader(PRODUCT), auto_reload=False
+    )
+    environment.filters |= {each.__name__: each for each in (coded, unbroken)}
+    environment.globals |= {
+        each.__name__: each for each in (blank_names, is_blank, fact_name, fact_text, is_short)
+    }
+    return environment

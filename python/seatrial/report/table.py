@@ -6,12 +6,14 @@ Terminal, Markdown export, notebook and page all show these.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 import msgspec
 
-from seatrial.results.origin import REPORTED_MARK
+from seatrial.results.model import REPORTED_MARK
 from seatrial.stats.model import AtLeast, Estimate
 from seatrial.stats.wording import format_at_least, format_interval, format_reported, format_value
+from seatrial.study.wrapping import wrap
 
 ONCE = "(1 round)"
 NOT_MEASURED = "not measured"
@@ -19,6 +21,16 @@ ABSENT = "absent"
 NO_FIGURE = "–"
 TOO_FEW = "too few"
 HARDLY_KNOWN = "over ± 100 %"
+
+INTERVALS: Final = frozenset({"±", "95 %"})
+ANSWERS: Final = frozenset({"Answer", "Ratio", "Change", "Limit"})
+"""Columns that a table is read for: they are left out last."""
+LESS_INFORMATIVE: Final = ("p99.9", "Skipped", "Blocks", "max", "MB/s", "mean", "p90", "p50")
+"""Columns that a narrow terminal leaves out first, in this order."""
+_LABEL_MIN: Final = 20
+"""Labels are clipped to no less."""
+_INDENT: Final = "  "
+"""Of rows below the line that holds their first label."""
 
 
 class Group(msgspec.Struct, frozen=True):
@@ -67,8 +79,196 @@ def first_rows(table: Table, rows_max: int) -> Table:
     return msgspec.structs.replace(table, rows=table.rows[:rows_max])
 
 
-def as_text(table: Table) -> str:
-    """Return a table in a fixed-width font, laid out as bm-flash lays out its own."""
+def as_text(table: Table, width: int | None = None) -> str:
+    """Return a table in a fixed-width font, laid out as bm-flash lays out its own.
+
+    Args:
+        table: The table.
+        width: Columns that it may take; None for as many as it needs. Of a table that is wider,
+            figures are left out, the least informative first and each with its interval, and a
+            note names them. Labels are never left out; long ones are clipped. Where that is not
+            enough, the first label is a line above its rows, or each text has a line.
+    """
+    if width is None:
+        return _drawn(table)
+    fitting, left_out = fitted(table, width)
+    if table_width(fitting) <= width:
+        title = "\n".join(wrap(table.title, width))
+        return _drawn(msgspec.structs.replace(fitting, title=title)) + _note(left_out, width)
+    return _headed(table, width) or _stacked(table, width)
+
+
+def _note(left_out: Sequence[str], width: int) -> str:
+    """Return which columns are not shown; empty where all are."""
+    if not left_out:
+        return ""
+    noun = "it" if len(left_out) == 1 else "them"
+    note = f"Not shown at {width} columns: {', '.join(left_out)}. --json and the report have {noun}"
+    return "".join(f"{line}\n" for line in wrap(f"{note}.", width, subsequent=""))
+
+
+def table_width(table: Table) -> int:
+    """Return how many columns the rows of a table take."""
+    widths = _widths(table)
+    return max(len(_line(table, widths, table.headers)), sum(widths))
+
+
+def fitted(table: Table, width: int) -> tuple[Table, list[str]]:
+    """Return a table that is no wider than that, as far as possible, and what was left out."""
+    left_out: list[_Part] = []
+    narrow, places_left = table, list(range(len(table.headers)))
+    while not _fits(narrow, width):
+        parts = _parts(narrow)
+        if len(parts) < 2:  # the last figure stays
+            break
+        name, places = min(parts, key=lambda part: _importance(part, narrow.headers))
+        left_out.append((name, [places_left[place] for place in places]))
+        places_left = [each for at, each in enumerate(places_left) if at not in places]
+        narrow = _without(narrow, places)
+    for part in reversed(left_out[:-1]):  # there may be room for a narrow one again
+        others = [each for each in left_out if each is not part]
+        gone = {place for _, places in others for place in places}
+        if any(_column_of_doubt(table, place) in gone - {*part[1]} for place in part[1]):
+            continue
+        wider = _without(table, [*gone])
+        if _fits(wider, width):
+            left_out, narrow = others, wider
+    return _clipped(narrow, width), [name for name, _ in left_out]
+
+
+def _column_of_doubt(table: Table, place: int) -> int:
+    """Return the column of the interval of a figure; that of the figure where it has none."""
+    has_one = table.headers[place + 1 : place + 2] and table.headers[place + 1] in INTERVALS
+    return place + 1 if has_one else place
+
+
+def _fits(table: Table, width: int) -> bool:
+    return table_width(table) - _clippable(table) <= width
+
+
+def _clippable(table: Table) -> int:
+    """Return how many columns clipped labels would save."""
+    return sum(max(0, each - _LABEL_MIN) for each in _widths(table)[: table.labels])
+
+
+def _clipped(table: Table, width: int) -> Table:
+    """Return a table with its longest labels clipped, as far as needed."""
+    widths = _widths(table)[: table.labels]
+    excess = table_width(table) - width
+    while excess > 0 and max(widths, default=0) > _LABEL_MIN:
+        widths[widths.index(max(widths))] -= 1
+        excess -= 1
+    rows = [[*map(_clip, row[: table.labels], widths), *row[table.labels :]] for row in table.rows]
+    return msgspec.structs.replace(table, rows=rows)
+
+
+def _clip(text: str, letters_max: int) -> str:
+    return text if len(text) <= letters_max else f"{text[: letters_max - 1].rstrip()}…"
+
+
+_Part = tuple[str, list[int]]
+"""What is left out together: its name, and its columns."""
+
+
+def _parts(table: Table) -> list[_Part]:
+    """Return what can be left out of a table: figures with their intervals, and groups of them."""
+    found: dict[str, list[int]] = {}
+    for first, group in _group_starts(table):
+        places = range(max(first, table.labels), first + group.columns)
+        figures_count = sum(table.headers[place] not in INTERVALS for place in places)
+        if group.title:
+            found[group.title] = list(places)
+        for place in places:
+            header = table.headers[place]
+            is_own = not group.title or (header in LESS_INFORMATIVE and figures_count > 1)
+            if is_own and header not in INTERVALS:
+                found.setdefault(header, []).extend(_figure_places(table, place))
+    return [(name, places) for name, places in found.items() if places]
+
+
+def _figure_places(table: Table, place: int) -> list[int]:
+    """Return a figure's column, with that of its interval unless another figure shares it."""
+    is_alone = place == table.labels or table.headers[place - 1] in INTERVALS
+    after = table.headers[place + 1 : place + 2]
+    return [place, place + 1] if is_alone and after and after[0] in INTERVALS else [place]
+
+
+def _importance(part: _Part, headers: Sequence[str]) -> tuple[int, int]:
+    """Return what is left out first as the smallest: known names in order, then from the right."""
+    name, places = part
+    if name in LESS_INFORMATIVE:
+        return 0, LESS_INFORMATIVE.index(name)
+    is_answer = any(headers[place] in ANSWERS for place in places)
+    return (2 if is_answer else 1), -places[0]
+
+
+def _without(table: Table, places: Sequence[int]) -> Table:
+    kept = [place for place in range(len(table.headers)) if place not in places]
+    groups = [
+        Group(group.title, sum(first <= place < first + group.columns for place in kept))
+        for first, group in _group_starts(table)
+    ]
+    return msgspec.structs.replace(
+        table,
+        headers=[table.headers[place] for place in kept],
+        groups=[group for group in groups if group.columns] if table.groups else [],
+        rows=[[row[place] for place in kept] for row in table.rows],
+    )
+
+
+def _headed(table: Table, width: int) -> str:
+    """Return a table with its first labels as lines above its rows; empty if that is too wide."""
+    if table.labels < 2:
+        return ""
+    rest = msgspec.structs.replace(_without(table, [0]), title="", labels=table.labels - 1)
+    fitting, left_out = fitted(rest, width - len(_INDENT))
+    if table_width(fitting) > width - len(_INDENT):
+        return ""
+    drawn = _drawn(fitting).splitlines()
+    first = len(drawn) - len(table.rows)
+    lines = [*wrap(table.title, width), *drawn[1 : first - 1], _INDENT + drawn[first - 1]]
+    before = ""
+    for row, line in zip(table.rows, drawn[first:], strict=True):
+        lines += wrap(row[0], width) if row[0] != before else []
+        lines.append(_INDENT + line)
+        before = row[0]
+    return "\n".join(line.rstrip() for line in lines) + "\n" + _note(left_out, width)
+
+
+def _stacked(table: Table, width: int) -> str:
+    """Return a table as a paragraph for each row, a line for each text."""
+    names = _full_headers(table)
+    indent = min(max(map(len, names)) + 2, width // 2)
+    paragraphs = [
+        "\n".join(
+            line
+            for name, text in zip(names, row, strict=True)
+            if text != NO_FIGURE
+            for line in _stacked_lines(name, text, width, indent)
+        )
+        for row in table.rows
+    ]
+    return "\n\n".join(["\n".join(wrap(table.title, width)), *paragraphs]) + "\n"
+
+
+def _stacked_lines(name: str, text: str, width: int, indent: int) -> list[str]:
+    """Return a text below or beside its name, whichever fits."""
+    label, blank = f"{name}:", " " * indent
+    if len(label) < indent:
+        return wrap(text, width, initial=label.ljust(indent), subsequent=blank)
+    return [*wrap(label, width), *wrap(text, width, initial=blank)]
+
+
+def _full_headers(table: Table) -> list[str]:
+    """Return the headers, each with the title of its group."""
+    return [
+        f"{group.title}, {table.headers[place]}" if group.title else table.headers[place]
+        for first, group in _group_starts(table)
+        for place in range(first, first + group.columns)
+    ]
+
+
+def _drawn(table: Table) -> str:
     widths = _widths(table)
     lines = [table.title, ""]
     if any(group.title for group in table.groups):
@@ -114,8 +314,12 @@ def _line(table: Table, widths: Sequence[int], texts: Sequence[str]) -> str:
 
 
 def rate_text(estimate: Estimate) -> str:
-    """Return a rate without its unit, which the heading states: ``74k`` IOPS, ``410`` MB/s."""
-    return format_value(estimate).partition(" ")[0]
+    """Return a rate without its unit, which the heading states: ``74k`` IOPS, ``410`` MB/s.
+
+    A rate below 1 MB/s keeps its own unit: ``12 kB/s``.
+    """
+    words = format_value(estimate)
+    return words.removesuffix(" MB/s") if estimate.unit == "B/s" else words.partition(" ")[0]
 
 
 def doubt_text(estimate: Estimate) -> str:

@@ -8,13 +8,14 @@ bandwidth is IOPS times the block size and both are in the same doubt.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Final
 
 import msgspec
 
+from seatrial.findings.answer import clipped
 from seatrial.findings.model import Summary
 from seatrial.report.figures.naming import capitalized, grouped, varying
 from seatrial.report.lab import notices_of
-from seatrial.report.steady_tables import informative, steady_table
 from seatrial.report.table import (
     ABSENT,
     NO_FIGURE,
@@ -26,13 +27,92 @@ from seatrial.report.table import (
     latency_text,
     rate_text,
 )
-from seatrial.results.model import Run
-from seatrial.results.origin import origin_of
+from seatrial.results.model import Run, origin_of
 from seatrial.stats.model import CellSummary
-from seatrial.stats.wording import format_size, moment
+from seatrial.stats.steady.phases import SteadyState
+from seatrial.stats.wording import format_cell, format_duration_s, format_size, moment
 from seatrial.study.cell import FactorValue
-from seatrial.study.cells import usual_factors
+from seatrial.study.plan import usual_factors
 from seatrial.topic import topics
+
+RULE_NAMES: Final = {
+    "snia": "SNIA",
+    "fio_deviation": "fio, deviation",
+    "fio_slope": "fio, slope",
+}
+_START: Final = "0 s"
+
+
+def informative(states: Sequence[SteadyState]) -> list[SteadyState]:
+    """Return the states of which there is more to tell than that they are steady throughout."""
+    return [
+        state
+        for state in states
+        if len(state.phases) > 1 or any(phase.state != "steady" for phase in state.phases)
+    ]
+
+
+def steady_table(states: Sequence[SteadyState], cells: Sequence[CellSummary]) -> Table:
+    """Return a row for each phase, in order of time.
+
+    Args:
+        states: At least one.
+        cells: The cells that the states are of, and others.
+    """
+    names = {summary.cell.key: format_cell(summary.cell) for summary in cells}
+    return Table(
+        id="steady",
+        title="Phases: fresh, in transition, steady, or away from it again",
+        labels=3,
+        headers=["Cell", "Requests", "Phase", "From", "To", _rate_unit(states), "±"],
+        rows=[
+            [
+                names.get(state.cell, state.cell) + _round_text(state),
+                state.operation,
+                phase.state,
+                format_duration_s(phase.start_s) if phase.start_s else _START,
+                format_duration_s(phase.end_s),
+                rate_text(phase.rate),
+                doubt_text(phase.rate),
+            ]
+            for state in states
+            for phase in state.phases
+        ],
+    )
+
+
+def rules_table(states: Sequence[SteadyState], cells: Sequence[CellSummary]) -> Table:
+    """Return what each rule says of each state, with its sentence."""
+    names = {summary.cell.key: format_cell(summary.cell) for summary in cells}
+    return Table(
+        id="steady-rules",
+        title="Rules of steady state",
+        labels=3,
+        headers=["Cell", "Requests", "Rule", "Met", "Sentence"],
+        rows=[
+            [
+                names.get(state.cell, state.cell) + _round_text(state),
+                state.operation,
+                RULE_NAMES.get(rule.rule, rule.rule),
+                "yes" if rule.met else "no",
+                rule.sentence,
+            ]
+            for state in states
+            for rule in state.rules
+        ],
+    )
+
+
+def _rate_unit(states: Sequence[SteadyState]) -> str:
+    """Return the unit that the rates of all phases have; a neutral word where they differ."""
+    units = {phase.rate.unit for state in states for phase in state.phases}
+    return units.pop() if len(units) == 1 else "Per second"
+
+
+def _round_text(state: SteadyState) -> str:
+    """Return which round it is; nothing where time runs over rounds."""
+    return "" if state.round is None else f", round {state.round + 1}"
+
 
 __all__ = [
     "NO_FIGURE",
@@ -106,20 +186,34 @@ def _as_imported(table: Table) -> Table:
 def runs_table(runs: Sequence[Run]) -> Table:
     """Return the runs of a results file, in the order given; those of the lab are marked."""
     from_lab = notices_of(runs)
+    has_notes = any(run.note for run in runs)
     return Table(
         id="runs",
         title="Runs",
-        labels=6 if from_lab else 5,
-        headers=["Run", "Label", "Study", "Status", "Started", *(["Where"] if from_lab else [])],
+        labels=5 + bool(from_lab) + has_notes,
+        headers=[
+            *("Run", "Label", "Study", "Status", "Started"),
+            *(["Where"] if from_lab else []),
+            *(["Note"] if has_notes else []),
+        ],
         rows=[
             [
                 *(run.id, run.label or NO_FIGURE, run.study_name, run.status),
                 moment(run.started_at),
                 *(["lab" if run.id in from_lab else NO_FIGURE] if from_lab else []),
+                *([_note_text(run.note)] if has_notes else []),
             ]
             for run in runs
         ],
     )
+
+
+_NOTE_LETTERS_MAX: Final = 40
+
+
+def _note_text(note: str) -> str:
+    """Return the beginning of a note in one line."""
+    return clipped(" ".join(note.split()), _NOTE_LETTERS_MAX) or NO_FIGURE
 
 
 def _rates(summary: CellSummary) -> list[str]:
@@ -339,7 +433,7 @@ def _single(table_id: str, title: str, cells: Sequence[CellSummary]) -> list[Tab
 
 def start_bytes(summary: CellSummary) -> int:
     """Return where a cell's range of addresses begins, in bytes from the target's start."""
-    return int(summary.cell.spec.get("range", {}).get("start_bytes", 0))
+    return summary.cell.parsed.range.start_bytes
 
 
 def _map(table_id: str, title: str, cells: Sequence[CellSummary]) -> list[Table]:

@@ -1,1 +1,1 @@
-"""The results file; the only room that knows SQL."""
+"""The results file; the only package with its SQL."""

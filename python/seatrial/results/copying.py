@@ -4,25 +4,26 @@ from __future__ import annotations
 
 import msgspec
 
+from seatrial.errors import RefusedError
 from seatrial.results import rows
 from seatrial.results.model import Run
 from seatrial.results.store import ResultsFile
 
 
 def copy_run(source: ResultsFile, run_id: str, destination: ResultsFile) -> Run:
-    """Copy a run: all of it is stored, or nothing; return it as it is stored.
+    """Copy a whole run or nothing; return it as stored.
 
-    A run that its own file still calls running was killed, for nobody measures what is copied:
-    its copy is marked as interrupted.
+    A run whose file still says running was killed, since a file being measured is not copied: its
+    copy is marked as interrupted.
 
     Args:
-        source: Where it is.
+        source: The file with the run.
         run_id: Its full id.
-        destination: Where it goes.
+        destination: The other file.
 
     Raises:
-        UsageError: The source holds no such run.
-        ResultsFileError: The destination holds it already, or one of the files cannot be used.
+        UsageError: The source contains no such run.
+        ResultsFileError: The destination contains it already, or one of the files cannot be used.
     """
     run = _as_ended(source.run(run_id))
     destination.add_run(run, source.samples(run.id))
@@ -30,15 +31,15 @@ def copy_run(source: ResultsFile, run_id: str, destination: ResultsFile) -> Run:
 
 
 def bring_run(source: ResultsFile, run_id: str, destination: ResultsFile) -> Run:
-    """Copy a run as ``copy_run`` does; where it is there already, what it has gained since.
+    """Copy a run as ``copy_run`` does, or only its new samples where it exists already.
 
     Args:
-        source: Where it is.
+        source: The file with the run.
         run_id: Its full id.
-        destination: Where it goes; a run of that id there is what the source's began with.
+        destination: The other file; a run of that id there is an earlier state of the source's run.
 
     Raises:
-        UsageError: The source holds no such run.
+        UsageError: The source contains no such run.
         ResultsFileError: One of the files cannot be used.
     """
     if all(each.id != run_id for each in destination.runs()):
@@ -46,6 +47,45 @@ def bring_run(source: ResultsFile, run_id: str, destination: ResultsFile) -> Run
     run = _as_ended(source.run(run_id))
     destination.join_run(run, source.samples(run.id))
     return destination.run(run.id)
+
+
+def merge(
+    source: ResultsFile, destination: ResultsFile, *, skip_existing: bool = False
+) -> tuple[list[Run], list[Run]]:
+    """Copy all runs of a results file into another, oldest first.
+
+    Args:
+        source: The file with the runs.
+        destination: The other file.
+        skip_existing: Whether to leave out runs that the destination contains already.
+
+    Returns:
+        The copied runs, and those left out.
+
+    Raises:
+        RefusedError: The destination contains some of them, or one is being measured; nothing was
+            copied.
+        ResultsFileError: One of the files cannot be used; runs copied so far are stored.
+    """
+    known = {run.id for run in destination.runs()}
+    runs = source.runs()[::-1]
+    existing = [run for run in runs if run.id in known]
+    if existing and not skip_existing:
+        raise RefusedError(
+            seen=f"{destination.path} already contains {len(existing)} of the {len(runs)} runs "
+            f"of {source.path}, such as {existing[0].id}",
+            cause="The files were merged before, or one is a copy of the other",
+            next_step="Copy the other runs only with --skip-existing",
+        )
+    new = [run for run in runs if run.id not in known]
+    for run in new:
+        if run.status == rows.RUNNING:
+            raise RefusedError(
+                seen=f"The run {run.id} of {source.path} is being measured",
+                cause="A copy of it would be incomplete",
+                next_step="Wait until it ends, then retry",
+            )
+    return [copy_run(source, run.id, destination) for run in new], existing
 
 
 def _as_ended(run: Run) -> Run:

@@ -1,7 +1,7 @@
-"""What a results file holds: runs, samples and their parts, as typed objects.
+"""The content of a results file: runs, samples and their parts, as typed objects.
 
-Nothing here interprets: rates and percentiles are computed when they are asked for, from the
-full counts, and are never stored.
+Nothing here interprets: rates and percentiles are computed on demand from the full counts, and
+never stored.
 """
 
 from __future__ import annotations
@@ -11,11 +11,46 @@ from typing import Annotated, Any, Final
 import msgspec
 
 from seatrial import _core
+from seatrial.fingerprint import Fingerprint, FingerprintAfter
 from seatrial.processes import Owner
-from seatrial.published import HIDDEN, Amount, Count, one_of
+from seatrial.published import AS_KEPT, HIDDEN, Amount, Count, one_of
 from seatrial.results.replay import STATEMENTS, ReplayRecord
-from seatrial.results.start import StartRecord
 from seatrial.study.cell import Cell
+
+
+class StartRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """The state of a database at the beginning of a sample, as far as it was read.
+
+    Attributes:
+        lsn: WAL position of the server; empty where that may not be read.
+        checkpoint_lsn: The last checkpoint of copied data files; empty for any other database,
+            whose server continues to be written to by others.
+        sequences: The next value of each, by schema and name; None for an exhausted one.
+        rows: Of each table that was counted, by schema and name.
+        contents: A fingerprint of the rows of each table that was read completely, independent of
+            their order, by schema and name; empty where the database was migrated for the sample.
+        rows_estimated: Of each other table, by ``ANALYZE``; None where it never ran.
+        unread: Sequences and tables that the user may not read.
+        restored: How the database was provided: ``reflink``, ``copy``, ``template``, ``reuse``,
+            ``restore`` (the user's command); empty where it was used as it was.
+        lsn_unrestored: WAL position before the user's command; empty without one.
+        source_rows_written: Rows inserted, updated or deleted in the source database of the copy,
+            since its server counts; None for others.
+        looked_s: How long reading this state took.
+    """
+
+    lsn: str = ""
+    checkpoint_lsn: str = ""
+    sequences: dict[str, int | None] = {}
+    rows: dict[str, int] = {}
+    contents: dict[str, str] = {}
+    rows_estimated: dict[str, float | None] = {}
+    unread: list[str] = []
+    restored: str = ""
+    lsn_unrestored: str = ""
+    source_rows_written: int | None = None
+    looked_s: float = 0.0
+
 
 OPERATIONS = tuple(
     dict.fromkeys(
@@ -26,21 +61,21 @@ OPERATIONS = tuple(
         ]
     )
 )
-"""Kinds of operation. Of a replay they are classes of statements: ``copy`` is a COPY there, and
+"""Kinds of operation. In a replay they are classes of statements: ``copy`` is a COPY, and
 ``transaction`` a BEGIN, a COMMIT and the like."""
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of every request that a sample offered.
+    """The accounting of every request that a sample offered.
 
     ``offered = completed + failed + late_skipped + in_flight_at_end``, asserted by the engine at
     the end of every sample.
 
     Attributes:
-        offered: Requests that were to be made.
-        completed: Those that ended well.
+        offered: Requests that were due.
+        completed: Those that succeeded.
         failed: Those that ended with an error.
-        late_skipped: Those that were not sent, as they were too late.
+        late_skipped: Those that were not sent because they were too late.
         in_flight_at_end: Those that had not ended when the sample did.
     """
 
@@ -55,14 +90,14 @@ class OperationResult(msgspec.Struct, frozen=True, kw_only=True):
     """One operation kind of a sample.
 
     Attributes:
-        completed: Requests that ended well.
+        completed: Requests that succeeded.
         failed: Requests that ended with an error.
-        transferred_bytes: Bytes that the completed requests moved.
+        transferred_bytes: Bytes transferred by completed requests.
         response: Encoded histogram of response times (ns, from the intended start).
         service: Encoded histogram of service times (ns, from the actual start); None in a closed
             loop, where the two are the same.
-        reported_ns: What a foreign result tells of its response times without a histogram, by name
-            (``p50`` ... ``p99.9``, ``mean``, ``max``), in ns; empty for what was measured here.
+        reported_ns: Response times of an imported result without a histogram, by name (``p50`` ...
+                ``p99.9``, ``mean``, ``max``), in ns; empty for what was measured here.
     """
 
     completed: int
@@ -102,7 +137,7 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Stall(msgspec.Struct, frozen=True, kw_only=True):
-    """A time in which requests were outstanding and none completed for longer than a threshold.
+    """A time longer than a threshold with outstanding requests and no completion.
 
     Attributes:
         start_s: From the sample's start.
@@ -111,7 +146,7 @@ class Stall(msgspec.Struct, frozen=True, kw_only=True):
             ``unknown``.
         operations: Requests outstanding at the end of the stall, by operation kind.
         depth: Their sum.
-        evidence: What the watchdog saw, by name: shares in 0..1, counts, ns.
+        evidence: Readings of the watchdog by name: shares in 0..1, counts, ns.
     """
 
     start_s: Amount
@@ -126,7 +161,7 @@ class Stall(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_of_generator(self) -> bool:
-        """Whether the load generator itself was not running, so that the target is not at fault."""
+        """Whether the load generator itself did not run, so that the target is not the cause."""
         return self.cause in {"generator", "cpu_quota"}
 
 
@@ -134,9 +169,9 @@ class ErrorSample(msgspec.Struct, frozen=True, kw_only=True):
     """One failed request, kept as an example (at most 32 a sample).
 
     Attributes:
-        operation: What was asked for.
-        offset_bytes: Where in the target.
-        length_bytes: How much was asked for.
+        operation: The operation.
+        offset_bytes: Its offset in the target.
+        length_bytes: Its length.
         errno: The system's number.
         name: The system's name, such as EIO.
         at_s: From the sample's start.
@@ -151,12 +186,12 @@ class ErrorSample(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Corruption(msgspec.Struct, frozen=True, kw_only=True):
-    """One block that did not hold what was written to it.
+    """One block whose content is not what was written to it.
 
     Attributes:
-        kind: What it held instead.
-        offset_bytes: Where in the target.
-        detail: What was found, as a phrase.
+        kind: Kind of the actual content.
+        offset_bytes: Its offset in the target.
+        detail: Details, as a phrase.
     """
 
     kind: Annotated[str, one_of("flipped_bit", "torn_write", "stale", "misplaced", "foreign")]
@@ -165,7 +200,7 @@ class Corruption(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Verification(msgspec.Struct, frozen=True, kw_only=True):
-    """How many blocks were checked against what was written, and which were wrong.
+    """How many blocks were compared with what was written, and which differed.
 
     Attributes:
         checked_blocks: Blocks compared with what was written.
@@ -179,12 +214,12 @@ class Verification(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Series(msgspec.Struct, frozen=True, kw_only=True):
-    """Readings at equal distances over a sample, of what surrounds it.
+    """Equidistant readings over a sample of machine, device and server.
 
     Attributes:
         period_s: Entry ``i`` of each column covers ``[i, i + 1) * period_s`` from the start.
         columns: Equally long columns by name, unit last, such as ``cpu_user_share``,
-            ``device_read_per_s`` or ``wal_bytes_per_s``; None where nothing could be read.
+            ``device_read_per_s`` or ``wal_bytes_per_s``; None for a missing reading.
     """
 
     period_s: float
@@ -192,31 +227,33 @@ class Series(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DatabaseRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """What is particular to a sample of a database.
+    """Database-specific part of a sample.
 
     Attributes:
-        server: As the server calls itself, such as ``PostgreSQL 15.20``.
-        binaries: Where its programs are from: ``installed``, ``wheel``, ``given`` or ``remote``.
-        settings: Every setting that is not the server's default, by name, as the server shows it.
+        server: The server's name and version, such as ``PostgreSQL 15.20``.
+        binaries: Source of its programs: ``installed``, ``wheel``, ``given`` or ``remote``.
+        settings: All settings other than the server's defaults, by name, as the server shows them.
         start_state: ``cold``, ``warm``, ``prewarmed`` or ``as_is``.
-        cached_bytes: What the page cache held of the data files when the sample began; None if
+        cached_bytes: Bytes of the data files in the page cache when the sample began; None if
             unknown.
         database_bytes: Size of its databases on disk when the sample began.
-        loaded_s: How long loading them took, once for all samples; None where nothing was loaded.
+        loaded_s: How long loading took, once for all samples; None where nothing was loaded.
         loaded_rows: Rows loaded.
-        cloned: How the loaded data came to this sample: ``reflink``, ``copy``, ``template``,
-            ``reuse``; empty where nothing was loaded, and a database taken as it was.
+        cloned: How the loaded data was provided to this sample: ``reflink``, ``copy``,
+            ``template``, ``reuse``; empty where nothing was loaded, or the database was used as it
+            was.
         cloned_s: How long that took.
-        waits: How often active clients were seen in a wait, by ``class:event``; ``CPU`` for none.
+        waits: How often active clients were observed in a wait, by ``class:event``; ``CPU`` for
+            none.
         reported: The driver's own totals as it printed them: ``transactions``, ``tps``,
             ``latency_ms_mean``, ``latency_ms_stddev``, ``lag_ms_mean``, ``skipped``, ``failed``,
-            with several processes followed by ``_1``, ``_2`` ...; after something was broken
-            beside it ``invariant_holds``, 1 where the sums of pgbench's tables agree, else 0.
-        client_cpu_share: What the driver used of one core, of that thread that used most if
-            known, else of all over their number.
-        ceiling_per_s: What the same driver reaches with a server that answers at once.
-        batch_s: What a shell's ``time`` tells of a batch: ``real``, ``user``, ``sys``.
-        start: What the database held before a replay; None where nobody looked.
+            with several processes followed by ``_1``, ``_2`` ...; after an injected fault
+            ``invariant_holds``, 1 where the sums of pgbench's tables agree, else 0.
+        client_cpu_share: Share of one core that the driver used: of its busiest thread if known,
+            else of all divided by their number.
+        ceiling_per_s: Rate of the same driver with a server that answers immediately.
+        batch_s: The times by a shell's ``time`` for a batch: ``real``, ``user``, ``sys``.
+        start: The content of the database before a replay; None where it was not read.
         notes: What could not be read or done, as sentences.
     """
 
@@ -244,22 +281,22 @@ ARRAY_EVENTS: Final = (
     *("rebuild_started", "rebuild_ended", "scrub_started", "scrub_ended"),
     *("array_failed", "fault_failed"),
 )
-"""What may happen to an array."""
+"""Events of an array."""
 _FORMER_FAULT_FAILED: Final = "deed_failed"
-"""What results files of before 2026-11-23 call ``fault_failed``."""
+"""Name of ``fault_failed`` in results files before 2026-11-23."""
 
 
 class ArrayEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that happened to an array while a sample lasted, or soon after.
+    """An event of an array during a sample, or soon after.
 
     Attributes:
-        at_s: From the sample's start; beyond its end where it happened after.
-        what: What it was.
-        leg: Which leg, from 1; 0 for the whole.
-        member: The drive, as the array's backend calls it; empty where none is meant.
-        detail: What was found or said, as a phrase.
-        missing: Drives of the leg that do not serve from then on, as its backend tells; None
-            where it was not looked at.
+        at_s: From the sample's start; after its end for later events.
+        what: The kind of event.
+        leg: Which leg, from 1; 0 for the whole array.
+        member: The drive, by the backend's name; empty where none is concerned.
+        detail: Details, as a phrase.
+        missing: Failed or missing drives of the leg from then on, by its backend; None where
+            unknown.
     """
 
     at_s: float
@@ -270,35 +307,35 @@ class ArrayEvent(msgspec.Struct, frozen=True, kw_only=True):
     missing: int | None = None
 
     def __post_init__(self) -> None:
-        """Give an event of an older results file its name of today."""
+        """Rename an event of an older results file."""
         if self.what == _FORMER_FAULT_FAILED:
             msgspec.structs.force_setattr(self, "what", "fault_failed")
 
 
 class LayoutRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """What is particular to a sample on a layout.
+    """Layout-specific part of a sample.
 
     Attributes:
         layout: The variant as planned: one value for every key of ``[[layout]]``.
-        device: The array's device, or the folder of a file system that is one itself.
-        built_s: How long building it took, without the synchronisation.
-        synced_s: How long its first synchronisation took, at most: its end may have come while the
-            file system was made; 0 where there was none.
-        usable_bytes: What the array, or the file system on it, holds.
-        facts: What the backend tells of it, by name, such as ``metadata`` or ``bitmap``.
-        misaligned: What is not aligned, as sentences; empty where all is.
-        members: What each drive did during the sample, by path: ``reads``, ``writes``,
+        device: The array's device, or the folder of a file system that is the array.
+        built_s: How long building took, without the synchronisation.
+        synced_s: Upper bound of the time of its first synchronisation, which may have ended while
+            the file system was created; 0 without one.
+        usable_bytes: Capacity of the array, or of the file system on it.
+        facts: Facts reported by the backend, by name, such as ``metadata`` or ``bitmap``.
+        misaligned: What is misaligned, as sentences; empty where nothing is.
+        members: I/O of each drive during the sample, by path: ``reads``, ``writes``,
             ``flushes`` (requests), ``read_bytes``, ``write_bytes``, ``busy_ns``.
-        roles: What each drive was, by path: ``leg 1``, ``spare of leg 1``, ``log``, ``cache``.
-        events: What happened, in order of time.
-        mismatch_blocks: What a scrub found not to agree, in blocks of 512 bytes; None without.
-        unreadable_bytes: What could not be read when all data were checked in the end; None
-            where they were not.
-        checked_bytes: What was read and checked then.
-        wrong_bytes: What of it held something else than was written, in blocks of 4 KiB; None
-            where it was not checked.
-        rebuild_limit_kib_per_s: The limit that was set for rebuilding; None for the kernel's.
-        commands: What built it, as a shell would take it.
+        roles: Role of each drive, by path: ``leg 1``, ``spare of leg 1``, ``log``, ``cache``.
+        events: Events in order of time.
+        mismatch_blocks: Mismatches found by a scrub, in blocks of 512 bytes; None without one.
+        unreadable_bytes: Bytes that could not be read in the final check of all data; None without
+            one.
+        checked_bytes: Bytes read and checked then.
+        wrong_bytes: Bytes of these that differ from what was written, in blocks of 4 KiB; None
+            without a check.
+        rebuild_limit_kib_per_s: The configured limit for rebuilding; None for the kernel's.
+        commands: The shell commands that built it.
         notes: What could not be read or done, as sentences.
     """
 
@@ -327,35 +364,34 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         id: Set by the results file; 0 before it is stored.
         run_id: The run that it belongs to.
-        cell: What was measured.
+        cell: The measured cell.
         round: The round, from 0.
-        position: Place in the order in which the round was measured, from 0.
+        position: Position in the order in which the round was measured, from 0.
         started_at: Unix time in seconds.
         duration_s: Measured wall time of the sample.
         status: ``complete`` or ``interrupted``.
         engine: ``io_uring``, ``psync``, ``simulated``, ``null``; ``pgbench``, ``script`` or
-            ``replay`` on a database; ``imported`` for a foreign result.
+            ``replay`` on a database; ``imported`` for an imported result.
         engine_reason: Why that engine, as a phrase.
         outcome: The accounting equation's terms.
-        operations: Results by operation kind, of those kinds that were offered.
+        operations: Results by operation kind, for the kinds that were offered.
         timeline: Completions by time.
         stalls: In order of time.
-        stalls_dropped: Stalls beyond the bound of what a sample keeps.
+        stalls_dropped: Stalls beyond the limit of a sample.
         oldest_in_flight_ns: Age of the oldest request that had not ended; 0 if none.
-        errors_count: All failed requests.
+        errors_count: Number of failed requests.
         errors: Examples of them.
         counters: Other readings by name, unit last: ``cpu_user_ns``, ``cpu_system_ns``,
             ``kernel_workers_max``, ``watchdog_lateness_ns_max``, ``null_limit_per_s``,
-            ``steal_ns``, ``cpu_quota_ns`` (for how long a quota of processor time stopped threads,
-            summed over processors), ``device_read_bytes``, ``device_write_bytes``,
-            ``temperature_c`` and, for those that the kernel counts, the time in which they grew:
-            ``surroundings_ns``.
-        verification: Where data were checked.
-        series: Readings of machine, device and server, of a database's samples; and of an array
-            that something is done to: ``rebuild_share`` (0 to 1), ``missing_members``.
-        database: What is particular to a database's sample.
-        layout: What is particular to a sample on an array that was built for the trial.
-        replay: What is particular to a sample of a replay.
+            ``steal_ns``, ``cpu_quota_ns`` (time for which a CPU quota stopped threads, summed over
+            processors), ``device_read_bytes``, ``device_write_bytes``, ``temperature_c`` and
+            ``surroundings_ns``, the time in which the kernel's counters grew.
+        verification: Set where data was checked.
+        series: Readings of machine, device and server for samples of a database; for an array with
+            injected faults ``rebuild_share`` (0 to 1) and ``missing_members``.
+        database: Database-specific part.
+        layout: Part specific to arrays that were built for the trial.
+        replay: Replay-specific part.
     """
 
     id: int = 0
@@ -390,7 +426,7 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def transferred_bytes_per_s(self) -> float:
-        """Bytes moved by completed requests of all kinds per second."""
+        """Bytes transferred by completed requests of all kinds per second."""
         total = sum(part.transferred_bytes for part in self.operations.values())
         return total / self.duration_s if self.duration_s > 0 else 0.0
 
@@ -401,24 +437,27 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         id: Short and unique, such as ``20261121-074500-3fa2``.
         command: The command line, without secrets.
-        label: What the user calls it; empty if unnamed.
+        label: The user's name for the run; empty if unnamed.
+        note: The user's note; empty if none.
         study_name: Name of the study.
         study: The study as written, checked and completed with defaults.
         plan_hash: Identifies the cells, so that a resume continues the same plan.
-        seed: Of the order and of the addresses.
+        seed: Seed of the order and of the addresses.
         status: ``running``, ``complete``, ``interrupted`` or ``failed``. A run read from a file is
-            ``running`` only while its process is, and else ``interrupted``.
+            ``running`` only while its process exists, and otherwise ``interrupted``.
         started_at: Unix time in seconds.
         ended_at: Unix time in seconds; None while running or after a kill.
         fingerprint_before: Machine and target before the first sample.
-        fingerprint_after: What changed or aged meanwhile: health, temperature, kernel messages.
+        fingerprint_after: What changed meanwhile: health, temperature, kernel messages.
         seatrial_version: Version that measured.
-        process: What measures it while it is running, without the name of its host; else None.
+        process: The measuring process while the run is active, without the host name; else None.
+        edited_at: Unix time in seconds of the last change of label or note; None if never.
     """
 
     id: str
     command: str
     label: str = ""
+    note: str = ""
     study_name: str
     study: dict[str, Any]
     plan_hash: str
@@ -426,7 +465,67 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     status: Annotated[str, one_of("running", "complete", "interrupted", "failed")]
     started_at: float
     ended_at: float | None = None
-    fingerprint_before: dict[str, Any] = {}
-    fingerprint_after: dict[str, Any] = {}
+    fingerprint_before: Annotated[Fingerprint, AS_KEPT] = Fingerprint()
+    fingerprint_after: Annotated[FingerprintAfter, AS_KEPT] = FingerprintAfter()
     seatrial_version: str
     process: Annotated[Owner | None, HIDDEN] = None
+    edited_at: Annotated[float | None, HIDDEN] = None
+
+
+REPORTED_MARK: Final = "†"
+"""The source of a figure that another tool computed; a note of the run explains it."""
+ASSUMED_DURATION: Final = "assumed_duration_s"
+"""Counter of a sample whose duration is a placeholder because its source has none."""
+
+
+class BlankCell(msgspec.Struct, frozen=True, kw_only=True):
+    """A cell that an imported table names without a figure.
+
+    Attributes:
+        workload: As of the neighbouring cells.
+        operation: ``read`` or ``write``.
+        block_size_bytes: Size of one request.
+        threads: Concurrent workers.
+        depth: Requests that each keeps in flight.
+    """
+
+    workload: str
+    operation: str
+    block_size_bytes: int
+    threads: int
+    depth: int = 1
+
+
+class Origin(msgspec.Struct, frozen=True, kw_only=True):
+    """The source of an imported run; stored as ``run.study["imported"]``.
+
+    Attributes:
+        format: ``fio-json``, ``fio-json+``, ``fio-log``, ``bm-flash``, ``pgbench-log`` or
+            ``csv``.
+        file: Name of the file, without its folder.
+        tool: The tool that wrote it, with its version if known.
+        blank_cells: Cells that the source names without a figure.
+        notes: What could not be imported, as sentences.
+        file_bytes: Size of the tested file or range; None if unknown.
+        is_dated: Whether the source contains the time of measurement; otherwise the times of run
+            and samples are the file's last modification.
+    """
+
+    format: str
+    file: str
+    tool: str
+    blank_cells: list[BlankCell] = []
+    notes: list[str] = []
+    file_bytes: int | None = None
+    is_dated: bool = True
+
+
+def origin_of(run: Run) -> Origin | None:
+    """Return the source of an imported run; None for a run that was measured here."""
+    reported: Any = run.study.get("imported")
+    return None if reported is None else msgspec.convert(reported, Origin)
+
+
+def known_duration_s(sample: Sample) -> float | None:
+    """Return the duration of a sample; None for an imported rate without a time."""
+    return None if ASSUMED_DURATION in sample.counters else sample.duration_s

@@ -1,4 +1,4 @@
-"""Opens a results file: tells ours from others, never harms one, and names what is wrong."""
+"""Opens results files safely: recognises ours, never damages a file, and explains errors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from seatrial.errors import FullResultsFileError, NewerResultsFileError, Results
 from seatrial.results import schema
 
 LOCK_TIMEOUT_S = 10.0
-"""How long to wait for another process that holds the file: far longer than a sample's commit."""
+"""How long to wait for another process to release the file; far longer than a commit takes."""
 
 _MAGIC = b"SQLite format 3\0"
 _HEAD_BYTES = 100
@@ -22,14 +22,14 @@ _APPLICATION_ID_AT = 68
 _LOCKED = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 _UNWRITABLE = {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM}
 _PIECE_BYTES = 64 * 1024
-"""SQLite lets the files beside a results file grow by less than that at a time."""
+"""SQLite extends the files next to a results file by less than this at a time."""
 _DEVICE = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR}
 
 
 def reader(path: Path) -> sqlite3.Connection:
-    """Open a file for reading only; it is never changed, and never made when missing.
+    """Open a file read-only; it is never changed or created.
 
-    A file of an older schema is copied into memory and brought up to date there.
+    A file of an older schema is copied into memory and migrated there.
 
     Raises:
         ResultsFileError: Missing, not ours, newer than this version, damaged or locked.
@@ -47,14 +47,14 @@ def reader(path: Path) -> sqlite3.Connection:
 
 
 def writer(path: Path, *, create: bool) -> sqlite3.Connection:
-    """Open a file for reading and writing, in WAL mode, each commit synced to the medium.
+    """Open a file for reading and writing, in WAL mode with a synced commit.
 
-    An existing file is checked as a whole before the first byte is written, so that a damaged one
-    stays as it was found; then it is brought to the newest schema.
+    An existing file is checked completely before the first write, so that a damaged one remains
+    unchanged; then it is migrated to the newest schema.
 
     Raises:
         ResultsFileError: Missing (unless ``create``), not ours, newer than this version, damaged,
-            locked, or in a place where nothing can be written.
+                locked, or in a folder that is not writable.
     """
     _check_head(path, may_be_missing=create)
     with explained(path):
@@ -75,10 +75,10 @@ def writer(path: Path, *, create: bool) -> sqlite3.Connection:
 
 
 def _create_whole(path: Path) -> None:
-    """Make a new results file that appears under its name only when it is whole.
+    """Create a new results file that appears under its name only when it is complete.
 
-    A process that is killed meanwhile leaves nothing: an empty file would be refused by readers.
-    Where the file system has no files without a name, SQLite makes the file itself, step by step.
+    A process that is killed meanwhile leaves nothing: readers would refuse an empty file. Where the
+    file system does not support unnamed files, SQLite creates the file itself, step by step.
     """
     template = sqlite3.connect(":memory:", isolation_level=None)
     try:
@@ -94,9 +94,14 @@ def _create_whole(path: Path) -> None:
         with open(descriptor, "wb", closefd=False) as file:
             file.write(content)
         os.fsync(descriptor)
-        # Never over a file that somebody has made meanwhile.
-        with suppress(FileExistsError):
-            os.link(f"/proc/self/fd/{descriptor}", path, follow_symlinks=True)
+        # Never overwrites a file created meanwhile. Python follows the link in /proc, as required,
+        # only where the call names a folder.
+        folder = os.open("/proc/self/fd", os.O_PATH | os.O_DIRECTORY)
+        try:
+            with suppress(FileExistsError):
+                os.link(str(descriptor), path, src_dir_fd=folder, follow_symlinks=True)
+        finally:
+            os.close(folder)
     except OSError:
         return
     finally:
@@ -104,13 +109,14 @@ def _create_whole(path: Path) -> None:
 
 
 def close(connection: sqlite3.Connection) -> None:
-    """Close a file; the last to close it leaves one plain file that needs nothing beside it.
+    """Close a file; the last to close it leaves one plain file without companions.
 
-    A file in WAL mode makes every later reader leave a ``-shm`` and a ``-wal`` beside it, and
-    cannot be read where none can be made; so WAL mode ends with the last writer. A reader, a
-    writer while others have the file open, and one of a damaged file cannot change the mode.
+    A file in WAL mode makes every later reader create a ``-shm`` and a ``-wal`` file next to it,
+    and cannot be read where they cannot be created; so WAL mode ends with the last writer. A
+    reader, a writer while others have the file open, and one of a damaged file cannot change the
+    mode.
     """
-    # Of a damaged file SQLite may quote what is no text.
+    # From a damaged file SQLite may quote bytes that are not text.
     with suppress(sqlite3.Error, UnicodeDecodeError):
         connection.execute("PRAGMA busy_timeout = 0")
         connection.execute("PRAGMA journal_mode = DELETE")
@@ -119,66 +125,66 @@ def close(connection: sqlite3.Connection) -> None:
 
 @contextmanager
 def explained(path: Path, connection: sqlite3.Connection | None = None) -> Iterator[None]:
-    """Turn what SQLite raises within the block into a :class:`ResultsFileError` with its cause.
+    """Raise SQLite's errors within the block as a :class:`ResultsFileError` with its cause.
 
-    Where SQLite says that the file is damaged, ``connection`` is asked what exactly is.
+    Where SQLite reports damage, ``connection`` is used to find out what exactly is damaged.
     """
     try:
         yield
     except sqlite3.Error as error:
         raise _explanation(path, error, connection) from error
     except UnicodeDecodeError as error:
-        raise damaged(path, "a part of it that should be text is none") from error
+        raise damaged(path, "a text field of it is NULL") from error
 
 
 def damaged(path: Path, detail: str) -> ResultsFileError:
-    """Return the error of a file that is ours but does not hold what was written to it."""
+    """Return the error for a results file with invalid content."""
     return ResultsFileError(
         seen=f"The results file {path} is damaged: {detail}.",
-        cause="It was cut short, overwritten, or copied while a run was writing to it; nothing in "
-        "it was changed now.",
-        next_step=f'Copy what can still be read: sqlite3 "{path}" .recover | sqlite3 rescued.db',
+        cause="It was truncated, overwritten, or copied while a run was writing to it; it was "
+        "not changed now.",
+        next_step=f'Recover the readable part: sqlite3 "{path}" .recover | sqlite3 rescued.db',
     )
 
 
 def _explanation(
     path: Path, error: sqlite3.Error, connection: sqlite3.Connection | None
 ) -> ResultsFileError:
-    # The low byte is the error; the others only qualify it.
+    # The low byte is the error; the others qualify it.
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
     if code in _LOCKED:
         return ResultsFileError(
-            seen=f"The results file {path} stayed locked for {LOCK_TIMEOUT_S:.0f} s.",
-            cause="Another process is writing to it and does not finish.",
+            seen=f"The results file {path} was locked for {LOCK_TIMEOUT_S:.0f} s.",
+            cause="Another process is writing to it and has not finished.",
             next_step=f'Find that process: fuser -v "{path}"',
         )
     if code in _UNWRITABLE:
         return ResultsFileError(
             seen=f"The results file {path} cannot be written: {error}.",
-            cause=f"The file or the directory {path.parent} is read-only for this user, or it was "
-            "opened for reading.",
-            next_step="Name a results file in a directory of your own: --results FILE",
+            cause=f"The file or the directory {path.parent} is read-only for this user, or the "
+            "file was opened for reading only.",
+            next_step="Specify a results file in a directory that you can write: --results FILE",
         )
     if code == sqlite3.SQLITE_FULL or (code in _DEVICE and _is_full(path.parent)):
         return FullResultsFileError(
             seen=f"No space left on {path.parent}, which holds the results file {path.name}: "
             f"{error}.",
-            cause="The file system of the results file is full, which need not be the one under "
-            "trial; what was stored before is whole.",
-            next_step=f'Free some space (df -h "{path.parent}"), or name a results file elsewhere: '
-            "--results FILE",
+            cause="The file system of the results file is full, which may differ from the one "
+            "under test; stored results are intact.",
+            next_step=f'Free some space (df -h "{path.parent}"), or store results on another '
+            "file system: --results FILE",
         )
     if code in _DEVICE:
         return ResultsFileError(
             seen=f"The results file {path} could not be read or written: {error}.",
-            cause="The file system that holds it has failed.",
-            next_step=f'Look for space and errors: df -h "{path.parent}"; dmesg | tail',
+            cause="The file system that contains it has failed.",
+            next_step=f'Check for free space and errors: df -h "{path.parent}"; dmesg | tail',
         )
     return damaged(path, _damage(error, connection))
 
 
 def _is_full(folder: Path) -> bool:
-    """Tell whether the file system of a folder has no room for the next piece of a file."""
+    """Return whether a folder's file system has no space for the next extension of a file."""
     try:
         status = os.statvfs(folder)
     except OSError:
@@ -187,7 +193,7 @@ def _is_full(folder: Path) -> bool:
 
 
 def _damage(error: sqlite3.Error, connection: sqlite3.Connection | None) -> str:
-    """Return what SQLite's own check finds, or the error itself where it finds nothing."""
+    """Return the result of SQLite's own check, or the error itself where it finds nothing."""
     if connection is not None:
         try:
             first = str(connection.execute("PRAGMA quick_check(1)").fetchone()[0])
@@ -199,7 +205,7 @@ def _damage(error: sqlite3.Error, connection: sqlite3.Connection | None) -> str:
 
 
 def _check_head(path: Path, *, may_be_missing: bool) -> None:
-    """Refuse by the first bytes what is not ours, before SQLite sees the file at all."""
+    """Refuse other files by their first bytes, before SQLite opens them."""
     try:
         with path.open("rb") as file:
             head = file.read(_HEAD_BYTES)
@@ -210,8 +216,8 @@ def _check_head(path: Path, *, may_be_missing: bool) -> None:
     except OSError as error:
         raise ResultsFileError(
             seen=f"The results file {path} cannot be read: {error.strerror}.",
-            cause="It is a directory, or this user may not read it.",
-            next_step=f'Look at it: ls -ld "{path}"',
+            cause="It is a directory, or this user has no read permission.",
+            next_step=f'Check it: ls -ld "{path}"',
         ) from error
     if may_be_missing and not head:
         return
@@ -261,8 +267,8 @@ def _connect(path: Path, mode: str, options: str = "") -> sqlite3.Connection:
 def _connect_reader(path: Path) -> sqlite3.Connection:
     """Open for reading; on a read-only medium, where WAL mode cannot work, as immutable.
 
-    SQLite wants to make a ``-shm`` file beside a file in WAL mode. Where it cannot, the file is
-    read as it stands, which is all of it unless a ``-wal`` file with unmerged commits is there.
+    SQLite creates a ``-shm`` file next to a file in WAL mode. Where it cannot, the file is read
+    alone, which is complete unless a ``-wal`` file with unmerged commits exists.
     """
     connection = _connect(path, "ro")
     try:
@@ -288,8 +294,8 @@ def _migrated_copy(connection: sqlite3.Connection) -> sqlite3.Connection:
 
 def _missing(path: Path) -> ResultsFileError:
     return ResultsFileError(
-        seen=f"There is no results file {path}.",
-        cause="Nothing was measured into it yet, or the path is misspelt.",
+        seen=f"The results file {path} does not exist.",
+        cause="No results were stored in it yet, or the path is misspelled.",
         next_step=f'Look for it: ls "{path.parent}"',
     )
 
@@ -297,7 +303,7 @@ def _missing(path: Path) -> ResultsFileError:
 def _not_ours(path: Path) -> ResultsFileError:
     return ResultsFileError(
         seen=f"{path} is not a results file of Seatrial.",
-        cause="It is another kind of file, an empty one, or its first bytes were overwritten; it "
-        "was left as it is.",
-        next_step=f'See what it is: file "{path}"',
+        cause="It is another kind of file, it is empty, or its first bytes were overwritten; it "
+        "was not changed.",
+        next_step=f'Check its type: file "{path}"',
     )

@@ -1,6 +1,8 @@
-"""What is particular to a sample of a replay, as the engine tells it and as it is stored.
+"""Replay-specific part of a sample, as reported by the engine and as stored.
 
 The fields are those of ``crates/playback/src/played.rs``, where each is explained.
+
+The fields are those of ``crates/playback/src/rewrite/reported.rs``.
 """
 
 from __future__ import annotations
@@ -9,15 +11,192 @@ from typing import Annotated, Final
 
 import msgspec
 
+from seatrial import _core
 from seatrial.published import Count, one_of
-from seatrial.results.replay_content import ReplayContent
-from seatrial.results.replay_ids import ReplayIds
 
-STATEMENTS: Final = (
-    *("select", "insert", "update", "delete", "merge", "copy", "transaction", "cursor"),
-    *("prepared", "procedure", "ddl", "maintenance", "utility", "empty", "unknown"),
-)
-"""Classes of statements, as ``crates/sqltext/src/lexer/class.rs`` tells them apart."""
+CAPTURE: Final = "capture"
+REPLAY: Final = "replay"
+
+
+class TableDifference(msgspec.Struct, frozen=True, kw_only=True):
+    """A table whose rows differ from the capture.
+
+    Attributes:
+        name: Schema and name.
+        rows_captured: Rows in the captured database.
+        rows_now: Rows in this database.
+        rows_different: Rows of the larger side that the other one lacks. Values of generated ids do
+            not count, but the references that they form do.
+        columns: Differing rows by column, most first; empty where rows are only missing.
+    """
+
+    name: str
+    rows_captured: int
+    rows_now: int
+    rows_different: int
+    columns: dict[str, int] = {}
+
+
+class ReplayContent(msgspec.Struct, frozen=True, kw_only=True):
+    """Rows of a replay's database compared with the captured one.
+
+    Attributes:
+        against: ``capture``, ``replay`` (an earlier one of the run, where the content of the
+            captured database is unknown), or empty where nothing was compared.
+        file: File with the captured rows; for a replay, which one it was.
+        taken_at: When these were read, as Unix time in s.
+        tables: Tables that were compared.
+        rows: Their rows in the captured database.
+        different: The tables that differ, those with the most rows first.
+        not_judged: Columns that may differ: filled by the clock or by random values.
+        not_compared: Tables that were not compared, each with the reason.
+        reason: Why nothing was compared; empty where something was.
+        looked_s: How long reading and comparing took.
+    """
+
+    against: str = ""
+    file: str = ""
+    taken_at: float = 0.0
+    tables: int = 0
+    rows: int = 0
+    different: list[TableDifference] = []
+    not_judged: list[str] = []
+    not_compared: dict[str, str] = {}
+    reason: str = ""
+    looked_s: float = 0.0
+
+    @property
+    def is_same(self) -> bool:
+        """Whether every table was compared and all contain the captured rows."""
+        is_whole = self.tables > 0 and not self.not_compared
+        return self.against == CAPTURE and is_whole and not self.different
+
+
+class ReplayIdClass(msgspec.Struct, frozen=True, kw_only=True):
+    """A column that the server fills, with its foreign keys.
+
+    Every use is counted once: ``uses = exact + proved + by_pattern + unresolved + not_generated``.
+
+    Attributes:
+        column: Such as ``public.orders.id``.
+        source: The sequence of its values, or ``random``.
+        referring: Columns that refer to it by foreign keys.
+        draws: Values drawn in the capture, as far as known.
+        draws_given_back: Draws returned to clients (``RETURNING``, ``nextval``, ``lastval``), which
+            a capture on the wire contains; None where not counted.
+        drawn_now: Values drawn in the replay.
+        uses: Values of these columns in statements.
+        exact: Uses traced by values returned in the capture.
+        proved: Uses that only one draw can have produced.
+        by_pattern: Uses inferred from the proved ones of the same two statement texts.
+        unresolved: Uses sent unchanged, by reason.
+        unresolved_given_back: Those that a capture on the wire would resolve, as clients received
+            them; None where not counted.
+        not_generated: Values older than the capture; correctly sent unchanged.
+        next_value_target: First value of the target's sequence; None if unknown.
+        next_value_log: First value of the capture's sequence; None where the log does not show it.
+        rewritten: Values that were sent different from the capture.
+        gaps: Values that the replay's sequence skipped.
+    """
+
+    column: str
+    source: str = ""
+    referring: list[str] = []
+    draws: int = 0
+    draws_given_back: int | None = None
+    drawn_now: int = 0
+    uses: int = 0
+    exact: int = 0
+    proved: int = 0
+    by_pattern: int = 0
+    unresolved: dict[str, int] = {}
+    unresolved_given_back: int | None = None
+    not_generated: int = 0
+    next_value_target: int | None = None
+    next_value_log: int | None = None
+    rewritten: int = 0
+    gaps: int = 0
+
+
+class ReplayIdPattern(msgspec.Struct, frozen=True, kw_only=True):
+    """The known relation between the ids that one text draws and another uses.
+
+    Attributes:
+        draw_text: The drawing statement.
+        use_text: The using statement.
+        column: The column of the value.
+        proved_own: Uses proved to be of the session's own last draw.
+        proved_other: Uses proved to be of another draw.
+        is_trusted: Whether the others are assumed to follow the pattern.
+        uses: Number of ids mapped by it.
+    """
+
+    draw_text: str
+    use_text: str
+    column: str
+    proved_own: int
+    proved_other: int
+    is_trusted: bool
+    uses: int
+
+
+class ReplayIdExample(msgspec.Struct, frozen=True, kw_only=True):
+    """An id that was sent unchanged.
+
+    Attributes:
+        reason: Why.
+        column: Its column.
+        value: The captured value.
+        text: The statement.
+        number: Index in the trace, from 0.
+        session: Its session.
+        candidates: Number of draws that can have produced it.
+    """
+
+    reason: str
+    column: str
+    value: str
+    text: str
+    number: int
+    session: str
+    candidates: int
+
+
+class ReplayIds(msgspec.Struct, frozen=True, kw_only=True):
+    """How the ids of a replay were mapped.
+
+    Attributes:
+        mode: ``off`` or ``infer``.
+        classes: By column that the server fills.
+        patterns: By pair of texts.
+        not_followed: Possible ids that were sent unchanged where ids are not traced: in a
+            ``function`` argument, in a statement with an ``unknown_table`` or one that is
+            ``not_understood``, or within a ``text`` or JSON.
+        doubtful_uses: Values that a draw of the capture produced or may have produced, sent
+            unchanged: their statements may have affected other rows.
+        examples: Ids sent unchanged, some of each reason.
+        tells_both_ends: Whether the trace contains both start and end of drawing statements.
+        returning_added: Statements extended by a RETURNING, to learn drawn values.
+        waited_ns: Total time that statements waited for values.
+        volatile: Functions with changing results, by ``time``, ``random`` and ``last_drawn``.
+        forms_not_understood: Kinds of statements that the parser did not understand.
+    """
+
+    mode: str = "off"
+    classes: list[ReplayIdClass] = []
+    patterns: list[ReplayIdPattern] = []
+    not_followed: dict[str, int] = {}
+    doubtful_uses: int = 0
+    examples: list[ReplayIdExample] = []
+    tells_both_ends: bool = False
+    returning_added: int = 0
+    waited_ns: int = 0
+    volatile: dict[str, int] = {}
+    forms_not_understood: int = 0
+
+
+STATEMENTS: Final = tuple(_core.STATEMENT_CLASSES)
+"""Classes of statements, such as ``select`` and ``ddl``."""
 
 
 class ReplayAccount(msgspec.Struct, frozen=True, kw_only=True):
@@ -25,8 +204,8 @@ class ReplayAccount(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         captured: In the trace.
-        ok: Sent, and answered well.
-        failed: Sent, and answered by an error or never.
+        ok: Sent, and succeeded.
+        failed: Sent, and failed or never answered.
         skipped: Not sent, by reason.
         not_reached: Not sent because the replay ended before.
     """
@@ -44,7 +223,7 @@ class ReplayAccount(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def skipped_count(self) -> int:
-        """Statements that were skipped, for whatever reason."""
+        """Statements that were skipped, for any reason."""
         return sum(self.skipped.values())
 
     @property
@@ -54,14 +233,12 @@ class ReplayAccount(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReplayCommits(msgspec.Struct, frozen=True, kw_only=True):
-    """Transactions that ended well: in the capture, and now; and those that had failed.
+    """Transactions committed in the capture and now, and those that had failed.
 
     Attributes:
-        captured: COMMIT and END in the trace, of transactions that had not failed as far as is
-            known.
+        captured: COMMIT and END in the trace, of transactions that had not failed as far as known.
         committed: Answered by the tag COMMIT.
-        rolled_back: COMMIT and END that were answered by the tag ROLLBACK: their transaction had
-            failed.
+        rolled_back: COMMIT and END answered by the tag ROLLBACK, as the transaction had failed.
     """
 
     captured: Count
@@ -70,16 +247,16 @@ class ReplayCommits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReplayErrorExample(msgspec.Struct, frozen=True, kw_only=True):
-    """Errors of one code of one kind of query, with the first of them.
+    """Errors of one code and kind of query.
 
     Attributes:
-        kind: How it stands to the capture.
+        kind: Relation to the capture.
         captured_sqlstate: Code in the capture; empty for none.
         sqlstate: Code now; empty for none.
-        message: The server's sentence to the first of them.
+        message: The server's message for the first of them.
         text: The query's text without its literals.
-        count: How many.
-        number: Place of the first in the trace, from 0.
+        count: Number of errors.
+        number: Index of the first in the trace, from 0.
         session: Its session's name in the log.
     """
 
@@ -94,14 +271,14 @@ class ReplayErrorExample(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReplayErrors(msgspec.Struct, frozen=True, kw_only=True):
-    """Errors against those of the capture, and the most frequent of them.
+    """Errors compared with the capture, and the most frequent of them.
 
     Attributes:
-        same: Of the same code as in the capture.
-        other: Where the capture has another code.
-        new: Where the capture has none.
-        gone: In the capture, of statements that succeeded now.
-        captured: In the capture.
+        same: With the code of the capture.
+        other: With another code than in the capture.
+        new: Without an error in the capture.
+        gone: Errors of the capture that did not recur.
+        captured: Errors in the capture.
         unanswered: Statements that were sent and never answered.
         examples: The most frequent, at most 32.
     """
@@ -116,7 +293,7 @@ class ReplayErrors(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReplayRowsExample(msgspec.Struct, frozen=True, kw_only=True):
-    """Statements of one query that had other rows, or another tag, than in the capture.
+    """Statements of one query with other rows or another tag than in the capture.
 
     Attributes:
         text: The query's text without its literals.
@@ -124,7 +301,7 @@ class ReplayRowsExample(msgspec.Struct, frozen=True, kw_only=True):
         rows: Rows now.
         tag: The command tag now.
         count: How many of this query differ.
-        number: Place of the first in the trace, from 0.
+        number: Index of the first in the trace, from 0.
     """
 
     text: str
@@ -139,12 +316,12 @@ class ReplayClassRows(msgspec.Struct, frozen=True, kw_only=True):
     """Rows and errors of one class of statements, expected and observed.
 
     Attributes:
-        compared: Statements whose rows the capture tells and that succeeded in both.
-        expected_rows: Of these, in the capture.
-        observed_rows: Of these, now.
-        different: Of these, statements with another number of them.
+        compared: Statements with known captured rows that succeeded in both.
+        expected_rows: Their rows in the capture.
+        observed_rows: Their rows now.
+        different: Statements with a different number of rows.
         expected_errors: Statements of the class that failed in the capture.
-        observed_errors: That failed now.
+        observed_errors: Statements of the class that failed now.
     """
 
     compared: int = 0
@@ -156,17 +333,17 @@ class ReplayClassRows(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReplayRows(msgspec.Struct, frozen=True, kw_only=True):
-    """Rows and command tags against those of the capture.
+    """Rows and command tags compared with the capture.
 
     Attributes:
-        compared: Statements whose rows the capture tells and that succeeded in both.
-        equal: Of these, with as many rows.
-        tags_compared: Commands whose tag was held against their text.
-        tags_different: Of these, with another, such as a COMMIT that was a ROLLBACK.
-        writes: UPDATE and DELETE that were answered well.
-        empty_writes: Of these, without a row, where the capture does not tell how many there were.
-        reads: SELECT that were answered well.
-        empty_reads: Of these, without a row.
+        compared: Statements with known captured rows that succeeded in both.
+        equal: Those with as many rows.
+        tags_compared: Commands whose tag was compared with their text.
+        tags_different: Those with another tag, such as ROLLBACK for a COMMIT.
+        writes: UPDATE and DELETE that succeeded.
+        empty_writes: Those without a row, where the captured number is unknown.
+        reads: SELECT that succeeded.
+        empty_reads: Those without a row.
         examples: The first differences of each query.
         by_class: Expected and observed, by class of statement.
     """
@@ -187,13 +364,13 @@ class ReplayLag(msgspec.Struct, frozen=True, kw_only=True):
     """How late statements were sent after they were due; nothing is due at maximum speed.
 
     Attributes:
-        paced: Statements that were due at a time.
+        paced: Statements with a due time.
         within_1ms: Sent within a millisecond of it.
         ns_p50: Percentiles of the lag; ``ns_p99`` and ``ns_max`` likewise.
         ns_p99: Percentiles of the lag.
         ns_max: Percentiles of the lag.
-        late_by_session: Of those more than 1 ms late: their session was still busy.
-        late_by_order: The order held them back.
+        late_by_session: More than 1 ms late because their session was still busy.
+        late_by_order: Delayed by the order.
         late_by_connections: All connections were in use.
         late_by_driver: The driver itself was late.
         driver_ns_p99: From when a statement could be sent to when it was; ``driver_ns_max``
@@ -215,16 +392,16 @@ class ReplayLag(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReplayMoment(msgspec.Struct, frozen=True, kw_only=True):
-    """A slice of time: what was answered, and what the capture has for it.
+    """A slice of time in the replay and in the capture.
 
     Attributes:
-        answered: Statements answered in it.
-        failed: Of these, by an error.
-        captured: Statements of the capture that were due in it at the speed that was asked for; at
-            maximum speed, those of the capture's own time.
-        lag_ns_mean: Mean lag of what was sent in it, in ns; None where nothing was due.
-        lag_ns_max: Longest lag of what was sent in it, in ns.
-        response_ns_mean: Mean response time of what was answered in it, in ns.
+        answered: Statements answered.
+        failed: Those answered by an error.
+        captured: Statements of the capture that were due at the requested speed; at maximum speed,
+            those of the capture's own time.
+        lag_ns_mean: Mean lag of statements sent, in ns; None where nothing was due.
+        lag_ns_max: Longest lag of statements sent, in ns.
+        response_ns_mean: Mean response time of statements answered, in ns.
         sessions: Sessions connected at its end.
     """
 
@@ -238,27 +415,27 @@ class ReplayMoment(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReplayQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """All statements of one fingerprint that were sent.
+    """All sent statements of one fingerprint.
 
     Attributes:
-        fingerprint: Hash of the fingerprint, 16 digits of base 16.
+        fingerprint: Hash of the fingerprint, 16 hexadecimal digits.
         text: Text without its literals.
         class_: Class of the statement, such as ``select``.
-        ok: Answered well.
-        failed: Answered by an error, or never.
-        service_ns_sum: Service time of all of them together.
+        ok: Succeeded.
+        failed: Failed, or never answered.
+        service_ns_sum: Total service time.
         service_ns_p50: Median of the service time, from the actual start.
         service_ns_p95: 95th percentile of the service time, from the actual start.
         service_ns_p99: 99th percentile of the service time, from the actual start.
         service_ns_max: The longest service time.
         response_ns_p50: Median of the response time, from the intended start.
         response_ns_p99: 99th percentile of the response time, from the intended start.
-        captured_known: Statements whose duration the capture tells.
-        captured_ns_sum: Durations in the capture, on the server: their sum.
+        captured_known: Statements with known captured duration.
+        captured_ns_sum: Their total duration in the capture, on the server.
         captured_ns_p50: Their median.
         captured_ns_p95: Their 95th percentile.
         captured_ns_p99: Their 99th percentile.
-        rows: Rows that came of it.
+        rows: Rows returned or affected.
     """
 
     fingerprint: str
@@ -282,19 +459,19 @@ class ReplayQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReplayServerQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """What the server itself counted of one fingerprint while the replay lasted.
+    """The server's own counters for one fingerprint during the replay.
 
-    The counters are what pg_stat_statements grew by; None where the server has no such extension,
-    or its version does not tell.
+    Increases of pg_stat_statements; None where the server has no such extension, or its version
+    lacks the counter.
 
     Attributes:
-        fingerprint: As of an entry of ``queries``.
+        fingerprint: As in ``queries``.
         calls: Executions.
-        exec_ns: Their time, without parse, plan and the client's way.
-        blocks_hit: Shared blocks found in its buffers.
-        blocks_read: Shared blocks that were not.
+        exec_ns: Execution time, without parsing, planning and network.
+        blocks_hit: Shared blocks found in the buffers.
+        blocks_read: Shared blocks read.
         wal_bytes: Bytes of write-ahead log.
-        plan_hash: Of its plan's shape, as EXPLAIN tells it after the replay; empty for unknown.
+        plan_hash: Hash of its plan's shape, by EXPLAIN after the replay; empty if unknown.
         plan_shape: That shape, such as ``Nested Loop(Index Scan orders_pkey, Seq Scan lines)``.
     """
 
@@ -309,22 +486,22 @@ class ReplayServerQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReplayHeld(msgspec.Struct, frozen=True, kw_only=True):
-    """What the order held back, for how long together, and what was let go before its turn.
+    """Delays by the order, and statements released before their turn.
 
     Attributes:
         held: Statements that had to wait for other sessions.
-        waited_ns: How long, together.
-        released_by_lock: Let go before their turn: a backend waited for a lock of their session.
-        released_by_patience: Let go before their turn: nothing else moved.
-        read_further: How often more of the trace was read ahead than usual, for a lock's sake.
+        waited_ns: Total waiting time.
+        released_by_lock: Released before their turn: a backend waited for a lock of their session.
+        released_by_patience: Released before their turn: nothing else made progress.
+        read_further: How often more of the trace was read ahead than usual, because of a lock.
         mode: The order; empty in old files.
         edges: Pairs of statements of which one waits for the other.
-        edge_ns: What finding one took the driver; None where there are fewer than statements.
-        statement_ns: What putting a statement in its place took the driver, whether it waits for
-            others or not, without the reading of its text; None where no such order was kept, and
-            in old files.
-        held_by: What statements were held by: ``order``, ``object`` or ``key``.
-        postponed: Given a later turn than the capture's, with what conflicts: the server made them
+        edge_ns: Driver time to find one; None where there are fewer than statements.
+        statement_ns: Driver time to order a statement, whether it waits or not, without parsing its
+            text; None without such an order, and in old files.
+        held_by: Reason of delays: ``order``, ``object`` or ``key``.
+        postponed: Moved after conflicting statements: the server made them wait for a lock that
+            another session acquired first here.
             wait for a lock that another session had here first.
     """
 
@@ -345,15 +522,15 @@ class ReplaySessions(msgspec.Struct, frozen=True, kw_only=True):
     """Sessions of the capture and their connections.
 
     Attributes:
-        captured: In the trace, of the databases that are played.
-        captured_open_max: Open at once in the capture, at most.
+        captured: In the trace, of the replayed databases.
+        captured_open_max: Maximum open at once in the capture.
         connected: Connections made.
-        open_max: Connections open at once, at most.
+        open_max: Maximum connections open at once.
         refused: Connections that the server refused.
         lost: Connections that the server ended.
         never_ended: Sessions that never disconnected in the capture: closed after their last
             statement.
-        words: The server's words to the first refusal or loss; empty for none.
+        words: The server's message at the first refusal or loss; empty for none.
     """
 
     captured: Count
@@ -367,16 +544,16 @@ class ReplaySessions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReplayClient(msgspec.Struct, frozen=True, kw_only=True):
-    """What the driver itself used: processor time, waiting, memory.
+    """Resources used by the driver: CPU time, waiting, memory.
 
     Attributes:
-        cpu_user_ns: Processor time of its thread.
-        cpu_system_ns: The same, in the kernel.
-        run_delay_ns: Time that its thread could have run and did not (/proc/thread-self/schedstat).
+        cpu_user_ns: CPU time of its thread in user mode.
+        cpu_system_ns: CPU time of its thread in the kernel.
+        run_delay_ns: Time that its thread was runnable without a CPU
+            (/proc/thread-self/schedstat).
         idle_ns: Time that its thread waited for the server or the clock.
-        memory_bytes_max: Most memory that the process had, in bytes (VmHWM cannot be reset:
-            sampled).
-        read_ahead_max: Statements that it held in memory, at most.
+        memory_bytes_max: Largest sampled memory of the process, in bytes (VmHWM cannot be reset).
+        read_ahead_max: Maximum statements held in memory.
     """
 
     cpu_user_ns: Count
@@ -388,29 +565,29 @@ class ReplayClient(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReplayRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """What is particular to a sample of a replay.
+    """Replay-specific part of a sample.
 
     Attributes:
         classes: Accounts by class of statement.
-        commits: Transactions that ended well.
-        errors: Against those of the capture.
-        rows: Against those of the capture.
+        commits: Committed transactions.
+        errors: Compared with the capture.
+        rows: Compared with the capture.
         lag: How late statements were sent.
-        timeline: Slices of time of the replay.
+        timeline: Time slices of the replay.
         timeline_slice_s: Their length.
-        queries: By fingerprint, those that took the most time first.
-        queries_dropped: Statements of further ones.
-        queries_server: What the server itself tells of them, where it does.
-        order: What it held back.
+        queries: By fingerprint, most time first.
+        queries_dropped: Statements of further fingerprints.
+        queries_server: The server's own counters, where available.
+        order: Delays by the order.
         ids: How generated values were mapped; None in old files.
-        sessions: And their connections.
-        client: What the driver used.
+        sessions: Sessions and connections.
+        client: Resources used by the driver.
         captured_s: From the first captured statement to the end of the last.
         end: ``complete``, ``interrupted`` or ``server_lost``.
-        words: The server's, where it was lost; empty for none.
-        trace: What the trace says of itself: ``files``, ``masked`` and the like, by name.
-        content: What the database held afterwards, against the captured one; None where only
-            reading was asked for, and in old files.
+        words: The server's message when it was lost; empty for none.
+        trace: Metadata of the trace: ``files``, ``masked`` and the like, by name.
+        content: Final content of the database compared with the captured one; None for read-only
+            replays, and in old files.
     """
 
     classes: dict[str, ReplayAccount]
@@ -435,7 +612,7 @@ class ReplayRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def total(self) -> ReplayAccount:
-        """The accounts of all classes together."""
+        """Sums over all classes."""
         skipped: dict[str, int] = {}
         for account in self.classes.values():
             for reason, count in account.skipped.items():

@@ -1,19 +1,24 @@
-"""Turns runs, cells and samples into rows of the results file and back.
+"""Converts runs, cells and samples to rows of the results file and back.
 
-A column bears the name of the attribute that it holds; ``_json`` at its end says that it holds
-the attribute as JSON. What the columns mean is in docs/results-file.md.
+A column has the name of its attribute; a name that ends in ``_json`` holds it as JSON.
+docs/results-file.md describes the columns.
+
+A histogram is the engine's own encoding (docs/engine.md), deflated. A timeline is one mapping of
+equally long columns in MessagePack, deflated as a whole: neighbouring slices are similar, so
+columns compress far better than rows.
 """
 
 from __future__ import annotations
 
 import math
+import zlib
 from collections.abc import Iterable
+from itertools import accumulate
 from sqlite3 import Row
 from typing import Any, Final
 
 import msgspec
 
-from seatrial.results import blobs
 from seatrial.results.model import (
     Corruption,
     DatabaseRecord,
@@ -23,6 +28,8 @@ from seatrial.results.model import (
     Outcome,
     Run,
     Sample,
+    Series,
+    Slice,
     Stall,
     Timeline,
     Verification,
@@ -30,11 +37,128 @@ from seatrial.results.model import (
 from seatrial.results.replay import ReplayRecord
 from seatrial.study.cell import Cell
 
+BLOB_BYTES_MAX = 1 << 28
+"""A blob that inflates to more than this (256 MiB) is damaged: 64 MiB suffice for an hour."""
+
+
+class _Columns(msgspec.Struct, frozen=True):
+    """A timeline by column; entry ``i`` of each list belongs to the same slice.
+
+    ``index_steps`` holds the differences of successive indexes, mostly 0 or 1, and ``operation``
+    the index of the kind in ``operations``.
+    """
+
+    operations: list[str]
+    index_steps: list[int]
+    operation: list[int]
+    completed: list[int]
+    transferred_bytes: list[int]
+    response: list[bytes]
+
+
+def pack_histogram(encoded: bytes) -> bytes:
+    """Compress an encoded histogram for storage."""
+    return zlib.compress(encoded)
+
+
+def unpack_histogram(blob: bytes) -> bytes:
+    """Return the encoded histogram of a blob; raises ValueError when it is damaged."""
+    return _inflate(blob)
+
+
+def pack_timeline(timeline: Timeline) -> bytes:
+    """Return the slices of a timeline as one blob, without ``slice_ns``."""
+    slices = timeline.slices
+    operations = sorted({part.operation for part in slices})
+    place = {operation: position for position, operation in enumerate(operations)}
+    before = [0, *(part.index for part in slices)]
+    columns = _Columns(
+        operations=operations,
+        index_steps=[part.index - last for part, last in zip(slices, before, strict=False)],
+        operation=[place[part.operation] for part in slices],
+        completed=[part.completed for part in slices],
+        transferred_bytes=[part.transferred_bytes for part in slices],
+        response=[part.response for part in slices],
+    )
+    return zlib.compress(msgspec.msgpack.encode(columns))
+
+
+def unpack_timeline(slice_ns: int, blob: bytes) -> Timeline:
+    """Return the timeline of a blob; raises ValueError when it is damaged."""
+    try:
+        columns = msgspec.msgpack.decode(_inflate(blob), type=_Columns)
+        rows = zip(
+            accumulate(columns.index_steps),
+            [columns.operations[place] for place in columns.operation],
+            columns.completed,
+            columns.transferred_bytes,
+            columns.response,
+            strict=True,
+        )
+        slices = [
+            Slice(
+                index=index,
+                operation=operation,
+                completed=completed,
+                transferred_bytes=transferred,
+                response=response,
+            )
+            for index, operation, completed, transferred, response in rows
+        ]
+    except (ValueError, IndexError) as error:
+        raise ValueError(f"the timeline is damaged: {error}") from error
+    return Timeline(slice_ns=slice_ns, slices=slices)
+
+
+def pack_series(series: Series) -> bytes:
+    """Return a series of readings as one blob; raises ValueError when its columns differ in length.
+
+    A reading that is not finite is stored as missing.
+    """
+    _require_equal_lengths(series)
+    columns = {
+        name: [value if value is None or math.isfinite(value) else None for value in column]
+        for name, column in series.columns.items()
+    }
+    return zlib.compress(msgspec.msgpack.encode(Series(period_s=series.period_s, columns=columns)))
+
+
+def unpack_series(blob: bytes) -> Series:
+    """Return the series of a blob; raises ValueError when it is damaged."""
+    try:
+        series = msgspec.msgpack.decode(_inflate(blob), type=Series)
+        _require_equal_lengths(series)
+    except ValueError as error:
+        raise ValueError(f"the series is damaged: {error}") from error
+    return series
+
+
+def _require_equal_lengths(series: Series) -> None:
+    lengths = {len(column) for column in series.columns.values()}
+    if len(lengths) > 1:
+        raise ValueError(
+            f"time series of different lengths ({min(lengths)} and {max(lengths)} values)"
+        )
+
+
+def _inflate(blob: bytes) -> bytes:
+    inflater = zlib.decompressobj()
+    try:
+        content = inflater.decompress(blob, BLOB_BYTES_MAX)
+    except zlib.error as error:
+        raise ValueError(f"a blob is damaged: {error}") from error
+    if not inflater.eof:
+        raise ValueError("a blob is truncated, or larger than a sample can be")
+    return content
+
+
 Columns = dict[str, Any]
 RUNNING: Final = "running"
 INTERRUPTED: Final = "interrupted"
+EDITABLE: Final = ("label", "note", "edited_at")
+"""Columns of a run that its user may change later."""
 PARTS = ("operation", "stall", "error", "corruption", "counter")
-"""The tables that hold the parts of a sample, a row each."""
+"""The tables with the parts of a sample."""
 
 
 def run_columns(run: Run) -> Columns:
@@ -46,9 +170,8 @@ def run_columns(run: Run) -> Columns:
 def run_of(row: Row) -> Run:
     """Return the run of a row; raises ValueError when the row is damaged.
 
-    A process that was killed cannot store its end, so whether a run still goes on is not what the
-    row says, but whether its process is there. On another machine, or after a restart of this one,
-    no process of that boot is.
+    A killed process cannot store its end, so whether a run is active depends on the existence of
+    its process. On another machine, or after a reboot, it does not exist.
     """
     columns = _parsed(row)
     run = msgspec.convert(columns | {"seed": int(columns["seed"])}, Run)
@@ -58,12 +181,12 @@ def run_of(row: Row) -> Run:
 
 
 def cell_columns(run_id: str, cell: Cell) -> Columns:
-    """Return the row of table ``cell`` but for its id."""
+    """Return the row of table ``cell`` without its id."""
     return _json_columns(cell, ("factors", "spec")) | {"run_id": run_id}
 
 
 def sample_columns(cell_id: int, sample: Sample) -> Columns:
-    """Return the row of table ``sample`` but for its id."""
+    """Return the row of table ``sample`` without its id."""
     checked = sample.verification
     return msgspec.structs.asdict(sample.outcome) | {
         "cell_id": cell_id,
@@ -80,16 +203,16 @@ def sample_columns(cell_id: int, sample: Sample) -> Columns:
         "checked_blocks": checked.checked_blocks if checked else None,
         "corrupt_blocks": checked.corrupt_blocks if checked else None,
         "slice_ns": sample.timeline.slice_ns,
-        "timeline": blobs.pack_timeline(sample.timeline),
-        "series": blobs.pack_series(sample.series) if sample.series else None,
+        "timeline": pack_timeline(sample.timeline),
+        "series": pack_series(sample.series) if sample.series else None,
         "database_json": msgspec.json.encode(_finite(sample.database)).decode(),
         "layout_json": msgspec.json.encode(sample.layout).decode(),
         "replay_json": msgspec.json.encode(sample.replay).decode(),
     }
 
 
-def _finite(record: DatabaseRecord | None) -> dict[str, Any] | None:
-    """Return a record without what is no number, which JSON has no word for: it is not known."""
+def _finite(record: DatabaseRecord | None) -> dict[str, object] | None:
+    """Return a record without values that are not finite, which JSON cannot represent."""
     if record is None:
         return None
     reported: dict[str, Any] = msgspec.to_builtins(record)
@@ -104,7 +227,7 @@ def _is_known(value: object) -> bool:
 
 
 def part_columns(sample: Sample) -> Iterable[tuple[str, Columns]]:
-    """Yield table and row of each part of a sample, but for ``sample_id``, in order."""
+    """Yield table and row of each part of a sample, without ``sample_id``, in order."""
     for operation, result in sample.operations.items():
         yield "operation", _operation_columns(operation, result)
     for stall in sample.stalls:
@@ -120,7 +243,7 @@ def part_columns(sample: Sample) -> Iterable[tuple[str, Columns]]:
 def cell_of(row: Row) -> Cell:
     """Return the cell of a row of ``sample`` joined with it; raises ValueError when damaged.
 
-    Its columns have ``cell_`` before their names.
+    Its columns have the prefix ``cell_``.
     """
     cell = {key[5:]: value for key, value in _parsed(row).items() if key.startswith("cell_")}
     return msgspec.convert(cell, Cell)
@@ -131,9 +254,9 @@ def sample_of(row: Row, cell: Cell, parts: dict[str, list[Row]], *, slices_min: 
 
     Args:
         row: Columns of ``sample``, and ``cell_run_id``.
-        cell: Its cell; samples of one cell share it.
-        parts: The rows of each table of :data:`PARTS`, in the order in which they were added.
-        slices_min: A timeline of a sample that lasted for fewer slices is left empty.
+        cell: Its cell, shared by all its samples.
+        parts: The rows of each table of :data:`PARTS`, in insertion order.
+        slices_min: The timeline of a sample with fewer slices is left empty.
 
     Raises:
         ValueError: The row or one of its parts is damaged.
@@ -160,7 +283,7 @@ def sample_of(row: Row, cell: Cell, parts: dict[str, list[Row]], *, slices_min: 
         errors=[msgspec.convert(dict(part), ErrorSample) for part in parts["error"]],
         counters={part["name"]: part["value"] for part in parts["counter"]},
         verification=_verification_of(columns, parts["corruption"]),
-        series=None if columns["series"] is None else blobs.unpack_series(columns["series"]),
+        series=None if columns["series"] is None else unpack_series(columns["series"]),
         database=msgspec.json.decode(columns["database_json"], type=DatabaseRecord | None),
         layout=msgspec.json.decode(columns["layout_json"], type=LayoutRecord | None),
         replay=msgspec.json.decode(columns["replay_json"], type=ReplayRecord | None),
@@ -171,17 +294,17 @@ def _timeline_of(columns: Columns, slices_min: int) -> Timeline:
     slice_ns = columns["slice_ns"]
     if slices_min and columns["duration_s"] * 1e9 < slices_min * slice_ns:
         return Timeline(slice_ns=slice_ns, slices=[])
-    return blobs.unpack_timeline(slice_ns, columns["timeline"])
+    return unpack_timeline(slice_ns, columns["timeline"])
 
 
 def _operation_columns(operation: str, result: OperationResult) -> Columns:
     columns = _json_columns(result, ("reported_ns",))
-    # The column keeps the name that it has in results files of before.
+    # The column has its name from earlier versions.
     columns["told_ns_json"] = columns.pop("reported_ns_json")
     return columns | {
         "operation": operation,
-        "response": blobs.pack_histogram(result.response),
-        "service": None if result.service is None else blobs.pack_histogram(result.service),
+        "response": pack_histogram(result.response),
+        "service": None if result.service is None else pack_histogram(result.service),
     }
 
 
@@ -191,8 +314,8 @@ def _operation_of(row: Row) -> OperationResult:
         completed=row["completed"],
         failed=row["failed"],
         transferred_bytes=row["transferred_bytes"],
-        response=blobs.unpack_histogram(row["response"]),
-        service=None if service is None else blobs.unpack_histogram(service),
+        response=unpack_histogram(row["response"]),
+        service=None if service is None else unpack_histogram(service),
         reported_ns=msgspec.json.decode(row["told_ns_json"]),
     )
 
@@ -216,7 +339,7 @@ def _json_columns(struct: msgspec.Struct, names: tuple[str, ...]) -> Columns:
 
 
 def _parsed(row: Row) -> Columns:
-    """Return the columns of ``row``, each ``<name>_json`` read and under ``<name>``."""
+    """Return the columns of ``row`` with each ``<name>_json`` decoded as ``<name>``."""
     columns: Columns = {}
     for key in row.keys():  # noqa: SIM118 - a Row iterates over its values
         value = row[key]

@@ -1,7 +1,7 @@
-"""The tables of a results file and how an older file is brought up to date.
+"""The tables of a results file, and its migrations.
 
-A results file is an SQLite database with our ``application_id``; its ``user_version`` is the
-number of migrations that it has been through. docs/results-file.md explains every column.
+A results file is an SQLite database with our ``application_id``; its ``user_version`` is the number
+of migrations applied. docs/results-file.md explains every column.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import sqlite3
 
 APPLICATION_ID = 0x53454154
-"""``SEAT`` in ASCII, at byte 68 of the file: what tells it from any other SQLite file."""
+"""``SEAT`` in ASCII, at byte 68 of the file: identifies a results file."""
 
 FIRST_TABLES = (
     """
@@ -142,7 +142,7 @@ FIRST_TABLES = (
     """,
 )
 
-TOLD_BY_FOREIGN_RESULTS = (
+REPORTED_BY_FOREIGN_RESULTS = (
     "ALTER TABLE operation ADD COLUMN told_ns_json TEXT NOT NULL DEFAULT '{}'",
 )
 
@@ -157,34 +157,40 @@ REPLAY_SAMPLES = ("ALTER TABLE sample ADD COLUMN replay_json TEXT NOT NULL DEFAU
 
 RUN_PROCESS = ("ALTER TABLE run ADD COLUMN process_json TEXT NOT NULL DEFAULT 'null'",)
 
+RUN_NOTES = (
+    "ALTER TABLE run ADD COLUMN note TEXT NOT NULL DEFAULT ''",
+    "ALTER TABLE run ADD COLUMN edited_at REAL",
+)
+
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     FIRST_TABLES,
-    TOLD_BY_FOREIGN_RESULTS,
+    REPORTED_BY_FOREIGN_RESULTS,
     DATABASE_SAMPLES,
     LAYOUT_SAMPLES,
     REPLAY_SAMPLES,
     RUN_PROCESS,
+    RUN_NOTES,
 )
-"""Statements that lead from each version to the next: entry 0 makes version 1 of an empty file."""
+"""Statements that migrate from each version to the next: entry 0 creates version 1."""
 
 
 def version(connection: sqlite3.Connection) -> int:
-    """Return the schema version of an open file; 0 when it is still empty."""
+    """Return the schema version of an open file; 0 when it is empty."""
     return int(connection.execute("PRAGMA user_version").fetchone()[0])
 
 
 def application_id(connection: sqlite3.Connection) -> int:
-    """Return the application id of an open SQLite file; 0 when it states none."""
+    """Return the application id of an open SQLite file; 0 for none."""
     return int(connection.execute("PRAGMA application_id").fetchone()[0])
 
 
 def migrate(connection: sqlite3.Connection) -> None:
-    """Bring a file to the newest version, in one transaction: all of it or nothing.
+    """Migrate a file to the newest version, in one transaction.
 
-    Two processes may come here at the same time; the second waits and finds nothing to do.
+    Of two processes here at the same time, the second waits and finds nothing to do.
 
     Raises:
-        sqlite3.Error: What SQLite refused; the file is as it was.
+        sqlite3.Error: An error of SQLite; the file is unchanged.
     """
     connection.execute("BEGIN IMMEDIATE")
     try:

@@ -1,38 +1,156 @@
 """The results file: every run and every sample, committed as it ends.
 
-This module and schema.py are the only ones that know SQL. docs/results-file.md describes the
-tables for those who read them with other tools.
+Only this module and schema.py contain SQL. docs/results-file.md describes the tables for those who
+read them with other tools.
+
+A file that is deleted while open remains readable until it is closed, and its content is copied to
+another file. So it is when the file system has no space for the next sample.
 """
 
 from __future__ import annotations
 
 import os
 import sqlite3
+import tempfile
+import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any
 
 import msgspec
 
 from seatrial.errors import FullResultsFileError, RefusedError, ResultsFileError, UsageError
+from seatrial.fingerprint import Fingerprint, FingerprintAfter, Target
 from seatrial.processes import Owner
 from seatrial.results import opening, rows
 from seatrial.results.model import Run, Sample
-from seatrial.results.rescue import (
-    Identity,
-    copy_to,
-    folders_elsewhere,
-    full,
-    identity_of,
-    lost,
-    rescue,
-)
 from seatrial.study.cell import Cell
 
-# The columns of a cell beside those of its sample: results/rows.py takes them apart again.
+Identity = tuple[int, int]
+"""Device and inode of a file."""
+
+_NAMES_MAX = 100
+
+
+def identity_of(path: Path) -> Identity | None:
+    """Return the identity of the file at a path; None if it does not exist."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def rescue(path: Path, connection: sqlite3.Connection) -> Path:
+    """Copy the content of an open file into a new one; return its path.
+
+    It is created in the folder of the file, else in the current one, else in that of temporary
+    files.
+
+    Args:
+        path: Original path of the file.
+        connection: Connection to the file.
+
+    Raises:
+        ResultsFileError: No new file can be created.
+    """
+    reason = ""
+    for folder in (path.parent, Path.cwd(), Path(tempfile.gettempdir())):
+        try:
+            return copy_to(folder, path, connection)
+        except (OSError, sqlite3.Error) as error:
+            reason = f"{folder}: {getattr(error, 'strerror', None) or error}"
+    raise ResultsFileError(
+        seen=f"The results file {path} was removed during the run and cannot be written again: "
+        f"{reason}",
+        cause="Another process removed, moved or replaced it, and no other directory can store "
+        "its contents",
+        next_step="Look for it under another name, then measure again",
+    )
+
+
+def copy_to(folder: Path, path: Path, connection: sqlite3.Connection) -> Path:
+    """Copy the content of an open file into a new one in a folder; return its path.
+
+    Raises:
+        OSError: No file can be created there.
+        sqlite3.Error: It cannot be written.
+    """
+    new = _new_file(folder, path)
+    try:
+        copy = sqlite3.connect(new)
+        connection.backup(copy)
+        copy.close()
+    except BaseException:
+        with suppress(OSError):
+            new.unlink()
+        raise
+    return new
+
+
+def folders_elsewhere(path: Path) -> list[Path]:
+    """Return folders on other file systems than that of a file, which may have space for it."""
+    found = []
+    full = path.parent.stat().st_dev
+    for folder in (Path.cwd(), Path.home(), Path(tempfile.gettempdir())):
+        with suppress(OSError):
+            if folder.stat().st_dev != full:
+                found.append(folder)
+    return found
+
+
+def full(path: Path, now: Path | None) -> FullResultsFileError:
+    """Return the error for a file without space for a sample.
+
+    Args:
+        path: The file.
+        now: The new file with all content including the sample; None where no folder had space.
+    """
+    where = (
+        f"All measured results are in {now}"
+        if now
+        else (
+            "The last sample is lost, as no other directory has space for it; all earlier "
+            "samples are intact"
+        )
+    )
+    resume = f', or continue in the new file: `--results "{now}" --resume`' if now else ""
+    return FullResultsFileError(
+        seen=f"No space left on {path.parent}, which holds the results file {path.name}. {where}",
+        cause="The file system of the results file is full, which may differ from the one under "
+        "test",
+        next_step=f'Free some space (`df -h "{path.parent}"`) and resume the run{resume}',
+    )
+
+
+def lost(path: Path, now: Path) -> ResultsFileError:
+    """Return the error for a deleted file, whose content is in another one."""
+    return ResultsFileError(
+        seen=f"The results file {path} was removed, moved or replaced during the run. All its "
+        f"contents and all measured results are in {now}",
+        cause="Another process did this while this run was writing to it",
+        next_step=f'Check it with `seatrial list --results "{now}"`, and rename it as needed',
+    )
+
+
+def _new_file(folder: Path, path: Path) -> Path:
+    """Create an empty file with an unused name.
+
+    Raises:
+        OSError: It cannot be created there.
+    """
+    for number in range(1, _NAMES_MAX):
+        new = folder / f"{path.stem}-rescued-{number}{path.suffix}"
+        with suppress(FileExistsError):
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+            os.close(os.open(new, flags, 0o666))
+            return new
+    raise FileExistsError(0, f"{_NAMES_MAX} rescued files already exist")
+
+
+# The columns of a cell, joined to those of its sample: results/rows.py separates them.
 _CELL_COLUMNS = ", ".join(
     f"cell.{name} AS cell_{name}"
     for name in (
@@ -49,7 +167,7 @@ _CELL_COLUMNS = ", ".join(
         "spec_json",
     )
 )
-_OF_RUN_AND_WORKLOAD = """
+_SAMPLES_OF_RUN = """
     JOIN cell ON cell.id = sample.cell_id
     WHERE cell.run_id = ? AND cell.workload = coalesce(?, cell.workload)
 """
@@ -58,13 +176,12 @@ _OF_RUN_AND_WORKLOAD = """
 class ResultsFile:
     """One results file; a context manager that closes it.
 
-    Made by :meth:`open`. All methods raise :class:`~seatrial.errors.ResultsFileError` when the
+    Created by :meth:`open`. All methods raise :class:`~seatrial.errors.ResultsFileError` when the
     file is damaged, locked, full or read-only.
 
     Attributes:
-        path: Where it is. A file that somebody removes, moves or replaces while it is written to
-            goes on under another name, with all that it held; so does one that has no room for a
-            sample.
+        path: Its path. If the file is deleted, moved or replaced while it is written to, or has no
+            space for a sample, its content continues in a new file at another path.
     """
 
     def __init__(self, path: Path, connection: sqlite3.Connection, *, is_new: bool = False) -> None:
@@ -83,12 +200,12 @@ class ResultsFile:
 
         Args:
             path: The file.
-            create: Make it if it is missing.
+            create: Create it if it is missing.
             read_only: Neither create nor change it; other processes may go on writing to it.
 
         Raises:
-            ResultsFileError: Missing, not ours, of a newer schema, damaged, locked or in a place
-                where nothing can be written.
+            ResultsFileError: Missing, not ours, of a newer schema, damaged, locked or in a folder
+                that is not writable.
         """
         place = Path(path)
         if read_only:
@@ -100,14 +217,14 @@ class ResultsFile:
 
     @property
     def is_moved(self) -> bool:
-        """Whether it goes on under another name than that by which it was opened."""
+        """Whether its content continues in another file than the one opened."""
         return self.path != self._first_path
 
     def close(self) -> None:
-        """Close the file; the last to close it leaves one file with nothing beside it.
+        """Close the file; the last to close it leaves a single file.
 
         Raises:
-            ResultsFileError: The file that was opened is gone; another one holds what it held.
+            ResultsFileError: The opened file was deleted; another one has its content.
         """
         self._follow()
         opening.close(self._connection)
@@ -123,7 +240,7 @@ class ResultsFile:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        # A file made for a run that never began would only puzzle its finder.
+        # An empty file, created for a run that never began, would only puzzle its finder.
         if self._is_new and error is not None and not self.runs():
             opening.close(self._connection)
             self.path.unlink(missing_ok=True)
@@ -136,10 +253,10 @@ class ResultsFile:
             error.add_note(str(loss))
 
     def start_run(self, run: Run) -> None:
-        """Store a run before its first sample; where it is running, as one of this process.
+        """Store a run before its first sample; a running one as measured by this process.
 
         Raises:
-            ResultsFileError: A run of this id is there already.
+            ResultsFileError: A run with this id exists already.
         """
         if run.status == rows.RUNNING:
             run = msgspec.structs.replace(run, process=Owner.current().without_host())
@@ -147,11 +264,11 @@ class ResultsFile:
             self._insert_run(run)
 
     def add_run(self, run: Run, samples: Sequence[Sample]) -> None:
-        """Store a whole run that was measured elsewhere: all of it, or nothing.
+        """Store a whole run that was measured elsewhere, atomically.
 
         Raises:
-            ResultsFileError: A run of this id is there already, or two samples are of the same
-                cell and round.
+            ResultsFileError: A run with this id exists already, or two samples are of the same cell
+                and round.
         """
         with self._writing():
             self._insert_run(run)
@@ -159,26 +276,27 @@ class ResultsFile:
                 self._insert_sample(run.id, sample)
 
     def join_run(self, run: Run, samples: Sequence[Sample]) -> None:
-        """Store how a stored run went on elsewhere: all of it, or nothing.
+        """Store the continuation of a stored run that was measured elsewhere, atomically.
 
-        Samples of cells and rounds that are there already stay as they are.
+        Samples of existing cells and rounds are unchanged, and so are the run's label and note.
 
         Raises:
-            ResultsFileError: There is no such run.
+            ResultsFileError: The run does not exist.
         """
         done = self.done(run.id)
+        columns = rows.run_columns(run)
         with self._writing():
-            self._change_run(run.id, rows.run_columns(run))
+            self._change_run(run.id, {k: v for k, v in columns.items() if k not in rows.EDITABLE})
             for sample in samples:
                 if (sample.cell.key, sample.round) not in done:
                     self._insert_sample(run.id, sample)
 
     def resume_run(self, run_id: str) -> None:
-        """Mark a stored run as running again, in this process, after it was killed or interrupted.
+        """Mark a killed or interrupted run as running again, in this process.
 
         Raises:
             RefusedError: Another process is measuring it.
-            ResultsFileError: There is no such run.
+            ResultsFileError: The run does not exist.
         """
         own = Owner.current().without_host()
         for run in self.runs():
@@ -189,49 +307,102 @@ class ResultsFile:
         self._update_run(run_id, columns)
 
     def drop_run(self, run_id: str) -> None:
-        """Take out a run that has no samples, as if it had never been begun.
+        """Remove a run that has no samples.
 
         Raises:
-            ResultsFileError: There is no such run, or it has samples.
+            ResultsFileError: The run does not exist, or it has samples.
         """
         with self._writing():
             self._require_run(run_id)
             self._connection.execute("DELETE FROM run WHERE id = ?", (run_id,))
 
-    def note_target(self, run_id: str, label: str, facts: dict[str, Any]) -> None:
-        """Store what the fingerprint holds of a target that did not exist when the run began.
+    def edit_run(self, run_id: str, *, label: str | None = None, note: str | None = None) -> None:
+        """Change the label or note of a run; allowed while it is running.
 
-        What is known of it already stays.
+        Args:
+            run_id: The full id of a stored run.
+            label: The new label, empty for none; None keeps it.
+            note: The new note, empty for none; None keeps it.
+
+        Raises:
+            ResultsFileError: The run does not exist.
+        """
+        changes = {"label": label, "note": note}
+        columns: rows.Columns = {k: v for k, v in changes.items() if v is not None}
+        self._update_run(run_id, columns | {"edited_at": time.time()})
+
+    def delete_runs(self, run_ids: Sequence[str]) -> None:
+        """Delete runs with all their samples, atomically.
+
+        The file shrinks unless another process is using it; then later runs use the space.
+
+        Args:
+            run_ids: Full ids.
+
+        Raises:
+            RefusedError: One of them is being measured.
+            ResultsFileError: One of them does not exist.
+        """
+        with self._writing():
+            for run_id in run_ids:
+                self._require_run(run_id)
+                row = self._row("SELECT * FROM run WHERE id = ?", run_id)
+                if row and (run := rows.run_of(row)).status == rows.RUNNING:
+                    raise _still_running(run)
+                self._delete_run(run_id)
+        with suppress(sqlite3.Error):
+            self._connection.execute("PRAGMA busy_timeout = 0")
+            self._connection.execute("VACUUM")
+        with suppress(sqlite3.Error):
+            timeout_ms = int(opening.LOCK_TIMEOUT_S * 1000)
+            self._connection.execute(f"PRAGMA busy_timeout = {timeout_ms}")
+
+    def _delete_run(self, run_id: str) -> None:
+        samples = "SELECT sample.id FROM sample JOIN cell ON cell.id = cell_id WHERE run_id = ?"
+        for table in rows.PARTS:
+            statement = f"DELETE FROM {table} WHERE sample_id IN ({samples})"  # noqa: S608 - ours
+            self._connection.execute(statement, (run_id,))
+        self._connection.execute(
+            "DELETE FROM sample WHERE cell_id IN (SELECT id FROM cell WHERE run_id = ?)", (run_id,)
+        )
+        self._connection.execute("DELETE FROM cell WHERE run_id = ?", (run_id,))
+        self._connection.execute("DELETE FROM run WHERE id = ?", (run_id,))
+
+    def note_target(self, run_id: str, label: str, found: Target) -> None:
+        """Store the fingerprint of a target that did not exist when the run began.
+
+        Existing information on it is kept.
 
         Args:
             run_id: A stored run.
-            label: Of the target.
-            facts: As the fingerprint's ``target``.
+            label: The target's label.
+            found: Its fingerprint.
 
         Raises:
-            ResultsFileError: There is no such run.
+            ResultsFileError: The run does not exist.
         """
         with self._writing():
             self._require_run(run_id)
             row = self._row("SELECT fingerprint_before_json FROM run WHERE id = ?", run_id)
-            before = msgspec.json.decode(row["fingerprint_before_json"]) if row else {}
-            others = before.setdefault("other_targets", {})
-            others.setdefault(label, facts)
+            stored = row["fingerprint_before_json"] if row else "{}"
+            before = msgspec.json.decode(stored, type=Fingerprint)
+            others = {label: found, **before.other_targets}
+            before = msgspec.structs.replace(before, other_targets=others)
             self._connection.execute(
                 "UPDATE run SET fingerprint_before_json = ? WHERE id = ?",
                 (msgspec.json.encode(before).decode(), run_id),
             )
 
     def finish_run(
-        self, run_id: str, status: str, ended_at: float, fingerprint_after: dict[str, Any]
+        self, run_id: str, status: str, ended_at: float, fingerprint_after: FingerprintAfter
     ) -> None:
-        """Store how a run ended.
+        """Store the end of a run.
 
         Args:
             run_id: A stored run.
             status: ``complete``, ``interrupted`` or ``failed``.
             ended_at: Unix time in seconds.
-            fingerprint_after: What changed or aged meanwhile.
+            fingerprint_after: What changed meanwhile.
         """
         after = msgspec.json.encode(fingerprint_after).decode()
         columns = {
@@ -243,7 +414,7 @@ class ResultsFile:
         self._update_run(run_id, columns)
 
     def add_sample(self, run_id: str, sample: Sample) -> Sample:
-        """Store a sample; when this returns, it outlives a kill and a power failure.
+        """Store a sample; when this returns, it survives a kill and a power failure.
 
         The cell is stored with its first sample.
 
@@ -251,9 +422,9 @@ class ResultsFile:
             The sample with its ``id`` and ``run_id``.
 
         Raises:
-            ResultsFileError: The run is not stored, or this cell and round are there already.
-            FullResultsFileError: Its file system is full. The sample is stored in a file elsewhere
-                with all that this one held, and whatever is stored next goes there, too.
+            ResultsFileError: The run is not stored, or this cell and round exist already.
+            FullResultsFileError: Its file system is full. The sample is stored in another file with
+                the content of this one; later samples are stored there, too.
         """
         try:
             sample_id = self._add_sample(run_id, sample)
@@ -269,7 +440,7 @@ class ResultsFile:
             return self._insert_sample(run_id, sample)
 
     def _add_elsewhere(self, run_id: str, sample: Sample) -> bool:
-        """Store a sample and all before it where there is room; tell whether there is any."""
+        """Store a sample and the file's content elsewhere; return whether a folder had space."""
         former, former_path = self._connection, self.path
         for folder in folders_elsewhere(former_path):
             new = None
@@ -299,11 +470,11 @@ class ResultsFile:
         """Return one run.
 
         Args:
-            reference: ``last`` for the newest, an id, a label (of several the newest run), or
-                the first characters of an id, if no other id begins so. Tried in this order.
+            reference: ``last`` for the newest, an id, a label (the newest of several runs), or a
+                    unique prefix of an id. Tried in this order.
 
         Raises:
-            UsageError: No run fits, or several ids begin so.
+            UsageError: No run matches, or several ids begin so.
         """
         runs = self.runs()
         if reference == "last" and runs:
@@ -323,12 +494,12 @@ class ResultsFile:
         """Return the samples of a run in the order in which they were measured.
 
         Args:
-            run_id: The full id of a run; one that is not stored has no samples.
+            run_id: The full id of a run; an unknown run has no samples.
             workload: Only those of this workload of the study.
-            slices_min: The timeline of a sample that lasted for fewer slices is left empty, for
-                those whom it tells nothing: it is most of what there is to read.
+            slices_min: The timeline of a sample with fewer slices is left empty, for callers that
+                do not need it: it is most of the data.
         """
-        query = f"SELECT sample.*, {_CELL_COLUMNS} FROM sample {_OF_RUN_AND_WORKLOAD}"  # noqa: S608
+        query = f"SELECT sample.*, {_CELL_COLUMNS} FROM sample {_SAMPLES_OF_RUN}"  # noqa: S608
         with self._reading():
             parts = {table: self._parts(table, run_id, workload) for table in rows.PARTS}
             found = self._connection.execute(f"{query} ORDER BY sample.id", (run_id, workload))
@@ -343,7 +514,7 @@ class ResultsFile:
             return samples
 
     def done(self, run_id: str) -> set[tuple[str, int]]:
-        """Return the cell keys and rounds that a run has samples of, for a resume."""
+        """Return the cell keys and rounds of a run's samples, for a resume."""
         with self._reading():
             found = self._connection.execute(
                 "SELECT cell.key, sample.round FROM sample "
@@ -353,14 +524,14 @@ class ResultsFile:
             return {(row["key"], row["round"]) for row in found}
 
     def find_resumable(self, plan_hash: str, target_paths: Sequence[str]) -> Run | None:
-        """Return the newest run of a plan on these targets if it did not complete, else None.
+        """Return the newest run of a plan on these targets if it is not complete, else None.
 
         A run that completed is never reopened, and no older one is resumed past it.
 
         Args:
             plan_hash: The plan; it is the same on other targets, so that they can be compared.
-            target_paths: Paths of the study's targets, or addresses where they are servers, in
-                its order; samples of another place never join a run.
+            target_paths: Paths of the study's targets, or addresses of servers, in its order;
+                samples of other targets never join a run.
         """
         own = (run for run in self.runs() if run.plan_hash == plan_hash)
         newest = next((run for run in own if _target_paths(run) == list(target_paths)), None)
@@ -368,7 +539,7 @@ class ResultsFile:
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
-        """Run the block in one transaction: all of it is stored, or nothing."""
+        """Run the block in one transaction."""
         self._follow()
         with opening.explained(self.path, self._connection):
             self._connection.execute("BEGIN IMMEDIATE")
@@ -380,29 +551,29 @@ class ResultsFile:
                     self._connection.execute("ROLLBACK")
 
     def _follow(self) -> None:
-        """Go on in a new file where the one that is written to is not at its path any more."""
+        """Continue in a new file if the current one is no longer at its path."""
         if self._identity is None or identity_of(self.path) == self._identity:
             return
         new = rescue(self.path, self._connection)
-        # It stays open: to close it would be to remove files of its name that may be another's.
+        # It stays open: closing it would remove files of its name that may be another's.
         self._lost.append((self.path, self._connection))
         self._go_on_in(new)
 
     def _go_on_in(self, path: Path) -> None:
-        """Write to another file from now on, which holds all that this one held."""
+        """Switch to another file, which has the content of this one."""
         self._connection = opening.writer(path, create=False)
         self.path = path
         self._identity = identity_of(path)
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
-        """Run the block on one state of the file, whatever another process commits meanwhile."""
+        """Run the block on one snapshot of the file."""
         with opening.explained(self.path, self._connection):
             self._connection.execute("BEGIN DEFERRED")
             try:
                 yield
             except (TypeError, ValueError) as error:
-                # Rows that SQLite holds to be whole, but whose content is not what we write.
+                # Rows that are valid for SQLite, but with invalid content.
                 raise opening.damaged(self.path, str(error)) from error
             finally:
                 if self._connection.in_transaction:
@@ -421,9 +592,9 @@ class ResultsFile:
     def _insert_run(self, run: Run) -> None:
         if self._row("SELECT id FROM run WHERE id = ?", run.id) is not None:
             raise ResultsFileError(
-                seen=f"The results file {self.path} already holds a run {run.id}.",
+                seen=f"The results file {self.path} already contains a run {run.id}.",
                 cause="Two runs were started with the same id.",
-                next_step="Start the run again; it draws a new id.",
+                next_step="Start the run again; it gets a new id.",
             )
         self._insert("run", rows.run_columns(run))
 
@@ -450,8 +621,8 @@ class ResultsFile:
     def _require_run(self, run_id: str) -> None:
         if self._row("SELECT id FROM run WHERE id = ?", run_id) is None:
             raise ResultsFileError(
-                seen=f"The results file {self.path} holds no run {run_id}.",
-                cause="The run was never stored here, or the file was exchanged meanwhile.",
+                seen=f"The results file {self.path} contains no run {run_id}.",
+                cause="The run was never stored in it, or the file was replaced.",
                 next_step="List its runs: seatrial list",
             )
 
@@ -466,17 +637,17 @@ class ResultsFile:
         query = "SELECT id FROM sample WHERE cell_id = ? AND round = ?"
         if self._row(query, cell_id, sample.round) is not None:
             raise ResultsFileError(
-                seen=f"Run {run_id} already has a sample of {sample.cell.key}, "
-                f"round {sample.round}.",
-                cause="Two processes are measuring the same run, one of them by --resume.",
-                next_step="Let one of them finish; then look at the run: seatrial list",
+                seen=f"Run {run_id} already has a sample of {sample.cell.key}, round "
+                f"{sample.round}.",
+                cause="Two processes are measuring the same run, one of them with --resume.",
+                next_step="Let one of them finish; then check the run: seatrial list",
             )
 
     def _parts(self, table: str, run_id: str, workload: str | None) -> dict[int, list[sqlite3.Row]]:
-        """Return the rows of one table of parts by sample, in the order of their adding."""
+        """Return the rows of one table of parts by sample, in insertion order."""
         query = f"SELECT {table}.* FROM {table} JOIN sample ON sample.id = sample_id"  # noqa: S608
         found = self._connection.execute(
-            f"{query} {_OF_RUN_AND_WORKLOAD} ORDER BY {table}.rowid", (run_id, workload)
+            f"{query} {_SAMPLES_OF_RUN} ORDER BY {table}.rowid", (run_id, workload)
         )
         grouped: dict[int, list[sqlite3.Row]] = defaultdict(list)
         for row in found:
@@ -487,19 +658,19 @@ class ResultsFile:
         if begun:
             ids = ", ".join(run.id for run in begun)
             seen = f"{len(begun)} runs in {self.path} begin with {reference}: {ids}."
-            cause = "The reference is too short to tell them apart."
+            cause = "The reference is ambiguous."
         else:
-            seen = f"{self.path} holds no run {reference!r}."
-            cause = "A run is named by its id, the beginning of its id, its label, or last."
+            seen = f"{self.path} contains no run {reference!r}."
+            cause = "A run is identified by its id, the beginning of its id, its label, or last."
         return UsageError(seen=seen, cause=cause, next_step="List the runs: seatrial list")
 
 
 def _still_running(run: Run) -> RefusedError:
     pid = run.process.pid if run.process else "unknown"
     return RefusedError(
-        seen=f"The run {run.id} is being measured by process {pid}",
-        cause="Two processes at the same run would measure each other's load",
-        next_step="Wait for that process or end it, then try again",
+        seen=f"Process {pid} is measuring the run {run.id}",
+        cause="Two processes with the same run would disturb each other's measurements",
+        next_step="Wait for that process or end it, then retry",
     )
 
 

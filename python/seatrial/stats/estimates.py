@@ -1,12 +1,19 @@
-"""From rounds to figures with doubt: the unit is the round, never the interval or the latency.
+"""Estimates of a cell from its rounds: the unit is the round, never the interval or the latency.
 
 A round's figure is that of its running phase (running.py). Intervals are Student-t on the
-logarithms of the rounds, so the value is the geometric mean of the rounds; one round alone has
-the interval that its own timeline gives (within_round.py), and says so. Where rounds differ by more
-than twice no one figure stands for them: the median and the range are shown instead. A bootstrap
-over rounds was tried first and dropped: with 3 to 8 rounds its 95 % interval holds the truth in 72
-to 88 % of cases, percentile or BCa alike, and it is no better with 30 (docs/method.md has the
-table; tests/stats/test_coverage.py computes it afresh).
+logarithms of the rounds, so the value is the geometric mean of the rounds; a single round has the
+interval of its own timeline, and is marked so. Where rounds differ by more than a factor of two no
+single figure represents them: the median and the range are shown instead. A bootstrap over rounds
+was rejected: with 3 to 8 rounds its 95 % interval covers the true value in 72 to 88 % of cases,
+percentile or BCa alike, and 30 rounds do not improve it (docs/method.md has the table;
+tests/stats/test_coverage.py computes it).
+
+A request that was skipped or never ended has no response time, but it has waited for a known
+minimum time. With these times in place of the response times, a percentile is at most the true one.
+
+The interval of a single round is a block bootstrap over the slices of its timeline, which accounts
+for autocorrelation. It shows whether the sample was long enough for its own noise, but not how
+rounds vary, so it is not used to compare, to stop or to refuse anything (docs/method.md).
 """
 
 from __future__ import annotations
@@ -14,30 +21,275 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
 
 from seatrial._core import Histogram
 from seatrial.results.model import Sample
-from seatrial.stats.at_least import at_least_of_rounds, percentile_ns_min, unanswered
-from seatrial.stats.estimate import HISTOGRAM_RESOLUTION_SHARE, AtLeast, Estimate, Range, Spread
+from seatrial.stats.estimate import (
+    HISTOGRAM_RESOLUTION_SHARE,
+    AtLeast,
+    Estimate,
+    Range,
+    Spread,
+    half_width_of_mean,
+    spread_correction,
+    t_of,
+    variance,
+)
 from seatrial.stats.running import Running, response_histogram, running
-from seatrial.stats.student import spread_correction, t_of, variance
-from seatrial.stats.within_round import with_bandwidth, with_latency, with_rate
+from seatrial.stats.timeline import (
+    SLICES_MIN,
+    is_long_enough,
+    series_of,
+    slice_counts,
+    slice_sums,
+    whole_slices,
+)
 from seatrial.stats.wording import DATABASE_OPERATIONS, STATEMENT
 from seatrial.topic import topic_of
+
+_OWN_ENGINES = ("psync", "io_uring")
+_NS_PER_S = 1e9
+
+
+def unanswered(sample: Sample) -> int:
+    """Return how many requests of a round were skipped as too late or never ended."""
+    return sample.outcome.late_skipped + sample.outcome.in_flight_at_end
+
+
+def at_least_of_rounds(rounds_ns: Sequence[float | None]) -> AtLeast | None:
+    """Return the lower bound of a cell's percentile from one value or lower bound (ns) per round.
+
+    It is the geometric mean, as the percentile itself is. None if a round has no bound.
+    """
+    known_ns = [value_ns for value_ns in rounds_ns if value_ns is not None and value_ns > 0]
+    if not known_ns or len(known_ns) < len(rounds_ns):
+        return None
+    mean_ns = math.exp(sum(math.log(value_ns) for value_ns in known_ns) / len(known_ns))
+    return AtLeast(value=mean_ns, rounds=len(known_ns), unit="ns")
+
+
+def percentile_ns_min(
+    histogram: Histogram, percent: float, sample: Sample, completed: int
+) -> int | None:
+    """Return the lower bound of a percentile of a round's response times; None without one.
+
+    Skipped requests are attributed to the kinds in proportion, because kinds are drawn at random;
+    the kinds of requests in flight are unknown, so these count as if they had not waited.
+
+    Args:
+        histogram: Response times (ns) of the completed requests of interest.
+        percent: Above 0, below 100.
+        sample: The round.
+        completed: Requests of all kinds that completed, in the same phase.
+    """
+    if not unanswered(sample) or not histogram.count or sample.engine not in _OWN_ENGINES:
+        return None
+    skipped_waiting = _skipped_waiting(sample)
+    in_flight = sample.outcome.in_flight_at_end if len(sample.operations) == 1 else 0
+    in_flight_ns = _in_flight_wait_ns_min(sample)
+    lows_ns, _, counts = histogram.buckets()
+
+    def waiting(wait_ns: int) -> float:
+        ended = sum(n for low_ns, n in zip(lows_ns, counts, strict=True) if low_ns >= wait_ns)
+        still = in_flight if wait_ns <= in_flight_ns else 0
+        return ended * completed / histogram.count + skipped_waiting(wait_ns) + still
+
+    slower = math.floor((1 - percent / 100) * (completed + unanswered(sample)) + 1e-9) + 1
+    low_ns = 0
+    high_ns = 1 + max(histogram.max_ns, in_flight_ns, round(sample.duration_s * _NS_PER_S))
+    while high_ns - low_ns > 1:
+        middle_ns = (low_ns + high_ns) // 2
+        is_reached = waiting(middle_ns) >= slower
+        low_ns, high_ns = (middle_ns, high_ns) if is_reached else (low_ns, middle_ns)
+    return low_ns or None
+
+
+def _skipped_waiting(sample: Sample) -> Callable[[int], float]:
+    """Return how many of the skipped requests certainly waited for a time (ns) or longer.
+
+    Each worker skips the last requests of its schedule. So those that waited less are at most those
+    due in that time: by the rate, and one group more; in a Poisson process by the rate and four
+    standard deviations, and 6 more, which it exceeds in less than 1 case of 1,000 (Bernstein's
+    inequality).
+    """
+    skipped = sample.outcome.late_skipped
+    arrival = sample.cell.parsed.arrival
+    rate_per_s = arrival.rate_per_s or 0.0
+    is_random = arrival.kind == "poisson"
+    group = 6 if is_random else arrival.burst or 1
+
+    def waiting(wait_ns: int) -> float:
+        due = wait_ns / _NS_PER_S * rate_per_s
+        due += group + (4 * math.sqrt(due) if is_random else 0)
+        return max(0.0, skipped - due) if rate_per_s > 0 else 0.0
+
+    return waiting
+
+
+def _in_flight_wait_ns_min(sample: Sample) -> int:
+    """Return the minimum wait (ns) of each request in flight at the end.
+
+    Each was started before the time limit, and the oldest no earlier than the sample: so each has
+    waited for as long as the oldest has beyond the limit. It also outlasted the last completion.
+    """
+    limit_s = sample.cell.parsed.limit.duration_s
+    if limit_s is None:
+        return 0
+    limit_ns = round(limit_s * _NS_PER_S)
+    last_end_ns = round(sample.duration_s * _NS_PER_S)
+    return max(0, sample.oldest_in_flight_ns - limit_ns, last_end_ns - limit_ns)
+
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.float64]
+
+
+def with_rate(estimate: Estimate, sample: Sample, phase: Running) -> Estimate:
+    """Return a rate measured once with the interval of its timeline, where possible."""
+    if not _is_known(sample, phase):
+        return estimate
+    return _with_mean(estimate, _grouped(slice_counts(sample), sample, phase))
+
+
+def with_bandwidth(estimate: Estimate, sample: Sample, phase: Running) -> Estimate:
+    """Return a bandwidth measured once with the interval of its timeline."""
+    if not _is_known(sample, phase):
+        return estimate
+    moved = slice_sums(sample, lambda part: float(part.transferred_bytes))
+    return _with_mean(estimate, _grouped(moved, sample, phase))
+
+
+def with_latency(
+    figures: dict[str, Estimate], sample: Sample, kind: str, phase: Running
+) -> dict[str, Estimate]:
+    """Return response times measured once with the intervals of their timeline.
+
+    A percentile's interval is Woodruff's (1952): the interval of the share of requests below it,
+    with the block bootstrap's error, converted back through the same counts.
+    """
+    if not figures or not _is_known(sample, phase):
+        return figures
+    entries = _Entries(sample, kind, phase)
+    if entries.count == 0 or entries.count != entries.histogram.count:
+        return figures
+    return {name: entries.with_interval(name, estimate) for name, estimate in figures.items()}
+
+
+class _Entries:
+    """The response times of one kind in a running phase, by slice."""
+
+    def __init__(self, sample: Sample, kind: str, phase: Running) -> None:
+        import numpy as np  # noqa: PLC0415
+
+        self.histogram = response_histogram(sample, kind, phase)
+        self.slices = whole_slices(sample) - phase.from_slice
+        places, lower_ns, counts = [], [], []
+        for part in sample.timeline.slices:
+            if part.operation == kind and part.index >= phase.from_slice:
+                lower, _, held = Histogram.decode(part.response).buckets()
+                # Completions after the last whole slice are added to it.
+                place = min(part.index - phase.from_slice, self.slices - 1)
+                places += [place] * len(held)
+                lower_ns += lower
+                counts += held
+        self.places = np.array(places, dtype=np.int64)
+        self.lower_ns = np.array(lower_ns, dtype=float)
+        self.counts = np.array(counts, dtype=float)
+        self.count = int(self.counts.sum())
+        self.by_slice = self._summed(self.counts)
+
+    def _summed(self, weights: Array) -> Array:
+        import numpy as np  # noqa: PLC0415
+
+        return np.bincount(self.places, weights=weights, minlength=self.slices).astype(float)
+
+    def with_interval(self, name: str, estimate: Estimate) -> Estimate:
+        """Return a percentile or the mean with its interval; a maximum is unchanged."""
+        if name == "max":
+            return estimate
+        if name == "mean":
+            return self._mean(estimate)
+        below = self._summed(self.counts * (self.lower_ns <= estimate.value))
+        share = below.sum() / self.count
+        half = half_width_of_mean(below - share * self.by_slice)
+        if half is None:
+            return estimate
+        half /= self.by_slice.mean()
+        low_ns = self.histogram.percentile_ns(100 * max(share - half, 1 / self.count))
+        high_ns = self.histogram.percentile_ns(100 * min(share + half, 1.0))
+        # A percentile is no more precise than its bucket, however often it is the same.
+        unread_ns = estimate.value * HISTOGRAM_RESOLUTION_SHARE
+        return _ranging(
+            estimate,
+            min(low_ns, estimate.value - unread_ns),
+            max(high_ns, estimate.value + unread_ns),
+        )
+
+    def _mean(self, estimate: Estimate) -> Estimate:
+        """Return the mean with its interval, by the residuals of a ratio estimator."""
+        departing = self._summed(self.counts * (self.lower_ns - estimate.value))
+        half = half_width_of_mean(departing - departing.mean())
+        if half is None:
+            return estimate
+        return _around(estimate, half / self.by_slice.mean())
+
+
+def _is_known(sample: Sample, phase: Running) -> bool:
+    """Return whether a running phase has enough slices for an interval."""
+    return is_long_enough(sample) and whole_slices(sample) - phase.from_slice >= SLICES_MIN
+
+
+def _grouped(values: Array, sample: Sample, phase: Running) -> Array:
+    """Return sums over the steps of the sample's series, from its running phase on."""
+    group = series_of(sample).slices_per_step
+    own = values[phase.from_slice :]
+    steps = len(own) // group
+    if steps < SLICES_MIN:
+        return own
+    sums: Array = own[: steps * group].reshape(steps, group).sum(axis=1)
+    return sums
+
+
+def _with_mean(estimate: Estimate, values: Array) -> Estimate:
+    """Return an estimate with the interval of the mean of values that are proportional to it."""
+    mean = float(values.mean())
+    half = half_width_of_mean(values)
+    if half is None or mean <= 0:
+        return estimate
+    return _around(estimate, estimate.value * half / mean)
+
+
+def _around(estimate: Estimate, half_width: float) -> Estimate:
+    """Return an interval by a factor, so that it cannot extend below zero."""
+    if estimate.value <= 0:
+        return estimate
+    factor = math.exp(half_width / estimate.value)
+    return _ranging(estimate, estimate.value / factor, estimate.value * factor)
+
+
+def _ranging(estimate: Estimate, low: float, high: float) -> Estimate:
+    return msgspec.structs.replace(estimate, low=low, high=high, over="timeline")
+
 
 ROUNDS_MIN_SETTLED = 3
 ENTRIES_BEYOND_PERCENTILE_MIN = 10
 SCATTER_RATIO_MIN = 2.0
-"""The largest round over the smallest: beyond it the rounds are no repeats of one another."""
+"""The largest round over the smallest: beyond it the rounds are not repeats of one another."""
 _WITHOUT_SCATTER = ("ratio", "share", "count")
-"""Units of what follows from two figures, or is small by nature, so that its factor says little."""
+"""Units of figures that are derived or naturally small, whose factor means little."""
 FOREIGN_RESOLUTION_SHARE = 1 / 128  # half of a bin's width in fio's JSON+
 PERCENTS = {"p50": 50.0, "p90": 90.0, "p99": 99.0, "p99.9": 99.9}
-_EXP_ARGUMENT_MAX = 700.0  # exp(709.8) is the largest that a double holds
+_EXP_ARGUMENT_MAX = 700.0  # exp(709.8) is the largest exponential of a double
 
 
 def t_quantile(rounds: int) -> float:
-    """Return Student's t that 95 % of means of so many rounds (at least 2) stay within."""
+    """Return the quantile of Student's t for a 95 % interval of so many rounds (at least 2)."""
     return t_of(rounds - 1)
 
 
@@ -47,14 +299,14 @@ def estimate_of_rounds(
     """Return the figure of a cell from one value per round.
 
     The value is the geometric mean with the t interval of the logarithms; where a round measured
-    0, which has no logarithm, the plain mean with the plain t interval, cut off at 0. Of rounds
-    that differ by more than twice the value is the median, and their range is told.
+    0, which has no logarithm, the arithmetic mean with the plain t interval, cut off at 0. If
+    rounds differ by more than a factor of two, the value is the median, with their range.
 
     Args:
         values: One per round, at least one, none negative, in ``unit``.
         unit: As in :class:`Estimate`.
-        resolution_share: Half of the step in which a value can be read, as a share of it; the
-            interval is never narrower, because equal readings do not prove an exact value.
+        resolution_share: Half of the resolution of a value, as a share of it; the interval is never
+                narrower, because equal values do not prove an exact value.
 
     Raises:
         ValueError: When there is no value, or one is negative or not finite.
@@ -83,7 +335,7 @@ def estimate_of_rounds(
 
 
 def _scatter(values: Sequence[float], unit: str) -> Range | None:
-    """Return the range of rounds that differ by more than twice; None of others."""
+    """Return the range of rounds that differ by more than a factor of two, else None."""
     low, high = min(values), max(values)
     differs = high > SCATTER_RATIO_MIN * low and unit not in _WITHOUT_SCATTER
     return Range(low, high) if differs else None
@@ -95,12 +347,12 @@ def _geometric(values: Sequence[float]) -> tuple[float, float, float]:
     center = statistics.fmean(logarithms)
     half = _half_width(logarithms)
     low, high = math.exp(center - half), math.exp(min(center + half, _EXP_ARGUMENT_MAX))
-    # Rounding must not push the mean of equal rounds across a threshold that they stand on.
+    # Rounding must not push the mean of equal rounds across a threshold.
     return min(max(math.exp(center), min(values)), max(values)), low, high
 
 
 def _arithmetic(values: Sequence[float]) -> tuple[float, float, float]:
-    """Return mean, low and high of values of which some are 0."""
+    """Return mean, low and high of values that include 0."""
     center, half = statistics.fmean(values), _half_width(values)
     return center, center - half, center + half
 
@@ -111,9 +363,9 @@ def _half_width(values: Sequence[float]) -> float:
 
 
 def counted(samples: Sequence[Sample]) -> list[Sample]:
-    """Return the samples that an estimate rests on, in order of rounds.
+    """Return the samples that an estimate uses, in order of rounds.
 
-    A sample cut short counts only where the cell has no complete one.
+    An incomplete sample counts only where the cell has no complete one.
     """
     ordered = sorted(samples, key=lambda sample: (sample.round, sample.position))
     return [sample for sample in ordered if sample.status == "complete"] or ordered
@@ -138,7 +390,7 @@ def rate_estimate(samples: Sequence[Sample], phases: Sequence[Running] | None = 
 def bandwidth_estimate(
     samples: Sequence[Sample], phases: Sequence[Running] | None = None
 ) -> Estimate:
-    """Return bytes moved by completed requests per second (``B/s``); arguments as the rate's."""
+    """Return bytes transferred per second (``B/s``); arguments as the rate's."""
     phases = phases_of(samples) if phases is None else phases
     estimate = estimate_of_rounds(
         [phase.transferred_bytes_per_s for phase in phases],
@@ -149,7 +401,7 @@ def bandwidth_estimate(
 
 
 def rate_spread(samples: Sequence[Sample], phases: Sequence[Running]) -> Spread | None:
-    """Return how the rates of the rounds lie; None when measured once."""
+    """Return the distribution of the rates of the rounds; None when measured once."""
     if len(samples) < 2:
         return None
     rates = [phase.completed_per_s for phase in phases]
@@ -174,7 +426,7 @@ def phases_of(samples: Sequence[Sample]) -> list[Running]:
 def rate_unit(sample: Sample) -> str:
     """Return the unit of a cell's rate: ``commits/s``, ``tps`` on a database, else ``IOPS``.
 
-    A replay has statements, ``statements/s``: its transactions are those of the capture.
+    A replay has ``statements/s``: its transactions are those of the capture.
     """
     if own := topic_of(sample.cell).rate_unit:
         return own
@@ -186,7 +438,7 @@ def rate_unit(sample: Sample) -> str:
 
 
 def _count_resolution_share(phases: Sequence[Running]) -> float:
-    """Return what half a request is to a round: a count cannot tell a rate more exactly."""
+    """Return half a request relative to a round: the resolution of a rate from counts."""
     completed_mean = statistics.fmean(phase.completed for phase in phases)
     return min(1.0, 0.5 / completed_mean) if completed_mean > 0 else 0.0
 
@@ -208,7 +460,7 @@ def paired_ratio(
 
 
 def entries_needed(percent: float) -> int:
-    """Return how many requests a round needs for a percentile: ten of them beyond it."""
+    """Return how many requests a round needs for a percentile: ten of them above it."""
     return round(ENTRIES_BEYOND_PERCENTILE_MIN / (1 - percent / 100))
 
 
@@ -217,9 +469,9 @@ def latency_estimates(
 ) -> dict[str, dict[str, Estimate]]:
     """Return response times (ns) by operation kind and name, as ``CellSummary.latency`` has them.
 
-    A percentile is read from each round's full counts and estimated over the rounds; it is
-    absent when any round had too few requests to know it. ``max`` is the largest of all rounds,
-    start-up phases included, and has no interval: a maximum grows with the time that one looks.
+    A percentile is computed from each round's full counts and estimated over the rounds; it is
+    absent if any round had too few requests. ``max`` is the largest of all rounds, including
+    start-up phases, and has no interval: a maximum grows with the time of observation.
     """
     phases = phases_of(samples) if phases is None else phases
     kinds = dict.fromkeys(kind for sample in samples for kind in sample.operations)
@@ -238,10 +490,10 @@ def latency_at_least(
     samples: Sequence[Sample],
     phases: Sequence[Running],
 ) -> dict[str, dict[str, AtLeast]]:
-    """Return lower bounds (ns) of the percentiles that unanswered requests leave unknown.
+    """Return lower bounds (ns) of the percentiles that are unknown because of unanswered requests.
 
     Args:
-        latency: What is known, as :func:`latency_estimates` returns it.
+        latency: The known percentiles, as :func:`latency_estimates` returns them.
         samples: One a round, at least one.
         phases: Their running phases.
     """
@@ -266,7 +518,7 @@ def percentiles_at_least(
     samples: Sequence[Sample],
     completed: Sequence[int],
 ) -> dict[str, AtLeast]:
-    """Return by name the lower bounds (ns) of those percentiles that are not known.
+    """Return the lower bounds (ns) of the unknown percentiles, by name.
 
     Args:
         known: The percentiles that need no bound.
@@ -288,10 +540,10 @@ def percentiles_at_least(
 def _percentile_or_bound_ns(
     histogram: Histogram, percent: float, sample: Sample, completed: int
 ) -> int | None:
-    """Return a round's percentile (ns), or what it is at least; None where neither is known.
+    """Return a round's percentile (ns), or its lower bound; None where neither is known.
 
-    Where some requests were not answered it is the bound: a percentile of the others supposes that
-    they were all slower, which is not certain of those that were due last.
+    With unanswered requests it is the bound: a percentile of the others assumes that all unanswered
+    ones were slower, which is not certain for those that were due last.
     """
     if not unanswered(sample):
         return _percentile_ns(histogram, percent, sample, completed)
@@ -306,7 +558,7 @@ def _percentile_or_bound_ns(
 def _latency_of_kind(
     kind: str, samples: Sequence[Sample], phases: Sequence[Running]
 ) -> dict[str, Estimate]:
-    """Return one kind's figures; percentiles and mean only where every round knows them."""
+    """Return one kind's figures; percentiles and mean only if known in every round."""
     reported = [
         sample.operations[kind].reported_ns for sample in samples if kind in sample.operations
     ]
@@ -340,17 +592,17 @@ def _latency_of_kind(
 
 
 def _mean_ns(histogram: Histogram, sample: Sample, kind: str) -> float:
-    """Return a round's mean: of a foreign one as told, for its bins know it less exactly."""
+    """Return a round's mean: for an imported one as reported, as its bins are less exact."""
     reported_ns = sample.operations[kind].reported_ns.get("mean")
     is_whole = histogram.count == sample.operations[kind].response_histogram().count
     return reported_ns if reported_ns is not None and is_whole else histogram.mean_ns
 
 
 def _reported(reported: Sequence[dict[str, float]]) -> dict[str, Estimate]:
-    """Return what another tool reports of its response times, the same figures of every round.
+    """Return the response times reported by another tool, if the same in every round.
 
-    Percentiles of rounds cannot be put together without the requests behind them: the percentile
-    of all lies somewhere between the smallest and the largest of the rounds.
+    Percentiles of rounds cannot be combined without the requests: the percentile of all is between
+    the smallest and the largest of the rounds.
     """
     figures = {}
     for name in (*PERCENTS, "mean", "max"):
@@ -371,7 +623,7 @@ def _reported(reported: Sequence[dict[str, float]]) -> dict[str, Estimate]:
 def percentile_ns(
     histogram: Histogram, percent: float, sample: Sample, phase: Running | None = None
 ) -> int | None:
-    """Return what ``percent`` of a round's requests did not exceed; None when it is not known.
+    """Return the percentile of a round's response times; None when it is not known.
 
     Args:
         histogram: Response times (ns) of the running phase.
@@ -395,16 +647,16 @@ def _percentile_ns(
 def share_with_unended(sample: Sample, completed: int) -> float:
     """Return all requests that count over those that completed, at least 1.
 
-    Requests that never ended, or were skipped as too late to start, count as slower than all
-    that completed: a percentile of the survivors would praise the target that froze.
+    Requests that never ended, or were skipped as too late, count as slower than all completed ones:
+    otherwise a target that froze would look better.
     """
     return (completed + unanswered(sample)) / completed
 
 
 def _largest_ns(sample: Sample, kind: str) -> int:
-    """Return a round's largest response time; one that never ended counts with its age.
+    """Return a round's largest response time; a request that never ended counts with its age.
 
-    Of several kinds it is not known which one never ended; the cell's stall tells of it then.
+    With several kinds its kind is unknown; the cell's stall reports it then.
     """
     if kind not in sample.operations:
         return 0
@@ -414,10 +666,10 @@ def _largest_ns(sample: Sample, kind: str) -> int:
 
 
 def settled(samples: Sequence[Sample], precision_share: float) -> bool:
-    """Tell whether a cell needs no further round: its rate's interval is within the asked share.
+    """Return whether a cell needs no further round: its rate's interval is within the precision.
 
-    Fewer than three rounds never settle a cell: with two, chance agreement stops so often that
-    the intervals at the stop under-cover (docs/method.md has the figures).
+    Fewer than three rounds never settle a cell: with two, chance agreement stops so often that the
+    intervals at the stop under-cover (docs/method.md has the figures).
     """
     complete = [sample for sample in samples if sample.status == "complete"]
     if len(complete) < ROUNDS_MIN_SETTLED:
@@ -427,13 +679,12 @@ def settled(samples: Sequence[Sample], precision_share: float) -> bool:
 
 
 def rounds_needed(estimate: Estimate, precision_share: float, rounds_max: int = 1000) -> int | None:
-    """Return how many rounds the asked share would take if they spread as those measured.
+    """Return how many rounds the requested precision needs if they vary as those measured.
 
-    So many reach it in about half of the cases or more (docs/method.md): the spread of few rounds
-    is mostly too small, and is taken as large as it would have to be to be too small and too
-    large equally often.
+    It is reached with so many in about half of the cases or more (docs/method.md): the spread of
+    few rounds is mostly too small, and is corrected to its median.
 
-    None when it cannot be told: measured once, or more than ``rounds_max``.
+    None when unknown: measured once, or more than ``rounds_max``.
     """
     share = estimate.half_width_share
     if share is None or estimate.rounds < 2 or precision_share <= 0:

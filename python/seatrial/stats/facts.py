@@ -1,4 +1,4 @@
-"""Names and values of machines, evidence and studies, put into words by their unit's suffix."""
+"""Formats names and values of machines, evidence and studies by their unit's suffix."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _QUALIFIERS = ("max", "min", "total", "now", "before", "after", "asked", "low", 
 
 
 def format_number(value: float) -> str:
-    """Return a reading: whole from 1,000 up and where it is whole, else with three digits."""
+    """Format a reading: as an integer from 1,000 up or if integral, else with three digits."""
     whole = abs(value) >= 1000 or value == round(value)
     return format_count(round(value)) if whole else f"{value:.3g}"
 
@@ -82,7 +82,7 @@ def fact_text(name: str, value: object) -> str:
 
 
 def is_short(value: object) -> bool:
-    """Tell whether a value reads well on a line with others: no mapping, list or long text."""
+    """Return whether a value fits on a line with others: no mapping, list or long text."""
     if isinstance(value, list | tuple):
         return all(is_short(item) and not isinstance(item, list | tuple) for item in value)
     return not isinstance(value, Mapping) and len(str(value)) <= _SHORT_MAX

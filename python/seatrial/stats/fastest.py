@@ -1,41 +1,45 @@
-"""The figures at the top: one definition of the fastest cell, for the verdict and for each chart.
+"""The fastest cell, by one definition for the verdict and for each chart.
 
-A figure that is told alone names its cell, so that it can be found in the tables, and two places
-that name a cell alike tell one figure of it.
+A figure shown alone names its cell, so that it can be found in the tables, and two places that name
+the same cell show the same figure.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
 
-from seatrial.stats.model import CellSummary, Estimate, Finding
+from seatrial.stats.estimate import Estimate
+from seatrial.stats.estimates import estimate_of_rounds
+from seatrial.stats.model import CellSummary, Finding
 from seatrial.stats.wording import format_identity
 from seatrial.study.cell import FactorValue
 
 Figure = Callable[[CellSummary], Estimate]
 Served = Sequence[Mapping[str, FactorValue]]
-"""What a cache served, by identity: no figure of the device, where there is another."""
+"""Cells served by a cache, by identity: not figures of the device, if there are others."""
 
 _NOT_THE_DEVICES = ("page_cache_served", "device_cache_served")
-_TOLD_ELSEWHERE = ("target", "workload", "pattern", "operation")
+_REPORTED_ELSEWHERE = ("target", "workload", "pattern", "operation")
 
 
 def served_by_caches(findings: Iterable[Finding]) -> list[dict[str, FactorValue]]:
-    """Return the identities of the cells that a cache served in place of the device."""
+    """Return the identities of the cells that a cache served instead of the device."""
     return [cell for each in findings if each.kind in _NOT_THE_DEVICES for cell in each.cells]
 
 
 def fastest(
     cells: Iterable[CellSummary], figure: Figure, served: Served = ()
 ) -> CellSummary | None:
-    """Return the fastest cell, of those that no cache served where there are any.
+    """Return the fastest cell, excluding cells served by a cache unless all were.
 
-    Of equals it is that with the smallest block and the fewest requests in flight.
+    Among equals it is that with the smallest block and the fewest requests in flight.
 
     Args:
-        cells: Of which one is picked; None is where there is none.
-        figure: What is compared.
-        served: What a cache served, by identity.
+        cells: The candidates; None is returned if there is none.
+        figure: The compared figure.
+        served: Cells served by a cache, by identity.
     """
     candidates = list(cells)
     clean = [each for each in candidates if each.cell.identity() not in served]
@@ -49,13 +53,13 @@ def fastest(
 def least_within(
     cells: Iterable[CellSummary], figure: Figure, best: CellSummary
 ) -> CellSummary | None:
-    """Return the cell of the least effort that does as much as the fastest, as far as is known.
+    """Return the cell with the lowest load that is as fast as the fastest, as far as known.
 
-    None where that is the fastest itself, or where no interval over rounds says what is as much.
+    None where that is the fastest itself, or without an interval over rounds.
 
     Args:
-        cells: Of which ``best`` is the fastest.
-        figure: What was compared.
+        cells: Cells that include ``best``.
+        figure: The compared figure.
         best: The fastest.
     """
     estimate = figure(best)
@@ -72,12 +76,76 @@ def _effort(summary: CellSummary) -> tuple[int, int]:
 
 
 def settings_words(summary: CellSummary, *, leave_out: Sequence[str] = ()) -> str:
-    """Return what a cell is told apart by: ``1 MiB, 10 threads``; not its target or operation.
+    """Return a cell's distinguishing settings without target or operation: ``1 MiB, 10 threads``.
 
     Args:
         summary: The cell.
-        leave_out: Factors that were told already.
+        leave_out: Factors that are shown elsewhere.
     """
-    left_out = (*_TOLD_ELSEWHERE, *leave_out)
+    left_out = (*_REPORTED_ELSEWHERE, *leave_out)
     identity = summary.cell.identity()
     return format_identity({name: v for name, v in identity.items() if name not in left_out})
+
+
+NO_GAIN_RATIO: Final = 1.05
+SERIES_MIN: Final = 3
+
+
+@dataclass(frozen=True)
+class Saturation:
+    """Where a rate stops growing.
+
+    Attributes:
+        count: From this count on it does not grow.
+        gain_before: Rate at ``count`` over that at the next lower count; None for the lowest.
+        gain_beyond: The largest gain of any higher count over ``count``.
+        most: The highest measured count.
+    """
+
+    count: int
+    gain_before: Estimate | None
+    gain_beyond: Estimate
+    most: int
+
+
+def saturation(
+    rates_per_s: Mapping[int, Mapping[Hashable, float]], *, from_lowest: bool = False
+) -> Saturation | None:
+    """Return the lowest count beyond which the rate does not grow; None when unknown.
+
+    The gain of one count over another is the geometric mean over the series that both have (block
+    sizes, for instance), with its 95 % t interval. There is no gain when the whole interval is
+    below 1.05, and a gain when it is above. Where there is one series only, its rounds may be used
+    as series.
+
+    Args:
+        rates_per_s: For each count, the rate of each series.
+        from_lowest: Whether the result may be the lowest count.
+    """
+    counts = sorted(rates_per_s)
+    for place in range(0 if from_lowest else 1, len(counts) - 1):
+        before = (
+            _gain(rates_per_s[counts[place - 1]], rates_per_s[counts[place]]) if place else None
+        )
+        beyond = [_gain(rates_per_s[counts[place]], rates_per_s[c]) for c in counts[place + 1 :]]
+        if place and (before is None or before.low is None or before.low <= NO_GAIN_RATIO):
+            continue
+        known = [gain for gain in beyond if gain is not None and gain.high is not None]
+        if len(known) == len(beyond) and _none_gains(known):
+            return Saturation(
+                count=counts[place],
+                gain_before=before,
+                gain_beyond=max(known, key=lambda gain: gain.value),
+                most=counts[-1],
+            )
+    return None
+
+
+def _none_gains(gains: Sequence[Estimate]) -> bool:
+    return all(gain.high is not None and gain.high < NO_GAIN_RATIO for gain in gains)
+
+
+def _gain(of: Mapping[Hashable, float], to: Mapping[Hashable, float]) -> Estimate | None:
+    """Return the ratio of rates between two counts; None with fewer than 3 series."""
+    ratios = [to[key] / of[key] for key in of if key in to and of[key] > 0]
+    return estimate_of_rounds(ratios, "ratio") if len(ratios) >= SERIES_MIN else None

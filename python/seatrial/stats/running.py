@@ -1,10 +1,10 @@
-"""The running phase of a sample: what is left when a start-up phase, if there surely was one, ends.
+"""The running phase of a sample: the rest after a significant start-up phase, if any.
 
 uFLIP (Bouganim, Jonsson and Bonnet, CIDR 2009, "uFLIP: Understanding flash I/O patterns", section
 4) found that the first requests of a pattern may cost far less or more than all later ones, and
-that a mean over both tells of neither. So the start-up phase is divided off by a rule that is
-fixed before anything is measured (docs/method.md, "Start-up and running phase"), figures rest on
-the running phase, and what was left out is told by the finding ``start_up_phase``.
+that a mean over both describes neither. So the start-up phase is excluded by a rule that is fixed
+before anything is measured (docs/method.md, "Start-up and running phase"), figures are of the
+running phase, and the finding ``start_up_phase`` reports what was excluded.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from seatrial._core import Histogram
 from seatrial.results.model import Sample
-from seatrial.stats.broken import is_broken
+from seatrial.stats.model import is_broken
 from seatrial.stats.steady.change_points import CHANCE_MAX, STRETCH_MIN, best_split, logarithms
 from seatrial.stats.steady.phases import levels_of
 from seatrial.stats.timeline import (
@@ -40,15 +40,15 @@ START_UP_SHARE_MAX = 0.5
 
 @dataclass(frozen=True)
 class Running:
-    """What a sample's figures rest on.
+    """The part of a sample that figures are computed from.
 
     Attributes:
-        from_s: Where the running phase begins, from the sample's start; 0 where nothing is cut.
+        from_s: Beginning of the running phase, from the sample's start; 0 without an exclusion.
         duration_s: Its length.
-        completed: Requests that ended well in it, of all kinds.
-        transferred_bytes: Bytes that they moved.
-        start_up_ratio: Rate of the start-up phase over that of the running phase; 1 where nothing
-            is cut.
+        completed: Requests of all kinds completed in it.
+        transferred_bytes: Bytes that they transferred.
+        start_up_ratio: Rate of the start-up phase over that of the running phase; 1 without an
+            exclusion.
         from_slice: The first slice of the timeline that belongs to it.
     """
 
@@ -66,16 +66,16 @@ class Running:
 
     @property
     def transferred_bytes_per_s(self) -> float:
-        """Bytes moved by completed requests of all kinds per second."""
+        """Bytes transferred by completed requests of all kinds per second."""
         return self.transferred_bytes / self.duration_s if self.duration_s > 0 else 0.0
 
 
 def running(sample: Sample) -> Running:
-    """Return the running phase of a sample; all of it where there surely was no start-up phase.
+    """Return the running phase of a sample; all of it without a significant start-up phase.
 
-    Under a schedule nothing is cut: how much is asked is given, so a slow start is a wait that
-    somebody had. Nor where an array was broken meanwhile: what came before that is no start-up.
-    Nor of a replay, which is as long as what was captured: its start asks for something else.
+    Nothing is excluded under a schedule: the load is fixed, so a slow start is a wait of requests.
+    Nor where a fault was injected into an array: what came before it is not a start-up. Nor for a
+    replay, whose length is fixed and whose start has different requests.
     """
     if not is_long_enough(sample) or not _is_closed_loop(sample) or is_broken(sample):
         return _whole(sample)
@@ -85,10 +85,10 @@ def running(sample: Sample) -> Running:
 
 
 def running_from(sample: Sample, from_s: float) -> Running:
-    """Return a sample from a moment on, to the next end of a slice; for samples side by side.
+    """Return a sample from a moment on, to the next end of a slice; for paired samples.
 
-    Its own running phase where that begins later, and where less than half would be left, or
-    the timeline cannot tell.
+    Its own running phase where that begins later, where less than half would remain, or where the
+    timeline is insufficient.
     """
     own = running(sample)
     is_whole = not is_long_enough(sample) or not _is_closed_loop(sample) or is_broken(sample)
@@ -99,15 +99,15 @@ def running_from(sample: Sample, from_s: float) -> Running:
 
 
 def _from_slice(sample: Sample, first: int) -> Running:
-    """Return what is left of a sample from a slice of its timeline on."""
+    """Return the rest of a sample from a slice of its timeline on."""
     if first == 0:
         return _whole(sample)
     from_s = first * sample.timeline.slice_ns / NS_PER_S
     parts = [part for part in sample.timeline.slices if part.index >= first]
     until_s = sample.duration_s
     if any(part.index * sample.timeline.slice_ns >= until_s * NS_PER_S for part in parts):
-        # Client processes that began one after the other end so, too: of such a sample, whose
-        # length is that of each of them, only slices within it have a time to be divided by.
+        # Client processes that began one after the other also end so: such a sample has the length
+        # of each of them, and only whole slices have a known duration.
         until = whole_slices(sample)
         parts = [part for part in parts if part.index < until]
         until_s = until * sample.timeline.slice_ns / NS_PER_S
@@ -145,34 +145,34 @@ def response_histogram(sample: Sample, kind: str, phase: Running) -> Histogram:
 
 
 def start_up_steps(rates: Array) -> int:
-    """Return how many of equally long steps are a start-up phase; 0 where none surely is.
+    """Return how many of equally long steps are a start-up phase; 0 without a significant one.
 
     A start-up phase is a stretch at the beginning, at most half of all, whose rate differs from
     that of the rest by a ratio of at least 1.2 (of the medians) and by more than autocorrelated
-    noise makes in 1 % of the cases. The rest must be at one level: a rate that keeps falling, or
-    that goes up and down, has no running phase. A freeze is never cut off: a start-up phase ends
-    before the first step in which nothing completed.
+    noise does in 1 % of the cases. The rest must be at one level: a rate that keeps falling, or
+    goes up and down, has no running phase. A freeze is never excluded: a start-up phase ends before
+    the first step in which nothing completed.
 
     Args:
         rates: Completed requests per second in each step, at least 20 of them.
     """
-    present = rates > 0  # a freeze is no level: levels are judged on what lies around it
+    present = rates > 0  # a freeze is not a level: levels are computed from the rest
     if present.sum() < SLICES_MIN:
         return 0
     values = logarithms(rates[present])
     longest = int(present[: math.floor(len(rates) * START_UP_SHARE_MAX)].sum())
     end = 0
-    while place := _sure_split(values[end:], longest - end):
+    while place := _confident_split(values[end:], longest - end):
         end += place
-    if end == 0 or _sure_split(values[end:], None) or not _differ(values[:end], values[end:]):
+    if end == 0 or _confident_split(values[end:], None) or not _differ(values[:end], values[end:]):
         return 0
     until_freeze = len(rates) if present.all() else int((~present).argmax())
     end = min(end, until_freeze)
     return end if end >= STRETCH_MIN and _is_one_level(rates[end:]) else 0
 
 
-def _sure_split(values: Array, place_max: int | None) -> int:
-    """Return where two levels surely meet that differ enough to matter; 0 where none do."""
+def _confident_split(values: Array, place_max: int | None) -> int:
+    """Return the significant boundary of two levels that differ enough; 0 without one."""
     split = best_split(values, place_max)
     if split is None or split.chance > CHANCE_MAX:
         return 0
@@ -180,26 +180,25 @@ def _sure_split(values: Array, place_max: int | None) -> int:
 
 
 def _is_one_level(rates: Array) -> bool:
-    """Tell whether no two levels of a stretch differ enough to matter.
+    """Return whether no two levels of a stretch differ enough to matter.
 
-    One change alone is sought above. A rate that goes up and down has several, and a first
-    stretch that comes again is no start-up phase.
+    Only one change is sought above. A rate that goes up and down has several, and a first stretch
+    that recurs is not a start-up phase.
     """
     levels_per_s = [level.rate_per_s for level in levels_of(rates) if level.rate_per_s > 0]
     return max(levels_per_s, default=0.0) < RATIO_MIN * min(levels_per_s, default=math.inf)
 
 
 def _differ(before: Array, after: Array) -> bool:
-    """Tell whether the medians of two stretches of logarithms differ by a ratio of 1.2 or more."""
+    """Return whether two stretches' median logarithms differ by a ratio of 1.2 or more."""
     return abs(median(before) - median(after)) >= math.log(RATIO_MIN)
 
 
 def _is_closed_loop(sample: Sample) -> bool:
-    """Tell whether the next request waits for the last; where it is not known, as if it did not."""
+    """Return whether a request waits for the last one; False where unknown."""
     if sample.replay is not None:
         return False
-    arrival = sample.cell.spec.get("arrival")
-    return isinstance(arrival, dict) and arrival.get("kind") == "closed"
+    return sample.cell.parsed.arrival.is_closed
 
 
 def _whole(sample: Sample) -> Running:

@@ -1,4 +1,4 @@
-"""The timeline of a sample as a series of equally long steps, empty ones included."""
+"""The timeline of a sample as a series of equally long steps, including empty ones."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
 
 SLICES_MIN = 20
-"""Fewer slices tell nothing of what changed within a sample."""
+"""Fewer slices do not show changes within a sample."""
 STEPS_MAX = 600
 COMPLETIONS_MIN = 8.0
 NS_PER_S = 1e9
@@ -43,16 +43,16 @@ class Series:
 
 
 def whole_slices(sample: Sample) -> int:
-    """Return how many slices a sample lasted for; the last one, cut off by its end, is not one."""
+    """Return the number of whole slices of a sample, without the last, incomplete one."""
     if sample.timeline.slice_ns <= 0:
         return 0
     return math.floor(sample.duration_s * NS_PER_S / sample.timeline.slice_ns + 1e-6)
 
 
 def is_long_enough(sample: Sample) -> bool:
-    """Tell whether a timeline can tell of change: 20 slices, and every completion in one of them.
+    """Return whether a timeline can show changes: 20 slices that include every completion.
 
-    A foreign log that averages, or knows not all requests, cannot stand for the counts.
+    An imported log that averages, or lacks requests, is not sufficient.
     """
     slices = sample.timeline.slices
     return (
@@ -85,9 +85,9 @@ def slice_sums(
 def series_of(sample: Sample, operation: str | None = None) -> Series:
     """Return the rates over the time of a sample, of one kind of request or of all.
 
-    Slices are added up in equal groups until a step has 8 completions at the median, so that a
-    slow device's counting noise is not taken for change, and until there are at most 600 steps;
-    but never to fewer than 20 steps.
+    Slices are combined in equal groups until a step has 8 completions at the median, so that
+    counting noise of a slow device is not mistaken for change, and until there are at most 600
+    steps; but never to fewer than 20 steps.
     """
     counts = slice_counts(sample, operation)
     group = max(1, math.ceil(len(counts) / STEPS_MAX))
@@ -102,7 +102,7 @@ def series_of(sample: Sample, operation: str | None = None) -> Series:
 
 
 def median(values: Array) -> float:
-    """Return the median of a few values, ten times as fast as numpy's; 0 of none."""
+    """Return the median of a few values, ten times as fast as numpy's; 0 if empty."""
     count = len(values)
     if count == 0:
         return 0.0

@@ -1,10 +1,10 @@
-"""How figures are put into words: the terminal, the report and the findings all say it this way.
+"""Formats figures for the terminal, the report and the findings.
 
-A number shows no more digits than its doubt allows: its last digit stands where the first digit
-of the interval's half width stands, three digits at most; a number that was measured once shows
-two, as nobody knows what another round would say. Rates of bytes are decimal (1 MB/s = 1,000,000
-bytes per second, as drive makers and links state them); sizes of blocks and files are binary
-(1 KiB = 1,024 bytes, as they are asked for).
+A number has no more digits than its interval allows: its last digit is at the position of the first
+digit of the interval's half width, three digits at most; a number that was measured once has two,
+as the variation between rounds is unknown. Rates of bytes are decimal (1 MB/s = 1,000,000 bytes per
+second, as in specifications of drives and links); sizes of blocks and files are binary (1 KiB =
+1,024 bytes, as they are specified).
 """
 
 from __future__ import annotations
@@ -16,13 +16,16 @@ from collections.abc import Mapping
 from seatrial.stats.estimate import AtLeast, Estimate
 from seatrial.study.cell import Cell, FactorValue
 from seatrial.study.units import format_seconds, format_size
+from seatrial.study.wrapping import NO_BREAK_SPACE, unbroken
 
 __all__ = [
+    "NO_BREAK_SPACE",
     "format_cell",
     "format_count",
     "format_duration_ns",
     "format_duration_s",
     "format_estimate",
+    "format_half_width",
     "format_identity",
     "format_interval",
     "format_iops",
@@ -34,21 +37,24 @@ __all__ = [
     "half_width_of",
     "is_on_database",
     "moment",
+    "unbroken",
 ]
+
 
 DIGITS_MAX = 3
 DIGITS_WITHOUT_INTERVAL = 2
-PLUS_MINUS_SHARE_MAX = 0.25  # wider intervals are lopsided; their two ends are told instead
+PLUS_MINUS_SHARE_MAX = 0.25  # wider intervals are asymmetric; their two ends are shown instead
 ABSURD_FACTOR = 10
 BYTES_PER_MB = 1_000_000
 UNKNOWN = "unknown"
 DATABASE_OPERATIONS = ("transaction", "batch", "statement")
-"""What a cell of a database asks of it (study/cell.py)."""
+"""Factors of a database's cell (study/cell.py)."""
 STATEMENT = "statement"
-"""What a replay asks of it: each session of the capture has a connection."""
+"""Factors of a replay: each session of the capture has a connection."""
 POWER_CUT = "power_cut"
-"""A factor of our own; other words of a database's cell are settings, or are words already."""
+"""A factor of our own; others of a database's cell are settings, or are words already."""
 
+_BYTE_RATE_UNITS = (("B/s", 1.0), ("kB/s", 1e3), ("MB/s", BYTES_PER_MB))
 _DURATION_UNITS = (("ns", 1.0), ("µs", 1e3), ("ms", 1e6), ("s", 1e9))
 
 
@@ -57,7 +63,7 @@ def digits_allowed(value: float, half_width: float | None) -> int:
 
     Args:
         value: The figure.
-        half_width: Half of its interval's width in the same unit; None when there is none.
+        half_width: Half of its interval's width in the same unit; None if absent.
     """
     if half_width is None:
         return DIGITS_WITHOUT_INTERVAL
@@ -72,7 +78,7 @@ def _exponent(value: float) -> int:
 
 
 def _number(value: float, digits: int) -> str:
-    """Return a value with so many significant digits and thousands set apart, no exponent."""
+    """Format a value with so many significant digits and thousands separators, no exponent."""
     if value == 0:
         return "0"
     decimals = digits - 1 - _exponent(value)
@@ -92,7 +98,7 @@ def _scaled(value: float, digits: int, units: tuple[tuple[str, float], ...]) -> 
 
 
 def format_count(count: int) -> str:
-    """Return an exact count with thousands set apart, such as ``12,345``."""
+    """Format an exact count with thousands separators, such as ``12,345``."""
     return f"{count:,}"
 
 
@@ -108,10 +114,13 @@ def format_iops(per_s: float, half_width: float | None = None) -> str:
 
 
 def format_rate_bytes(bytes_per_s: float, half_width: float | None = None) -> str:
-    """Return bytes per second as decimal MB/s (1,000,000 bytes), such as ``410 MB/s``."""
+    """Return bytes per second in decimal units: such as ``410 MB/s``, ``12 kB/s``, ``9 B/s``."""
     if not math.isfinite(bytes_per_s):
         return UNKNOWN
-    return f"{_number(bytes_per_s / BYTES_PER_MB, digits_allowed(bytes_per_s, half_width))} MB/s"
+    digits = digits_allowed(bytes_per_s, half_width)
+    if bytes_per_s == 0:
+        return "0 MB/s"
+    return " ".join(_scaled(bytes_per_s, digits, _BYTE_RATE_UNITS))
 
 
 def format_duration_ns(value_ns: float, half_width: float | None = None) -> str:
@@ -139,14 +148,14 @@ def format_share(share: float) -> str:
 
 
 def format_interval(estimate: Estimate) -> str:
-    """Return the doubt of an estimate: ``± 3 %``, ``11k to 25k`` or ``measured once``.
+    """Return the interval of an estimate: ``± 3 %``, ``11k to 25k`` or ``measured once``.
 
-    An interval that knows one round only says so: ``± 3 % within its one round``. What another
-    tool computed is ``as reported``; of several rounds the smallest and the largest are told.
+    The interval of a single round is marked: ``± 3 % within one round``. A figure of another tool
+    is ``as reported``, with the smallest and the largest of several rounds.
 
-    The share is rounded up, so that the interval told is never narrower than the one computed.
-    Of an interval that goes beyond ten times the value only that is said: its ends are absurd.
-    Of rounds that differ by more than twice there is none: ``median of 4 rounds: 660 to 11k``.
+    The share is rounded up, so that the interval is never shown narrower than computed. An interval
+    wider than ten times the value is only reported as such, without its ends. Rounds that differ by
+    more than a factor of two have no interval: ``median of 4 rounds: 660 to 11k``.
     """
     estimate = estimate.shown
     if estimate.over == "range":
@@ -158,30 +167,35 @@ def format_interval(estimate: Estimate) -> str:
     if estimate.low is None or estimate.high is None:
         return "measured once" if estimate.rounds <= 1 else f"largest of {estimate.rounds} rounds"
     reported = _interval(estimate, estimate.low, estimate.high)
-    return f"{reported} within its one round" if estimate.over == "timeline" else reported
+    return f"{reported} within one round" if estimate.over == "timeline" else reported
 
 
 def _interval(estimate: Estimate, low: float, high: float) -> str:
-    """Return the ends of an interval in words, or its half width where it is narrow."""
+    """Return the ends of an interval, or its half width if narrow."""
     share = estimate.half_width_share
     if share is not None and math.isfinite(share) and share <= PLUS_MINUS_SHARE_MAX:
-        return f"± {_share_rounded_up(share)}"
+        return f"± {format_half_width(share)}"
     if high > ABSURD_FACTOR * estimate.value > 0:
-        return f"hardly known: not even to a factor of {ABSURD_FACTOR}"
+        return f"95 % CI wider than {ABSURD_FACTOR}x"
     return _ends(estimate.unit, low, high)
 
 
 def _ends(unit: str, low: float | None, high: float | None) -> str:
-    """Return the ends of a range in words; empty where there is none."""
+    """Return the ends of a range; empty without one."""
     if low is None or high is None:
         return ""
-    low_told, _ = _figure(low, unit, None)
-    high_told, _ = _figure(high, unit, None)
-    return f"{low_told.removesuffix(' MB/s')} to {high_told}"
+    low_words, _ = _figure(low, unit, None)
+    high_words, _ = _figure(high, unit, None)
+    if unit == "B/s":
+        low_words = low_words.removesuffix(f" {high_words.rpartition(' ')[2]}")
+    return f"{low_words} to {high_words}"
 
 
-def _share_rounded_up(share: float) -> str:
-    """Return a share in percent with one digit, or two from 10 % up, never rounded down."""
+def format_half_width(share: float) -> str:
+    """Return half of an interval's width as a share of its value, in percent, never rounded down.
+
+    One digit is shown, or two from 10 % up.
+    """
     percent = share * 100 - 1e-9
     if percent <= 0.1:
         return "0.1 %"
@@ -191,7 +205,7 @@ def _share_rounded_up(share: float) -> str:
 
 
 def _figure(value: float, unit: str, half_width: float | None) -> tuple[str, str]:
-    """Return a value in words and the unit that is still to be said after it."""
+    """Return a formatted value and the unit that is to follow it."""
     if unit == "B/s":
         return format_rate_bytes(value, half_width), ""
     if unit == "ns":
@@ -202,7 +216,7 @@ def _figure(value: float, unit: str, half_width: float | None) -> tuple[str, str
 
 
 def format_value(estimate: Estimate) -> str:
-    """Return an estimate's value and unit without its doubt, such as ``74k IOPS``."""
+    """Return an estimate's value and unit without its interval, such as ``74k IOPS``."""
     half_width = half_width_of(estimate)
     if half_width is not None and estimate.over == "timeline":
         half_width = max(half_width, _two_digits(estimate.value))
@@ -210,7 +224,7 @@ def format_value(estimate: Estimate) -> str:
 
 
 def half_width_of(estimate: Estimate) -> float | None:
-    """Return half of the width of the interval that a reader is shown; None where there is none."""
+    """Return half of the width of the interval that is shown; None if absent."""
     estimate = estimate.shown
     if estimate.low is None or estimate.high is None or estimate.over in ("reported", "range"):
         return None
@@ -218,14 +232,14 @@ def half_width_of(estimate: Estimate) -> float | None:
 
 
 def format_at_least(bound: AtLeast) -> str:
-    """Return a lower bound, ``at least 1.2 s``; rounded down, because more is not known."""
+    """Return a lower bound, ``at least 1.2 s``; rounded down."""
     step = 10.0 ** (_exponent(bound.value) - 1) if bound.value else 1.0
     floor = math.floor(bound.value / step) * step
     return f"at least {' '.join(filter(None, _figure(floor, bound.unit, None)))}"
 
 
 def format_reported(estimate: Estimate) -> str:
-    """Return what another tool reports: ``36 ms``, of several rounds ``36 ms to 41 ms``."""
+    """Return a figure of another tool: ``36 ms``, of several rounds ``36 ms to 41 ms``."""
     return _ends(estimate.unit, estimate.low, estimate.high) or format_value(estimate)
 
 
@@ -235,8 +249,16 @@ def _two_digits(value: float) -> float:
 
 
 def format_estimate(estimate: Estimate) -> str:
-    """Return a figure with its doubt, such as ``74k IOPS (± 3 %)``."""
-    return f"{format_value(estimate)} ({format_interval(estimate)})"
+    """Return a figure with its interval, such as ``74k IOPS (± 3 %)``."""
+    about = "about " if _is_vague(estimate.shown) else ""
+    return f"{about}{format_value(estimate)} ({format_interval(estimate)})"
+
+
+def _is_vague(estimate: Estimate) -> bool:
+    """Return whether the interval extends beyond ten times the value."""
+    if estimate.high is None or estimate.over in ("reported", "range"):
+        return False
+    return estimate.high > ABSURD_FACTOR * estimate.value > 0
 
 
 def format_plural(count: int, singular: str, plural: str = "") -> str:
@@ -245,14 +267,14 @@ def format_plural(count: int, singular: str, plural: str = "") -> str:
 
 
 def operation_words(operation: str) -> str:
-    """Return what several of one operation are called, such as ``copies``, ``mixed requests``."""
+    """Return the plural of an operation, such as ``copies``, ``mixed requests``."""
     return {"mixed": "mixed requests", "copy": "copies"}.get(operation, f"{operation}s")
 
 
 def format_cell(cell: Cell) -> str:
-    """Return a cell as a reader would name it: ``matrix: random read 8 KiB, 10 threads``.
+    """Return a cell's name for readers: ``matrix: random read 8 KiB, 10 threads``.
 
-    Where the study has several targets, its own is told: ``matrix on ssd: random read ...``.
+    If the study has several targets, it includes the target: ``matrix on ssd: random read ...``.
     """
     identity = cell.identity()
     if cell.key == cell.key_without_target:
@@ -261,9 +283,9 @@ def format_cell(cell: Cell) -> str:
 
 
 def format_identity(identity: Mapping[str, FactorValue]) -> str:
-    """Return the factors of a cell (``Cell.identity``) in words, as ``format_cell`` has them.
+    """Return the factors of a cell (``Cell.identity``) in words, as in ``format_cell``.
 
-    Whatever is left out of the mapping, such as the target, is not told.
+    Missing factors, such as the target, are omitted.
     """
     size_bytes = int(identity.get("block_size_bytes", 0))
     on_database = is_on_database(identity)
@@ -281,7 +303,7 @@ def format_identity(identity: Mapping[str, FactorValue]) -> str:
     parts += [
         _format_factor(identity, name, value)
         for name, value in identity.items()
-        if name not in _TOLD_APART and not (is_of_replay and USUAL_OF_REPLAY.get(name) == value)
+        if name not in _DISTINGUISHED and not (is_of_replay and USUAL_OF_REPLAY.get(name) == value)
     ]
     heading = " on ".join(
         str(identity[name]) for name in ("workload", "target") if name in identity
@@ -290,7 +312,7 @@ def format_identity(identity: Mapping[str, FactorValue]) -> str:
 
 
 def is_on_database(identity: Mapping[str, FactorValue]) -> bool:
-    """Tell whether factors are those of a database's cell, whose workers are clients."""
+    """Return whether factors are of a database's cell, whose workers are clients."""
     return identity.get("operation") in DATABASE_OPERATIONS
 
 
@@ -310,7 +332,7 @@ def _format_factor(identity: Mapping[str, FactorValue], name: str, value: Factor
     return f"{name.replace('_', ' ')} {number}"
 
 
-_TOLD_APART = frozenset(
+_DISTINGUISHED = frozenset(
     {"target", "workload", "pattern", "operation", "block_size_bytes", "threads", "depth", "zones"}
 )
 _FLAGS = {
@@ -319,9 +341,9 @@ _FLAGS = {
     ("read_only", True): "read only",
 }
 USUAL_OF_REPLAY = {"pace": "arrivals", "order": "session", "read_only": False}
-"""Factors of a replay that are told only where they are otherwise."""
+"""Factors of a replay that are shown only if they differ from this value."""
 
 
 def moment(unix_s: float) -> str:
-    """Return a time of the clock in UTC, such as ``2026-11-21 07:45 UTC``."""
+    """Return a wall clock time in UTC, such as ``2026-11-21 07:45 UTC``."""
     return datetime.datetime.fromtimestamp(unix_s, datetime.UTC).strftime("%Y-%m-%d %H:%M UTC")

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from functools import cached_property
+from typing import Any, Final
 
 import msgspec
 
+from seatrial.study.spec import Spec
+
 FactorValue = str | int | float | bool
 
+SpecDocument = dict[str, Any]
+"""A specification as a JSON document for the engine (docs/engine.md), read as ``Cell.parsed``."""
 
-class Cell(msgspec.Struct, frozen=True, kw_only=True):
+
+class Cell(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """One workload with one value for every factor on one target.
 
     Attributes:
-        key: Unique within a plan and stable between runs, such as
-            ``matrix/read/4096B/10t/1d``; what resume and compare pair by.
+        key: Unique within a plan and stable between runs, such as ``matrix/read/4096B/10t/1d``;
+            used by resume and compare.
         target: Label of the target in the study.
         workload: Name of the workload in the study.
         kind: One of ``fill``, ``matrix``, ``sequential``, ``copy``, ``map``, ``commit``,
@@ -25,9 +32,9 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
         block_size_bytes: Size of one operation; 0 where the workload has a distribution.
         threads: Concurrent workers; of a database, clients of each process.
         depth: Requests that each worker keeps in flight.
-        factors: Everything else that varies, such as ``pattern``, ``file``, ``zone``, ``method``.
-        spec: What the engine is told, ready for ``_core.start`` but for the target's path,
-            the seed and the duration, which the measuring room fills in; of a database, with a
+        factors: All other factors, such as ``pattern``, ``file``, ``zone``, ``method``.
+        spec: The engine's specification for ``_core.start``, without the target's path, the seed
+            and the duration, which are added when it is measured; for a database, with a
             ``DatabaseSpec`` under ``database``.
     """
 
@@ -40,10 +47,15 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
     threads: int
     depth: int = 1
     factors: dict[str, FactorValue] = {}
-    spec: dict[str, Any] = {}
+    spec: SpecDocument = {}
+
+    @cached_property
+    def parsed(self) -> Spec:
+        """The specification as a typed structure."""
+        return msgspec.convert(self.spec, Spec)
 
     def identity(self) -> dict[str, FactorValue]:
-        """Return the cell's factors as one flat mapping, without what the engine is told."""
+        """Return the cell's factors as one flat mapping, without the engine's specification."""
         fixed: dict[str, FactorValue] = {
             "target": self.target,
             "workload": self.workload,
@@ -56,7 +68,13 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def key_without_target(self) -> str:
-        """The key that the same cell has on any target; a plan of several puts the label first."""
+        """The key without the target's label, which a plan with several targets puts first."""
         prefix = f"{self.target}/"
         has_prefix = self.key.startswith(f"{prefix}{self.workload}/")
         return self.key.removeprefix(prefix) if has_prefix else self.key
+
+
+NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+NAME_RULE: Final = (
+    "A name has at most 64 letters, digits, '-' and '_', and begins with a letter or digit"
+)

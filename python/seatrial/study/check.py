@@ -1,7 +1,7 @@
-"""What must hold between the keys of a study, beyond the type of each.
+"""Consistency checks between the keys of a study, beyond the type of each key.
 
-Each check yields what it finds as a ``ConstraintError`` whose path starts at the top of the file;
-the loader reports the first of them with file and line.
+Each check yields a ``ConstraintError`` with a path from the top of the file; the loader reports the
+first one with file and line.
 """
 
 from __future__ import annotations
@@ -9,14 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
-from seatrial.study.layouts.check import drives, layouts
-from seatrial.study.layouts.check_failures import failures
-from seatrial.study.names import NAME, NAME_RULE
+from seatrial.study.cell import NAME, NAME_RULE
+from seatrial.study.layouts.check import drives, failures, layouts
 from seatrial.study.problems import ConstraintError, suggestion
 from seatrial.study.sampled import Sampled
-from seatrial.study.schema import Study
+from seatrial.study.schema import DeviceModel, Study
 from seatrial.study.selection import labels_by_name
-from seatrial.study.simulated import DeviceModel
 from seatrial.study.values import many
 from seatrial.topic import topic_of, topics
 
@@ -24,7 +22,7 @@ Check = Callable[[Study], Iterator[ConstraintError]]
 
 
 def check(study: Study) -> Iterator[ConstraintError]:
-    """Yield everything that does not hold between the keys of a study."""
+    """Yield all violations of constraints between the keys of a study."""
     for each in _CHECKS:
         yield from each(study)
 
@@ -33,8 +31,8 @@ def _rounds(study: Study) -> Iterator[ConstraintError]:
     rounds = study.rounds
     if rounds.min > rounds.max:
         yield ConstraintError(
-            f"is {rounds.min}, more than rounds.max, which is {rounds.max}",
-            "Expected at most rounds.max",
+            f"is {rounds.min}, larger than rounds.max ({rounds.max})",
+            "Expected at most the value of rounds.max",
             "rounds",
             "min",
         )
@@ -43,7 +41,7 @@ def _rounds(study: Study) -> Iterator[ConstraintError]:
 def _targets(study: Study) -> Iterator[ConstraintError]:
     if not study.targets:
         yield ConstraintError(
-            "is an empty list", "Expected at least one [[target]], or none named", "target"
+            "is an empty list", "Define at least one [[target]], or omit target", "target"
         )
     for index, target in enumerate(study.targets):
         place = ("target", index)
@@ -51,7 +49,7 @@ def _targets(study: Study) -> Iterator[ConstraintError]:
             yield ConstraintError(f"is {target.label!r}", NAME_RULE, *place, "label")
         if target.model != DeviceModel() and target.kind != "simulated":
             yield ConstraintError(
-                f"is given, but the target's kind is {target.kind!r}",
+                f"is set, but the target's kind is {target.kind!r}",
                 "Only a simulated target has a model",
                 *place,
                 "model",
@@ -68,19 +66,21 @@ def _names(study: Study) -> Iterator[ConstraintError]:
             if label not in labels:
                 where = ("workload", index, "targets", nth)
                 yield ConstraintError(
-                    f"is {label!r}, no target's label", suggestion(label, labels), *where
+                    f"is {label!r}, which is not the label of a target",
+                    suggestion(label, labels),
+                    *where,
                 )
     yield from twice((workload.label for workload in study.workloads), "workload", "name")
 
 
 def twice(names: Iterable[str], table: str, key: str) -> Iterator[ConstraintError]:
-    """Yield the tables whose name an earlier table of the list bears."""
+    """Yield the tables with the same name as an earlier table of the list."""
     seen: dict[str, int] = {}
     for index, name in enumerate(names):
         if name in seen:
             yield ConstraintError(
-                f"is {name!r}, as is {table}[{seen[name]}].{key}",
-                f"Give each {table} a {key} of its own",
+                f"is {name!r}; {table}[{seen[name]}] has the same {key}",
+                f"Use a different {key} for each {table}",
                 table,
                 index,
                 key,
@@ -95,16 +95,16 @@ def _workloads(study: Study) -> Iterator[ConstraintError]:
 
 
 def repeated(workload: Sampled) -> Iterator[ConstraintError]:
-    """Yield the lists that hold a value twice: they would make the same cell twice."""
+    """Yield lists with duplicate values, which would create the same cell twice."""
     for attribute, key in keys_of(workload):
         values = getattr(workload, attribute)
         if isinstance(values, list | tuple) and len(set(values)) < len(values):
             twice = next(value for value in values if values.count(value) > 1)
-            yield ConstraintError(f"holds {twice!r} twice", "Expected each value once", key)
+            yield ConstraintError(f"holds {twice!r} twice", "List each value once", key)
 
 
 def keys_of(workload: Sampled) -> list[tuple[str, str]]:
-    """Return attribute and key of the file of everything that a workload declares."""
+    """Return the attribute and the key in the file for every field of a workload."""
     names = zip(workload.__struct_fields__, workload.__struct_encode_fields__, strict=True)
     return list(names)
 
@@ -117,7 +117,7 @@ _NEEDED: Final[_Dependences] = (
     ("burst", "burst", "arrival", ("bursts",)),
     ("stride_bytes", "stride", "pattern", ("strided",)),
 )
-"""Attribute and key that must be given with these values of another key, and only then."""
+"""Attribute and key that are required with these values of another key, and invalid otherwise."""
 
 _MODIFIERS: Final[_Dependences] = (
     ("theta", "theta", "pattern", ("zipf",)),
@@ -128,11 +128,11 @@ _MODIFIERS: Final[_Dependences] = (
     ("sync_every", "sync_every", "operations", ("write", "mixed")),
     ("compressible_share", "compressible_share", "data", ("compressible",)),
 )
-"""Attribute and key with a default that have an effect only with these values of another."""
+"""Attribute and key with a default that have an effect only with these values of another key."""
 
 
 def _needed(workload: Sampled) -> Iterator[ConstraintError]:
-    """Yield keys that are missing beside another, and keys that would have no effect."""
+    """Yield keys that are missing, and keys that would have no effect."""
     owned = set(workload.__struct_fields__)
     for attribute, key, having, values in _NEEDED:
         is_sought = workload.SEEKS_RATE and having == "arrival"
@@ -142,7 +142,7 @@ def _needed(workload: Sampled) -> Iterator[ConstraintError]:
         wanted = [value for value in many(getattr(workload, having)) if value in values]
         if wanted and not given:
             yield ConstraintError(
-                f"has no {key!r}", f"{having} = {wanted[0]!r} needs the key {key!r}"
+                f"has no {key!r}", f"{having} = {wanted[0]!r} requires the key {key!r}"
             )
         if given and not wanted:
             yield _without_effect(key, having, values)
@@ -155,16 +155,16 @@ def _needed(workload: Sampled) -> Iterator[ConstraintError]:
 
 
 def default_of(workload: Sampled, attribute: str) -> object:
-    """Return the default of an attribute that has a plain one."""
+    """Return the default of an attribute without a default factory."""
     fields = workload.__struct_fields__
     defaults = workload.__struct_defaults__
     return defaults[fields.index(attribute) - len(fields) + len(defaults)]
 
 
 def _without_effect(key: str, having: str, values: tuple[str, ...]) -> ConstraintError:
-    """Return the violation of a key that nothing would heed."""
+    """Return the violation for a key that has no effect."""
     right = " or ".join(f"{having} = {value!r}" for value in values)
-    return ConstraintError("has no effect here", f"It belongs to {right}", key)
+    return ConstraintError("has no effect here", f"It applies only with {right}", key)
 
 
 def _thresholds(study: Study) -> Iterator[ConstraintError]:
@@ -172,7 +172,7 @@ def _thresholds(study: Study) -> Iterator[ConstraintError]:
     for threshold in study.thresholds:
         if threshold.workload not in names:
             yield ConstraintError(
-                f"speaks of {threshold.workload!r}, no workload's name",
+                f"refers to {threshold.workload!r}, which is not the name of a workload",
                 suggestion(threshold.workload, names),
                 "thresholds",
                 threshold.name,
@@ -181,7 +181,7 @@ def _thresholds(study: Study) -> Iterator[ConstraintError]:
         workload = study.workloads[names.index(threshold.workload)]
         if expected := topic_of(workload).without_quantity(threshold.quantity, workload):
             yield ConstraintError(
-                f"speaks of {threshold.quantity!r}", expected, "thresholds", threshold.name
+                f"refers to {threshold.quantity!r}", expected, "thresholds", threshold.name
             )
 
 

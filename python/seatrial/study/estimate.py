@@ -1,4 +1,4 @@
-"""What a plan will take: rounds, time, bytes written, space."""
+"""Estimates the cost of a plan: rounds, time, bytes written, space."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import msgspec
 from seatrial.errors import StudyError
 from seatrial.study.cell import Cell
 from seatrial.study.layouts import cost as layout_cost
-from seatrial.study.layouts.drives import parse_drives
+from seatrial.study.layouts.layout import parse_drives
 from seatrial.study.model import Plan, PlanEstimate
 from seatrial.study.plan import is_done_once
 from seatrial.study.units import format_size
@@ -20,12 +20,12 @@ OVERHEAD_S: Final = 0.05  # opening, starting threads, draining, and committing 
 
 
 def estimate(plan: Plan) -> PlanEstimate:
-    """Return what a plan will take.
+    """Return the estimated cost of a plan.
 
-    Time is what the cells ask for and a small overhead of each; a file that is written whole is
-    assumed to take 250 MB/s. The bytes written are upper bounds: the engine offers no byte beyond
-    a cell's limit. What a database writes is assumed, and so is what building layouts takes in
-    each round (layouts/cost.py).
+    Time is the sum of the cells' durations and a small overhead for each; writing a whole file is
+    assumed to run at 250 MB/s. The bytes written are upper bounds: the engine never exceeds a
+    cell's limit. The writes of databases and of building layouts in each round are assumptions
+    (layouts/cost.py).
     """
     rounds, budget = plan.study.rounds, plan.study.budget
     there = plan.of_group("", {})
@@ -57,7 +57,7 @@ def estimate(plan: Plan) -> PlanEstimate:
 
 
 def require_write_budget(plan: Plan) -> None:
-    """Check that the first round, which is always finished, keeps to the bytes that it may write.
+    """Check that the first round, which is always completed, stays within the write budget.
 
     Raises:
         StudyError: when filling the files and one round may write more than the budget.
@@ -68,19 +68,21 @@ def require_write_budget(plan: Plan) -> None:
     needed_bytes = prefill_bytes(plan) + _rounds_bytes(plan, 1)
     if needed_bytes > budget_bytes:
         raise StudyError(
-            seen=f"Filling the files and one round of study {plan.study.name!r} may write "
-            f"{format_size(needed_bytes)}, but the run may write {format_size(budget_bytes)}",
-            cause="budget.write_bytes of the study, or --write-budget, is too small for this size",
-            next_step=f"Allow at least --write-budget {needed_bytes}, or write less with a "
-            "smaller --size or limit_bytes",
+            seen=f"Filling the files and the first round of study {plan.study.name!r} may write "
+            f"{format_size(needed_bytes)}, more than the write budget of "
+            f"{format_size(budget_bytes)}",
+            cause="The write budget (budget.write_bytes in the study, or --write-budget) is too "
+            "small for this size",
+            next_step=f"Raise it to --write-budget {needed_bytes}, or write less with a smaller "
+            "--size or limit_bytes",
         )
 
 
 def prefill_bytes(plan: Plan) -> int:
     """Return what is written before the first round: files, and the data of databases.
 
-    Files are written so that no read is of a hole. What layouts get whenever they are built is not
-    among it (``layout_cost.build_write_bytes``).
+    Files are filled so that no read hits a hole. Data written after each build of a layout is not
+    included (``layout_cost.build_write_bytes``).
     """
     there = plan.of_group("", {})
     files_bytes = sum(file.size_bytes for file in there.files if file.prefill)
@@ -89,30 +91,30 @@ def prefill_bytes(plan: Plan) -> int:
 
 def cell_time_s(cell: Cell) -> float:
     """Return the seconds that one sample of a cell is expected to take."""
-    if cell.spec["target"]["kind"] == "simulated":
+    if cell.parsed.target.kind == "simulated":
         return OVERHEAD_S  # its clock is virtual
     return topic_of(cell).sample_s(cell)
 
 
 def cell_write_bytes(cell: Cell) -> int:
-    """Return the most bytes that one sample of a cell writes to storage; of a database, assumed."""
+    """Return the most bytes that one sample of a cell writes; assumed for databases."""
     return topic_of(cell).sample_write_bytes(cell)
 
 
 def preparing_s(cells: Sequence[Cell]) -> float:
-    """Return what is done once before the first round of these cells (s)."""
+    """Return the time of the preparation before the first round of these cells (s)."""
     return sum(topic.preparing_s(cells) for topic in topics())
 
 
 def preparing_write_bytes(cells: Sequence[Cell]) -> int:
-    """Return what is written once before the first round of these cells."""
+    """Return the bytes written by the preparation before the first round of these cells."""
     return sum(topic.preparing_write_bytes(cells) for topic in topics())
 
 
 def target_write_bytes(plan: Plan, label: str, rounds: int) -> int:
-    """Return the most bytes that a target is written with in so many rounds.
+    """Return the upper bound of bytes written to a target in this number of rounds.
 
-    Of a leg that is a target of its own, those of all the legs that are built with it.
+    For a leg that is a separate target, this includes all legs built with it.
     """
     group = plan.target(label).group
     part = plan.of_group(group, {})
@@ -126,12 +128,12 @@ def target_write_bytes(plan: Plan, label: str, rounds: int) -> int:
 
 
 def building_s(plan: Plan) -> float:
-    """Return what a round takes for its layouts beside their cells (s)."""
+    """Return the time of one round for its layouts, without their cells (s)."""
     return sum(layout_cost.round_s(plan, group) for group in layout_cost.groups(plan))
 
 
 def building_write_bytes(plan: Plan) -> int:
-    """Return what a round writes to its layouts beside their cells."""
+    """Return the bytes that one round writes to its layouts, without their cells."""
     return sum(layout_cost.round_write_bytes(plan, group) for group in layout_cost.groups(plan))
 
 
@@ -157,11 +159,11 @@ def _rounds_s(plan: Plan, rounds: int) -> float:
 
 
 def apart_s(plan: Plan, cell: Cell) -> float:
-    """Return what a cell that goes its own way after the rounds may take (s); else 0."""
+    """Return the maximum time of a cell that is measured after the rounds (s); 0 for others."""
     topic = topic_of(cell)
     if topic.in_rounds:
         return 0.0
-    if cell.spec["target"]["kind"] == "simulated":
+    if cell.parsed.target.kind == "simulated":
         return OVERHEAD_S * topic.apart_samples_max
     return topic.apart_s(plan, cell)
 
@@ -172,7 +174,7 @@ def _rounds_bytes(plan: Plan, rounds: int) -> int:
 
 
 def _times(plan: Plan, cell: Cell, rounds: int) -> int:
-    """Return how often so many rounds measure a cell; of one that goes its own way, at most."""
+    """Return how often so many rounds measure a cell; the maximum for adaptive cells."""
     if not topic_of(cell).in_rounds:
         return topic_of(cell).apart_samples_max
     return 1 if is_done_once(plan, cell) else rounds

@@ -1,6 +1,6 @@
-"""Files that a study names: found beside it or in the working directory, and told from the root.
+"""Finds the files named in a study, in its directory or the working directory.
 
-So a run that is stored names the very file, and is resumed from any folder.
+The stored paths are absolute, so that a run can be resumed from any directory.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from seatrial.topic import topic_of
 
 
 def with_files(study: Study, folder: Path, *, may_lack: bool = False) -> Study:
-    """Return the study with every file that it names as a path from the root.
+    """Return the study with absolute paths for all its files.
 
     Args:
         study: The study.
-        folder: Where a relative name is sought first: that of the study file.
-        may_lack: Whether a trace and its snapshot may be yet to be made, in the working directory:
-            a shipped study brings none along.
+        folder: The directory of the study file, in which relative names are looked up first.
+        may_lack: Whether a trace and its snapshot may be missing and be created later in the
+            working directory: shipped studies do not include them.
 
     Raises:
         ConstraintError: with the path of the key, when a file is not there or cannot be used.
@@ -42,12 +42,12 @@ def with_files(study: Study, folder: Path, *, may_lack: bool = False) -> Study:
 
 @dataclass(frozen=True)
 class Finder:
-    """Seeks the files that one workload names.
+    """Looks up the files of one workload.
 
     Attributes:
-        folder: Where a relative name is sought first: that of the study file.
+        folder: The directory of the study file, in which relative names are looked up first.
         place: Path of the workload in the study.
-        may_lack: Whether what ``found_or_named`` seeks may be yet to be made.
+        may_lack: Whether the file sought by ``found_or_named`` may be created later.
     """
 
     folder: Path
@@ -55,42 +55,42 @@ class Finder:
     may_lack: bool = False
 
     def candidates(self, name: str) -> Iterator[Path]:
-        """Yield where a name may mean a file: in the folder, then in the working directory."""
+        """Yield the possible paths for a name: next to the study, then in the working directory."""
         yield from _candidates(name, self.folder)
 
     def found_or_named(self, name: str, *key: str | int) -> str:
-        """Return the file that a name means; where it may lack, that in the working directory."""
+        """Return the file for a name; if it may be missing, its path in the working directory."""
         if self.may_lack and not any(path.exists() for path in self.candidates(name)):
             return str((Path.cwd() / name).absolute())
         return self.found(name, *key)
 
     def found(self, name: str, *key: str | int, or_else: tuple[str, ...] = ()) -> str:
-        """Return the file that a name means, as a path from the root.
+        """Return the absolute path of the file for a name.
 
         Args:
-            name: As the study has it.
+            name: The name in the study.
             key: Path of the key within the workload.
-            or_else: Other names that could have been meant.
+            or_else: Other names that the user may have meant.
 
         Raises:
-            ConstraintError: when there is none to be read.
+            ConstraintError: when no readable file is found.
         """
         for path in self.candidates(name):
             if not path.is_file():
                 continue
             if not os.access(path, os.R_OK):
                 raise self.violation(
-                    f"is {name!r}, a file that you may not read", f"See `ls -l {path}`", *key
+                    f"is {name!r}, a file without read permission", f"See `ls -l {path}`", *key
                 )
             return str(path)
         others = sorted(each.name for each in _entries(self.folder) if each.is_file())
         near = difflib.get_close_matches(name, [*or_else, *others], n=1)
-        own = f"pgbench's own are {', '.join(or_else)}; a" if or_else else "A"
+        own = f"pgbench's built-in scripts are {', '.join(or_else)}; a" if or_else else "A"
         raise self.violation(
-            f"is {name!r}, which is no file",
+            f"is {name!r}, but there is no such file",
             f"Did you mean {near[0]!r}?"
             if near
-            else f"{own} file is sought in {self.folder}, then in the working directory",
+            else f"{own} file is looked up in {self.folder}, then in the working directory",
             *key,
         )
 
@@ -113,7 +113,7 @@ def _entries(folder: Path) -> list[Path]:
 
 
 def _with_programs(target: Target, folder: Path) -> Target:
-    """Return a target with the folder of its programs from the root; nothing in it is looked at."""
+    """Return a target with an absolute path of its program directory, which is not read."""
     if not target.pg_bin:
         return target
     found = next((path for path in _candidates(target.pg_bin, folder) if path.is_dir()), None)

@@ -1,4 +1,4 @@
-"""Studies from files, from the shipped set, and from mappings."""
+"""Loads studies from files, from the shipped set, and from mappings."""
 
 from __future__ import annotations
 
@@ -12,14 +12,18 @@ import msgspec
 from seatrial.errors import StudyError
 from seatrial.study.check import check
 from seatrial.study.files import with_files
-from seatrial.study.layouts.failure import with_fault
+from seatrial.study.layouts.layout import with_fault
 from seatrial.study.problems import CommandLine, ConstraintError, Source, explain, nearest
 from seatrial.study.schema import Study
 from seatrial.study.server_address import with_addresses
 from seatrial.study.values import decode
 
 BUILTIN: Final = Path(__file__).parent / "builtin"
-"""Where the shipped studies lie, in a checkout and in an installed package alike."""
+"""Directory of the shipped studies, in a checkout and in an installed package."""
+
+
+Table = dict[str, Any]
+"""A table of a study file as parsed from TOML, not yet checked."""
 
 
 def shipped_studies() -> list[str]:
@@ -30,10 +34,10 @@ def shipped_studies() -> list[str]:
 def find_study(name_or_path: str | Path) -> Path:
     """Return the file of a shipped study (``quick``) or of a path (``my/study.toml``).
 
-    A file of that path goes before a shipped study of the same name.
+    A file with that path takes precedence over a shipped study of the same name.
 
     Raises:
-        StudyError: when there is neither.
+        StudyError: when neither exists.
     """
     path = Path(name_or_path)
     if path.is_file():
@@ -45,26 +49,28 @@ def find_study(name_or_path: str | Path) -> Path:
     shipped_names = shipped_studies()
     near = nearest(path.stem, shipped_names)
     raise StudyError(
-        seen=f"There is no study file {name!r}, and no shipped study of that name",
-        cause=f"Did you mean {near!r}?" if near else "The name is mistyped, or lies elsewhere",
-        next_step="Give the path of a study file, or the name of a shipped study: "
+        seen=f"{name!r} is neither a study file nor the name of a shipped study",
+        cause=f"Did you mean {near!r}?"
+        if near
+        else ("The name is misspelled, or the file is in another directory"),
+        next_step="Specify the path of a study file, or a shipped study: "
         f"{', '.join(shipped_names)}",
     )
 
 
 def load_study(name_or_path: str | Path) -> Study:
-    """Return a study, checked and completed with defaults, its files found.
+    """Return a study, checked and completed with defaults, with its files found.
 
     Raises:
-        StudyError: when there is no such file, or with file, line and key of what is wrong.
+        StudyError: when the file does not exist, or with file, line and key of the first mistake.
     """
     path = find_study(name_or_path)
     source = Source(str(name_or_path), _text_of(path))
     return _found(_checked(_parsed(source), source), path.parent.absolute(), source)
 
 
-def load_model(path: Path) -> dict[str, Any]:
-    """Return the table of a simulated device from a file of its own, not checked yet.
+def load_model(path: Path) -> Table:
+    """Return the table of a simulated device from a separate file, not yet checked.
 
     Raises:
         StudyError: when it cannot be read or is not TOML.
@@ -77,7 +83,7 @@ def parse_study(text: str, name: str) -> Study:
 
     Args:
         text: The text.
-        name: What messages call it: its path.
+        name: Its name in messages: its path.
 
     Raises:
         StudyError: with file, line and key of what is wrong.
@@ -87,13 +93,13 @@ def parse_study(text: str, name: str) -> Study:
 
 
 def study_from_options(data: Mapping[str, Any], options: Mapping[str, str] | None = None) -> Study:
-    """Return the study of options of the command line, as a mapping with a study's keys.
+    """Return the study for options of the command line, given as a mapping with study keys.
 
-    Files are sought in the working directory.
+    Files are looked up in the working directory.
 
     Args:
         data: The mapping.
-        options: Options whose name is not that of the study's key, by key.
+        options: Options with another name than the study's key, by key.
 
     Raises:
         StudyError: with the option that is wrong.
@@ -107,7 +113,7 @@ def study_from_mapping(data: Mapping[str, Any], name: str) -> Study:
 
     Args:
         data: What ``tomllib`` would read, or what ``study_to_mapping`` gave.
-        name: What messages call it.
+        name: Its name in messages.
 
     Raises:
         StudyError: with the key of what is wrong.
@@ -115,12 +121,12 @@ def study_from_mapping(data: Mapping[str, Any], name: str) -> Study:
     return _checked(data, Source(name))
 
 
-def study_to_mapping(study: Study) -> dict[str, Any]:
+def study_to_mapping(study: Study) -> Table:
     """Return a study as plain values, complete with defaults, sizes in bytes.
 
-    What the results file keeps; ``study_from_mapping`` gives the same study back.
+    The results file stores this; ``study_from_mapping`` restores the study.
     """
-    mapping: dict[str, Any] = msgspec.to_builtins(study, enc_hook=int)
+    mapping: Table = msgspec.to_builtins(study, enc_hook=int)
     mapping["thresholds"] = study.thresholds.as_table()
     for workload in mapping["workload"]:
         for key, value in workload.items():
@@ -130,30 +136,30 @@ def study_to_mapping(study: Study) -> dict[str, Any]:
 
 
 def recheck(study: Study) -> Study:
-    """Return a study that options of the command line have changed, checked again.
+    """Return a study changed by options of the command line, checked again.
 
-    Its files are not sought again: no option names one, and of a shipped study one may be yet to
-    be made.
+    Its files are not looked up again: no option names one, and a file of a shipped study may not
+    exist yet.
 
     Raises:
-        StudyError: with the option because of which it no longer holds.
+        StudyError: with the option that makes it invalid.
     """
     return _checked(study_to_mapping(study), CommandLine())
 
 
 def _text_of(path: Path) -> str:
-    """Return the text of a file; a byte order mark before it is no part of it."""
+    """Return the text of a file without a byte order mark."""
     try:
         return path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise StudyError(
             seen=f"{path} cannot be read: {error}",
-            cause="A study file is a text in UTF-8 that you may read",
-            next_step=f"Look at it with 'file {path}' and 'ls -l {path}'",
+            cause="A study file must be readable UTF-8 text",
+            next_step=f"Check it with 'file {path}' and 'ls -l {path}'",
         ) from error
 
 
-def _parsed(source: Source) -> dict[str, Any]:
+def _parsed(source: Source) -> Table:
     try:
         return tomllib.loads(source.text)
     except tomllib.TOMLDecodeError as error:
@@ -161,7 +167,7 @@ def _parsed(source: Source) -> dict[str, Any]:
 
 
 def _found(study: Study, folder: Path, source: Source) -> Study:
-    """Return the study with the files that it names, or raise the first that is not there."""
+    """Return the study with the paths of its files, or raise the first that does not exist."""
     try:
         return with_files(study, folder, may_lack=folder.resolve() == BUILTIN.resolve())
     except ConstraintError as violation:
@@ -169,7 +175,7 @@ def _found(study: Study, folder: Path, source: Source) -> Study:
 
 
 def _checked(data: Mapping[str, Any], source: Source) -> Study:
-    """Return the study of what was read, or raise the first thing that is wrong."""
+    """Return the study of a parsed document, or raise the first mistake."""
     data = _with_current_keys(data)
     try:
         study = msgspec.convert(data, Study, dec_hook=decode)
@@ -181,7 +187,7 @@ def _checked(data: Mapping[str, Any], source: Source) -> Study:
 
 
 def _with_current_keys(data: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return what was read, with the names of today for the keys of older studies."""
+    """Return the document with current names for the keys of older studies."""
     workloads = data.get("workload")
     if not isinstance(workloads, list):
         return data

@@ -1,4 +1,4 @@
-"""What planning takes and gives: what is known of a target, the files a trial needs, the plan."""
+"""Input and output of planning: facts about a target, files of a trial, the plan."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ import msgspec
 
 from seatrial.published import Amount, Count, Positive
 from seatrial.study.cell import Cell
-from seatrial.study.layouts.drives import DriveInfo
-from seatrial.study.layouts.layout import LayoutSpec
+from seatrial.study.layouts.layout import DriveInfo, LayoutSpec
 from seatrial.study.schema import Study
 
 TRIAL_FILE: Final = "trial.dat"
@@ -19,18 +18,18 @@ LOG_FILE: Final = "wal.dat"
 
 
 class TargetInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """What the targets room knows of a target before a plan is made; every part may be unknown.
+    """Facts about a target before a plan is made; each may be unknown.
 
     Attributes:
         kind: ``directory``, ``device``, ``file``, ``null``, ``simulated`` or ``database``; empty
             if unknown.
         size_bytes: Length of the device or file; None for a directory or if unknown.
-        drive_bytes: Capacity of the drives behind it, for drive-writes; None if unknown.
-        logical_block_bytes: What O_DIRECT requests must be a multiple of.
-        direct: Whether O_DIRECT works there.
-        free_bytes: Room in a directory; None if unknown.
-        database_obstacle: Why no PostgreSQL of our own can run with its data there, as the
-            beginning of a sentence; empty where nothing is known to stand in its way.
+        drive_bytes: Capacity of the drives behind it, to compute drive writes; None if unknown.
+        logical_block_bytes: O_DIRECT requests must be multiples of this size.
+        direct: Whether O_DIRECT is supported.
+        free_bytes: Free space of a directory; None if unknown.
+        database_obstacle: Why PostgreSQL cannot be run with its data there, as the beginning of a
+            sentence; empty if no obstacle is known.
     """
 
     kind: str = ""
@@ -43,22 +42,22 @@ class TargetInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PlannedTarget(msgspec.Struct, frozen=True, kw_only=True):
-    """A target as the plan takes it.
+    """A target in a plan.
 
     Attributes:
-        label: What cells call it.
+        label: Its name in cells.
         kind: ``directory``, ``device``, ``file``, ``null``, ``simulated`` or ``database``.
-        path: Directory, device or file; empty if it has none, or if it was not given yet.
+        path: Directory, device or file; empty if it has none, or if it is not yet given.
         size_bytes: Length of the trial file, or of the part of the device or file that is used.
         drive_bytes: Capacity of the drives behind it; None if unknown.
-        logical_block_bytes: What O_DIRECT requests must be a multiple of.
-        direct: Whether O_DIRECT works there.
+        logical_block_bytes: O_DIRECT requests must be multiples of this size.
+        direct: Whether O_DIRECT is supported.
         model: Parameters of a simulated device.
         url: Address of an existing server, without a password.
-        database: The empty database there that is used; empty where one is made.
-        pg_bin: Folder of the PostgreSQL programs; empty for the newest that is found.
-        layout: What is built for it; its ``path`` is known only while that stands.
-        leg: Which leg of the layout it is, from 1; 0 for the whole.
+        database: An existing empty database to use; empty if one is created.
+        pg_bin: Directory of the PostgreSQL programs; empty for the newest installed.
+        layout: The layout built for it; its ``path`` is known only while the layout exists.
+        leg: Number of the leg in the layout, from 1; 0 for the whole layout.
     """
 
     label: str
@@ -77,34 +76,34 @@ class PlannedTarget(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def group(self) -> str:
-        """What must be built for it to be there: the label of a layout, or empty."""
+        """The label of the layout that must be built for it, or empty."""
         return self.layout.label if self.layout else ""
 
     @property
     def holds_files(self) -> bool:
-        """Whether the trial makes files of its own there."""
+        """Whether the trial creates files there."""
         return self.kind == "directory"
 
     @property
     def is_storage(self) -> bool:
-        """Whether bytes are kept there, at a path: not so where the engine is alone or remote."""
+        """Whether it stores data at a path; false for the null target and remote servers."""
         return self.kind not in ("null", "simulated", "database")
 
 
 class TrialFile(msgspec.Struct, frozen=True, kw_only=True):
-    """One file that the cells of a target need; on a device or file, that target itself.
+    """One file that the cells of a target need; on a device or file, the target itself.
 
-    A file that is read past the page cache must hold data before: reads of holes and of unwritten
-    extents never reach the medium.
+    A file that is read with direct I/O must be filled before: reads of holes and of unwritten
+    extents never reach the device.
 
     Attributes:
         target: Label of the target.
         name: ``trial.dat``, ``copy.dat`` or ``wal.dat``, as in ``Cell.spec["target"]["file"]``.
         size_bytes: Its length.
-        prefill: Whether it must be written whole before the first round. Where it is not, a
-            ``fill`` cell writes it at the beginning of every round (a resumed run that finds
-            it missing or short writes it as if it were true), or what is there is only read.
-        data: What to write, as ``Cell.spec["data"]``.
+        prefill: Whether it must be filled before the first round. If false, a ``fill`` cell writes
+            it at the beginning of every round (a resumed run that finds it missing or short fills
+            it as if this were true), or existing data is only read.
+        data: The data to write, as ``Cell.spec["data"]``.
     """
 
     target: str
@@ -115,18 +114,18 @@ class TrialFile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """What a run will do.
+    """The plan of a run.
 
     Attributes:
         study: The study.
-        targets: Its targets, as far as they are known.
+        targets: Its targets, with the facts known so far.
         cells: Every cell, in the order of the study; keys are unique.
-        files: What the cells need on the targets.
-        notes: What was left out and why, and what is worth knowing, as sentences.
-        left_out: Those of the notes that tell of optional workloads, for the end of the run.
-        drives: What its layouts are built of; where nobody has named them, as many as they need.
-        plan_hash: Of the cells, the files and the seed: what a resume must find unchanged. Rounds
-            and budget are not part of it, so a run may be resumed with more of either.
+        files: Files that the cells need on the targets.
+        notes: What is skipped and why, and other notes, as sentences.
+        left_out: The notes on skipped optional workloads, for the end of the run.
+        drives: Drives of its layouts; if none are named, as many as they need.
+        plan_hash: Of the cells, the files and the seed, which a resume must find unchanged. Rounds
+            and budget are not included, so that a run may be resumed with more of either.
     """
 
     study: Study
@@ -139,7 +138,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     plan_hash: str
 
     def without(self, keys: Collection[str], notes: list[str]) -> Plan:
-        """Return the plan less some cells of optional workloads, with notes that say why."""
+        """Return the plan without some cells of optional workloads, with notes on the reasons."""
         return msgspec.structs.replace(
             self,
             cells=[cell for cell in self.cells if cell.key not in keys],
@@ -148,11 +147,11 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def groups(self) -> list[str]:
-        """Return what is there at the same time: ``PlannedTarget.group`` of each, once."""
+        """Return the groups of targets that exist at the same time, each once."""
         return list(dict.fromkeys(target.group for target in self.targets))
 
     def of_group(self, group: str, places: Mapping[str, str]) -> Plan:
-        """Return the part of the plan that a group of targets has, with their paths by label."""
+        """Return the part of the plan for a group of targets, with their paths by label."""
         targets = [
             msgspec.structs.replace(target, path=places.get(target.label, target.path))
             for target in self.targets
@@ -179,7 +178,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PlanEstimate(msgspec.Struct, frozen=True, kw_only=True):
-    """What a plan will take.
+    """The estimated cost of a plan.
 
     Attributes:
         cells: Cells of one round.
@@ -187,16 +186,16 @@ class PlanEstimate(msgspec.Struct, frozen=True, kw_only=True):
         rounds_max: Most rounds.
         time_s_min: With the fewest rounds, or the budget if that is less.
         time_s_max: With the most rounds, or the budget if that is less.
-        write_bytes_min: Upper bound of what is written with the fewest rounds; of what databases
-            write, an assumption.
-        write_bytes_max: The same with the most rounds.
-        file_bytes: Space that the files take in directories that are there already.
-        database_bytes: Space that databases are assumed to take there.
+        write_bytes_min: Upper bound of bytes written with the fewest rounds; an assumption for
+            databases.
+        write_bytes_max: Upper bound of bytes written with the most rounds.
+        file_bytes: Space of the files in existing directories.
+        database_bytes: Assumed space of databases there.
         builds: How many arrays each round builds.
-        building_s: What a round takes for them beside the cells, as assumed: building,
-            synchronising, filling, loading, waiting for rebuilds.
-        building_write_bytes: What a round writes to them beside the cells.
-        loop_bytes: Space that the files of loop devices take at most.
+        building_s: Assumed time of each round for arrays, without cells: building, synchronising,
+            filling, loading, waiting for rebuilds.
+        building_write_bytes: Bytes that each round writes to arrays, without cells.
+        loop_bytes: Maximum space of the files of loop devices.
     """
 
     cells: Count

@@ -10,19 +10,12 @@ from typing import Final
 import msgspec
 
 from seatrial.errors import AlignmentError, SpaceError, StudyError
-from seatrial.study.cell import Cell
-from seatrial.study.cells import cells_of
+from seatrial.study.cell import Cell, FactorValue
 from seatrial.study.layouts.cost import require_room_for_databases
-from seatrial.study.layouts.drives import DriveInfo
-from seatrial.study.layouts.notes import notes_on_failures
+from seatrial.study.layouts.layout import DriveInfo
 from seatrial.study.layouts.targets import drives_of, layout_targets, notes_on_layouts
-from seatrial.study.model import (
-    Plan,
-    PlannedTarget,
-    TargetInfo,
-    TrialFile,
-)
-from seatrial.study.optional import left_out
+from seatrial.study.layouts.text import notes_on_failures
+from seatrial.study.model import Plan, PlannedTarget, TargetInfo, TrialFile
 from seatrial.study.problems import DOCS, suggestion
 from seatrial.study.sampled import Sampled
 from seatrial.study.schema import DEFAULT_SIZE_BYTES, Study, Target
@@ -31,9 +24,70 @@ from seatrial.study.thresholds import selectable
 from seatrial.study.units import format_size
 from seatrial.topic import topic_of, topics
 
+
+class LeftOut(msgspec.Struct, frozen=True, kw_only=True):
+    """Tests that cannot be measured.
+
+    Attributes:
+        keys: Keys of the cells.
+        notes: The reasons, as sentences.
+    """
+
+    keys: frozenset[str]
+    notes: list[str]
+
+
+def left_out(
+    study: Study,
+    targets: Sequence[PlannedTarget],
+    infos: Mapping[str, TargetInfo],
+    cells: Sequence[Cell],
+    files: Sequence[TrialFile],
+) -> LeftOut:
+    """Return the cells of optional workloads that lack PostgreSQL or space.
+
+    Args:
+        study: The study.
+        targets: Its targets as planned.
+        infos: Known facts of the targets, by label; unknown facts are no obstacle.
+        cells: All cells.
+        files: Files that the other cells need on the targets.
+    """
+    keys: set[str] = set()
+    notes: list[str] = []
+    for target in targets:
+        info = infos.get(target.label, TargetInfo())
+        used_bytes = sum(file.size_bytes for file in files if file.target == target.label)
+        own = [cell for cell in cells if cell.target == target.label]
+        for topic in topics():
+            for workload, reason in topic.left_out(study, target, info, own, used_bytes):
+                keys.update(cell.key for cell in own if cell.workload == workload.label)
+                notes.append(f"{workload.label} is skipped on {target.label}: {reason}")
+    return LeftOut(keys=frozenset(keys), notes=notes)
+
+
+def cells_of(
+    workload: Sampled, target: PlannedTarget, study: Study, *, prefix: str = ""
+) -> Iterator[Cell]:
+    """Yield the cells of a workload on a target.
+
+    Args:
+        workload: The workload.
+        target: The target.
+        study: The study, for its access specifications.
+        prefix: Prefix of every key; the target's label if there are several targets.
+    """
+    yield from topic_of(workload).cells(workload, target, study, prefix=prefix)
+
+
+def usual_factors(cell: Cell) -> dict[str, FactorValue]:
+    """Return the factors that a cell omits if they have these values."""
+    return topic_of(cell).usual_factors(cell)
+
+
 CELLS_MAX: Final = 10_000
 DEVICE_GRANULE_BYTES: Final = 1 << 20
-SECTOR_BYTES: Final = 512  # verifiable data are told apart by sectors
+SECTOR_BYTES: Final = 512  # verifiable data is distinguished by sectors
 
 
 def make_plan(
@@ -41,22 +95,22 @@ def make_plan(
     targets_info: Mapping[str, TargetInfo] | None = None,
     drives: Sequence[DriveInfo] = (),
 ) -> Plan:
-    """Return what a run of the study will do; nothing is touched.
+    """Return the plan for a run of the study; nothing is changed.
 
     Args:
         study: The study.
-        targets_info: What is known of the targets, by label; what is missing is taken to be a
+        targets_info: Known facts of the targets, by label; a missing target is assumed to be a
             directory with blocks of 512 bytes and O_DIRECT.
-        drives: What its layouts are built of; unless given those that the study says, of
-            unknown size if they are devices.
+        drives: Drives of its layouts; by default those of the study, with unknown size if they are
+            devices.
 
     Raises:
         StudyError: when a block does not fit its file, a limit is below one block, there are too
-            many cells or none, or a threshold selects no cell.
+            many cells or none, or a threshold matches no cell.
         AlignmentError: when a size is not a multiple of the target's logical block.
-        DirectError: when the study goes past the page cache where that is not possible.
-        SpaceError: when the study uses more of a device or file than there is, or a layout is
-            too small for its databases.
+        DirectError: when the study uses direct I/O where it is not supported.
+        SpaceError: when the study uses more of a device or file than exists, or a layout is too
+            small for its databases.
     """
     infos = targets_info or {}
     there = list(drives) or drives_of(study)
@@ -104,13 +158,13 @@ def make_plan(
 def order(plan: Plan, round_number: int, pending_keys: Collection[str]) -> list[Cell]:
     """Return the pending cells in the order in which a round measures them.
 
-    Cells of all targets are interleaved at random, so that drift cannot pose as an effect; but
-    layouts that share their drives cannot be there at once, so that a round takes them one after
-    another, in an order of its own. Among what is there at once the fills come first, and what
-    breaks an array comes late. Cells of a database come last, at random among themselves: what a
-    server and the copying of its data leave behind in caches and write-back is not to fall into
-    the short samples of the engine. The order is that of all cells, drawn from the study's seed and
-    the round, less those that are not pending: a resumed round goes on in its old order.
+    Cells of all targets are interleaved at random, so that drift does not appear as an effect.
+    Layouts that share their drives cannot exist at the same time, so a round measures them one
+    after another, in random order. Within a group, fills come first and cells that inject faults
+    come late. Cells of databases come last, in random order: caches and write-back left by a server
+    and by copying its data must not affect the short samples of the engine. The order is that of
+    all cells, drawn from the study's seed and the round, without those that are not pending: a
+    resumed round keeps its order.
 
     Args:
         plan: The plan.
@@ -126,7 +180,7 @@ def order(plan: Plan, round_number: int, pending_keys: Collection[str]) -> list[
         key=lambda cell: (
             turns[group_of[cell.target]],
             not topic_of(cell).comes_first(cell),
-            bool(cell.spec.get("fail")),
+            bool(cell.parsed.fail),
             topic_of(cell).comes_last,
         )
     )
@@ -135,9 +189,9 @@ def order(plan: Plan, round_number: int, pending_keys: Collection[str]) -> list[
 
 
 def is_due(plan: Plan, cell: Cell, round_number: int) -> bool:
-    """Return whether a round, from 0, may measure a cell: some fills are done once only.
+    """Return whether a round, from 0, may measure a cell: some fills run only once.
 
-    Load lines are no part of the rounds: each goes its own way after them.
+    Load lines are not part of the rounds: each is measured separately after them.
     """
     if not topic_of(cell).in_rounds:
         return False
@@ -145,7 +199,7 @@ def is_due(plan: Plan, cell: Cell, round_number: int) -> bool:
 
 
 def is_done_once(plan: Plan, cell: Cell) -> bool:
-    """Return whether only the first round measures a cell: never so on what each round builds."""
+    """Return whether only the first round measures a cell; false for layouts, built each round."""
     return not plan.target(cell.target).layout and any(
         workload.is_once and workload.label == cell.workload for workload in plan.study.workloads
     )
@@ -157,7 +211,7 @@ def writes(cell: Cell) -> bool:
 
 
 def _planned(target: Target, info: TargetInfo) -> PlannedTarget:
-    """Return a target as the plan takes it: what the study says, else what is known of it."""
+    """Return a target of the plan: the study's keys, completed with known facts."""
     kind = target.kind if target.kind != "auto" else info.kind or "directory"
     known_bytes = _usable_bytes(kind, info)
     if known_bytes == 0:
@@ -165,10 +219,10 @@ def _planned(target: Target, info: TargetInfo) -> PlannedTarget:
     size_bytes = int(target.size_bytes or known_bytes or DEFAULT_SIZE_BYTES)
     if kind in ("device", "file") and known_bytes is not None and size_bytes > known_bytes:
         raise SpaceError(
-            seen=f"The study uses {format_size(size_bytes)} of target {target.label!r}, which has "
-            f"{format_size(known_bytes)}",
+            seen=f"The study uses {format_size(size_bytes)} of target {target.label!r}, which "
+            f"has only {format_size(known_bytes)}",
             cause=f"'size' of the target, or the option --size, is larger than the {kind}",
-            next_step=f"Give at most --size {known_bytes}, or none to use all of it",
+            next_step=f"Use at most --size {known_bytes}, or omit it to use the whole {kind}",
         )
     planned = PlannedTarget(
         label=target.label,
@@ -189,9 +243,9 @@ def _planned(target: Target, info: TargetInfo) -> PlannedTarget:
 
 
 def _usable_bytes(kind: str, info: TargetInfo) -> int | None:
-    """Return how much of a device or file can be used; None where that is unknown.
+    """Return the usable size of a device or file; None if unknown.
 
-    Of a device whole MiB, so that a fill writes all of it; of a file whole logical blocks.
+    For a device whole MiB, so that a fill writes all of it; for a file whole logical blocks.
     """
     if kind not in ("device", "file") or info.size_bytes is None:
         return None
@@ -204,14 +258,15 @@ def _granule_bytes(kind: str, info: TargetInfo) -> int:
 
 
 def _too_small(target: Target, kind: str, info: TargetInfo) -> SpaceError:
-    """Return the error for a device or file of which nothing can be used."""
+    """Return the error for a device or file that is too small."""
     least = format_size(_granule_bytes(kind, info))
-    held = format_size(info.size_bytes) if info.size_bytes else "nothing"
+    size = f"only {format_size(info.size_bytes)} long" if info.size_bytes else "empty"
     return SpaceError(
-        seen=f"Target {target.label!r}, the {kind} {target.path}, holds {held}, and a trial takes "
-        f"whole pieces of {least}",
-        cause=f"The {kind} is empty or cut short, or another one was meant",
-        next_step=f"Name one of at least {least}, or a directory, where a trial file is made",
+        seen=f"Target {target.label!r}, the {kind} {target.path}, is {size}; a trial needs a "
+        f"multiple of {least}",
+        cause=f"The {kind} is empty or truncated, or is not the intended one",
+        next_step=f"Use a {kind} of at least {least}, or a directory, in which a trial file is "
+        "created",
     )
 
 
@@ -220,18 +275,18 @@ def _obstacle(workload: Sampled, target: PlannedTarget) -> str:
     if obstacle := topic_of(workload).obstacle(workload, target):
         return obstacle
     if workload.failures and not target.layout:
-        return "only what is built for the trial can be broken, and it is there already"
+        return "faults can be injected only into layouts built for the trial"
     return ""
 
 
 def _cells_on(target: PlannedTarget, study: Study, prefix: str, notes: list[str]) -> Iterator[Cell]:
-    """Yield the cells of a target; what must be left out is told in the notes."""
+    """Yield the cells of a target; skipped ones are reported in the notes."""
     for workload in study.workloads:
         if not runs_on(workload, target):
             continue
         obstacle = _obstacle(workload, target)
         if obstacle:
-            notes.append(f"{workload.label} is left out on {target.label}: {obstacle}")
+            notes.append(f"{workload.label} is skipped on {target.label}: {obstacle}")
             continue
         left_out: list[Cell] = []
         topic = topic_of(workload)
@@ -242,40 +297,40 @@ def _cells_on(target: PlannedTarget, study: Study, prefix: str, notes: list[str]
                 left_out.append(cell)
         if left_out:
             notes.append(
-                f"{len(left_out)} cells of {workload.label} are left out on {target.label}: past "
-                f"the page cache it takes multiples of {target.logical_block_bytes} bytes only"
+                f"{len(left_out)} tests of {workload.label} are skipped on {target.label}: "
+                f"direct I/O requires multiples of {target.logical_block_bytes} bytes"
             )
 
 
 def misaligned(
-    target: PlannedTarget, what: str, odd_bytes: int, block_bytes: int | None = None
+    target: PlannedTarget, what: str, misaligned_bytes: int, block_bytes: int | None = None
 ) -> AlignmentError:
-    """Return the error for a size or position that is not a multiple of the logical block."""
+    """Return the error for a size or offset that is not a multiple of the logical block."""
     block_bytes = block_bytes or target.logical_block_bytes
     return AlignmentError(
-        seen=f"{what} is {odd_bytes} bytes, not a multiple of {block_bytes} bytes",
+        seen=f"{what} is {misaligned_bytes} bytes, not a multiple of {block_bytes} bytes",
         cause=f"Target {target.label!r} has logical blocks of {target.logical_block_bytes} bytes",
-        next_step=f"Use multiples of {block_bytes} bytes, skip_unaligned = true to leave such "
-        "cells out, or direct = false to measure through the page cache",
+        next_step=f"Use multiples of {block_bytes} bytes, skip_unaligned = true to skip such "
+        "tests, or direct = false to use the page cache",
     )
 
 
 def _too_many(study: Study) -> StudyError:
-    """Return the error for a study that no one would live to see the end of."""
+    """Return the error for a study with too many cells."""
     return StudyError(
-        seen=f"Study {study.name!r} has more than {CELLS_MAX} cells",
-        cause="Every value of every list multiplies the cells",
-        next_step="Shorten the lists, or divide it into several studies",
+        seen=f"Study {study.name!r} has more than {CELLS_MAX} tests",
+        cause="Each list multiplies the number of tests by its length",
+        next_step="Shorten the lists, or split the study",
     )
 
 
 def _check_cells(study: Study, cells: list[Cell], notes: list[str]) -> None:
-    """Raise StudyError when there is nothing to measure, or nothing that a threshold speaks of."""
+    """Raise StudyError when there is nothing to measure, or a threshold matches no cell."""
     if not cells:
         raise StudyError(
-            seen=f"Study {study.name!r} has no cells on these targets",
-            cause="; ".join(notes) or "All of its workloads run on other targets",
-            next_step="Look at it with --plan on another target",
+            seen=f"Study {study.name!r} has no tests for these targets",
+            cause="; ".join(notes) or "All its workloads are restricted to other targets",
+            next_step="Try another target with --plan",
         )
     _check_keys(study, cells)
     for threshold in study.thresholds:
@@ -283,24 +338,24 @@ def _check_cells(study: Study, cells: list[Cell], notes: list[str]) -> None:
         if any(threshold.selects(cell) for cell in selected):
             continue
         known = {name for cell in selected for name in selectable(cell)}
-        odd = [name for name in threshold.where if name not in known]
-        hint = suggestion(odd[0], sorted(known)) if odd else ""
+        outlier = [name for name in threshold.where if name not in known]
+        hint = suggestion(outlier[0], sorted(known)) if outlier else ""
         raise StudyError(
-            seen=f"The threshold {threshold.name!r} of study {study.name!r} selects no cell",
-            cause=hint or "No cell of that workload has all the factors named in the brackets",
-            next_step=f"{DOCS} explains the brackets; look at the cells with --plan",
+            seen=f"The threshold {threshold.name!r} of study {study.name!r} matches no test",
+            cause=hint or "No test of that workload has all the factors in the brackets",
+            next_step=f"{DOCS} explains the brackets; --plan lists the tests",
         )
 
 
 def _check_keys(study: Study, cells: list[Cell]) -> None:
-    """Raise StudyError when two cells would be told apart by nobody."""
+    """Raise StudyError when two cells have the same key."""
     seen: set[str] = set()
     for cell in cells:
         if cell.key in seen:
             raise StudyError(
-                seen=f"Study {study.name!r} has two cells {cell.key}",
-                cause="Two values of a list are the same once they are written out",
-                next_step="Give each value once, and numbers with at most six digits",
+                seen=f"Study {study.name!r} has two tests with the key {cell.key}",
+                cause="Two values of a list are printed alike",
+                next_step="List each value once, with at most six digits",
             )
         seen.add(cell.key)
 
@@ -308,7 +363,7 @@ def _check_keys(study: Study, cells: list[Cell]) -> None:
 def _hash(
     study: Study, targets: list[PlannedTarget], cells: list[Cell], files: list[TrialFile]
 ) -> str:
-    """Return 16 hexadecimal digits that change with whatever a resume must find unchanged."""
+    """Return a hash (16 hexadecimal digits) of everything that a resume must find unchanged."""
     layouts = [target.layout for target in targets if target.layout]
     parts = [study.seed, cells, files, *([layouts] if layouts else [])]
     described = msgspec.json.encode(parts, order="sorted", enc_hook=int)

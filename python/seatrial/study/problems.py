@@ -1,7 +1,7 @@
-"""What is wrong with a study file, said so that it can be mended at once.
+"""Error messages for study files.
 
-Every message names the file, the line where it can be told, and the key; says what was found and
-what was expected; and proposes the nearest right spelling.
+Every message names the file, the line if it is known, and the key; reports the actual and the
+expected value; and suggests the nearest valid spelling.
 """
 
 from __future__ import annotations
@@ -9,14 +9,142 @@ from __future__ import annotations
 import difflib
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
-from typing import Final
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
 
 import msgspec
 from msgspec import inspect
 
 from seatrial.errors import StudyError
-from seatrial.study.keylines import KeyPath, format_path, key_lines, line_of
+
+KeyPath = tuple[str | int, ...]
+"""Keys and list indices (from 0) from the top of the file to a value."""
+
+
+def key_lines(text: str) -> dict[KeyPath, int]:
+    """Return the line (from 1) of every table and key of a valid TOML text.
+
+    A key within a list of several lines gets the line on which its item ends; a key within any
+    other value of several lines gets the line on which the value begins.
+    """
+    lines: dict[KeyPath, int] = {}
+    table: KeyPath = ()
+    tables_seen: dict[KeyPath, int] = {}
+    for start, piece in _pieces(text):
+        if piece.lstrip().startswith("["):
+            table = _enter(piece, tables_seen)
+            lines.setdefault(table, start)
+            continue
+        for path, offset in _offsets(piece):
+            lines.setdefault(table + path, start + offset)
+    return lines
+
+
+def line_of(path: KeyPath, lines: dict[KeyPath, int]) -> int | None:
+    """Return the line of a key, or of the closest table around it; None if absent.
+
+    A dotted key is found whether it was quoted or written as nested keys.
+    """
+    if path in lines:
+        return lines[path]
+    nested: KeyPath = ()
+    for part in path:
+        nested += tuple(part.split(".")) if isinstance(part, str) else (part,)
+    for length in range(len(nested), 0, -1):
+        if nested[:length] in lines:
+            return lines[nested[:length]]
+    return None
+
+
+def format_path(path: KeyPath) -> str:
+    """Return a key path as a person reads it, such as ``workload[1].block_sizes``."""
+    text = ""
+    for part in path:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
+    return text
+
+
+def _pieces(text: str) -> Iterator[tuple[int, str]]:
+    """Yield line number and text of each header and each key with its whole value."""
+    start, piece = 0, ""
+    for number, line in enumerate(text.splitlines(), start=1):
+        if not piece:
+            if not line.strip() or line.lstrip().startswith("#"):
+                continue
+            start = number
+        piece += line + "\n"
+        if _is_whole(piece):
+            yield start, piece
+            piece = ""
+
+
+def _is_whole(piece: str) -> bool:
+    """Return whether the value is complete: an open list, table or string does not parse."""
+    return _parsed(piece) is not None
+
+
+def _parsed(text: str) -> dict[str, object] | None:
+    """Return a parsed text; None if it is not valid TOML."""
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError:
+        return None
+
+
+def _offsets(piece: str) -> Iterator[tuple[KeyPath, int]]:
+    """Yield every path within the value of a key, with its line offset from the key.
+
+    An open list is parsed with an added bracket, to find the items on each line.
+    """
+    lines = piece.splitlines()
+    for offset in range(len(lines) - 1):
+        begun = _parsed("\n".join([*lines[: offset + 1], "]"]))
+        for path in _paths_within(begun):
+            yield path, offset
+    for path in _paths_within(tomllib.loads(piece)):
+        yield path, 0 if len(path) == 1 else len(lines) - 1
+
+
+def _enter(header: str, tables_seen: dict[KeyPath, int]) -> KeyPath:
+    """Return the path of the table that a header opens, counting the tables of a list."""
+    keys = _header_keys(tomllib.loads(header))
+    path: KeyPath = ()
+    for key in keys[:-1]:
+        path += (key,)
+        if path in tables_seen:
+            path += (tables_seen[path],)
+    path += (keys[-1],)
+    if header.lstrip().startswith("[["):
+        tables_seen[path] = tables_seen.get(path, -1) + 1
+        path += (tables_seen[path],)
+    return path
+
+
+def _header_keys(parsed: dict[str, object]) -> list[str]:
+    """Return the keys of a parsed header, from the outermost to the innermost."""
+    keys: list[str] = []
+    here: Any = parsed
+    while here:
+        keys.append(next(iter(here)))
+        here = here[keys[-1]]
+        here = here[0] if isinstance(here, list) else here
+    return keys
+
+
+def _paths_within(value: object) -> Iterator[KeyPath]:
+    """Yield the path of every key and list item within a parsed value."""
+    items: Iterator[tuple[str | int, object]]
+    if isinstance(value, dict):
+        items = iter(value.items())
+    elif isinstance(value, list):
+        items = iter(enumerate(value))
+    else:
+        return
+    for key, inner in items:
+        yield (key,)
+        for path in _paths_within(inner):
+            yield (key, *path)
+
 
 DOCS: Final = "docs/study-file.md"
 
@@ -37,12 +165,12 @@ _WORDS: Final = {
 
 
 class ConstraintError(ValueError):
-    """One thing that does not fit the schema, found by a check of ours.
+    """A value that does not fit the schema, found by one of our checks.
 
     Attributes:
-        path: Key path below the table in which it was found; empty for that table itself.
-        seen: What was found there, as the end of a sentence that begins with the key.
-        expected: What may stand there, as a sentence.
+        path: Key path below the checked table; empty for the table itself.
+        seen: The actual state, as the end of a sentence that begins with the key.
+        expected: The valid values, as a sentence.
     """
 
     def __init__(self, seen: str, expected: str, *path: str | int) -> None:
@@ -53,18 +181,18 @@ class ConstraintError(ValueError):
 
 
 class Source:
-    """Where a study comes from: its name, and its text where it has one."""
+    """The source of a study: its name, and its text if available."""
 
     def __init__(self, name: str, text: str = "") -> None:
         self.name = name
         self.text = text
 
     def error(self, path: KeyPath, seen: str, cause: str) -> StudyError:
-        """Return the error that says what was seen at a key, and why it cannot stand."""
+        """Return the error for a key, with the actual state and the reason."""
         line = line_of(path, key_lines(self.text)) if self.text else None
         place = self.name if line is None else f"{self.name}, line {line}"
         key = format_path(path)
-        dry = f"; 'seatrial study {self.name} --plan' checks the file and touches nothing else"
+        dry = f"; 'seatrial study {self.name} --plan' checks the file without running it"
         return StudyError(
             seen=f"{place}: {key} {seen}" if key else f"{place}: {seen}",
             cause=cause,
@@ -72,22 +200,22 @@ class Source:
         )
 
     def not_toml(self, error: tomllib.TOMLDecodeError) -> StudyError:
-        """Return the error for a text that is no TOML at all."""
+        """Return the error for a text that is not valid TOML."""
         parts = _TOML_PLACE.fullmatch(str(error))
         problem, line = (parts[1], parts[2]) if parts else (str(error), None)
         line = line or len(self.text.splitlines())
         return StudyError(
-            seen=f"{self.name}, line {line}: this is not valid TOML: {problem}",
-            cause="Usually a missing quote, bracket or equals sign there or on the line before",
-            next_step=f"Mend the line; {DOCS} has examples that can be copied",
+            seen=f"{self.name}, line {line}: invalid TOML: {problem}",
+            cause="Usually a missing quote, bracket or equals sign on this or the previous line",
+            next_step=f"Correct the line; {DOCS} has examples to copy",
         )
 
 
 class CommandLine(Source):
-    """The command line as the source of a study, or of what was changed in one.
+    """The command line as the source of a study, or of changes to one.
 
     Args:
-        options: Of one command, the options whose name is not that of the study's key.
+        options: Options of a command with another name than the study's key.
     """
 
     def __init__(self, options: Mapping[str, str] | None = None) -> None:
@@ -95,14 +223,14 @@ class CommandLine(Source):
         self._options = {**_OPTIONS, **(options or {})}
 
     def error(self, path: KeyPath, seen: str, cause: str) -> StudyError:
-        """Return the error that names the option in place of the key."""
+        """Return the error with the option in place of the key."""
         keys = [part for part in path if isinstance(part, str) and part not in _TABLES]
         what = f"--{self._options.get(keys[0], keys[0].replace('_', '-'))}" if keys else self.name
         below = f": {'.'.join(keys[1:])}" if len(keys) > 1 else ""
         return StudyError(
             seen=f"{what}{below} {seen}",
             cause=cause,
-            next_step=f"--help after the command lists its options; {DOCS} explains each key",
+            next_step=f"--help lists the options of the command; {DOCS} explains each key",
         )
 
 
@@ -118,32 +246,32 @@ _OPTIONS: Final = {
     "time_s": "budget",
     "write_bytes": "write-budget",
 }
-"""Options whose name is not that of the study's key."""
+"""Options with another name than the study's key."""
 
 
 def nearest(wrong: str, right: Iterable[str]) -> str:
-    """Return the right spelling that is nearest to a wrong one; empty when none is near."""
+    """Return the most similar valid spelling; empty if there is none."""
     return next(iter(difflib.get_close_matches(wrong, list(right), n=1, cutoff=0.6)), "")
 
 
 def suggestion(wrong: str, right: Iterable[str]) -> str:
-    """Return ``Did you mean '...'?``, or the list of right spellings when none is near."""
+    """Return ``Did you mean '...'?``, or the list of valid spellings if none is similar."""
     choices = list(right)
     if near := nearest(wrong, choices):
         return f"Did you mean '{near}'?"
-    return f"Known are {', '.join(choices)}" if choices else "None is known here"
+    return f"Valid values: {', '.join(choices)}" if choices else "No value is valid here"
 
 
 def explain(
     error: msgspec.ValidationError, data: Mapping[str, object], schema: type, source: Source
 ) -> StudyError:
-    """Return the error for data that do not fit the schema.
+    """Return the error for data that does not fit the schema.
 
     Args:
-        error: What msgspec found.
-        data: What was read.
-        schema: The struct that it should have become.
-        source: Where it was read from.
+        error: The error of msgspec.
+        data: The parsed data.
+        schema: The expected structure.
+        source: The source of the data.
     """
     message, path = _located(str(error))
     cause = error.__cause__
@@ -159,14 +287,14 @@ def explain(
     if message.startswith("Invalid"):
         right = suggestion(str(value), _choices(wanted))
         return source.error(path, f"is {_reported(value)}", right)
-    found = "holds a value that does not fit" if "[...]" in str(error) else f"is {_reported(value)}"
+    found = "has a value that does not fit" if "[...]" in str(error) else f"is {_reported(value)}"
     return source.error(path, found, f"Expected {_wanted_words(message)}")
 
 
 def _unknown_key(
     name: str, path: KeyPath, wanted: inspect.Type | None, source: Source
 ) -> StudyError:
-    """Return the error for a key that the table does not have."""
+    """Return the error for an unknown key."""
     known: list[str] = []
     kind = ""
     if isinstance(wanted, inspect.StructType):
@@ -187,7 +315,7 @@ def _located(message: str) -> tuple[str, KeyPath]:
 
 
 def _value_at(path: KeyPath, data: object) -> object:
-    """Return what was read at a path; None when there is nothing."""
+    """Return the value at a path; None if there is none."""
     for part in path:
         if isinstance(data, Mapping):
             data = data.get(part)
@@ -199,7 +327,7 @@ def _value_at(path: KeyPath, data: object) -> object:
 
 
 def _type_at(path: KeyPath, data: object, wanted: inspect.Type) -> inspect.Type | None:
-    """Return what the schema wants at a path, its tagged unions resolved by the data."""
+    """Return the schema's type at a path, with tagged unions resolved by the data."""
     here: inspect.Type | None = _resolved(wanted, data)
     for part in path:
         data = _value_at((part,), data)
@@ -219,7 +347,7 @@ def _type_at(path: KeyPath, data: object, wanted: inspect.Type) -> inspect.Type 
 
 
 def _resolved(wanted: inspect.Type, data: object) -> inspect.Type:
-    """Return the member of a union that the data are meant to be, or the union itself."""
+    """Return the member of a union that matches the data, or the union itself."""
     while isinstance(wanted, inspect.Metadata):
         wanted = wanted.type
     if not isinstance(wanted, inspect.UnionType):
@@ -234,14 +362,14 @@ def _resolved(wanted: inspect.Type, data: object) -> inspect.Type:
 
 
 def _tags(union: inspect.UnionType, key: str) -> inspect.Type | None:
-    """Return the words that tell the structs of a union apart, where the key is that word."""
+    """Return the tags that distinguish the members of a union, if the key is that tag."""
     structs = [each for each in union.types if isinstance(each, inspect.StructType)]
     tags = tuple(str(each.tag) for each in structs if each.tag_field == key)
     return inspect.LiteralType(tags) if tags else None
 
 
 def _choices(wanted: inspect.Type | None) -> list[str]:
-    """Return the words that may stand where only certain words may."""
+    """Return the valid words, if only certain words are valid."""
     if isinstance(wanted, inspect.LiteralType):
         return [str(value) for value in wanted.values]
     if isinstance(wanted, inspect.UnionType):
@@ -250,7 +378,7 @@ def _choices(wanted: inspect.Type | None) -> list[str]:
 
 
 def _reported(value: object) -> str:
-    """Return a value as a study spells it."""
+    """Return a value as spelled in a study."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, dict):
@@ -261,7 +389,7 @@ def _reported(value: object) -> str:
 
 
 def _wanted_words(message: str) -> str:
-    """Return what msgspec expected, in plain words."""
+    """Return the type that msgspec expected, in plain words."""
     bounds = _OUT_OF_BOUNDS.fullmatch(message)
     wrong = _WRONG_TYPE.fullmatch(message)
     if wrong:

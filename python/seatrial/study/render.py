@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from seatrial.study.cell import Cell, FactorValue
-from seatrial.study.cells import usual_factors
 from seatrial.study.estimate import cell_time_s, cell_write_bytes, estimate, target_write_bytes
-from seatrial.study.layouts.render import (
+from seatrial.study.layouts.text import (
     COLUMNS,
     building_lines,
     command_lines,
@@ -16,33 +14,35 @@ from seatrial.study.layouts.render import (
     layout_lines,
 )
 from seatrial.study.model import Plan, PlanEstimate, PlannedTarget
+from seatrial.study.plan import usual_factors
 from seatrial.study.sampled import REBUILD_LIMIT
 from seatrial.study.units import format_factor, format_seconds, format_size
+from seatrial.study.wrapping import wrap
 from seatrial.topic import topic_of, topics
 
-_HEADINGS: tuple[str, ...] = ("workload", "cells", "a sample", "a round", "writes at most", "what")
+_HEADINGS: tuple[str, ...] = ("workload", "tests", "a sample", "a round", "writes at most", "what")
 
 
 def render_plan(plan: Plan, commands: Mapping[str, Sequence[str]] | None = None) -> str:
-    """Return the plan as plain text: targets, workloads, rounds, time, bytes, what is left out.
+    """Return the plan as plain text: targets, workloads, rounds, time, bytes, skipped tests.
 
     Args:
         plan: The plan.
-        commands: What builds each of its layouts, by label, as a shell would take it.
+        commands: Shell commands that build each of its layouts, by label.
     """
     took = estimate(plan)
     parts = [
-        "\n".join(textwrap.wrap(_title(plan), COLUMNS)),
+        "\n".join(wrap(_title(plan), COLUMNS)),
         "\n".join([*_target_lines(plan), *layout_lines(plan)]),
         "\n".join(_table(plan)),
         "\n".join(_totals(plan, took)),
     ]
     if plan.notes:
         notes = (_hanging("  ", f"{note}.") for note in plan.notes)
-        parts.append("\n".join(["Left out, or worth knowing:", *notes]))
+        parts.append("\n".join(["Notes and skipped tests:", *notes]))
     if commands:
         parts.append("\n".join(command_lines(commands)))
-    parts.append(f"Plan {plan.plan_hash}, seed {plan.study.seed}. Nothing was touched.")
+    parts.append(f"Plan {plan.plan_hash}, seed {plan.study.seed}. Nothing was changed.")
     return "\n\n".join(parts) + "\n"
 
 
@@ -51,7 +51,7 @@ def _hanging(label: str, text: str) -> str:
 
 
 def _title(plan: Plan) -> str:
-    """Return the study's name and what it answers."""
+    """Return the study's name and description."""
     title = f"Study {plan.study.name}"
     return f"{title}: {plan.study.description}" if plan.study.description else title
 
@@ -63,9 +63,9 @@ def _target_lines(plan: Plan) -> Iterator[str]:
 
 
 def _target_line(target: PlannedTarget, *, has_files: bool) -> str:
-    """Return one target and what of it is used."""
+    """Return one target and the part of it that is used."""
     open_still = target.is_storage or target.kind == "database"
-    place = target.path or target.url or ("given when it runs" if open_still else "")
+    place = target.path or target.url or ("given at run time" if open_still else "")
     used = "trial file" if target.holds_files else "uses"
     words = " ".join(filter(None, [f"Target {target.label}:", target.kind, place]))
     if target.kind == "database" or (target.holds_files and not has_files):
@@ -86,7 +86,7 @@ def _table(plan: Plan) -> Iterator[str]:
     for number, row in enumerate(rows):
         left = row[0].ljust(widths[0])
         figures = [text.rjust(width) for text, width in zip(row[1:5], widths[1:5], strict=True)]
-        first, *more = textwrap.wrap(row[5], COLUMNS - indent) or [""]
+        first, *more = wrap(row[5], COLUMNS - indent) or [""]
         yield "  ".join(["", left, *figures, first]).rstrip()
         yield from (" " * indent + line for line in more)
         if number in (0, len(rows) - 2):
@@ -95,7 +95,7 @@ def _table(plan: Plan) -> Iterator[str]:
 
 def _row(label: str, cells: list[Cell], what: str) -> tuple[str, ...]:
     """Return one row of the table."""
-    samples_s = sorted({float(cell.spec["limit"]["duration_s"]) for cell in cells})
+    samples_s = sorted({cell.parsed.duration_s for cell in cells})
     sample = format_seconds(samples_s[0]) if len(samples_s) == 1 else ""
     sample = topic_of(cells[0]).sample_words(cells) or sample
     written_bytes = sum(cell_write_bytes(cell) for cell in cells)
@@ -110,7 +110,7 @@ def _row(label: str, cells: list[Cell], what: str) -> tuple[str, ...]:
 
 
 def _factors(cells: list[Cell]) -> str:
-    """Return what varies within a workload, such as ``read, write; 8 KiB; 1, 10 threads``."""
+    """Return the factors of a workload, such as ``read, write; 8 KiB; 1, 10 threads``."""
     topic = topic_of(cells[0])
     parts = [_listed(cell.operation for cell in cells)] if topic.says_operation else []
     sizes = sorted({cell.block_size_bytes for cell in cells if cell.block_size_bytes})
@@ -134,7 +134,7 @@ def _factors(cells: list[Cell]) -> str:
 
 
 def _factor(name: str, used: list[FactorValue]) -> str:
-    """Return one factor and its values; a span where they are many numbers, as zones are."""
+    """Return one factor and its values; a range if they are many numbers, such as zones."""
     if name == REBUILD_LIMIT:
         name, values = "rebuild limit", [f"{value} KiB/s" if value else "none" for value in used]
     elif name.endswith("_bytes"):
@@ -153,7 +153,7 @@ def _value(name: str, value: FactorValue) -> str:
 
 
 def _listed(values: Iterable[str]) -> str:
-    """Return the different values in the order in which they come."""
+    """Return the different values in order of first occurrence."""
     return ", ".join(dict.fromkeys(values))
 
 
@@ -164,15 +164,18 @@ def _totals(plan: Plan, took: PlanEstimate) -> Iterator[str]:
         yield f"Rounds  {rounds.max}"
     else:
         precision = f"{rounds.precision * 100:g} %"
-        yield f"Rounds  {rounds.min} to {rounds.max}, until each interval is within ± {precision}"
+        yield (
+            f"Rounds  {rounds.min} to {rounds.max}, until each confidence interval is within ± "
+            f"{precision}"
+        )
     time = _span(format_seconds(took.time_s_min), format_seconds(took.time_s_max))
-    bound = f", ends at {format_seconds(budget.time_s)}" if budget.time_s is not None else ""
+    bound = f", limited to {format_seconds(budget.time_s)}" if budget.time_s is not None else ""
     yield f"Time    {time}{bound}"
     if took.write_bytes_max:
         least, most = format_size(took.write_bytes_min), format_size(took.write_bytes_max)
         there = plan.of_group("", {}).targets
         wears = "".join(_drive_writes(plan, target) for target in there)
-        bound = f", ends at {format_size(budget.write_bytes)}" if budget.write_bytes else ""
+        bound = f", limited to {format_size(budget.write_bytes)}" if budget.write_bytes else ""
         assumed = "".join(
             f"; {words}" for topic in topics() if (words := topic.assumed_words(plan.cells))
         )
@@ -184,14 +187,14 @@ def _totals(plan: Plan, took: PlanEstimate) -> Iterator[str]:
     if took.database_bytes:
         used.append(f"about {format_size(took.database_bytes)} of databases")
     if took.loop_bytes:
-        used.append(f"at most {format_size(took.loop_bytes)} of loop devices' files")
+        used.append(f"at most {format_size(took.loop_bytes)} of files for loop devices")
     if used:
         space = format_size(took.file_bytes + took.database_bytes + took.loop_bytes)
         yield _hanging("Space   ", f"{space}: {', '.join(used)}")
 
 
 def _drive_writes(plan: Plan, target: PlannedTarget) -> str:
-    """Return how often the drives behind a target are written over at most; empty if unknown."""
+    """Return the maximum number of drive writes for a target; empty if unknown."""
     if not target.drive_bytes:
         return ""
     bound_bytes = target_write_bytes(plan, target.label, plan.study.rounds.max)
@@ -199,7 +202,7 @@ def _drive_writes(plan: Plan, target: PlannedTarget) -> str:
         return ""
     times = bound_bytes / target.drive_bytes
     shown = f"{times:,.0f}" if times >= 10 else f"{times:.2g}"
-    return f"; {shown} drive-writes of {format_size(target.drive_bytes)} on {target.label}"
+    return f"; {shown} drive writes of {format_size(target.drive_bytes)} on {target.label}"
 
 
 def _file_names(plan: Plan) -> Iterator[str]:
@@ -214,5 +217,5 @@ def _file_names(plan: Plan) -> Iterator[str]:
 
 
 def _span(least: str, most: str) -> str:
-    """Return two figures as a span, or one where they are the same."""
+    """Return two figures as a range, or one if they are equal."""
     return least if least == most else f"{least} to {most}"

@@ -1,19 +1,19 @@
-"""What every kind of workload has, whatever serves it."""
+"""Keys that all kinds of workloads have."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Final, Self
+from typing import Annotated, ClassVar, Final, Self
 
 import msgspec
 from msgspec import Meta, field
 
-from seatrial.study.layouts.failure import Failure, Failures, as_stored
-from seatrial.study.values import ONE, Seconds
+from seatrial.study.layouts.layout import Failure, Failures, as_stored
+from seatrial.study.values import ONE, Seconds, SliceMs, StallThresholdMs
 
 REBUILD_LIMIT: Final = "rebuild_limit_kib_per_s"
 """Key of a workload, factor of its cells, and key of their specification."""
 DATABASE_STALL_THRESHOLD_MS: Final = 500
-"""Without a transaction that ends: a disk's usual pace is no stall."""
+"""With transactions that never end: the usual latency of a disk is not a stall."""
 
 RebuildLimit = Annotated[int, Meta(ge=0, le=100_000_000)]
 
@@ -21,28 +21,29 @@ RebuildLimit = Annotated[int, Meta(ge=0, le=100_000_000)]
 class Sampled(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind"
 ):
-    """What every kind of workload has.
+    """Keys that every workload has.
 
     Attributes:
-        name: What cells, findings and thresholds call it; the kind unless given.
-        targets: Labels of the targets that it runs on; all that can unless given.
-        duration_s: How long one sample of one cell lasts (``seconds``).
+        name: Name in cells, findings and thresholds; by default the kind.
+        targets: Labels of its targets; by default all that support it.
+        duration_s: Duration of each sample (``seconds``).
         slice_ms: Length of the timeline's slices.
-        stall_threshold_ms: Shortest time without a completion that is a stall.
-        fail: What is broken meanwhile; then it runs on layouts only.
-        rebuild_limit_kib_per_s: How fast an array may rebuild, a factor; 0 is the kernel's own.
+        stall_threshold_ms: Shortest time without completions that counts as a stall.
+        fail: Injected faults; then it runs on layouts only.
+        rebuild_limit_kib_per_s: Rebuild rate limit of an array, a factor; 0 for the kernel's
+            default.
     """
 
     ENDS_BY_ITSELF: ClassVar[bool] = False
-    """Whether a sample ends when its work is done, however long that takes."""
+    """Whether a sample ends when its work is done, regardless of its duration."""
     SEEKS_RATE: ClassVar[bool] = False
-    """Whether its rate is found while it runs, so that none can be given."""
+    """Whether it searches for a rate, so that none can be given."""
 
     name: str = ""
     targets: list[str] = []
     duration_s: Seconds = field(default=1.0, name="seconds")
-    slice_ms: Annotated[int, Meta(ge=1, le=60_000)] = 100
-    stall_threshold_ms: Annotated[int, Meta(ge=1, le=60_000)] = 50
+    slice_ms: SliceMs = 100
+    stall_threshold_ms: StallThresholdMs = 50
     fail: Failures = []
     rebuild_limit_kib_per_s: RebuildLimit | Annotated[list[RebuildLimit], ONE] = 0
 
@@ -53,18 +54,18 @@ class Sampled(
 
     @property
     def failures(self) -> list[Failure]:
-        """What is broken meanwhile, in order of time."""
+        """The injected faults, in order of time."""
         given = self.fail if isinstance(self.fail, list) else [self.fail]
         return sorted(given, key=lambda failure: failure.after_s)
 
     @property
     def label(self) -> str:
-        """The name, or the kind where none is given."""
+        """The name, or by default the kind."""
         return self.name or self.kind
 
     @property
     def can_break_meanwhile(self) -> bool:
-        """Whether something may be broken while a sample lasts."""
+        """Whether faults can be injected during a sample."""
         return True
 
     @property
@@ -78,12 +79,12 @@ class Sampled(
         return 0.0
 
     def with_options(self, seconds: float | None, *, buffered: bool, full: bool) -> Self:
-        """Return the workload with what the command line changes of it.
+        """Return the workload with changes from the command line.
 
         Args:
-            seconds: Length of a sample; None leaves it.
-            buffered: Go through the page cache, where requests are the engine's.
-            full: Measure all of the article's block sizes and threads, in a matrix.
+            seconds: Duration of a sample; None for no change.
+            buffered: Use the page cache, for workloads of the I/O engine.
+            full: Measure all block sizes and threads of the article, in a matrix.
         """
         del buffered, full
         if seconds is None or self.ENDS_BY_ITSELF:
@@ -91,8 +92,8 @@ class Sampled(
         return msgspec.structs.replace(self, duration_s=seconds)
 
 
-def breaking(workload: Sampled, rebuild_limit_kib_per_s: int) -> dict[str, Any]:
-    """Return what a cell's specification says of what is broken meanwhile; empty for nothing.
+def breaking(workload: Sampled, rebuild_limit_kib_per_s: int) -> dict[str, object]:
+    """Return the faults for a cell's specification; empty for none.
 
     ``fail`` holds the faults in order of time, each a ``Failure`` as it is stored.
     """

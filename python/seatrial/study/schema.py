@@ -1,4 +1,8 @@
-"""The study: what a study file declares, checked and completed with defaults."""
+"""The study: what a study file declares, checked and completed with defaults.
+
+The same keys as ``DeviceModel`` of crates/load/src/sim/model.rs, which reads them. They are checked
+when the study is read, so that a mistake is reported with its line and before a run starts.
+"""
 
 from __future__ import annotations
 
@@ -7,21 +11,280 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 import msgspec
 from msgspec import Meta, field
 
-from seatrial.study.access import AccessSpecification
+from seatrial import _core
 from seatrial.study.layouts.layout import Drives, Layout
 from seatrial.study.sampled import Sampled
-from seatrial.study.simulated import DeviceModel
 from seatrial.study.thresholds import Thresholds
-from seatrial.study.values import Seconds, Size
+from seatrial.study.values import Seconds, Share, Size
 from seatrial.topic import kinds_of_workload
+
+Amount = Annotated[float, Meta(ge=0, le=_core.MODEL_AMOUNT_MAX)]
+Rate = Annotated[float, Meta(gt=0, le=_core.MODEL_AMOUNT_MAX)]
+Bytes = Annotated[int, Meta(ge=0, le=_core.OFFSET_BYTES_MAX)]
+
+
+FlashShare = Annotated[float, Meta(gt=0, le=_core.FLASH_OVER_PROVISIONING_SHARE_MAX)]
+PageBytes = Annotated[
+    int,
+    Meta(
+        ge=_core.FLASH_PAGE_BYTES_MIN,
+        le=_core.FLASH_PAGE_BYTES_MAX,
+        multiple_of=_core.FLASH_PAGE_BYTES_MIN,
+    ),
+]
+PagesPerBlock = Annotated[int, Meta(ge=_core.FLASH_BLOCK_PAGES_MIN, le=_core.FLASH_BLOCK_PAGES_MAX)]
+
+
+class ServiceTime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A service time: a fixed part and one for each KiB.
+
+    Attributes:
+        base_us: The fixed part.
+        per_kib_us: For each KiB.
+    """
+
+    base_us: Amount
+    per_kib_us: Amount = 0.0
+
+
+class WriteCache(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A cache that absorbs writes until it is full.
+
+    Attributes:
+        size_bytes: Its capacity.
+        hit_us: Time of a write into it.
+        drain_bytes_per_s: Rate at which it is drained.
+    """
+
+    size_bytes: Bytes
+    hit_us: Amount
+    drain_bytes_per_s: Rate
+
+
+class BurstCredit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A burst credit: a rate above it is possible only while credit lasts; one token per request.
+
+    Attributes:
+        credit_operations: Initial and maximum number of tokens.
+        refill_per_s: Tokens added per second.
+    """
+
+    credit_operations: Amount
+    refill_per_s: Rate
+
+
+class FlashTranslation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A flash translation layer: out-of-place page writes, greedy garbage collection.
+
+    Attributes:
+        over_provisioning_share: Flash beyond the target's size, as a share of that size.
+        page_bytes: Unit of its mapping.
+        pages_per_block: Pages that are erased together.
+        read_us: Time to read a page, in addition to the read's time.
+        program_us: Time to program a page, in addition to the write's time.
+        erase_us: Time to erase a block.
+    """
+
+    over_provisioning_share: FlashShare = 0.07
+    page_bytes: PageBytes = 4096
+    pages_per_block: PagesPerBlock = 256
+    read_us: Amount = 10.0
+    program_us: Amount = 20.0
+    erase_us: Amount = 3000.0
+
+
+class Span(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A span of virtual time from the sample's start.
+
+    Attributes:
+        start_s: When it begins.
+        length_s: How long it lasts.
+    """
+
+    start_s: Amount
+    length_s: Amount
+
+
+class Gap(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Block sizes with slower service.
+
+    Attributes:
+        from_bytes: Smallest of them.
+        to_bytes: Largest of them.
+        slowdown_factor: How many times slower.
+    """
+
+    from_bytes: Bytes
+    to_bytes: Bytes
+    slowdown_factor: Amount
+
+
+class DeviceModel(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
+):
+    """A simulated device; all times are virtual.
+
+    Attributes:
+        channels: Requests served in parallel.
+        read: Service time of a read.
+        write: Service time of a write.
+        sync_us: Service time of a sync.
+        noise_share: Scatter: each service time is multiplied by 1 plus an exponential of this mean.
+        write_cache: A cache that absorbs writes until it is full.
+        burst: A burst credit.
+        freezes: Intervals in which nothing completes.
+        generator_pauses: Intervals in which the generator, not the device, is paused.
+        gaps: Block sizes with slower service.
+        error_share: Share of requests that fail.
+        errno: Error number of these failures.
+        vanishes_at_s: Time from which every request fails with ENODEV; None for never.
+        lasting: Whether a sample starts with the cache, credit and flash state of the previous
+            sample; otherwise each starts with a fresh device.
+        ftl: The flash translation layer, whose garbage collection slows writes.
+    """
+
+    channels: Annotated[int, Meta(ge=1, le=_core.CHANNELS_MAX)] = 1
+    read: ServiceTime = ServiceTime(base_us=100.0, per_kib_us=0.5)
+    write: ServiceTime = ServiceTime(base_us=100.0, per_kib_us=0.5)
+    sync_us: Amount = 500.0
+    noise_share: Amount = 0.0
+    write_cache: WriteCache | None = None
+    burst: BurstCredit | None = None
+    freezes: list[Span] = field(default_factory=list)
+    generator_pauses: list[Span] = field(default_factory=list)
+    gaps: list[Gap] = field(default_factory=list)
+    error_share: Share = 0.0
+    errno: Annotated[int, Meta(ge=1, le=_core.ERRNO_MAX)] = 5
+    vanishes_at_s: Amount | None = None
+    lasting: bool = False
+    ftl: FlashTranslation | None = None
+
+    def as_mapping(self) -> dict[str, object]:
+        """Return the differences from the default device, as the engine reads them."""
+        mapping: dict[str, object] = msgspec.to_builtins(self)
+        return mapping
+
+
+Weight = Annotated[float, Meta(gt=0, le=1e6)]
+
+
+class SizeShare(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One size of a distribution.
+
+    Attributes:
+        size_bytes: The size (``size``).
+        share: Frequency, relative to the other sizes.
+    """
+
+    size_bytes: Size = msgspec.field(name="size")
+    share: Weight = 1.0
+
+
+class AccessLine(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One line of an access specification.
+
+    Attributes:
+        share: Frequency, relative to the other lines.
+        size_bytes: The only size (``size``); None where ``sizes`` is given.
+        sizes: A distribution of sizes.
+        read: Share of reads, 0 to 1; the rest are writes.
+        random: Share of requests at random offsets, 0 to 1; the rest are sequential.
+        align_bytes: Alignment of random requests (``align``); by default their size.
+    """
+
+    share: Weight = 1.0
+    size_bytes: Size | None = msgspec.field(default=None, name="size")
+    sizes: Annotated[list[SizeShare], Meta(min_length=1)] | None = None
+    read: Share = 1.0
+    random: Share = 1.0
+    align_bytes: Size | None = msgspec.field(default=None, name="align")
+
+    def distribution(self) -> list[SizeShare]:
+        """Return the sizes with their shares, also for a single size."""
+        if self.sizes is not None:
+            return self.sizes
+        return [SizeShare(size_bytes=self.size_bytes)] if self.size_bytes is not None else []
+
+    def alignment_bytes(self, size_bytes: int) -> int:
+        """Return the alignment of random requests of one of the sizes."""
+        return self.align_bytes or size_bytes
+
+
+class AccessSpecification(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A named mix.
+
+    Attributes:
+        name: Its name in ``mix`` workloads.
+        lines: Its parts.
+    """
+
+    name: str
+    lines: Annotated[list[AccessLine], Meta(min_length=1)]
+
+    def read_share(self) -> float:
+        """Return the share of reads over all lines, 0 to 1."""
+        return sum(line.share * line.read for line in self.lines) / sum(
+            line.share for line in self.lines
+        )
+
+
+def _line(percent_by_size: dict[str, float], *, read: float, random: float) -> AccessLine:
+    """Return a line of sizes and their percentages."""
+    shares = [
+        SizeShare(size_bytes=Size.read(size), share=percent)
+        for size, percent in percent_by_size.items()
+    ]
+    if len(shares) == 1:
+        return AccessLine(size_bytes=shares[0].size_bytes, read=read, random=random)
+    return AccessLine(sizes=shares, read=read, random=random)
+
+
+_FILE_SERVER_PERCENT: Final = {
+    "512": 10.0,
+    "1KiB": 5.0,
+    "2KiB": 5.0,
+    "4KiB": 60.0,
+    "8KiB": 2.0,
+    "16KiB": 4.0,
+    "32KiB": 4.0,
+    "64KiB": 10.0,
+}
+_WEB_SERVER_PERCENT: Final = {
+    "512": 22.0,
+    "1KiB": 15.0,
+    "2KiB": 8.0,
+    "4KiB": 23.0,
+    "8KiB": 15.0,
+    "16KiB": 2.0,
+    "32KiB": 6.0,
+    "64KiB": 7.0,
+    "128KiB": 1.0,
+    "512KiB": 1.0,
+}
+
+CLASSIC: Final[dict[str, AccessSpecification]] = {
+    name: AccessSpecification(name=name, lines=[line])
+    for name, line in {
+        "database": _line({"8KiB": 100.0}, read=0.67, random=1.0),
+        "file-server": _line(_FILE_SERVER_PERCENT, read=0.8, random=1.0),
+        "web-server": _line(_WEB_SERVER_PERCENT, read=1.0, random=1.0),
+        "workstation": _line({"8KiB": 100.0}, read=0.8, random=0.8),
+    }.items()
+}
+"""The four IOMeter specifications of Intel, used by reviews since 1999.
+
+Sizes and shares as printed by Tom's Hardware ("Storage Charts 2009", IOMeter 2006.07.27). IOMeter
+aligns requests to the sector of 512 bytes, the block size of drives at that time; here a request is
+aligned to its size, as in databases and file systems.
+"""
 
 if TYPE_CHECKING:
     Workload = Sampled
 else:
     Workload = kinds_of_workload()
-"""Any kind of workload that a topic has."""
+"""Any kind of workload."""
 
-DEFAULT_SEED: Final = 20090220  # the day on which "One DVD per second" appeared
+DEFAULT_SEED: Final = 20090220  # publication date of "One DVD per second"
 DEFAULT_LABEL: Final = "trial"
 DEFAULT_SIZE_BYTES: Final = 1 << 30
 
@@ -32,9 +295,9 @@ class Rounds(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     Attributes:
         min: Fewest rounds.
         max: Most rounds.
-        precision: A cell is done when half of its interval is at most this share of its figure.
-        remeasure: How often a cell is measured again that is far from what the rest of its table
-            of block sizes and threads says; 0 is never.
+        precision: A cell is finished when half of its interval is at most this share of its figure.
+        remeasure: How often outliers in a table of block sizes and threads are measured again; 0
+            for never.
     """
 
     min: Annotated[int, Meta(ge=1, le=1000)] = 3
@@ -44,11 +307,11 @@ class Rounds(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class Budget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a run may spend; it ends in order when either is used up.
+    """Limits of a run; it ends in order when one of them is reached.
 
     Attributes:
-        time_s: Seconds; None is no bound.
-        write_bytes: Bytes written to targets; None is no bound.
+        time_s: Seconds; None for no limit.
+        write_bytes: Bytes written to targets; None for no limit.
     """
 
     time_s: Seconds | None = None
@@ -59,16 +322,16 @@ class Target(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """What is under trial.
 
     Attributes:
-        label: What cells and findings call it.
+        label: Its name in cells and findings.
         kind: ``auto`` (what the path turns out to be), ``directory``, ``device``, ``file``,
             ``null`` (the engine alone), ``simulated`` or ``database`` (an existing server).
-        path: Directory, device or file; empty where the command line gives it.
+        path: Directory, device or file; empty if the command line specifies it.
         size_bytes: Length of the trial file, or of the part of a device or file that is used
-            (``size``); unless given, 1 GiB in a directory, else the whole device or file.
-        model: What a simulated device is like; a plain one unless given.
-        url: Address of an existing server, never with a password; only of a ``database``.
-        database: An empty database there to use, rather than one that is made for the run.
-        pg_bin: Folder of the PostgreSQL programs to use; the newest that is found unless given.
+            (``size``); by default 1 GiB in a directory, otherwise the whole device or file.
+        model: The simulated device; by default a plain one.
+        url: Address of an existing server, without a password; only for a ``database``.
+        database: An existing empty database to use, instead of one created for the run.
+        pg_bin: Directory of the PostgreSQL programs; by default the newest installed.
     """
 
     label: str = DEFAULT_LABEL
@@ -82,7 +345,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     @property
     def place(self) -> str:
-        """Where it is: a path, or a server's address; empty where it was not given yet."""
+        """Its path or a server's address; empty if not yet given."""
         return self.path or self.url
 
 
@@ -91,17 +354,17 @@ class Study(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     Attributes:
         name: Short name.
-        description: What it answers, in a sentence.
-        seed: Of the order of cells and of all addresses.
+        description: What it measures, in a sentence.
+        seed: Seed for the order of cells and all addresses.
         rounds: How often each cell is measured.
-        budget: What a run may spend.
-        targets: What is under trial (``[[target]]``); one named ``trial`` unless given, and none
-            where there are layouts.
-        layouts: Arrays that are built, measured and taken apart again (``[[layout]]``).
-        drives: What layouts are built of.
-        workloads: What is done to it (``[[workload]]``).
-        accesses: The study's own access specifications (``[[access]]``).
-        thresholds: What the results must keep.
+        budget: Limits of a run.
+        targets: What is under trial (``[[target]]``); by default one named ``trial``, or none if
+            there are layouts.
+        layouts: Arrays that are built, measured and removed (``[[layout]]``).
+        drives: Drives of the layouts.
+        workloads: Its workloads (``[[workload]]``).
+        accesses: Additional access specifications (``[[access]]``).
+        thresholds: Requirements for the results.
     """
 
     name: Annotated[str, Meta(min_length=1)]
@@ -118,7 +381,7 @@ class Study(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     @property
     def plain_targets(self) -> list[Target]:
-        """The targets that are there already: where there are layouts, only those with a place."""
+        """The existing targets; if there are layouts, only those with a path."""
         if not self.layouts:
             return self.targets
         return [each for each in self.targets if each.place or each.kind in ("null", "simulated")]

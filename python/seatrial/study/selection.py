@@ -1,7 +1,7 @@
-"""Which targets a workload runs on, by what its ``targets`` names.
+"""Selects the targets of a workload by its key ``targets``.
 
-A name is the label of a target, the name of a layout, which means all its variants, the label of a
-variant, or that of one of its legs.
+A name is the label of a target, the name of a layout (all its variants), the label of a variant, or
+the label of one of its legs.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from seatrial.study.schema import Study
 
 
 def runs_on(workload: Sampled, target: PlannedTarget) -> bool:
-    """Return whether a workload is meant to run on a target."""
+    """Return whether a workload is selected for a target."""
     names = {target.label}
     if target.layout:
         names |= {target.layout.label, target.layout.name}
@@ -23,7 +23,7 @@ def runs_on(workload: Sampled, target: PlannedTarget) -> bool:
 
 
 def labels_by_name(study: Study) -> dict[str, set[str]]:
-    """Return the labels of targets that every name means which ``targets`` can hold."""
+    """Return the labels of targets for every valid name in ``targets``."""
     meant = {target.label: {target.label} for target in study.targets}
     for spec in all_variants(study):
         for name in (spec.name, spec.label, *spec.target_labels):
@@ -33,20 +33,20 @@ def labels_by_name(study: Study) -> dict[str, set[str]]:
 
 
 def labels_of(workload: Sampled, study: Study) -> set[str]:
-    """Return the labels of the targets that a workload is meant to run on."""
+    """Return the labels of the targets of a workload."""
     meant = labels_by_name(study)
     names = workload.targets or list(meant)
     return set[str]().union(*(meant.get(name, set()) for name in names))
 
 
 def all_variants(study: Study) -> Iterator[LayoutSpec]:
-    """Yield every variant of every layout of a study, in its order."""
+    """Yield every variant of every layout of a study, in order."""
     for layout in study.layouts:
         yield from variants(layout)
 
 
 def variants_of(workload: Sampled, study: Study) -> Iterator[LayoutSpec]:
-    """Yield the variants that a workload is meant to run on, or on legs of which it is."""
+    """Yield the variants that a workload runs on, directly or on their legs."""
     labels = labels_of(workload, study)
     for spec in all_variants(study):
         if not labels.isdisjoint(spec.target_labels):

@@ -1,4 +1,4 @@
-"""Addresses of servers in a study: what is one, and whether it holds a password."""
+"""Detects server addresses in a study, and passwords in them."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ def is_server_address(text: str) -> bool:
 
 
 def holds_password(address: str) -> bool:
-    """Return whether an address holds a password, be it written rightly or wrongly.
+    """Return whether an address contains a password, even if it is malformed.
 
-    Everything before the last ``@`` is taken for a user's name and password: a password with a
-    bare ``@``, ``/`` or ``?`` in it is still one.
+    Everything before the last ``@`` counts as user name and password: this includes passwords with
+    an unescaped ``@``, ``/`` or ``?``.
     """
     before, at, _ = address.partition("://")[2].rpartition("@")
     return bool(at and ":" in before) or bool(_SECRET_PARAMETER.search(address))
 
 
 def with_addresses(study: Study) -> Study:
-    """Return the study with each target that is a server told as one: by kind and ``url``.
+    """Return the study with all server targets in one form: ``kind`` and ``url``.
 
-    A server may be written as the ``path`` of a target, as the command line does it, or by its
-    ``url`` alone.
+    A study may specify a server as the ``path`` of a target, as the command line does, or only by
+    its ``url``.
     """
     return msgspec.structs.replace(study, targets=[_reported(target) for target in study.targets])
 

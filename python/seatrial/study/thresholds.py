@@ -1,13 +1,13 @@
-"""Thresholds: what a study demands of its results, parsed and checked; judged by the analysis.
+"""Thresholds: requirements of a study for its results, parsed and checked; evaluated later.
 
 A threshold is one line of the study's ``[thresholds]`` table::
 
     "commit.p99_ms" = "< 5"
     "matrix[operation=read, block_size=8KiB, threads=10].iops" = "> 20000"
 
-The left side names a workload, optionally narrows its cells in brackets, and names a quantity
-with its unit last. The right side is a comparison and a number. A threshold is kept when every
-cell that it selects keeps it.
+The left side is the name of a workload, optionally a selection of its cells in brackets, and a
+quantity with its unit last. The right side is a comparison and a number. A threshold is met if all
+selected cells meet it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -53,24 +53,24 @@ _UNITS: Final[dict[str, tuple[str, str, str, float]]] = (
     }
 )
 QUANTITIES: Final = tuple(_UNITS)
-"""Every right spelling of a quantity with its unit, such as ``p99_ms`` or ``mb_per_s``."""
+"""All valid spellings of a quantity with its unit, such as ``p99_ms`` or ``mb_per_s``."""
 
 _SIZES: Final = ("block_size", "memory_limit")
-"""What is compared in bytes, so that spellings do not matter."""
+"""Factors compared in bytes, regardless of spelling."""
 _NAME: Final = re.compile(r"([A-Za-z0-9_-]+)(?:\[([^\]]*)\])?\.(.+)")
 _CONDITION: Final = re.compile(r"(<=|>=|<|>) *([0-9]{1,15}(?:\.[0-9]{1,9})?)")
 
 
 class Threshold(msgspec.Struct, frozen=True, kw_only=True):
-    """One demand on a quantity of a workload's cells.
+    """One requirement for a quantity of a workload's cells.
 
     Attributes:
         workload: Name of the workload.
-        where: Factors that a cell must have to be selected, as text; empty selects every cell.
+        where: Factors of the selected cells, as text; empty selects every cell.
         quantity: ``mean``, ``p50``, ``p90``, ``p99``, ``p99.9``, ``max`` (response time),
             ``iops``, ``tps`` (of a database), ``bandwidth``, ``sustained`` (of a load line),
             ``real`` (of a batch), ``stalls``, ``stall_max`` or ``errors``.
-        comparison: ``<``, ``<=``, ``>`` or ``>=``; what must hold.
+        comparison: ``<``, ``<=``, ``>`` or ``>=``.
         value: The limit, in ``unit``.
         unit: ``ns``, ``us``, ``ms``, ``s``, ``IOPS``, ``commits/s``, ``MB/s`` ... or ``count``.
         base_value: The limit in ``base_unit``.
@@ -91,28 +91,28 @@ class Threshold(msgspec.Struct, frozen=True, kw_only=True):
     condition: str
 
     def selects(self, cell: Cell) -> bool:
-        """Return whether the threshold speaks of this cell."""
+        """Return whether the threshold applies to this cell."""
         if cell.workload != self.workload:
             return False
         known = selectable(cell)
         return all(known.get(name) == value for name, value in self.where.items())
 
     def holds(self, measured: float) -> bool:
-        """Return whether a measured figure, given in ``base_unit``, keeps the threshold."""
+        """Return whether a figure in ``base_unit`` meets the threshold."""
         return COMPARISONS[self.comparison](measured, self.base_value)
 
 
 def selectable(cell: Cell) -> dict[str, str]:
-    """Return what can stand in the brackets of a threshold for a cell: names and values as text.
+    """Return the factors of a cell that a threshold can select: names and values as text.
 
-    Names are those of a study's keys: a block size is told in bytes under ``block_size``, and the
-    workers of a database are its clients.
+    Names are the keys of a study: a block size is in bytes under ``block_size``, and the workers of
+    a database are its clients.
     """
     known = {name: format_factor(value) for name, value in cell.identity().items()}
     for size in _SIZES:
         if f"{size}_bytes" in known:
             known[size] = known.pop(f"{size}_bytes")
-    if "database" in cell.spec:
+    if cell.parsed.database is not None:
         known["clients"] = known.pop("threads")
         del known["block_size"], known["depth"]
     return known
@@ -126,19 +126,22 @@ def parse_threshold(name: str, condition: str) -> Threshold:
         condition: Right side, such as ``< 5``.
 
     Raises:
-        ValueError: with a sentence, when either side does not follow the grammar.
+        ValueError: with a sentence, when either side does not match the grammar.
     """
     parts = _NAME.fullmatch(name)
     if parts is None:
-        raise ValueError(f"{name!r} is not of the form workload.quantity, such as commit.p99_ms")
+        raise ValueError(
+            f"{name!r} does not have the form workload.quantity, such as commit.p99_ms"
+        )
     if parts[3] not in _UNITS:
         raise ValueError(
-            f"{parts[3]!r} is not a quantity; known are p50, p90, p99, p99.9, mean, max, "
-            f"stall_max and real with _ns, _us, _ms or _s, and {', '.join(_other_quantities())}"
+            f"{parts[3]!r} is not a quantity; valid are p50, p90, p99, p99.9, mean, max, "
+            "stall_max and real with _ns, _us, _ms or _s, and "
+            f"{', '.join(_other_quantities())}"
         )
     demand = _CONDITION.fullmatch(condition.strip())
     if demand is None:
-        raise ValueError(f"{condition!r} is not a comparison and a number, such as '< 5'")
+        raise ValueError(f"{condition!r} is not a comparison with a number, such as '< 5'")
     quantity, unit, base_unit, scale = _UNITS[parts[3]]
     return Threshold(
         workload=parts[1],
@@ -164,13 +167,13 @@ class Thresholds(tuple[Threshold, ...]):
         return {each.name: each.condition for each in self}
 
 
-def flatten(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+def flatten(table: Mapping[str, object], prefix: str = "") -> dict[str, object]:
     """Return a ``[thresholds]`` table with one level.
 
-    TOML reads the unquoted key ``commit.p99_ms`` as tables within tables; both spellings mean
-    the same here.
+    TOML reads the unquoted key ``commit.p99_ms`` as nested tables; both spellings are equivalent
+    here.
     """
-    flat: dict[str, Any] = {}
+    flat: dict[str, object] = {}
     for key, value in table.items():
         name = f"{prefix}{key}"
         flat |= flatten(value, f"{name}.") if isinstance(value, Mapping) else {name: value}
@@ -178,18 +181,18 @@ def flatten(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def _other_quantities() -> list[str]:
-    """Return the quantities that are no durations."""
+    """Return the quantities that are not durations."""
     return [name for name, (_, _, base_unit, _) in _UNITS.items() if base_unit != "ns"]
 
 
 def _selection(written: str) -> dict[str, str]:
-    """Return the factors named in brackets."""
+    """Return the factors in brackets."""
     where: dict[str, str] = {}
     for term in filter(None, (part.strip() for part in written.split(","))):
         name, equals, value = (part.strip() for part in term.partition("="))
         if not (name and equals and value):
-            raise ValueError(f"{term!r} is not of the form factor=value, such as threads=10")
+            raise ValueError(f"{term!r} does not have the form factor=value, such as threads=10")
         if name in where:
-            raise ValueError(f"{name!r} is given twice in the brackets")
+            raise ValueError(f"{name!r} occurs twice in the brackets")
         where[name] = str(parse_size_bytes(value)) if name in _SIZES else value
     return where

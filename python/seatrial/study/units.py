@@ -6,7 +6,7 @@ import re
 from fractions import Fraction
 from typing import Final
 
-SIZE_BYTES_MAX: Final = 2**63 - 1  # what the kernel's file offsets can express
+from seatrial import _core
 
 _STEPS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _SCALES: Final = {
@@ -25,8 +25,8 @@ SIZE_EXPECTED: Final = "a size such as 512, 4KiB, 1.5MiB or 1GiB (k, M, G and T 
 def parse_size_bytes(written: object) -> int:
     """Return a size in bytes.
 
-    All units are binary: ``4k``, ``4K`` and ``4KiB`` are 4,096 bytes. ``4kB`` is refused, for
-    half of the world's tools read it as 4,000 bytes and the other half as 4,096.
+    All units are binary: ``4k``, ``4K`` and ``4KiB`` are 4,096 bytes. ``4kB`` is refused, as it is
+    ambiguous: some tools read it as 4,000 bytes, others as 4,096.
 
     Args:
         written: Bytes as an integer, or text with a unit.
@@ -40,13 +40,13 @@ def parse_size_bytes(written: object) -> int:
     number, unit = parts[1], parts[2].lower()
     if unit in _DECIMAL:
         clear = f"{number}{_DECIMAL[unit]}"
-        raise ValueError(f"{written!r} can mean powers of 1000 or of 1024; write {clear!r}")
+        raise ValueError(f"{written!r} is ambiguous (powers of 1000 or of 1024); write {clear!r}")
     if unit not in _SCALES:
         raise ValueError(f"{written!r} is not a size: {parts[2]!r} is not a unit")
     size_bytes = Fraction(number) * _SCALES[unit]
     if size_bytes.denominator != 1:
         raise ValueError(f"{written!r} is not a whole number of bytes")
-    if not 0 < size_bytes <= SIZE_BYTES_MAX:
+    if not 0 < size_bytes <= _core.OFFSET_BYTES_MAX:
         raise ValueError(f"{written!r} is not between 1 byte and 8 EiB")
     return int(size_bytes)
 
@@ -79,7 +79,7 @@ def format_seconds(duration_s: float) -> str:
 
 
 def format_factor(value: str | float | bool) -> str:
-    """Return a factor's value as a study spells it: ``true``, ``0.99``, ``fdatasync``."""
+    """Return a factor's value as spelled in a study: ``true``, ``0.99``, ``fdatasync``."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return f"{value:g}" if isinstance(value, float) else str(value)

@@ -1,7 +1,7 @@
-"""The kinds of value that a study file holds, with their bounds.
+"""The value types of a study file, with their bounds.
 
-A key that is a factor takes one value or a list of values; each value of a list makes cells of
-its own.
+A key that is a factor takes one value or a list of values; each value of a list creates separate
+cells.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from typing import Annotated, Final, Literal, TypeVar, overload
 
 from msgspec import Meta
 
+from seatrial import _core
 from seatrial.study.problems import ConstraintError, suggestion
 from seatrial.study.thresholds import Thresholds, flatten, parse_threshold
-from seatrial.study.units import SIZE_EXPECTED, parse_size_bytes
+from seatrial.study.units import SIZE_EXPECTED, format_size, parse_size_bytes
 
 T = TypeVar("T")
 
@@ -21,15 +22,17 @@ ONE = Meta(min_length=1)
 
 Share = Annotated[float, Meta(ge=0, le=1)]
 PositiveShare = Annotated[float, Meta(gt=0, le=1)]
-OverProvisioning = Annotated[float, Meta(gt=0, le=0.5)]
-Seconds = Annotated[float, Meta(gt=0, le=86_400)]
-Threads = Annotated[int, Meta(ge=1, le=1024)]
-Depth = Annotated[int, Meta(ge=1, le=4096)]
-PerSecond = Annotated[float, Meta(gt=0, le=1e9)]
+OverProvisioning = Annotated[float, Meta(gt=0, le=_core.ONE_PASS_OVER_PROVISIONING_SHARE_MAX)]
+Seconds = Annotated[float, Meta(gt=0, le=_core.DURATION_S_MAX)]
+Threads = Annotated[int, Meta(ge=1, le=_core.THREADS_MAX)]
+Depth = Annotated[int, Meta(ge=1, le=_core.DEPTH_MAX)]
+PerSecond = Annotated[float, Meta(ge=_core.RATE_PER_S_MIN, le=_core.RATE_PER_S_MAX)]
 Count = Annotated[int, Meta(ge=1, le=1_000_000)]
 ProcessCount = Annotated[int, Meta(ge=1, le=64)]
 CountOrNone = Annotated[int, Meta(ge=0, le=1_000_000)]
-Theta = Annotated[float, Meta(ge=0, le=3)]
+Theta = Annotated[float, Meta(ge=0, le=_core.THETA_MAX)]
+SliceMs = Annotated[int, Meta(ge=1, le=_core.SLICE_MS_MAX)]
+StallThresholdMs = Annotated[int, Meta(ge=1, le=_core.STALL_THRESHOLD_MS_MAX)]
 
 Operation = Literal["read", "write", "mixed"]
 ReadOrWrite = Literal["read", "write"]
@@ -60,11 +63,11 @@ DataKinds = Data | Annotated[list[Data], ONE]
 Methods = Method | Annotated[list[Method], ONE]
 Probes = Probe | Annotated[list[Probe], ONE]
 
-BLOCK_BYTES_MAX: Final = 1 << 30  # what the engine lets one request be
 BLOCK_SIZES_EXPECTED: Final = (
-    'Expected a size such as "8KiB", a list of sizes, or a range {from = "512", to = "4MiB"}, '
-    "which doubles"
+    'Expected a size such as "8KiB", a list of sizes, or a doubling range such as {from = '
+    '"512", to = "4MiB"}'
 )
+BLOCK_EXPECTED: Final = f"Expected a block of at most {format_size(_core.BLOCK_BYTES_MAX)}"
 
 
 class Size(int):
@@ -76,7 +79,7 @@ class Size(int):
         try:
             return cls(parse_size_bytes(value))
         except ValueError as error:
-            raise ConstraintError(f"is wrong: {error}", f"Expected {SIZE_EXPECTED}") from error
+            raise ConstraintError(f"is invalid: {error}", f"Expected {SIZE_EXPECTED}") from error
 
 
 class BlockSizes(tuple[int, ...]):
@@ -107,16 +110,18 @@ class Sizes(tuple[int, ...]):
         if not isinstance(value, list):
             return cls((Size.read(value),))
         if not value:
-            raise ConstraintError("is an empty list", f"Expected {SIZE_EXPECTED}, or several")
+            raise ConstraintError(
+                "is an empty list", f"Expected {SIZE_EXPECTED}, or a list of sizes"
+            )
         return cls(Size.read(item) for item in value)
 
 
 def decode(wanted: type, value: object) -> object:
-    """Return a value of one of our own types, for ``msgspec.convert``.
+    """Return a value of one of our types, for ``msgspec.convert``.
 
     Raises:
         ConstraintError: when the value does not fit the type.
-        TypeError: for a type that is none of ours.
+        TypeError: for any other type.
     """
     if wanted is Size:
         return Size.read(value)
@@ -134,31 +139,31 @@ def many(value: str | Sequence[str]) -> list[str]: ...
 @overload
 def many(value: T | list[T]) -> list[T]: ...
 def many(value: object) -> object:
-    """Return the values of a factor, of which a study may write one or a list."""
+    """Return the values of a factor, given as one value or a list."""
     return value if isinstance(value, list) else [value]
 
 
 def only(value: object, word: str) -> bool:
-    """Return whether a factor has this one value, be it written alone or as a list."""
+    """Return whether a factor has exactly this value, alone or as a list."""
     return value in (word, [word])
 
 
 def _sizes_bytes(written: list[object], *, listed: bool) -> list[int]:
-    """Return the sizes of a list; a violation names the item."""
+    """Return the sizes of a list; an error names the item."""
     sizes = []
     for index, item in enumerate(written):
         path = (index,) if listed else ()
         try:
             sizes.append(parse_size_bytes(item))
         except ValueError as error:
-            raise ConstraintError(f"is wrong: {error}", BLOCK_SIZES_EXPECTED, *path) from error
-        if sizes[-1] > BLOCK_BYTES_MAX:
-            raise ConstraintError(f"is {item!r}", "Expected a block of at most 1GiB", *path)
+            raise ConstraintError(f"is invalid: {error}", BLOCK_SIZES_EXPECTED, *path) from error
+        if sizes[-1] > _core.BLOCK_BYTES_MAX:
+            raise ConstraintError(f"is {item!r}", BLOCK_EXPECTED, *path)
     return sizes
 
 
 def _doubling(written: Mapping[str, object]) -> list[int]:
-    """Return the sizes of a range, each twice the one before."""
+    """Return the sizes of a range, each twice the previous one."""
     for key in written:
         if key not in ("from", "to"):
             raise ConstraintError("is not a key of a range", suggestion(key, ("from", "to")), key)
@@ -169,11 +174,11 @@ def _doubling(written: Mapping[str, object]) -> list[int]:
     sizes = [ends["from"]]
     while sizes[-1] < ends["to"]:
         sizes.append(sizes[-1] * 2)
-    if sizes[-1] > BLOCK_BYTES_MAX:
-        raise ConstraintError(f"is {written['to']!r}", "Expected a block of at most 1GiB", "to")
+    if sizes[-1] > _core.BLOCK_BYTES_MAX:
+        raise ConstraintError(f"is {written['to']!r}", BLOCK_EXPECTED, "to")
     if sizes[-1] != ends["to"]:
         raise ConstraintError(
-            f"is {written['to']!r}, which doubling from {written['from']!r} never meets",
+            f"is {written['to']!r}, which is not reached by doubling {written['from']!r}",
             "Expected the first size times a power of two",
             "to",
         )
@@ -181,27 +186,27 @@ def _doubling(written: Mapping[str, object]) -> list[int]:
 
 
 def _end_of_range(key: str, value: object) -> int:
-    """Return one end of a range in bytes; a violation names the end."""
+    """Return one end of a range in bytes; an error names the end."""
     try:
         return parse_size_bytes(value)
     except ValueError as error:
-        raise ConstraintError(f"is wrong: {error}", f"Expected {SIZE_EXPECTED}", key) from error
+        raise ConstraintError(f"is invalid: {error}", f"Expected {SIZE_EXPECTED}", key) from error
 
 
 def _thresholds(table: object) -> Thresholds:
     """Return the thresholds of the study's table; raises ConstraintError at the wrong line."""
     if not isinstance(table, Mapping):
-        raise ConstraintError("is not a table", 'Expected lines such as "commit.p99_ms" = "< 5"')
+        raise ConstraintError("is not a table", 'Expected entries such as "commit.p99_ms" = "< 5"')
     thresholds = []
     for name, condition in flatten(table).items():
         if not isinstance(condition, str):
             raise ConstraintError(
-                "is not text", 'Expected a comparison in quotes, such as "< 5"', name
+                "is not a string", 'Expected a comparison in quotes, such as "< 5"', name
             )
         try:
             thresholds.append(parse_threshold(name, condition))
         except ValueError as error:
             raise ConstraintError(
-                f"is wrong: {error}", 'An example: "commit.p99_ms" = "< 5"', name
+                f"is invalid: {error}", 'An example: "commit.p99_ms" = "< 5"', name
             ) from error
     return Thresholds(thresholds)

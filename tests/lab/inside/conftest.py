@@ -29,13 +29,13 @@ if "SEATRIAL_LAB_SHARED" in os.environ:
                 report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr
             )
         path, _, test = report.nodeid.partition("::")
-        told = {
+        reported = {
             "test": f"{Path(path).name}::{test.partition('[')[0]}",
             "outcome": report.outcome,
             "words": words + "".join(f"\n--- {name}\n{text}" for name, text in report.sections),
         }
         with Path(os.environ["SEATRIAL_LAB_SHARED"], "outcomes.jsonl").open("a") as file:
-            file.write(json.dumps(told) + "\n")
+            file.write(json.dumps(reported) + "\n")
             file.flush()
             os.fsync(file.fileno())
 

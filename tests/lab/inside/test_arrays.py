@@ -22,7 +22,7 @@ from seatrial.study.layouts.layout import LayoutSpec, assigned
 from seatrial.trials.layouts.build.alignment import check_alignment
 from seatrial.trials.layouts.build.backend import Backend, Built
 from seatrial.trials.layouts.build.build import build, destroy, run_steps, undo_steps, wait_synced
-from seatrial.trials.layouts.build.md_superblock import array_uuid
+from seatrial.trials.layouts.build.md_array import array_uuid
 from seatrial.trials.layouts.build.registry import backend
 from seatrial.trials.layouts.build.wrapping import rewired, wrap
 
@@ -76,8 +76,8 @@ def read_back(built: Built) -> str:
 
 def uuid_by_mdadm(disk: str) -> str:
     command = ["mdadm", "--examine", "--export", disk]
-    told = subprocess.run(command, capture_output=True, text=True, check=False).stdout
-    found = [line for line in told.splitlines() if line.startswith("MD_UUID=")]
+    reported = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+    found = [line for line in reported.splitlines() if line.startswith("MD_UUID=")]
     return found[0].partition("=")[2].replace(":", "") if found else ""
 
 
@@ -123,7 +123,7 @@ def test_a_raid5_through_failure_rebuild_replacement_scrub_and_its_end(disks):
         wait_idle(works, built)
         assert works.mismatch_blocks(built, 1) == 0
         works.fail(built, 1, 1)
-        with pytest.raises(TargetError, match="none serves in its place"):
+        with pytest.raises(TargetError, match="there is no active drive in its slot"):
             works.fail(built, 1, 1)
         works.fail(built, 1, 2)
         assert works.state(built, 1).has_failed

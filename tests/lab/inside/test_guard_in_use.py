@@ -42,7 +42,7 @@ def refusal(device: str, destroy: str | None) -> str:
 
 
 def is_permitted(device: str) -> bool:
-    """Tell whether it is once it is named by what the guard asks for."""
+    """Return whether it is once it is named by what the guard asks for."""
     state = inspect(device)
     permit_write(device, destroy=state.destroy_word, bytes_to_write=1).close()
     return True
@@ -56,7 +56,7 @@ def test_a_member_of_an_array_that_runs_is_refused_and_one_at_rest_must_be_named
         for member in members:
             text = refusal(member, member)
             assert "is held by md5 (md raid1)" in text
-            assert "--destroy cannot allow it" in text
+            assert "--destroy does not allow this" in text
         run("mkfs.ext4", "-q", "/dev/md5")
         run("mount", "/dev/md5", "/mnt")
         assert "is held by md5 (md raid1), which is mounted on /mnt" in refusal(
@@ -66,14 +66,14 @@ def test_a_member_of_an_array_that_runs_is_refused_and_one_at_rest_must_be_named
         run("umount", "/mnt")
     finally:
         run("mdadm", "--stop", "/dev/md5")
-    assert "bears md 1.2 RAID member" in refusal(members[1], None)
+    assert "contains md 1.2 RAID member" in refusal(members[1], None)
     assert is_permitted(members[1])
 
 
 def test_a_physical_volume_is_refused_while_a_volume_on_it_is_active(loop):
     volume = loop()
     run("pvcreate", "--yes", volume)
-    assert "bears LVM2 LVM volume" in refusal(volume, None)
+    assert "contains LVM2 LVM volume" in refusal(volume, None)
     run("vgcreate", "in-use", volume)
     run("lvcreate", "--yes", "--name", "data", "--size", "16M", "in-use")
     try:
@@ -96,7 +96,7 @@ def test_what_the_device_mapper_holds_is_refused_whatever_is_said(loop):
     try:
         text = refusal(lower, lower)
         assert "(device-mapper volume others)" in text
-        assert "take it out of dm-" in text
+        assert "remove it from dm-" in text
     finally:
         run("dmsetup", "remove", "others")
     assert is_permitted(lower)

@@ -27,15 +27,15 @@ def spec_of(name: str, **more) -> LayoutSpec:
 
 def survived(life: Callable[[], None], disks: list[str], state_dir: Path) -> str:
     """Kill a life at each of its steps, and the cleaning after its end; return all steps."""
-    told = []
+    reported = []
     for step in kills(life, commands_only=True):
-        told.append(step)
+        reported.append(step)
         failed = [each for each in clean() if each.outcome == "failed"]
         assert not failed, f"killed at: {step}"
         assert list(what_is_left(disks, state_dir)) == [], f"killed at: {step}"
-    told += kills_on_the_way(clean, commands_only=True)
+    reported += kills_on_the_way(clean, commands_only=True)
     assert list(what_is_left(disks, state_dir)) == []
-    return "\n".join(told)
+    return "\n".join(reported)
 
 
 def what_is_left(disks: list[str], state_dir: Path) -> Iterator[str]:

@@ -194,7 +194,7 @@ def test_a_failed_drive_is_rebuilt_on_the_spare_and_nothing_is_lost(disks, tmp_p
     assert sample.layout.rebuild_limit_kib_per_s == 16384
     assert took_s > 64 / 16 * 0.7
     (note,) = sample.layout.notes
-    assert "was at work on its own account when the load ended" in note
+    assert "had background activity when the load ended" in note
 
 
 def test_what_goes_bad_and_what_rots_is_found_to_the_block(disks, tmp_path):
@@ -234,7 +234,7 @@ def test_a_drive_that_falters_is_left_out_and_one_that_drops_writes_is_found_out
     assert dropping.layout.unreadable_bytes == 0
 
 
-def test_an_array_that_is_lost_is_told_and_taken_apart(disks, tmp_path):
+def test_an_array_that_is_lost_is_reported_and_taken_apart(disks, tmp_path):
     (sample,) = samples_of(LOST, disks[:3], tmp_path).values()
     assert whats(sample) == ["failed", "failed", "array_failed"]
     assert sample.outcome.failed > 0

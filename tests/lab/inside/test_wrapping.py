@@ -13,7 +13,7 @@ from seatrial.errors import TargetError
 from seatrial.machine.undo import UndoJournal
 from seatrial.machine.undoers import UNDOERS
 from seatrial.study.layouts.layout import LayoutSpec, assigned
-from seatrial.trials.layouts.build.drive_failure import can_fail, fail_drive
+from seatrial.trials.layouts.build.failing import can_fail, fail_drive
 from seatrial.trials.layouts.build.wrapping import (
     make_bad,
     make_flaky,
@@ -85,7 +85,7 @@ def test_a_wrapped_drive_fails_for_good(disks):
             read(device)
         with pytest.raises(OSError, match="Input/output error"):
             write(device, bytes(4096))
-        with pytest.raises(TargetError, match="does not lay dm-dust"):
+        with pytest.raises(TargetError, match="does not use dm-dust"):
             make_bad(device)
 
 
@@ -129,7 +129,7 @@ def test_each_drive_has_its_delay_and_it_can_be_changed(disks):
         set_delay(quick, 60)
         assert took_s(slow) < 0.05
         assert took_s(quick) >= 0.06
-        with pytest.raises(TargetError, match="does not lay dm-dust"):
+        with pytest.raises(TargetError, match="does not use dm-dust"):
             make_bad(slow)
     assert wrapping_notes(spec) == []
     assert "12 ms is rounded up" in wrapping_notes(spec_of(delay_ms=[12.0, 100.0]))[0]

@@ -36,13 +36,13 @@ class FakeMachine:
     def __init__(self, root: Path) -> None:
         self.root = root
         self.answers: dict[str, CommandOutput | Exception] = {}
-        self.asked: list[list[str]] = []
+        self.executed: list[list[str]] = []
         self.tree = SystemTree(root, run=self._run)
         self.write("/proc/self/mountinfo", b"")
 
     def _run(self, argv: Sequence[str], timeout_s: float) -> CommandOutput:
         assert timeout_s <= 5
-        self.asked.append(list(argv))
+        self.executed.append(list(argv))
         answer = self.answers.get(argv[0], CommandMissingError(argv[0]))
         if isinstance(answer, Exception):
             raise answer
@@ -256,7 +256,7 @@ def loop_on_xfs_on_nvme(machine: FakeMachine) -> str:
 
 
 def virtio(machine: FakeMachine) -> str:
-    """A virtio disk whose PCI device tells no link."""
+    """A virtio disk whose PCI device reports no link."""
     device = "/sys/devices/pci0000:00/0000:00:02.0/virtio1"
     machine.write_all(device, {"device": "0x0002", "vendor": "0x1af4"})
     machine.write_all(

@@ -1,4 +1,4 @@
-"""What carries the bytes beside PCIe and SATA: SAS links, controllers, copying of memory."""
+"""Bounds other than PCIe and SATA: SAS links, controllers, copying of memory."""
 
 import time
 from pathlib import Path
@@ -7,8 +7,9 @@ import fake_trees
 import pytest
 from fake_trees import FakeMachine
 
+from seatrial.fingerprint import Controller
 from seatrial.machine.fingerprint import fingerprint
-from seatrial.machine.fingerprint.memory_copy import memory_copy_bytes_per_s
+from seatrial.machine.fingerprint.machine import memory_copy_bytes_per_s
 from seatrial.machine.fingerprint.target import target
 
 MIB = 1 << 20
@@ -28,7 +29,7 @@ def sas_disk(machine: FakeMachine, rates: list[str], *, expander: bool = False) 
     disk = machine.block(f"{device}/block/sda", "8:0", queue={})
     machine.link(f"{disk}/device", device)
     machine.mount("8:0", "/srv", "ext4", "/dev/sda")
-    return target(machine.tree, "/srv")["stack"][0]
+    return target(machine.tree, "/srv").stack[0]
 
 
 @pytest.mark.parametrize(
@@ -46,11 +47,11 @@ def test_sas_link(
     machine: FakeMachine, rates: list[str], gb_s: float, lanes: int, expander: bool
 ) -> None:
     node = sas_disk(machine, rates, expander=expander)
-    assert node["transport"] == "sas"
-    assert (node["sas_link_gb_s"], node["sas_lanes"]) == (gb_s, lanes)
+    assert node.transport == "sas"
+    assert (node.sas_link_gb_s, node.sas_lanes) == (gb_s, lanes)
 
 
-def test_a_raid_controller_tells_its_cache(machine: FakeMachine) -> None:
+def test_a_raid_controller_reports_its_cache(machine: FakeMachine) -> None:
     machine.write_all(
         "/sys/class/scsi_host/host0",
         {"proc_name": "arcmsr", "host_fw_model": "ARC-1680", "host_fw_sdram_size": "4096"},
@@ -60,30 +61,30 @@ def test_a_raid_controller_tells_its_cache(machine: FakeMachine) -> None:
     disk = machine.block(f"{device}/block/sda", "8:0", queue={})
     machine.link(f"{disk}/device", device)
     machine.mount("8:0", "/srv", "ext4", "/dev/sda")
-    assert target(machine.tree, "/srv")["stack"][0]["controller"] == {
-        "name": "host0",
-        "driver": "arcmsr",
-        "model": "ARC-1680",
-        "hides_drives": True,
-        "cache_bytes": 4096 * MIB,
-    }
+    assert target(machine.tree, "/srv").stack[0].controller == Controller(
+        name="host0",
+        driver="arcmsr",
+        model="ARC-1680",
+        hides_drives=True,
+        cache_bytes=4096 * MIB,
+    )
 
 
 def test_a_plain_controller_hides_nothing(machine: FakeMachine) -> None:
     fake_trees.sata(machine, 1, "sda", "8:0")
     machine.write("/sys/class/scsi_host/host1/proc_name", "ahci")
     machine.mount("8:0", "/srv", "ext4", "/dev/sda")
-    node = target(machine.tree, "/srv")["stack"][0]
-    assert node["controller"]["driver"] == "ahci"
-    assert not node["controller"]["hides_drives"]
-    assert node["controller"]["cache_bytes"] is None
-    assert node["sas_link_gb_s"] is None
+    node = target(machine.tree, "/srv").stack[0]
+    assert node.controller.driver == "ahci"
+    assert not node.controller.hides_drives
+    assert node.controller.cache_bytes is None
+    assert node.sas_link_gb_s is None
 
 
 def test_an_nvme_drive_has_no_scsi_host(machine: FakeMachine) -> None:
     fake_trees.nvme_in_narrow_slot(machine)
-    nodes = target(machine.tree, "/mnt/ssd")["stack"]
-    assert all(node["controller"] is None for node in nodes)
+    nodes = target(machine.tree, "/mnt/ssd").stack
+    assert all(node.controller is None for node in nodes)
 
 
 def test_memory_is_copied_at_a_plausible_rate_measured_once() -> None:
@@ -96,6 +97,6 @@ def test_memory_is_copied_at_a_plausible_rate_measured_once() -> None:
 
 
 def test_the_fingerprint_holds_the_rate_of_this_machine_only(machine: FakeMachine) -> None:
-    assert fingerprint(Path("/tmp"))["machine"]["memory_copy_bytes_per_s"] > 1e8
+    assert fingerprint(Path("/tmp")).machine.memory_copy_bytes_per_s > 1e8
     made_up = fingerprint(None, tree=machine.tree)
-    assert made_up["machine"]["memory_copy_bytes_per_s"] is None
+    assert made_up.machine.memory_copy_bytes_per_s is None

@@ -1,17 +1,18 @@
 """The whole fingerprint, what changed since, and what must not be in it."""
 
-import json
 import types
 from pathlib import Path
 
 import fake_trees
+import msgspec
 import pytest
 from fake_trees import FakeMachine
 
 import seatrial
+from seatrial.fingerprint import Fingerprint, FingerprintAfter
 from seatrial.machine.fingerprint import after, differences, fingerprint
+from seatrial.machine.fingerprint.machine import seatrial_version
 from seatrial.machine.fingerprint.privacy import short_hash
-from seatrial.machine.fingerprint.version import seatrial_version
 
 SCENES = {
     "narrow slot": (fake_trees.nvme_in_narrow_slot, "/mnt/ssd"),
@@ -38,24 +39,24 @@ def scene(request: pytest.FixtureRequest, machine: FakeMachine) -> tuple[FakeMac
 def test_every_scene_is_json_and_holds_no_serial(scene: tuple[FakeMachine, Path]) -> None:
     machine, path = scene
     found = fingerprint(path, tree=machine.tree)
-    text = json.dumps(found)
-    assert json.loads(text) == found
-    assert found["fingerprint_version"] == 1
+    text = msgspec.json.encode(found).decode()
+    assert msgspec.json.decode(text, type=Fingerprint) == found
+    assert found.fingerprint_version == 1
     for serial in ("S5GXNX0R123456A", "WD-WCC4E1234567", "disk-0001", "web1", "Ab0Cd1Ef2Gh3"):
         assert serial not in text
-    physical = [node for node in found["target"]["stack"] if not node["children"]]
+    physical = [node for node in found.target.stack if not node.children]
     assert physical
-    assert all(node["serial_hash"] for node in physical)
+    assert all(node.serial_hash for node in physical)
 
 
 def test_every_scene_is_unchanged_a_moment_later(scene: tuple[FakeMachine, Path]) -> None:
     machine, path = scene
     before = fingerprint(path, tree=machine.tree)
     found = after(before, path, tree=machine.tree)
-    assert found["changed"] == []
-    assert found["restarted"] is False
-    assert found["kernel_log"]["count"] == 0
-    assert json.loads(json.dumps(found)) == found
+    assert found.changed == []
+    assert found.restarted is False
+    assert found.kernel_log.count == 0
+    assert msgspec.json.decode(msgspec.json.encode(found), type=FingerprintAfter) == found
 
 
 def test_any_missing_file_is_none_and_never_an_error(scene: tuple[FakeMachine, Path]) -> None:
@@ -65,17 +66,17 @@ def test_any_missing_file_is_none_and_never_an_error(scene: tuple[FakeMachine, P
     for file in files[:: max(1, len(files) // FILES_BROKEN_MAX)]:
         kept = file.read_bytes()
         file.unlink()
-        json.dumps(fingerprint(path, tree=machine.tree))
+        msgspec.json.encode(fingerprint(path, tree=machine.tree))
         file.write_bytes(b"\xff\xfe nonsense \n")
-        json.dumps(fingerprint(path, tree=machine.tree))
+        msgspec.json.encode(fingerprint(path, tree=machine.tree))
         file.write_bytes(kept)
 
 
 def test_serial_is_recognised_by_its_hash(machine: FakeMachine) -> None:
     fake_trees.nvme_in_narrow_slot(machine)
-    disk = fingerprint(Path("/mnt/ssd"), tree=machine.tree)["target"]["stack"][1]
-    assert disk["serial_hash"] == short_hash("S5GXNX0R123456A")
-    assert len(disk["serial_hash"]) == 12
+    disk = fingerprint(Path("/mnt/ssd"), tree=machine.tree).target.stack[1]
+    assert disk.serial_hash == short_hash("S5GXNX0R123456A")
+    assert len(disk.serial_hash) == 12
 
 
 def test_what_changed_during_a_run_is_named(machine: FakeMachine) -> None:
@@ -87,16 +88,16 @@ def test_what_changed_during_a_run_is_named(machine: FakeMachine) -> None:
     machine.write("/proc/loadavg", "99.00 1 1 1/1 1")
     machine.write("/dev/kmsg", "6,5,100,-;quiet\n4,6,200,-;nvme nvme0: I/O 1 QID 1 timeout")
     found = after(before, Path("/mnt/ssd"), tree=machine.tree)
-    assert found["changed_values"] == {
-        "target.stack[nvme0n1].scheduler": ["none", "mq-deadline"],
-        "target.stack[nvme0n1].pcie.width_now": [2, 1],
-        "target.stack[nvme0n1].pcie.bandwidth_now_bytes_per_s": [1969230769, 984615385],
-        "target.stack[nvme0n1].pcie.narrowest.width_now": [2, 1],
-        "target.stack[nvme0n1].pcie.narrowest.bandwidth_now_bytes_per_s": [1969230769, 984615385],
+    assert found.changed_values == {
+        "target.stack[nvme0n1].scheduler": ("none", "mq-deadline"),
+        "target.stack[nvme0n1].pcie.width_now": (2, 1),
+        "target.stack[nvme0n1].pcie.bandwidth_now_bytes_per_s": (1969230769, 984615385),
+        "target.stack[nvme0n1].pcie.narrowest.width_now": (2, 1),
+        "target.stack[nvme0n1].pcie.narrowest.bandwidth_now_bytes_per_s": (1969230769, 984615385),
     }
-    assert found["changed"] == list(found["changed_values"])
-    assert found["kernel_log"]["by_kind"] == {"time_out": 1}
-    assert found["load_average_1m"] == 99.0
+    assert found.changed == list(found.changed_values)
+    assert found.kernel_log.by_kind == {"time_out": 1}
+    assert found.load_average_1m == 99.0
 
 
 def test_errors_are_counted_before_and_after(machine: FakeMachine) -> None:
@@ -107,11 +108,11 @@ def test_errors_are_counted_before_and_after(machine: FakeMachine) -> None:
     machine.write("/sys/class/block/sda/device/ioerr_cnt", "0x9")
     machine.write("/sys/fs/ext4/sda/errors_count", "2")
     found = after(before, Path("/srv"), tree=machine.tree)
-    assert found["error_counts_before"]["sda"]["request_errors"] == 3
-    assert found["error_counts"]["sda"]["request_errors"] == 9
-    assert found["filesystem_error_counts_before"] == {"errors": 0}
-    assert found["filesystem_error_counts"] == {"errors": 2}
-    assert found["changed"] == []
+    assert found.error_counts_before["sda"]["request_errors"] == 3
+    assert found.error_counts["sda"]["request_errors"] == 9
+    assert found.filesystem_error_counts_before == {"errors": 0}
+    assert found.filesystem_error_counts == {"errors": 2}
+    assert found.changed == []
 
 
 def test_drive_that_vanished_is_still_named_in_the_log(machine: FakeMachine) -> None:
@@ -122,9 +123,9 @@ def test_drive_that_vanished_is_still_named_in_the_log(machine: FakeMachine) -> 
         Path(machine.tree.at(link)).unlink()
     machine.write("/dev/kmsg", "6,5,100,-;quiet\n4,6,200,-;nvme nvme0: Device not ready; aborting")
     found = after(before, Path("/mnt/ssd"), tree=machine.tree)
-    assert found["kernel_log"]["by_kind"] == {"reset": 1}
-    assert "target.stack[nvme0n1]" in found["changed"]
-    assert found["health"] == {}
+    assert found.kernel_log.by_kind == {"reset": 1}
+    assert "target.stack[nvme0n1]" in found.changed
+    assert found.health == {}
 
 
 def test_machine_started_again_reads_its_whole_log(machine: FakeMachine) -> None:
@@ -135,28 +136,28 @@ def test_machine_started_again_reads_its_whole_log(machine: FakeMachine) -> None
     machine.write("/proc/sys/kernel/random/boot_id", "second-boot")
     machine.write("/dev/kmsg", "4,6,200,-;nvme nvme0: I/O 1 QID 1 timeout")
     found = after(before, Path("/mnt/ssd"), tree=machine.tree)
-    assert found["restarted"] is True
-    assert found["kernel_log"]["count"] == 1
-    assert "first-boot" not in json.dumps(before)
+    assert found.restarted is True
+    assert found.kernel_log.count == 1
+    assert "first-boot" not in msgspec.json.encode(before).decode()
 
 
 def test_machine_without_a_target(machine: FakeMachine) -> None:
     found = fingerprint(None, tree=machine.tree)
-    assert found["target"] is None
-    assert found["health"] == {}
+    assert found.target is None
+    assert found.health == {}
     later = after(found, None, tree=machine.tree)
-    assert later["changed"] == []
-    assert later["free_bytes"] is None
+    assert later.changed == []
+    assert later.free_bytes is None
 
 
 def test_which_seatrial_measured(machine: FakeMachine, monkeypatch: pytest.MonkeyPatch) -> None:
     core = types.SimpleNamespace(__version__="9.8.7")
     monkeypatch.setattr(seatrial, "_core", core, raising=False)
     machine.answer("git", "0123456789ab-dirty\n")
-    assert seatrial_version(machine.tree)["version"] == "9.8.7"
+    assert seatrial_version(machine.tree).version == "9.8.7"
     in_checkout = Path(seatrial.__file__).resolve().parents[2].joinpath("crates").exists()
     commit = "0123456789ab-dirty" if in_checkout else None
-    assert seatrial_version(machine.tree)["commit"] == commit
+    assert seatrial_version(machine.tree).commit == commit
 
 
 def test_host_server_and_credentials_stay_here(machine: FakeMachine) -> None:
@@ -166,20 +167,20 @@ def test_host_server_and_credentials_stay_here(machine: FakeMachine) -> None:
     machine.mount("0:61", "/smb", "cifs", "//nas8/share", options)
     for point in ("/net", "/smb"):
         found = fingerprint(Path(point), tree=machine.tree)
-        text = json.dumps(found["target"])
+        text = msgspec.json.encode(found.target).decode()
         for secret in ("nas7", "nas8", "db-host7", "10.1.2", "anna", "geheim"):
             assert secret not in text
-        assert "vers=4.2" in found["target"]["filesystem"]["mount_options"]
-    source = fingerprint(Path("/net"), tree=machine.tree)["target"]["filesystem"]["source"]
+        assert "vers=4.2" in found.target.filesystem.mount_options
+    source = fingerprint(Path("/net"), tree=machine.tree).target.filesystem.source
     assert source == "(server):/export/(host)"
 
 
 def test_volume_named_after_the_machine(machine: FakeMachine) -> None:
     fake_trees.lvm_over_two(machine)
     machine.write("/proc/sys/kernel/hostname", "web1")
-    found = fingerprint(Path("/srv/db"), tree=machine.tree)["target"]
-    assert found["stack"][0]["dm"]["name"] == "(host)--vg-db"
-    assert found["filesystem"]["source"] == "/dev/mapper/(host)--vg-db"
+    found = fingerprint(Path("/srv/db"), tree=machine.tree).target
+    assert found.stack[0].dm.name == "(host)--vg-db"
+    assert found.filesystem.source == "/dev/mapper/(host)--vg-db"
 
 
 def test_link_with_a_serial_in_its_name_is_followed(machine: FakeMachine) -> None:
@@ -188,9 +189,9 @@ def test_link_with_a_serial_in_its_name_is_followed(machine: FakeMachine) -> Non
     machine.link("/dev/disk/by-id/nvme-Example_S5GXNX0R123456A", "/dev/nvme0n1")
     by_id = Path("/dev/disk/by-id/nvme-Example_S5GXNX0R123456A")
     found = fingerprint(by_id, tree=machine.tree)
-    assert found["target"]["path"] == "/dev/nvme0n1"
-    assert found["target"]["kind"] == "device"
-    assert "S5GXNX0R123456A" not in json.dumps(found)
+    assert found.target.path == "/dev/nvme0n1"
+    assert found.target.kind == "device"
+    assert "S5GXNX0R123456A" not in msgspec.json.encode(found).decode()
 
 
 def test_differences_pair_devices_by_name() -> None:

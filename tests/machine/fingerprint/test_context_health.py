@@ -3,9 +3,11 @@
 import json
 
 import fake_trees
+import msgspec
 import pytest
 from fake_trees import FakeMachine
 
+from seatrial.fingerprint import Health
 from seatrial.machine.fingerprint import health
 from seatrial.machine.fingerprint.target import target
 
@@ -57,9 +59,9 @@ SMARTCTL_SATA = {
 }
 
 
-def health_of(machine: FakeMachine, path: str, name: str) -> dict:
+def health_of(machine: FakeMachine, path: str, name: str) -> Health:
     """Return the health of one device under a path."""
-    return health(target(machine.tree, path)["stack"], tree=machine.tree)[name]
+    return health(target(machine.tree, path).stack, tree=machine.tree)[name]
 
 
 def test_nvme_sensors_are_read_without_any_tool(machine: FakeMachine) -> None:
@@ -75,13 +77,13 @@ def test_nvme_sensors_are_read_without_any_tool(machine: FakeMachine) -> None:
     }
     machine.write_all(f"{disk.rpartition('/')[0]}/hwmon3", sensors)
     found = health_of(machine, "/mnt/ssd", "nvme0n1")
-    assert found["temperature_c"] == 41.85
-    assert found["temperature_warning_c"] == 81.85
-    assert found["temperature_critical_c"] == 84.85
-    assert found["sensors"] == {"Composite": 41.85, "Sensor 1": 52.85}
-    assert found["state"] == "live"
-    assert found["smart"] is None
-    assert found["not_readable"] == [
+    assert found.temperature_c == 41.85
+    assert found.temperature_warning_c == 81.85
+    assert found.temperature_critical_c == 84.85
+    assert found.sensors == {"Composite": 41.85, "Sensor 1": 52.85}
+    assert found.state == "live"
+    assert found.smart is None
+    assert found.not_readable == [
         "SMART: smartctl is not installed",
         "SMART: nvme is not installed",
     ]
@@ -92,8 +94,8 @@ def test_drivetemp_of_a_sata_disk(machine: FakeMachine) -> None:
     machine.mount("8:0", "/srv", "ext4", "/dev/sda")
     machine.write("/sys/class/block/sda/device/hwmon/hwmon1/temp1_input", "33000")
     found = health_of(machine, "/srv", "sda")
-    assert found["temperature_c"] == 33.0
-    assert found["temperature_critical_c"] is None
+    assert found.temperature_c == 33.0
+    assert found.temperature_critical_c is None
 
 
 def test_drive_without_a_limit_reports_no_temperature_of_one(machine: FakeMachine) -> None:
@@ -101,8 +103,8 @@ def test_drive_without_a_limit_reports_no_temperature_of_one(machine: FakeMachin
     sensors = {"temp1_input": "30850", "temp1_max": "65261850"}
     machine.write_all(f"{disk.rpartition('/')[0]}/hwmon0", sensors)
     found = health_of(machine, "/mnt/ssd", "nvme0n1")
-    assert found["temperature_c"] == 30.85
-    assert found["temperature_warning_c"] is None
+    assert found.temperature_c == 30.85
+    assert found.temperature_warning_c is None
 
 
 def test_both_tools_add_to_an_nvme_drives_health(machine: FakeMachine) -> None:
@@ -110,9 +112,9 @@ def test_both_tools_add_to_an_nvme_drives_health(machine: FakeMachine) -> None:
     machine.answer("smartctl", json.dumps(SMARTCTL_NVME))
     machine.answer("nvme", json.dumps(NVME_CLI))
     found = health_of(machine, "/mnt/ssd", "nvme0n1")
-    smart = found["smart"]
-    assert found["tools"] == ["smartctl", "nvme"]
-    assert found["not_readable"] == []
+    smart = found.smart
+    assert found.tools == ["smartctl", "nvme"]
+    assert found.not_readable == []
     assert smart["passed"] is True
     assert smart["critical_warning_bits"] == 2
     assert smart["power_on_hours"] == 4242
@@ -120,16 +122,16 @@ def test_both_tools_add_to_an_nvme_drives_health(machine: FakeMachine) -> None:
     assert smart["data_read_bytes"] == 10 * 512_000
     assert smart["data_written_bytes"] == 1000 * 512_000
     assert (smart["throttle_light_count"], smart["throttle_light_s"]) == (5, 61)
-    assert found["temperature_c"] == 330 - 273
-    assert "S5GXNX0R123456A" not in json.dumps(found)
-    assert ["nvme", "smart-log", "-o", "json", "/dev/nvme0"] in machine.asked
+    assert found.temperature_c == 330 - 273
+    assert "S5GXNX0R123456A" not in msgspec.json.encode(found).decode()
+    assert ["nvme", "smart-log", "-o", "json", "/dev/nvme0"] in machine.executed
 
 
 def test_sata_attributes_that_count_errors(machine: FakeMachine) -> None:
     fake_trees.sata(machine, 1, "sda", "8:0")
     machine.mount("8:0", "/srv", "ext4", "/dev/sda")
     machine.answer("smartctl", json.dumps(SMARTCTL_SATA), status=64)
-    smart = health_of(machine, "/srv", "sda")["smart"]
+    smart = health_of(machine, "/srv", "sda").smart
     assert smart == {
         "passed": True,
         "temperature_c": 35,
@@ -148,7 +150,7 @@ def test_sata_attributes_that_count_errors(machine: FakeMachine) -> None:
             '{"smartctl": {"exit_status": 2, "messages": [{"string": "Smartctl open device: '
             '/dev/sda failed: Permission denied"}]}}',
             "",
-            "SMART: smartctl needs root",
+            "SMART: smartctl requires root",
         ),
         (
             '{"smartctl": {"exit_status": 1, "messages": [{"string": "/dev/sda: Unable to detect '
@@ -157,8 +159,8 @@ def test_sata_attributes_that_count_errors(machine: FakeMachine) -> None:
             "SMART: smartctl failed: /dev/sda: Unable to detect device type",
         ),
         ("", "Segmentation fault", "SMART: smartctl failed: Segmentation fault"),
-        ("", "", "SMART: smartctl failed without saying why"),
-        ("[]", "", "SMART: smartctl answered in a form that is not known here"),
+        ("", "", "SMART: smartctl failed without an error message"),
+        ("[]", "", "SMART: smartctl returned an unknown format"),
     ],
 )
 def test_why_smart_is_not_readable(
@@ -168,9 +170,9 @@ def test_why_smart_is_not_readable(
     machine.mount("8:0", "/srv", "ext4", "/dev/sda")
     machine.answer("smartctl", output, status=2, complaint=complaint)
     found = health_of(machine, "/srv", "sda")
-    assert found["smart"] is None
-    assert found["not_readable"][0] == expected
-    assert "no sensor" in found["not_readable"][1]
+    assert found.smart is None
+    assert found.not_readable[0] == expected
+    assert "no sensor" in found.not_readable[1]
 
 
 def test_drive_that_does_not_answer_in_time(machine: FakeMachine) -> None:
@@ -178,20 +180,20 @@ def test_drive_that_does_not_answer_in_time(machine: FakeMachine) -> None:
     machine.mount("8:0", "/srv", "ext4", "/dev/sda")
     machine.hang("smartctl")
     found = health_of(machine, "/srv", "sda")
-    assert found["not_readable"][0] == "SMART: smartctl did not answer within 5 s"
+    assert found.not_readable[0] == "SMART: smartctl did not answer within 5 s"
 
 
-def test_virtual_disks_are_not_asked(machine: FakeMachine) -> None:
+def test_virtual_disks_are_not_requested(machine: FakeMachine) -> None:
     fake_trees.virtio(machine)
     found = health_of(machine, "/", "vda")
-    assert "virtio" in found["not_readable"][0]
-    assert not any(command[0] == "smartctl" for command in machine.asked)
+    assert "virtio" in found.not_readable[0]
+    assert not any(command[0] == "smartctl" for command in machine.executed)
 
 
-def test_every_drive_of_an_array_is_asked(machine: FakeMachine) -> None:
+def test_every_drive_of_an_array_is_requested(machine: FakeMachine) -> None:
     fake_trees.md_raid5(machine)
     machine.answer("smartctl", json.dumps(SMARTCTL_SATA))
-    found = health(target(machine.tree, "/srv/db")["stack"], tree=machine.tree)
+    found = health(target(machine.tree, "/srv/db").stack, tree=machine.tree)
     assert list(found) == ["sda", "sdb", "sdc", "sdd"]
 
 

@@ -64,7 +64,7 @@ def test_readings_of_machine_and_device(machine: FakeMachine) -> None:
     assert set(found) >= SURROUNDINGS_GAUGES
 
 
-def test_a_machine_without_a_device_tells_the_rest(machine: FakeMachine) -> None:
+def test_a_machine_without_a_device_reports_the_rest(machine: FakeMachine) -> None:
     machine.write("/proc/stat", "cpu  1 2 3 4 5 6 7 8 9 10")
     found = surroundings(None, tree=machine.tree)
     assert {name.partition("_")[0] for name in found} == {"machine"}

@@ -78,7 +78,7 @@ def test_command_that_takes_too_long_is_ended(tmp_path: Path) -> None:
     assert not Path(f"/proc/{pid}").exists()
 
 
-def test_mount_of_a_live_path_is_told_by_the_kernel() -> None:
+def test_mount_of_a_live_path_is_reported_by_the_kernel() -> None:
     tree = SystemTree()
     identity = tree.mount_id("/proc/self")
     lines = (tree.text("/proc/self/mountinfo") or "").splitlines()

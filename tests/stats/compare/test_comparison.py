@@ -19,19 +19,21 @@ STEADY = [[1000, 1010, 990, 1005, 995]]
 
 
 @pytest.mark.parametrize(
-    ("value", "low", "high", "told"),
+    ("value", "low", "high", "reported"),
     [
         (1.2512, 1.2478, 1.2551, "1.251x (1.248 to 1.255)"),
         (1.25, 1.213, 1.288, "1.25x (1.21 to 1.29)"),
         (0.8, 0.712, 0.9, "0.80x (0.71 to 0.90)"),
         (0.8041, 0.8039, 0.8043, "0.804x (± 0.1 %)"),
         (1.24, 0.13, 11.7, "1.2x (0.13 to 12)"),
-        (1.0, 0.0004, 2500.0, "1.0x (hardly known: not even to a factor of 10)"),
+        (1.0, 0.0004, 2500.0, "1.0x (95 % CI wider than 10x)"),
         (1.25, None, None, "1.2x (measured once)"),
     ],
 )
-def test_ratios_are_told_with_the_digits_that_they_know(value, low, high, told):
-    assert ratio_words(Estimate(value=value, low=low, high=high, rounds=3, unit="ratio")) == told
+def test_ratios_are_reported_with_the_digits_that_they_know(value, low, high, reported):
+    assert (
+        ratio_words(Estimate(value=value, low=low, high=high, rounds=3, unit="ratio")) == reported
+    )
 
 
 def of(a, b, **how):
@@ -57,49 +59,50 @@ def interleaved(rows_a, rows_b, **more):
     )
 
 
-def test_a_clear_difference_is_told_with_its_interval():
+def test_a_clear_difference_is_reported_with_its_interval():
     a, b = interleaved(STEADY, times_of(scaled(STEADY, 1.25), NOISE))
-    told = of(a, b)
-    (rate,) = told.comparands
+    reported = of(a, b)
+    (rate,) = reported.comparands
     assert (rate.answer, rate.figure, rate.paired) == ("higher", "iops", True)
     assert rate.ratio.low < 1.25 < rate.ratio.high
     assert rate.p_adjusted < 0.001
-    assert told.verdict == "B is 1.25x (1.24 to 1.26) as fast as A in its one cell."
-    assert told.warnings == []
-    assert told.overall_answers["iops"].answer == "higher"
-    assert told.overall["iops"] == rate.ratio
+    assert reported.verdict == "B is 1.25x (1.24 to 1.26) as fast as A in the only test."
+    assert reported.warnings == []
+    assert reported.overall_answers["iops"].answer == "higher"
+    assert reported.overall["iops"] == rate.ratio
 
 
 def test_equal_sides_are_the_same_within_a_whole_percent():
     rows = STEADY * 6
-    told = of(*interleaved(rows, [times_of([row], NOISE)[0] for row in rows]))
-    assert {each.answer for each in told.comparands} == {"same"}
-    assert all(each.within_share <= told.margin_share for each in told.comparands)
-    assert told.verdict == (
-        "No difference seen between A and B (within 2 %) over 6 cells; no cell significantly "
+    reported = of(*interleaved(rows, [times_of([row], NOISE)[0] for row in rows]))
+    assert {each.answer for each in reported.comparands} == {"same"}
+    assert all(each.within_share <= reported.margin_share for each in reported.comparands)
+    assert reported.verdict == (
+        "No difference seen between A and B (within 2 %) over 6 tests; no test significantly "
         "faster or slower."
     )
     narrow = of(*interleaved(rows, [times_of([row], NOISE)[0] for row in rows]), margin_share=0.002)
     assert {each.answer for each in narrow.comparands} == {"undecided"}
 
 
-def test_measured_once_cannot_be_told():
-    told = of(*interleaved([[1000], [2000]], [[1250], [2500]]))
-    assert [each.answer for each in told.comparands] == ["undecided"] * 2
-    assert [each.ratio.low for each in told.comparands] == [None, None]
-    assert [each.rounds_more for each in told.comparands] == [None, None]
-    assert "measured once" in told.warnings[0]
-    assert told.verdict == (
-        "B is 1.2x (measured once) as fast as A over 2 cells: whether that is real cannot be told."
+def test_measured_once_cannot_be_reported():
+    reported = of(*interleaved([[1000], [2000]], [[1250], [2500]]))
+    assert [each.answer for each in reported.comparands] == ["undecided"] * 2
+    assert [each.ratio.low for each in reported.comparands] == [None, None]
+    assert [each.rounds_more for each in reported.comparands] == [None, None]
+    assert "measured only once" in reported.warnings[0]
+    assert reported.verdict == (
+        "B is 1.2x (measured once) as fast as A over 2 tests: "
+        "too few rounds to determine significance."
     )
 
 
 def test_one_after_the_other_is_warned_of():
     a = rates_entrant("A", STEADY)
-    told = of(a, rates_entrant("B", STEADY, begin_s=10_000))
-    assert not told.paired
-    assert "one after the other" in told.warnings[0]
-    assert not told.comparands[0].paired
+    reported = of(a, rates_entrant("B", STEADY, begin_s=10_000))
+    assert not reported.paired
+    assert "one after the other" in reported.warnings[0]
+    assert not reported.comparands[0].paired
 
 
 def test_pairs_see_through_a_drift_that_hides_the_difference_from_others():
@@ -114,32 +117,34 @@ def test_pairs_see_through_a_drift_that_hides_the_difference_from_others():
 def test_an_undecided_cell_says_how_many_rounds_would_settle_it():
     rows = [[1000, 1100, 950, 1050], [1000] * 4]
     other = [[1100, 1080, 1100, 1000], [1100, 1110, 1090, 1100]]
-    told = of(*interleaved(rows, other))
-    open_cell, sure = told.comparands
+    reported = of(*interleaved(rows, other))
+    open_cell, sure = reported.comparands
     assert (open_cell.answer, sure.answer) == ("undecided", "higher")
     assert 1 <= open_cell.rounds_more <= 100
-    assert told.verdict.endswith(
-        f"1 figure is undecided, which {open_cell.rounds_more} more rounds would settle."
+    assert reported.verdict.endswith(
+        f"1 figure is undecided, {open_cell.rounds_more} more rounds would decide it."
     )
 
 
 def test_a_round_in_which_nothing_completed_is_said_and_not_hidden():
     a, b = interleaved(STEADY * 2, [STEADY[0], [1000, 0, 1000, 1000, 1000]])
-    told = of(a, b)
-    broken = told.comparands[1]
+    reported = of(a, b)
+    broken = reported.comparands[1]
     assert broken.ratio.value == pytest.approx(0.8)
     assert (broken.answer, broken.ratio.low, broken.p_value) == ("undecided", None, None)
-    assert told.overall_answers["iops"].cells == 1
-    assert told.warnings[0].startswith("On B nothing completed in some round of 1 cell (matrix: ")
+    assert reported.overall_answers["iops"].cells == 1
+    assert reported.warnings[0].startswith(
+        "On B nothing completed in at least one round of 1 test (matrix: "
+    )
 
 
 def test_what_was_zero_on_a_has_no_ratio():
-    told = of(*interleaved([[0, 0], [10, 10]], [[5, 5], [10, 10]]))
-    assert [each.key for each in told.comparands] == [cells_of(2)[1].key]
-    assert told.warnings[0].startswith("On A nothing completed")
+    reported = of(*interleaved([[0, 0], [10, 10]], [[5, 5], [10, 10]]))
+    assert [each.key for each in reported.comparands] == [cells_of(2)[1].key]
+    assert reported.warnings[0].startswith("On A nothing completed")
     only = of(*interleaved([[0, 0]], [[5, 5]]))
     assert only.comparands == []
-    assert only.verdict.startswith("Nothing of B can be compared with A")
+    assert only.verdict.startswith("B cannot be compared with A")
 
 
 def latency_entrant(name, latencies_ns, count=200):
@@ -157,24 +162,24 @@ def latency_entrant(name, latencies_ns, count=200):
 def test_percentiles_are_compared_where_every_round_knows_them():
     a = latency_entrant("A", [1_000_000] * 4)
     b = latency_entrant("B", [1_500_000, 1_510_000, 1_490_000, 1_500_000])
-    told = of(a, b)
-    assert [each.figure for each in told.comparands] == ["iops", "read p50"]
-    median = told.comparands[1]
+    reported = of(a, b)
+    assert [each.figure for each in reported.comparands] == ["iops", "read p50"]
+    median = reported.comparands[1]
     assert (median.answer, median.a.unit) == ("higher", "ns")
     assert median.ratio.value == pytest.approx(1.5, rel=0.01)
-    assert "read p50 is 1.5" in told.verdict
+    assert "read p50 is 1.5" in reported.verdict
     many = of(latency_entrant("A", [1_000_000] * 4, 1000), latency_entrant("B", [10**6] * 4, 1000))
     assert [each.figure for each in many.comparands] == ["iops", "read p50", "read p99"]
 
 
-def test_foreign_latencies_are_taken_as_told():
+def test_foreign_latencies_are_taken_as_reported():
     samples = {
         name: [told_sample(cell_of(), number, 1000, {"p50": p50, "p99": 2 * p50})
                for number in range(3)]
         for name, p50 in (("A", 100.0), ("B", 200.0))
     }  # fmt: skip
-    told = of(*(entrant_of(name, own, run_id="one") for name, own in samples.items()))
-    ratios = {each.figure: each.ratio.value for each in told.comparands}
+    reported = of(*(entrant_of(name, own, run_id="one") for name, own in samples.items()))
+    ratios = {each.figure: each.ratio.value for each in reported.comparands}
     assert ratios == pytest.approx({"iops": 1.0, "read p50": 2.0, "read p99": 2.0})
 
 
@@ -196,8 +201,8 @@ def test_bandwidth_is_compared_where_sizes_vary():
         )
         for number in range(2)
     ]
-    told = of(*(entrant_of(name, samples, run_id="one") for name in "AB"))
-    assert set(told.overall) == {"iops", "bandwidth"}
+    reported = of(*(entrant_of(name, samples, run_id="one") for name in "AB"))
+    assert set(reported.overall) == {"iops", "bandwidth"}
 
 
 def test_several_are_judged_at_once():
@@ -205,7 +210,7 @@ def test_several_are_judged_at_once():
     nearly = times_of(scaled(STEADY, 1.02), [1.02, 0.98, 1.0, 1.01, 0.99])
     one = of(a, rates_entrant("B", nearly, run_id="one")).comparands[0]
     others = [rates_entrant(name, nearly, run_id="one") for name in "BCD"]
-    several = [told.comparands[0] for told in compare(a, others)]
+    several = [reported.comparands[0] for reported in compare(a, others)]
     assert one.p_value == pytest.approx(several[0].p_value)
     assert several[0].p_adjusted == pytest.approx(3 * one.p_adjusted)
     assert several[0].ratio.low < one.ratio.low
@@ -215,25 +220,25 @@ def test_differences_no_larger_than_an_aa_pair_are_not_real():
     a, b = interleaved(STEADY * 2, times_of(scaled(STEADY * 2, 1.1), NOISE))
     assert of(a, b).comparands[0].answer == "higher"
     control = rates_entrant("A2", scaled(STEADY * 2, 1.15), run_id="one")
-    told = of(a, b, control=control)
-    assert told.noise_share == pytest.approx(0.15, rel=0.02)
-    assert {each.answer for each in told.comparands} == {"undecided"}
-    assert all(each.below_noise and each.rounds_more is None for each in told.comparands)
-    assert told.overall_answers["iops"].below_noise
-    assert told.verdict.startswith("Undecided: B is 1.1")
-    assert "no more than two measurements of the same differ" in told.verdict
-    assert any("A2, which are the same thing" in each for each in told.warnings)
+    reported = of(a, b, control=control)
+    assert reported.noise_share == pytest.approx(0.15, rel=0.02)
+    assert {each.answer for each in reported.comparands} == {"undecided"}
+    assert all(each.below_noise and each.rounds_more is None for each in reported.comparands)
+    assert reported.overall_answers["iops"].below_noise
+    assert reported.verdict.startswith("Undecided: B is 1.1")
+    assert "within the noise floor of the A/A control" in reported.verdict
+    assert any("A2, an A/A control" in each for each in reported.warnings)
     quiet_control = rates_entrant("A2", scaled(STEADY * 2, 1.001), run_id="one")
     assert of(a, b, control=quiet_control).comparands[0].answer == "higher"
 
 
-def test_halves_tell_the_scatter_of_the_rounds():
+def test_halves_report_the_scatter_of_the_rounds():
     seen = []
     for seed in range(20):
         a, b = drawn_entrants(seed, cells=30, rounds=8, noise=0.05, paired=True)
-        told = of(a, b, figures=["iops"])
-        assert told.noise.source == "halves"
-        seen.append(told.noise_share)
+        reported = of(a, b, figures=["iops"])
+        assert reported.noise.source == "halves"
+        seen.append(reported.noise_share)
     # Rates of 8 rounds, each with 5 % of scatter and 10 % of drift, that are not paired.
     spread = math.sqrt(0.05**2 + 0.10**2) * math.sqrt(2 / 8)
     assert sum(seen) / len(seen) == pytest.approx(1.96 * spread, rel=0.35)
@@ -264,9 +269,9 @@ def sized(name, *, size_bytes=1 << 30, direct=True, data="random", engine="psync
     [
         ({"size_bytes": 2 << 30}, "A used 1 GiB of its target, B 2 GiB"),
         ({"size_bytes": (1 << 30) + 512}, "A used 1073741824 bytes of its target"),
-        ({"direct": False}, "A went past the page cache (O_DIRECT), B through it"),
-        ({"data": "zeros"}, "A wrote data of kind 'random', B of kind 'zeros'"),
-        ({"engine": "simulated"}, "A was measured on a real target, B on a simulated one"),
+        ({"direct": False}, "A used direct I/O (O_DIRECT), B the page cache"),
+        ({"data": "zeros"}, "A wrote 'random' data, B 'zeros' data"),
+        ({"engine": "simulated"}, "A was measured on a real target, B on a simulated target"),
     ],
 )
 def test_what_forbids_a_comparison(change, said):
@@ -275,8 +280,8 @@ def test_what_forbids_a_comparison(change, said):
         compare(a, [b])
     assert said in str(raised.value)
     assert "--anyway" in raised.value.next_step
-    told = of(a, b, anyway=True)
-    assert said in told.warnings[0]
+    reported = of(a, b, anyway=True)
+    assert said in reported.warnings[0]
 
 
 def test_samples_of_other_length_are_warned_of():
@@ -286,7 +291,7 @@ def test_samples_of_other_length_are_warned_of():
                    run_id="one")
         for name, length_s in lengths.items()
     )  # fmt: skip
-    assert any("1.0 s long on A and 10 s on B" in each for each in of(a, b).warnings)
+    assert any("Samples last 1.0 s on A and 10 s on B" in each for each in of(a, b).warnings)
 
 
 def test_cells_of_one_side_and_partial_runs_are_said():
@@ -294,4 +299,4 @@ def test_cells_of_one_side_and_partial_runs_are_said():
     b = rates_entrant("B", STEADY, run_id="one")
     warnings = " ".join(of(a, b).warnings)
     assert "A is a partial result: its run is interrupted." in warnings
-    assert "1 cell of A (matrix: read 8 KiB, 2 threads) has no counterpart on B." in warnings
+    assert "1 test of A (matrix: read 8 KiB, 2 threads) has no counterpart on B." in warnings

@@ -5,13 +5,18 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from seatrial.machine.fingerprint.difference import differences
+from seatrial.machine.fingerprint.whole import differences
 from seatrial.results.model import DatabaseRecord, Sample
 from seatrial.stats.compare.comparison import compare
-from seatrial.stats.compare.databases import DEFAULT, server_facts, with_defaults
-from seatrial.stats.compare.fingerprints import facts_of, in_words
+from seatrial.stats.compare.fingerprints import (
+    DEFAULT,
+    facts_of,
+    in_words,
+    server_facts,
+    with_defaults,
+)
 from seatrial.stats.compare.model import Entrant, Side
-from seatrial.stats.compare.words import figure_words
+from seatrial.stats.compare.verdict import figure_words
 from stats.builders import cell_of, run_of, sample_of
 
 COMMIT = cell_of(workload="commit-truth", operation="commit", block_size_bytes=8192)
@@ -30,7 +35,7 @@ def entrant(*samples: Sample) -> Entrant:
     return Entrant(side=Side(name="a", run=run), samples=list(samples))
 
 
-def told(a: Entrant, b: Entrant) -> dict[str, tuple[str, str, str]]:
+def reported(a: Entrant, b: Entrant) -> dict[str, tuple[str, str, str]]:
     alike = with_defaults(facts_of(a), facts_of(b))
     found = in_words(differences(*alike))
     return {each.words: (each.a, each.b, each.weight) for each in found}
@@ -39,7 +44,7 @@ def told(a: Entrant, b: Entrant) -> dict[str, tuple[str, str, str]]:
 def test_a_setting_that_one_side_gives_stands_against_the_default():
     a = entrant(on_server({"full_page_writes": "off"}))
     b = entrant(on_server({"shared_buffers": "4GB"}, "PostgreSQL 18.6"))
-    assert told(a, b) == {
+    assert reported(a, b) == {
         "server": ("PostgreSQL 15.20", "PostgreSQL 18.6", "likely"),
         "setting full_page_writes": ("off", DEFAULT, "likely"),
         "setting shared_buffers": (DEFAULT, "4GB", "likely"),
@@ -49,7 +54,7 @@ def test_a_setting_that_one_side_gives_stands_against_the_default():
 def test_where_a_server_is_explains_nothing():
     a = entrant(on_server({"port": "5432", "data_directory": "/a"}))
     b = entrant(on_server({"port": "5433", "data_directory": "/b"}))
-    assert told(a, b) == {}
+    assert reported(a, b) == {}
 
 
 def test_a_setting_that_the_study_varies_is_no_difference():
@@ -57,7 +62,7 @@ def test_a_setting_that_the_study_varies_is_no_difference():
     assert server_facts(samples)["settings"] == {}
 
 
-def test_without_a_database_nothing_is_told():
+def test_without_a_database_nothing_is_reported():
     assert server_facts([sample_of(cell=CELL)]) == {}
     facts = facts_of(entrant(sample_of(cell=CELL)))
     assert "database" not in facts
@@ -75,14 +80,14 @@ def side_of(name: str, tps: float, commits_per_s: float) -> Entrant:
 
 def test_a_database_is_not_averaged_with_the_flushes_beside_it():
     """Commits that are 40 times as fast make no transactions 40 times as fast."""
-    (told,) = compare(side_of("hdd", 100, 50), [side_of("ssd", 400, 2_000)])
-    assert list(told.overall)[:2] == ["tps", "iops"]
-    assert told.overall["tps"].value == pytest.approx(4, rel=1e-3)
-    assert told.overall["iops"].value == pytest.approx(40, rel=1e-3)
-    assert told.verdict.startswith("ssd is 4.00x")
-    assert "as fast as hdd in tps in its one cell; ssd is 40x" in told.verdict
+    (reported,) = compare(side_of("hdd", 100, 50), [side_of("ssd", 400, 2_000)])
+    assert list(reported.overall)[:2] == ["tps", "iops"]
+    assert reported.overall["tps"].value == pytest.approx(4, rel=1e-3)
+    assert reported.overall["iops"].value == pytest.approx(40, rel=1e-3)
+    assert reported.verdict.startswith("ssd is 4.00x")
+    assert "as fast as hdd in tps in the only test; ssd is 40x" in reported.verdict
     (alone,) = compare(side_of("hdd", 100, 50), [side_of("ssd", 400, 2_000)], figures=["tps"])
-    assert "as fast as hdd in its one cell" in alone.verdict
+    assert "as fast as hdd in the only test" in alone.verdict
 
 
 def test_rates_of_databases_are_called_tps():

@@ -26,8 +26,8 @@ def scaled(*factors):
 
 
 def found(a, b, **how):
-    (told,) = compare(a, [b], **how)
-    return find_in_comparison(told)
+    (reported,) = compare(a, [b], **how)
+    return find_in_comparison(reported)
 
 
 def sides(*factors):
@@ -45,10 +45,13 @@ def test_a_slower_side_is_a_regression_with_its_likely_reason():
     )
     (finding,) = found(*sides(0.8, 0.79, 0.81), differences=[[scheduler]])
     assert (finding.kind, finding.severity) == ("regressed", "warning")
-    assert finding.sentence.startswith("B is slower than A over 3 cells: IOPS 0.80")
-    most = "most of all IOPS 0.790x (0.788 to 0.792) in matrix: read 8 KiB, 2 threads"
-    assert f"significantly so in 3 of 3 cells, {most}" in finding.sentence
-    assert finding.cause == "What differs usually is the reason: I/O scheduler of sda (none, bfq)."
+    assert finding.sentence.startswith("B is slower than A over 3 tests: IOPS 0.80")
+    most = "largest change: IOPS 0.790x (0.788 to 0.792) in matrix: read 8 KiB, 2 threads"
+    assert f"significant in 3 of 3 tests; {most}" in finding.sentence
+    assert (
+        finding.cause
+        == "Likely reasons, from the two fingerprints: I/O scheduler of sda (none, bfq)."
+    )
     assert len(finding.cells) == 3
     assert finding.evidence["likely_reasons"] == ["target.stack[sda].scheduler"]
     assert finding.evidence["ratio_by_figure"]["iops"] == pytest.approx(0.8, rel=0.01)
@@ -58,9 +61,9 @@ def test_a_faster_side_is_an_improvement():
     (finding,) = found(*sides(1.25))
     assert (finding.kind, finding.severity) == ("improved", "note")
     assert finding.sentence.startswith(
-        "B is faster than A; significantly so in 1 of 1 cell: IOPS 1.250x"
+        "B is faster than A; significant in 1 of 1 test: IOPS 1.250x"
     )
-    assert "Nothing that usually matters differs" in finding.cause
+    assert "no difference that usually matters" in finding.cause
 
 
 def test_both_can_hold():
@@ -89,9 +92,9 @@ def test_higher_latency_at_the_same_rate_is_a_regression():
     ]
     (finding,) = found(a, msgspec.structs.replace(b, samples=tails))
     assert finding.kind == "regressed"
-    assert finding.sentence.startswith("B is of higher latency than A over 4 cells: read p99 2.0")
-    (told,) = compare(a, [msgspec.structs.replace(b, samples=tails)])
-    assert "read p99 is 2.0" in told.verdict
+    assert finding.sentence.startswith("B is higher in latency than A over 4 tests: read p99 2.0")
+    (reported,) = compare(a, [msgspec.structs.replace(b, samples=tails)])
+    assert "read p99 is 2.0" in reported.verdict
 
 
 def test_nothing_certain_is_no_finding():
@@ -109,8 +112,8 @@ def pcie(address, width=4):
 
 
 def fingerprint(first, *others):
-    told = {f"leg{place}": {"stack": [node]} for place, node in enumerate(others, start=1)}
-    return {"target": {"stack": [first]}, "other_targets": told}
+    reported = {f"leg{place}": {"stack": [node]} for place, node in enumerate(others, start=1)}
+    return {"target": {"stack": [first]}, "other_targets": reported}
 
 
 def legs_context(before, rates_by_target):
@@ -134,7 +137,8 @@ def test_legs_that_should_be_equal_and_are_not():
     (finding,) = leg_imbalance(legs_context(before, {"leg0": STEADY, "leg1": slow}))
     assert (finding.kind, finding.severity) == ("leg_imbalance", "warning")
     assert finding.sentence.startswith(
-        "leg1 should be as fast as leg0, for both are one Toshiba PM7 of 1 TiB; but leg1 is 0.80"
+        "leg1 is slower than leg0, although both are one Toshiba PM7 of 1 TiB: the rate of leg1 "
+        "is 0.80"
     )
     assert finding.evidence["slower_target"] == "leg1"
     assert finding.evidence["path_of_leg1"][0]["pcie_address"] == "0000:81:00.0"
@@ -149,7 +153,7 @@ def test_equal_paths_leave_the_drive():
     before = fingerprint(drive("sda", serial_hash="aa"), drive("sdb", serial_hash="bb"))
     slow = slower(0.8)
     (finding,) = leg_imbalance(legs_context(before, {"leg0": STEADY, "leg1": slow}))
-    assert finding.cause.startswith("The paths to both are alike")
+    assert finding.cause.startswith("The paths to both show no difference")
 
 
 @pytest.mark.parametrize(

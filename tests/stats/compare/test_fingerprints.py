@@ -2,7 +2,7 @@
 
 import pytest
 
-from seatrial.machine.fingerprint.difference import differences
+from seatrial.machine.fingerprint.whole import differences
 from seatrial.stats.compare.fingerprints import (
     facts_of,
     in_words,
@@ -25,19 +25,23 @@ def words(a, b):
 def test_likely_reasons_come_first_in_words():
     a = stack({"name": "sda", "kind": "disk", "scheduler": "none", "firmware": "1.0"})
     b = stack({"name": "sda", "kind": "disk", "scheduler": "bfq", "firmware": "1.1"})
-    told = words(
+    reported = words(
         a | {"machine": {"kernel": "6.1", "swap_total_bytes": 0}, "seatrial": {"version": "1"}},
         b | {"machine": {"kernel": "6.2", "swap_total_bytes": 9}, "seatrial": {"version": "2"}},
     )
-    assert [(each.words, each.weight) for each in told] == [
+    assert [(each.words, each.weight) for each in reported] == [
         ("firmware of sda", "likely"),
         ("I/O scheduler of sda", "likely"),
         ("kernel", "likely"),
         ("version of Seatrial", "likely"),
         ("machine, swap total bytes", "minor"),
     ]
-    assert (told[1].path, told[1].a, told[1].b) == ("target.stack[sda].scheduler", "none", "bfq")
-    assert summary_words(told) == (
+    assert (reported[1].path, reported[1].a, reported[1].b) == (
+        "target.stack[sda].scheduler",
+        "none",
+        "bfq",
+    )
+    assert summary_words(reported) == (
         "firmware of sda (1.0, 1.1), I/O scheduler of sda (none, bfq), kernel (6.1, 6.2) and 1 more"
     )
     assert summary_words([]) == ""
@@ -66,8 +70,8 @@ def test_what_usually_explains_a_difference_has_words_of_its_own(change, said):
         key: usual[key] | value if isinstance(value, dict) else value
         for key, value in change.items()
     }
-    (told,) = words(stack(usual), stack(changed))
-    assert (told.words, told.weight) == (said, "likely")
+    (reported,) = words(stack(usual), stack(changed))
+    assert (reported.words, reported.weight) == (said, "likely")
 
 
 def test_file_system_and_mount_options_are_likely():
@@ -79,8 +83,11 @@ def test_file_system_and_mount_options_are_likely():
 def test_devices_of_other_names_are_held_against_each_other():
     a = stack({"name": "dm-0", "kind": "dm"}, {"name": "sda", "kind": "disk", "scheduler": "none"})
     b = stack({"name": "dm-7", "kind": "dm"}, {"name": "sdb", "kind": "disk", "scheduler": "bfq"})
-    (told,) = words(a, b)
-    assert (told.words, told.path) == ("I/O scheduler of sda", "target.stack[sda].scheduler")
+    (reported,) = words(a, b)
+    assert (reported.words, reported.path) == (
+        "I/O scheduler of sda",
+        "target.stack[sda].scheduler",
+    )
     # Equal names stay with each other, whatever their order.
     two = stack({"name": "sda", "kind": "disk", "size_bytes": 1}, {"name": "sdb", "kind": "disk"})
     turned = stack(
@@ -92,8 +99,8 @@ def test_devices_of_other_names_are_held_against_each_other():
 def test_what_is_unknown_on_one_side_is_minor_and_what_explains_nothing_is_left_out():
     a = stack({"name": "sda", "kind": "disk", "firmware": None, "major_minor": "8:0"})
     b = stack({"name": "sda", "kind": "disk", "firmware": "1.1", "major_minor": "8:16"})
-    (told,) = words(a, b)
-    assert (told.words, told.weight, told.a) == ("firmware of sda", "minor", None)
+    (reported,) = words(a, b)
+    assert (reported.words, reported.weight, reported.a) == ("firmware of sda", "minor", None)
 
 
 def run_before():
@@ -109,13 +116,13 @@ def test_each_target_of_a_run_has_its_own_facts():
     samples = [sample_of()]
     first = entrant_of("a", samples, target="a", before=run_before())
     other = entrant_of("b", samples, target="b", before=run_before())
-    assert facts_of(first)["target"] == {"path": "/mnt/a"}
-    assert facts_of(other)["target"] == {"path": "/mnt/b"}
+    assert facts_of(first)["target"]["path"] == "/mnt/a"
+    assert facts_of(other)["target"]["path"] == "/mnt/b"
     assert "other_targets" not in facts_of(first)
     assert facts_of(first)["engine"] == "psync"
 
 
-def test_limits_of_a_control_group_are_told_of_the_device_that_they_limit():
+def test_limits_of_a_control_group_are_reported_of_the_device_that_they_limit():
     def limited_run(name, number, limits):
         stack = [{"name": name, "kind": "loop", "major_minor": number}]
         groups = {"cpu_limit_cpus": None, "io_limits": limits}
@@ -124,10 +131,10 @@ def test_limits_of_a_control_group_are_told_of_the_device_that_they_limit():
 
     here = limited_run("loop0", "7:0", {"7:0": {"reads_per_s": 4000}, "8:0": {"writes_per_s": 1}})
     there = limited_run("loop1", "7:1", {"7:1": {"reads_per_s": 3000, "read_bytes_per_s": 9}})
-    told = words(here, there)
-    assert [(each.words, each.weight, each.a, each.b) for each in told] == [
-        ("limit of the control group on loop0: read bytes per s", "likely", "none", 9),
-        ("limit of the control group on loop0: reads per s", "likely", 4000, 3000),
+    reported = words(here, there)
+    assert [(each.words, each.weight, each.a, each.b) for each in reported] == [
+        ("cgroup limit on loop0: read bytes per s", "likely", "none", 9),
+        ("cgroup limit on loop0: reads per s", "likely", 4000, 3000),
     ]
 
 
@@ -146,9 +153,9 @@ def test_a_simulated_device_differs_in_its_model_not_in_the_machine():
     assert "machine" not in facts
 
 
-def test_a_whole_device_is_told_by_its_first_facts():
+def test_a_whole_device_is_reported_by_its_first_facts():
     device = {"name": "sda", "model": None, "kind": "disk", "size_bytes": 1 << 40, "parents": []}
     node = device | {f"fact_{number}": number for number in range(20)}
-    told = value_words("target.stack[sda]", node)
-    assert told == "name sda, kind disk, size 1 TiB and 22 more"
+    reported = value_words("target.stack[sda]", node)
+    assert reported == "name sda, kind disk, size 1 TiB and 22 more"
     assert value_words("machine.limits", {"cpu": 2}) == '{"cpu":2}'

@@ -6,10 +6,11 @@ sides share it where they are interleaved. docs/method.md has the stated rounds.
 
 import pytest
 
+from long import trials
 from seatrial.stats.compare.comparison import compare
 from stats.compare.sides import drawn_entrants
 
-TRIALS = 1000
+TRIALS = trials(always=150, long=1000)
 ALPHA = 0.05
 CELLS = 30
 POWER = 0.9

@@ -7,7 +7,7 @@ import random
 import msgspec
 import pytest
 
-from seatrial.cli.compare.comparing import slower_than
+from seatrial.cli.compare_command import slower_than
 from seatrial.findings.registry import (
     find_in_comparison,
 )
@@ -19,8 +19,8 @@ from stats.builders import run_of
 
 FIGURES = ("iops", "read p50", "read p99")
 ANSWERS = ("higher", "lower", "same", "undecided")
-WORSE = ("slower", "of higher latency")
-BETTER = ("faster", "of lower latency")
+WORSE = ("slower", "higher in latency")
+BETTER = ("faster", "lower in latency")
 
 
 def ratio(answer: str, draw: random.Random) -> Estimate:
@@ -82,7 +82,7 @@ def comparison(seed: int) -> Comparison:
 def test_none_denies_what_another_says(seed):
     found = comparison(seed)
     kinds = {finding.kind for finding in found.findings}
-    sure = {
+    confident = {
         is_rate(each) == (answer == "lower")
         for each, answer in [
             *((each.figure, each.answer) for each in found.comparands),
@@ -91,16 +91,16 @@ def test_none_denies_what_another_says(seed):
         if answer in ("higher", "lower")
     }
     assert kinds & {"regressed", "improved"} == {
-        "regressed" if worse else "improved" for worse in sure
+        "regressed" if worse else "improved" for worse in confident
     }
     denies = found.verdict.startswith(("Undecided", "No difference"))
-    assert denies == (not sure), found.verdict
+    assert denies == (not confident), found.verdict
     slow = slower_than(found, 0.05)
     if slow:
         assert "regressed" in kinds
     totals = found.overall_answers.items()
     for is_worse, words in ((True, WORSE), (False, BETTER)):
-        if is_worse not in sure:
+        if is_worse not in confident:
             assert not any(f"{word} than" in found.verdict for word in words), found.verdict
             continue
         in_ratio = any(
@@ -132,8 +132,8 @@ def is_of_latency_alone(found: Comparison) -> bool:
     )
 
 
-def test_a_latency_that_surely_grew_is_in_the_verdict():
+def test_a_latency_that_significantly_grew_is_in_the_verdict():
     found = next(filter(is_of_latency_alone, map(comparison, range(1000))))
-    assert found.verdict.startswith("after is of higher latency than before ")
-    assert "undecided whether" in found.verdict
-    assert "no cell significantly faster or slower in IOPS" in found.verdict
+    assert found.verdict.startswith("after is higher in latency than before ")
+    assert "undecided in IOPS: " in found.verdict
+    assert "no test significantly faster or slower in IOPS" in found.verdict

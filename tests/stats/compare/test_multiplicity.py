@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from seatrial.stats.compare.multiplicity import ALPHA, holm, judge
+from seatrial.stats.compare.ratio import ALPHA, holm, judge
 
 
 def rejected_step_by_step(p_values, alpha):

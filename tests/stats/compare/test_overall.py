@@ -5,8 +5,7 @@ import pytest
 from scipy import stats
 
 from seatrial.stats.compare.figures import Rounds
-from seatrial.stats.compare.overall import overall_contrast
-from seatrial.stats.compare.ratio import p_value, ratio_estimate
+from seatrial.stats.compare.ratio import overall_contrast, p_value, ratio_estimate
 
 
 def sides(draw, cells, rounds, *, drift=0.1, noise=0.05, factor=1.0):

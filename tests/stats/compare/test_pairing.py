@@ -57,13 +57,13 @@ def test_no_common_cell_names_what_each_side_has():
     b = side("after", cell_of(operation="write"))
     with pytest.raises(UsageError) as raised:
         match(a, b)
-    told = str(raised.value)
-    assert "before has 5 cells (matrix/read/8192B/1t/1d" in told
-    assert "and 2 more)" in told
-    assert "after has 1 cell (matrix/write/8192B/1t/1d)" in told
+    reported = str(raised.value)
+    assert "before has 5 tests (matrix/read/8192B/1t/1d" in reported
+    assert "and 2 more)" in reported
+    assert "after has 1 test (matrix/write/8192B/1t/1d)" in reported
     assert raised.value.exit_code == 2
     empty = entrant_of("nothing", [])
-    with pytest.raises(UsageError, match="nothing has none"):
+    with pytest.raises(UsageError, match="nothing has no tests"):
         match(a, empty)
 
 
@@ -100,8 +100,8 @@ def test_runs_measured_in_turns_are_interleaved():
 
 def imported(name, begin_s=50.0, **origin):
     entrant = side(name, cell_of(), begin_s=begin_s, run_id="imported")
-    told = {"format": "csv", "file": f"{name}.csv", "tool": "csv", **origin}
-    run = msgspec.structs.replace(entrant.side.run, study={"imported": told})
+    reported = {"format": "csv", "file": f"{name}.csv", "tool": "csv", **origin}
+    run = msgspec.structs.replace(entrant.side.run, study={"imported": reported})
     own = msgspec.structs.replace(entrant.side, run=run)
     return msgspec.structs.replace(entrant, side=own)
 
@@ -116,11 +116,11 @@ def test_a_foreign_result_is_interleaved_by_its_times_alone():
 
 def test_the_order_is_warned_of_where_it_can_mislead():
     a = side("a", cell_of())
-    assert "one after the other: a drift of the machine" in order_warning(
+    assert "one after the other: a change of the machine" in order_warning(
         a, side("b", cell_of(), begin_s=1000)
     )
     assert "at the same time" in order_warning(a, side("b", cell_of(), begin_s=0.5, step_s=99.9))
     undated = imported("u", is_dated=False)
-    assert order_warning(a, undated).startswith("When u was measured is not known")
+    assert order_warning(a, undated).startswith("The time at which u was measured is unknown")
     virtual = side("v", cell_of(), engine="simulated")
     assert order_warning(virtual, msgspec.structs.replace(virtual)) == ""

@@ -7,8 +7,8 @@ import pytest
 from scipy import stats
 
 from seatrial.stats.compare.figures import Rounds
+from seatrial.stats.compare.noise import is_same, rounds_more, whole_percent, within_share
 from seatrial.stats.compare.ratio import Contrast, Part, contrast, ratio_estimate
-from seatrial.stats.compare.settle import is_same, rounds_more, whole_percent, within_share
 
 ALPHA = 0.05
 
@@ -39,7 +39,7 @@ def test_same_is_two_one_sided_tests_at_the_level_of_the_interval():
     assert answers == {True, False}
 
 
-def test_the_share_told_is_the_smallest_whole_percent_that_holds():
+def test_the_share_reported_is_the_smallest_whole_percent_that_holds():
     ratio = ratio_estimate(paired_contrast(0.001, 0.01, 5), ALPHA)
     share = within_share(ratio)
     percent = whole_percent(share)
@@ -102,7 +102,7 @@ def test_rounds_more_of_unpaired_sides_grows_both():
     assert 0.87 <= found <= 0.95
 
 
-def test_rounds_more_that_cannot_be_told():
+def test_rounds_more_that_cannot_be_reported():
     on_the_margin = paired_contrast(math.log(1.0001), 5.0, 3)
     once = Contrast(log_ratio=0.1, parts=(), resolution=0.0, rounds=1, paired=True)
     assert rounds_more([once, on_the_margin], ALPHA, 0.05) == [None, None]

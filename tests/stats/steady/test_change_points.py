@@ -11,8 +11,8 @@ from seatrial.stats.steady.change_points import (
     CHANCE_MAX,
     best_split,
     change_points,
+    confident_move,
     logarithms,
-    sure_move,
 )
 from seatrial.stats.steady.phases import phases
 
@@ -108,7 +108,7 @@ def test_equal_values_do_not_change():
     assert best_split(np.zeros(50)).chance == 1.0
 
 
-def test_a_clean_step_needs_no_noise_to_be_sure():
+def test_a_clean_step_needs_no_noise_to_be_significant():
     assert change_points(np.array([1.0] * 10 + [2.0] * 20)) == [10]
 
 
@@ -123,12 +123,12 @@ def test_a_freeze_weighs_no_more_than_an_eighth():
     assert logarithms(np.zeros(3)).tolist() == [0, 0, 0]
 
 
-def test_the_sure_move_is_below_the_true_one_and_above_noise():
+def test_the_significant_move_is_below_the_true_one_and_above_noise():
     moving = flat(100, 0.3, spread=0.05, trials=100) + np.linspace(0, np.log(2), 100)
-    moves = [sure_move(own) for own in moving]
+    moves = [confident_move(own) for own in moving]
     assert np.mean(np.array(moves) <= np.log(2)) >= 0.98
     assert np.mean(moves) > np.log(1.6)
-    assert np.mean([sure_move(own) > 0 for own in flat(100, 0.5)]) <= 0.03
+    assert np.mean([confident_move(own) > 0 for own in flat(100, 0.5)]) <= 0.03
 
 
 def main():

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from seatrial.stats.steady.fio_rule import fio_deviation, fio_slope
-from seatrial.stats.steady.snia import snia
+from seatrial.stats.steady.phases import snia
+from seatrial.stats.steady.states import fio_deviation, fio_slope
 
 RATES = st.lists(st.floats(1, 1e6), min_size=5, max_size=40)
 
@@ -58,7 +58,7 @@ def test_what_was_steady_once_is_not_met_when_it_ends_elsewhere():
 def test_four_rounds_are_too_few():
     result = snia([100] * 4)
     assert (result.met, result.met_after, result.window) == (False, None, 0)
-    assert "takes 5 rounds; there are 4" in result.sentence
+    assert "needs 5 rounds; only 4 were measured" in result.sentence
 
 
 def test_nothing_completed_is_not_steady():
@@ -111,7 +111,7 @@ def test_fios_rule_needs_a_whole_window():
     result = fio_slope([100] * 9)
     assert not result.met
     assert result.met_after is None
-    assert "cannot be met" in result.sentence
+    assert "cannot be evaluated" in result.sentence
 
 
 def test_fios_rule_refuses_a_window_of_one():

@@ -50,21 +50,21 @@ def test_what_is_there_already_is_not_broken() -> None:
     plan = make_plan(study_of(text))
     assert [cell.target for cell in plan.cells] == ["r5"]
     assert (
-        "io is left out on ssd: only what is built for the trial can be broken, and it is there "
-        "already" in plan.notes
+        "io is skipped on ssd: faults can be injected only into layouts built for the trial"
+        in plan.notes
     )
 
 
-def test_a_loss_of_everything_is_told_before() -> None:
+def test_a_loss_of_everything_is_reported_before() -> None:
     text = '[[layout]]\nname = "r0"\ndrives = 2\n' + RAID5
     once = make_plan(study_of(f"{text}{BROKEN}fail = {{ after_s = 2 }}\n"))
     (note,) = once.notes
     assert note == (
-        "io on r0: of a leg 1 fail, and raid0 on 2 drives survives 0: all its data are lost"
+        "io on r0: 1 drive of one leg fails, but raid0 on 2 drives survives 0; all its data is lost"
     )
     twice = f"{RAID5}{BROKEN}fail = [{{ after_s = 2 }}, {{ after_s = 3, member = 2 }}]\n"
     (note,) = make_plan(study_of(twice)).notes
-    assert note.endswith("all its data are lost unless a rebuild is through by then")
+    assert note.endswith("all its data is lost unless a rebuild has finished before")
 
 
 STRIPED = '[[layout]]\nname = "s"\nbackend = "md+lvm"\nlevel = "raid5"\nlegs = 2\ndrives = 3\n'
@@ -78,9 +78,9 @@ def test_failures_of_different_legs_do_not_add_up() -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        (BROKEN + "fail = { after_s = 2 }", "fail is given, but the study has no [[layout]]"),
-        (RAID5 + BROKEN + "rebuild_limit_kib_per_s = 5", "no effect here. It belongs to fail"),
-        (RAID5 + IO + "seconds = 20\nfail = { after_s = 20 }", "seconds is 20, and the last thing"),
+        (BROKEN + "fail = { after_s = 2 }", "fail is set, but the study has no [[layout]]"),
+        (RAID5 + BROKEN + "rebuild_limit_kib_per_s = 5", "no effect here. It applies only with"),
+        (RAID5 + IO + "seconds = 20\nfail = { after_s = 20 }", "seconds is 20, but the last fault"),
         (RAID5 + BROKEN + "fail = { after_s = 2, member = 4 }", "a leg of r5 has 3 active drives"),
         (RAID5 + BROKEN + "fail = { after_s = 2, leg = 2 }", "leg is 2, but r5 has 1 leg"),
         (RAID5 + BROKEN + "fail = { member = 2 }", "fail has no 'after_s'"),
@@ -88,11 +88,11 @@ def test_failures_of_different_legs_do_not_add_up() -> None:
         (RAID5 + BROKEN + "fail = { after_s = 2, drive = 1 }", "fail.drive is not a key"),
         (
             RAID5 + BROKEN + "fail = [{ after_s = 2, fault = 'bad_sectors' }]",
-            "fail[0].fault is 'bad_sectors', but the drives of r5 cannot be made to do so",
+            "fail[0].fault is 'bad_sectors', but the drives of r5 do not support this fault",
         ),
         (
             RAID5 + BROKEN + "fail = { after_s = 2, fault = 'drop_writes' }",
-            "fail.fault is 'drop_writes', but the drives of r5 cannot be made to do so. Say flaky",
+            "fail.fault is 'drop_writes', but the drives of r5 do not support this fault. Set",
         ),
         (RAID5 + BROKEN + "fail = { after_s = 2, sectors = 9 }", "fail.sectors has no effect here"),
         (
@@ -101,31 +101,31 @@ def test_failures_of_different_legs_do_not_add_up() -> None:
         ),
         (
             RAID5 + "[[workload]]\nkind = 'fill'\nfail = { after_s = 2 }",
-            "fail is given for a fill",
+            "fail is set for a fill",
         ),
         (
             RAID5 + "[[workload]]\nkind = 'matrix'\nseconds = 9\nadaptive = true\n"
             "fail = { after_s = 2 }",
-            "fail is given for an adaptive matrix",
+            "fail is set for an adaptive matrix",
         ),
         (
             "[[layout]]\nname = 'a'\nlegs = 2\nexpose = 'legs'\n"
             + BROKEN + "fail = { after_s = 2 }",
-            "fail is given, but layout 'a' exposes its legs",
+            "fail is set, but layout 'a' exposes its legs",
         ),
         (
             "[[target]]\nlabel = 't'\npath = '/mnt'\n" + RAID5 + BROKEN
             + "targets = ['t', 'r5']\nfail = { after_s = 2 }",
-            "fail is given, but target 't' is no layout",
+            "fail is set, but target 't' is not a layout",
         ),
         (
             "[[target]]\nlabel = 't'\npath = '/mnt'\n" + RAID5 + BROKEN
             + "targets = ['t']\nfail = { after_s = 2 }",
-            "fail is given, but targets names no layout: t",
+            "fail is set, but targets includes no layout: t",
         ),
     ],
 )  # fmt: skip
-def test_what_cannot_be_broken_is_told_with_its_key(text: str, says: str) -> None:
+def test_what_cannot_be_broken_is_reported_with_its_key(text: str, says: str) -> None:
     assert says in said(text)
 
 

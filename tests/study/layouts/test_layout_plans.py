@@ -14,8 +14,7 @@ from seatrial.study.estimate import (
     target_write_bytes,
 )
 from seatrial.study.layouts import cost as layout_cost
-from seatrial.study.layouts.drives import DriveInfo
-from seatrial.study.layouts.layout import Drives
+from seatrial.study.layouts.layout import DriveInfo, Drives
 from seatrial.study.model import Plan
 from seatrial.study.override import override
 from seatrial.study.plan import make_plan
@@ -94,11 +93,13 @@ def test_a_database_is_loaded_whenever_its_array_is_built() -> None:
     assert loaded.database_bytes == 0
 
 
-def test_databases_that_do_not_fit_a_layout_are_told_before_it_is_built() -> None:
+def test_databases_that_do_not_fit_a_layout_are_reported_before_it_is_built() -> None:
     layout = 'level = "raid5"\ndrives = 3\n'
     database = f'{WRITES}[[workload]]\nkind = "pgbench"\nscale = 5\n'
     assert plan_of(layout, database, "3x1GiB").cells
-    with pytest.raises(SpaceError, match=r"holds 1 GiB at most, and its databases need about"):
+    with pytest.raises(
+        SpaceError, match=r"has a capacity of at most 1 GiB, but its databases need about"
+    ):
         plan_of(layout, database, "3x512MiB")
 
 
@@ -128,40 +129,42 @@ def test_a_file_that_a_cell_fills_is_filled_again_for_a_second_build() -> None:
 
 def test_the_write_budget_counts_what_the_first_round_builds() -> None:
     plan = plan_of('level = "raid5"\ndrives = 3', WRITES + '[budget]\nwrite_bytes = "5GiB"\n')
-    with pytest.raises(StudyError, match=r"may write 5\.06 GiB, but the run may write 5 GiB"):
+    with pytest.raises(
+        StudyError, match=r"may write 5\.06 GiB, more than the write budget of 5 GiB"
+    ):
         require_write_budget(plan)
 
 
 # ---- told --------------------------------------------------------------------------------------
 
 
-def test_a_plan_tells_layouts_drives_and_builds() -> None:
+def test_a_plan_reports_layouts_drives_and_builds() -> None:
     plan = plan_of('level = "raid5"\ndrives = [3, 4]\nspares = 1\nchunk_kib = 64')
     text = render_plan(plan, {"a-3": ["mdadm --create X", "mkfs.xfs X"], "a-4": ["mdadm Y"]})
-    assert "Drives  6 loop devices of 4 GiB, their files in the current folder\n" in text
+    assert "Drives  6 loop devices of 4 GiB, backed by files in the current folder\n" in text
     assert (
-        "Layouts, one after another in each round, all with chunk 64 KiB, xfs, trial file 1 GiB, "
-        "trial.dat\nfilled whenever it is built:\n"
+        "Layouts, built one after another in each round, all with chunk 64 KiB, xfs, trial file 1 "
+        "GiB,\ntrial.dat filled after each build:\n"
         "  a-3  md raid5 of 3 drives + 1 spare\n"
         "  a-4  md raid5 of 4 drives + 1 spare\n"
     ) in text
-    assert "Builds  2 in each round, which take " in text
-    assert "and write 10 GiB of it; arrays are assumed" in " ".join(text.split())
-    assert "\nSpace   24 GiB: at most 24 GiB of loop devices' files\n" in text
+    assert "Builds  2 per round, which take " in text
+    assert "and write 10 GiB; assuming that arrays synchronise" in " ".join(text.split())
+    assert "\nSpace   24 GiB: at most 24 GiB of files for loop devices\n" in text
     assert "  a-3\n    mdadm --create X\n    mkfs.xfs X\n  a-4\n    mdadm Y\n" in text
-    assert "given when it runs" not in text
+    assert "given at run time" not in text
     assert "before the first round" not in text
 
 
 def test_a_plan_without_drives_says_how_many_and_how() -> None:
     study = study_of('[[layout]]\nname = "a"\nlevel = "raid5"\ndrives = 4\n' + WRITES)
     text = " ".join(render_plan(make_plan(study)).split())
-    assert "Drives 4 are needed, given when it runs with --devices A,B,... or --loop 4x2G" in text
+    assert "Drives 4 needed; given with --devices A,B,... or --loop 4x2G" in text
     assert "Layout, built in each round:" in text
-    assert "without the first synchronisation, for the drives' sizes are not known yet" in text
+    assert "without initial synchronisation, as the drive sizes are not yet known" in text
 
 
-def test_a_plan_tells_devices_with_their_sizes() -> None:
+def test_a_plan_reports_devices_with_their_sizes() -> None:
     study = study_of('[drives]\ndevices = ["/dev/x"]\n[[layout]]\nname = "a"\n' + WRITES)
     drives = [DriveInfo(name="/dev/x", size_bytes=GIB)]
     text = render_plan(make_plan(study, {}, drives))
@@ -186,13 +189,17 @@ def test_drives_of_the_command_line_take_the_place_of_those_of_the_study() -> No
     ("options", "error", "says"),
     [
         ({"devices": "/a", "loop": "6x2G"}, UsageError, "Both --devices and --loop"),
-        ({"loop_dir": "/mnt"}, UsageError, "--loop-dir names /mnt, but there are no loop devices"),
-        ({"loop": "6x"}, StudyError, "--loop is '6x'. Expected number and size, such as 6x2G"),
+        (
+            {"loop_dir": "/mnt"},
+            UsageError,
+            "--loop-dir is set to /mnt, but no loop devices are requested",
+        ),
+        ({"loop": "6x"}, StudyError, "--loop is '6x'. Expected a count and a size, such as 6x2G"),
         ({"devices": "/a,/a"}, StudyError, "--devices holds '/a' twice"),
-        ({"seconds": 3}, StudyError, "--seconds is 3, and the last thing is broken after 5 s"),
+        ({"seconds": 3}, StudyError, "--seconds is 3, but the last fault occurs after 5 s"),
     ],
 )
-def test_options_that_do_not_fit_are_told(options, error, says: str) -> None:
+def test_options_that_do_not_fit_are_reported(options, error, says: str) -> None:
     study = study_of('[[layout]]\nname = "a"\n' + WRITES + FAILING)
     with pytest.raises(error) as caught:
         override(study, **options)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from seatrial.errors import StudyError
-from seatrial.study.layouts.drives import DriveInfo
-from seatrial.study.layouts.layout import Layout, assigned, variants
+from seatrial.study.layouts.layout import DriveInfo, Layout, assigned, variants
 from seatrial.study.layouts.text import layout_text
 from seatrial.study.load import study_from_mapping, study_to_mapping
 from seatrial.study.plan import is_done_once, make_plan, order
@@ -67,20 +66,19 @@ def test_legs_take_their_drives_from_their_own_half() -> None:
 def test_without_a_file_system_the_target_is_a_device() -> None:
     plan = make_plan(study_of(RAID5 + 'filesystem = "none"\n[[workload]]\nkind = "copy"\n' + IO))
     assert plan.targets[0].kind == "device"
-    assert any("copy is left out on r5: a copy needs a directory" in note for note in plan.notes)
+    assert any("copy is skipped on r5: a copy creates a second file" in note for note in plan.notes)
 
 
 def test_variants_without_enough_drives_are_an_error_or_left_out() -> None:
     text = '[[layout]]\nname = "a"\ndrives = [1, 2, 4]\n'
-    with pytest.raises(StudyError, match="Layout a-4 needs 4 drives, and there are 2"):
+    with pytest.raises(StudyError, match="Layout a-4 needs 4 drives, but only 2 are available"):
         labels_of(text + IO, drives=2)
     assert labels_of(text + "skip_too_large = true\n" + IO, drives=2) == ["a-1", "a-2"]
     assert labels_of(text + "skip_too_large = true\n" + IO) == ["a-1", "a-2", "a-4"]
     study = study_of(text + 'skip_too_large = true\n[drives]\nloop = "2x1G"\n' + IO)
     (note,) = make_plan(study).notes
     assert note == (
-        "1 of 3 variants of layout a are left out (a-4), for they need more than the 2 drives "
-        "that there are"
+        "1 of 3 variants of layout a are skipped (a-4): they need more than the 2 available drives"
     )
 
 
@@ -97,7 +95,9 @@ def test_trial_files_are_as_long_as_fits_the_smallest_and_all_the_same() -> None
 
 def test_a_size_beyond_what_the_level_holds_is_refused() -> None:
     study = study_of(RAID5 + 'size = "3GiB"\n' + IO)
-    with pytest.raises(StudyError, match="uses 3 GiB of layout 'r5', which holds 2 GiB at most"):
+    with pytest.raises(
+        StudyError, match="uses 3 GiB of layout 'r5', which has a capacity of at most 2 GiB"
+    ):
         make_plan(study, {}, drives_of(3))
     assert make_plan(study, {}, drives_of(3, 2 * GIB)).targets[0].size_bytes == 3 * GIB
 
@@ -121,7 +121,7 @@ def test_names_of_layouts_variants_and_legs_select_targets() -> None:
     ):
         plan = make_plan(study_of(f"{layouts}{IO}targets = {names}\n".replace("'", '"')))
         assert [cell.target for cell in plan.cells] == labels
-    assert "is 'c', no target's label" in said(f'{layouts}{IO}targets = ["c"]\n')
+    assert "is 'c', which is not the label of a target" in said(f'{layouts}{IO}targets = ["c"]\n')
 
 
 def test_layouts_and_targets_that_are_there_are_measured_in_one_study() -> None:
@@ -196,7 +196,7 @@ def test_a_load_line_is_left_out_on_layouts() -> None:
     load_line = '[[workload]]\nkind = "loadline"\nlimit = "5ms"\n'
     plan = make_plan(study_of(RAID5 + IO + load_line))
     assert {cell.workload for cell in plan.cells} == {"io"}
-    assert any(note.startswith("loadline is left out on r5: ") for note in plan.notes)
+    assert any(note.startswith("loadline is skipped on r5: ") for note in plan.notes)
     with pytest.raises(StudyError, match="after all rounds"):
         make_plan(study_of(RAID5 + load_line))
 
@@ -207,29 +207,29 @@ def test_a_load_line_is_left_out_on_layouts() -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ('name = "a b"', "line 3: layout[0].name is 'a b'. A name is at most 64"),
-        ('name = "trial"', "makes a second target called 'trial'"),
-        ('name = "a"\ndrives = [2, 2]', "makes a second target called 'a-2'"),
+        ('name = "a b"', "line 3: layout[0].name is 'a b'. A name has at most 64"),
+        ('name = "trial"', "creates a second target named 'trial'"),
+        ('name = "a"\ndrives = [2, 2]', "creates a second target named 'a-2'"),
         ('name = "a"\nlevel = "raid5"\ndrives = [2, 3]', "line 5: layout[0].drives is 2 with"),
-        ('name = "a"\nlevel = "raid10"\ndrives = 5', "takes an even number, at least 4"),
+        ('name = "a"\nlevel = "raid10"\ndrives = 5', "requires an even number, at least 4"),
         ('name = "a"\ndrives = 2\nspares = 1', "layout[0].spares is 1 with level raid0"),
         ('name = "a"\nchunk_kib = 96', "chunk_kib is 96. Expected a power of two"),
-        ('name = "a"\nstripe_kib = 64', "stripe_kib has no effect here. It belongs to md+lvm"),
-        ('name = "a"\nbackend = "md+lvm"', "legs is 1 with backend md+lvm. A stripe is over 2"),
-        ('name = "a"\nlegs = 2', "legs is 2 with backend md. Legs are striped over by md+lvm"),
-        ('name = "a"\nexpose = "legs"', "expose is 'legs', with backend md and 1 legs"),
+        ('name = "a"\nstripe_kib = 64', "stripe_kib has no effect here. It applies only to md+lvm"),
+        ('name = "a"\nbackend = "md+lvm"', "legs is 1 with backend md+lvm. A stripe needs"),
+        ('name = "a"\nlegs = 2', "legs is 2 with backend md. md+lvm and md+md stripe over legs"),
+        ('name = "a"\nexpose = "legs"', "expose is 'legs' with backend md and 1 legs"),
         ('name = "a"\nfilesystem = "none"\nmount_options = ["x"]', "mount_options has no effect"),
         ('name = "a"\nbackend = "btrfs"\nfilesystem = "ext4"', "filesystem is 'ext4', but the"),
-        ('name = "a"\ndelay_ms = [1.0, 2.0]', "delay_ms holds 2 values for 1 drives"),
+        ('name = "a"\ndelay_ms = [1.0, 2.0]', "delay_ms has 2 values for 1 drives"),
         ('name = "a"\nlevel = "raid7"', "level is 'raid7'. Did you mean 'raid6'"),
-        ('name = "a"\n[drives]\nloop = "6"', "drives.loop is '6'. Expected number and size"),
-        ('name = "a"\n[drives]\nloop = "6x2G"\nlab = "2x64M"', "drives.lab is given beside loop"),
-        ('name = "a"\n[drives]\nfolder = "/x"', "drives.folder has no effect here. It belongs to"),
+        ('name = "a"\n[drives]\nloop = "6"', "drives.loop is '6'. Expected a count and a size"),
+        ('name = "a"\n[drives]\nloop = "6x2G"\nlab = "2x64M"', "lab is set together with loop"),
+        ('name = "a"\n[drives]\nfolder = "/x"', "folder has no effect here. It applies only"),
         ('name = "a"\n[drives]\ndevices = ["/a", "/a"]', "drives.devices[1] holds '/a' twice"),
         ('name = "a"\n[[workload]]\nkind = "pgbench"\nstart = "as_is"', "start is 'as_is', but"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_told_with_its_key(text: str, says: str) -> None:
+def test_what_is_wrong_is_reported_with_its_key(text: str, says: str) -> None:
     assert says in said(f"[[layout]]\n{text}\n{IO}")
 
 
@@ -239,14 +239,14 @@ def test_drives_without_layouts_have_no_effect() -> None:
 
 def test_two_layouts_cannot_make_one_label() -> None:
     text = '[[layout]]\nname = "a"\ndrives = [1, 2]\n[[layout]]\nname = "a-2"\n' + IO
-    assert "layout[1].name makes a second target called 'a-2'" in said(text)
+    assert "layout[1].name creates a second target named 'a-2'" in said(text)
 
 
 # ---- in words ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("layout", "told"),
+    ("layout", "reported"),
     [
         (
             Layout(name="a", level="raid5", drives=4, spares=1),
@@ -258,7 +258,7 @@ def test_two_layouts_cannot_make_one_label() -> None:
         ),
         (
             Layout(name="a", legs=2, expose="legs", filesystem="none", scheduler="none"),
-            "2 legs side by side, each md raid0 of 1 drive, no file system, scheduler none",
+            "2 separate legs, each md raid0 of 1 drive, no file system, scheduler none",
         ),
         (
             Layout(name="a", backend="zfs", level="raidz1", drives=3, logs=1, caches=2),
@@ -266,10 +266,10 @@ def test_two_layouts_cannot_make_one_label() -> None:
         ),
         (
             Layout(name="a", backend="single", filesystem="ext4", flaky=True, delay_ms=40),
-            "a single drive, ext4, sectors can be made to fail, each request delayed by 40 ms",
+            "a single drive, ext4, with fault injection, each request delayed by 40 ms",
         ),
     ],
 )
-def test_a_variant_in_words(layout: Layout, told: str) -> None:
+def test_a_variant_in_words(layout: Layout, reported: str) -> None:
     (spec,) = variants(layout)
-    assert layout_text(spec) == told
+    assert layout_text(spec) == reported

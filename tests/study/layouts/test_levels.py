@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from seatrial.study.layouts.levels import LEVELS, level_facts
+from seatrial.study.layouts.layout import LEVELS, level_facts
 
 
 @pytest.mark.parametrize(

@@ -16,13 +16,12 @@ from seatrial.measure import budget
 from seatrial.measure.guard import GUARD_NS
 from seatrial.measure.recorder import Interrupted
 from seatrial.stats.estimates import settled
-from seatrial.trials.audit.analysis.guide import guide
+from seatrial.trials.audit.analysis.guide import guide, outlier_keys
 from seatrial.trials.audit.analysis.model import audits_of
-from seatrial.trials.audit.analysis.odd import odd_keys
 from seatrial.trials.audit.measure.adaptive import adaptive
 
 ROOT = Path(__file__).parents[3]
-CONDUCTOR = adaptive(settled, guide, odd_keys)
+CONDUCTOR = adaptive(settled, guide, outlier_keys)
 CELLS = 42
 SECONDS = 10.0
 ROUNDS = 3
@@ -51,10 +50,10 @@ def article(configuration):
     )
     audits = audits_of(summarise(source.run, source.samples))
     audit = next(each for each in audits if each.table.operation == "read")
-    odd = {key for gap in audit.gaps for key in gap.keys}
+    outlier = {key for gap in audit.gaps for key in gap.keys}
     rates = {
         (point.block_size_bytes, point.threads): audit.predictions[point.key].iops
-        if point.key in odd
+        if point.key in outlier
         else point.iops.value
         for point in audit.table.points
     }
@@ -87,7 +86,7 @@ def queue(cell, _now_s):
     return min(cell.threads, 4) / service_s
 
 
-def test_the_end_tells_what_was_saved_and_how_the_rest_is_known():
+def test_the_end_reports_what_was_saved_and_how_the_rest_is_known():
     recorder = FakeRecorder(study_of(), queue, noise_share=0.01)
     end = CONDUCTOR(recorder)
     measured = len(recorder.measured_keys)
@@ -108,12 +107,12 @@ def test_cells_that_nobody_measured_are_predicted_and_no_gaps():
     assert all(point.iops is None for point in left_out)
     assert audit.gaps == []
     for cell in recorder.plan.cells:
-        told = audit.predictions[cell.key]
-        assert told.low <= queue(cell, 0) <= told.high
+        reported = audit.predictions[cell.key]
+        assert reported.low <= queue(cell, 0) <= reported.high
     (finding,) = [each for each in summary.findings if each.kind == "predicted"]
     assert finding.severity == "note"
     assert len(finding.cells) == len(left_out)
-    assert "A gap among these is not seen" in finding.cause
+    assert "A gap among the predicted ones is not detected" in finding.cause
 
 
 def test_a_gap_is_followed_to_its_edges_and_never_predicted_over():
@@ -162,7 +161,7 @@ def test_a_spent_budget_says_what_is_not_known(monkeypatch):
     end = CONDUCTOR(recorder)
     assert len(recorder.measured_keys) == 8, "the first round is always finished"
     assert len(recorder.samples) == 8
-    assert "The budget of 30 s ended." in end.reason
+    assert "The time budget of 30 s" in end.reason
 
 
 def test_an_interrupt_is_resumed_with_the_same_cells():

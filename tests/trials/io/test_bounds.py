@@ -3,16 +3,23 @@
 import csv
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from seatrial.cli.imports.declared import parse_bus, parse_link
+from seatrial.cli.import_command import parse_bus, parse_link
 from seatrial.cli.sources import load_source
 from seatrial.findings.context import Context
 from seatrial.findings.registry import (
     find,
 )
-from seatrial.trials.io.bounds.declared import Declared, with_declared
-from seatrial.trials.io.bounds.path import bounds_of, controller_cache, path_bounds
+from seatrial.fingerprint import Fingerprint, Target
+from seatrial.trials.io.bounds import (
+    Declared,
+    bounds_of,
+    controller_cache,
+    path_bounds,
+    with_declared,
+)
 from seatrial.trials.io.findings.bound_broken import bound_broken
 from seatrial.trials.io.findings.device_cache_served import device_cache_served
 from seatrial.trials.io.findings.page_cache_served import page_cache_served
@@ -38,7 +45,8 @@ def bus(address, bytes_per_s, *, speed=2.5, width=8):
 
 
 def fingerprint_of(*stack, **machine):
-    return {"machine": machine, "target": {"stack": list(stack)}}
+    facts = {"machine": machine, "target": {"stack": list(stack)}}
+    return msgspec.convert(facts, Fingerprint)
 
 
 def rate_of(mb_per_s, *, rounds=1, **cell):
@@ -46,10 +54,14 @@ def rate_of(mb_per_s, *, rounds=1, **cell):
 
 
 def context_of(*summaries, before):
-    return Context(run_of(before=before), summaries)
+    return Context(run_on(before), summaries)
 
 
-def told(before):
+def run_on(before):
+    return msgspec.structs.replace(run_of(), fingerprint_before=before)
+
+
+def reported(before):
     return {bound.name: round(bound.bytes_per_s / 1e6) for bound in path_bounds(before)}
 
 
@@ -84,7 +96,7 @@ def told(before):
     ],
 )
 def test_what_the_path_carries(stack, expected):
-    assert told(fingerprint_of(*stack)) == expected
+    assert reported(fingerprint_of(*stack)) == expected
 
 
 def test_bounds_come_from_the_medium_outwards_and_say_what_they_are():
@@ -94,8 +106,8 @@ def test_bounds_come_from_the_medium_outwards_and_say_what_they_are():
         cpus_online=2,
     )
     links, slot, memory = bounds_of(before, rate_of(1))
-    assert (links.words, links.detail) == ("the drives' links end", "4 links, SATA 3 Gb/s")
-    assert (slot.words, slot.detail) == ("the host bus ends", "PCIe 2.5 GT/s x8")
+    assert (links.words, links.detail) == ("the drives' links saturate", "4 links, SATA 3 Gb/s")
+    assert (slot.words, slot.detail) == ("the host bus saturates", "PCIe 2.5 GT/s x8")
     assert memory.bytes_per_s == 1.5 * 2 * 1e10
     assert [b.source for b in (links, slot, memory)] == ["fingerprint", "fingerprint", "measured"]
 
@@ -137,12 +149,12 @@ def test_a_broken_bus_says_by_how_much():
     before = fingerprint_of(*CONTROLLER)
     (finding,) = bound_broken(context_of(rate_of(2500), before=before))
     assert finding.severity == "critical"
-    assert "the host bus ends at 2,000 MB/s (PCIe 2.5 GT/s x8)" in finding.sentence
+    assert "the host bus saturates at 2,000 MB/s (PCIe 2.5 GT/s x8)" in finding.sentence
     assert "by 25 %" in finding.sentence
     assert finding.evidence["excess_share"] == pytest.approx(0.25)
 
 
-def test_a_bound_is_broken_surely_or_not_at_all():
+def test_a_bound_is_broken_significantly_or_not_at_all():
     def cell(rates):
         return summary_of(
             *(
@@ -154,7 +166,7 @@ def test_a_bound_is_broken_surely_or_not_at_all():
     before = fingerprint_of(*CONTROLLER)
     assert bound_broken(context_of(cell([1600, 2300, 3000]), before=before)) == []
     (finding,) = bound_broken(context_of(cell([2280, 2300, 2320]), before=before))
-    assert "surely by 13 %" in finding.sentence
+    assert "by at least 13 %" in finding.sentence
 
 
 @pytest.mark.parametrize(("gb_per_s", "is_broken"), [(29, False), (31, True)])
@@ -163,7 +175,7 @@ def test_faster_than_memory_is_copied(gb_per_s, is_broken):
     found = bound_broken(context_of(rate_of(gb_per_s * 1000, direct=False), before=before))
     assert bool(found) is is_broken
     if found:
-        assert "copying of memory ends at 30,000 MB/s" in found[0].sentence
+        assert "memory copy saturates at 30,000 MB/s" in found[0].sentence
 
 
 def test_a_simulated_device_has_no_path():
@@ -179,7 +191,7 @@ def test_buffered_cells_above_the_links_are_the_page_caches(operation, mb_per_s,
     found = page_cache_served(context_of(cell, before=before))
     assert bool(found) is is_cached
     if found:
-        assert "where the drive's link ends at 300 MB/s" in found[0].sentence
+        assert "but the drive's link saturates at 300 MB/s" in found[0].sentence
 
 
 def test_what_the_device_counted_decides_before_the_links():
@@ -195,18 +207,18 @@ def test_what_the_device_counted_decides_before_the_links():
 
 
 @pytest.mark.parametrize(
-    ("file_gib", "is_doubted", "told_share"),
+    ("file_gib", "is_doubted", "reported_share"),
     [(2, True, "100 %"), (7, True, "57 %"), (8, False, "")],
 )
-def test_a_file_that_the_controller_may_hold(file_gib, is_doubted, told_share):
+def test_a_file_that_the_controller_may_hold(file_gib, is_doubted, reported_share):
     cell = rate_of(100, size_bytes=file_gib * GIB)
     before = fingerprint_of(drive(controller={"name": "host0", "cache_bytes": 4 * GIB}))
     found = device_cache_served(context_of(cell, before=before))
     assert bool(found) is is_doubted
     if found:
         assert found[0].severity == "warning"
-        assert "may be a cache's" in found[0].sentence
-        assert told_share in found[0].sentence
+        assert "may be served by a cache" in found[0].sentence
+        assert reported_share in found[0].sentence
 
 
 def test_disks_of_one_controller_share_its_cache():
@@ -239,7 +251,7 @@ def test_the_articles_raid5_reads_are_served_by_a_cache(source, fills):
     context = article_context(source, FOUR_DRIVES)
     (finding,) = [f for f in find(context) if f.kind in ("device_cache_served", "bound_broken")]
     assert finding.severity == "critical"
-    assert "served by a cache: the drives' links end at 1,200 MB/s" in finding.sentence
+    assert "but the drives' links saturate at 1,200 MB/s" in finding.sentence
     # 436 requests of 4 MiB a second: 1,744 MiB/s.
     assert finding.evidence["bandwidth_bytes_per_s"] == pytest.approx(1829e6, rel=1e-3)
     assert finding.evidence["link_source"] == "declared"
@@ -264,7 +276,7 @@ def test_the_other_cells_may_be_the_caches_too_when_it_holds_the_file():
 def test_twelve_drives_in_a_slot_of_eight_lanes_carry_what_was_printed():
     declared = Declared(drives=12, link=SATA2, buses=[parse_bus("pcie1x8")])
     context = article_context(RAID0, declared)
-    assert told(context.before) == {"drive_links": 3600, "host_bus": 2000}
+    assert reported(context.before) == {"drive_links": 3600, "host_bus": 2000}
     assert bound_broken(context) == []
     assert device_cache_served(context) == []
 
@@ -281,9 +293,9 @@ def test_eight_drives_do_not_carry_the_articles_maximum():
     declared = Declared(drives=8, link=SATA2, buses=slots)
     run, samples = with_declared(run_of(), [sample], declared)
     context = Context(run, [summary_of(*samples)])
-    assert told(context.before) == {"drive_links": 2400, "host_bus": 4000}
+    assert reported(context.before) == {"drive_links": 2400, "host_bus": 4000}
     (finding,) = device_cache_served(context)
-    assert "the drives' links end at 2,400 MB/s (8 links, SATA 3 Gb/s)" in finding.sentence
+    assert "the drives' links saturate at 2,400 MB/s (8 links, SATA 3 Gb/s)" in finding.sentence
 
 
 def test_four_drives_do_not_carry_the_articles_fill():
@@ -298,18 +310,17 @@ def test_four_drives_do_not_carry_the_articles_fill():
 
 def test_declared_drives_lie_below_the_disk_that_hides_them():
     volume = drive("sda", children=[], **bus("0000:05:00.0", 1e9))
-    run, _ = with_declared(run_of(before=fingerprint_of(volume)), [], FOUR_DRIVES)
-    assert told(run.fingerprint_before) == {"drive_links": 1200, "host_bus": 1000}
-    top, *drives = run.fingerprint_before["target"]["stack"]
-    assert top["children"] == [each["name"] for each in drives]
-    assert all(each["declared"] is True for each in drives)
-    assert "children" not in run_of(before=fingerprint_of(drive())).fingerprint_before["target"]
+    run, _ = with_declared(run_on(fingerprint_of(volume)), [], FOUR_DRIVES)
+    assert reported(run.fingerprint_before) == {"drive_links": 1200, "host_bus": 1000}
+    top, *drives = run.fingerprint_before.stack
+    assert top.children == [each.name for each in drives]
+    assert all(each.declared is True for each in drives)
 
 
 def test_buses_of_two_arrays_above_the_same_declared_drives_add_up():
     volumes = [drive(name, **bus(name, 1e9)) for name in ("sda", "sdb")]
-    run, _ = with_declared(run_of(before=fingerprint_of(*volumes)), [], FOUR_DRIVES)
-    assert told(run.fingerprint_before)["host_bus"] == 2000
+    run, _ = with_declared(run_on(fingerprint_of(*volumes)), [], FOUR_DRIVES)
+    assert reported(run.fingerprint_before)["host_bus"] == 2000
 
 
 def test_declared_memory_and_file_size_are_used_where_nothing_is_known():
@@ -317,17 +328,17 @@ def test_declared_memory_and_file_size_are_used_where_nothing_is_known():
     declared = Declared(memory_bytes=8 * GIB, file_bytes=4 * GIB)
     run, samples = with_declared(run_of(), [sample], declared)
     (finding,) = page_cache_served(Context(run, [summary_of(*samples)]))
-    assert "the file has 4 GiB, memory 8 GiB" in finding.sentence
+    assert "file size 4 GiB, memory 8 GiB" in finding.sentence
 
 
-def test_a_file_size_that_the_result_tells_stays():
+def test_a_file_size_that_the_result_reports_stays():
     sample = sample_of(cell_of(size_bytes=GIB))
     _, samples = with_declared(run_of(), [sample], Declared(file_bytes=4 * GIB))
     assert samples[0] == sample
 
 
 def test_nothing_declared_changes_nothing():
-    run, sample = run_of(before=fingerprint_of(*CONTROLLER)), sample_of()
+    run, sample = run_on(fingerprint_of(*CONTROLLER)), sample_of()
     assert with_declared(run, [sample], Declared()) == (run, [sample])
 
 
@@ -349,7 +360,7 @@ def test_nothing_declared_changes_nothing():
 def test_links_as_they_are_written(written, megabytes_per_s):
     link = parse_link(written)
     assert link is not None
-    assert told(fingerprint_of(drive(**link))) == {"drive_links": megabytes_per_s}
+    assert reported(Fingerprint(target=Target(stack=[link]))) == {"drive_links": megabytes_per_s}
 
 
 @pytest.mark.parametrize(

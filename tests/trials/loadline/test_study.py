@@ -65,18 +65,18 @@ def test_a_cell_at_a_rate_is_the_template_under_a_schedule():
 @pytest.mark.parametrize(
     ("lines", "said"),
     [
-        (["rate = 100"], "A load line seeks its rates itself"),
-        (["burst = 4"], "A load line seeks its rates itself"),
-        (['arrival = "bursts"'], "Known are fixed, poisson"),
+        (["rate = 100"], "A load line searches for its rates itself"),
+        (["burst = 4"], "A load line searches for its rates itself"),
+        (['arrival = "bursts"'], "Valid values: fixed, poisson"),
         (['percentile = "p98"'], "p99"),
-        (["threads = [1, 4]"], "A load line has one value of each"),
-        (['block_sizes = ["4k", "8k"]'], "A load line has one value of each"),
+        (["threads = [1, 4]"], "A load line takes one value per key"),
+        (['block_sizes = ["4k", "8k"]'], "A load line takes one value per key"),
         (["seconds = 10"], "less than 10 samples of 10 s"),
-        (["read_share = 0.5"], "It belongs to operations = 'mixed'"),
-        (["[thresholds]", '"loadline.p99_ms" = "< 5"'], "A load line keeps to sustained_per_s"),
+        (["read_share = 0.5"], "It applies only with operations = 'mixed'"),
+        (["[thresholds]", '"loadline.p99_ms" = "< 5"'], "A load line supports sustained_per_s"),
     ],
 )
-def test_what_makes_no_sense_is_told_with_its_key(lines, said):
+def test_what_makes_no_sense_is_reported_with_its_key(lines, said):
     with pytest.raises(StudyError, match=r"n\.toml, line \d+") as caught:
         planned(*lines)
     assert said in str(caught.value)
@@ -90,7 +90,7 @@ def test_a_limit_must_be_given_and_be_one():
 
 
 def test_only_a_load_line_sustains():
-    with pytest.raises(StudyError, match="no other workload has sustained_per_s"):
+    with pytest.raises(StudyError, match="Only a load line has sustained_per_s"):
         planned(more=f'{IO}[thresholds]\n"io.sustained_per_s" = "> 5"\n')
     plan = planned("[thresholds]", '"loadline.sustained_per_s" = ">= 5000"')
     assert plan.study.thresholds[0].base_unit == "IOPS"

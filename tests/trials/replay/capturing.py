@@ -44,7 +44,7 @@ class Capture:
     _statements: list[dict[str, Any]] = field(default_factory=list)
 
     @property
-    def told(self) -> Reading:
+    def reported(self) -> Reading:
         assert self.result is not None, "the capture has not ended"
         return self.result
 

@@ -38,12 +38,20 @@ def _servers() -> dict[str, Callable[[], Binaries]]:
 SERVERS = _servers()
 
 
+@pytest.fixture(scope="session")
+def logged_by_server() -> dict[str, dict[str, Logged]]:
+    """What was logged already: files run one by one, and each asks every server again."""
+    return {}
+
+
 @pytest.fixture(scope="session", params=SERVERS)
-def logged(request, tmp_path_factory) -> dict[str, Logged]:
+def logged(request, logged_by_server, tmp_path_factory) -> dict[str, Logged]:
     """What every load left in a server's logs, by the load's name; the server has ended."""
-    folder = tmp_path_factory.mktemp(request.param)
-    with logging_server(folder, SERVERS[request.param]()) as server:
-        return log_all(server, folder)
+    if request.param not in logged_by_server:
+        folder = tmp_path_factory.mktemp(request.param)
+        with logging_server(folder, SERVERS[request.param]()) as server:
+            logged_by_server[request.param] = log_all(server, folder)
+    return logged_by_server[request.param]
 
 
 @pytest.fixture(scope="module")

@@ -103,7 +103,7 @@ def _drawn_first(session: psycopg.Connection, key: int, _: Handed) -> None:
     session.execute(_touch("things", key, id_))
 
 
-def _asked_afterwards(session: psycopg.Connection, key: int, _: Handed) -> None:
+def _requested_afterwards(session: psycopg.Connection, key: int, _: Handed) -> None:
     session.execute(_rows("asked", key) + ";")
     session.execute(_touch("asked", key, _one(session, "SELECT lastval()")))
 
@@ -181,7 +181,7 @@ KINDS = {
         _drawn_first,
         _held("things"),
     ),
-    "asked afterwards": Kind("asked.id", _table("asked"), _asked_afterwards, _held("asked")),
+    "asked afterwards": Kind("asked.id", _table("asked"), _requested_afterwards, _held("asked")),
     "fails and goes back": Kind(
         "failing.id",
         _table("failing") + "INSERT INTO failing (key) VALUES (-1);",

@@ -10,16 +10,16 @@ from typing import Any
 import psycopg
 
 from seatrial import _core
-from seatrial.cli.sql.reading import Wanted, read_logs
 from seatrial.postgres.connection import connect
+from seatrial.trials.replay.commands.read import Wanted, read_logs
 from seatrial.trials.replay.reading import Reading
 from trials.replay.logging_server import CLIENTS, MODES, TRANSACTIONS, LoggingServer
 
 PROTOCOLS = ("simple", "extended", "prepared")
-ODD = "odd"
+OUTLIER = "odd"
 OF_PGBENCH = tuple(f"{protocol}-{mode}" for protocol in PROTOCOLS for mode in MODES)
-ODD_LOADS = tuple(f"{ODD}-{mode}" for mode in MODES)
-LOADS = OF_PGBENCH + ODD_LOADS
+UNUSUAL_LOADS = tuple(f"{OUTLIER}-{mode}" for mode in MODES)
+LOADS = OF_PGBENCH + UNUSUAL_LOADS
 TEXT = "it's $1, 'x'\nand a \"second\" line\twith a comma, a backslash \\ and ü"
 BYTES = b"\x00\xff"
 NAME = "by id: all"
@@ -81,8 +81,8 @@ def _log(server: LoggingServer, name: str, folder: Path) -> Logged:
     load, _, mode = name.partition("-")
     transactions, history = 0, []
     with server.logging(name, **MODES[mode]):
-        if load == ODD:
-            odd_load(server)
+        if load == OUTLIER:
+            unusual_load(server)
         else:
             transactions = server.pgbench(
                 "--no-vacuum",
@@ -90,7 +90,7 @@ def _log(server: LoggingServer, name: str, folder: Path) -> Logged:
                 f"--client={CLIENTS}",
                 f"--transactions={TRANSACTIONS}",
             )
-    if load != ODD:
+    if load != OUTLIER:
         history = _taken_history(server)
     logs = {form: server.log(name, form) for form in server.formats}
     traces = {form: read(log, folder / f"{name}-{form}.trace") for form, log in logs.items()}
@@ -112,7 +112,7 @@ def _taken_history(server: LoggingServer) -> list[tuple[int, int, int, int]]:
     return sorted(rows)
 
 
-def odd_load(server: LoggingServer) -> None:
+def unusual_load(server: LoggingServer) -> None:
     """Send what a log has trouble with: quotes, line ends, NULL, bytes, errors, cursors, COPY."""
     with contextlib.closing(connect(server.server.address)) as connection:
         connection.execute("CREATE TABLE odd (t text, b bytea, n numeric)")

@@ -1,4 +1,4 @@
-"""A PostgreSQL that logs all that it is told in three formats at once, and the loads put on it."""
+"""A PostgreSQL that logs all statements in three formats at once, and its loads."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _FIRST = "first"
 
 @dataclass(frozen=True)
 class LoggingServer:
-    """A server whose logs are told apart by name.
+    """A server whose logs are distinguished by name.
 
     Attributes:
         server: It runs.

@@ -28,8 +28,8 @@ def mixed_load(server: LoggingServer) -> list[psycopg.Connection]:
     server_address = server.server.address
     sessions = [connect(server_address) for _ in range(SESSIONS)]
     turns = [steps(number, each) for number, each in enumerate(sessions, start=1)]
-    with contextlib.closing(connect(server_address)) as odd:
-        _odd(odd)
+    with contextlib.closing(connect(server_address)) as outlier:
+        _outlier(outlier)
     while turns:
         turns = [turn for turn in turns if next(turn, None) is not None]
     for place in range(RECONNECTS):
@@ -90,7 +90,7 @@ def _fails_inside(session: psycopg.Connection, turn: int) -> None:
     session.execute("COMMIT")
 
 
-def _odd(session: psycopg.Connection) -> None:
+def _outlier(session: psycopg.Connection) -> None:
     """COPY both ways, several statements in one text, an error outside of any transaction."""
     with session.cursor().copy("COPY loaded FROM STDIN") as copy:
         copy.write("one\ntwo\n")

@@ -92,8 +92,8 @@ class Target:
         """What each table of a database holds, as how many rows and a hash of them."""
         found = {}
         for (table,) in self.run(name, TABLES):
-            asked = sql.SQL(CHECKSUM).format(sql.Identifier(table))
-            (found[table],) = self.run(name, asked.as_string(None))
+            requested = sql.SQL(CHECKSUM).format(sql.Identifier(table))
+            (found[table],) = self.run(name, requested.as_string(None))
         return found
 
     def sums(self, name: str) -> tuple[int, ...]:
@@ -112,7 +112,7 @@ def target_server(folder: Path, binaries: Binaries) -> Iterator[Target]:
 
 
 def catalogue_of(address: Address) -> dict[str, Any]:
-    """What the engine is told of a database's tables."""
+    """The engine's specification of a database's tables."""
     with contextlib.closing(connect(address)) as connection:
         return msgspec.to_builtins(read_catalogue(connection))
 
@@ -135,12 +135,12 @@ def play(trace: Path, address: Address, **wanted: Any) -> ReplayRecord:
     }
     playback = _core.start_sql_playback(msgspec.json.encode(spec).decode())
     if not playback.wait(PLAY_S_MAX):
-        told = playback.live()
+        live = playback.live()
         playback.stop()
-        raise AssertionError(f"the replay hangs: {told}")
-    parts = playback.result()
-    record = msgspec.json.decode(parts["record"], type=ReplayRecord)
-    return msgspec.structs.replace(record, end=parts["end"], words=parts["words"])
+        raise AssertionError(f"the replay hangs: {live.answered} answered, {live.open} sessions")
+    result = playback.result()
+    record = msgspec.json.decode(result.record_json, type=ReplayRecord)
+    return msgspec.structs.replace(record, end=result.end, words=result.words)
 
 
 def replay(trace: Path, to: str | Path, *arguments: str, folder: Path) -> Ended:
@@ -152,7 +152,7 @@ def start_replay(
     trace: Path, to: str | Path, *arguments: str, folder: Path
 ) -> subprocess.Popen[str]:
     """Start ``seatrial sql replay``."""
-    return start("sql", "replay", trace, "--to", to, *arguments, folder=folder)
+    return start("sql", "replay", "--tables", trace, "--to", to, *arguments, folder=folder)
 
 
 def record_in(folder: Path, sample: int = 0) -> ReplayRecord:

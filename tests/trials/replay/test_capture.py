@@ -19,8 +19,8 @@ import pytest
 
 from cli.command import seatrial
 from seatrial import _core
-from seatrial.cli.sql.compare.captures import of_trace
 from seatrial.trials.replay.analysis.judgement import judge
+from seatrial.trials.replay.commands.compare_sides import of_trace
 from trials.replay import talk
 from trials.replay.capturing import Capture, assert_unaltered, capturing, start_capture
 from trials.replay.encrypting import encrypting_server
@@ -85,11 +85,11 @@ def _run(
 def test_psycopg_sees_what_the_server_says(talked):
     capture, _ = talked
     assert_unaltered(capture)
-    seen = capture.told.capture
+    seen = capture.reported.capture
     assert seen is not None
     assert (seen.out_of_step, seen.not_understood, seen.unanswered) == (0, 0, 0)
     assert seen.cancels == 1
-    assert capture.told.accounting.unreadable == {}
+    assert capture.reported.accounting.unreadable == {}
 
 
 def test_what_was_returned_is_in_the_trace(talked):
@@ -183,19 +183,19 @@ def test_pgbench_is_captured_and_plays_again(protocol, pgbench_tables, target, t
         counts = [f"--client={CLIENTS}", f"--transactions={TRANSACTIONS}"]
         done = _run(target, capture, "pgbench", "--no-vacuum", *load, *counts)
         assert done.returncode == 0, done.stderr
-        told = capture.end()
+        reported = capture.end()
     assert_unaltered(capture)
     per_transaction = 2 if protocol == "pipeline" else 7
     of_clients = CLIENTS * TRANSACTIONS * per_transaction
-    assert 0 <= told.accounting.statements - of_clients <= 20
-    assert told.accounting.skipped == {}
+    assert 0 <= reported.accounting.statements - of_clients <= 20
+    assert reported.accounting.skipped == {}
     assert sum(each["tag"] == "UPDATE" and each["rows"] == 1 for each in capture.statements) >= (
         CLIENTS * TRANSACTIONS
     )
     played = target.make("played", template=pgbench_tables)
     record = play(capture.trace, target.address(played))
     assert judge(record).ok, judge(record)
-    assert record.total.ok == told.accounting.statements
+    assert record.total.ok == reported.accounting.statements
     assert record.rows.compared == record.rows.equal > of_clients / 2
     assert target.sums(played) == target.sums(name)
 
@@ -219,15 +219,19 @@ def test_psql_and_what_it_alone_does(target, tmp_path):
         done = _run(target, capture, "psql", "-X", input="\n".join(lines) + "\n")
         assert (done.returncode, done.stderr) == (0, "")
         _cancel_by_ctrl_c(target, capture)
-        told = capture.end()
+        reported = capture.end()
     assert_unaltered(capture)
     assert (tmp_path / "out.csv").read_text() == "7,x,\n8,y,\n"
     assert (tmp_path / "back").read_bytes() == (tmp_path / "large").read_bytes()
-    skipped = told.accounting.skipped
+    skipped = reported.accounting.skipped
     assert skipped["copy_data"] == 1
     assert skipped["fast_path"] > 5
-    assert told.capture is not None
-    assert (told.capture.cancels, told.capture.unanswered, told.capture.out_of_step) == (1, 0, 0)
+    assert reported.capture is not None
+    assert (
+        reported.capture.cancels,
+        reported.capture.unanswered,
+        reported.capture.out_of_step,
+    ) == (1, 0, 0)
     sleep = next(each for each in capture.statements if "pg_sleep" in each["sql"])
     assert sleep["error"] == "57014"
 
@@ -239,9 +243,9 @@ def _cancel_by_ctrl_c(target: Target, capture: Capture) -> None:
         stderr=subprocess.PIPE,
         text=True,
     )
-    asked = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'select pg_sleep%'"
+    requested = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'select pg_sleep%'"
     for _ in range(200):
-        if target.run("postgres", asked) == [(1,)]:
+        if target.run("postgres", requested) == [(1,)]:
             break
         time.sleep(0.05)
     psql.send_signal(signal.SIGINT)
@@ -263,12 +267,12 @@ def test_a_replication_connection_passes_unread(target, tmp_path):
             "fast",
         )
         assert done.returncode == 0, done.stderr
-        told = capture.end()
+        reported = capture.end()
     assert_unaltered(capture)
     assert (tmp_path / "backup" / "PG_VERSION").exists()
-    assert told.capture is not None
-    assert (told.capture.replication, told.accounting.statements) == (1, 0)
-    assert "1 connection: for replication: passed on and not captured." in told.notes
+    assert reported.capture is not None
+    assert (reported.capture.replication, reported.accounting.statements) == (1, 0)
+    assert "1 connection: for replication: passed on and not captured." in reported.notes
 
 
 @pytest.mark.parametrize("method", ["scram-sha-256", "md5", "password"])
@@ -291,21 +295,21 @@ def test_no_password_gets_into_a_trace(method, target, tmp_path):
                 assert connection.execute("SELECT current_user").fetchall() == [("keyed",)]
             with pytest.raises(psycopg.OperationalError):
                 psycopg.connect(dsn + "x")
-            told = capture.end()
+            reported = capture.end()
     finally:
         rules.write_text(before)
         target.run("postgres", "SELECT pg_reload_conf()")
     assert_unaltered(capture)
-    assert told.capture is not None
-    assert told.capture.not_let_in == 1
-    assert told.session_count == 1
+    assert reported.capture is not None
+    assert reported.capture.not_let_in == 1
+    assert reported.session_count == 1
     content = capture.trace.read_bytes()
     assert secret.encode() not in content
     assert b"SCRAM" not in content
     assert [each["sql"] for each in capture.statements][:2] == ["BEGIN", "SELECT current_user"]
 
 
-def test_who_encrypts_is_passed_on_and_told(tmp_path):
+def test_who_encrypts_is_passed_on_and_reported(tmp_path):
     openssl = shutil.which("openssl")
     if openssl is None:
         pytest.skip("needs openssl, to make a certificate")
@@ -332,7 +336,7 @@ def test_who_encrypts_is_passed_on_and_told(tmp_path):
     assert "1 encrypted" in done.out
 
 
-def test_the_command_ends_in_order_and_tells(target, pgbench_tables, tmp_path):
+def test_the_command_ends_in_order_and_reports(target, pgbench_tables, tmp_path):
     name = target.make("captured", template=pgbench_tables)
     url = target.url(name)
     command = start_capture("--listen", ":0", "--to", url, "-o", "prod.trace", folder=tmp_path)
@@ -378,7 +382,7 @@ def test_what_makes_no_sense_is_refused(target, tmp_path):
     assert list(tmp_path.glob("x.trace*")) == []
 
 
-def test_a_server_that_went_away_is_told_to_clients(target, tmp_path):
+def test_a_server_that_went_away_is_reported_to_clients(target, tmp_path):
     gone = tmp_path / ".s.PGSQL.7"
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(gone))

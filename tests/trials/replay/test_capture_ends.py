@@ -13,7 +13,7 @@ import psycopg
 import pytest
 
 from cli.command import Ended, ended, seatrial
-from seatrial.postgres.row_file import load_content
+from seatrial.postgres.row_content import load_content
 from seatrial.trials.replay.analysis.judgement import judge
 from trials.replay import talk
 from trials.replay.capturing import Command, assert_unaltered, capturing, start_capture
@@ -132,10 +132,10 @@ def test_a_pipeline_that_the_server_rolled_back_is_not_committed_by_a_replay(tar
             with pytest.raises(psycopg.errors.UniqueViolation):
                 _insert(connection, [3, 2, 4])
             _insert(connection, [5])
-        told = capture.end()
+        reported = capture.end()
     rows = "SELECT id FROM batch ORDER BY id"
     assert target.run(name, rows) == [(1,), (2,), (5,)]
-    assert told.accounting.skipped == {"rolled_back": 1}
+    assert reported.accounting.skipped == {"rolled_back": 1}
     record = play(capture.trace, target.address(played))
     assert judge(record).ok, judge(record)
     assert target.run(played, rows) == [(1,), (2,), (5,)]
@@ -154,26 +154,26 @@ def test_what_the_server_says_last_is_heard(target, tmp_path):
         connection = psycopg.connect(dsn, autocommit=True)
         with connection, pytest.raises(psycopg.errors.AdminShutdown):
             connection.execute("SELECT pg_terminate_backend(pg_backend_pid())")
-        told = capture.end()
+        reported = capture.end()
     assert_unaltered(capture)
     (statement,) = capture.statements
     assert statement["error"] == "57P01"
-    assert told.capture is not None
-    assert told.capture.unanswered == 0
+    assert reported.capture is not None
+    assert reported.capture.unanswered == 0
 
 
-def test_what_a_client_sets_as_it_connects_is_told(target, tmp_path):
+def test_what_a_client_sets_as_it_connects_is_reported(target, tmp_path):
     with capturing(target, "postgres", tmp_path / "t.trace") as capture:
         dsn = _dsn(target, capture.address.port, "postgres")
         with psycopg.connect(dsn, options="-c search_path=public") as connection:
             connection.execute("SELECT 1")
-        told = capture.end()
-    assert told.capture is not None
-    assert told.capture.settings == {"options": 1}
-    assert any("options (1)" in note for note in told.notes)
+        reported = capture.end()
+    assert reported.capture is not None
+    assert reported.capture.settings == {"options": 1}
+    assert any("options (1)" in note for note in reported.notes)
 
 
-def test_a_folder_as_the_server_tells_that_nothing_guards_it(target, tmp_path):
+def test_a_folder_as_the_server_reports_that_nothing_guards_it(target, tmp_path):
     at = target.address("postgres")
     if not at.host.startswith("/"):
         pytest.skip("needs a server with a socket in a folder")

@@ -1,4 +1,4 @@
-"""A capture from packets: its trace is the proxy's, and what it could not see is told."""
+"""A capture from packets: its trace is the proxy's, and what it could not see is reported."""
 
 from __future__ import annotations
 
@@ -67,9 +67,9 @@ class Packets:
     def end(self) -> Reading:
         self.running.stop()
         assert self.running.wait(WAIT_S), "the capture does not end"
-        told = msgspec.json.decode(self.running.result(), type=Reading)
-        assert not told.accounting.faults()
-        return told
+        reported = msgspec.json.decode(self.running.result(), type=Reading)
+        assert not reported.accounting.faults()
+        return reported
 
 
 @contextlib.contextmanager
@@ -83,18 +83,18 @@ def both(target: Target, name: str, folder: Path) -> Iterator[tuple[Capture, Pac
             packets.running.stop()
 
 
-def seen_of(told: Reading) -> PacketsSeen:
-    assert told.capture is not None
-    assert told.capture.packets is not None
-    return told.capture.packets
+def seen_of(reported: Reading) -> PacketsSeen:
+    assert reported.capture is not None
+    assert reported.capture.packets is not None
+    return reported.capture.packets
 
 
-def assert_nothing_missing(told: Reading) -> None:
-    seen = seen_of(told)
+def assert_nothing_missing(reported: Reading) -> None:
+    seen = seen_of(reported)
     missing = (seen.dropped, seen.gaps, seen.left_out, seen.cut, seen.unread, seen.crowded)
     assert missing == (0, 0, 0, 0, 0, 0)
-    assert told.capture is not None
-    seen_of_wire = told.capture
+    assert reported.capture is not None
+    seen_of_wire = reported.capture
     assert (seen_of_wire.out_of_step, seen_of_wire.not_understood, seen_of_wire.defects) == (0,) * 3
 
 
@@ -151,17 +151,17 @@ def test_all_that_psycopg_says_is_as_the_proxy_saw_it(target, tmp_path):
         at = proxy.address
         talk.talk(f"host={at.host} port={at.port} user={at.user} dbname={name} sslmode=disable")
         of_proxy = proxy.end()
-        told = packets.end()
-    assert_nothing_missing(told)
+        reported = packets.end()
+    assert_nothing_missing(reported)
     assert_same(proxy, packets.trace)
-    assert told.started_at is not None
-    assert told.ended_at is not None
-    assert began_s < told.started_at < told.ended_at < time.time()
-    assert told.accounting == of_proxy.accounting
-    assert told.session_count == of_proxy.session_count
-    assert told.capture is not None
+    assert reported.started_at is not None
+    assert reported.ended_at is not None
+    assert began_s < reported.started_at < reported.ended_at < time.time()
+    assert reported.accounting == of_proxy.accounting
+    assert reported.session_count == of_proxy.session_count
+    assert reported.capture is not None
     assert of_proxy.capture is not None
-    assert msgspec.structs.replace(told.capture, packets=None, open_max=0) == (
+    assert msgspec.structs.replace(reported.capture, packets=None, open_max=0) == (
         msgspec.structs.replace(of_proxy.capture, open_max=0)
     )
 
@@ -174,11 +174,11 @@ def test_pgbench_is_as_the_proxy_saw_it_and_plays_again(protocol, pgbench_tables
     with both(target, name, tmp_path) as (proxy, packets):
         pgbench(target, name, proxy.address.port, f"--protocol={protocol}", *counts)
         proxy.end()
-        told = packets.end()
-    assert_nothing_missing(told)
+        reported = packets.end()
+    assert_nothing_missing(reported)
     assert_same(proxy, packets.trace)
     of_clients = CLIENTS * TRANSACTIONS * PER_TRANSACTION
-    assert 0 <= told.accounting.statements - of_clients <= 20
+    assert 0 <= reported.accounting.statements - of_clients <= 20
     played = target.make("played_packets", template=pgbench_tables)
     record = play(packets.trace, target.address(played))
     assert judge(record).ok, judge(record)
@@ -198,12 +198,12 @@ def test_a_large_result_and_a_large_copy_miss_nothing(target, tmp_path):
             rows = connection.execute("SELECT note FROM t").fetchall()
             connection.execute("INSERT INTO t (note) VALUES (%s) RETURNING id", ("y" * 300_000,))
         proxy.end()
-        told = packets.end()
+        reported = packets.end()
     assert len(rows) == 200
-    assert_nothing_missing(told)
+    assert_nothing_missing(reported)
     assert_same(proxy, packets.trace)
-    assert told.capture is not None
-    assert told.capture.to_clients_bytes > 200 * 99_999
+    assert reported.capture is not None
+    assert reported.capture.to_clients_bytes > 200 * 99_999
 
 
 class PacketFile:
@@ -288,14 +288,14 @@ def test_a_session_that_was_there_before_is_joined_and_known(target, tmp_path):
                 connection.execute("SELECT 'waits'")
             for number in range(4):
                 connection.execute(f"SELECT {number}")
-            told = packets.end()
-    seen = seen_of(told)
+            reported = packets.end()
+    seen = seen_of(reported)
     assert (seen.earlier, seen.joined, seen.left_out, seen.gaps) == (1, 1, 0, 0)
     statements = _core.trace_statements(tmp_path / "t.trace", 0, 100)
     sqls = [each["sql"] for each in statements]
     assert sqls == [f"SELECT {number}" for number in range(4)][-len(sqls) :]
     assert len(sqls) >= 3
-    assert any("were there before the capture: 1 were joined" in note for note in told.notes)
+    assert any("were there before the capture: 1 were joined" in note for note in reported.notes)
 
 
 def _capture(folder: Path, to: str) -> Command:
@@ -363,7 +363,7 @@ def test_who_encrypts_is_named(tmp_path):
 
 
 @packets_seen
-def test_the_command_tells_what_it_did(target, pgbench_tables, tmp_path):
+def test_the_command_reports_what_it_did(target, pgbench_tables, tmp_path):
     name = target.make("told_packets", template=pgbench_tables)
     with relay(server_place(target)) as server:
         user = target.address(name).user
@@ -392,7 +392,7 @@ def test_an_interface_that_is_missing_is_named(target, tmp_path):
     assert list(tmp_path.glob("t.trace*")) == []
 
 
-def test_without_the_right_to_see_packets_the_next_step_is_told(tmp_path):
+def test_without_the_right_to_see_packets_the_next_step_is_reported(tmp_path):
     setpriv = shutil.which("setpriv")
     if setpriv is None or os.geteuid() != 0:
         pytest.skip("needs root and setpriv, to give the right up")

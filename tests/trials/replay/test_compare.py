@@ -16,8 +16,7 @@ from seatrial.postgres.account import account_for
 from seatrial.postgres.cluster import create_cluster
 from seatrial.results.store import ResultsFile
 from seatrial.trials.database.measure.driver_result import Endpoints
-from seatrial.trials.database.measure.plans import plans_of, shape
-from seatrial.trials.database.measure.statements import counted, counted_at, grown
+from seatrial.trials.database.measure.server_side import counted, counted_at, grown, plans_of, shape
 from trials.replay.targets import Target
 
 ROWS = 100_000
@@ -63,7 +62,7 @@ def folder(counting, tmp_path_factory) -> Path:
     assert seatrial("sql", "read", "s.sql", "-o", "s.trace", folder=folder).code == 0
     for name in ("before", "after"):
         played = seatrial(
-            *("sql", "replay", "s.trace", "--to", counting.url(name)),
+            *("sql", "replay", "--tables", "s.trace", "--to", counting.url(name)),
             *("--read-only", "--rounds", "3", "--label", name),
             folder=folder,
         )
@@ -72,12 +71,12 @@ def folder(counting, tmp_path_factory) -> Path:
 
 
 def compared(folder: Path, *arguments: str) -> Ended:
-    return seatrial("sql", "compare", *arguments, folder=folder)
+    return seatrial("sql", "compare", "--tables", *arguments, folder=folder)
 
 
 def test_a_lost_index_is_slower_and_its_plan_another(folder):
-    told = compared(folder, "before", "after", "--json").document
-    queries = told["queries"]
+    reported = compared(folder, "before", "after", "--json").document
+    queries = reported["queries"]
     (lookup,) = [each for each in queries["changes"] if " k = " in each["text"]]
     assert lookup["plan_changed"] is True
     assert "t_k" in lookup["plan_before"]
@@ -89,7 +88,7 @@ def test_a_lost_index_is_slower_and_its_plan_another(folder):
     assert any("one after the other" in each for each in queries["warnings"])
 
 
-def test_slower_is_exit_code_3_where_it_is_asked_for(folder):
+def test_slower_is_exit_code_3_where_it_is_requested(folder):
     text = compared(folder, "before", "after", "--fail-if-slower", "10")
     assert text.code == 3, text.out + text.err
     assert "Slower by more than 10 %" in text.out
@@ -99,18 +98,18 @@ def test_slower_is_exit_code_3_where_it_is_asked_for(folder):
 
 def test_two_targets_of_one_run_are_compared_round_by_round(counting, folder, tmp_path):
     played = seatrial(
-        *("sql", "replay", str(folder / "s.trace"), "--read-only", "--rounds", "5"),
+        *("sql", "replay", "--tables", str(folder / "s.trace"), "--read-only", "--rounds", "5"),
         *("--to", f"old={counting.url('before')}", "--to", f"new={counting.url('after')}"),
         folder=tmp_path,
         timeout_s=120,
     )
     assert played.code == 0, played.err + played.out
-    told = compared(tmp_path, "last", "--json").document["queries"]
-    assert told["basis"] == "interleaved"
-    assert (told["before"]["name"], told["after"]["name"]) == ("old", "new")
-    (lookup,) = [each for each in told["changes"] if " k = " in each["text"]]
+    reported = compared(tmp_path, "last", "--json").document["queries"]
+    assert reported["basis"] == "interleaved"
+    assert (reported["before"]["name"], reported["after"]["name"]) == ("old", "new")
+    (lookup,) = [each for each in reported["changes"] if " k = " in each["text"]]
     assert lookup["answer"] == "slower"
-    assert told["slower"][0] == lookup["key"]
+    assert reported["slower"][0] == lookup["key"]
     assert lookup["p_adjusted"] < 0.05
 
 
@@ -122,10 +121,10 @@ def test_two_logs_are_compared_by_what_the_server_took(tmp_path):
             for n in range(600)
         ]
         (tmp_path / name).write_text("".join(lines))
-    told = compared(tmp_path, "a.log", "b.log")
-    assert told.code == 0, told.err
-    assert "Average query 5.00x faster" in told.out
-    assert "measured once each" in told.out
+    reported = compared(tmp_path, "a.log", "b.log")
+    assert reported.code == 0, reported.err
+    assert "Average query 5.00x faster" in reported.out
+    assert "measured once each" in " ".join(reported.out.split())
 
 
 def test_a_replay_is_not_compared_with_a_log_without_an_offset(folder):
@@ -140,9 +139,9 @@ def test_a_replay_is_not_compared_with_a_log_without_an_offset(folder):
     refused = compared(folder, "p.log", "after")
     assert refused.code == 2
     assert "the client's" in refused.err
-    told = compared(folder, "p.log", "after", "--client-offset", "1us", "--json").document
-    assert told["queries"]["offset_s"] == pytest.approx(1e-6)
-    assert told["queries"]["basis"] == "once"
+    reported = compared(folder, "p.log", "after", "--client-offset", "1us", "--json").document
+    assert reported["queries"]["offset_s"] == pytest.approx(1e-6)
+    assert reported["queries"]["basis"] == "once"
 
 
 def test_counters_grow_by_what_is_executed(counting):
@@ -170,13 +169,13 @@ def test_snapshots_of_a_server_are_sides(counting, tmp_path):
         )
         assert written.code == 0, written.err
     assert len(counted_at(url).rows) > 0
-    told = compared(tmp_path, "a0.csv", "a0.csv..a1.csv", "--json").document
-    changes = {each["text"]: each for each in told["queries"]["changes"]}
+    reported = compared(tmp_path, "a0.csv", "a0.csv..a1.csv", "--json").document
+    changes = {each["text"]: each for each in reported["queries"]["changes"]}
     lookup = changes["select v from t where k = $1"]
     assert lookup["after"]["calls"] == 50
     assert lookup["server_after"]["blocks_hit"] is not None
     assert lookup["answer"] == "undecided"
-    assert told["queries"]["after"]["covered_s"] > 0
+    assert reported["queries"]["after"]["covered_s"] > 0
 
 
 def test_plans_are_explained_and_nothing_is_executed(counting, tmp_path):
@@ -201,7 +200,7 @@ def test_plans_are_explained_and_nothing_is_executed(counting, tmp_path):
     ]
 
 
-def test_a_shape_tells_nodes_relations_and_the_order_of_joins():
+def test_a_shape_reports_nodes_relations_and_the_order_of_joins():
     inner = {"Node Type": "Index Scan", "Index Name": "a_pkey", "Relation Name": "a"}
     outer = {"Node Type": "Seq Scan", "Relation Name": "b", "Total Cost": 7.0}
     join = {"Node Type": "Hash Join", "Join Type": "Left", "Plans": [outer, inner]}
@@ -211,10 +210,10 @@ def test_a_shape_tells_nodes_relations_and_the_order_of_joins():
     assert shape({**join, "Plans": [{**outer, "Total Cost": 9.0}, inner]}) == shape(join)
 
 
-def test_what_the_server_told_is_in_the_results_file(folder):
+def test_what_the_server_reported_is_in_the_results_file(folder):
     with ResultsFile.open(folder / "results.seatrial", read_only=True) as store:
         records = [s.replay for run in store.runs() for s in store.samples(run.id)]
     assert all(record and record.queries_server for record in records)
-    told = msgspec.to_builtins(records[0].queries_server[0])
-    assert told["calls"] == 150
-    assert len(told["plan_hash"]) == 16
+    reported = msgspec.to_builtins(records[0].queries_server[0])
+    assert reported["calls"] == 150
+    assert len(reported["plan_hash"]) == 16

@@ -1,4 +1,4 @@
-"""Ids that a server gave, played to another one: every statement finds its row, or is told of."""
+"""Ids that a server gave, played to another one: every statement finds its row, or is reported."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ import pytest
 
 from seatrial.postgres.catalogue import read_catalogue
 from seatrial.postgres.connection import connect
-from seatrial.results.replay import ReplayRecord
-from seatrial.results.replay_ids import ReplayIdClass, ReplayIds
+from seatrial.results.replay import ReplayIdClass, ReplayIds, ReplayRecord
 from trials.replay.capturing import capturing
 from trials.replay.ids_kinds import KINDS, TABLES, all_kinds
 from trials.replay.ids_load import (
@@ -39,8 +38,8 @@ def of_column(ids: ReplayIds | None, column: str) -> ReplayIdClass:
     assert ids is not None
     assert ids.mode == "infer"
     (found,) = (each for each in ids.classes if each.column == column)
-    told = found.exact + found.proved + found.by_pattern + found.not_generated
-    assert found.uses == told + sum(found.unresolved.values())
+    reported = found.exact + found.proved + found.by_pattern + found.not_generated
+    assert found.uses == reported + sum(found.unresolved.values())
     return found
 
 
@@ -125,14 +124,14 @@ def kinds_played(kinds, target) -> ReplayRecord:
     return play_with_ids(kinds.trace.path, target, target.make("kinds_played", template="kinds"))
 
 
-def test_what_a_log_cannot_tell_is_no_error(kinds_played):
+def test_what_a_log_cannot_report_is_no_error(kinds_played):
     assert kinds_played.end == "complete"
     assert kinds_played.total.adds_up
     assert kinds_played.errors.new == 0, kinds_played.errors.examples
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_every_row_is_the_right_one_or_the_statement_is_told(kinds, kinds_played, target, name):
+def test_every_row_is_the_right_one_or_the_statement_is_reported(kinds, kinds_played, target, name):
     kind = KINDS[name]
     found = of_column(kinds_played.ids, f"public.{kind.column}")
     held = target.run("kinds_played", kind.held)
@@ -172,7 +171,7 @@ def captured_played(target, tmp_path_factory) -> ReplayRecord:
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_what_came_back_tells_every_id(captured_played, target, name):
+def test_what_came_back_reports_every_id(captured_played, target, name):
     kind = KINDS[name]
     found = of_column(captured_played.ids, f"public.{kind.column}")
     assert found.unresolved == {}

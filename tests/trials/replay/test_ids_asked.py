@@ -14,9 +14,8 @@ import pytest
 
 from seatrial.postgres.connection import Address, connect
 from seatrial.postgres.row_content import read_content
-from seatrial.results.replay import ReplayRecord
-from seatrial.results.replay_content import CAPTURE
-from seatrial.trials.replay.measure.row_differences import compare_content
+from seatrial.results.replay import CAPTURE, ReplayRecord
+from seatrial.trials.replay.measure.row_comparison import compare_content
 from trials.replay.capturing import capturing
 from trials.replay.targets import Target, catalogue_of, play
 
@@ -57,13 +56,13 @@ def _one(session: psycopg.Connection, text: str) -> Any:
     return found[0] if found else None
 
 
-def _asked(session: psycopg.Connection, key: int, _: int) -> None:
+def _requested(session: psycopg.Connection, key: int, _: int) -> None:
     session.execute(f"INSERT INTO node (key) VALUES ({key}) ON CONFLICT DO NOTHING".encode())
     own = _one(session, f"SELECT id FROM node WHERE key = {key}")
     session.execute(TOUCH.format(key=key, id=own).encode())
 
 
-def _asked_where_none_came_back(session: psycopg.Connection, key: int, _: int) -> None:
+def _requested_where_none_came_back(session: psycopg.Connection, key: int, _: int) -> None:
     own = _one(
         session,
         f"INSERT INTO node (key) VALUES ({key}) ON CONFLICT (key) DO NOTHING RETURNING id",
@@ -111,8 +110,8 @@ def _by_select(session: psycopg.Connection, key: int, number: int) -> None:
 def _several_by_trigger(session: psycopg.Connection, key: int, number: int) -> None:
     own_key = key * 10 + number
     session.execute(f"INSERT INTO node (key) VALUES ({own_key})".encode())
-    asked = f"SELECT * FROM part WHERE of_key = {own_key}"
-    for own, _, part, *_ in session.execute(asked.encode()).fetchall():
+    requested = f"SELECT * FROM part WHERE of_key = {own_key}"
+    for own, _, part, *_ in session.execute(requested.encode()).fetchall():
         seen = own_key * 10 + part
         session.execute(f"UPDATE part SET seen = {seen} WHERE id = {own}".encode())
 
@@ -120,8 +119,8 @@ def _several_by_trigger(session: psycopg.Connection, key: int, number: int) -> N
 def _alike(session: psycopg.Connection, key: int, number: int) -> None:
     own_key = key * 10 + number
     session.execute(f"INSERT INTO node (key) VALUES ({own_key})".encode())
-    asked = f"SELECT id FROM part WHERE of_key = {own_key}"
-    for (own,) in session.execute(asked.encode()).fetchall():
+    requested = f"SELECT id FROM part WHERE of_key = {own_key}"
+    for (own,) in session.execute(requested.encode()).fetchall():
         session.execute(f"UPDATE part SET seen = {own_key} WHERE id = {own}".encode())
 
 
@@ -130,8 +129,8 @@ def _several_by_select(session: psycopg.Connection, key: int, number: int) -> No
     session.execute(
         f"INSERT INTO node (key) SELECT n FROM generate_series({first}, {second}) AS n".encode()
     )
-    asked = f"SELECT key, id FROM node WHERE key IN ({first}, {second}) ORDER BY key DESC"
-    for own_key, own in session.execute(asked.encode()).fetchall():
+    requested = f"SELECT key, id FROM node WHERE key IN ({first}, {second}) ORDER BY key DESC"
+    for own_key, own in session.execute(requested.encode()).fetchall():
         session.execute(TOUCH.format(key=own_key, id=own).encode())
 
 
@@ -157,8 +156,8 @@ class Kind:
 
 
 KINDS = {
-    "asked": Kind(_asked),
-    "asked where none came back": Kind(_asked_where_none_came_back),
+    "asked": Kind(_requested),
+    "asked where none came back": Kind(_requested_where_none_came_back),
     "came back": Kind(_came_back),
     "prepared": Kind(_prepared),
     "by trigger": Kind(_by_trigger, TRIGGER),
@@ -192,7 +191,7 @@ def at_once(address: Address, kind: Kind) -> None:
 
 
 def played(target: Target, kind: Kind, trace: Path) -> tuple[str, str, ReplayRecord]:
-    """Capture a kind and play it; return the databases of both, and what was told."""
+    """Capture a kind and play it; return the databases of both, and the record."""
     source = target.make("asked_source", TABLES + kind.tables)
     with capturing(target, source, trace) as capture:
         at_once(capture.address, kind)

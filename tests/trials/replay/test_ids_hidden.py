@@ -1,4 +1,4 @@
-"""Ids where they are not easily seen: the right row is met, or it is told that it may not be."""
+"""Ids where they are not easily seen: the right row is met, or a warning is given."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from trials.replay.targets import catalogue_of, play
 
 @dataclass(frozen=True)
 class Played:
-    """What came of a kind: what the source holds, what the target holds, and what was told.
+    """What came of a kind: what the source holds, what the target holds, and the record.
 
     Attributes:
         held: Rows of the source.
         now: Rows of the target.
         touched: Rows of the target that were there before, and were changed.
-        record: What was told.
+        record: The record of the replay.
     """
 
     held: list[tuple[object, ...]]
@@ -48,7 +48,7 @@ def played(target, name: str, folder) -> Played:
 
 
 @pytest.mark.parametrize("name", HIDDEN)
-def test_no_row_is_wrong_of_which_nothing_is_told(target, tmp_path, name):
+def test_no_row_is_wrong_of_which_nothing_is_reported(target, tmp_path, name):
     hidden = HIDDEN[name]
     found = played(target, name, tmp_path)
     assert found.record.end == "complete", found.record.words
@@ -75,7 +75,7 @@ RULE = """
 """
 
 
-def test_a_rule_that_does_something_else_is_asked_for_nothing_back(target, tmp_path):
+def test_a_rule_that_does_something_else_is_requested_nothing_back(target, tmp_path):
     source = target.make("rule_source", RULE)
     trace = tmp_path / "rule.trace"
     with capturing(target, source, trace) as capture:
@@ -93,7 +93,7 @@ def test_a_rule_that_does_something_else_is_asked_for_nothing_back(target, tmp_p
 
 def test_a_sequence_that_begins_again_at_its_end_is_known(target):
     name = target.make("cycling", "CREATE SEQUENCE one CYCLE MAXVALUE 5; CREATE SEQUENCE two;")
-    told = {
+    reported = {
         each["name"]: each["cycles"] for each in catalogue_of(target.address(name))["sequences"]
     }
-    assert told == {"one": True, "two": False}
+    assert reported == {"one": True, "two": False}

@@ -13,9 +13,9 @@ from trials.replay.loads import (
     FORGED,
     LOADS,
     NAME,
-    ODD_LOADS,
     OF_PGBENCH,
     TEXT,
+    UNUSUAL_LOADS,
     Logged,
     Trace,
 )
@@ -28,7 +28,7 @@ OTHER_SESSIONS = 2
 
 every_load = pytest.mark.parametrize("load", LOADS)
 of_pgbench = pytest.mark.parametrize("load", OF_PGBENCH)
-of_oddities = pytest.mark.parametrize("load", ODD_LOADS)
+of_oddities = pytest.mark.parametrize("load", UNUSUAL_LOADS)
 
 
 @pytest.fixture

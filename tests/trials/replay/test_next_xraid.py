@@ -42,4 +42,4 @@ def test_the_study_plays_it(made, monkeypatch):
     monkeypatch.chdir(made)
     plan = make_plan(load_study("next-xraid"))
     assert {cell.threads for cell in plan.cells} == {4}
-    assert not any("is not there yet" in note for note in plan.notes)
+    assert not any("does not exist yet" in note for note in plan.notes)

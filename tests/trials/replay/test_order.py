@@ -1,6 +1,6 @@
 """The orders object, key and strict on real servers: whatever overlaps, the data are the same.
 
-So it is of logs that tell durations. One of starts does not tell who of several had a row first,
+So it is of logs with durations. One of starts does not tell who of several had a row first,
 where they began at the same moment (docs/sql.md): there all has to be played, and strict the same
 way each time.
 """
@@ -65,7 +65,7 @@ def test_the_data_do_not_depend_on_what_overlaps(contended, target):
         if contended.has_durations or order == "strict":
             assert checksums == first, (order, record.order, found[0][0].order)
         if checksums != first:
-            # Then the server's locks told of another order than the log, and that is told.
+            # Then the server's locks told of another order than the log, and that is reported.
             assert record.order.postponed + found[0][0].order.postponed > 0
         assert record.order.edges > 0
         assert 0 < record.order.statement_ns < 1e6
@@ -85,7 +85,7 @@ def test_it_ends_with_fewer_connections_than_there_were(contended, target, conne
         record, _ = played(contended, target, order, connections_max=connections)
         assert record.sessions.open_max == connections
         assert record.sessions.captured >= SESSIONS
-        # What others wait for was to come from sessions that could not come in: that is told.
+        # What others wait for was to come from sessions that could not come in: that is reported.
         assert record.order.released_by_lock + record.order.released_by_patience > 0
 
 

@@ -8,10 +8,9 @@ import pytest
 
 from seatrial.errors import UsageError
 from seatrial.postgres.connection import connect
-from seatrial.postgres.row_content import Content, read_content
-from seatrial.postgres.row_file import load_content, packed
-from seatrial.results.replay_content import CAPTURE, ReplayContent
-from seatrial.trials.replay.measure.row_differences import compare_content
+from seatrial.postgres.row_content import Content, load_content, packed, read_content
+from seatrial.results.replay import CAPTURE, ReplayContent
+from seatrial.trials.replay.measure.row_comparison import compare_content
 from trials.replay.targets import Target
 
 ROWS = 60
@@ -163,7 +162,7 @@ def test_what_is_too_large_is_named(target):
     assert set(found.unread.values()) == {"beyond 0 MiB of tables"}
 
 
-ODD = """
+OUTLIER = """
     CREATE TABLE nothing ();
     INSERT INTO nothing DEFAULT VALUES;
     CREATE TABLE parts (id bigint GENERATED ALWAYS AS IDENTITY, day date, twice bigint
@@ -186,7 +185,7 @@ INTO_WIDE = "INSERT INTO wide (c0, c299) VALUES ('17', 'order 17');"
 
 def test_tables_of_all_kinds_are_read(target):
     one, other = (
-        content_of(target, target.make(f"odd_{name}", ODD + WIDE + INTO_WIDE + change))
+        content_of(target, target.make(f"outlier_{name}", OUTLIER + WIDE + INTO_WIDE + change))
         for name, change in (("one", ""), ("other", "UPDATE wide SET c299 = 'order 18';"))
     )
     assert one.unread == {}
@@ -204,7 +203,7 @@ def test_a_file_holds_all_of_it(captured, target, tmp_path):
     held = load_content(file)
     assert compared(held, target, NO_CHANGE).is_same
     file.write_bytes(file.read_bytes()[:-100])
-    with pytest.raises(UsageError, match="holds no rows that can be compared"):
+    with pytest.raises(UsageError, match="has no rows to compare"):
         load_content(file)
     file.write_text("a diary")
     with pytest.raises(UsageError, match="seatrial sql rows"):

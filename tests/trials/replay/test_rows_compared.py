@@ -40,9 +40,9 @@ def test_a_replay_that_leaves_the_captured_rows_says_so(target, tmp_path):
     trace, options = prepared(target, tmp_path)
     ended = replay(trace, tmp_path / "there", *options, folder=tmp_path)
     assert ended.code == 0, ended.out + ended.err
-    told = " ".join(ended.out.split())
-    assert "The rows of 2 tables are the capture's (110 rows)" in told
-    assert "clock and chance aside (public.orders.at)" in told
+    reported = " ".join(ended.out.split())
+    assert "The rows of 2 tables equal the capture (110 rows)" in reported
+    assert "timestamps or random values ignored: public.orders.at" in reported
     content = record_in(tmp_path).content
     assert content is not None
     assert content.is_same
@@ -53,14 +53,14 @@ def test_other_rows_end_with_4_and_are_named(target, tmp_path):
     trace, options = prepared(target, tmp_path, "SELECT setval('orders_id_seq', 60);")
     ended = replay(trace, tmp_path / "there", *options, "--ids", "off", folder=tmp_path)
     assert ended.code == 4, ended.out + ended.err
-    told = " ".join(ended.out.split())
-    assert told.startswith("Rows differ from the capture's in 2 of 2 tables: ")
+    reported = " ".join(ended.out.split())
+    assert reported.startswith("Replay has faults: rows differ from the capture in 2 of 2 tables")
     differs = {each.name: each for each in record_in(tmp_path).content.different}
     assert differs["public.orders"].columns.keys() == {"seen"}
     assert differs["public.events"].columns == {"note": ORDERS}
 
 
-def test_rounds_are_held_against_the_first_where_nothing_tells_of_the_capture(target, tmp_path):
+def test_rounds_are_held_against_the_first_where_nothing_reports_of_the_capture(target, tmp_path):
     trace, options = prepared(target, tmp_path)
     (tmp_path / "load.trace.rows").unlink()
     ended = replay(trace, tmp_path / "there", *options, "--rounds", "2", folder=tmp_path)
@@ -75,4 +75,4 @@ def test_a_file_that_holds_no_rows_is_refused_at_once(target, tmp_path):
     (tmp_path / "load.trace.rows").write_text("a diary")
     ended = replay(trace, tmp_path / "there", *options, folder=tmp_path)
     assert ended.code == 2
-    assert "holds no rows that can be compared" in ended.err
+    assert "has no rows to compare" in ended.err

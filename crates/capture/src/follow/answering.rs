@@ -9,23 +9,23 @@ use seatrial_sqltext::statements::{deallocated, for_each_statement};
 use super::keeping::{Done, What};
 use super::{Answer, Follower, Portal, Stage, Unread};
 use crate::keeper::Keeper;
-use crate::request::{Asked, Keeps, Prepared, Request, columns, named, types};
+use crate::request::{Keeps, Prepared, Request, RequestKind, columns, named, types};
 use crate::returned::{self, Rows};
 use crate::stream::{Message, Reader};
 
-/// What is read of a message that says more than rows.
+/// Maximum length read of a message other than rows.
 const READ_BYTES_MAX: usize = 8 << 10;
 
-/// What is read of a description of columns or parameters: 1,600 columns with their names.
+/// Maximum length read of a description of columns or parameters: 1,600 columns with their names.
 const DESCRIPTION_BYTES_MAX: usize = 256 << 10;
 
-/// The number of a server's process; what follows it in its message is the key, which is not read.
+/// The number of a server's process; the key after it in the message is not read.
 const PROCESS_BYTES: usize = 4;
 
-/// Prepared statements and portals that are remembered, each.
+/// Maximum number of prepared statements, and of portals, that are remembered.
 const NAMED_MAX: usize = 64 << 10;
 
-/// Reads what a server sends.
+/// Reads the server's messages.
 pub(super) struct Answering<'a> {
     pub follower: &'a mut Follower,
     pub keeper: &'a mut Keeper,
@@ -103,8 +103,8 @@ impl Follower {
         }
     }
 
-    /// Takes the first request that may be meant; those before it were never answered.
-    fn take(&mut self, keeper: &mut Keeper, is_meant: fn(&Asked) -> bool) -> Option<Request> {
+    /// Takes the first request that matches; those before it were never answered.
+    fn take(&mut self, keeper: &mut Keeper, is_meant: fn(&RequestKind) -> bool) -> Option<Request> {
         if self.requests.front().is_some_and(|first| is_meant(&first.asked)) {
             return self.requests.pop_front();
         }
@@ -120,8 +120,8 @@ impl Follower {
     }
 
     fn parsed(&mut self, keeper: &mut Keeper) {
-        let request = self.take(keeper, |asked| matches!(asked, Asked::Parse(_)));
-        if let Some(Asked::Parse(prepared)) = request.map(|request| request.asked) {
+        let request = self.take(keeper, |asked| matches!(asked, RequestKind::Parse(_)));
+        if let Some(RequestKind::Parse(prepared)) = request.map(|request| request.asked) {
             self.prepare(prepared);
         }
     }
@@ -133,8 +133,8 @@ impl Follower {
     }
 
     fn bound(&mut self, keeper: &mut Keeper) {
-        let request = self.take(keeper, |asked| matches!(asked, Asked::Bind(_)));
-        if let Some(Asked::Bind(bound)) = request.map(|request| request.asked) {
+        let request = self.take(keeper, |asked| matches!(asked, RequestKind::Bind(_)));
+        if let Some(RequestKind::Bind(bound)) = request.map(|request| request.asked) {
             self.open_portal(bound);
         }
     }
@@ -144,7 +144,7 @@ impl Follower {
         let columns = prepared.as_ref().filter(|known| known.text.keeps != Keeps::Nothing);
         let columns = columns.map_or_else(Vec::new, |known| known.columns.borrow().clone());
         let portal = Portal { prepared, bound: bound.clone(), columns, is_begun: false };
-        // One without a name, the most frequent, is put in its predecessor's place.
+        // An unnamed one, the most frequent, replaces its predecessor.
         if let Some(open) = self.portals.get_mut(&bound.portal) {
             *open = portal;
         } else if self.portals.len() < NAMED_MAX {
@@ -153,7 +153,7 @@ impl Follower {
     }
 
     fn described(&mut self, body: &[u8], keeper: &mut Keeper) {
-        if let Some(Asked::Query(text)) = self.requests.front().map(|first| &first.asked) {
+        if let Some(RequestKind::Query(text)) = self.requests.front().map(|first| &first.asked) {
             self.answer.results += 1;
             let is_unclear = self.answer.results == 2 && text.keeps == Keeps::All;
             keeper.tally.seen.returned_unclear += u64::from(is_unclear);
@@ -164,15 +164,15 @@ impl Follower {
             return;
         }
         match self.take(keeper, is_describe).map(|request| request.asked) {
-            Some(Asked::DescribeStatement(name)) => {
+            Some(RequestKind::DescribeStatement(name)) => {
                 let keeps = |known: &&Rc<Prepared>| known.text.keeps != Keeps::Nothing;
                 let known = self.prepared.get(&name).filter(keeps);
                 known.inspect(|known| *known.columns.borrow_mut() = columns(body));
             }
-            Some(Asked::DescribePortal(name)) => {
+            Some(RequestKind::DescribePortal(name)) => {
                 if let Some(portal) = self.portals.get_mut(&name).filter(|open| open.keeps_rows()) {
                     portal.columns = columns(body);
-                    // A client that keeps it asks for it once (pgjdbc), whatever it binds later.
+                    // A client that caches it requests it once (pgjdbc), whatever it binds later.
                     if let Some(prepared) = &portal.prepared {
                         prepared.columns.borrow_mut().clone_from(&portal.columns);
                     }
@@ -183,13 +183,15 @@ impl Follower {
     }
 
     fn parameters_described(&mut self, body: &[u8]) {
-        if let Some(Asked::DescribeStatement(name)) = self.requests.front().map(|one| &one.asked) {
+        if let Some(RequestKind::DescribeStatement(name)) =
+            self.requests.front().map(|one| &one.asked)
+        {
             let known = self.prepared.get(name);
             known.inspect(|known| *known.types.borrow_mut() = types(body));
         }
     }
 
-    /// How much is read of a row of what is answered: whether they are kept is found at the first.
+    /// How much of a row is read: whether rows are kept is decided at the first.
     #[inline]
     fn wanted_of_row(&mut self) -> usize {
         match self.answer.keeps.unwrap_or_else(|| self.look_at_first_row()) {
@@ -201,7 +203,7 @@ impl Follower {
 
     fn look_at_first_row(&mut self) -> Keeps {
         let portal = match self.requests.front().map(|first| &first.asked) {
-            Some(Asked::Execute(name)) => self.portals.get(name),
+            Some(RequestKind::Execute(name)) => self.portals.get(name),
             _ => None,
         };
         let portal = portal.filter(|open| open.keeps_rows());
@@ -219,7 +221,7 @@ impl Follower {
             return;
         }
         let portal = match self.requests.front().map(|first| &first.asked) {
-            Some(Asked::Execute(name)) => self.portals.get(name),
+            Some(RequestKind::Execute(name)) => self.portals.get(name),
             _ => None,
         };
         let bound = portal.map(|portal| &*portal.bound);
@@ -232,17 +234,17 @@ impl Follower {
     }
 
     fn completed(&mut self, body: &[u8], keeper: &mut Keeper) {
-        let (told, _) = messages::text(body);
-        if let Some(rows) = messages::rows(told) {
+        let (reported, _) = messages::text(body);
+        if let Some(rows) = messages::rows(reported) {
             self.answer.rows = Some(self.answer.rows.unwrap_or(0).saturating_add(rows));
         }
-        let tag = Tag::of(told);
+        let tag = Tag::of(reported);
         self.forget_prepared(&tag);
         self.answer.tag = Some(tag);
         self.finish_execution(false, keeper);
     }
 
-    /// A command was completed, by which prepared statements may be let go.
+    /// A command was completed, which may release prepared statements.
     #[inline]
     fn forget_prepared(&mut self, tag: &Tag) {
         match tag.words() {
@@ -259,8 +261,8 @@ impl Follower {
     /// The name in the text's N-th DEALLOCATE of a name.
     fn deallocated(&self, place: usize) -> Option<Vec<u8>> {
         let text = match &self.requests.front()?.asked {
-            Asked::Query(text) => text,
-            Asked::Execute(portal) => &self.portals.get(portal)?.prepared.as_ref()?.text,
+            RequestKind::Query(text) => text,
+            RequestKind::Execute(portal) => &self.portals.get(portal)?.prepared.as_ref()?.text,
             _ => return None,
         };
         let mut names = Vec::new();
@@ -268,23 +270,23 @@ impl Follower {
         names.into_iter().nth(place)
     }
 
-    /// A portal was executed to its end, or as far as was asked for; a query goes on to the end of
-    /// its text.
+    /// A portal was executed to its end or row limit; a simple query continues to the end of its
+    /// text.
     fn finish_execution(&mut self, is_suspended: bool, keeper: &mut Keeper) {
-        if matches!(self.requests.front().map(|first| &first.asked), Some(Asked::Query(_))) {
+        if matches!(self.requests.front().map(|first| &first.asked), Some(RequestKind::Query(_))) {
             return;
         }
-        let request = self.take(keeper, |asked| matches!(asked, Asked::Execute(_)));
-        let Some(Request { sent_us, asked: Asked::Execute(name) }) = request else { return };
+        let request = self.take(keeper, |asked| matches!(asked, RequestKind::Execute(_)));
+        let Some(Request { sent_us, asked: RequestKind::Execute(name) }) = request else { return };
         self.is_copying = false;
         let answer = std::mem::take(&mut self.answer);
         let what = self.execution(&name);
-        // How many rows there are nobody knows until the last was fetched.
+        // The number of rows is unknown until the last was fetched.
         let answer = if is_suspended { Answer { rows: None, ..answer } } else { answer };
         self.push(Done::answered(what, sent_us, answer, keeper), keeper);
     }
 
-    /// What an execution executes.
+    /// The statement of an execution.
     pub(super) fn execution(&mut self, portal: &[u8]) -> What {
         let Some(portal) = self.portals.get_mut(portal) else { return What::Unknown };
         let is_fetch = std::mem::replace(&mut portal.is_begun, true);
@@ -297,20 +299,22 @@ impl Follower {
     }
 
     fn closed(&mut self, keeper: &mut Keeper) {
-        let is_close =
-            |asked: &Asked| matches!(asked, Asked::CloseStatement(_) | Asked::ClosePortal(_));
+        let is_close = |asked: &RequestKind| {
+            matches!(asked, RequestKind::CloseStatement(_) | RequestKind::ClosePortal(_))
+        };
         match self.take(keeper, is_close).map(|request| request.asked) {
-            Some(Asked::CloseStatement(name)) => drop(self.prepared.remove(&name)),
-            Some(Asked::ClosePortal(name)) => drop(self.portals.remove(&name)),
+            Some(RequestKind::CloseStatement(name)) => drop(self.prepared.remove(&name)),
+            Some(RequestKind::ClosePortal(name)) => drop(self.portals.remove(&name)),
             _ => {}
         }
     }
 
     fn copies_in(&mut self) {
         self.answer.is_copy_data = true;
-        if matches!(self.requests.front().map(|first| &first.asked), Some(Asked::Execute(_))) {
+        if matches!(self.requests.front().map(|first| &first.asked), Some(RequestKind::Execute(_)))
+        {
             self.is_copying = true;
-            self.requests.retain(|request| !matches!(request.asked, Asked::Sync));
+            self.requests.retain(|request| !matches!(request.asked, RequestKind::Sync));
         }
     }
 
@@ -318,11 +322,11 @@ impl Follower {
         let sqlstate = ErrorResponse::of(body).error.sqlstate;
         match self.requests.front().map(|first| &first.asked) {
             None => {}
-            Some(Asked::Query(_) | Asked::Call(_)) => {
+            Some(RequestKind::Query(_) | RequestKind::Call(_)) => {
                 self.answer.error.get_or_insert(sqlstate);
             }
-            Some(Asked::Sync) => {
-                // What waits until then may fail yet: deferred constraints, serialization.
+            Some(RequestKind::Sync) => {
+                // Deferred constraints and serialization may still fail until then.
                 if let Some(last) = self.done.last_mut() {
                     last.fail(sqlstate);
                 }
@@ -331,15 +335,15 @@ impl Follower {
         }
     }
 
-    /// A step of the extended protocol failed: everything up to the next `Sync` is passed over.
+    /// A step of the extended protocol failed: everything up to the next `Sync` is skipped.
     fn failed_in_pipeline(&mut self, sqlstate: [u8; 5], keeper: &mut Keeper) {
         let Some(Request { sent_us, asked }) = self.requests.pop_front() else { return };
         let answer = Answer { error: Some(sqlstate), ..std::mem::take(&mut self.answer) };
         let never_ran = never_ran(&asked, sqlstate);
         let (what, was_joined) = match asked {
-            Asked::Execute(name) => (self.execution(&name), false),
-            Asked::Parse(prepared) => (What::Parsed(prepared), true),
-            Asked::Bind(bound) => {
+            RequestKind::Execute(name) => (self.execution(&name), false),
+            RequestKind::Parse(prepared) => (What::Parsed(prepared), true),
+            RequestKind::Bind(bound) => {
                 let prepared = self.prepared.get(&bound.prepared).cloned();
                 let known = |prepared| What::Bound { prepared, bound, is_fetch: false };
                 (prepared.map_or(What::Unknown, known), true)
@@ -357,7 +361,7 @@ impl Follower {
             }
         }
         while let Some(next) = self.requests.front() {
-            if matches!(next.asked, Asked::Sync) {
+            if matches!(next.asked, RequestKind::Sync) {
                 return;
             }
             keeper.tally.others += u64::from(next.asked.is_statement());
@@ -367,15 +371,17 @@ impl Follower {
     }
 
     fn ready(&mut self, body: &[u8], keeper: &mut Keeper) {
-        let ends = |asked: &Asked| matches!(asked, Asked::Sync | Asked::Query(_) | Asked::Call(_));
+        let ends = |asked: &RequestKind| {
+            matches!(asked, RequestKind::Sync | RequestKind::Query(_) | RequestKind::Call(_))
+        };
         let request = self.take(keeper, ends);
         self.is_copying = false;
         let answer = std::mem::take(&mut self.answer);
         match request {
-            Some(Request { sent_us, asked: Asked::Query(text) }) => {
+            Some(Request { sent_us, asked: RequestKind::Query(text) }) => {
                 self.push(Done::answered(What::Query(text), sent_us, answer, keeper), keeper);
             }
-            Some(Request { sent_us, asked: Asked::Call(function) }) => {
+            Some(Request { sent_us, asked: RequestKind::Call(function) }) => {
                 self.push(Done::answered(What::Call(function), sent_us, answer, keeper), keeper);
             }
             Some(Request { sent_us, .. }) => {
@@ -394,7 +400,7 @@ impl Follower {
         }
     }
 
-    /// Takes in a setting that the server tells; whether the session is another by it.
+    /// Processes a setting reported by the server; whether it changes the session.
     fn take_setting(&mut self, body: &[u8]) -> bool {
         let (name, rest) = messages::text(body);
         let kept = match name {
@@ -419,20 +425,20 @@ impl Portal {
     }
 }
 
-/// Whether what failed so was never executed for a reason of that moment only, so that it would be
-/// executed if it were sent again: a name that was taken or gone, a plan that was out of date; of
-/// what was to be prepared, whose parameters are not known, all but what its text says.
-fn never_ran(asked: &Asked, sqlstate: [u8; 5]) -> bool {
+/// Whether a failed statement was not executed for a temporary reason, so that it would be executed
+/// if sent again: a name that was taken or missing, an outdated plan; for a failed preparation,
+/// whose parameters are unknown, any reason except those in its text.
+fn never_ran(asked: &RequestKind, sqlstate: [u8; 5]) -> bool {
     match (asked, &sqlstate) {
-        (Asked::Parse(_), b"42P05") => true,
-        (Asked::Parse(_), code) => {
+        (RequestKind::Parse(_), b"42P05") => true,
+        (RequestKind::Parse(_), code) => {
             ![b"22", b"25", b"0A", b"3F", b"42", b"54"].iter().any(|class| code.starts_with(*class))
         }
-        (Asked::Bind(_), b"26000" | b"0A000" | b"42P03") => true,
+        (RequestKind::Bind(_), b"26000" | b"0A000" | b"42P03") => true,
         _ => false,
     }
 }
 
-fn is_describe(asked: &Asked) -> bool {
-    matches!(asked, Asked::DescribeStatement(_) | Asked::DescribePortal(_))
+fn is_describe(asked: &RequestKind) -> bool {
+    matches!(asked, RequestKind::DescribeStatement(_) | RequestKind::DescribePortal(_))
 }

@@ -2,13 +2,13 @@
 
 use super::Follower;
 use crate::keeper::Keeper;
-use crate::request::{Asked, Request};
+use crate::request::{Request, RequestKind};
 use crate::stream::{Message, READ_BYTES_MAX, Reader};
 
-/// What is read of a message that holds a name.
+/// Maximum length read of a message that contains a name.
 const NAME_BYTES_MAX: usize = 1 << 10;
 
-/// Reads what a client sends.
+/// Reads the client's messages.
 pub(super) struct Asking<'a> {
     pub follower: &'a mut Follower,
     pub keeper: &'a mut Keeper,
@@ -32,7 +32,7 @@ impl Reader for Asking<'_> {
             b'p' | b'X' => tally.sessions += 1,
             b'd' | b'H' => tally.joined += 1,
             b'Q' | b'P' | b'B' | b'D' | b'E' | b'C' | b'F' | b'c' | b'f' | b'S' => {
-                if let Some(asked) = Asked::of(message) {
+                if let Some(asked) = RequestKind::of(message) {
                     self.follower.take_request(asked, self.keeper);
                 }
             }
@@ -44,17 +44,17 @@ impl Reader for Asking<'_> {
 
 impl Follower {
     #[inline]
-    fn take_request(&mut self, asked: Asked, keeper: &mut Keeper) {
+    fn take_request(&mut self, asked: RequestKind, keeper: &mut Keeper) {
         let is_statement = asked.is_statement();
         keeper.tally.joined += u64::from(!is_statement);
         let is_heard = match asked {
-            Asked::CopyEnd => {
+            RequestKind::CopyEnd => {
                 self.is_copying = false;
                 false
             }
-            // In the midst of a COPY the server passes it over; libpq sends one all the same.
-            Asked::Sync if self.is_copying => false,
-            Asked::Sync => {
+            // During a COPY the server ignores it; libpq sends one anyway.
+            RequestKind::Sync if self.is_copying => false,
+            RequestKind::Sync => {
                 self.is_discarding = false;
                 true
             }

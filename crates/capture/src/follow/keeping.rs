@@ -1,7 +1,7 @@
-//! What goes into the trace: statements whose answer is complete, in the order in which they were
+//! What goes into the trace: statements with a complete answer, in the order in which they were
 //! sent, with the number of their transaction.
 //!
-//! They are held until the server is ready for the next exchange, as only then it is known whether
+//! They are held until the server is ready for the next request, as only then it is known whether
 //! several of one pipeline are one transaction, and whether a transaction is still open.
 
 use std::rc::Rc;
@@ -13,9 +13,9 @@ use seatrial_trace::captured::{Protocol, Returned, SessionId, Skip};
 use super::{Answer, Follower};
 use crate::binary;
 use crate::keeper::{Figures, Keeper, NULL};
-use crate::request::{Asked, Bound, Prepared, Request, Text};
+use crate::request::{Bound, Prepared, Request, RequestKind, Text};
 
-/// Statements of one pipeline that are held.
+/// Maximum number of held statements of one pipeline.
 const HELD_MAX: usize = 4 << 10;
 
 /// What was executed.
@@ -25,20 +25,20 @@ pub(super) enum What {
     Query(Text),
     /// A prepared text with its parameters.
     Bound { prepared: Rc<Prepared>, bound: Rc<Bound>, is_fetch: bool },
-    /// A text that could not be prepared.
+    /// A text whose preparation failed.
     Parsed(Rc<Prepared>),
-    /// A function, by its number.
+    /// A function, by its oid.
     Call(u32),
-    /// Something whose text is not known.
+    /// A statement with unknown text.
     Unknown,
 }
 
-/// A statement and what came of it.
+/// A statement and its result.
 #[derive(Debug)]
 pub(super) struct Done {
     what: What,
     sent_us: i64,
-    /// When it ended; when it was sent, where it never did.
+    /// When it ended; when it was sent, if it never ended.
     pub ended_us: i64,
     is_answered: bool,
     rows: Option<u64>,
@@ -50,7 +50,7 @@ pub(super) struct Done {
     pub never_ran: bool,
     /// See [`Skip::RolledBack`].
     is_rolled_back: bool,
-    /// Number of its transaction, and whether that has no BEGIN, once they are known.
+    /// Number of its transaction, and whether that has no BEGIN, when known.
     transaction: u64,
     is_implied: bool,
 }
@@ -74,7 +74,7 @@ impl Done {
         }
     }
 
-    /// A statement of which nobody knows what came of it.
+    /// A statement with unknown result.
     fn unanswered(what: What, sent_us: i64, is_copy_data: bool) -> Done {
         Done {
             what,
@@ -138,7 +138,7 @@ impl Done {
 }
 
 impl Follower {
-    /// Holds a statement until it is known which transaction it is in.
+    /// Holds a statement until its transaction is known.
     #[inline]
     pub(super) fn push(&mut self, done: Done, keeper: &mut Keeper) {
         self.done.push(done);
@@ -150,7 +150,8 @@ impl Follower {
         }
     }
 
-    /// Keeps what is held; `is_open` is whether a transaction is, where the server has told.
+    /// Keeps held statements; `is_open` is whether a transaction is open, if the server has
+    /// reported it.
     #[inline]
     pub(super) fn keep_done(&mut self, is_open: Option<bool>, keeper: &mut Keeper) {
         let mut done = std::mem::take(&mut self.done);
@@ -174,7 +175,7 @@ impl Follower {
         }
     }
 
-    /// What is of a transaction without a BEGIN is rolled back with the one that fails.
+    /// Statements of a transaction without a BEGIN are rolled back with the one that fails.
     fn roll_back(&self, done: &mut [Done], keeper: &mut Keeper) {
         for place in 0..done.len() {
             let Done { transaction, is_implied: true, error: Some(_), .. } = done[place] else {
@@ -188,8 +189,7 @@ impl Follower {
         }
     }
 
-    /// The number of a statement's transaction; others that follow it in one pipeline are of the
-    /// same.
+    /// The number of a statement's transaction, shared by the following ones of one pipeline.
     #[inline]
     fn transaction(&mut self, statement: &Done, has_others: bool) -> u64 {
         let text = statement.text();
@@ -205,7 +205,7 @@ impl Follower {
 
     fn keep(&self, done: &mut Done, keeper: &mut Keeper) {
         let Some(session) = self.id else {
-            // Whoever was not let in did nothing.
+            // A client that was not authenticated executed nothing.
             keeper.tally.others += 1;
             return;
         };
@@ -232,25 +232,26 @@ impl Follower {
         }
     }
 
-    /// Keeps what is left when a session ends, or nobody looks any more.
+    /// Keeps the rest when a session or the capture ends.
     pub(super) fn end_session(&mut self, is_gone: bool, keeper: &mut Keeper) {
         let mut answer = std::mem::take(&mut self.answer);
         while let Some(Request { sent_us, asked }) = self.requests.pop_front() {
             let what = match asked {
-                Asked::Parse(prepared) => {
+                RequestKind::Parse(prepared) => {
                     self.prepare(prepared);
                     continue;
                 }
-                Asked::Bind(bound) => {
+                RequestKind::Bind(bound) => {
                     self.open_portal(bound);
                     continue;
                 }
-                Asked::Query(text) => What::Query(text),
-                Asked::Execute(portal) => self.execution(&portal),
-                Asked::Call(function) => What::Call(function),
+                RequestKind::Query(text) => What::Query(text),
+                RequestKind::Execute(portal) => self.execution(&portal),
+                RequestKind::Call(function) => What::Call(function),
                 _ => continue,
             };
-            // Of the first of them something may have come; an error that ended the session is its.
+            // The first of them may have had an effect; an error that ended the session belongs to
+            // it.
             let answer = std::mem::take(&mut answer);
             self.done.push(if answer.error.is_some() {
                 Done::answered(what, sent_us, answer, keeper)
@@ -266,7 +267,7 @@ impl Follower {
     }
 }
 
-/// Packs parameters as text: how many they are, and why they are not all there.
+/// Packs parameters as text: their number, and why some are missing.
 fn put_parameters(
     prepared: &Prepared,
     bound: &Bound,
@@ -287,12 +288,12 @@ fn put_parameters(
             out.extend_from_slice(value);
             true
         };
-        let told = &out[at + 4..];
+        let reported = &out[at + 4..];
         let why = match () {
             () if !is_known => Skip::BinaryParameters,
-            () if is_foreign && !told.is_ascii() => Skip::OtherEncoding,
+            () if is_foreign && !reported.is_ascii() => Skip::OtherEncoding,
             () => {
-                let length = told.len() as u32;
+                let length = reported.len() as u32;
                 out[at..at + 4].copy_from_slice(&length.to_be_bytes());
                 return;
             }

@@ -9,7 +9,7 @@ use said::*;
 
 #[test]
 fn a_session_and_its_queries() {
-    let told = outcome(session(vec![
+    let reported = outcome(session(vec![
         Client(query("BEGIN")),
         Server(joined(&[complete("BEGIN"), ready(b'T')])),
         Client(query("update t set a = 1")),
@@ -32,23 +32,23 @@ fn a_session_and_its_queries() {
         Server(joined(&[message(b'I', b""), ready(b'I')])),
         Client(message(b'X', b"")),
     ]));
-    let session = &told.sessions[0];
+    let session = &reported.sessions[0];
     assert_eq!((&session.name[..], &session.user[..]), (&b"4243"[..], &b"me"[..]));
     assert_eq!((&session.database[..], &session.application[..]), (&b"shop"[..], &b"till"[..]));
     assert!(session.connected_us < session.disconnected_us);
-    assert_eq!(transactions(&told), [1, 1, 1, 0, 0, 0]);
-    let rows: Vec<_> = told.statements.iter().map(|one| one.figures.rows).collect();
+    assert_eq!(transactions(&reported), [1, 1, 1, 0, 0, 0]);
+    let rows: Vec<_> = reported.statements.iter().map(|one| one.figures.rows).collect();
     assert_eq!(rows, [None, Some(3), None, Some(2), None, None]);
-    let tags: Vec<_> = told.statements.iter().map(tag).collect();
+    let tags: Vec<_> = reported.statements.iter().map(tag).collect();
     assert_eq!(tags, ["BEGIN", "UPDATE", "COMMIT", "SELECT", "", ""]);
-    assert_eq!(told.statements[4].figures.error, Some(*b"42601"));
-    assert_eq!(told.statements[1].figures.duration_us, Some(10));
-    assert!(!format!("{:?}", told.statements).contains("secret"));
+    assert_eq!(reported.statements[4].figures.error, Some(*b"42601"));
+    assert_eq!(reported.statements[1].figures.duration_us, Some(10));
+    assert!(!format!("{:?}", reported.statements).contains("secret"));
 }
 
 #[test]
 fn what_the_server_makes_is_kept() {
-    let told = outcome(session(vec![
+    let reported = outcome(session(vec![
         Client(query("insert into t values (1), (2) returning id, note")),
         Server(joined(&[
             described(&[("id", 20), ("note", 25)]),
@@ -102,13 +102,16 @@ fn what_the_server_makes_is_kept() {
             ready(b'I'),
         ])),
     ]));
-    let kept: Vec<_> = told.statements.iter().map(|one| one.figures.returned.clone()).collect();
+    let kept: Vec<_> = reported.statements.iter().map(|one| one.figures.returned.clone()).collect();
     let first = returned(&["id", "note"], &[&[Some("7"), None], &[Some("8"), Some("x")]]);
     assert_eq!(kept[0], first);
     assert_eq!(kept[1], returned(&["nextval"], &[&[Some("9")]]));
     assert_eq!(kept[2], returned(&[""], &[&[Some("1")]]));
     assert_eq!(kept[3], None);
-    assert_eq!((told.keeper.tally.seen.returned, told.keeper.tally.seen.returned_rows), (3, 4));
+    assert_eq!(
+        (reported.keeper.tally.seen.returned, reported.keeper.tally.seen.returned_rows),
+        (3, 4)
+    );
 }
 
 #[test]
@@ -122,7 +125,7 @@ fn a_few_rows_are_kept_of_what_a_client_asks_for() {
     let columns = [("id", 20), ("note", 25)];
     let asks = "select id, note from t where a = 1";
     let many = vec![one.clone(); 65];
-    let told = outcome(session(
+    let reported = outcome(session(
         [
             asked(asks, &columns, std::slice::from_ref(&one)),
             asked(asks, &columns, &[one.clone(), other.clone()]),
@@ -132,18 +135,18 @@ fn a_few_rows_are_kept_of_what_a_client_asks_for() {
         ]
         .concat(),
     ));
-    let kept: Vec<_> = told.statements.iter().map(|one| one.figures.returned.clone()).collect();
+    let kept: Vec<_> = reported.statements.iter().map(|one| one.figures.returned.clone()).collect();
     assert_eq!(kept[0], returned(&["id", "note"], &[&[Some("7"), None]]));
     let digest = String::from_utf8(seatrial_trace::captured::digest(b"x")).unwrap();
     let both = returned(&["id", "note"], &[&[Some("7"), Some(&digest)], &[Some("8"), None]]);
     assert_eq!(kept[1], both);
     assert_eq!(kept[2..], [None, None, None]);
-    assert_eq!(told.keeper.tally.seen.returned_cut, 0);
+    assert_eq!(reported.keeper.tally.seen.returned_cut, 0);
 }
 
 #[test]
 fn prepared_statements_keep_their_names_and_types() {
-    let told = outcome(session(vec![
+    let reported = outcome(session(vec![
         Client(joined(&[
             parse("s1", "select $1::int, $2", &[23, 0]),
             message(b'B', b"\0s1\0\0\x02\0\x01\0\0\0\x02\0\0\0\x04\0\0\0\x05\xff\xff\xff\xff\0\0"),
@@ -176,12 +179,12 @@ fn prepared_statements_keep_their_names_and_types() {
         Client(joined(&[message(b'C', b"Ss1\0"), sync()])),
         Server(joined(&[message(b'3', b""), ready(b'I')])),
     ]));
-    let [first, second] = &told.statements[..] else { panic!("two statements") };
+    let [first, second] = &reported.statements[..] else { panic!("two statements") };
     assert_eq!((&first.prepared[..], &first.sql[..]), ("s1", "select $1::int, $2"));
     assert_eq!(first.parameters, [Some("5".to_owned()), None]);
     assert_eq!(first.figures.protocol, Protocol::Extended);
     assert_eq!(second.figures.skip, Some(Skip::BinaryParameters));
-    assert_eq!(told.keeper.tally.executable, 1);
+    assert_eq!(reported.keeper.tally.executable, 1);
 }
 
 #[test]
@@ -189,7 +192,7 @@ fn a_pipeline_is_a_transaction_and_ends_at_its_first_error() {
     let insert =
         |value| joined(&[bind("", "i", &[Some(value)]), describe('P', ""), execute("", 0)]);
     let done = |tag| joined(&[message(b'2', b""), message(b'n', b""), complete(tag)]);
-    let told = outcome(session(vec![
+    let reported = outcome(session(vec![
         Client(joined(&[
             parse("i", "insert into t values ($1)", &[]),
             insert("1"),
@@ -223,18 +226,19 @@ fn a_pipeline_is_a_transaction_and_ends_at_its_first_error() {
         Server(joined(&[done("INSERT 0 1"), error("23503"), ready(b'I')])),
     ]));
     let values: Vec<_> =
-        told.statements.iter().map(|one| one.parameters[0].clone().unwrap()).collect();
+        reported.statements.iter().map(|one| one.parameters[0].clone().unwrap()).collect();
     assert_eq!(values, ["1", "2", "3", "4", "5", "8", "9"]);
-    assert_eq!(transactions(&told), [1, 1, 0, 2, 2, 0, 0]);
-    let errors: Vec<_> = told.statements.iter().map(|one| one.figures.error.is_some()).collect();
+    assert_eq!(transactions(&reported), [1, 1, 0, 2, 2, 0, 0]);
+    let errors: Vec<_> =
+        reported.statements.iter().map(|one| one.figures.error.is_some()).collect();
     assert_eq!(errors, [false, false, false, false, true, false, true]);
-    assert_eq!(told.keeper.tally.others, 2);
-    assert_eq!(told.keeper.tally.seen.out_of_step, 0);
+    assert_eq!(reported.keeper.tally.others, 2);
+    assert_eq!(reported.keeper.tally.seen.out_of_step, 0);
 }
 
 #[test]
 fn what_cannot_be_prepared_is_a_statement_that_failed() {
-    let told = outcome(session(vec![
+    let reported = outcome(session(vec![
         Client(joined(&[parse("x", "selec 1", &[]), bind("", "x", &[]), execute("", 0), sync()])),
         Server(joined(&[error("42601"), ready(b'I')])),
         Client(joined(&[bind("", "x", &[]), execute("", 0), sync()])),
@@ -247,15 +251,15 @@ fn what_cannot_be_prepared_is_a_statement_that_failed() {
         ])),
         Server(joined(&[message(b'1', b""), error("22P02"), ready(b'I')])),
     ]));
-    assert_eq!(sqls(&told), ["selec 1", "select $1::int"]);
-    let codes: Vec<_> = told.statements.iter().map(|one| one.figures.error.unwrap()).collect();
+    assert_eq!(sqls(&reported), ["selec 1", "select $1::int"]);
+    let codes: Vec<_> = reported.statements.iter().map(|one| one.figures.error.unwrap()).collect();
     assert_eq!(codes, [*b"42601", *b"22P02"]);
-    assert_eq!(told.keeper.tally.others, 3);
+    assert_eq!(reported.keeper.tally.others, 3);
 }
 
 #[test]
 fn a_portal_is_fetched_in_portions() {
-    let told = outcome(session(vec![
+    let reported = outcome(session(vec![
         Client(joined(&[
             parse("", "select * from t", &[]),
             bind("c", "", &[]),
@@ -272,16 +276,16 @@ fn a_portal_is_fetched_in_portions() {
         Client(joined(&[execute("c", 2), sync()])),
         Server(joined(&[row(&[Some(b"3")]), complete("SELECT 1"), ready(b'I')])),
     ]));
-    let told: Vec<_> =
-        told.statements.iter().map(|one| (one.figures.protocol, one.figures.rows)).collect();
-    assert_eq!(told, [(Protocol::Extended, None), (Protocol::Fetch, Some(1))]);
+    let reported: Vec<_> =
+        reported.statements.iter().map(|one| (one.figures.protocol, one.figures.rows)).collect();
+    assert_eq!(reported, [(Protocol::Extended, None), (Protocol::Fetch, Some(1))]);
 }
 
 /// libpq sends a Sync with the COPY, which the server passes over, and another one at its end.
 #[test]
 fn copies_in_both_protocols_and_directions() {
     let data = message(b'd', b"1\tQ\0\0\0\x05Z\n");
-    let told = outcome(session(vec![
+    let reported = outcome(session(vec![
         Client(query("copy t from stdin")),
         Server(message(b'G', b"\0\0\x01\0\0")),
         Client(joined(&[data.clone(), data.clone(), message(b'c', b"")])),
@@ -316,27 +320,27 @@ fn copies_in_both_protocols_and_directions() {
         Client(query("select 1")),
         Server(joined(&[complete("SELECT 1"), ready(b'I')])),
     ]));
-    let skips: Vec<_> = told.statements.iter().map(|one| one.figures.skip).collect();
+    let skips: Vec<_> = reported.statements.iter().map(|one| one.figures.skip).collect();
     let copy = Some(Skip::CopyData);
     assert_eq!(skips, [copy, copy, None, copy, None]);
-    let rows: Vec<_> = told.statements.iter().map(|one| one.figures.rows).collect();
+    let rows: Vec<_> = reported.statements.iter().map(|one| one.figures.rows).collect();
     assert_eq!(rows, [Some(2), Some(2), Some(1), None, Some(1)]);
-    assert_eq!(told.keeper.tally.seen.out_of_step, 0);
+    assert_eq!(reported.keeper.tally.seen.out_of_step, 0);
 }
 
 #[test]
 fn a_function_that_is_called_has_no_text() {
-    let told = outcome(session(vec![
+    let reported = outcome(session(vec![
         Client(message(b'F', b"\0\0\x03\xb8\0\0\0\0\0\0")),
         Server(joined(&[message(b'V', b"\xff\xff\xff\xff"), ready(b'I')])),
     ]));
-    assert_eq!(sqls(&told), ["fastpath function call: (OID 952)"]);
-    assert_eq!(told.statements[0].figures.skip, Some(Skip::FastPath));
+    assert_eq!(sqls(&reported), ["fastpath function call: (OID 952)"]);
+    assert_eq!(reported.statements[0].figures.skip, Some(Skip::FastPath));
 }
 
 #[test]
 fn letters_of_another_encoding_cannot_be_sent_again() {
-    let told = outcome(session(vec![
+    let reported = outcome(session(vec![
         Client(query("set client_encoding to 'LATIN1'")),
         Server(joined(&[
             complete("SET"),
@@ -348,7 +352,7 @@ fn letters_of_another_encoding_cannot_be_sent_again() {
         Client(query("select 'a'")),
         Server(joined(&[complete("SELECT 1"), ready(b'I')])),
     ]));
-    let skips: Vec<_> = told.statements.iter().map(|one| one.figures.skip).collect();
+    let skips: Vec<_> = reported.statements.iter().map(|one| one.figures.skip).collect();
     assert_eq!(skips, [None, Some(Skip::OtherEncoding), None]);
 }
 
@@ -363,7 +367,7 @@ fn what_is_encrypted_or_for_replication_is_passed_on_unread() {
     assert_eq!(seen(encrypted).encrypted, 1);
     let at_once = vec![Client(noise.into()), Server(noise.into())];
     assert_eq!(seen(at_once).encrypted, 1);
-    let replication = hello(&[("user", "me"), ("replication", "database")]);
+    let replication = startup(&[("user", "me"), ("replication", "database")]);
     let words = joined(&[message(b'R', &[0; 4]), ready(b'I')]);
     let replicated = vec![Client(replication), Server(words), Client(query("IDENTIFY_SYSTEM"))];
     assert_eq!(seen(replicated).replication, 1);
@@ -373,16 +377,16 @@ fn what_is_encrypted_or_for_replication_is_passed_on_unread() {
     // A server that does not encrypt, and one that does not let in.
     let plain = vec![gss, Server(b"N".to_vec()), ssl, Server(b"N".to_vec())];
     let said = session(vec![Client(query("select 1"))]);
-    let told = outcome([plain, said].concat());
-    assert_eq!((told.keeper.tally.seen.encrypted, sqls(&told)), (0, vec!["select 1"]));
-    assert_eq!(told.keeper.tally.seen.unanswered, 1);
-    let refused = vec![Client(hello(&[("user", "me")])), Server(error("28P01"))];
+    let reported = outcome([plain, said].concat());
+    assert_eq!((reported.keeper.tally.seen.encrypted, sqls(&reported)), (0, vec!["select 1"]));
+    assert_eq!(reported.keeper.tally.seen.unanswered, 1);
+    let refused = vec![Client(startup(&[("user", "me")])), Server(error("28P01"))];
     assert_eq!(seen(refused).not_let_in, 1);
 }
 
 #[test]
 fn what_was_never_answered_is_kept_as_that() {
-    let told = outcome(session(vec![
+    let reported = outcome(session(vec![
         Client(joined(&[
             parse("s", "select $1", &[]),
             bind("", "s", &[Some("1")]),
@@ -391,24 +395,24 @@ fn what_was_never_answered_is_kept_as_that() {
         ])),
         Server(joined(&[message(b'1', b"")])),
     ]));
-    assert_eq!(sqls(&told), ["select $1"]);
-    let figures = &told.statements[0].figures;
+    assert_eq!(sqls(&reported), ["select $1"]);
+    let figures = &reported.statements[0].figures;
     assert_eq!((figures.duration_us, figures.tag.is_none()), (None, true));
-    assert_eq!(told.statements[0].parameters, [Some("1".to_owned())]);
+    assert_eq!(reported.statements[0].parameters, [Some("1".to_owned())]);
 }
 
-/// A server that was restarted, a pooler, a defect: what was not answered is let go, and the
+/// A server that was restarted, a pooler, a defect: what was not answered is released, and the
 /// session goes on.
 #[test]
 fn answers_that_fit_no_request_are_got_over() {
-    let told = outcome(session(vec![
+    let reported = outcome(session(vec![
         Client(joined(&[parse("s", "select 1", &[]), bind("", "s", &[]), execute("", 0), sync()])),
         Server(ready(b'I')),
         Client(query("select 2")),
         Server(joined(&[complete("SELECT 1"), ready(b'I')])),
     ]));
-    assert_eq!(sqls(&told), ["select 2"]);
-    assert_eq!((told.keeper.tally.others, told.keeper.tally.seen.out_of_step), (1, 1));
+    assert_eq!(sqls(&reported), ["select 2"]);
+    assert_eq!((reported.keeper.tally.others, reported.keeper.tally.seen.out_of_step), (1, 1));
 }
 
 #[test]

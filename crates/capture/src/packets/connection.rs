@@ -23,7 +23,7 @@ use crate::pair::Side;
 /// The end of what a server says when it is ready and no transaction is open.
 const READY: &[u8] = b"Z\0\0\0\x05I";
 
-/// The same whatever is open.
+/// `ReadyForQuery`, whatever transaction is open.
 const READY_ANYHOW: &[u8] = b"Z\0\0\0\x05";
 
 /// The end of what a client says of an exchange in the extended protocol.

@@ -1,24 +1,24 @@
-//! What a user is told when logs cannot be read: what was seen, the likely cause, and what to do.
+//! Errors in reading logs as a user sees them: what was seen, the likely cause, and what to do.
 
 use std::io::ErrorKind;
 use std::path::Path;
 
-use seatrial_trace::explained::Explained;
+use seatrial_gauge::explained::Explained;
 
 use super::IntakeError;
 use crate::log::files::look;
 use crate::log::{Format, LogError, Wanted};
 
 impl IntakeError {
-    /// What a user is told.
+    /// Returns it as a user reads it.
     pub fn explained(&self) -> Explained {
         match self {
-            IntakeError::Log(error) => told_of_log(error),
+            IntakeError::Log(error) => explain_log(error),
             IntakeError::Trace(error) => error.explained(),
             IntakeError::HasSessions { path, format } => Explained::usage(
                 format!("{} is a log of the format {}", path.display(), format.name()),
-                "It tells sessions itself; only what tells none is split into streams",
-                "Leave --sessions away; if it is a file of SQL, say --format raw",
+                "It identifies its sessions; only a log without sessions is split into streams",
+                "Omit --sessions; if it is a file of SQL, use --format raw",
             ),
             IntakeError::Stopped => {
                 Explained::usage(self.to_string(), "It was interrupted", "Start it again")
@@ -28,18 +28,18 @@ impl IntakeError {
     }
 }
 
-fn told_of_log(error: &LogError) -> Explained {
+fn explain_log(error: &LogError) -> Explained {
     match error {
-        LogError::Io { path, source } => told_of_file(path, source),
+        LogError::Io { path, source } => explain_file(path, source),
         LogError::Empty { path } => Explained::usage(
             format!("{} is empty", path.display()),
-            "It is not the log that the server writes now, or nothing was logged",
-            "Ask the server with `SELECT pg_current_logfile()`",
+            "It is not the server's current log, or nothing was logged",
+            "Find the current log with `SELECT pg_current_logfile()`",
         ),
         LogError::Twice { path } => Explained::usage(
-            format!("{} was named twice", path.display()),
+            format!("{} was given twice", path.display()),
             "Its statements would be in the trace twice",
-            "Name it once",
+            "Give it once",
         ),
         LogError::Mixed { path, format, other, other_format } => Explained::usage(
             format!(
@@ -50,73 +50,75 @@ fn told_of_log(error: &LogError) -> Explained {
                 other_format.name()
             ),
             "A server that writes several formats writes every statement in each of them",
-            "Name the files of one format; csv and json hold the most",
+            "Give the files of one format only; csv and json contain the most",
         ),
-        LogError::UnknownFormat { path, line } => told_of_unknown(path, line),
-        LogError::PrefixMisfit { path, prefix, line } => told_of_prefix(path, prefix, line),
+        LogError::UnknownFormat { path, line } => explain_unknown(path, line),
+        LogError::PrefixMisfit { path, prefix, line } => explain_prefix(path, prefix, line),
         LogError::FormatMisfit { path, format, line } => Explained::usage(
             format!("{} has no record of the format {}: {line:?}", path.display(), format.name()),
             "It is of another format",
-            "Leave --format away, so that it is told by the content",
+            "Omit --format, so that the format is detected from the content",
         ),
         LogError::Tally(error) => Explained::defect(error.to_string()),
     }
 }
 
-fn told_of_file(path: &Path, source: &std::io::Error) -> Explained {
+fn explain_file(path: &Path, source: &std::io::Error) -> Explained {
     let path = path.display();
     let (cause, next) = match source.kind() {
-        ErrorKind::NotFound => (
-            "There is no such file".to_owned(),
-            "Look for it with `ls -l` of its folder".to_owned(),
-        ),
+        ErrorKind::NotFound => {
+            ("There is no such file".to_owned(), "Check the path with `ls -l`".to_owned())
+        }
         ErrorKind::PermissionDenied => (
-            "It is closed to this user, as the logs of a server mostly are".to_owned(),
+            "This user may not read it, as is usual for server logs".to_owned(),
             format!("Read it as its owner: `sudo cat {path} | seatrial sql read - -o FILE`"),
         ),
         ErrorKind::IsADirectory => {
-            ("It is a folder".to_owned(), format!("Name the files in it, such as {path}/*.csv"))
+            ("It is a directory".to_owned(), format!("Give the files in it, such as {path}/*.csv"))
         }
         ErrorKind::InvalidData | ErrorKind::InvalidInput | ErrorKind::UnexpectedEof => (
-            "It is packed, and damaged or cut off".to_owned(),
-            "Unpack what can be unpacked, as `zcat` and `zstdcat` do, and read that".to_owned(),
+            "It is compressed, and damaged or cut off".to_owned(),
+            "Decompress as much as possible with `zcat` or `zstdcat`, and read that".to_owned(),
         ),
-        _ => {
-            ("Its device fails, or it was changed".to_owned(), "See the end of `dmesg`".to_owned())
-        }
+        _ => (
+            "Its device fails, or the file was changed meanwhile".to_owned(),
+            "Check the end of `dmesg`".to_owned(),
+        ),
     };
     Explained::usage(format!("{path} cannot be read: {source}"), cause, next)
 }
 
-fn told_of_unknown(path: &Path, line: &str) -> Explained {
+fn explain_unknown(path: &Path, line: &str) -> Explained {
     let named = path.display();
     if line.starts_with("PAR1") {
         return Explained::usage(
-            format!("{named} is no log"),
+            format!("{named} is not a log"),
             "It is a trace already, or another Parquet file",
-            format!("See what it holds with `seatrial sql show {named}`"),
+            format!("Show its contents with `seatrial sql show {named}`"),
         );
     }
     if line.contains(|sign: char| sign == '\u{fffd}' || (sign.is_control() && sign != '\t')) {
         return Explained::usage(
-            format!("{named} is no log: it is no text"),
-            "It is a binary file, or packed by something else than gzip or zstd",
-            "Name the log itself; ask the server with `SELECT pg_current_logfile()`",
+            format!("{named} is not a log: it is not text"),
+            "It is a binary file, or compressed with something other than gzip or zstd",
+            "Give the log itself; find it with `SELECT pg_current_logfile()`",
         );
     }
     Explained::usage(
         format!("{named} is in no known format; it begins with {line:?}"),
-        "It is a plain log with a prefix of its own, a file of SQL, or no log of PostgreSQL",
-        "Give the server's prefix (`SHOW log_line_prefix`) with --prefix; of a file of SQL say \
+        "It is a plain log with an unusual prefix, a file of SQL, or not a PostgreSQL log",
+        "Give the server's prefix (`SHOW log_line_prefix`) with --prefix; for a file of SQL use \
          --format raw",
     )
 }
 
 /// A prefix that fits no line: the line is shown against it, and a prefix that would fit.
-fn told_of_prefix(path: &Path, prefix: &str, line: &str) -> Explained {
-    let seen =
-        format!("No line of {} begins as {prefix:?} says; the first is {line:?}", path.display());
-    let cause = "The server's prefix is another; blanks count, the one at its end too";
+fn explain_prefix(path: &Path, prefix: &str, line: &str) -> Explained {
+    let seen = format!(
+        "No line of {} begins with the prefix {prefix:?}; the first is {line:?}",
+        path.display()
+    );
+    let cause = "The server uses a different prefix; blanks count, including one at the end";
     let wanted = Wanted {
         paths: vec![path.to_path_buf()],
         format: Some(Format::Stderr),
@@ -126,10 +128,10 @@ fn told_of_prefix(path: &Path, prefix: &str, line: &str) -> Explained {
     let guessed = look(&wanted).ok().and_then(|known| known.into_iter().next());
     let next = match guessed {
         Some(known) => format!(
-            "It looks like --prefix '{}'; leave --prefix away to have it guessed",
+            "It looks like --prefix '{}'; omit --prefix to have it guessed",
             known.file.prefix
         ),
-        None => "Ask the server with `SHOW log_line_prefix`".to_owned(),
+        None => "Get it from the server with `SHOW log_line_prefix`".to_owned(),
     };
     Explained::usage(seen, cause, next)
 }

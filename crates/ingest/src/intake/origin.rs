@@ -1,4 +1,4 @@
-//! What came of reading logs: it is told, and kept in the trace.
+//! The summary of reading logs: reported, and stored in the trace.
 
 use seatrial_trace::Counts;
 use seatrial_trace::origin::{Accounting, File, Origin, Streams, Unreadable};
@@ -9,8 +9,8 @@ use crate::log::files::LogFile;
 use crate::log::tally::{Example, Reason, Tally};
 use crate::streams::SplitReport;
 
-/// What came of reading, with the trace that it was written to.
-#[derive(Debug, Clone, Serialize)]
+/// The result of reading, with the trace that it was written to.
+#[derive(Debug, Clone, Serialize, schemars::JsonSchema)]
 pub struct Taken {
     /// The trace.
     pub trace: String,
@@ -23,7 +23,8 @@ pub struct Taken {
     pub origin: Origin,
 }
 
-/// What came of a reading. Where the trace is masked, nothing of the log's text is kept.
+/// Returns the summary of a reading. Where the trace is masked, it contains nothing of the log's
+/// text.
 pub fn origin_of(
     reading: &Reading,
     counts: &Counts,

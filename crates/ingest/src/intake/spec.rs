@@ -22,7 +22,7 @@ pub struct IntakeSpec {
     pub logs: Vec<PathBuf>,
     /// The trace.
     pub output: PathBuf,
-    /// `stderr`, `csv`, `json` or `raw`; by default told by the content.
+    /// `stderr`, `csv`, `json` or `raw`; by default detected from the content.
     #[serde(default)]
     pub format: Option<String>,
     /// The server's `log_line_prefix`; by default guessed.
@@ -47,7 +47,7 @@ impl IntakeSpec {
     ///
     /// # Errors
     ///
-    /// When it is no JSON of this form, or asks for what makes no sense.
+    /// When it is not JSON of this form, or its values make no sense.
     pub fn parse(json: &str) -> Result<IntakeSpec, IntakeError> {
         let spec: IntakeSpec =
             serde_json::from_str(json).map_err(|error| IntakeError::Spec(error.to_string()))?;
@@ -69,7 +69,7 @@ impl IntakeSpec {
         streams.map(|streams| format!("{streams} streams, where 1 to {SESSIONS_MAX} can be made"))
     }
 
-    /// What the reader of logs is asked for.
+    /// Returns the options for the reader of logs.
     pub fn wanted(&self) -> Wanted {
         Wanted {
             paths: self.logs.clone(),

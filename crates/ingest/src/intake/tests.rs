@@ -1,18 +1,17 @@
-//! Logs become a trace or nothing, and whoever is refused is told why and what to do.
+//! Logs become a whole trace or none, and an error states its cause and what to do.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use seatrial_gauge::explained::Class;
 use seatrial_trace::captured::Session;
-use seatrial_trace::explained::Fault;
 use seatrial_trace::{Columns, TraceReader};
 use tempfile::TempDir;
 
 use super::origin::Taken;
 use super::spec::IntakeSpec;
-use super::watched::Watch;
-use super::{Intake, IntakeError, take_in};
+use super::{Intake, IntakeError, Watch, take_in};
 
 const CSV: &str = "\
 2026-11-21 12:00:00.100 UTC,\"me\",\"db\",7,\"[local]\",6b01e664.7,1,\"SELECT\",\
@@ -68,7 +67,7 @@ fn sqls(path: &Path) -> Vec<String> {
 }
 
 #[test]
-fn a_log_becomes_a_trace_that_tells_what_is_missing_in_it() {
+fn a_trace_of_a_log_reports_what_is_missing_in_it() {
     let place = Place::new();
     let spec = place.spec(&place.file("a.csv", CSV));
     let taken = read(&spec).unwrap();
@@ -151,7 +150,7 @@ fn of_a_log_without_sessions_the_concurrency_is_measured() {
     let split = taken.split.unwrap();
     assert!(split.is_measured && split.steps.is_none());
     assert_eq!((split.streams, split.crowded, taken.session_count), (2, 0, 2));
-    assert!(taken.notes[0].contains("as many as were at work at once"), "{:?}", taken.notes);
+    assert!(taken.notes[0].contains("as many as were active at once"), "{:?}", taken.notes);
     let one = read(&IntakeSpec { sessions: Some(1), ..spec.clone() }).unwrap().origin;
     let split = one.split.unwrap();
     assert_eq!((split.streams, split.crowded), (1, 1));
@@ -190,7 +189,7 @@ fn who_stops_it_leaves_nothing() {
     watch.stop();
     assert!(matches!(take_in(&spec, &watch), Err(IntakeError::Stopped)));
     assert!(place.left().is_empty());
-    // Asked to end when the last record was read already.
+    // Stopped when the last record was read already.
     let empty = place.spec(&place.file("b.csv", CSV.lines().last().unwrap()));
     assert!(matches!(take_in(&empty, &watch), Err(IntakeError::Log(_) | IntakeError::Stopped)));
     assert!(place.left().is_empty());
@@ -218,20 +217,20 @@ fn it_reads_in_a_thread_of_its_own() {
     assert!(intake.take_result().is_none(), "a result is taken once");
 }
 
-fn seen(error: &IntakeError) -> (Fault, String) {
-    let told = error.explained();
-    assert!(!told.cause.is_empty() && !told.next.is_empty());
-    (told.fault, format!("{}. {}. {}.", told.seen, told.cause, told.next))
+fn seen(error: &IntakeError) -> (Class, String) {
+    let reported = error.explained();
+    assert!(!reported.cause.is_empty() && !reported.next_step.is_empty());
+    (reported.class, format!("{}. {}. {}.", reported.seen, reported.cause, reported.next_step))
 }
 
-/// What a user is told of a file's content, with changes to what is asked for.
+/// Returns the error for a file's content and a changed specification.
 fn refusal(content: &[u8], change: impl Fn(IntakeSpec) -> IntakeSpec) -> String {
     let place = Place::new();
     let error = read(&change(place.spec(&place.file("a.log", content)))).unwrap_err();
     assert!(place.left().is_empty());
-    let (fault, told) = seen(&error);
-    assert_eq!(fault, Fault::Usage, "{told}");
-    told
+    let (fault, reported) = seen(&error);
+    assert_eq!(fault, Class::Usage, "{reported}");
+    reported
 }
 
 #[test]
@@ -239,35 +238,35 @@ fn what_is_no_log_is_refused_with_the_next_step() {
     let same = |spec| spec;
     assert!(refusal(b"", same).contains("pg_current_logfile"));
     assert!(refusal(b"some poem\nof two lines\n", same).contains("begins with \"some poem\""));
-    assert!(refusal(b"\x7fELF\0\0\x01\xff\xfe", same).contains("it is no text"));
+    assert!(refusal(b"\x7fELF\0\0\x01\xff\xfe", same).contains("it is not text"));
     assert!(refusal(b"PAR1\x15\0", same).contains("seatrial sql show"));
     assert!(refusal(b"\x1f\x8b\x08\0\0\0\0\0\0\x03garbage", same).contains("damaged or cut off"));
     let prefix = |spec| IntakeSpec { prefix: Some("%t [%p]: ".into()), ..spec };
     let log = b"2026-11-21 12:00:00.100 UTC [7] me@db LOG:  statement: SELECT 1\n";
-    let told = refusal(log, prefix);
-    assert!(told.contains("the first is \"2026-11-21"), "{told}");
-    assert!(told.contains("--prefix '%m [%p] %q%u@%d '"), "{told}");
+    let reported = refusal(log, prefix);
+    assert!(reported.contains("the first is \"2026-11-21"), "{reported}");
+    assert!(reported.contains("--prefix '%m [%p] %q%u@%d '"), "{reported}");
     let json = |spec| IntakeSpec { format: Some("json".into()), ..spec };
     assert!(refusal(CSV.as_bytes(), json).contains("no record of the format json"));
     let split = |spec| IntakeSpec { sessions: Some(2), ..spec };
-    assert!(refusal(CSV.as_bytes(), split).contains("tells sessions itself"));
+    assert!(refusal(CSV.as_bytes(), split).contains("identifies its sessions"));
 }
 
 #[test]
 fn what_cannot_be_reached_is_told_by_its_kind() {
     let place = Place::new();
     let missing = place.0.path().join("none.log");
-    let (_, told) = seen(&read(&place.spec(&missing)).unwrap_err());
-    assert!(told.contains("There is no such file"));
-    let (_, told) = seen(&read(&place.spec(place.0.path())).unwrap_err());
-    assert!(told.contains("It is a folder"));
+    let (_, reported) = seen(&read(&place.spec(&missing)).unwrap_err());
+    assert!(reported.contains("There is no such file"));
+    let (_, reported) = seen(&read(&place.spec(place.0.path())).unwrap_err());
+    assert!(reported.contains("It is a directory"));
     let spec = place.spec(&place.file("a.csv", CSV));
     let nowhere = IntakeSpec { output: place.0.path().join("no/a.trace"), ..spec.clone() };
-    let (fault, told) = seen(&read(&nowhere).unwrap_err());
-    assert!(fault == Fault::Usage && told.contains("cannot be made"), "{told}");
+    let (fault, reported) = seen(&read(&nowhere).unwrap_err());
+    assert!(fault == Class::Usage && reported.contains("cannot be made"), "{reported}");
     let twice = IntakeSpec { logs: [spec.logs.clone(), spec.logs.clone()].concat(), ..spec };
-    let (_, told) = seen(&read(&twice).unwrap_err());
-    assert!(told.contains("named twice"));
+    let (_, reported) = seen(&read(&twice).unwrap_err());
+    assert!(reported.contains("given twice"));
 }
 
 #[test]
@@ -277,9 +276,9 @@ fn a_full_disk_is_told_as_such() {
         action: "written",
         source: std::io::Error::other("External: No space left on device (os error 28)"),
     };
-    let (fault, told) = seen(&IntakeError::Trace(error));
-    assert_eq!(fault, Fault::Space);
-    assert!(told.contains("Make room"));
+    let (fault, reported) = seen(&IntakeError::Trace(error));
+    assert_eq!(fault, Class::Space);
+    assert!(reported.contains("Free disk space"));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Records of sessions, put together to statements.
 //!
-//! PostgreSQL tells of one statement in up to five records, depending on its settings:
+//! PostgreSQL reports one statement in up to five records, depending on its settings:
 //!
 //! | setting | records |
 //! |---|---|
@@ -11,9 +11,9 @@
 //!
 //! A statement begins when its record was written where that is written at the beginning, else at
 //! that time less the duration. Its duration is that of its parse, bind and execution together, as
-//! far as they followed each other at once. One that failed has none. Stamps are cut to ms (`%t`:
-//! to s), so a time less a duration may lie before the statement that was sent before; it is then
-//! taken to be that one's.
+//! far as they followed each other at once. One that failed has none. Timestamps are truncated to
+//! ms (`%t`: to s), so a time less a duration may be before the start of the previous statement;
+//! that start is taken then.
 
 use seatrial_sqltext::statements;
 use seatrial_trace::captured::{Protocol, SessionId, Sink, Skip, Statement};
@@ -24,22 +24,23 @@ use super::record::{Record, Severity};
 use super::session::{Found, Open, Pending, Sessions, Stage};
 use super::tally::Tally;
 
-/// The error code of a statement that failed, where the log does not tell which: a plain log
+/// The error code of a statement that failed with a code that the log does not show: a plain log
 /// without `%e`.
 pub const UNKNOWN_ERROR: [u8; 5] = *b"?????";
 
 /// Codes of sessions that the server ends: `admin_shutdown`, `crash_shutdown`.
 const ENDED_BY_SERVER: [[u8; 5]; 2] = [*b"57P01", *b"57P02"];
 
-/// Parse, bind and execution are one if no more time than this lies between them: stamps are in
+/// Parse, bind and execution are one if no more time than this is between them: timestamps are in
 /// ms, and the client sends them together.
 const GAP_US_MAX: i64 = 5_000;
 
-/// Durations that a statement has before it is executed: of its parse and its bind. Where more were
-/// told, some are of statements that were not logged, and which they are is not known.
+/// Durations that a statement has before it is executed: of its parse and its bind. If more were
+/// reported, some are of statements that were not logged, and which they are is unknown.
 const PHASES: u64 = 2;
 
-/// Texts that are held for their durations. Beyond it, a statement is told without waiting.
+/// Limit for texts that are held until their durations arrive. Beyond it, a statement is reported
+/// without waiting.
 const HELD_BYTES_MAX: usize = 64 << 20;
 
 /// From when to when.
@@ -47,11 +48,11 @@ const HELD_BYTES_MAX: usize = 64 << 20;
 pub struct Span {
     /// Start of the first statement.
     pub first_us: i64,
-    /// End of the last one, as far as durations tell.
+    /// End of the last one, according to the durations.
     pub last_us: i64,
 }
 
-/// A statement as it is told, its parameters still as the log writes them.
+/// A statement to be reported, its parameters still as the log writes them.
 #[derive(Debug, Clone, Copy)]
 struct Draft<'a> {
     start_us: i64,
@@ -62,7 +63,7 @@ struct Draft<'a> {
     sql: &'a [u8],
     parameters: &'a [u8],
     transaction: u64,
-    /// How many statements had been told when a record told of its beginning.
+    /// How many statements had been reported when the record of its beginning was read.
     begun: Option<u64>,
     error: Option<[u8; 5]>,
     is_fast_path: bool,
@@ -88,14 +89,14 @@ impl<'a> Draft<'a> {
     }
 }
 
-/// Takes in records in the order of the log, and tells a sink of sessions and statements.
+/// Takes in records in the order of the log, and reports sessions and statements to a sink.
 #[derive(Debug)]
 pub struct Assembler<'s, S> {
     sink: &'s mut S,
     sessions: Sessions,
     session_count: u32,
-    /// Statements that the sink was told of.
-    told: u64,
+    /// Statements reported to the sink.
+    reported: u64,
     parameters: Vec<Option<Vec<u8>>>,
     limit: Limit,
     held_bytes: usize,
@@ -111,13 +112,13 @@ pub struct Assembler<'s, S> {
 }
 
 impl<'s, S: Sink> Assembler<'s, S> {
-    /// One that tells a sink.
+    /// Returns an assembler that reports to a sink.
     pub fn new(sink: &'s mut S) -> Assembler<'s, S> {
         Assembler {
             sink,
             sessions: Sessions::default(),
             session_count: 0,
-            told: 0,
+            reported: 0,
             parameters: Vec::new(),
             limit: Limit::default(),
             held_bytes: 0,
@@ -135,7 +136,7 @@ impl<'s, S: Sink> Assembler<'s, S> {
         self.keeps_starts = true;
     }
 
-    /// Sessions that the sink was told of.
+    /// Sessions reported to the sink.
     pub fn session_count(&self) -> u32 {
         self.session_count
     }
@@ -211,11 +212,11 @@ impl<'s, S: Sink> Assembler<'s, S> {
         Ok(self.sessions.open(&record.origin, bytes))
     }
 
-    /// Ends a session: what is held of it is told.
+    /// Ends a session and reports what is held of it.
     fn end(&mut self, place: usize) -> Result<(), S::Error> {
         self.flush(place)?;
         let open = self.sessions.close(place);
-        self.tally.others += open.pending.told_alone;
+        self.tally.others += open.pending.reported_alone;
         Ok(())
     }
 
@@ -223,7 +224,7 @@ impl<'s, S: Sink> Assembler<'s, S> {
     fn connection(&mut self, record: &Record, bytes: &[u8]) -> Result<(), S::Error> {
         let said = record.message.said;
         if said == Said::Received {
-            // Whoever had the process number before has ended.
+            // The previous owner of the process number has ended.
             if let Found::Known(place) | Found::Other(place) =
                 self.sessions.find(&record.origin, bytes)
             {
@@ -250,7 +251,7 @@ impl<'s, S: Sink> Assembler<'s, S> {
         Ok(())
     }
 
-    /// The number of a session, of which the sink is told the first time.
+    /// Returns the number of a session, which is reported to the sink the first time.
     #[inline]
     fn introduce(&mut self, place: usize) -> Result<SessionId, S::Error> {
         let open = self.sessions.at(place);
@@ -264,7 +265,7 @@ impl<'s, S: Sink> Assembler<'s, S> {
         Ok(id)
     }
 
-    /// A statement began, or ended with its duration told.
+    /// A statement began, or ended with its duration in the record.
     #[inline]
     fn statement(&mut self, record: &Record, bytes: &[u8]) -> Result<(), S::Error> {
         let place = self.session(record, bytes)?;
@@ -276,10 +277,10 @@ impl<'s, S: Sink> Assembler<'s, S> {
         self.join_earlier(&pending, &mut draft);
         pending.clear();
         let is_done = record.message.duration_us.is_some();
-        draft.begun = (!is_done).then_some(self.told);
+        draft.begun = (!is_done).then_some(self.reported);
         let bytes_count = draft.sql.len() + draft.parameters.len();
-        let told = if is_done || self.held_bytes + bytes_count > HELD_BYTES_MAX {
-            self.tell(place, &draft)
+        let reported = if is_done || self.held_bytes + bytes_count > HELD_BYTES_MAX {
+            self.report(place, &draft)
         } else {
             self.held_bytes += bytes_count;
             hold(&mut pending, Stage::Running, &draft);
@@ -287,25 +288,24 @@ impl<'s, S: Sink> Assembler<'s, S> {
             Ok(())
         };
         self.sessions.at(place).pending = pending;
-        told
+        reported
     }
 
-    /// Joins what was told of a statement before it was executed: its parse and bind, or their
-    /// durations alone.
+    /// Joins the earlier records of a statement: its parse and bind, or their durations alone.
     #[inline]
     fn join_earlier(&mut self, pending: &Pending, draft: &mut Draft<'_>) {
         let is_extended = draft.protocol != Protocol::Simple;
         let is_it = match pending.stage {
             Stage::None | Stage::Running => return,
-            Stage::Timed => is_extended && pending.told_alone <= PHASES,
+            Stage::Timed => is_extended && pending.reported_alone <= PHASES,
             Stage::Parsed | Stage::Bound => {
                 is_extended && pending.prepared == draft.prepared && pending.sql == draft.sql
             }
         };
         if is_it {
-            self.tally.joined += pending.told_alone;
+            self.tally.joined += pending.reported_alone;
         } else {
-            self.tally.others += pending.told_alone;
+            self.tally.others += pending.reported_alone;
         }
         if is_it && draft.start_us - pending.last_us <= GAP_US_MAX {
             draft.start_us = draft.start_us.min(pending.start_us);
@@ -329,7 +329,7 @@ impl<'s, S: Sink> Assembler<'s, S> {
         if is_bind && pending.stage == Stage::Parsed {
             self.join_earlier(&pending, &mut draft);
         } else {
-            self.tally.others += pending.told_alone;
+            self.tally.others += pending.reported_alone;
         }
         pending.clear();
         hold(&mut pending, if is_bind { Stage::Bound } else { Stage::Parsed }, &draft);
@@ -338,7 +338,7 @@ impl<'s, S: Sink> Assembler<'s, S> {
         Ok(())
     }
 
-    /// A duration alone: of the statement that is running, or of what will be told.
+    /// A duration alone: of the statement that is running, or of the next one.
     #[inline]
     fn duration(&mut self, record: &Record, bytes: &[u8]) -> Result<(), S::Error> {
         let place = self.session(record, bytes)?;
@@ -358,13 +358,13 @@ impl<'s, S: Sink> Assembler<'s, S> {
             pending.stage = Stage::Timed;
             (pending.start_us, pending.duration_us) = (start_us, Some(took_us));
         }
-        pending.told_alone += 1;
+        pending.reported_alone += 1;
         pending.last_us = time_us;
         Ok(())
     }
 
-    /// Something failed: the statement that is running or was bound, or one that only the error
-    /// tells of.
+    /// Something failed: the statement that is running or was bound, or one that has no other
+    /// record.
     #[cold]
     fn error(&mut self, record: &Record, bytes: &[u8]) -> Result<(), S::Error> {
         let sql = record.statement.of(bytes);
@@ -397,17 +397,17 @@ impl<'s, S: Sink> Assembler<'s, S> {
         if draft.parameters.is_empty() {
             draft.parameters = record.parameters.of(bytes);
         }
-        let told = self.tell(place, &draft);
+        let reported = self.report(place, &draft);
         if stage == Stage::Running {
             self.tally.joined += 1;
             self.held_bytes -= pending.sql.len() + pending.parameters.len();
         }
         pending.clear();
         self.sessions.at(place).pending = pending;
-        told
+        reported
     }
 
-    /// An error of a statement that no other record tells of.
+    /// An error of a statement that has no other record.
     fn error_alone(
         &mut self,
         place: usize,
@@ -424,28 +424,28 @@ impl<'s, S: Sink> Assembler<'s, S> {
         let is_extended = !record.parameters.is_empty() || statements::has_parameters(sql);
         let protocol = if is_extended { Protocol::Extended } else { Protocol::Simple };
         let text = draft(record, bytes);
-        self.tell(place, &Draft { protocol, sql, error, ..text })
+        self.report(place, &Draft { protocol, sql, error, ..text })
     }
 
     /// Tells of a running statement of which no more is to come, and drops what was only parsed.
     #[inline]
     fn flush(&mut self, place: usize) -> Result<(), S::Error> {
         let mut pending = std::mem::take(&mut self.sessions.at(place).pending);
-        let mut told = Ok(());
+        let mut reported = Ok(());
         if pending.stage == Stage::Running {
-            told = self.tell(place, &Draft::of(&pending));
+            reported = self.report(place, &Draft::of(&pending));
             self.held_bytes -= pending.sql.len() + pending.parameters.len();
         } else {
-            self.tally.others += pending.told_alone;
+            self.tally.others += pending.reported_alone;
         }
         pending.clear();
         self.sessions.at(place).pending = pending;
-        told
+        reported
     }
 
     /// Tells the sink of a statement.
     #[inline]
-    fn tell(&mut self, place: usize, draft: &Draft<'_>) -> Result<(), S::Error> {
+    fn report(&mut self, place: usize, draft: &Draft<'_>) -> Result<(), S::Error> {
         let session = self.introduce(place)?;
         let is_whole = parameters::read(draft.parameters, &mut self.parameters, &mut self.limit);
         let open = self.sessions.at(place);
@@ -460,13 +460,13 @@ impl<'s, S: Sink> Assembler<'s, S> {
         open.last_start_us = start_us;
         self.tally.statement(skip);
         self.note_time(start_us, draft.duration_us);
-        let told = self.told;
-        self.told += 1;
+        let reported = self.reported;
+        self.reported += 1;
         self.sink.statement(&Statement {
             session,
             start_us,
             duration_us: draft.duration_us,
-            told_meanwhile: draft.begun.map(|begun| told - begun),
+            reported_meanwhile: draft.begun.map(|begun| reported - begun),
             protocol: draft.protocol,
             prepared: draft.prepared,
             sql: draft.sql,
@@ -489,7 +489,7 @@ impl<'s, S: Sink> Assembler<'s, S> {
     }
 }
 
-/// A statement as a record tells it.
+/// Returns the statement of a record.
 #[inline]
 fn draft<'a>(record: &Record, bytes: &'a [u8]) -> Draft<'a> {
     let message = &record.message;

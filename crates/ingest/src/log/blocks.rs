@@ -1,9 +1,9 @@
 //! A log read in blocks, by one thread or several, with the same outcome.
 //!
-//! Blocks are read one after the other and each is handed to a worker, which finds the first
-//! record that begins in it and reads on from there. What stands before that, together with what
-//! was left of the block before, is the record that both share; it is read where the blocks are
-//! put together again, in their order.
+//! Blocks are read one after the other and each is handed to a worker, which finds the first record
+//! that begins in it and reads on from there. The bytes before that, together with the remainder of
+//! the previous block, are the record that both share; it is read where the blocks are joined
+//! again, in their order.
 
 use std::io::Read;
 use std::path::PathBuf;
@@ -50,7 +50,7 @@ struct Parsed {
     head: usize,
     /// Where an unfinished record begins, behind the head.
     stop: usize,
-    /// Lines of the whole, and of what stands before the first record.
+    /// Lines of the whole, and of the part before the first record.
     lines: usize,
     head_lines: usize,
     /// Lines up to the unfinished record.
@@ -227,7 +227,7 @@ impl<S: Sink> Merge<'_, '_, S> {
         }
     }
 
-    /// Adds what stands before a block's first record.
+    /// Adds the bytes before a block's first record.
     fn add_to_carry(&mut self, parsed: &Parsed) {
         let block = &parsed.block;
         let place = self.place(block, 0, 0);
@@ -314,7 +314,7 @@ impl<S: Sink> Merge<'_, '_, S> {
         self.stretches.splice(..0, first);
     }
 
-    /// Notes that what was carried over begins with so many bytes that cannot be read.
+    /// Notes that the carried-over bytes begin with an unreadable part of this length.
     fn note_lost(&mut self, reason: Reason, length_bytes: usize, carry: &[u8]) {
         if length_bytes > 0 {
             let text = Span::new(0, length_bytes);
@@ -417,8 +417,8 @@ fn read_alone<S: Sink>(
 type ToWorker = SyncSender<Result<Block, LogError>>;
 type FromWorker = Receiver<Result<Parsed, LogError>>;
 
-/// One thread reads, each worker gets every N-th block, and this thread puts them together.
-/// Whoever ends first hangs up, and so ends the others.
+/// One thread reads, each worker gets every N-th block, and this thread joins them. The first one
+/// to end hangs up, and so ends the others.
 fn read_in_parallel<S: Sink>(
     feed: Feed<'_>,
     workers: usize,

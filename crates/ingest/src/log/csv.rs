@@ -8,7 +8,7 @@
 use super::message::Book;
 use super::prefix::{is_background, is_code, session_id, virtual_transaction};
 use super::record::{Fault, Found, LogReader, Origin, Record, Severity, Span, Texts};
-use super::stamp::{Zones, is_stamp, read_stamp_beside};
+use super::stamp::{Zones, is_stamp, read_stamp_in_session};
 use super::tally::Reason;
 
 /// Columns up to the error code.
@@ -63,13 +63,13 @@ struct Column {
 enum Unfinished {
     /// The bytes end within it.
     AtEnd,
-    /// Something stands there that cannot.
+    /// The bytes are not valid CSV.
     Malformed,
 }
 
 type Columns = [Column; COLUMNS_MAX];
 
-/// Reads a column: where it stands, and where the sign behind it is.
+/// Reads a column: returns its place and that of the delimiter behind it.
 #[inline]
 fn column(bytes: &[u8], at: usize) -> Result<(Column, usize), Unfinished> {
     if bytes.get(at) != Some(&b'"') {
@@ -116,7 +116,7 @@ fn head(bytes: &[u8], at: usize, columns: &mut Columns) -> Option<usize> {
     is_head.then_some(next)
 }
 
-/// Whether a message's quote is that of a text with doubled quotes, in which a record stands.
+/// Whether a message's quote is that of a text with doubled quotes, which contains a record.
 #[inline]
 fn is_doubled_quote(bytes: &[u8]) -> bool {
     bytes.starts_with(b"\"\"") && !matches!(bytes.get(2), Some(b',' | b'"'))
@@ -201,7 +201,7 @@ fn without_returns(bytes: &mut [u8], span: Span) -> Span {
     Span::new(start, to)
 }
 
-/// What the columns of a record come to.
+/// Builds a record from its columns.
 #[inline]
 fn record(
     bytes: &mut [u8],
@@ -219,7 +219,7 @@ fn record(
     let plain = |index: usize| columns[index].span.of(bytes);
     let (started_s, pid, _) = session_id(plain(SESSION)).unwrap_or_default();
     let origin = Origin {
-        time_us: read_stamp_beside(plain(TIME), (plain(STARTED), started_s), zones),
+        time_us: read_stamp_in_session(plain(TIME), (plain(STARTED), started_s), zones),
         pid,
         started_s,
         name: columns[SESSION].span,
@@ -244,9 +244,9 @@ pub fn severity_of(word: &[u8], code: &[u8; 5]) -> Severity {
     })
 }
 
-/// The number of a record's transaction, by the column of the virtual one where that tells any,
-/// else by that of the other. In a block that failed the first is 0 and the second stays: the two
-/// are never mixed.
+/// The number of a record's transaction: the virtual transaction's where that column is set, else
+/// that of the other column. In a failed block the first is 0 and the second stays: the two are
+/// never mixed.
 #[inline]
 pub fn transaction(virtual_one: &[u8], other: &[u8]) -> u64 {
     match virtual_transaction(virtual_one) {
@@ -299,7 +299,7 @@ impl LogReader for Csv {
                 }
                 _ => next_head(bytes, behind, bytes.len()),
             };
-            // Where none begins in sight, the next block may tell.
+            // If none begins here, the next block decides.
             let Some(end) = end.or(is_whole.then_some(bytes.len())) else { return at };
             let (reason, text) = (Reason::Torn, Span::new(at, end));
             found.faults.push(Fault { reason, offset_bytes: at, line, text });

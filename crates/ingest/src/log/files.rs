@@ -31,21 +31,21 @@ const PACKED_BYTES: usize = 256 << 10;
 pub struct LogFile {
     /// As it was given.
     pub path: PathBuf,
-    /// As it lies on the disk; 0 for standard input.
+    /// Its size on disk; 0 for standard input.
     pub size_bytes: u64,
-    /// The same unpacked.
+    /// Its size unpacked.
     pub log_bytes: u64,
     /// What it is.
     pub format: Format,
     /// The `log_line_prefix` that it was read with; empty for other formats.
     pub prefix: String,
-    /// Whether format or prefix were told by its content.
+    /// Whether format or prefix were detected from its content.
     pub is_guessed: bool,
 }
 
 /// A file whose format is known.
 pub struct Known {
-    /// What is told of it.
+    /// The file as reported.
     pub file: LogFile,
     /// What reads it; None for a file of SQL.
     pub reader: Option<Box<dyn LogReader>>,
@@ -53,7 +53,7 @@ pub struct Known {
     pub prefix: Option<Prefix>,
     /// The time of its first record.
     first_us: Option<i64>,
-    /// Whether statements at its beginning tell how long they took, in the record that names them.
+    /// Whether the records of statements at its beginning include their durations.
     pub has_durations: bool,
     /// Standard input, of which the beginning was read.
     source: Option<Box<dyn Read + Send>>,
@@ -167,7 +167,7 @@ fn look_at(path: &Path, wanted: &Wanted) -> Result<Option<Known>, LogError> {
     Ok(Some(known))
 }
 
-/// What a file is, by what was asked for and its beginning.
+/// Detects what a file is, from the options and its beginning.
 fn detect(path: &Path, head: &[u8], wanted: &Wanted) -> Option<Known> {
     let format = wanted.format.or_else(|| guess_format(path, head, wanted))?;
     let mut prefix = None;
@@ -240,7 +240,7 @@ fn is_sql(path: &Path, head: &[u8]) -> bool {
     statements::begins_statement(head)
 }
 
-/// What the first records of a file tell.
+/// What is known from the first records of a file.
 #[derive(Debug, Clone, Copy, Default)]
 struct Beginning {
     /// The first time.

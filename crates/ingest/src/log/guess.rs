@@ -1,7 +1,7 @@
 //! Which `log_line_prefix` a plain log was written with, by its first lines.
 //!
-//! Tried are those that are in use: PostgreSQL's own and Debian's, those that pgBadger's and
-//! pgreplay's manuals ask for, and those of the clouds. The one that fits most lines is taken, of
+//! Candidates are the prefixes in use: PostgreSQL's own and Debian's, those that pgBadger's and
+//! pgreplay's manuals require, and those of the clouds. The one that fits most lines is taken, of
 //! several the first.
 
 use super::message::Label;

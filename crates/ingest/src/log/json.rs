@@ -6,7 +6,7 @@
 use super::csv::{number, severity_of, transaction};
 use super::prefix::{is_background, session_id};
 use super::record::{Found, LogReader, Origin, Record, Span, Texts};
-use super::stamp::{Zones, read_stamp_beside};
+use super::stamp::{Zones, read_stamp_in_session};
 use super::tally::Reason;
 
 /// Reads jsonlog.
@@ -155,7 +155,7 @@ fn unescape(bytes: &mut [u8], span: Span) -> Span {
     Span::new(span.start(), to + end - from)
 }
 
-/// The sign that `\u00e9`, or a pair of such, stands for, and the length of what it is written as.
+/// Returns the character of `\u00e9`, or of a surrogate pair, and the length of its escape.
 fn unicode(text: &[u8]) -> (char, usize) {
     let unit = |at: usize| -> Option<u16> {
         let digits = text.get(at..at + 6).filter(|part| part.starts_with(b"\\u"))?;
@@ -169,7 +169,7 @@ fn unicode(text: &[u8]) -> (char, usize) {
     }
 }
 
-/// What the values of a line come to.
+/// Builds a record from the values of a line.
 #[inline]
 fn record(bytes: &mut [u8], values: &Values, zones: &mut Zones) -> Record {
     let mut text = |index: usize| unescaped(bytes, values[index]);
@@ -180,7 +180,7 @@ fn record(bytes: &mut [u8], values: &Values, zones: &mut Zones) -> Record {
     let session = session_id(plain(SESSION)).map(|(started_s, pid, _)| (started_s, pid));
     let (started_s, pid) = session.unwrap_or((0, number(plain(PID)) as u32));
     let origin = Origin {
-        time_us: read_stamp_beside(plain(TIME), (plain(STARTED), started_s), zones),
+        time_us: read_stamp_in_session(plain(TIME), (plain(STARTED), started_s), zones),
         pid,
         started_s,
         name: values[if session.is_some() { SESSION } else { PID }].span,

@@ -11,10 +11,10 @@ use super::record::{Origin, Severity, Span};
 /// What PostgreSQL calls the statement and the portal without a name.
 const UNNAMED: &[u8] = b"<unnamed>";
 
-/// What stands behind the application's name where a connection is authorized, in any language.
+/// The text behind the application's name where a connection is authorized, in any language.
 const ENCRYPTION: [&[u8]; 2] = [b" SSL", b" GSS ("];
 
-/// What a record tells of.
+/// What a record reports.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Said {
     /// Nothing that matters here.
@@ -49,7 +49,7 @@ pub enum Said {
 pub struct Message {
     /// What of.
     pub said: Said,
-    /// How long it took, where the record tells.
+    /// How long it took, if the record says so.
     pub duration_us: Option<u64>,
     /// Name of the prepared statement; empty for the unnamed one.
     pub name: Span,
@@ -59,7 +59,7 @@ pub struct Message {
     pub text: Span,
 }
 
-/// What may stand between two literals of a phrase.
+/// What may be between two literals of a phrase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Hole {
     Duration,
@@ -233,7 +233,7 @@ impl Book {
         found.map(|&(word, label)| (label, word.len()))
     }
 
-    /// How grave a severity is that stands in a column of its own; None for a foreign word.
+    /// The severity of a word in a separate column; None for an unknown word.
     #[inline]
     pub fn severity(&self, word: &[u8]) -> Option<Severity> {
         let labels = &self.labels[usize::from(*word.first()?)];
@@ -282,7 +282,7 @@ fn authorized(language: &Language, bytes: &[u8], span: Span, origin: &mut Origin
     }
 }
 
-/// Values of parameters in DETAIL, where they stand; empty where it tells of something else.
+/// The place of the parameters' values in DETAIL; empty if it has none.
 #[inline]
 pub fn detail_parameters(bytes: &[u8], detail: Span) -> Span {
     let text = detail.of(bytes);
@@ -294,8 +294,8 @@ pub fn detail_parameters(bytes: &[u8], detail: Span) -> Span {
     found.map_or(Span::default(), |label| Span::new(detail.start() + label.len(), detail.end()))
 }
 
-/// Values of parameters in CONTEXT, which an error was met with
-/// (`log_parameter_max_length_on_error`); empty where it does not tell.
+/// The place of the parameters' values in the CONTEXT of an error
+/// (`log_parameter_max_length_on_error`); empty if it has none.
 #[cold]
 pub fn context_parameters(bytes: &[u8], context: Span) -> Span {
     let text = context.of(bytes);

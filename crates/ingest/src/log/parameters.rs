@@ -8,8 +8,8 @@ const CHARACTER_BYTES_MAX: usize = 4;
 
 /// Tells values that were cut from those that end in three dots of their own.
 ///
-/// The log does not tell the limit, but a longer value that is whole tells that it is higher. What
-/// cannot be decided counts as cut.
+/// The log does not contain the limit, but a longer complete value shows that it is higher.
+/// Undecidable values count as cut.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Limit {
     longest_whole_bytes: usize,
@@ -85,7 +85,7 @@ fn value_start(text: &[u8], number: usize) -> Option<usize> {
     (text[0] == b'$' && found == number && text[at..].starts_with(b" = ")).then_some(at + 3)
 }
 
-/// Reads `'it''s'` and tells its length; None where its end is missing.
+/// Reads `'it''s'` and returns its length; None if its end is missing.
 #[inline]
 fn read_quoted(text: &[u8], value: &mut Vec<u8>) -> Option<usize> {
     if text.first() != Some(&b'\'') {
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_longer_value_tells_that_dots_are_its_own() {
+    fn a_longer_value_shows_that_dots_are_its_own() {
         let mut limit = Limit::default();
         let mut list = Vec::new();
         assert!(!read(b"$1 = 'and so on...'", &mut list, &mut limit));

@@ -34,13 +34,13 @@ pub struct Language {
     pub labels: &'static [(&'static str, Section)],
     /// What a record says.
     pub messages: &'static [(Said, &'static str)],
-    /// What stands before parameters in DETAIL.
+    /// The phrase before parameters in DETAIL.
     pub parameters: &'static [&'static str],
-    /// What stands before parameters in CONTEXT.
+    /// The phrase before parameters in CONTEXT.
     pub portal_parameters: &'static [&'static str],
-    /// What stands before the database's name where a connection is authorized.
+    /// The phrase before the database's name where a connection is authorized.
     pub database: &'static str,
-    /// What stands before the application's name there.
+    /// The phrase before the application's name there.
     pub application: &'static str,
 }
 

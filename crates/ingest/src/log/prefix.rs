@@ -1,10 +1,10 @@
 //! `log_line_prefix`, compiled to what reads it.
 //!
 //! Escapes are those of PostgreSQL 14 to 18 (manual, "Error Reporting and Logging",
-//! `log_line_prefix`; `elog.c`, `log_status_format`), with a width such as `%-10u`. What has a form
-//! of its own (times, numbers, `%c`, `%e`) is read by it. Names have none, so they end where what
-//! follows fits: the next literal, and in the end a label such as `LOG:  `. If it does not fit,
-//! the next place is tried.
+//! `log_line_prefix`; `elog.c`, `log_status_format`), with a width such as `%-10u`. Fields with a
+//! fixed syntax (times, numbers, `%c`, `%e`) are read by it. Names have none, so they end where
+//! what follows fits: the next literal, and in the end a label such as `LOG:  `. If it does not
+//! fit, the next place is tried.
 
 use super::message::{Book, Label};
 use super::record::{Origin, Span};
@@ -124,17 +124,17 @@ impl Prefix {
         &self.text
     }
 
-    /// Whether it tells sessions apart.
+    /// Whether it identifies sessions.
     pub fn has_session(&self) -> bool {
         self.has(&[Field::Pid, Field::Session])
     }
 
-    /// Whether it tells the time.
+    /// Whether it contains the time.
     pub fn has_time(&self) -> bool {
         self.has(&[Field::Stamp, Field::Epoch])
     }
 
-    /// How finely it tells the time: `%t` in s, the others in ms.
+    /// The resolution of its time: `%t` in s, the others in ms.
     pub fn resolution_us(&self) -> i64 {
         let text = self.text.replace("%%", "");
         let is_digit = |sign: char| sign == '-' || sign.is_ascii_digit();
@@ -142,7 +142,7 @@ impl Prefix {
         if escapes.any(|escape| escape.starts_with(['m', 'n'])) { 1_000 } else { 1_000_000 }
     }
 
-    /// Whether it tells error codes.
+    /// Whether it contains error codes.
     pub fn has_code(&self) -> bool {
         self.has(&[Field::Code])
     }
@@ -152,8 +152,8 @@ impl Prefix {
         self.parts.iter().any(is_one)
     }
 
-    /// Reads a line's prefix and label; None where it has none. Spans are of `bytes`, in which the
-    /// line stands at `start..end`.
+    /// Reads a line's prefix and label; None where it has none. Spans are of `bytes`; the line is
+    /// at `start..end`.
     #[inline]
     pub fn read(
         &self,
@@ -283,7 +283,7 @@ impl Reading<'_> {
         }
     }
 
-    /// Reads a field that has a form of its own, and tells where it ends.
+    /// Reads a field with a fixed syntax, and returns where it ends.
     #[inline]
     fn typed(&mut self, field: Field, padding: Padding, at: usize) -> Option<usize> {
         let mut start = at;
@@ -438,7 +438,7 @@ pub fn is_code(code: &[u8]) -> bool {
     code.len() == 5 && code.iter().all(|byte| matches!(byte, b'0'..=b'9' | b'A'..=b'Z'))
 }
 
-/// A name, empty where it stands for one that is not known.
+/// A name; empty for the placeholder of an unknown one.
 #[inline]
 pub fn known(bytes: &[u8], span: Span) -> Span {
     let name = span.of(bytes);

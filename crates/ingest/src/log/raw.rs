@@ -1,7 +1,8 @@
 //! A plain file of SQL: statements with semicolons between them, in one session, without times.
 //!
-//! As psql would send it: data behind `COPY ... FROM STDIN` are passed over, and psql's own
-//! commands are told of. Each statement keeps its semicolon and the comments inside and before it.
+//! The statements are those that psql would send: data behind `COPY ... FROM STDIN` are passed
+//! over, and psql's own commands are reported. Each statement keeps its semicolon and the comments
+//! inside and before it.
 
 use std::io::Read;
 
@@ -18,7 +19,7 @@ use super::{LogError, ReadError};
 /// The end of data behind COPY.
 const DATA_END: &[u8] = b"\n\\.";
 
-/// What stands at a place.
+/// The syntax at a place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Piece {
     /// A statement, and where the next piece begins.
@@ -33,7 +34,7 @@ enum Piece {
     Unfinished(usize),
 }
 
-/// Looks at what stands at a place. At the file's end, a statement needs no semicolon.
+/// Returns the syntax at a place. At the file's end, a statement needs no semicolon.
 fn piece(bytes: &[u8], at: usize, is_end: bool) -> Piece {
     let blanks = bytes[at..].iter().take_while(|byte| byte.is_ascii_whitespace()).count();
     let start = at + blanks;

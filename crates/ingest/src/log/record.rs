@@ -4,7 +4,7 @@ use super::message::{self, Book, Message};
 use super::stamp::Zones;
 use super::tally::Reason;
 
-/// A part of the bytes that a record was read from. Empty where the log does not tell.
+/// A part of the bytes that a record was read from. Empty if not in the log.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Span {
     start: u32,
@@ -42,7 +42,7 @@ impl Span {
         self.start == self.end
     }
 
-    /// The same part of bytes that begin so much earlier.
+    /// Returns the span in bytes that begin so much earlier.
     #[inline]
     pub fn behind(self, offset_bytes: usize) -> Span {
         Span::new(self.start() + offset_bytes, self.end() + offset_bytes)
@@ -61,18 +61,18 @@ pub enum Severity {
     Fatal,
 }
 
-/// What a log tells of the process that wrote a record, whatever its format.
+/// The process that wrote a record, as far as the log shows, whatever its format.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Origin {
-    /// When it was written, in us since 1970; None where the log does not tell.
+    /// When it was written, in us since 1970; None if not in the log.
     pub time_us: Option<i64>,
-    /// Process number; 0 where the log does not tell.
+    /// Process number; 0 if not in the log.
     pub pid: u32,
-    /// When the process started, in s since 1970; 0 where the log does not tell.
+    /// When the process started, in s since 1970; 0 if not in the log.
     pub started_s: u32,
     /// The log's name for the session, `%c`; else the process number.
     pub name: Span,
-    /// `%l`: which record of its session it is, from 1; 0 where the log does not tell.
+    /// `%l`: number of the record within its session, from 1; 0 if not in the log.
     pub session_line: u64,
     /// User.
     pub user: Span,
@@ -82,14 +82,14 @@ pub struct Origin {
     pub application: Span,
     /// Number of the transaction, `%v` without the backend, else `%x`; 0 for none.
     pub transaction: u64,
-    /// The error code; zeros where the log does not tell.
+    /// The error code; zeros if not in the log.
     pub code: [u8; 5],
     /// A process that serves no client: a checkpointer, a parallel worker.
     pub is_background: bool,
 }
 
 impl Origin {
-    /// What tells sessions apart: start and process, or the process alone.
+    /// Identifies the session: start and process, or the process alone.
     #[inline]
     pub fn key(&self) -> u64 {
         u64::from(self.started_s) << 32 | u64::from(self.pid)
@@ -127,7 +127,7 @@ pub struct Texts {
 }
 
 impl Record {
-    /// A record of so many texts.
+    /// Makes a record from its texts.
     #[inline]
     pub fn new(bytes: &[u8], mut origin: Origin, severity: Severity, texts: Texts) -> Record {
         let (mut said, mut parameters) = (Message::default(), Span::default());
@@ -154,7 +154,7 @@ pub struct Fault {
     pub offset_bytes: usize,
     /// Which line of the block, from 0.
     pub line: usize,
-    /// What stands there.
+    /// Its text.
     pub text: Span,
 }
 
@@ -183,21 +183,21 @@ impl Found {
     }
 }
 
-/// What tells that a line begins a record is within so many bytes of it, whatever its prefix. Of a
-/// line that was cut before it, nothing is known.
+/// Length within which a line shows whether it begins a record, whatever its prefix. Nothing is
+/// known of a line that was cut before it.
 pub const HEAD_BYTES_MAX: usize = 2 << 10;
 
 /// One format of log: how its bytes fall into records, and what each says.
 ///
-/// What begins a record must be seen from its line alone, whatever stands before it. Blocks can
-/// then be read side by side, and a torn record costs nothing but itself.
+/// The beginning of a record must be recognizable from its line alone, whatever precedes it. Blocks
+/// can then be read in parallel, and a torn record costs nothing but itself.
 pub trait LogReader: Send + Sync {
     /// Where the first line that begins a record begins, in bytes that begin with a line; None
     /// when there is none.
     fn first_record(&self, bytes: &[u8]) -> Option<usize>;
 
-    /// Reads records from bytes that begin with a line, and tells where it stopped: at the end
-    /// where `is_whole`, else where the last record begins, which may go on in the next block.
-    /// What it has passed it may change in place, as to take doubled quotes out.
+    /// Reads records from bytes that begin with a line, and returns where it stopped: at the end if
+    /// `is_whole`, else where the last record begins, which may continue in the next block. It may
+    /// change the bytes that it has passed, for example to remove doubled quotes.
     fn read(&self, bytes: &mut [u8], is_whole: bool, found: &mut Found) -> usize;
 }

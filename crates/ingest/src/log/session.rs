@@ -1,4 +1,4 @@
-//! Sessions that a log tells of, as long as they last.
+//! The open sessions of a log.
 
 use std::collections::HashMap;
 
@@ -7,8 +7,8 @@ use seatrial_trace::captured::{Protocol, Session, SessionId};
 
 use super::record::Origin;
 
-/// Sessions that are kept at once. More than any server serves; where a log does not tell that
-/// sessions end, those that were silent longest are taken to have ended.
+/// Limit of sessions that are kept at once. More than any server serves; where a log does not show
+/// the ends of sessions, those that were silent longest are taken to have ended.
 const OPEN_MAX: usize = 16_384;
 
 /// Memory that an idle session may keep for its next statement.
@@ -17,13 +17,13 @@ const IDLE_BYTES_MAX: usize = 2 << 10;
 /// Portals of a session that may be fetched from.
 const PORTALS_MAX: usize = 256;
 
-/// How far a statement that is not yet told has come.
+/// The progress of a statement that is not yet reported.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Stage {
     /// There is none.
     #[default]
     None,
-    /// Durations were told of what will be told.
+    /// Durations of the next statement were read.
     Timed,
     /// It was parsed.
     Parsed,
@@ -33,7 +33,7 @@ pub enum Stage {
     Running,
 }
 
-/// A statement that is not yet told.
+/// A statement that is not yet reported.
 #[derive(Debug, Clone, Default)]
 pub struct Pending {
     /// How far it has come.
@@ -42,7 +42,7 @@ pub struct Pending {
     pub start_us: i64,
     /// When the last record of it was written.
     pub last_us: i64,
-    /// How long it has taken so far; None where nothing tells.
+    /// How long it has taken so far; None if unknown.
     pub duration_us: Option<u64>,
     /// How it was sent.
     pub protocol: Option<Protocol>,
@@ -56,14 +56,14 @@ pub struct Pending {
     pub parameters: Vec<u8>,
     /// The server's number of its transaction.
     pub transaction: u64,
-    /// How many statements had been told when its beginning was.
+    /// How many statements had been reported when the record of its beginning was read.
     pub begun: Option<u64>,
     /// The log ends within it.
     pub is_cut: bool,
     /// It is a function call of the fast path.
     pub is_fast_path: bool,
-    /// Records of durations alone that were told before it.
-    pub told_alone: u64,
+    /// Records of durations alone that were read before it.
+    pub reported_alone: u64,
 }
 
 impl Pending {
@@ -72,7 +72,7 @@ impl Pending {
         self.stage = Stage::None;
         self.duration_us = None;
         self.begun = None;
-        self.told_alone = 0;
+        self.reported_alone = 0;
         for text in [&mut self.prepared, &mut self.portal, &mut self.sql, &mut self.parameters] {
             text.clear();
             if text.capacity() > IDLE_BYTES_MAX {
@@ -86,11 +86,11 @@ impl Pending {
 #[derive(Debug, Default)]
 pub struct Open {
     key: u64,
-    /// Its number; None before the sink was told of it.
+    /// Its number; None before it was reported to the sink.
     pub id: Option<SessionId>,
     /// What is known of it.
     pub session: Session,
-    /// A statement that is not yet told.
+    /// A statement that is not yet reported.
     pub pending: Pending,
     /// The block that it is in.
     pub block: Block,
@@ -126,14 +126,14 @@ impl Open {
     pub fn learn(&mut self, origin: &Origin, bytes: &[u8]) -> bool {
         let session = &mut self.session;
         let mut is_new = false;
-        for (known, told) in [
+        for (known, reported) in [
             (&mut session.user, origin.user),
             (&mut session.database, origin.database),
             (&mut session.application, origin.application),
         ] {
-            let told = told.of(bytes);
-            if !told.is_empty() && told != known.as_slice() {
-                told.clone_into(known);
+            let reported = reported.of(bytes);
+            if !reported.is_empty() && reported != known.as_slice() {
+                reported.clone_into(known);
                 is_new = true;
             }
         }
@@ -144,8 +144,9 @@ impl Open {
     /// begins anew, or the user or database is another.
     #[inline]
     fn is_other(&self, origin: &Origin, bytes: &[u8]) -> bool {
-        let differs =
-            |known: &[u8], told: &[u8]| !known.is_empty() && !told.is_empty() && known != told;
+        let differs = |known: &[u8], reported: &[u8]| {
+            !known.is_empty() && !reported.is_empty() && known != reported
+        };
         (origin.session_line != 0 && origin.session_line <= self.last_line)
             || differs(&self.session.user, origin.user.of(bytes))
             || differs(&self.session.database, origin.database.of(bytes))
@@ -239,8 +240,8 @@ impl Sessions {
         places
     }
 
-    /// Places of all sessions, in the order of their number; those that the sink was not told of
-    /// come last.
+    /// Places of all sessions, in the order of their number; those that were not reported to the
+    /// sink come last.
     pub fn all(&self) -> Vec<usize> {
         let mut places: Vec<usize> = self.places.values().copied().collect();
         places.sort_by_key(|&place| {
@@ -251,7 +252,7 @@ impl Sessions {
     }
 }
 
-/// What a record's process number and start tell.
+/// The session of a record's process number and start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Found {
     /// A session that is open.

@@ -4,8 +4,8 @@
 //! offset such as +0530 where the zone has none. Abbreviations are resolved as PostgreSQL does by
 //! default, from its `timezonesets/Default`, less those whose offset differed by year.
 
-/// (abbreviation, minutes east of UTC). Source: PostgreSQL 15, `src/timezone/tznames/Default`, and
-/// beside it `Africa.txt`, `Asia.txt` and the other continents for what that lacks.
+/// (abbreviation, minutes east of UTC). Source: PostgreSQL 15, `src/timezone/tznames/Default`,
+/// completed from `Africa.txt`, `Asia.txt` and the other continents.
 const ZONES: [(&[u8], i32); 66] = [
     (b"UTC", 0),
     (b"GMT", 0),
@@ -92,13 +92,13 @@ enum Doubt {
 const QUARTER_US: i64 = 900_000_000;
 const OFFSET_US_MAX: i64 = 15 * 3_600_000_000;
 
-/// Resolves zones, and remembers what has to be told of them.
+/// Resolves zones, and collects what has to be reported about them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Zones {
     last: Vec<u8>,
     last_offset_s: i64,
     doubt: Option<Doubt>,
-    is_told: bool,
+    is_reported: bool,
     /// Zones that are not known: their times were taken to be in UTC.
     pub unknown: Vec<String>,
     /// Zones that mean another offset elsewhere, taken as PostgreSQL does by default.
@@ -127,16 +127,16 @@ impl Zones {
             Some(_) if AMBIGUOUS.contains(&zone) => Some(Doubt::Ambiguous),
             Some(_) => None,
         };
-        self.is_told = false;
+        self.is_reported = false;
         zone.clone_into(&mut self.last);
         self.last_offset_s = offset_s.unwrap_or(0);
     }
 
     /// Notes that the last zone was taken for what it may not be.
     #[inline]
-    fn tell_doubt(&mut self) {
-        if let (Some(doubt), false) = (self.doubt, self.is_told) {
-            self.is_told = true;
+    fn report_doubt(&mut self) {
+        if let (Some(doubt), false) = (self.doubt, self.is_reported) {
+            self.is_reported = true;
             let zone = std::mem::take(&mut self.last);
             note(
                 match doubt {
@@ -197,14 +197,14 @@ fn number(digits: &[u8]) -> i64 {
 #[inline]
 pub fn read_stamp(bytes: &[u8], zones: &mut Zones) -> Option<(i64, usize)> {
     let stamp = read_quietly(bytes, zones)?;
-    zones.tell_doubt();
+    zones.report_doubt();
     Some(stamp)
 }
 
-/// Reads a stamp of which the record tells as well when its session began: as text, and in s since
-/// 1970. Both together tell the offset of a zone that is not known, or means several.
+/// Reads a timestamp of a record that also has the start of its session, as text and in s since
+/// 1970. Both together give the offset of a zone that is unknown or ambiguous.
 #[inline]
-pub fn read_stamp_beside(
+pub fn read_stamp_in_session(
     bytes: &[u8],
     (start, started_s): (&[u8], u32),
     zones: &mut Zones,
@@ -215,7 +215,7 @@ pub fn read_stamp_beside(
     }
     let late_us = late_by_start_us(&bytes[..length], start, started_s, zones);
     if late_us.is_none() {
-        zones.tell_doubt();
+        zones.report_doubt();
     }
     Some(time_us - late_us.unwrap_or(0))
 }
@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sessions_start_tells_of_a_zone() {
+    fn a_sessions_start_shows_the_zone() {
         let (noon_us, noon_s) = (1_795_262_400_000_000, 1_795_262_400);
         let mut zones = Zones::default();
         for (stamp, start) in [
@@ -376,14 +376,14 @@ mod tests {
             ("2026-11-21 13:00:01.5 IST", "2026-11-21 13:00:00 IST"), // of Ireland
             ("2026-11-21 22:45:01.5 XYZT", "2026-11-21 22:45:00 XYZT"),
         ] {
-            let beside = (start.as_bytes(), noon_s);
-            let time_us = read_stamp_beside(stamp.as_bytes(), beside, &mut zones);
+            let session_start = (start.as_bytes(), noon_s);
+            let time_us = read_stamp_in_session(stamp.as_bytes(), session_start, &mut zones);
             assert_eq!(time_us, Some(noon_us + 1_500_000), "{stamp}");
         }
         assert_eq!((&zones.unknown, &zones.ambiguous), (&vec![], &vec![]));
-        // It began in winter, so its start tells nothing of the summer's zone.
-        let beside = (b"2026-11-21 12:00:00 GMT".as_slice(), noon_s);
-        let time_us = read_stamp_beside(b"2026-11-21 14:00:00 IST", beside, &mut zones);
+        // It began in winter, so its start says nothing about the summer's zone.
+        let session_start = (b"2026-11-21 12:00:00 GMT".as_slice(), noon_s);
+        let time_us = read_stamp_in_session(b"2026-11-21 14:00:00 IST", session_start, &mut zones);
         assert_eq!((time_us, zones.ambiguous), (Some(noon_us), vec!["IST".to_owned()]));
     }
 }

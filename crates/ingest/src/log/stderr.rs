@@ -36,7 +36,7 @@ enum Part {
 
 const PARTS: usize = 4;
 
-/// Where a text stands, and whether it has more than one line.
+/// The place of a text, and whether it has more than one line.
 #[derive(Debug, Clone, Copy, Default)]
 struct Extent {
     start: usize,
@@ -84,7 +84,7 @@ impl Draft {
         }
     }
 
-    /// What the record comes to. Tabs that PostgreSQL put in are taken out.
+    /// Finishes the record. Tabs that PostgreSQL inserted are removed.
     #[inline]
     fn finish(mut self, bytes: &mut [u8], is_of_windows: bool, is_cut: bool) -> Record {
         let mut text = |part: Part| plain(bytes, self.extents[part as usize], is_of_windows);
@@ -111,8 +111,8 @@ fn plain(bytes: &mut [u8], extent: Extent, is_of_windows: bool) -> Span {
     Span::new(start, end)
 }
 
-/// Takes the tab behind each line's end out, and on Windows the CR before it; tells where the text
-/// ends then.
+/// Removes the tab behind each line's end, and on Windows the CR before it; returns the new end of
+/// the text.
 fn without_tabs(bytes: &mut [u8], start: usize, end: usize, is_of_windows: bool) -> usize {
     let (mut from, mut to) = (start, start);
     while let Some(length) = memchr::memchr(b'\n', &bytes[from..end]) {
@@ -167,7 +167,7 @@ impl LogReader for Stderr {
             let rest = &bytes[at..];
             let length = memchr::memchr(b'\n', rest);
             if length.is_none() && !is_whole && rest.len() < HEAD_BYTES_MAX {
-                // What it is cannot be told yet.
+                // It cannot be identified yet.
                 return draft.map_or(at, |draft| draft.start);
             }
             let end = at + length.unwrap_or(rest.len());

@@ -72,7 +72,7 @@ pub struct Example {
     pub offset_bytes: u64,
     /// Its line in the file, from 1.
     pub line: u64,
-    /// What stands there, or its beginning.
+    /// The text there, or its beginning.
     pub text: Vec<u8>,
 }
 
@@ -87,8 +87,7 @@ pub struct Place {
     pub lines: u64,
 }
 
-/// The terms of the accounting (see [`seatrial_trace::captured`]), each counted where it comes to
-/// be.
+/// The terms of the accounting (see [`seatrial_trace::captured`]), each counted where it occurs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Records, among them what could not be read.
@@ -151,13 +150,13 @@ impl Tally {
     /// When they do not, which is a defect of this code.
     pub fn check(&self) -> Result<(), TallyError> {
         let unreadable: u64 = self.unreadable.iter().sum();
-        let told = self.statements + self.joined + self.sessions + self.others + unreadable;
-        if told != self.records {
-            return Err(TallyError(format!("{} records, {told} told of", self.records)));
+        let reported = self.statements + self.joined + self.sessions + self.others + unreadable;
+        if reported != self.records {
+            return Err(TallyError(format!("{} records, {reported} reported", self.records)));
         }
-        let told = self.executable + self.skipped.iter().sum::<u64>();
-        if told != self.statements {
-            return Err(TallyError(format!("{} statements, {told} told of", self.statements)));
+        let reported = self.executable + self.skipped.iter().sum::<u64>();
+        if reported != self.statements {
+            return Err(TallyError(format!("{} statements, {reported} reported", self.statements)));
         }
         Ok(())
     }

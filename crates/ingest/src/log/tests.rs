@@ -16,13 +16,13 @@ use tempfile::TempDir;
 
 use super::*;
 
-/// A statement, as it was told.
+/// A statement, as reported.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Told {
+struct Reported {
     session: u32,
     start_us: i64,
     duration_us: Option<u64>,
-    told_meanwhile: Option<u64>,
+    reported_meanwhile: Option<u64>,
     protocol: Protocol,
     prepared: String,
     sql: Vec<u8>,
@@ -32,17 +32,17 @@ struct Told {
     skip: Option<Skip>,
 }
 
-impl Told {
+impl Reported {
     fn sql(&self) -> String {
         String::from_utf8_lossy(&self.sql).into_owned()
     }
 }
 
-/// Keeps all that it is told.
+/// Keeps everything that is reported.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Kept {
     sessions: Vec<Session>,
-    statements: Vec<Told>,
+    statements: Vec<Reported>,
 }
 
 impl Sink for Kept {
@@ -61,11 +61,11 @@ impl Sink for Kept {
     fn statement(&mut self, statement: &Statement<'_>) -> Result<(), Infallible> {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         assert!((statement.session.0 as usize) < self.sessions.len());
-        self.statements.push(Told {
+        self.statements.push(Reported {
             session: statement.session.0,
             start_us: statement.start_us,
             duration_us: statement.duration_us,
-            told_meanwhile: statement.told_meanwhile,
+            reported_meanwhile: statement.reported_meanwhile,
             protocol: statement.protocol,
             prepared: text(statement.prepared),
             sql: statement.sql.to_vec(),
@@ -117,7 +117,7 @@ impl Logs {
         (kept, reading)
     }
 
-    /// What comes of it in blocks of so many bytes, read by so many workers.
+    /// Reads it in blocks of this size, with this number of workers.
     fn read_in(&self, block_bytes: usize, workers: usize) -> (Kept, Tally) {
         let mut kept = Kept::default();
         let wanted = Wanted { workers, ..self.wanted.clone() };
@@ -132,7 +132,7 @@ impl Logs {
 }
 
 /// Statements of a plain log with the usual prefix of Debian, with `%e`.
-fn statements(log: &str) -> (Vec<Told>, Tally) {
+fn statements(log: &str) -> (Vec<Reported>, Tally) {
     let (kept, reading) = Logs::one(log).prefix("%m [%p] %q%u@%d %e ").read();
     (kept.statements, reading.tally)
 }

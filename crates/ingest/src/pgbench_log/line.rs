@@ -34,8 +34,8 @@ pub enum Ending {
 /// Why a transaction was given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailureKind {
-    /// Not told: the log is without details.
-    Untold,
+    /// Unknown: the log is without details.
+    Unreported,
     /// It could not be serialised.
     Serialization,
     /// It was the victim of a deadlock.
@@ -46,7 +46,7 @@ impl FailureKind {
     /// The word that pgbench uses.
     pub fn name(self) -> &'static str {
         match self {
-            FailureKind::Untold => "failed",
+            FailureKind::Unreported => "failed",
             FailureKind::Serialization => "serialization",
             FailureKind::Deadlock => "deadlock",
         }
@@ -153,8 +153,9 @@ impl Form {
         if self.has_lag && time.zip(number(6)).is_some_and(|(t, lag)| t.with_lag(lag).is_none()) {
             return "the schedule lag is longer than the whole transaction".to_owned();
         }
-        let odd = (0..words.len()).find(|&place| place != 2 && number(place).is_none());
-        odd.map_or_else(|| "a number is out of range".to_owned(), |place| unlike(place, "number"))
+        let invalid = (0..words.len()).find(|&place| place != 2 && number(place).is_none());
+        invalid
+            .map_or_else(|| "a number is out of range".to_owned(), |place| unlike(place, "number"))
     }
 }
 
@@ -217,7 +218,7 @@ impl Words<'_> {
         }
         let words: [(&[u8], Time); 4] = [
             (b"skipped", Time::Skipped),
-            (b"failed", Time::Failed(FailureKind::Untold)),
+            (b"failed", Time::Failed(FailureKind::Unreported)),
             (b"serialization", Time::Failed(FailureKind::Serialization)),
             (b"deadlock", Time::Failed(FailureKind::Deadlock)),
         ];

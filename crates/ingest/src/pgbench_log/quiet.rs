@@ -1,15 +1,16 @@
 //! Stalls: times in which a transaction was in progress and none ended, for longer than the
 //! threshold.
 //!
-//! Between two ends that follow each other nothing ended: where that gap is long enough, it may be
-//! a stall. Whether a transaction was in progress in it is told by lines that come later: each
-//! client's first line after the gap, if that transaction began before the gap was over. Under a
-//! schedule a transaction that is due counts, as in the engine (`seatrial_gauge::stall`). Each line
-//! looks only at the gaps since its client's line before, so the work is bounded.
+//! Between two consecutive ends nothing ended: where that gap is long enough, it may be a stall.
+//! Later lines show whether a transaction was in progress in it: each client's first line after the
+//! gap, if that transaction began before the gap was over. Under a schedule a transaction that is
+//! due counts, as in the engine (`seatrial_gauge::stall`). Each line looks only at the gaps since
+//! its client's line before, so the work is bounded.
 //!
-//! A failed transaction does not tell when it began. In a closed loop that was when the client's
-//! one before had ended; under a schedule nothing is claimed. A skipped one was never in progress,
-//! and its line is no end: such lines are written together, when the client is free again.
+//! The line of a failed transaction does not contain its start. In a closed loop that was when the
+//! client's previous one had ended; under a schedule nothing is claimed. A skipped one was never in
+//! progress, and its line is no end: such lines are written together, when the client is free
+//! again.
 
 use super::line::{Ending, Line};
 use super::spec::LogSpec;
@@ -52,7 +53,7 @@ pub struct Stalls {
 struct Gap {
     from_us: u64,
     to_us: u64,
-    /// Since when a transaction was in progress in it, as far as lines have told.
+    /// Since when a transaction was in progress in it, according to the lines so far.
     busy_from_us: Option<u64>,
     operations: Box<[u32]>,
 }

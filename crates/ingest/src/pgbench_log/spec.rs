@@ -46,7 +46,7 @@ impl LogSpec {
     ///
     /// # Errors
     ///
-    /// When it is no JSON of this form, or asks for what makes no sense.
+    /// When it is not JSON of this form, or its values make no sense.
     pub fn parse(json: &str) -> Result<LogSpec, LogError> {
         let spec: LogSpec =
             serde_json::from_str(json).map_err(|error| LogError::Spec(error.to_string()))?;
@@ -70,8 +70,8 @@ impl LogSpec {
         }
         let lengths =
             [("slice_ms", self.slice_ms), ("stall_threshold_ms", self.stall_threshold_ms)];
-        let odd = lengths.iter().find(|(_, length_ms)| !(1..=MS_MAX).contains(length_ms));
-        odd.map(|(name, length_ms)| format!("{name} is {length_ms}, not 1 to {MS_MAX}"))
+        let invalid = lengths.iter().find(|(_, length_ms)| !(1..=MS_MAX).contains(length_ms));
+        invalid.map(|(name, length_ms)| format!("{name} is {length_ms}, not 1 to {MS_MAX}"))
     }
 
     /// The operation names without repetition, in the order of their first script.

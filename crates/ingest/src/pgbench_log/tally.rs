@@ -29,7 +29,7 @@ pub struct Exact {
     pub lag_us_max: u64,
     /// Of all transactions, failed ones too.
     pub retries: u64,
-    /// Earliest intended start that is told; `None` without lines.
+    /// Earliest known intended start; `None` without lines.
     pub first_start_unix_us: Option<u64>,
     /// Last end; `None` without lines.
     pub last_end_unix_us: Option<u64>,

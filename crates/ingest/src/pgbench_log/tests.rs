@@ -64,7 +64,7 @@ impl Logs {
     }
 }
 
-/// A line of a transaction that ended so many us after the start.
+/// A line of a transaction that ended this many us after the start.
 fn line(client: u32, time: impl std::fmt::Display, end_us: u64) -> String {
     let at_us = START_US + end_us;
     format!("{client} 1 {time} 0 {} {}\n", at_us / 1_000_000, at_us % 1_000_000)

@@ -1,21 +1,21 @@
-//! A log with times and durations, but without sessions: as many streams as were at work at once.
+//! A log with times and durations, but without sessions: as many streams as were active at once.
 //!
 //! Statements keep their times. A transaction goes to the stream that has been free the shortest
 //! time when it begins, else to a new one: the streams so opened are the concurrency. Logs are in
 //! the order of ends, and in that order the rule opens no more streams than statements overlap: to
 //! take the stream that was free last leaves those free that a longer one may still need.
 //!
-//! A block is from its BEGIN to its COMMIT in one stream. What begins while a block's last
-//! statement is still at work, or is a BEGIN itself, is of another session, so its stream is
-//! another. All else is taken to be of the block; of several, of the one that has been idle the
+//! A block is from its BEGIN to its COMMIT in one stream. A statement that begins while a block's
+//! last statement is still active, or is a BEGIN itself, is of another session, so its stream is
+//! another. Any other is taken to be of the block; of several, of the one that has been idle the
 //! shortest time.
 //!
-//! Stamps are cut, so a start may be told too early by less than their resolution. By so little it
+//! Timestamps are truncated, so a start may be early by less than their resolution. By so little it
 //! may be before its stream is free; it is then taken to begin when it is.
 
 use seatrial_sqltext::block::Block;
 use seatrial_sqltext::statements::{Control, control, for_each_statement};
-use seatrial_sqltext::touched::Names;
+use seatrial_sqltext::touched::SessionLocalNames;
 use seatrial_trace::captured::{Session, SessionId, Sink, Skip, Statement};
 
 use super::SplitReport;
@@ -38,13 +38,13 @@ impl Stream {
     }
 }
 
-/// Takes in statements of unknown sessions with their times, and hands on streams.
+/// Takes in statements of unknown sessions with their times, and passes on streams.
 #[derive(Debug)]
 pub struct Measured<'s, S> {
     sink: &'s mut S,
     streams_max: usize,
     resolution_us: i64,
-    names: Names,
+    names: SessionLocalNames,
     /// Whose statements come now.
     session: Session,
     streams: Vec<Stream>,
@@ -52,13 +52,13 @@ pub struct Measured<'s, S> {
 }
 
 impl<'s, S: Sink> Measured<'s, S> {
-    /// Opens at most so many streams, at least one; times are known to this resolution.
+    /// Opens at most this number of streams, at least one; times are known to this resolution.
     pub fn new(sink: &'s mut S, streams_max: usize, resolution_us: i64) -> Measured<'s, S> {
         Measured {
             sink,
             streams_max: streams_max.max(1),
             resolution_us,
-            names: Names::default(),
+            names: SessionLocalNames::default(),
             session: Session::default(),
             streams: Vec::new(),
             report: SplitReport::default(),
@@ -103,7 +103,7 @@ impl<'s, S: Sink> Measured<'s, S> {
         fitting.max_by_key(|(_, stream)| stream.free_us).map(|(place, _)| place)
     }
 
-    /// All are at work: the one that ends first, if it can be of this user and in no block.
+    /// All are active: the one that ends first, if it can be of this user and in no block.
     fn first_free(&self) -> usize {
         let streams = self.streams.iter().enumerate();
         let first = streams.min_by_key(|(_, stream)| {
@@ -127,7 +127,7 @@ impl<'s, S: Sink> Measured<'s, S> {
 impl<S: Sink> Sink for Measured<'_, S> {
     type Error = S::Error;
 
-    /// A log without sessions may still tell users: they are never in one stream.
+    /// A log without sessions may still identify users: they are never in one stream.
     fn session(&mut self, session: &Session) -> Result<(), S::Error> {
         self.session = Session { connected_us: None, disconnected_us: None, ..session.clone() };
         Ok(())
@@ -157,8 +157,8 @@ impl<S: Sink> Sink for Measured<'_, S> {
         self.report.transactions += u64::from(transaction == 0 || !was_open);
         self.report.crowded += u64::from(is_crowded);
         let session = SessionId(place as u32);
-        let told_meanwhile = None;
-        let moved = Statement { session, start_us, transaction, told_meanwhile, ..*statement };
+        let reported_meanwhile = None;
+        let moved = Statement { session, start_us, transaction, reported_meanwhile, ..*statement };
         self.sink.statement(&moved)
     }
 }

@@ -41,7 +41,7 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// An empty schedule of so many streams, at least one; of a log with times or without.
+    /// An empty schedule of this number of streams, at least one; of a log with times or without.
     pub fn new(streams: usize, has_times: bool) -> Schedule {
         Schedule {
             has_times,

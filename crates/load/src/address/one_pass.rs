@@ -55,7 +55,7 @@ pub fn victim_valid_share(over_provisioning_share: f64) -> f64 {
     0.5 * (low + high)
 }
 
-/// Returns how many writes fill a range of so many blocks in one pass: about 1 + s times as many.
+/// Returns how many writes fill a range of `blocks` blocks in one pass: about 1 + s times as many.
 #[must_use]
 pub fn one_pass_writes(blocks: u64, over_provisioning_share: f64) -> u64 {
     Pass::new(blocks, over_provisioning_share, 0).writes
@@ -88,7 +88,7 @@ struct Pass {
     writes: u64,
     region_writes: u64,
     regions: Vec<Region>,
-    /// Where the block of each number lies.
+    /// Maps the number of a block to its place.
     scatter: Permutation,
 }
 
@@ -172,7 +172,7 @@ pub(super) struct OnePass {
 }
 
 impl OnePass {
-    /// Returns the fill of so many blocks that belongs to `seed`.
+    /// Returns the fill of `blocks` blocks that belongs to `seed`.
     pub(super) fn new(
         blocks: u64,
         block_bytes: u64,

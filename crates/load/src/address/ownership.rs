@@ -33,8 +33,8 @@ impl Ownership {
         self.grid.grains / self.workers
     }
 
-    /// Returns where on the target a block lies that starts at `position_bytes` of the worker's
-    /// own grains, laid end to end.
+    /// Returns the offset on the target of the block that starts at `position_bytes` of the
+    /// worker's own grains, laid end to end.
     ///
     /// A block that would leave its grain is moved back to the grain's end; `length_bytes` is at
     /// most a grain.

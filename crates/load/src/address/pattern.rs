@@ -168,7 +168,7 @@ impl Walk {
     }
 
     /// Returns where the next lap starts: one block further than this one did, so that in the end
-    /// the laps have visited what lies between the strides.
+    /// the laps have visited the blocks between the strides.
     fn next_column(&self, position: u64, length_bytes: u64, stride_bytes: u64) -> u64 {
         let column = position % stride_bytes + length_bytes;
         if column < stride_bytes && self.fits(column, length_bytes) { column } else { 0 }
@@ -187,8 +187,8 @@ impl Walk {
         if length_bytes <= room_bytes { position } else { position + room_bytes }
     }
 
-    /// Moves the position by `step` (from where it stands to what is taken and where it stands
-    /// then), so that what one thread takes no other does.
+    /// Moves the position by `step` (from the current position to the one that is taken and the
+    /// next one), so that no two threads take the same.
     #[inline]
     fn take(&self, step: impl Fn(u64) -> (u64, u64)) -> u64 {
         let shared = &self.position.0;
@@ -238,7 +238,7 @@ enum Ranks {
 
 impl Ranks {
     fn zipf(grains: u64, theta: f64) -> Option<Self> {
-        // So near to 1 the sampler's 1 / (1 - theta) would lose its digits; 1 is a case of its own.
+        // So near to 1 the sampler's 1 / (1 - theta) would lose its digits; 1 is a special case.
         let theta = if (theta - 1.0).abs() < 1e-9 { 1.0 } else { theta };
         let zipf = Zipf::new(grains as f64, theta).ok()?;
         Some(Self::Zipf { zipf, grains })

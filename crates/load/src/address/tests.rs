@@ -1,5 +1,4 @@
 use std::collections::{HashMap, HashSet};
-use std::time::Instant;
 
 use proptest::prelude::*;
 
@@ -19,7 +18,6 @@ pub(crate) fn spec_with(accesses: &str, range: &str, threads: u32, data: &str) -
 }
 
 const BLOCK_BYTES: u64 = 4096;
-const ZIPF: &str = r#"{"kind": "zipf", "theta": 0.99}"#;
 const HOT: &str = r#"{"kind": "hot_cold", "hot_share": 0.1, "hot_access_share": 0.9}"#;
 
 /// A cell of one access with 4 KiB blocks over so many of them.
@@ -356,26 +354,6 @@ proptest! {
                 prop_assert!(offset % align_bytes == 0 || address.contains("sequential"));
             }
         }
-    }
-}
-
-/// Not a benchmark, but a guard against a slip of an order of magnitude; `--nocapture` shows it.
-#[test]
-fn drawing_an_address_is_cheap() {
-    const DRAWS: u32 = 1_000_000;
-    for (address, limit_ns) in [
-        (r#"{"kind": "random"}"#, 100.0),
-        (r#"{"kind": "sequential"}"#, 200.0),
-        (HOT, 300.0),
-        (ZIPF, 2000.0),
-    ] {
-        let mut cursor = Trial::new(address, 262_144).plan().cursors(0).remove(0);
-        let started = Instant::now();
-        let sum =
-            (0..DRAWS).fold(0_u64, |sum, _| sum.wrapping_add(cursor.next(BLOCK_BYTES).unwrap()));
-        let each_ns = started.elapsed().as_nanos() as f64 / f64::from(DRAWS);
-        println!("{address}: {each_ns:.1} ns ({sum})");
-        assert!(each_ns < limit_ns, "{address}: {each_ns} ns");
     }
 }
 

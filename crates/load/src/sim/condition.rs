@@ -59,8 +59,8 @@ impl Condition {
         self.tokens = refilled.min(burst.credit_operations);
     }
 
-    /// Does in the flash what a request asks for; no work where there is no flash. A copy's other
-    /// end is not on this device's map: it takes time, but leaves no trace.
+    /// Applies a request to the flash, if any. A copy's other end is not on this device's map: it
+    /// takes time, but leaves no trace.
     pub fn flash_work(&mut self, request: &Request) -> Work {
         let Some(ftl) = &mut self.ftl else { return Work::default() };
         match request.operation {

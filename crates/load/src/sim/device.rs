@@ -37,7 +37,7 @@ impl SpanNs {
         spans
     }
 
-    /// How much of it lies between two times.
+    /// Returns how much of it is between two times.
     pub fn overlap_ns(&self, from_ns: u64, to_ns: u64) -> u64 {
         self.end_ns.min(to_ns).saturating_sub(self.start_ns.max(from_ns))
     }
@@ -57,7 +57,7 @@ pub struct Device {
 }
 
 impl Device {
-    /// A device in `condition` that stands still before `origin_ns`.
+    /// A device in `condition` that is idle before `origin_ns`.
     pub fn new(model: DeviceModel, condition: Condition, seed: u64, origin_ns: u64) -> Device {
         let channels = (0..model.channels).map(|_| Reverse(origin_ns)).collect();
         Device {
@@ -72,7 +72,7 @@ impl Device {
         }
     }
 
-    /// The device as it stands at `at_ns`, when nobody asks anything of it any more.
+    /// Returns the condition of the device at `at_ns`, after the last request.
     pub fn into_condition(mut self, at_ns: u64) -> Condition {
         self.drain_cache(at_ns);
         self.refill_tokens(at_ns);

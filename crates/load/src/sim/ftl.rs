@@ -73,7 +73,7 @@ impl Written {
 pub struct Ftl {
     page_bytes: u64,
     pages_per_block: u32,
-    /// Where each logical page lies.
+    /// The physical place of each logical page.
     place: Vec<u32>,
     /// Which logical page each physical one holds; [`NONE`] where it is garbage or erased.
     holds: Vec<u32>,
@@ -197,7 +197,7 @@ impl Ftl {
     fn open_next(&mut self) {
         self.closed.put(self.open, self.valid[self.open as usize]);
         self.owed = Work::default();
-        // Never empty: whoever takes the last one frees another.
+        // Never empty: taking the last one frees another.
         let Some(block) = self.free.pop_front() else { return };
         (self.open, self.open_filled) = (block, 0);
         if self.free.is_empty() {

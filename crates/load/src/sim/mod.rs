@@ -36,7 +36,7 @@ use crate::spec::{ArrivalSpec, CellSpec};
 use crate::trial::TrialError;
 use crate::worker::{Duty, Record, Term, Worker};
 
-/// Virtual time at which a sample starts; not zero, so that a time before it can be told.
+/// Virtual time at which a sample starts; not zero, so that earlier times exist.
 const ORIGIN_NS: u64 = 1_000_000_000;
 
 /// How long after the end requests in flight are waited for, in virtual time.
@@ -52,7 +52,7 @@ struct SimEngine {
 }
 
 impl SimEngine {
-    /// The generator cannot act within a pause of its own: it acts when that is over.
+    /// The generator cannot act during its own pause; it acts at the end of it.
     fn go_to(&mut self, at_ns: u64) {
         self.now_ns = self.now_ns.max(at_ns);
         for pause in &self.pauses {
@@ -227,7 +227,7 @@ fn duty(spec: &CellSpec) -> Result<Duty, TrialError> {
     })
 }
 
-/// What a watchdog would have seen, had there been one: the model tells.
+/// Returns the evidence that a watchdog would have seen, taken from the model.
 fn evidence(stall: &Stall, freezes: &[SpanNs], pauses: &[SpanNs]) -> Evidence {
     let overlap_ns = |spans: &[SpanNs]| -> u64 {
         spans.iter().map(|span| span.overlap_ns(stall.start_ns, stall.end_ns)).sum()

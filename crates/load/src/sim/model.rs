@@ -1,6 +1,12 @@
-//! The model of a simulated device, as it stands in a study or a specification.
+//! The model of a simulated device, as written in a study or a specification.
 
 use serde::Deserialize;
+
+use crate::bounds::{
+    CHANNELS_MAX, ERRNO_MAX, FLASH_BLOCK_PAGES_MAX, FLASH_BLOCK_PAGES_MIN,
+    FLASH_OVER_PROVISIONING_SHARE_MAX, FLASH_PAGE_BYTES_MAX, FLASH_PAGE_BYTES_MIN,
+    MODEL_AMOUNT_MAX,
+};
 
 /// What a simulated device is like. All times are virtual.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -30,7 +36,7 @@ pub struct DeviceModel {
     /// Times in which nothing completes.
     #[serde(default)]
     pub freezes: Vec<Span>,
-    /// Times in which the generator, not the device, stands still.
+    /// Times in which the generator, not the device, is paused.
     #[serde(default)]
     pub generator_pauses: Vec<Span>,
     /// Block sizes that are served slower than the rest.
@@ -199,11 +205,14 @@ impl DeviceModel {
             self.sync_us,
             self.noise_share,
         ];
-        if times.iter().any(|time| !time.is_finite() || *time < 0.0) {
-            return Err("service times and noise_share must be 0 or more".into());
+        if !times.iter().all(is_amount) {
+            return Err(format!("service times and noise_share must be 0 to {MODEL_AMOUNT_MAX}"));
         }
-        if self.channels == 0 || self.channels > 65_536 {
-            return Err("channels must be 1 to 65536".into());
+        if !(1..=CHANNELS_MAX).contains(&self.channels) {
+            return Err(format!("channels must be 1 to {CHANNELS_MAX}"));
+        }
+        if !(1..=ERRNO_MAX).contains(&self.errno) {
+            return Err(format!("errno must be 1 to {ERRNO_MAX}"));
         }
         if !(0.0..=1.0).contains(&self.error_share) {
             return Err("error_share must be 0 to 1".into());
@@ -212,16 +221,17 @@ impl DeviceModel {
         if spans.into_iter().any(|span| !(span.start_s >= 0.0 && span.length_s >= 0.0)) {
             return Err("freezes and generator_pauses must not be negative".into());
         }
-        if self.gaps.iter().any(|gap| !gap.slowdown_factor.is_finite() || gap.slowdown_factor < 0.0)
-        {
-            return Err("slowdown_factor must be 0 or more".into());
+        if !self.gaps.iter().all(|gap| is_amount(&gap.slowdown_factor)) {
+            return Err(format!("slowdown_factor must be 0 to {MODEL_AMOUNT_MAX}"));
         }
         let rates = [
             self.write_cache.map(|cache| cache.drain_bytes_per_s),
             self.burst.map(|burst| burst.refill_per_s),
         ];
-        if rates.into_iter().flatten().any(|rate| !rate.is_finite() || rate <= 0.0) {
-            return Err("drain_bytes_per_s and refill_per_s must be above 0".into());
+        if !rates.iter().flatten().all(|rate| is_amount(rate) && *rate > 0.0) {
+            return Err(format!(
+                "drain_bytes_per_s and refill_per_s must be above 0 and at most {MODEL_AMOUNT_MAX}"
+            ));
         }
         self.ftl.map_or(Ok(()), |ftl| ftl.check())
     }
@@ -230,19 +240,36 @@ impl DeviceModel {
 impl FtlModel {
     fn check(&self) -> Result<(), String> {
         let share = self.over_provisioning_share;
-        if !(share > 0.0 && share <= 10.0) {
-            return Err("ftl.over_provisioning_share must be above 0 and at most 10".into());
+        if !(share > 0.0 && share <= FLASH_OVER_PROVISIONING_SHARE_MAX) {
+            return Err(format!(
+                "ftl.over_provisioning_share must be above 0 and at most \
+                 {FLASH_OVER_PROVISIONING_SHARE_MAX}"
+            ));
         }
-        if !(512..=1 << 24).contains(&self.page_bytes) || self.page_bytes % 512 != 0 {
-            return Err("ftl.page_bytes must be a multiple of 512, at most 16 MiB".into());
+        let page_bytes = self.page_bytes;
+        if !(FLASH_PAGE_BYTES_MIN..=FLASH_PAGE_BYTES_MAX).contains(&page_bytes)
+            || page_bytes % FLASH_PAGE_BYTES_MIN != 0
+        {
+            return Err(format!(
+                "ftl.page_bytes must be a multiple of {FLASH_PAGE_BYTES_MIN}, at most \
+                 {FLASH_PAGE_BYTES_MAX}"
+            ));
         }
-        if !(2..=1 << 16).contains(&self.pages_per_block) {
-            return Err("ftl.pages_per_block must be 2 to 65536".into());
+        if !(FLASH_BLOCK_PAGES_MIN..=FLASH_BLOCK_PAGES_MAX).contains(&self.pages_per_block) {
+            return Err(format!(
+                "ftl.pages_per_block must be {FLASH_BLOCK_PAGES_MIN} to {FLASH_BLOCK_PAGES_MAX}"
+            ));
         }
-        let times = [self.read_us, self.program_us, self.erase_us];
-        if times.iter().any(|time| !time.is_finite() || *time < 0.0) {
-            return Err("the ftl's read_us, program_us and erase_us must be 0 or more".into());
+        if ![self.read_us, self.program_us, self.erase_us].iter().all(is_amount) {
+            return Err(format!(
+                "the ftl's read_us, program_us and erase_us must be 0 to {MODEL_AMOUNT_MAX}"
+            ));
         }
         Ok(())
     }
+}
+
+/// Whether it is what a time, a factor or a rate can be.
+fn is_amount(amount: &f64) -> bool {
+    (0.0..=MODEL_AMOUNT_MAX).contains(amount)
 }

@@ -184,7 +184,7 @@ fn fixed_rate_percentiles_under_a_freeze_are_the_computed_truth() {
         assert!((read / exact - 1.0).abs() < 0.01, "p{percent}: {read} for {exact}");
     }
     assert!(reads.response.percentile_ns(99.0) > 2_700 * MS, "the closed loop's 18 us would hide");
-    assert!(reads.service.percentile_ns(99.0) < MS, "service time tells the other half");
+    assert!(reads.service.percentile_ns(99.0) < MS, "service time shows the other half");
 }
 
 #[test]
@@ -338,7 +338,7 @@ fn a_replaced_device_is_fresh() {
     assert!(worn > 2.0 && larger == 1.0 && other < 2.0, "{worn} {larger} {other}");
 }
 
-/// Fresh, transition, steady: seen in the rate, and as far down as the flash's work tells.
+/// Fresh, transition and steady state are visible in the rate and in the work of the flash.
 #[test]
 fn a_drive_slows_down_as_its_flash_fills() {
     let part = |seed: u64| {
@@ -350,7 +350,7 @@ fn a_drive_slows_down_as_its_flash_fills() {
             "target": {"size_bytes": 256u64 << 20, "state_key": "slows",
                        "model": {"channels": 4, "lasting": true, "write": write, "ftl": ftl}},
             "range": {"length_bytes": 256u64 << 20}, "accesses": writes(4096, "random"), "depth": 4,
-            "limit": {"duration_s": 1e6, "bytes": 128u64 << 20},
+            "limit": {"duration_s": 86_400.0, "bytes": 128u64 << 20},
         }))
     };
     let samples: Vec<Sample> = (0..12).map(part).collect();
@@ -411,7 +411,7 @@ fn a_one_pass_fill_ends_in_the_steady_state() {
             "target": {"size_bytes": SIZE_BYTES, "state_key": format!("one pass {share}"),
                        "model": {"channels": 4, "lasting": true, "ftl": ftl}},
             "range": {"length_bytes": SIZE_BYTES}, "accesses": accesses,
-            "limit": {"duration_s": 1e6, "bytes": bytes},
+            "limit": {"duration_s": 86_400.0, "bytes": bytes},
         }))
     };
     for share in [0.07, 0.28] {

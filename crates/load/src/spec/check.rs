@@ -1,28 +1,17 @@
 //! What a cell's specification must fulfil, each with the sentence for when it does not.
 
-use std::ops::RangeInclusive;
-
 use seatrial_gauge::Operation;
 
 use super::{
     AccessSpec, AddressSpec, ArrivalSpec, CellSpec, DataSpec, LimitSpec, SpecError, TargetKind,
 };
 use crate::address::Grid;
+use crate::bounds::{
+    BLOCK_BYTES_MAX, DEPTH_MAX, DURATION_S_MAX, OFFSET_BYTES_MAX,
+    ONE_PASS_OVER_PROVISIONING_SHARE_MAX, RATE_PER_S_MAX, RATE_PER_S_MIN, SLICE_MS_MAX,
+    STALL_THRESHOLD_MS_MAX, THETA_MAX, THREADS_MAX,
+};
 use crate::verify::SECTOR_BYTES;
-
-/// Threads of a cell, and requests in flight of a thread.
-const CONCURRENCY: RangeInclusive<u32> = 1..=4096;
-/// Linux transfers at most 2 GiB less a page in one request; half of it leaves no doubt.
-const SIZE_BYTES_MAX: u64 = 1 << 30;
-/// Offsets are signed in every system call.
-const OFFSET_BYTES_MAX: u64 = i64::MAX as u64;
-/// The finest rate that arrivals are computed with is a millionth of a request per second.
-const RATE_PER_S: RangeInclusive<f64> = 1e-6..=1e9;
-/// A year; longer is a slip of the unit.
-const DURATION_S_MAX: f64 = 365.0 * 86_400.0;
-
-/// With much more, there are more blocks to be written again than a single pass has room for.
-const OVER_PROVISIONING_SHARE_MAX: f64 = 0.5;
 
 type Checked = Result<(), SpecError>;
 
@@ -45,15 +34,13 @@ pub(super) fn check(spec: &CellSpec) -> Checked {
 }
 
 fn check_counts(spec: &CellSpec) -> Checked {
-    for (key, value) in [("threads", spec.threads), ("depth", spec.depth)] {
-        ensure(CONCURRENCY.contains(&value), key, || {
-            format!("is {value}; it must be 1 to {}", CONCURRENCY.end())
-        })?;
-    }
-    for (key, value_ms) in
-        [("slice_ms", spec.slice_ms), ("stall_threshold_ms", spec.stall_threshold_ms)]
-    {
-        ensure(value_ms > 0, key, || "is 0; give at least 1 ms".into())?;
+    for (key, value, max) in [
+        ("threads", u64::from(spec.threads), u64::from(THREADS_MAX)),
+        ("depth", u64::from(spec.depth), u64::from(DEPTH_MAX)),
+        ("slice_ms", spec.slice_ms, SLICE_MS_MAX),
+        ("stall_threshold_ms", spec.stall_threshold_ms, STALL_THRESHOLD_MS_MAX),
+    ] {
+        ensure((1..=max).contains(&value), key, || format!("is {value}; it must be 1 to {max}"))?;
     }
     ensure(!spec.accesses.is_empty(), "accesses", || {
         "is empty, so nothing would be requested; give at least one".into()
@@ -63,7 +50,7 @@ fn check_counts(spec: &CellSpec) -> Checked {
 fn check_limit(limit: &LimitSpec) -> Checked {
     let duration_s = limit.duration_s;
     ensure(duration_s > 0.0 && duration_s <= DURATION_S_MAX, "limit.duration_s", || {
-        format!("is {duration_s}; it must be above 0 s and at most a year ({DURATION_S_MAX} s)")
+        format!("is {duration_s}; it must be above 0 s and at most a day ({DURATION_S_MAX} s)")
     })?;
     for (key, value) in [("limit.bytes", limit.bytes), ("limit.operations", limit.operations)] {
         ensure(value != Some(0), key, || {
@@ -79,9 +66,12 @@ fn check_arrival(arrival: &ArrivalSpec) -> Checked {
         ArrivalSpec::Fixed { rate_per_s } | ArrivalSpec::Poisson { rate_per_s } => (rate_per_s, 1),
         ArrivalSpec::Bursts { rate_per_s, burst } => (rate_per_s, burst),
     };
-    ensure(RATE_PER_S.contains(&rate_per_s), "arrival.rate_per_s", || {
-        let (min, max) = (RATE_PER_S.start(), RATE_PER_S.end());
-        format!("is {rate_per_s}; a rate must be {min} to {max} requests per second")
+    let is_rate = (RATE_PER_S_MIN..=RATE_PER_S_MAX).contains(&rate_per_s);
+    ensure(is_rate, "arrival.rate_per_s", || {
+        format!(
+            "is {rate_per_s}; a rate must be {RATE_PER_S_MIN} to {RATE_PER_S_MAX} requests per \
+             second"
+        )
     })?;
     ensure(burst > 0, "arrival.burst", || "is 0; a burst has at least 1 request".into())
 }
@@ -136,8 +126,8 @@ fn check_access(key: &str, access: &AccessSpec) -> Checked {
     for (number, size) in access.sizes.iter().enumerate() {
         let (key, bytes) = (format!("{key}.sizes[{number}]"), size.bytes);
         check_weight(&format!("{key}.weight"), size.weight)?;
-        ensure((1..=SIZE_BYTES_MAX).contains(&bytes), format!("{key}.bytes"), || {
-            format!("is {bytes}; a block has 1 to {SIZE_BYTES_MAX} bytes (1 GiB)")
+        ensure((1..=BLOCK_BYTES_MAX).contains(&bytes), format!("{key}.bytes"), || {
+            format!("is {bytes}; a block has 1 to {BLOCK_BYTES_MAX} bytes (1 GiB)")
         })?;
         ensure(is_sequential || bytes % align_bytes == 0, format!("{key}.bytes"), || {
             format!(
@@ -160,8 +150,8 @@ fn check_address(key: &str, address: &AddressSpec) -> Checked {
         // A stride is a matter of the range: see check_fits.
         AddressSpec::Random {} | AddressSpec::Sequential {} | AddressSpec::Strided { .. } => Ok(()),
         AddressSpec::Zipf { theta } => {
-            ensure((0.0..=3.0).contains(&theta), format!("{key}.theta"), || {
-                format!("is {theta}; it must be 0 (uniform) to 3; 0.99 is customary")
+            ensure((0.0..=THETA_MAX).contains(&theta), format!("{key}.theta"), || {
+                format!("is {theta}; it must be 0 (uniform) to {THETA_MAX}; 0.99 is customary")
             })
         }
         AddressSpec::HotCold { hot_share, hot_access_share } => {
@@ -174,9 +164,10 @@ fn check_address(key: &str, address: &AddressSpec) -> Checked {
             })
         }
         AddressSpec::OnePass { over_provisioning_share: share } => {
-            let is_share = share > 0.0 && share <= OVER_PROVISIONING_SHARE_MAX;
+            let is_share = share > 0.0 && share <= ONE_PASS_OVER_PROVISIONING_SHARE_MAX;
             ensure(is_share, format!("{key}.over_provisioning_share"), || {
-                format!("is {share}; it must be above 0 and at most {OVER_PROVISIONING_SHARE_MAX}")
+                let max = ONE_PASS_OVER_PROVISIONING_SHARE_MAX;
+                format!("is {share}; it must be above 0 and at most {max}")
             })
         }
     }
@@ -216,7 +207,7 @@ fn check_one_pass(spec: &CellSpec) -> Checked {
     let Some(number) = spec.accesses.iter().position(is_one_pass) else { return Ok(()) };
     let (key, access) = (format!("accesses[{number}]"), &spec.accesses[number]);
     ensure(spec.accesses.len() == 1, &key, || {
-        "is a one-pass fill beside other accesses; give it a cell of its own".into()
+        "is a one-pass fill next to other accesses; give it a separate cell".into()
     })?;
     ensure(access.operation.writes(), format!("{key}.operation"), || {
         "does not write, so nothing would be filled; write with a one-pass fill".into()

@@ -50,7 +50,7 @@ pub enum Corruption {
     /// A later write than the ledger knows.
     #[error(
         "the sector at byte {offset_bytes} holds generation {found}, but only {expected} is known: \
-         it was written after this ledger was saved, or by a run beside this one"
+         it was written after this ledger was saved, or by a concurrent run"
     )]
     Newer {
         /// The first such sector.

@@ -1,4 +1,4 @@
-//! What the null server says to a statement: the answer of a server that did it.
+//! The null server's answer to a statement, as if it had been executed.
 
 use seatrial_sqltext::statements::{Control, control};
 
@@ -12,15 +12,15 @@ pub struct Answer {
     pub description: Vec<u8>,
     /// Rows and `CommandComplete`, or the error.
     pub result: Vec<u8>,
-    /// What becomes of the transaction.
+    /// Its effect on the transaction.
     pub control: Control,
     /// Whether it is an error.
     pub has_failed: bool,
-    /// Parameters of the statement.
+    /// Number of parameters of the statement.
     pub parameters: u16,
 }
 
-/// The answer to a statement; to a text without one, that it is empty.
+/// The answer to a statement, or to an empty query.
 pub fn answer_to(statement: &str, server_version: &str) -> Answer {
     let mut answer = Answer {
         description: Vec::new(),
@@ -49,9 +49,9 @@ pub fn answer_to(statement: &str, server_version: &str) -> Answer {
     answer
 }
 
-/// One row: a 1 in each column, so that `count(*)` of pgbench's branches tells scale 1.
+/// One row: a 1 in each column, so that `count(*)` of pgbench's branches means scale 1.
 fn row(statement: &str, columns: &[String], server_version: &str) -> Vec<Value> {
-    // pgbench asks how its accounts are partitioned: not at all.
+    // pgbench queries the partitioning of its accounts: none.
     if statement.contains("pg_partitioned_table") && columns.len() == 3 {
         return vec![Some("1".to_owned()), None, Some("0".to_owned())];
     }
@@ -79,8 +79,8 @@ fn tag(shape: &Shape) -> &str {
     }
 }
 
-/// A version as one number, as the setting `server_version_num` has it: 15.20 is 150020, 9.6.24 is
-/// 90624; `None` where the text begins with no number.
+/// A version as one number, as in the setting `server_version_num`: 15.20 is 150020, 9.6.24 is
+/// 90624; `None` if the text does not begin with a number.
 pub fn version_number(server_version: &str) -> Option<u32> {
     let end = server_version
         .find(|sign: char| !sign.is_ascii_digit() && sign != '.')

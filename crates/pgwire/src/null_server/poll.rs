@@ -1,4 +1,4 @@
-//! The thread that serves all connections: one epoll, level-triggered, so that an answer costs one
+//! The thread that serves all connections: one level-triggered epoll, so that an answer costs one
 //! wait, one read and one write.
 
 use std::io;
@@ -16,21 +16,21 @@ use rustix::time::ClockId;
 use super::Counters;
 use super::session::{Next, Session, fatal};
 
-/// What is read at once.
+/// Bytes read at once.
 const READ_BYTES: usize = 64 << 10;
 
-/// Events taken at once.
+/// Events handled at once.
 const EVENTS_MAX: usize = 256;
 
 const WAKE: u64 = u64::MAX;
 const LISTENER: u64 = u64::MAX - 1;
 
-/// Where clients come in.
+/// A listening socket.
 #[derive(Debug)]
 pub enum Listener {
-    /// By a socket in the file system.
+    /// A Unix socket.
     Unix(UnixListener),
-    /// By the loopback interface.
+    /// TCP on the loopback interface.
     Loopback(TcpListener),
 }
 
@@ -66,9 +66,9 @@ impl AsFd for Listener {
 struct Connection {
     socket: OwnedFd,
     session: Session,
-    /// The beginning of a message.
+    /// An incomplete message.
     input: Vec<u8>,
-    /// What the client has yet to take; nothing is read from it meanwhile.
+    /// Unsent bytes; nothing is read from the client meanwhile.
     unsent: Vec<u8>,
     closes: bool,
 }
@@ -88,11 +88,11 @@ pub struct Poll {
 }
 
 impl Poll {
-    /// Watches a listener, and `wake`, which ends the thread when it becomes readable.
+    /// Registers a listener, and `wake`, which ends the thread when it becomes readable.
     ///
     /// # Errors
     ///
-    /// When the system has no descriptors left.
+    /// When there are no file descriptors left.
     pub fn new(
         listener: Listener,
         wake: &OwnedFd,
@@ -138,11 +138,12 @@ impl Poll {
         self.counters.cpu_ns.store(spent_ns, Ordering::Release);
     }
 
-    /// Takes one client in; the next event brings the next.
+    /// Accepts one client; the next event brings the next.
     fn accept(&mut self) {
         let Ok(socket) = self.listener.accept() else { return };
         if self.connections.len() - self.free.len() >= self.connections_max {
-            // A refusal is short enough for any socket's buffer; if not, the client sees the end.
+            // A refusal is short enough for any socket's buffer; otherwise the client only sees the
+            // end.
             let mut refusal = Vec::new();
             fatal(&mut refusal, "53300", "sorry, too many clients already");
             let _ = rustix::io::write(&socket, &refusal);
@@ -167,7 +168,7 @@ impl Poll {
         });
     }
 
-    /// Reads from a client what it sent, or sends it what it had yet to take.
+    /// Reads from a client, or sends it unsent bytes.
     fn serve(&mut self, place: usize) {
         let Some(connection) = self.connections.get_mut(place).and_then(Option::as_mut) else {
             return;
@@ -180,7 +181,7 @@ impl Poll {
         let statements = std::mem::take(&mut connection.session.statements_count);
         self.counters.statements.fetch_add(statements, Ordering::Relaxed);
         if !lasts {
-            // Its descriptor leaves the epoll when it is closed here.
+            // Closing its descriptor removes it from the epoll.
             self.connections[place] = None;
             self.free.push(place);
         }
@@ -188,7 +189,7 @@ impl Poll {
 }
 
 impl Connection {
-    /// Whether the connection lasts.
+    /// Whether the connection continues.
     fn answer(
         &mut self,
         buffer: &mut [u8],
@@ -222,7 +223,7 @@ impl Connection {
         epoll::modify(epoll, &self.socket, data, EventFlags::OUT).is_ok()
     }
 
-    /// Whether the connection lasts.
+    /// Whether the connection continues.
     fn send_rest(&mut self, epoll: &OwnedFd, place: usize) -> bool {
         let Some(sent) = send(&self.socket, &self.unsent) else { return false };
         self.unsent.drain(..sent);
@@ -234,7 +235,7 @@ impl Connection {
     }
 }
 
-/// Sends as much as the socket takes: how much that was, or `None` when the client is gone.
+/// Sends as much as the socket accepts; returns the number of bytes, or `None` without a client.
 fn send(socket: &OwnedFd, bytes: &[u8]) -> Option<usize> {
     let mut sent = 0;
     while sent < bytes.len() {

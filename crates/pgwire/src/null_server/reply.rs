@@ -9,7 +9,7 @@ const COLUMN_TYPE: i32 = 23;
 /// A column's value: `None` for NULL.
 pub type Value = Option<String>;
 
-/// Appends a text and the zero behind it.
+/// Appends a text and a zero byte.
 pub fn text(out: &mut Vec<u8>, text: &str) {
     out.extend_from_slice(text.as_bytes());
     out.push(0);
@@ -28,7 +28,7 @@ pub fn parameter_status(out: &mut Vec<u8>, name: &str, value: &str) {
     });
 }
 
-/// `RowDescription`, all columns in the format of text.
+/// `RowDescription`, all columns in text format.
 pub fn row_description(out: &mut Vec<u8>, columns: &[String]) {
     message(out, b'T', |out| {
         out.extend_from_slice(&(columns.len() as u16).to_be_bytes());
@@ -64,7 +64,7 @@ pub fn complete(out: &mut Vec<u8>, tag: &str) {
     message(out, b'C', |out| text(out, tag));
 }
 
-/// `ParameterDescription`: so many, all of the same type.
+/// `ParameterDescription`: a number of parameters of the same type.
 pub fn parameter_description(out: &mut Vec<u8>, parameters: u16) {
     message(out, b't', |out| {
         out.extend_from_slice(&parameters.to_be_bytes());

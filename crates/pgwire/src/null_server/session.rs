@@ -1,4 +1,4 @@
-//! One connection's side of the protocol: bytes in, bytes out. It knows nothing of sockets.
+//! The protocol of one connection: bytes in, bytes out, independent of sockets.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,18 +12,18 @@ use crate::messages::{
     self, CANCEL_REQUEST, GSS_REQUEST, PROTOCOL, SSL_REQUEST, STARTUP_BYTES_MAX,
 };
 
-/// A longer message is no statement that anybody measures with.
+/// A longer message is not a realistic statement.
 const MESSAGE_BYTES_MAX: usize = 16 << 20;
 
-/// Statements and portals that a session may hold, each.
+/// Maximum number of statements, and of portals, of a session.
 const NAMED_MAX: usize = 10_000;
 
-/// What becomes of the connection.
+/// The state of the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// More is awaited.
+    /// It continues.
     GoOn,
-    /// It is to be closed, when what was written has been sent.
+    /// It is to be closed after sending what was written.
     Close,
 }
 
@@ -34,16 +34,16 @@ pub struct Session {
     is_started: bool,
     /// `I` idle, `T` in a transaction, `E` in a failed one.
     status: u8,
-    /// After an error the rest up to the next `Sync` is passed over.
+    /// After an error, everything up to the next `Sync` is skipped.
     skips: bool,
     statements: HashMap<Vec<u8>, Arc<Answer>>,
     portals: HashMap<Vec<u8>, Arc<Answer>>,
-    /// Statements answered.
+    /// Number of statements answered.
     pub statements_count: u64,
 }
 
 impl Session {
-    /// A session of a client that has yet to say who it is.
+    /// A session before its startup message.
     pub fn new(server_version: Arc<str>) -> Session {
         Session {
             server_version,
@@ -56,7 +56,8 @@ impl Session {
         }
     }
 
-    /// Takes in all whole messages and appends the answers. Returns how many bytes were taken.
+    /// Processes all complete messages and appends the answers. Returns the number of bytes
+    /// processed.
     pub fn take_in(&mut self, input: &[u8], out: &mut Vec<u8>) -> (usize, Next) {
         let mut taken = 0;
         loop {
@@ -81,7 +82,7 @@ impl Session {
         }
     }
 
-    /// `StartupMessage`, or what may come before it.
+    /// `StartupMessage`, or a message that may precede it.
     fn start(&mut self, body: &[u8], out: &mut Vec<u8>) -> Next {
         let Some(code) = messages::number(body) else {
             return fatal(out, "08P01", "the start-up message is too short");
@@ -138,7 +139,7 @@ impl Session {
                 }
                 reply::ready(out, self.status);
             }
-            // What belongs to a COPY is passed over, as PostgreSQL does outside of one.
+            // Messages of a COPY are ignored, as PostgreSQL does outside of one.
             b'H' | b'd' | b'c' | b'f' => {}
             b'X' => return Next::Close,
             _ => return fatal(out, "08P01", "a message of an unknown type"),
@@ -183,7 +184,7 @@ impl Session {
         if self.portals.len() >= NAMED_MAX {
             return self.fail(out, "54000", "too many portals");
         }
-        // Most clients use the portal without a name again and again.
+        // Most clients reuse the unnamed portal.
         match self.portals.get_mut(portal) {
             Some(bound) => *bound = answer,
             None => drop(self.portals.insert(portal.to_vec(), answer)),
@@ -248,18 +249,18 @@ impl Session {
     }
 }
 
-/// A transaction's status after an error.
+/// The transaction status after an error.
 fn failed(status: u8) -> u8 {
     if status == b'T' { b'E' } else { status }
 }
 
-/// Says why the connection is about to be closed.
+/// Reports why the connection will be closed.
 pub fn fatal(out: &mut Vec<u8>, code: &str, sentence: &str) -> Next {
     reply::error(out, "FATAL", code, sentence);
     Next::Close
 }
 
-/// A text up to its zero, and what follows.
+/// A text up to its zero byte, and the rest.
 fn take_name(body: &[u8]) -> Option<(&[u8], &[u8])> {
     let end = memchr::memchr(0, body)?;
     Some((&body[..end], &body[end + 1..]))

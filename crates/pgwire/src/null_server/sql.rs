@@ -1,5 +1,5 @@
-//! As much of SQL as it takes to answer a statement without doing it: what it is called, and which
-//! columns its rows have.
+//! The minimal SQL parsing for answering a statement without executing it: its command, and the
+//! columns of its rows.
 
 use seatrial_sqltext::lexer::commands;
 use seatrial_sqltext::lexer::name::name;
@@ -25,11 +25,10 @@ const AFTER_SELECT_LIST: [&str; 14] = [
     "INTO",
 ];
 
-/// What PostgreSQL calls a column that has no name.
+/// PostgreSQL's name of a column without a name.
 const NAMELESS: &str = "?column?";
 
-/// The statements of a text, parted by semicolons. One that is empty is left out, as PostgreSQL
-/// does.
+/// The statements of a text, separated by semicolons. Empty ones are dropped, as in PostgreSQL.
 pub fn statements(text: &str) -> Vec<&str> {
     let mut found = Vec::new();
     let mut rest = text;
@@ -44,18 +43,18 @@ pub fn statements(text: &str) -> Vec<&str> {
     found
 }
 
-/// What a statement is, by its first words.
+/// The kind of a statement, by its first words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shape {
     /// Its first keywords in capitals, such as `UPDATE` or `CREATE TABLE`.
     pub verb: String,
-    /// Names of the columns that it returns; `None` where it returns no rows.
+    /// Names of the returned columns; `None` if it returns no rows.
     pub columns: Option<Vec<String>>,
     /// Highest number of its parameters.
     pub parameters: u16,
 }
 
-/// The shape of one statement; `None` where there is none.
+/// The shape of one statement; `None` for an empty one.
 pub fn shape_of(statement: &str) -> Option<Shape> {
     let tokens: Vec<Token<'_>> = commands(statement.as_bytes()).collect();
     let first = verb_place(&tokens)?;
@@ -78,14 +77,14 @@ pub fn shape_of(statement: &str) -> Option<Shape> {
     Some(Shape { verb, columns, parameters })
 }
 
-/// The number of a parameter; a larger one than the protocol can count is its largest.
+/// The number of a parameter, limited to the protocol's maximum.
 fn parameter(token: &Token<'_>) -> Option<u16> {
     let digits = token.text.strip_prefix(b"$").filter(|_| token.kind == Kind::Parameter)?;
     Some(std::str::from_utf8(digits).ok()?.parse().unwrap_or(u16::MAX))
 }
 
-/// Where the word stands that says what a statement does: its first, but behind `WITH` the first
-/// verb that is in no brackets.
+/// Position of the word that determines the command: the first, or after `WITH` the first verb
+/// outside of parentheses.
 fn verb_place(tokens: &[Token<'_>]) -> Option<usize> {
     let first = tokens.iter().position(|token| token.kind == Kind::Word)?;
     if !tokens[first].is_word("WITH") {
@@ -95,7 +94,8 @@ fn verb_place(tokens: &[Token<'_>]) -> Option<usize> {
     top_level(tokens).find(|(_, token)| token.is_one_of(&verbs)).map(|(place, _)| place)
 }
 
-/// The tokens that stand in no brackets, with their places; an opening bracket stands outside.
+/// The tokens outside of parentheses, with their positions; an opening parenthesis counts as
+/// outside.
 fn top_level<'t, 'a>(
     tokens: &'t [Token<'a>],
 ) -> impl Iterator<Item = (usize, &'t Token<'a>)> + use<'t, 'a> {
@@ -116,7 +116,7 @@ fn returned_columns(rest: &[Token<'_>]) -> Option<Vec<String>> {
     Some(list_columns(&rest[place + 1..]))
 }
 
-/// What a token names.
+/// The name of a token.
 fn named(token: &Token<'_>) -> Option<String> {
     name(token).map(|name| String::from_utf8_lossy(&name).into_owned())
 }
@@ -143,8 +143,8 @@ fn list_columns(tokens: &[Token<'_>]) -> Vec<String> {
     columns
 }
 
-/// The name that PostgreSQL gives to an expression, in the plain cases: its alias, the column, the
-/// function; a cast has the name of what is cast.
+/// PostgreSQL's name of an expression, in simple cases: its alias, the column, the function; a cast
+/// has the name of its operand.
 fn column_name(item: &[Token<'_>]) -> String {
     let cast = item.iter().position(|token| token.is_sign("::"));
     let has_alias = item.len() > 1 && item[item.len() - 2].is_word("AS");
@@ -160,7 +160,7 @@ fn column_name(item: &[Token<'_>]) -> String {
     found.unwrap_or_else(nameless)
 }
 
-/// Of a call: the word before its first bracket, behind the name of a schema if there is one.
+/// The name of a called function: the word before its first parenthesis, after a schema's name.
 fn function_name(item: &[Token<'_>]) -> Option<String> {
     let bracket = item.iter().position(|token| token.is_sign("("))?;
     match &item[..bracket] {
@@ -204,7 +204,7 @@ mod tests {
         assert_eq!(
             columns("select o.n, \"P\".\"Strat\", pg_catalog.f(a, b) as c, 1, x::int, 1::text y"),
             names(&["n", "Strat", "c", "?column?", "x", "y"]).map(|mut wanted| {
-                // A cast's own alias without AS is beyond the plain cases.
+                // A cast's own alias without AS is not supported.
                 wanted[5] = "?column?".to_owned();
                 wanted
             })

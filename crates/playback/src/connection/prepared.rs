@@ -1,8 +1,8 @@
 //! The prepared statements of a connection.
 //!
-//! What a session has parsed is known by its name, with a hash of its text: a trace may hold a
-//! million of them. At most [`NAMES_MAX`] are kept on the server, those that were used last: logs
-//! do not tell when a client closes one, and some clients never use a name twice.
+//! What a session has parsed is identified by its name, with a hash of its text: a trace may
+//! contain a million of them. At most [`NAMES_MAX`], the last used, are kept on the server: logs do
+//! not show when a client closes one, and some clients never reuse a name.
 
 use std::collections::HashMap;
 
@@ -16,33 +16,33 @@ use seatrial_trace::captured::Protocol;
 use super::types;
 use crate::item::Item;
 
-/// Names that a session keeps; more than the caches of clients hold (pgjdbc 256, Rails 1,000).
+/// Maximum number of names in a session; more than the caches of clients (pgjdbc 256, Rails 1,000).
 pub const NAMES_MAX: usize = 1_024;
 
 /// A prepared statement.
 #[derive(Clone, Copy, Debug)]
 struct Known {
-    /// Hash of its text; None where the server's may be another, or none.
+    /// Hash of its text; None if the server's may be another, or missing.
     text: Option<u64>,
     used: u64,
 }
 
-/// The prepared statements of one connection, and what the statement on its way does to them.
+/// The prepared statements of one connection, and how the statement in progress changes them.
 #[derive(Debug)]
 pub struct Prepared {
     known: HashMap<Box<[u8]>, Known, RandomState>,
     uses: u64,
-    /// The name that is on its way; empty for none.
+    /// The name in progress; empty for none.
     name: Vec<u8>,
-    /// Hash of its text, where it is being parsed.
+    /// Hash of its text, if it is being parsed.
     parsing: Option<u64>,
-    /// The only name that a DEALLOCATE on its way forgets.
+    /// The only name that a DEALLOCATE in progress releases.
     deallocated: Option<Vec<u8>>,
 }
 
 impl Default for Prepared {
     fn default() -> Prepared {
-        // The same in every run: nobody chooses names and texts so that they collide here.
+        // The same in every run: names and texts are not chosen to collide here.
         let hashes = RandomState::with_seeds(1, 2, 3, 4);
         Prepared {
             known: HashMap::with_hasher(hashes),
@@ -55,10 +55,10 @@ impl Default for Prepared {
 }
 
 impl Prepared {
-    /// Notes what is on its way, and appends what has to come before its `Bind`.
+    /// Records the statement in progress, and appends what has to precede its `Bind`.
     ///
-    /// The statement without a name is parsed each time, as clients do that have no name for it
-    /// (libpq, pgjdbc): a log does not tell whether it was.
+    /// The unnamed statement is parsed each time, as clients do without a name (libpq, pgjdbc): a
+    /// log does not show whether it was.
     pub fn send(&mut self, item: &Item, out: &mut Vec<u8>) {
         self.name.clear();
         self.parsing = None;
@@ -87,7 +87,7 @@ impl Prepared {
         self.parsing = Some(text);
     }
 
-    /// The server has parsed what is on its way.
+    /// The server has parsed the statement in progress.
     pub fn parsed(&mut self) {
         if let Some(text) = self.parsing.take() {
             let known = Known { text: Some(text), used: self.uses };
@@ -95,7 +95,7 @@ impl Prepared {
         }
     }
 
-    /// A command was completed, by which statements may be forgotten.
+    /// A command was completed, which may release statements.
     #[inline]
     pub fn completed(&mut self, tag: &Tag) {
         match tag.words() {
@@ -109,8 +109,8 @@ impl Prepared {
         }
     }
 
-    /// The statement on its way failed. Where the server's idea of its name is another than ours,
-    /// or its result has changed its type, it is closed and parsed again the next time.
+    /// The statement in progress failed. If the server's text of its name is another than ours, or
+    /// its result type has changed, it is closed and parsed again the next time.
     pub fn failed(&mut self, sqlstate: [u8; 5]) {
         if matches!(&sqlstate, b"26000" | b"42P05" | b"0A000") && !self.name.is_empty() {
             let known = Known { text: None, used: self.uses };
@@ -118,7 +118,7 @@ impl Prepared {
         }
     }
 
-    /// Names that are kept.
+    /// Number of names that are kept.
     #[cfg(test)]
     pub fn count(&self) -> usize {
         self.known.len()

@@ -250,8 +250,8 @@ fn the_server_is_told_a_type_that_it_cannot_find() {
     let mut out = Vec::new();
     let sql = "select 1 from t where a = $1 and $2 is null";
     connection.send(&item(Protocol::Extended, "n", sql, &[Some("1"), None]), &mut out);
-    let told = [b"n\0", sql.as_bytes(), b"\0\0\x02\0\0\0\0\0\0\0\x19"].concat();
-    assert!(out.starts_with(&from_server(b'P', &told)));
+    let reported = [b"n\0", sql.as_bytes(), b"\0\0\x02\0\0\0\0\0\0\0\x19"].concat();
+    assert!(out.starts_with(&from_server(b'P', &reported)));
 }
 
 #[test]
@@ -389,8 +389,8 @@ fn a_server_that_asks_for_data_is_told_that_there_are_none() {
         sent(&mut connection, &item);
         let mut out = Vec::new();
         assert_eq!(said(&mut connection, &asks, &mut out), []);
-        let told: String = words(&out).iter().filter_map(|word| word.chars().next()).collect();
-        assert_eq!(told, expected);
+        let reported: String = words(&out).iter().filter_map(|word| word.chars().next()).collect();
+        assert_eq!(reported, expected);
         let failed = error("ERROR", "57014", "COPY from stdin failed");
         let answer = answered(&mut connection, &[failed, ready(b'I')]);
         assert_eq!(answer.error.map(|error| error.sqlstate), Some(*b"57014"));

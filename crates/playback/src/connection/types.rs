@@ -1,27 +1,27 @@
-//! Types of parameters, where a server cannot find them by itself.
+//! Types of parameters that a server cannot infer.
 //!
-//! A log does not tell the types that a client gave its parameters. Almost always the server finds
-//! them: in `a = $1`, that of `a`. In `$1 is null`, and as an argument of a function that takes any
-//! type, there is nothing to find them by, and it refuses the statement (42P18); yet clients that
-//! name all types (pgjdbc, and all that stands on it) write `$1 is null or a = $2` a lot. There a
-//! parameter is given one: text will do for IS NULL and for what makes a text of it. Where it
-//! matters, a parameter whose value is a whole number is a bigint, and any other a text. That is
-//! a guess; where it is wrong, the server says so, and the error counts as new.
+//! A log does not contain the types that a client gave its parameters. Almost always the server
+//! infers them: in `a = $1`, that of `a`. In `$1 is null`, and as an argument of a function with an
+//! argument of any type, it cannot, and refuses the statement (42P18); yet clients that specify all
+//! types (pgjdbc, and everything based on it) often write `$1 is null or a = $2`. Such a parameter
+//! gets a type here: text suffices for IS NULL and for functions that convert it to text. Where it
+//! matters, a parameter whose value is an integer is a bigint, and any other a text. That is a
+//! guess; if it is wrong, the server reports an error, which counts as new.
 
 use seatrial_sqltext::lexer;
 use seatrial_sqltext::lexer::token::{Kind, Token};
 
-const UNTOLD: u32 = 0;
+const UNREPORTED: u32 = 0;
 const BIGINT: u32 = 20;
 const TEXT: u32 = 25;
 
-/// Digits that fit into a bigint, whatever they are.
+/// Number of digits that always fit into a bigint.
 const DIGITS_MAX: usize = 18;
 
-/// Functions that take arguments of any type and make a text of them, or only count.
+/// Functions with arguments of any type that convert them to text, or only count them.
 const TEXTUAL: [&str; 5] = ["concat", "concat_ws", "format", "num_nulls", "num_nonnulls"];
 
-/// Functions that take arguments of any type, and what becomes of these depends on it.
+/// Functions with arguments of any type whose result depends on that type.
 const TYPED: [&str; 6] = [
     "json_build_array",
     "json_build_object",
@@ -31,16 +31,16 @@ const TYPED: [&str; 6] = [
     "to_jsonb",
 ];
 
-/// What may stand before a parameter that is on its own.
+/// What may precede a parameter that is on its own.
 const BEFORE: [&str; 8] = ["and", "having", "not", "on", "or", "select", "when", "where"];
 
-/// What the places of a parameter tell of its type, as far as the server reads.
+/// What the occurrences of a parameter show of its type, as far as the server reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Places {
     /// It has none yet.
     #[default]
     Unseen,
-    /// The server finds it.
+    /// The server infers it.
     Found,
     /// Nothing, and it does not matter.
     Text,
@@ -48,26 +48,27 @@ enum Places {
     Value,
 }
 
-/// The types that the server is to be told, in the order of the parameters; 0 where it finds it.
+/// The types to specify, in the order of the parameters; 0 for inferred ones.
 pub fn types(sql: &[u8], parameters: &[Option<Vec<u8>>]) -> Vec<u32> {
     if parameters.is_empty() {
         return Vec::new();
     }
     let places = places(&lexer::significant(sql), parameters.len());
-    let told = |(place, value): (&Places, &Option<Vec<u8>>)| match place {
-        Places::Unseen | Places::Found => UNTOLD,
+    let reported = |(place, value): (&Places, &Option<Vec<u8>>)| match place {
+        Places::Unseen | Places::Found => UNREPORTED,
         Places::Value if value.as_deref().is_some_and(is_whole_number) => BIGINT,
         Places::Text | Places::Value => TEXT,
     };
-    let mut types: Vec<u32> = places.iter().zip(parameters).map(told).collect();
-    let told = types.iter().rposition(|&told| told != UNTOLD).map_or(0, |last| last + 1);
-    types.truncate(told);
+    let mut types: Vec<u32> = places.iter().zip(parameters).map(reported).collect();
+    let reported =
+        types.iter().rposition(|&reported| reported != UNREPORTED).map_or(0, |last| last + 1);
+    types.truncate(reported);
     types
 }
 
 fn places(tokens: &[Token<'_>], count: usize) -> Vec<Places> {
     let mut places = vec![Places::Unseen; count];
-    // For each parenthesis that is open, what it tells of an argument right in it.
+    // For each open parenthesis, what it shows of an argument directly in it.
     let mut calls = Vec::new();
     for (index, token) in tokens.iter().enumerate() {
         if token.is_sign("(") {
@@ -84,8 +85,8 @@ fn places(tokens: &[Token<'_>], count: usize) -> Vec<Places> {
     places
 }
 
-/// What several places tell. The server wants the type at the first; what it finds later must be
-/// the same.
+/// The result of several occurrences. The server needs the type at the first; later ones must
+/// agree.
 fn together(before: Places, here: Places) -> Places {
     match (before, here) {
         (Places::Unseen, here) => here,
@@ -95,7 +96,7 @@ fn together(before: Places, here: Places) -> Places {
     }
 }
 
-/// What one place tells.
+/// The result of one occurrence.
 fn place(before: &[Token<'_>], behind: &[Token<'_>], within: Places) -> Places {
     let is_alone = before
         .last()
@@ -118,7 +119,7 @@ fn is_null(behind: &[Token<'_>]) -> bool {
     }
 }
 
-/// What a function tells of its arguments.
+/// What a function shows of its arguments.
 fn call(name: &Token<'_>) -> Places {
     if name.is_one_of(&TEXTUAL) {
         Places::Text
@@ -129,13 +130,13 @@ fn call(name: &Token<'_>) -> Places {
     }
 }
 
-/// The place of `$1` among the parameters, from 0.
+/// The index of `$1` among the parameters, from 0.
 fn number(parameter: &Token<'_>) -> Option<usize> {
     let digits = std::str::from_utf8(parameter.text.get(1..)?).ok()?;
     digits.parse::<usize>().ok()?.checked_sub(1)
 }
 
-/// Whether it is a whole number, written as a bigint would be.
+/// Whether it is an integer, written like a bigint.
 fn is_whole_number(value: &[u8]) -> bool {
     let digits = value.strip_prefix(b"-").unwrap_or(value);
     (1..=DIGITS_MAX).contains(&digits.len())
@@ -159,7 +160,7 @@ mod tests {
             ("select cast($1 as int) is null, $2 is distinct from a", &[]),
             ("select * from t where a = $1 or $1 is null", &[]),
             ("select * from t where $1 is null or a = $1", &[BIGINT]),
-            ("select * from t where $2 is null or a = $2", &[UNTOLD, TEXT]),
+            ("select * from t where $2 is null or a = $2", &[UNREPORTED, TEXT]),
             ("select concat(a, $1, 'x', $2)", &[TEXT, TEXT]),
             ("select concat(a, f($1), $2 || 'x')", &[]),
             ("select jsonb_build_object('a', $1, 'b', $2)", &[BIGINT, TEXT]),

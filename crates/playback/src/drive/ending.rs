@@ -9,7 +9,7 @@ use super::run::{CANCEL, Run};
 use super::usage;
 use crate::order::keeper::Keeper;
 use crate::played::{Client, End, Held, Played};
-use crate::rewrite::told::Ids;
+use crate::rewrite::reported::Ids;
 use crate::tally::Ending;
 
 /// How long what is open at the end may take by itself.

@@ -1,8 +1,8 @@
-//! Ids that are drawn, waited for and written.
+//! Ids that are drawn, waited for and rewritten.
 //!
-//! A statement that names an id which another session has not drawn yet waits for it. Where that
-//! session waits for a lock of the waiting one, or nothing at all moves, the statement goes with
-//! the id as it was captured, and that is counted.
+//! A statement with an id that another session has not drawn yet waits for it. If that session
+//! waits for a lock of the waiting one, or there is no progress at all, the statement is sent with
+//! the captured id, which is counted.
 
 use std::sync::{Arc, Mutex};
 
@@ -19,7 +19,7 @@ use crate::locks::Blocked;
 use crate::rewrite::Mode;
 use crate::rewrite::bound::{Binder, Counted};
 use crate::rewrite::now::{Missing, Now};
-use crate::rewrite::told::Ids;
+use crate::rewrite::reported::Ids;
 use crate::spec::PlaybackSpec;
 use crate::survey::Survey;
 
@@ -32,8 +32,8 @@ pub struct Mapping {
 }
 
 impl Mapping {
-    /// What is asked for, with what binds statements as they are read; None where ids are sent as
-    /// they were captured.
+    /// The mapping of ids, with the binder of statements as they are read; None if ids are sent as
+    /// captured.
     ///
     /// # Errors
     ///
@@ -56,7 +56,7 @@ impl Mapping {
         Ok(Some((Mapping { now, plan, catalog: catalog.clone(), counted }, binder)))
     }
 
-    /// What came of it, after all was read.
+    /// The results, after everything was read.
     pub fn finish(self) -> Ids {
         let counted = std::mem::take(&mut *lock(&self.counted));
         Ids::of(&self.plan, &self.catalog, counted, &self.now.finish())
@@ -64,7 +64,7 @@ impl Mapping {
 }
 
 impl Run {
-    /// Whether a session's next statement has to wait for an id; then that is noted.
+    /// Whether a session's next statement has to wait for an id; if so, that is recorded.
     pub(super) fn awaits_draw(&mut self, session: usize, due_ns: Option<u64>) -> bool {
         let Some(ids) = &mut self.ids else { return false };
         let player = &mut self.players[session];
@@ -80,7 +80,7 @@ impl Run {
         true
     }
 
-    /// Writes what was drawn now into a session's next statement.
+    /// Rewrites ids in a session's next statement to those drawn now.
     pub(super) fn write_ids(&mut self, session: usize) {
         let Some(ids) = &mut self.ids else { return };
         let Some(head) = self.players[session].queue.front_mut() else { return };
@@ -91,7 +91,7 @@ impl Run {
         }
     }
 
-    /// A statement was answered: takes in what it drew.
+    /// A statement was answered: records what it drew.
     pub(super) fn drew(&mut self, queued: &Queued, answer: &Answer) {
         if let (Some(ids), Some(bound)) = (&mut self.ids, &queued.fed.ids) {
             let waited = ids.now.take(bound, answer);
@@ -99,7 +99,7 @@ impl Run {
         }
     }
 
-    /// A statement is done with: what it has not drawn, it will not.
+    /// A statement has ended: it will draw nothing more.
     pub(super) fn drew_not(&mut self, queued: &Queued) {
         if let (Some(ids), Some(bound)) = (&mut self.ids, &queued.fed.ids) {
             let waited = ids.now.lose(bound, Missing::Failed);
@@ -107,7 +107,7 @@ impl Run {
         }
     }
 
-    /// Those go on that waited for an id.
+    /// Continues sessions that waited for an id.
     fn go_on(&mut self, sessions: &[u32]) {
         for &session in sessions {
             self.need_not_wait(session as usize);
@@ -119,7 +119,7 @@ impl Run {
         let player = &mut self.players[session];
         let Wait::Draw { since_ns, .. } = player.wait else { return };
         player.wait = Wait::Nothing;
-        player.let_go_ns = now_ns;
+        player.released_ns = now_ns;
         self.counts.held -= 1;
         if let Some(ids) = &mut self.ids {
             ids.now.waited_ns += now_ns.saturating_sub(since_ns);
@@ -127,15 +127,15 @@ impl Run {
         self.advance(session);
     }
 
-    /// A session's next statement goes without the ids that it waits for.
+    /// Sends a session's next statement without the ids that it waits for.
     fn go_undrawn(&mut self, session: usize) {
         let player = &mut self.players[session];
         player.undrawn = player.queue.front().map(|head| head.fed.item.number);
         self.need_not_wait(session);
     }
 
-    /// Nothing moves: of those that wait for ids, the first one of the capture goes without.
-    pub(super) fn let_go_undrawn(&mut self) {
+    /// Without any progress: sends the first statement of the capture that waits for ids.
+    pub(super) fn release_undrawn(&mut self) {
         let waiting = self.players.iter().enumerate();
         let waiting = waiting.filter(|(_, player)| matches!(player.wait, Wait::Draw { .. }));
         let first = waiting.min_by_key(|(_, player)| player.queue.front().map(|head| head.place));
@@ -144,9 +144,9 @@ impl Run {
         }
     }
 
-    /// Those go without ids whose locks the session waits for that is to draw them; whether any
+    /// Sends statements whose session holds locks that the drawing session waits for; whether any
     /// did.
-    pub(super) fn let_go_of_draws(&mut self, waits: &[Blocked]) -> bool {
+    pub(super) fn release_draws(&mut self, waits: &[Blocked]) -> bool {
         let mut found = Vec::new();
         for one in waits {
             let Some(&blocked) = self.by_process.get(&one.process) else { continue };

@@ -128,8 +128,8 @@ pub struct Player {
     pub ready_by: HeldBy,
     /// When its next statement was read, if it had to wait for that.
     pub fed_ns: u64,
-    /// When the order let its next statement go, if that was held back.
-    pub let_go_ns: u64,
+    /// When the order let its next statement go, if that was delayed.
+    pub released_ns: u64,
     /// What may pass in spite of the order.
     pub pass: Option<Pass>,
     /// The statement that does not wait for ids any more.
@@ -163,7 +163,7 @@ impl Player {
         let head = self.queue.front().filter(|_| self.open.is_some());
         head.is_some_and(|head| match head.fed.item.class {
             // Some lock what they read.
-            Class::Select => head.fed.touches.may_wait(),
+            Class::Select => head.fed.access_set.may_wait(),
             class => class != Class::Transaction,
         })
     }
@@ -194,6 +194,6 @@ impl Player {
             // is due to the sessions that had not come so far.
             None => could = (could.0.max(self.fed_ns), HeldBy::Nothing),
         }
-        if self.let_go_ns > could.0 { (self.let_go_ns, HeldBy::Order) } else { could }
+        if self.released_ns > could.0 { (self.released_ns, HeldBy::Order) } else { could }
     }
 }

@@ -19,10 +19,10 @@ use seatrial_gauge::Clock;
 use seatrial_pgwire::link::Address;
 use seatrial_trace::TraceReader;
 
+use super::deadlock::Asking;
 use super::ids::Mapping;
 use super::player::{Ended, Player, Wait};
 use super::sessions::Probe;
-use super::stuck::Asking;
 use super::usage::{self, Processor};
 use super::{Live, PlaybackError, Watch, rules};
 use crate::connection::{Login, Said};
@@ -32,31 +32,31 @@ use crate::order::scan::Scan;
 use crate::pace::{Schedule, Timers};
 use crate::played::{End, Held, Played, Sessions};
 use crate::rules::Rules;
-use crate::rules::memory::Memory;
+use crate::rules::session_objects::SessionObjects;
 use crate::spec::PlaybackSpec;
 use crate::survey::Survey;
 use crate::tally::{Tally, TallySettings};
 
-/// What is read at once.
+/// Bytes read at once.
 const READ_BYTES: usize = 64 << 10;
 
-/// Events taken at once.
+/// Events handled at once.
 const EVENTS_MAX: usize = 64;
 
-/// Fingerprints that are told apart.
+/// Maximum number of distinguished fingerprints.
 const TEXTS_MAX: usize = 2_000;
 
-/// How often the memory is looked at.
+/// Interval of memory readings.
 const MEMORY_EVERY_NS: u64 = 250_000_000;
 
-/// What wakes the loop that is no session.
+/// Event sources other than sessions.
 const WAKE: u64 = u64::MAX;
 const TIMER: u64 = u64::MAX - 1;
-/// The connection that asks for locks.
+/// The connection that queries locks.
 pub const WATCHER: u64 = u64::MAX - 2;
-/// The connection that tries whether the server is there.
+/// The connection that probes whether the server is there.
 pub const PROBE: u64 = u64::MAX - 3;
-/// Those that ask the server to end a statement.
+/// Those that cancel statements.
 pub const CANCEL: u64 = u64::MAX - 4;
 
 /// A playback.
@@ -74,19 +74,19 @@ pub struct Run {
     pub(super) address: Address,
     pub(super) survey: Survey,
     pub(super) schedule: Schedule,
-    /// The order across sessions, if one is kept.
+    /// The order across sessions, if any.
     pub(super) order: Option<Keeper>,
-    /// Ids that were drawn now, where they are mapped.
+    /// Ids drawn now, if they are mapped.
     pub(super) ids: Option<Mapping>,
     pub(super) players: Vec<Player>,
     pub(super) timers: Timers,
-    /// Sessions that may come in, those first that came first in the capture.
+    /// Sessions that may connect, in the order of the capture.
     pub(super) arrived: BinaryHeap<Reverse<(i64, u32)>>,
     pub(super) feed: Feed,
-    /// For sessions of which a statement failed: what was read of them took it for granted.
+    /// For sessions with a failed statement: what was read of them assumed its success.
     pub(super) rules: Rules,
     pub(super) tally: Tally,
-    /// Statements that were answered and are to be tallied.
+    /// Answered statements to be tallied.
     pub(super) ended: Vec<Ended>,
     pub(super) buffer: Vec<u8>,
     pub(super) out: Vec<u8>,
@@ -99,7 +99,7 @@ pub struct Run {
     pub(super) sessions: Sessions,
     pub(super) asking: Asking,
     pub(super) probe: Probe,
-    /// Set when it is to end.
+    /// Set to end it.
     pub(super) end: Option<End>,
     pub(super) memory_bytes_max: u64,
     memory_seen_ns: u64,
@@ -107,37 +107,37 @@ pub struct Run {
     run_delay_ns: u64,
 }
 
-/// What is counted as it goes.
+/// Counters.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counts {
     /// Statements that were taken from the feed.
     pub taken: u64,
-    /// Statements of the trace that were neither answered nor skipped nor given up.
+    /// Statements of the trace that were not answered, skipped or given up.
     pub left: u64,
-    /// Statements on their way.
+    /// Statements in progress.
     pub in_flight: usize,
-    /// Of these, those that may wait for a row's lock.
+    /// Those of them that may wait for a row lock.
     pub may_wait: usize,
-    /// Sessions that are connected or on their way in.
+    /// Sessions that are connected or connecting.
     pub open: usize,
-    /// Of these, on their way in.
+    /// Those of them that are connecting.
     pub entering: usize,
     /// Sessions whose next statement was not read yet.
     pub starved: usize,
-    /// Sessions that the order holds back.
+    /// Sessions delayed by the order.
     pub held: usize,
-    /// When a statement was sent or answered last.
+    /// When a statement was last sent or answered.
     pub moved_ns: u64,
     /// How late the last statement was sent.
     pub lag_ns: u64,
 }
 
 impl Run {
-    /// Counts what the trace holds, and starts to read it.
+    /// Counts the statements of the trace, and starts to read it.
     ///
     /// # Errors
     ///
-    /// When the trace cannot be read, the address is none, or the system refuses.
+    /// When the trace cannot be read, the address is invalid, or a system call fails.
     pub fn prepare(
         spec: PlaybackSpec,
         watch: Arc<Watch>,
@@ -206,11 +206,11 @@ impl Run {
         })
     }
 
-    /// Plays it.
+    /// Replays it.
     ///
     /// # Errors
     ///
-    /// When the trace turns out to be damaged, the system refuses, or the statements do not add up.
+    /// When the trace is damaged, a system call fails, or the statements do not add up.
     pub fn play(mut self) -> Result<Played, PlaybackError> {
         let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         self.start_unix_ns = since_1970.as_nanos() as u64;
@@ -250,13 +250,13 @@ impl Run {
         self.start_unix_ns
     }
 
-    /// What the loop's thread used since the start: processor, and time that it could have run.
+    /// What the loop's thread has used since the start: CPU time, and time runnable without a CPU.
     pub(super) fn used(&self) -> (Processor, u64) {
         let run_delay_ns = usage::run_delay_ns().saturating_sub(self.run_delay_ns);
         (Processor::of_thread().since(self.processor), run_delay_ns)
     }
 
-    /// Who a session is to the server.
+    /// The parameters of a session's connection.
     pub(super) fn login(&self) -> Login<'_> {
         let server = &self.spec.server;
         Login {
@@ -269,7 +269,7 @@ impl Run {
         }
     }
 
-    /// Whether nothing is left. A trace that has fewer statements than were counted ends too.
+    /// Whether nothing is left, even if the trace has fewer statements than were counted.
     fn is_complete(&self) -> bool {
         let counts = &self.counts;
         let is_quiet = counts.in_flight == 0 && !self.probe.is_open();
@@ -277,7 +277,7 @@ impl Run {
         is_quiet && (counts.left == 0 || (self.feed.is_over() && counts.entering == 0 && lacks()))
     }
 
-    /// Waits until something happens or is due, at most so long, and serves what happened.
+    /// Waits until an event or due time, up to a timeout, and handles events.
     pub(super) fn wait(
         &mut self,
         events: &mut Vec<Event>,
@@ -301,7 +301,7 @@ impl Run {
                 TIMER => self.armed_ns = None,
                 WATCHER => self.serve_watcher(event.flags),
                 PROBE => self.serve_probe(event.flags),
-                // The server hangs up without a word.
+                // The server hangs up without a message.
                 CANCEL => {}
                 session => self.serve(session as usize, event.flags),
             }
@@ -309,7 +309,7 @@ impl Run {
         Ok(())
     }
 
-    /// Sets the timer to the next time at which something is due; false when that has come.
+    /// Sets the timer to the next due time; false when that has passed.
     fn arm(&mut self, at_most_ns: Option<u64>) -> Result<bool, PlaybackError> {
         let now_ns = self.now_ns();
         let latest_ns = at_most_ns.map(|at_most_ns| now_ns + at_most_ns);
@@ -334,7 +334,7 @@ impl Run {
         Ok(true)
     }
 
-    /// Goes on with whoever waited for the time that has come.
+    /// Continues with sessions whose due time has come.
     fn wake_due(&mut self) {
         let now_ns = self.now_ns();
         while let Some(session) = self.timers.pop(now_ns) {
@@ -364,7 +364,7 @@ impl Run {
     }
 }
 
-/// What the trace holds of what is to be played.
+/// The replayed part of the trace.
 fn survey(spec: &PlaybackSpec) -> Result<Survey, PlaybackError> {
     Ok(Survey::of(&TraceReader::open(&spec.trace)?, &spec.databases, spec.until_us)?)
 }
@@ -379,16 +379,16 @@ fn settings(spec: &PlaybackSpec, survey: &Survey) -> TallySettings {
     }
 }
 
-/// One for each session, nothing of which was sent yet.
+/// One for each session, before anything is sent.
 fn players(survey: &Survey) -> Vec<Player> {
     let left = |statements| Player { left: statements, ..Player::default() };
     survey.sessions.iter().map(|session| left(session.statements)).collect()
 }
 
-/// What decides whether a statement is sent.
+/// The rules that decide whether a statement is sent.
 fn rule(rules: Rules, sessions: usize) -> Rule {
-    let mut memories = vec![Memory::default(); sessions];
-    Box::new(move |item| rules.rule(item, &mut memories[item.session.0 as usize]))
+    let mut objects = vec![SessionObjects::default(); sessions];
+    Box::new(move |item| rules.rule(item, &mut objects[item.session.0 as usize]))
 }
 
 fn descriptors(wake: &OwnedFd) -> io::Result<(OwnedFd, OwnedFd)> {
@@ -396,7 +396,7 @@ fn descriptors(wake: &OwnedFd) -> io::Result<(OwnedFd, OwnedFd)> {
     let timer =
         timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK)?;
     epoll::add(&epoll, wake, EventData::new_u64(WAKE), EventFlags::IN)?;
-    // Each setting of the timer makes an edge of its own, so nobody has to read it.
+    // Each setting of the timer makes an edge of its own, so it need not be read.
     let flags = EventFlags::IN | EventFlags::ET;
     epoll::add(&epoll, &timer, EventData::new_u64(TIMER), flags)?;
     Ok((epoll, timer))

@@ -1,9 +1,9 @@
-//! Sessions come, go and are lost.
+//! Sessions connect, end and are lost.
 //!
-//! One connection that is lost is that session's: what it had yet to send is skipped, and the rest
-//! goes on. Whether it was all of the server is found by coming in once more, as a probe: where
-//! nobody is let in because there is nobody, or the server is going down, the playback ends, and
-//! what had not been sent was not reached.
+//! If a connection is lost, its session's unsent statements are skipped, and the rest continues.
+//! Whether the whole server is lost is found by another connection, the probe: if it is refused
+//! because there is no server, or the server is shutting down, the playback ends, and unsent
+//! statements were not reached.
 
 use std::cmp::Reverse;
 use std::io;
@@ -19,19 +19,19 @@ use crate::item::Skipped;
 use crate::played::End;
 use crate::tally::HeldBy;
 
-/// How long a session waits until it tries again to come in.
+/// How long a session waits until it tries again to connect.
 const AGAIN_AFTER_NS: u64 = 50_000_000;
 
-/// The same where only the server's queue was full.
+/// How long to wait before another attempt if only the server's backlog was full.
 const QUEUED_AFTER_NS: u64 = 2_000_000;
 
-/// How long a server may have no room for a session.
+/// How long a server may have no free connection for a session.
 const PATIENCE_NS: u64 = 60_000_000_000;
 
 /// How long a server may take to answer the probe, or to start up.
 const PROBE_NS: u64 = 5_000_000_000;
 
-/// What tries whether the server is there.
+/// The probe of the server.
 #[derive(Default)]
 pub struct Probe {
     peer: Option<Peer>,
@@ -39,12 +39,12 @@ pub struct Probe {
 }
 
 impl Probe {
-    /// Whether it is not known yet.
+    /// Whether the result is unknown.
     pub fn is_open(&self) -> bool {
         self.peer.is_some()
     }
 
-    /// Until when it has to be known.
+    /// Deadline of the result.
     pub fn gives_up_ns(&self) -> Option<u64> {
         self.peer.is_some().then_some(self.since_ns + PROBE_NS)
     }
@@ -61,7 +61,7 @@ impl Run {
         }
     }
 
-    /// The time has come for which a session waited.
+    /// The due time of a session has come.
     pub(super) fn on_time(&mut self, session: usize) {
         match self.players[session].stage {
             Stage::Outside => {
@@ -73,7 +73,7 @@ impl Run {
         }
     }
 
-    /// Lets sessions in as long as there are connections for them.
+    /// Connects sessions as long as there are connections for them.
     pub(super) fn admit(&mut self) {
         while self.counts.open < self.connections_max && self.end.is_none() {
             let Some(Reverse((_, session))) = self.arrived.pop() else { return };
@@ -111,7 +111,7 @@ impl Run {
         self.tally.sessions_open(now_ns, open as u32);
     }
 
-    /// A session is in.
+    /// A session is authenticated.
     pub(super) fn came_in(&mut self, session: usize) {
         let now_ns = self.now_ns();
         let player = &mut self.players[session];
@@ -134,14 +134,14 @@ impl Run {
         }
     }
 
-    /// The server did not let a session in.
+    /// The server refused a session.
     pub(super) fn was_refused(&mut self, session: usize, error: &ServerError) {
         self.sessions.refused += 1;
         let words = format!("{} ({})", error.message, String::from_utf8_lossy(&error.sqlstate));
         self.part(session, Stage::Outside);
         match &error.sqlstate {
             b"53300" => self.try_again(session, &words),
-            // It starts up, goes down, or hung up before it said a word.
+            // It starts up, shuts down, or hung up without a message.
             b"57P03" | b"08006" => {
                 self.note(&words);
                 self.players[session].stage = Stage::Lost;
@@ -156,7 +156,7 @@ impl Run {
         }
     }
 
-    /// There was no room for a session: later, or never.
+    /// There was no connection for a session: later, or never.
     fn try_again(&mut self, session: usize, words: &str) {
         self.note(words);
         let now_ns = self.now_ns();
@@ -173,14 +173,14 @@ impl Run {
         }
     }
 
-    /// Keeps the server's first words to a refusal or a loss.
+    /// Keeps the server's first message of a refusal or a loss.
     fn note(&mut self, words: &str) {
         if self.sessions.words.is_empty() {
             self.sessions.words = words.to_owned();
         }
     }
 
-    /// A session has sent all: it leaves when it did in the capture, or now.
+    /// A session has sent everything: it ends when it did in the capture, or now.
     pub(super) fn rest(&mut self, session: usize) {
         let disconnected_us = self.survey.sessions[session].disconnected_us;
         match self.schedule.disconnects_ns(disconnected_us) {
@@ -192,12 +192,12 @@ impl Run {
         }
     }
 
-    /// A session says goodbye.
+    /// A session sends `Terminate`.
     pub(super) fn leave(&mut self, session: usize) {
         if let Some(peer) = &mut self.players[session].peer {
             self.out.clear();
             Connection::terminate(&mut self.out);
-            // If it is gone already, so much the better.
+            // It may be disconnected already.
             let _ = peer.link.send(&self.epoll, &self.out);
         }
         self.part(session, Stage::Over);
@@ -229,7 +229,7 @@ impl Run {
         }
     }
 
-    /// The system says that a session's connection is gone, or was not to be had.
+    /// The system reports that a session's connection is broken, or could not be established.
     pub(super) fn broke(&mut self, session: usize, error: &io::Error) {
         let is_entering = self.players[session].stage == Stage::Entering;
         if is_entering && is_gone(error) {
@@ -252,7 +252,7 @@ impl Run {
         self.start_probe(words);
     }
 
-    /// Skips what a lost session had yet to send.
+    /// Skips the unsent statements of a lost session.
     fn bury(&mut self, session: usize) {
         while let Some(queued) = self.players[session].pop() {
             self.skip(session, queued, Skipped::NoConnection);
@@ -269,12 +269,12 @@ impl Run {
         match Link::open(&self.address, &self.epoll, PROBE, &first) {
             Ok(Some(link)) => self.probe.peer = Some(Peer { link, connection }),
             Err(error) if is_gone(&error) => self.server_is_lost(words),
-            // Its queue is full, so it is there; or the system has no more sockets for us.
+            // Its backlog is full, so it is there; or no socket is available.
             Ok(None) | Err(_) => self.server_is_there(),
         }
     }
 
-    /// Something happened at the probe's connection.
+    /// Handles an event of the probe's connection.
     pub(super) fn serve_probe(&mut self, flags: EventFlags) {
         let Some(Peer { link, connection }) = &mut self.probe.peer else { return };
         let room = if flags.contains(EventFlags::OUT) { link.room(&self.epoll) } else { Ok(()) };
@@ -301,7 +301,7 @@ impl Run {
         if is_there { self.server_is_there() } else { self.server_is_lost("") }
     }
 
-    /// The probe was let in, or refused by somebody who is there.
+    /// The probe was accepted, or refused by a running server.
     fn server_is_there(&mut self) {
         self.probe.peer = None;
         for session in 0..self.players.len() {
@@ -311,7 +311,7 @@ impl Run {
         }
     }
 
-    /// Ends the playback; the first words that told of it are kept.
+    /// Ends the playback; the first message about the cause is kept.
     pub(super) fn server_is_lost(&mut self, words: &str) {
         self.note(words);
         self.probe.peer = None;
@@ -319,7 +319,7 @@ impl Run {
     }
 }
 
-/// Whether nobody listens there.
+/// Whether there is no listener.
 fn is_gone(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionRefused, HostUnreachable, NetworkUnreachable, NotFound};
     matches!(error.kind(), ConnectionRefused | NotFound | HostUnreachable | NetworkUnreachable)

@@ -151,18 +151,18 @@ impl Run {
             if head == Some(place) {
                 let because = self.order.as_ref().map(|order| order.because(place));
                 *self.held.held_by.entry(because.unwrap_or_default().name()).or_default() += 1;
-                self.let_go(session);
+                self.release(session);
             }
         }
     }
 
     /// The order does not hold a session back any more.
-    pub(super) fn let_go(&mut self, session: usize) {
+    pub(super) fn release(&mut self, session: usize) {
         let now_ns = self.now_ns();
         let player = &mut self.players[session];
         if let Wait::Order { since_ns } = player.wait {
             player.wait = Wait::Nothing;
-            player.let_go_ns = now_ns;
+            player.released_ns = now_ns;
             self.held.waited_ns += now_ns.saturating_sub(since_ns);
             self.counts.held -= 1;
             self.advance(session);

@@ -1,5 +1,5 @@
-//! Where a sequence stood: what its first draw in the log gave, and whether others drew from it of
-//! whom the log does not tell.
+//! The position of a sequence when the log begins: what its first draw in the log gave, and whether
+//! others drew from it that are not in the log.
 //!
 //! The target's catalogue says what the sequence would give next. If the target is what the
 //! captured database was when the log begins, the log's first draw gave that, and each later one
@@ -11,43 +11,43 @@
 //!   were before its own at least and at most, bound by how much it is ahead; what some of them in
 //!   a row say alike is how it was. A sequence only counts on: it is ahead by no less than it was
 //!   before, and by no more than it is later.
-//! - Nobody uses an id before it was drawn. Ids that are used as soon as they can be, and none
-//!   sooner, show the same where sessions that do not draw use what others drew.
+//! - No id is used before it was drawn. Ids that are used as soon as they can be, and none sooner,
+//!   show the same where sessions that do not draw use what others drew.
 //!
-//! - Where sessions use what others drew, or what they drew long ago, neither shows. But where
+//! - Where sessions use ids that others drew, or that they drew long ago, neither shows. But where
 //!   every id is used once, the used ids are all that was drawn: none are used of those before the
-//!   first one, all are of the first ones, and each that somebody drew of whom the log does not
-//!   tell would be missing among them. As many ids are less than a draw's own as were drawn before
-//!   it, so it is at most the id that has as many used ones before it.
+//!   first one, all are of the first ones, and each one drawn outside of the log would be missing
+//!   among them. As many ids are less than a draw's own as were drawn before it, so it is at most
+//!   the id that has as many used ones before it.
 //!
-//! Where ids are ahead by another number than none when the log begins, the target stands
-//! elsewhere; where they are ahead by more later, somebody drew whom the log does not tell of.
+//! If ids are ahead by a number other than zero when the log begins, the target's position differs;
+//! if they are ahead by more later, there were draws that are not in the log.
 
 use super::values::Id;
 
 /// Ids of sessions' own that are looked at together.
 const TOGETHER: usize = 31;
 
-/// So many show where the log begins, if all of them agree.
+/// Pairs that show where the log begins, if all of them agree.
 const FIRST: usize = 8;
 
 /// How many of them have to agree, of a hundred; all of the last ones.
 const AGREE_PERCENT: usize = 90;
 
-/// How many of all of them may be nobody's own, of a hundred.
+/// The percentage of them that may be no session's own.
 const STRANGE_PERCENT: usize = 3;
 
 /// How many of all of them have to be where the order of the draws puts them, of a hundred; of ids
 /// of others hardly any is.
 const IN_ORDER_PERCENT: usize = 50;
 
-/// Fewer tell nothing.
+/// Fewer prove nothing.
 const PAIRS_MIN: usize = 3;
 
 /// Ids that were used as soon as they could be; fewer prove nothing.
 const PROMPT_MIN: usize = 16;
 
-/// Ids among which there has to be one of these: else somebody may have drawn in between.
+/// Ids among which there has to be one of these: else others may have drawn in between.
 const PROMPT_AMONG: usize = 64;
 
 /// A statement that drew, and the first id that its session used after that.
@@ -70,7 +70,7 @@ pub struct Use {
     pub ahead_min: i64,
 }
 
-/// Ids that have to be used behind where the sequence stood, all of them, and not one before it.
+/// Ids that have to be used behind the sequence's position, all of them, and not one before it.
 const EDGE: i64 = 24;
 
 /// Ids of which fewer than these show nothing by being whole.
@@ -81,23 +81,23 @@ const WHOLE_MIN: usize = 64;
 pub enum Fit {
     /// The log shows the same.
     Same,
-    /// The log shows that the sequence stood so many places further, or less far.
+    /// The log shows that the sequence was this many places further, or less far.
     Elsewhere(i64),
     /// The log shows neither.
     NotShown,
 }
 
-/// By how much ids are ahead of the draws that the log tells of.
+/// By how much ids are ahead of the draws in the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Anchor {
     /// How the catalogue fits.
     pub fit: Fit,
     /// At least, for each drawing.
     pub least: Vec<i64>,
-    /// At most; None where nobody knows.
+    /// At most; None if unknown.
     pub most: Vec<Option<i64>>,
-    /// It follows from which ids are used; so it is as at the beginning unless there are more of
-    /// whom the log does not tell, and how many of these there may be is an upper bound.
+    /// It follows from which ids are used; so it is as at the beginning unless there are more draws
+    /// outside of the log, and their number is an upper bound.
     pub is_by_use: bool,
 }
 
@@ -123,7 +123,7 @@ impl Anchor {
         is_new
     }
 
-    /// By how much ids are ahead where a drawing drew; None where nobody knows.
+    /// By how much ids are ahead where a drawing drew; None if unknown.
     pub fn ahead(&self, drawing: usize) -> Option<i64> {
         let least = self.least[drawing];
         let is_known = self.is_by_use || self.most[drawing] == Some(least);
@@ -131,17 +131,17 @@ impl Anchor {
     }
 }
 
-/// Values that may have been drawn beside those that are counted.
+/// Values that may have been drawn in addition to those that are counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Uncounted {
-    /// By statements that failed: so many at most.
+    /// By statements that failed, at most.
     pub failed: i64,
-    /// Statements of which nobody knows how many they drew.
+    /// Statements that drew an unknown number of values.
     pub unknown: i64,
 }
 
 impl Uncounted {
-    /// What came since; None where nobody knows.
+    /// The values drawn since; None if unknown.
     fn since(self, earlier: Uncounted) -> Option<i64> {
         (self.unknown == earlier.unknown).then_some(self.failed - earlier.failed)
     }
@@ -156,12 +156,12 @@ pub struct Evidence<'a> {
     pub uses: &'a [Use],
     /// Of these, first used by sessions that had drawn.
     pub drew_before: usize,
-    /// By drawing: what those before it may have drawn beside what is counted.
+    /// By drawing: uncounted values that may have been drawn before it.
     pub uncounted: &'a [Uncounted],
     /// By drawing: the latest time at which it drew.
     pub befores: &'a [u64],
-    /// Whether the catalogue tells where the sequence stood.
-    pub is_told: bool,
+    /// Whether the catalogue has the position of the sequence.
+    pub is_reported: bool,
     /// Ranks of all ids that may be the sequence's, in order, and those before it began.
     pub ranks: &'a [i64],
     /// By drawing: values that may have been drawn before its last one, at most, of those that are
@@ -206,7 +206,7 @@ impl Anchor {
 
 /// What ids show that sessions drew themselves; None where these do not agree.
 fn by_own(evidence: &Evidence<'_>) -> Option<Anchor> {
-    let Evidence { pairs, uncounted, is_told, .. } = evidence;
+    let Evidence { pairs, uncounted, is_reported, .. } = evidence;
     let together = TOGETHER.min(pairs.len());
     let stretches: Vec<Option<Ahead>> =
         pairs.windows(together.max(1)).map(|pairs| Ahead::of(pairs, AGREE_PERCENT)).collect();
@@ -217,10 +217,10 @@ fn by_own(evidence: &Evidence<'_>) -> Option<Anchor> {
     let few = Ahead::of(&pairs[..FIRST.min(pairs.len())], 100)?;
     let first = stretches.first().copied().flatten().map_or(Some(few), |all| all.within(few))?;
     // Where the first ones leave it open, later ones that say it exactly will do: a sequence that
-    // had been less ahead would not have come to that by itself.
+    // had been less ahead would not have reached that by itself.
     let is_exact = |ahead: &Ahead| (ahead.least, ahead.most) == (0, 0);
     let fit = match first {
-        Ahead { least, .. } if !is_told || least > 0 => Fit::Elsewhere(least),
+        Ahead { least, .. } if !is_reported || least > 0 => Fit::Elsewhere(least),
         Ahead { most, .. } if most < 0 => Fit::Elsewhere(most),
         Ahead { .. } if stretches.iter().flatten().any(is_exact) => Fit::Same,
         Ahead { .. } => Fit::NotShown,
@@ -289,10 +289,10 @@ fn falls(stretches: &[Option<Ahead>]) -> bool {
     })
 }
 
-/// What ids show that were used as soon as they could be, and none sooner: as long as there are
-/// enough of them all the time, nobody drew of whom the log does not tell.
+/// The conclusion from ids that were used as soon as they could be, and none sooner: as long as
+/// there are enough of them all the time, there were no draws outside of the log.
 fn by_prompt(evidence: &Evidence<'_>) -> Option<Anchor> {
-    let Evidence { uses, drew_before, uncounted, befores, is_told, .. } = evidence;
+    let Evidence { uses, drew_before, uncounted, befores, is_reported, .. } = evidence;
     // Where those who use ids draw as well, and do not use their own, their habits are not known.
     if drew_before * 10 > uses.len() {
         return None;
@@ -309,7 +309,7 @@ fn by_prompt(evidence: &Evidence<'_>) -> Option<Anchor> {
     }
     let until = *deadlines.get(deadlines.len().checked_sub(PROMPT_MIN)?)?;
     let is_counted = |drawing: usize| uncounted[drawing] == Uncounted::default();
-    let shown = |drawing: usize| *is_told && is_counted(drawing) && befores[drawing] <= until;
+    let shown = |drawing: usize| *is_reported && is_counted(drawing) && befores[drawing] <= until;
     let drawings = uncounted.len();
     let most = (0..drawings).map(|drawing| shown(drawing).then_some(0)).collect();
     Some(Anchor { fit: Fit::Same, least: vec![0; drawings], most, is_by_use: false })
@@ -317,17 +317,17 @@ fn by_prompt(evidence: &Evidence<'_>) -> Option<Anchor> {
 
 /// What it shows that ids are used from the first one on.
 fn by_whole(evidence: &Evidence<'_>) -> Option<Anchor> {
-    let Evidence { uses, uncounted, ranks, before_last, is_told, .. } = evidence;
+    let Evidence { uses, uncounted, ranks, before_last, is_reported, .. } = evidence;
     let is_sooner = uses.iter().any(|one| one.ahead_min > 0);
     let new = ranks.partition_point(|&rank| rank < 0);
     let edge = &ranks[ranks.partition_point(|&rank| rank < -EDGE)..];
     let is_edge = edge.iter().copied().take(EDGE as usize).eq(0..EDGE);
     let used = &ranks[new..];
-    if !is_told || is_sooner || !is_edge || used.len() < WHOLE_MIN {
+    if !is_reported || is_sooner || !is_edge || used.len() < WHOLE_MIN {
         return None;
     }
     let most = |(&before, uncounted): (&i64, &Uncounted)| {
-        // What nobody knows the number of may be used as well.
+        // Ids of an unknown number of draws may be used as well.
         let before = usize::try_from(before).ok().filter(|_| uncounted.unknown == 0)?;
         Some(used.get(before)? - before as i64)
     };
@@ -353,7 +353,7 @@ impl Ahead {
         (least <= most).then_some(Ahead { least, most })
     }
 
-    /// What so many of a hundred agree on; None where too few do.
+    /// The value that this percentage agrees on; None where too few do.
     fn of(pairs: &[Pair], agree_percent: usize) -> Option<Ahead> {
         let mut ends: Vec<(i64, i64)> = Vec::with_capacity(pairs.len() * 2);
         for pair in pairs {
@@ -404,7 +404,7 @@ mod tests {
             drew_before: 0,
             uncounted: &vec![Uncounted { failed, unknown: 0 }; ranks.len()],
             befores: &vec![0; ranks.len()],
-            is_told: true,
+            is_reported: true,
             ranks: &[],
             before_last: &[],
         })
@@ -421,7 +421,7 @@ mod tests {
         let found = anchor(&ranks, 0);
         assert_eq!((found.fit, found.least[20], found.most[20]), (Fit::Same, 0, Some(0)));
         assert!(is_exact(&found, 0));
-        // A few that are of nobody's own change nothing, but at the end.
+        // A few that are no session's own change nothing, but at the end.
         let mut strange = ranks.clone();
         (10..60).step_by(25).for_each(|place| strange[place] += 40);
         assert_eq!(anchor(&strange, 0), found);
@@ -462,7 +462,7 @@ mod tests {
                 drew_before: 100,
                 uncounted: &[Uncounted { failed: 0, unknown }; 100],
                 befores: &befores,
-                is_told: true,
+                is_reported: true,
                 ranks,
                 before_last: &before_last,
             })
@@ -470,13 +470,13 @@ mod tests {
         let all: Vec<i64> = (0..100).collect();
         let found = anchor(&all, 0);
         assert_eq!((found.fit, found.least[40], found.most[40]), (Fit::Same, 0, Some(0)));
-        // What comes last may be of others, as nobody has used it yet.
+        // The last ones may be of others, as they were not used yet.
         assert_eq!((found.most[92], found.most[93]), (Some(0), None));
-        // One that is not used may be of somebody of whom the log does not tell.
+        // One that is not used may have been drawn outside of the log.
         let one_less: Vec<i64> = all.iter().copied().filter(|&rank| rank != 50).collect();
         let found = anchor(&one_less, 0);
         assert_eq!((found.most[30], found.most[42], found.most[60]), (Some(0), Some(0), Some(1)));
-        // The sequence stood elsewhere, or that cannot be seen.
+        // The sequence was elsewhere, or that cannot be seen.
         for other in [&all[1..], &[&[-1], &all[..]].concat(), &[&all[..9], &all[10..]].concat()] {
             assert_eq!(anchor(other, 0).fit, Fit::NotShown);
         }
@@ -510,7 +510,7 @@ mod tests {
                 drew_before: 0,
                 uncounted: &[Uncounted::default(); 80],
                 befores: &befores,
-                is_told: true,
+                is_reported: true,
                 ranks: &[],
                 before_last: &[],
             })
@@ -534,14 +534,14 @@ mod tests {
                 drew_before: 0,
                 uncounted: &[Uncounted::default(); 80],
                 befores: &(0..80).map(|place| place * 2 + 1).collect::<Vec<u64>>(),
-                is_told: true,
+                is_reported: true,
                 ranks,
                 before_last: &(0..80).map(|place| place + 3).collect::<Vec<i64>>(),
             })
         };
         let promptly = anchor(&[]);
         assert_eq!((promptly.most[4], promptly.most[5]), (Some(0), None));
-        // One is missing at 40: somebody may have drawn it of whom the log does not tell.
+        // One is missing at 40: it may have been drawn outside of the log.
         let ranks: Vec<i64> = (0..81).filter(|&rank| rank != 40).collect();
         let both = anchor(&ranks);
         assert_eq!((both.fit, both.most[5], both.most[30]), (Fit::Same, Some(0), Some(0)));

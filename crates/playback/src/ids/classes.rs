@@ -40,8 +40,8 @@ impl Classes {
     /// The classes of a catalogue.
     pub fn of(catalog: &Catalog) -> Classes {
         let mut classes = Classes::default();
-        for (table, told) in catalog.tables.iter().enumerate() {
-            for (column, about) in told.columns.iter().enumerate() {
+        for (table, reported) in catalog.tables.iter().enumerate() {
+            for (column, about) in reported.columns.iter().enumerate() {
                 let at = root(catalog, ColumnOf { table, column });
                 let source = match about.generated {
                     Some(Generated::Sequence(sequence)) => Some(Source::Sequence(sequence)),
@@ -52,8 +52,8 @@ impl Classes {
                     }
                     None => named_sequence(catalog, at).map(Source::Sequence),
                 };
-                // What refers to another table's ids is of that one's class, unless it makes its
-                // own values as well; then nothing tells which of them a value is.
+                // A column that refers to another table's ids is of that one's class, unless it
+                // makes its own values as well; then it is unknown which of them a value is.
                 if let (Some(source), None) = (source, classes.of_column(at)) {
                     classes.add(catalog, at, source);
                 }
@@ -63,7 +63,7 @@ impl Classes {
         classes
     }
 
-    /// The class of a column; None where its values are made by nobody.
+    /// The class of a column; None if its values are not generated.
     pub fn of_column(&self, column: ColumnOf) -> Option<u32> {
         self.of_column.get(&column).copied()
     }
@@ -122,9 +122,9 @@ impl Classes {
     }
 }
 
-/// The sequence that a client draws a column's values from, where only its name tells: mappers
-/// of objects call `nextval` and write the value. The column is a key by itself, and refers to
-/// nothing.
+/// The sequence that a client draws a column's values from, where only its name shows that:
+/// object-relational mappers call `nextval` and write the value. The column is a key by itself, and
+/// refers to nothing.
 fn named_sequence(catalog: &Catalog, at: ColumnOf) -> Option<usize> {
     let table = &catalog.tables[at.table];
     let column = &table.columns[at.column];
@@ -153,7 +153,7 @@ fn named_sequence(catalog: &Catalog, at: ColumnOf) -> Option<usize> {
 }
 
 /// The column of the table that a partition or a child is a part of, as
-/// [`seatrial_sqltext::reading`] tells columns; a column itself where its table is no part.
+/// [`seatrial_sqltext::reading`] reports columns; a column itself where its table is no part.
 fn root(catalog: &Catalog, at: ColumnOf) -> ColumnOf {
     let mut table = at.table;
     // A catalogue that goes round in circles is no catalogue; it is left after a turn.

@@ -1,11 +1,11 @@
-//! When things happened, as far as the order of the trace and its times tell.
+//! When things happened, as far as the order of the trace and its times show.
 
 /// Statements whose times are kept as one.
 const BUCKET: u64 = 64;
 
-/// How much earlier than it says a statement may have been sent whose record tells its duration, at
-/// least: its process may have been put off the processor between taking the one and the other.
-/// Where records are later than others that say a later time, it may be more.
+/// A lower bound for how much earlier than recorded a statement with a logged duration may have
+/// been sent: its process may have been descheduled between taking the one and the other. Where
+/// records are later than others with a later time, it may be more.
 const WRITTEN_LATE_US: i64 = 50_000;
 
 /// Times that are cut to seconds are wrong by so much.
@@ -18,14 +18,14 @@ const DISORDER_PERCENT: u64 = 1;
 /// The times of a trace.
 #[derive(Debug)]
 pub struct Clock {
-    /// By bucket of places: the latest time of a record that told of a statement there, and of how
-    /// many such a time is known.
-    told: Vec<(i64, u64)>,
-    /// When all is taken in: by when all statements there or before had been told.
-    told_us: Vec<i64>,
-    /// By bucket of places: the latest start of a statement that is told there, or before.
+    /// By bucket of places: the latest time of a record of a statement there, and the number of
+    /// statements with such a time.
+    reported: Vec<(i64, u64)>,
+    /// When everything is taken in: by when all statements there or before had been reported.
+    reported_us: Vec<i64>,
+    /// By bucket of places: the latest start of a statement that is reported there, or before.
     latest_starts_us: Vec<i64>,
-    /// By how much a statement began earlier than one that had been told when it did, at most.
+    /// By how much a statement began earlier than one that had been reported when it did, at most.
     late_us: i64,
     latest_end_us: i64,
     timed: u64,
@@ -36,8 +36,8 @@ pub struct Clock {
 impl Default for Clock {
     fn default() -> Clock {
         Clock {
-            told: Vec::new(),
-            told_us: Vec::new(),
+            reported: Vec::new(),
+            reported_us: Vec::new(),
             latest_starts_us: Vec::new(),
             late_us: 0,
             latest_end_us: i64::MIN,
@@ -52,7 +52,7 @@ impl Clock {
     /// Takes in a statement, and the place behind its session's last one; whether that one's own
     /// record did not say when it ended, so that it had when this one was sent.
     pub fn take(&mut self, number: u64, last: (u64, bool), start_us: i64, took_us: Option<u64>) {
-        let (after, is_told_now) = last;
+        let (after, is_reported_now) = last;
         let bucket = (number / BUCKET) as usize;
         if self.latest_starts_us.len() <= bucket {
             let latest_us = self.latest_starts_us.last().copied().unwrap_or(i64::MIN);
@@ -63,13 +63,13 @@ impl Clock {
             let latest_us = self.latest_starts_us[before as usize];
             self.late_us = self.late_us.max(latest_us.saturating_sub(start_us));
         }
-        if let Some(told) = after.checked_sub(1).filter(|_| is_told_now) {
-            self.told(told, start_us);
+        if let Some(reported) = after.checked_sub(1).filter(|_| is_reported_now) {
+            self.reported(reported, start_us);
         }
         let end_us = start_us.saturating_add_unsigned(took_us.unwrap_or(0));
         self.is_cut_to_seconds &= end_us % SECOND_US == 0;
         if took_us.is_some() {
-            self.told(number, end_us);
+            self.reported(number, end_us);
             self.timed += 1;
             let is_late = end_us < self.latest_end_us.saturating_sub(WRITTEN_LATE_US);
             self.disordered += u64::from(is_late);
@@ -77,33 +77,35 @@ impl Clock {
         }
     }
 
-    fn told(&mut self, place: u64, at_us: i64) {
+    fn reported(&mut self, place: u64, at_us: i64) {
         let bucket = (place / BUCKET) as usize;
-        if self.told.len() <= bucket {
-            self.told.resize(bucket + 1, (i64::MIN, 0));
+        if self.reported.len() <= bucket {
+            self.reported.resize(bucket + 1, (i64::MIN, 0));
         }
-        let (latest_us, count) = &mut self.told[bucket];
+        let (latest_us, count) = &mut self.reported[bucket];
         (*latest_us, *count) = (at_us.max(*latest_us), *count + 1);
     }
 
     /// No more comes.
     pub fn finish(&mut self) {
-        // A session's last statement had been told when those behind it were.
+        // A session's last statement had been reported when those behind it were.
         let mut behind_us = i64::MAX;
-        self.told_us = vec![i64::MIN; self.told.len()];
-        for (known_us, &(told_us, count)) in self.told_us.iter_mut().zip(&self.told).rev() {
-            *known_us = if count < BUCKET { behind_us.max(told_us) } else { told_us };
-            behind_us = if count > 0 { told_us } else { behind_us };
+        self.reported_us = vec![i64::MIN; self.reported.len()];
+        for (known_us, &(reported_us, count)) in
+            self.reported_us.iter_mut().zip(&self.reported).rev()
+        {
+            *known_us = if count < BUCKET { behind_us.max(reported_us) } else { reported_us };
+            behind_us = if count > 0 { reported_us } else { behind_us };
         }
         let mut latest_us = i64::MIN;
-        for known_us in &mut self.told_us {
+        for known_us in &mut self.reported_us {
             latest_us = latest_us.max(*known_us);
             *known_us = latest_us;
         }
     }
 
-    /// Whether statements are in the order in which they ended, as in a log; else their places
-    /// tell nothing.
+    /// Whether statements are in the order in which they ended, as in a log; else their places show
+    /// nothing.
     pub fn is_in_order(&self) -> bool {
         self.disordered * 100 <= self.timed * DISORDER_PERCENT
     }
@@ -113,12 +115,12 @@ impl Clock {
         self.is_cut_to_seconds
     }
 
-    /// A place such that all before it had been told when a statement began at this time.
-    pub fn told_before(&self, start_us: i64) -> u64 {
+    /// A place such that all before it had been reported when a statement began at this time.
+    pub fn reported_before(&self, start_us: i64) -> u64 {
         let cut_us = if self.is_cut_to_seconds { SECOND_US } else { 0 };
         let margin_us = cut_us + WRITTEN_LATE_US + self.late_us.saturating_mul(2);
         let is_before = |by_us: &i64| by_us.saturating_add(margin_us) < start_us;
-        let buckets = self.told_us.partition_point(is_before) as u64;
+        let buckets = self.reported_us.partition_point(is_before) as u64;
         buckets * BUCKET
     }
 }
@@ -135,9 +137,9 @@ mod tests {
         }
         clock.finish();
         assert!(clock.is_in_order());
-        let place = clock.told_before(900 * 1_001);
+        let place = clock.reported_before(900 * 1_001);
         assert!((700..=850).contains(&place), "{place}");
-        assert_eq!(clock.told_before(0), 0);
+        assert_eq!(clock.reported_before(0), 0);
     }
 
     #[test]
@@ -148,7 +150,7 @@ mod tests {
             clock.take(number, (number, true), number as i64 * 1_001 - late_us, None);
         }
         clock.finish();
-        assert!(clock.told_before(900 * 1_001) < 500);
+        assert!(clock.reported_before(900 * 1_001) < 500);
     }
 
     /// Statements of a log of beginnings, some of whose records are written long after their times:
@@ -170,16 +172,16 @@ mod tests {
             }
         }
         records.sort_unstable();
-        let (mut told, mut last) = (Vec::new(), [(0, None); 8]);
+        let (mut reported, mut last) = (Vec::new(), [(0, None); 8]);
         for (_, session, start_us) in records {
             let mut after = 0;
             if let (behind, Some(start_us)) = last[session] {
-                told.push((behind, start_us));
-                after = told.len() as u64;
+                reported.push((behind, start_us));
+                after = reported.len() as u64;
             }
             last[session] = (after, Some(start_us));
         }
-        told
+        reported
     }
 
     #[test]
@@ -192,8 +194,8 @@ mod tests {
             }
             clock.finish();
             for &(_, start_us) in &all {
-                let told = clock.told_before(start_us);
-                let is_before = |&&(after, _): &&(u64, i64)| (1..=told).contains(&after);
+                let reported = clock.reported_before(start_us);
+                let is_before = |&&(after, _): &&(u64, i64)| (1..=reported).contains(&after);
                 let latest_us = all.iter().filter(is_before).map(|&(_, at_us)| at_us).max();
                 assert!(latest_us.is_none_or(|latest_us| latest_us < start_us), "{seed}");
             }

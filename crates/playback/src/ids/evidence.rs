@@ -1,4 +1,4 @@
-//! What the log has to say of where a sequence stood.
+//! What the log shows of the position of a sequence.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -11,7 +11,7 @@ impl OfSequence<'_> {
     pub(super) fn anchor(&self) -> Anchor {
         let anchor = self.anchor_by(&self.ids);
         let first_new = self.ids.partition_point(|&(rank, _)| rank < 0);
-        if anchor.fit != Fit::NotShown || self.told.next_value.is_none() || first_new == 0 {
+        if anchor.fit != Fit::NotShown || self.reported.next_value.is_none() || first_new == 0 {
             return anchor;
         }
         // Rows that were there before, as the catalogue has it, hide what sessions draw themselves
@@ -37,11 +37,11 @@ impl OfSequence<'_> {
             uncounted: &self.uncounted(),
             befores: &self.drawings.iter().map(|drawing| drawing.before()).collect::<Vec<_>>(),
             drew_before,
-            is_told: self.told.next_value.is_some(),
+            is_reported: self.reported.next_value.is_some(),
             ranks: &self.ids.iter().map(|&(rank, _)| rank).collect::<Vec<_>>(),
             before_last: &self.before_last(),
         });
-        if matches!(anchor.fit, Fit::Elsewhere(_)) || self.told.next_value.is_none() {
+        if matches!(anchor.fit, Fit::Elsewhere(_)) || self.reported.next_value.is_none() {
             return anchor;
         }
         match by_late(&self.late(ids), self.drawings.len()) {
@@ -122,7 +122,7 @@ impl OfSequence<'_> {
         rows
     }
 
-    /// What an id says that is a row of a drawing, or one of so many behind it.
+    /// The evidence of an id that is a row of a drawing, or one of `rows_behind` rows after it.
     fn pair(&self, drawing: usize, rank: i64, row: i64, rows_behind: i64) -> Pair {
         let (least, most) = (self.windows.least[drawing], self.windows.most[drawing]);
         let rank = rank - row;
@@ -154,7 +154,7 @@ impl OfSequence<'_> {
         used.uses().map(|at| at.deadline).min().unwrap_or(0)
     }
 
-    /// What may have been drawn before each drawing beside what is counted.
+    /// Uncounted values that may have been drawn before each drawing.
     fn uncounted(&self) -> Vec<Uncounted> {
         let mut events: Vec<(u64, Uncounted)> = Vec::new();
         for drawing in &self.drawings {

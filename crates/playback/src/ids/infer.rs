@@ -32,13 +32,13 @@ pub enum Level {
 pub enum Reason {
     /// Several draws can have given it.
     SeveralDraws,
-    /// It is of a row of several, and nobody knows which.
+    /// It is of one of several rows, and which is unknown.
     WhichRow,
     /// No draw can have given it by the time of its first use.
     NotDrawn,
     /// Random values have no order: it may be of any draw, or of none.
     Random,
-    /// Where the sequence stood when the log began is not known, or other than the catalogue says.
+    /// The position of the sequence when the log began is unknown, or not that of the catalogue.
     SequenceElsewhere,
     /// The sequence does not give its values in the order of the draws: sessions take several at
     /// once, it is changed by others, it begins again, or the trace is not in the order of a log.
@@ -86,16 +86,16 @@ pub enum Found {
     Slot(u32, Level),
     /// It is none of those that were drawn: it was there before.
     NotGenerated,
-    /// It is not known, and so many draws can have given it.
+    /// It is unknown, and this many draws can have given it.
     Unresolved(Reason, u32),
 }
 
 /// What the log shows of a sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stood {
+pub struct SequencePosition {
     /// The sequence.
     pub sequence: u32,
-    /// What the target would give next, if it tells.
+    /// What the target would give next, if known.
     pub next_value_target: Option<i64>,
     /// What the log's first draw gave, if the log shows it.
     pub next_value_log: Option<i64>,
@@ -107,7 +107,7 @@ pub struct Inferred {
     /// For each id that was used.
     pub found: Vec<Found>,
     /// Sequences of which ids are used.
-    pub stood: Vec<Stood>,
+    pub positions: Vec<SequencePosition>,
     /// What pairs of texts do.
     pub habits: Vec<(pattern::Pair, Habit)>,
     /// Of ids of which several draws can have given each, by their places among those that were
@@ -125,9 +125,9 @@ impl Inferred {
         };
         let mut inferred =
             Inferred { found: scan.used.iter().map(nothing).collect(), ..Inferred::default() };
-        for (sequence, told) in (0..).zip(&catalog.sequences) {
+        for (sequence, reported) in (0..).zip(&catalog.sequences) {
             if scan.classes.of_sequence(sequence as usize).next().is_some() {
-                OfSequence::new(scan, sequence, told).infer(&mut inferred);
+                OfSequence::new(scan, sequence, reported).infer(&mut inferred);
             }
         }
         for (used, found) in scan.used.iter().zip(&mut inferred.found) {
@@ -168,7 +168,7 @@ fn is_open(scan: &Scan, found: Found, exact: Option<u32>) -> bool {
 pub(super) struct OfSequence<'a> {
     pub(super) scan: &'a Scan,
     sequence: u32,
-    pub(super) told: &'a Sequence,
+    pub(super) reported: &'a Sequence,
     /// Statements that drew from it.
     pub(super) drawings: Vec<&'a Drawing>,
     /// Ids of its classes by their ranks, with their places among those that were used.
@@ -180,7 +180,7 @@ pub(super) struct OfSequence<'a> {
 }
 
 impl<'a> OfSequence<'a> {
-    fn new(scan: &'a Scan, sequence: u32, told: &'a Sequence) -> OfSequence<'a> {
+    fn new(scan: &'a Scan, sequence: u32, reported: &'a Sequence) -> OfSequence<'a> {
         let drawings: Vec<&Drawing> =
             scan.drawings.iter().filter(|drawing| drawing.sequence == sequence).collect();
         let (mut ids, mut strangers) = (Vec::new(), Vec::new());
@@ -189,7 +189,7 @@ impl<'a> OfSequence<'a> {
             if source != Source::Sequence(sequence as usize) {
                 continue;
             }
-            match rank(used.id, told.next_value.unwrap_or(0), told.increment) {
+            match rank(used.id, reported.next_value.unwrap_or(0), reported.increment) {
                 Some(rank) => ids.push((rank, place)),
                 None => strangers.push(place),
             }
@@ -199,7 +199,7 @@ impl<'a> OfSequence<'a> {
         OfSequence {
             scan,
             sequence,
-            told,
+            reported,
             drawings,
             ids,
             strangers,
@@ -209,14 +209,15 @@ impl<'a> OfSequence<'a> {
     }
 
     fn infer(&self, inferred: &mut Inferred) {
-        let next_value_target = self.told.next_value;
-        let mut stood = Stood { sequence: self.sequence, next_value_target, next_value_log: None };
+        let next_value_target = self.reported.next_value;
+        let mut position =
+            SequencePosition { sequence: self.sequence, next_value_target, next_value_log: None };
         for &id in &self.strangers {
             inferred.found[id as usize] = Found::Unresolved(Reason::NotDrawn, 0);
         }
         if let Some((reason, keeps_old)) = self.refused() {
             self.refuse(reason, keeps_old, inferred);
-            inferred.stood.push(stood);
+            inferred.positions.push(position);
             return;
         }
         let anchor = self.anchor();
@@ -226,8 +227,8 @@ impl<'a> OfSequence<'a> {
             Fit::NotShown => None,
         };
         let from = next_value_target.unwrap_or(0);
-        stood.next_value_log = further.map(|further| from + further * self.told.increment);
-        inferred.stood.push(stood);
+        position.next_value_log = further.map(|further| from + further * self.reported.increment);
+        inferred.positions.push(position);
         match anchor.fit {
             Fit::Elsewhere(_) if next_value_target.is_some() => {
                 self.refuse(Reason::SequenceElsewhere, false, inferred);
@@ -239,7 +240,7 @@ impl<'a> OfSequence<'a> {
     /// Why nothing can be said of its ids, and whether those below its next value are old for all
     /// that.
     fn refused(&self) -> Option<(Reason, bool)> {
-        if self.scan.is_set(self.sequence) || self.told.cycles {
+        if self.scan.is_set(self.sequence) || self.reported.cycles {
             return Some((Reason::NoOrder, false));
         }
         let is_foreign = |drawing: &Drawing| {
@@ -250,13 +251,13 @@ impl<'a> OfSequence<'a> {
         if self.scan.drawings.iter().any(is_foreign) {
             return Some((Reason::SeveralSources, true));
         }
-        let has_order = self.told.cache <= 1 && self.scan.clock.is_in_order();
+        let has_order = self.reported.cache <= 1 && self.scan.clock.is_in_order();
         (!has_order).then_some((Reason::NoOrder, true))
     }
 
     fn refuse(&self, reason: Reason, keeps_old: bool, inferred: &mut Inferred) {
         for &(rank, id) in &self.ids {
-            let is_old = keeps_old && rank < 0 && self.told.next_value.is_some();
+            let is_old = keeps_old && rank < 0 && self.reported.next_value.is_some();
             inferred.found[id as usize] =
                 if is_old { Found::NotGenerated } else { Found::Unresolved(reason, 0) };
         }
@@ -274,7 +275,7 @@ impl<'a> OfSequence<'a> {
         if self.scan.exact.is_empty() {
             return HashMap::new();
         }
-        let from = self.told.next_value.unwrap_or(0);
+        let from = self.reported.next_value.unwrap_or(0);
         let conflicting: HashSet<u32> = self
             .drawings
             .iter()
@@ -287,7 +288,7 @@ impl<'a> OfSequence<'a> {
                 let source = self.scan.classes.all[class as usize].source;
                 let is_own = source == Source::Sequence(self.sequence as usize)
                     && !conflicting.contains(&slot);
-                is_own.then(|| rank(id, from, self.told.increment).map(|rank| (slot, rank)))?
+                is_own.then(|| rank(id, from, self.reported.increment).map(|rank| (slot, rank)))?
             })
             .collect()
     }
@@ -343,8 +344,8 @@ impl<'a> OfSequence<'a> {
         inferred.habits.extend(by_pair);
     }
 
-    /// Where it is not known how many were drawn of whom the log does not tell, each id that is
-    /// proved limits how many these were before it, which may prove others.
+    /// Where the number of draws outside of the log is unknown, each id that is proved limits how
+    /// many these were before it, which may prove others.
     fn limited(&self, mut anchor: Anchor, wanted: &[Wanted]) -> Anchor {
         let befores: Vec<u64> = self.drawings.iter().map(|drawing| drawing.before()).collect();
         for _ in 0..LIMITS_MAX {

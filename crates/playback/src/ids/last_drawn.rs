@@ -1,9 +1,9 @@
-//! What each session drew last: what `lastval()` and `currval('...')` tell it.
+//! What each session drew last, as returned by `lastval()` and `currval('...')`.
 //!
 //! A rolled back transaction changes nothing of it; a statement that failed may have drawn or not,
 //! and what is not understood may have drawn from anywhere, so then nothing is known.
 
-use seatrial_sqltext::reading::{Ask, Draw, Source};
+use seatrial_sqltext::reading::{Draw, LastValue, Source};
 
 /// What a session drew last of each sequence.
 #[derive(Clone, Debug, Default)]
@@ -30,9 +30,9 @@ impl LastDrawn {
         *self = LastDrawn::default();
     }
 
-    /// The drawing of which the last value is told.
-    pub fn asked(&self, ask: &Ask) -> Option<u32> {
-        let sequence = ask.sequence.or(self.sequence)?;
+    /// The drawing whose value is returned.
+    pub fn drawing(&self, last: &LastValue) -> Option<u32> {
+        let sequence = last.sequence.or(self.sequence)?;
         self.of.iter().find(|(known, _)| *known == sequence)?.1
     }
 }
@@ -54,19 +54,21 @@ mod tests {
 
     #[test]
     fn the_last_one_is_told_of_each_sequence_and_of_all() {
-        let (any, first) =
-            (Ask { sequence: None, returned: 0 }, Ask { sequence: Some(7), returned: 0 });
+        let (any, first) = (
+            LastValue { sequence: None, returned: 0 },
+            LastValue { sequence: Some(7), returned: 0 },
+        );
         let mut last = LastDrawn::default();
-        assert_eq!((last.asked(&any), last.asked(&first)), (None, None));
+        assert_eq!((last.drawing(&any), last.drawing(&first)), (None, None));
         last.drew(&from(7), Some(10));
         last.drew(&from(3), Some(11));
-        assert_eq!((last.asked(&any), last.asked(&first)), (Some(11), Some(10)));
+        assert_eq!((last.drawing(&any), last.drawing(&first)), (Some(11), Some(10)));
         last.drew(&from(7), None);
-        assert_eq!((last.asked(&any), last.asked(&first)), (None, None));
+        assert_eq!((last.drawing(&any), last.drawing(&first)), (None, None));
         last.drew(&from(3), Some(12));
         last.drew(&Draw { source: Source::Random, ..from(0) }, Some(13));
-        assert_eq!(last.asked(&any), Some(12));
+        assert_eq!(last.drawing(&any), Some(12));
         last.forget();
-        assert_eq!(last.asked(&any), None);
+        assert_eq!(last.drawing(&any), None);
     }
 }

@@ -1,9 +1,10 @@
-//! Numbers and UUIDs that stand somewhere in a text, with what stands before each: in JSON, in
-//! arrays and composite values, in prose such as `order 123`, in URLs.
+//! Numbers and UUIDs within a text, with the text before each: in JSON, in arrays and composite
+//! values, in prose such as `order 123`, in URLs.
 //!
-//! A text is passed over once. Each mention has a label that tells the same place of several texts
-//! from other places of them: in JSON the path of keys, elsewhere the word before. What is no id is
-//! left out: decimals, dates, times, addresses, and digits within a longer word (`3f17`).
+//! A text is passed over once. Each mention has a label that distinguishes the same place of
+//! several texts from other places of them: in JSON the path of keys, elsewhere the word before.
+//! What is no id is left out: decimals, dates, times, addresses, and digits within a longer word
+//! (`3f17`).
 
 use std::ops::Range;
 
@@ -14,7 +15,7 @@ use super::values::{Id, Kind};
 /// Mentions of one text that are looked at.
 pub const MENTIONS_MAX: usize = 10_000;
 
-/// Keys within keys of which the path is told.
+/// Limit for the depth of the path of keys.
 const DEPTH_MAX: usize = 64;
 
 /// Bytes between a word and a number that belong to the label.
@@ -37,7 +38,7 @@ pub struct Mention {
     pub kind: Kind,
     /// Its value.
     pub id: Id,
-    /// Where it stands.
+    /// Its place.
     pub range: Range<usize>,
     /// Letters run into it (`ORD123`): more often a name than an id.
     pub is_joined: bool,
@@ -81,7 +82,7 @@ impl Pass<'_, '_> {
 
     /// JSON, or an array as PostgreSQL writes it.
     fn structure(&mut self) {
-        // Of each level: the label of what is around, and that of the key at work with its word.
+        // Of each level: the label of what is around, and that of the current key with its word.
         let mut levels: Vec<(u64, u64, Range<usize>)> = vec![(1, 1, 0..0)];
         while self.at < self.text.len() && self.is_whole {
             let (around, label, word) = levels.last().cloned().unwrap_or((1, 1, 0..0));
@@ -179,7 +180,7 @@ impl Pass<'_, '_> {
         self.prose(stop, label, word.clone());
     }
 
-    /// A composite value: each of its parts is a place of its own.
+    /// A composite value: each of its parts is a separate place.
     fn list(&mut self, begin: usize) {
         self.at = begin + 1;
         let mut part = 0u64;
@@ -203,8 +204,8 @@ impl Pass<'_, '_> {
         }
     }
 
-    /// Anything else, up to an end: words and what is between them. `word` is what a number stands
-    /// for that has none before it.
+    /// Anything else, up to an end: words and what is between them. `word` is the label of a number
+    /// that has none before it.
     fn prose(&mut self, end: usize, around: u64, word: Range<usize>) {
         let text = &self.text[..end];
         let begin = self.at;
@@ -368,7 +369,7 @@ fn uuid_at(text: &[u8], begin: usize) -> Option<(Id, usize)> {
     (is_begin && is_end).then_some((id, end))
 }
 
-/// A value as it is written where another one stood: as many digits, the same letters.
+/// A value written in the format of the one that it replaces: as many digits, the same letters.
 pub fn written_as(old: &[u8], new: &[u8]) -> Vec<u8> {
     let digits = |text: &[u8]| !text.is_empty() && text.iter().all(u8::is_ascii_digit);
     if digits(old) && digits(new) {
@@ -402,7 +403,7 @@ mod tests {
         found.iter().map(|one| one.label).collect()
     }
 
-    fn told(all: &[(&str, &str)]) -> Vec<(String, String)> {
+    fn reported(all: &[(&str, &str)]) -> Vec<(String, String)> {
         all.iter().map(|&(word, value)| (word.to_owned(), value.to_owned())).collect()
     }
 
@@ -429,7 +430,7 @@ mod tests {
                 assert_eq!(values, ["17", "18", "17", "-4"], "{text}");
                 continue;
             }
-            assert_eq!(found, told(expected), "{text}");
+            assert_eq!(found, reported(expected), "{text}");
         }
     }
 

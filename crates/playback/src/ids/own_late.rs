@@ -1,10 +1,10 @@
-//! Where a sequence stood, from ids that sessions use some time after they drew them.
+//! The position of a sequence, from ids that sessions use some time after they drew them.
 //!
-//! Which of its draws gave an id, a session does not show if it keeps several and uses any of them.
-//! But it is one of its own; and where draws are seldom, few numbers can be a session's own. So if
-//! the sequence stood where the catalogue says, each id is a number that some draw of its session
-//! can have given; and if it stood a few places further, many are not. Only where nearly all are
-//! for the one, and for no other, it is taken to be shown.
+//! A session that keeps several ids and uses any of them does not show which of its draws gave an
+//! id. But it is one of that session; and where draws are rare, few numbers can be a session's own.
+//! So if the catalogue has the position of the sequence, each id is a number that some draw of its
+//! session can have given; and if the position was a few places further, many are not. The position
+//! is taken as shown only if nearly all ids fit it, and no other.
 
 use super::anchor::{Anchor, Fit};
 
@@ -23,10 +23,10 @@ const FIT_PERCENT: usize = 90;
 /// How many of all of them.
 const ALL_FIT_PERCENT: usize = 97;
 
-/// So many that fit another place leave open which of the two it is.
+/// The percentage that fits another place and leaves open which of the two it is.
 const ELSEWHERE_PERCENT: usize = 80;
 
-/// Places beside each other that may be it, at most.
+/// Limit for the adjacent positions that remain possible.
 const OPEN_MAX: i64 = 6;
 
 /// An id that a session was the first to use, which had drawn before.
@@ -52,7 +52,7 @@ struct Stretch {
     drawings: (usize, usize),
 }
 
-/// What such ids show of so many drawings; they are in the order of their ranks.
+/// The conclusion from such ids for `drawings` drawings; they are in the order of their ranks.
 pub fn by_late(late: &[Late], drawings: usize) -> Option<Anchor> {
     if late.len() < IDS_MIN || fitting(late, 0) * 100 < late.len() * ALL_FIT_PERCENT {
         return None;
@@ -102,8 +102,8 @@ fn is_fit(ids: &[Late], ahead: i64) -> bool {
     fitting(ids, ahead) * 100 >= ids.len() * FIT_PERCENT
 }
 
-/// What some ids show together; None where it is not that the sequence stood where it should, or
-/// may be that it stood elsewhere as well.
+/// What some ids show together; None unless the sequence was where it should be, and cannot have
+/// been elsewhere.
 fn stretch(ids: &[Late]) -> Option<Stretch> {
     let most = (0..=OPEN_MAX).take_while(|&ahead| is_fit(ids, ahead)).last()?;
     let least = -(0..=OPEN_MAX).take_while(|&ahead| is_fit(ids, -ahead)).last()?;

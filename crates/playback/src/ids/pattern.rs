@@ -12,7 +12,7 @@
 //!   nearly all are near it ([`APART_US`]).
 //!
 //! Where ids go from session to session, this shows soon: of ids that go through a queue at once,
-//! to whoever comes first, every sixteenth cannot be of the session's own last draw, and of others
+//! to the first reader, every sixteenth cannot be of the session's own last draw, and of others
 //! many more. So as many as [`IDS_MIN`] of which none speaks against it will do as well.
 //!
 //! What cannot be seen is sessions that draw at the same moment and hand each other the ids at
@@ -21,7 +21,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use super::in_time::InTime;
+use super::cases::InTime;
 use super::proof::Proof;
 use super::scan::NONE;
 
@@ -45,17 +45,17 @@ pub const APART_US: u64 = 20_000;
 /// Ids of which that may be so nevertheless, of a hundred: the processor may have been elsewhere.
 pub const STRANGE_PERCENT: u64 = 1;
 
-/// Ids around others that times tell from these, which it takes for times to show what a pair of
-/// texts does: if one in twenty were another's, ten would be late.
+/// Ids around others that their times separate from these; so many are needed for times to show
+/// what a pair of texts does: if one in twenty were another's, ten would be late.
 pub const APART_MIN: u64 = 200 * 8;
 
-/// The same where [`PROVED_MIN`] are proved as well.
+/// Like [`APART_MIN`], where [`PROVED_MIN`] are proved as well.
 pub const APART_PROVED_MIN: u64 = 60 * 8;
 
-/// Of ids that times tell from others, so many may seem to be others', of a thousand.
+/// Of ids that times separate from others, the share that may seem to be others', per thousand.
 pub const LATE_PER_MILLE: u64 = 20;
 
-/// A text that drew, and a text that used, among those that were told apart.
+/// A text that drew, and a text that used, by their numbers in the list of texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Pair {
     /// The class of the id.
@@ -81,7 +81,7 @@ pub struct Habit {
     pub agreeing: u64,
     /// Ids that are elsewhere, though the draws were long apart.
     pub strange: u64,
-    /// Ids that times tell from those around them, each counted once for each of these.
+    /// Ids that times separate from those around them, each counted once for each of these.
     pub apart: u64,
     /// Ids that were drawn at another time, as those around them say.
     pub late: u64,
@@ -119,8 +119,8 @@ pub struct Case {
     pub first_slot: u32,
     /// How many it has.
     pub slots: u32,
-    /// By how much its row is beside those of that draw, if all drew in the order in which they
-    /// are counted; None where nobody knows how many had drawn.
+    /// The distance of its row from those of that draw, if all drew in the order in which they are
+    /// counted; None if it is unknown how many had drawn.
     pub shift: Option<i64>,
     /// Whether it is where the order of the draws puts it.
     pub is_expected: bool,
@@ -128,7 +128,7 @@ pub struct Case {
     pub apart_us: u64,
     /// What times say of it, if anything.
     pub in_time: Option<InTime>,
-    /// Whether it is the id's first use by anybody who had drawn; else it tells nothing new.
+    /// Whether it is the id's first use by anybody who had drawn; else it shows nothing new.
     pub is_first: bool,
 }
 
@@ -145,12 +145,12 @@ pub struct Habits {
     pub by_pair: BTreeMap<Pair, Habit>,
     /// Slots and the ids that they are taken to have given.
     pub claims: Vec<(u32, u32)>,
-    /// Ids of a row of several, of which nobody knows which.
+    /// Ids of one of several rows, which is unknown.
     pub which_row: HashSet<u32>,
 }
 
 impl Habits {
-    /// What is to be learned from cases, in the order of the trace, beside what is proved.
+    /// What is learnt from cases, in the order of the trace, in addition to what is proved.
     pub fn of(cases: &[Case], proof: &Proof<'_>) -> Habits {
         let mut distrusted = HashSet::new();
         loop {
@@ -158,15 +158,15 @@ impl Habits {
             let is_bad = |pair: &&Pair| !habits.by_pair[*pair].is_trusted();
             let before = distrusted.len();
             distrusted.extend(habits.by_pair.keys().filter(is_bad));
-            // A claim of a pair that is not trusted stands in nobody's way, so others may be
-            // better than they seemed; but what spoke against a pair is not forgotten.
+            // A claim of a pair that is not trusted does not conflict with others, so others may be
+            // better than they seemed; but the evidence against a pair is not forgotten.
             if distrusted.len() == before {
                 return habits;
             }
         }
     }
 
-    /// The same, where some pairs are known not to be trusted.
+    /// Returns the habits where some pairs are known not to be trusted.
     fn without(distrusted: &HashSet<Pair>, cases: &[Case], proof: &Proof<'_>) -> Habits {
         let mut habits = Habits::default();
         for case in cases.iter().filter(|case| case.is_first) {
@@ -271,7 +271,7 @@ struct Draw {
 
 impl Draw {
     /// The slot of each id. Rows are drawn in their order, so it is known if all of them are used,
-    /// or the first and the last and nobody else drew in between.
+    /// or the first and the last and no other session drew in between.
     fn rows(mut self, proof: &Proof<'_>) -> Vec<(u32, Pair, Option<u32>)> {
         // Places in the proof are in the order of ranks.
         self.claims.sort_unstable();

@@ -14,7 +14,7 @@ use seatrial_sqltext::statements::{Control, control};
 use seatrial_trace::{Columns, TraceError, TraceReader, Traced};
 
 use super::classes::{Class, Classes};
-use super::infer::{Found, Inferred, Stood};
+use super::infer::{Found, Inferred, SequencePosition};
 use super::pattern::{Habit, Pair};
 use super::reach::Reach;
 use super::rows::{Row, Rows, Several};
@@ -22,7 +22,7 @@ use super::scan::{Count, Drawing, Scan, Seen, TextPlace};
 use super::spots::{Gave, Spot};
 use super::values::{Id, Spelled};
 
-/// Texts that are kept to be told.
+/// Limit for the texts that are kept to be reported.
 const TEXTS_MAX: usize = 2_000;
 
 /// A statement whose values are used by others.
@@ -76,13 +76,13 @@ pub struct Plan {
     pub draws: Vec<u64>,
     /// By class: of these, those that the client was given.
     pub draws_given_back: Vec<u64>,
-    /// Whether the trace tells both when statements that draw began and when they ended.
+    /// Whether the trace has both the beginning and the end of statements that draw.
     pub tells_both_ends: bool,
     given_back_per_mille: HashMap<u32, u64>,
     /// Texts that get a RETURNING: they draw what is used and return nothing.
     pub returning: HashSet<u64>,
     /// What the trace shows of sequences.
-    pub stood: Vec<Stood>,
+    pub positions: Vec<SequencePosition>,
     /// What pairs of texts do.
     pub habits: Vec<(Pair, Habit)>,
     /// Texts that draw or use, by their number.
@@ -91,7 +91,7 @@ pub struct Plan {
     pub shown: HashMap<u64, String>,
     /// Texts of which only the names were understood.
     pub not_understood: u64,
-    /// Places in texts where numbers stand, and whether these are ids.
+    /// Places in texts where numbers are, and whether these are ids.
     pub spots: HashMap<u64, Spot>,
     /// Rows that statements show, those of slots from `drawn_slots` on.
     rows: Vec<Row>,
@@ -221,7 +221,7 @@ impl Plan {
     }
 }
 
-/// What stands at a place of a statement.
+/// The value at a place of a statement, as written.
 pub fn spelled<'a>(
     place: Place,
     sql: &'a [u8],
@@ -256,8 +256,8 @@ impl Pass {
         let classes = Classes::of(catalog);
         let begin = |class: &Class| match class.source {
             Source::Sequence(sequence) => {
-                let told = catalog.sequences.get(sequence)?;
-                Some((told.next_value?, told.increment))
+                let reported = catalog.sequences.get(sequence)?;
+                Some((reported.next_value?, reported.increment))
             }
             Source::Random | Source::Time => None,
         };
@@ -287,7 +287,7 @@ impl Pass {
             begins: control(statement.sql) == Control::Begin,
             start_us: statement.start_us,
             duration_us: statement.duration_us,
-            told_meanwhile: statement.told_meanwhile,
+            reported_meanwhile: statement.reported_meanwhile,
             error: statement.error,
             fingerprint: *fingerprint,
             reading: &reading,
@@ -343,7 +343,7 @@ impl Pass {
             draws_given_back: vec![0; scan.classes.all.len()],
             tells_both_ends: !scan.drawings.is_empty() && !scan.lacks_ends,
             given_back_per_mille: inferred.given_back_per_mille,
-            stood: inferred.stood,
+            positions: inferred.positions,
             habits: inferred.habits,
             shown,
             not_understood: not_understood.len() as u64,
@@ -398,9 +398,9 @@ fn shows(scan: &Scan, is_used: &[bool]) -> Vec<Shows> {
 
 fn reach_of(scan: &Scan, catalog: &Catalog, inferred: &Inferred) -> Vec<Reach> {
     Reach::of(scan, catalog, |sequence| {
-        let stood = inferred.stood.iter().find(|one| one.sequence as usize == sequence)?;
-        let log = stood.next_value_log.or(stood.next_value_target)?;
-        let target = stood.next_value_target.unwrap_or(log);
+        let position = inferred.positions.iter().find(|one| one.sequence as usize == sequence)?;
+        let log = position.next_value_log.or(position.next_value_target)?;
+        let target = position.next_value_target.unwrap_or(log);
         let is_down = catalog.sequences.get(sequence)?.increment < 0;
         Some(if is_down { log.max(target) } else { log.min(target) })
     })

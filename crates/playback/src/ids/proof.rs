@@ -8,7 +8,7 @@
 
 use super::scan::{NONE, Present};
 
-/// Ranks that a slot may have; a slot with more tells nothing.
+/// Limit for the ranks of a slot; a slot with more shows nothing.
 const RANKS_MAX: i64 = 1 << 10;
 
 /// A value that was drawn.
@@ -16,7 +16,7 @@ const RANKS_MAX: i64 = 1 << 10;
 pub struct Slot {
     /// The least rank that it can have.
     pub least: i64,
-    /// The greatest; None where nobody knows.
+    /// The greatest; None if unknown.
     pub most: Option<i64>,
     /// The earliest time at which it was drawn.
     pub after: u64,
@@ -142,7 +142,7 @@ impl<'a> Proof<'a> {
             && may_give(&self.slots[slot as usize], &self.wanted[id as usize])
     }
 
-    /// The same, and of slots with more ranks than are followed, or nobody knows how many, as well.
+    /// Whether a slot may give an id; also slots with more ranks than are followed, or unknown.
     pub fn could_give(&self, slot: u32, id: u32) -> bool {
         let is_open = !self.is_settled[slot as usize] && self.given[id as usize] == NONE;
         let (slot, wanted) = (&self.slots[slot as usize], &self.wanted[id as usize]);
@@ -172,7 +172,7 @@ impl<'a> Proof<'a> {
         self.left[id as usize].0
     }
 
-    /// Whether more than what the log tells of may have given an id.
+    /// Whether draws outside of the log may have given an id.
     pub fn is_tainted(&self, id: u32) -> bool {
         self.is_tainted[id as usize]
     }
@@ -216,8 +216,8 @@ impl<'a> Proof<'a> {
         }
     }
 
-    /// A slot can have one rank only: it gave the id of that rank, if there is one; it gave no
-    /// other in any case.
+    /// A slot can have one rank only: it gave the id of that rank, if any; it gave no other in any
+    /// case.
     fn settle_slot(&mut self, slot: u32) {
         if self.is_settled[slot as usize] || self.slots[slot as usize].is_doubtful {
             return;
@@ -284,7 +284,7 @@ mod tests {
         // The third began only when the id of rank 1 was known, and the second when that of 0 was.
         let ids = [wanted(0, 4), wanted(1, 8), wanted(2, 20)];
         assert_eq!(given(&slots, &ids), [Some(0), Some(1), Some(2)]);
-        // Nobody knows who was first of two that overlap.
+        // It is unknown which of two that overlap was first.
         let both = [slot(0, 1, 0), slot(0, 1, 0)];
         assert_eq!(given(&both, &[wanted(0, 9), wanted(1, 9)]), [None, None]);
         assert_eq!(given(&both, &[wanted(0, 9)]), [None]);

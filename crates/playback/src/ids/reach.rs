@@ -17,7 +17,7 @@ pub enum Reach {
     Nothing,
     /// Any.
     Any,
-    /// Those that a sequence gives from a value on: so many, if that is known.
+    /// The values of a sequence from a value on, and their number, if known.
     From {
         /// The first.
         first: i64,
@@ -31,7 +31,7 @@ pub enum Reach {
 }
 
 impl Reach {
-    /// Of each class of a pass over a trace; `first` tells where a sequence stood at the earliest.
+    /// Of each class of a pass over a trace; `first` returns the earliest position of a sequence.
     pub fn of(scan: &Scan, catalog: &Catalog, first: impl Fn(usize) -> Option<i64>) -> Vec<Reach> {
         let classes = (0..).zip(&scan.classes.all);
         let of_class = classes.map(|(number, class)| match (class.source, class.kind) {
@@ -98,13 +98,13 @@ fn of_sequence(
         return Reach::Nothing;
     }
     let begins_again = scan.is_set(sequence as u32) || catalog.cycles(sequence);
-    let told = catalog.sequences.get(sequence);
-    match (told, first(sequence)) {
-        (Some(told), Some(first)) if !begins_again => {
+    let reported = catalog.sequences.get(sequence);
+    match (reported, first(sequence)) {
+        (Some(reported), Some(first)) if !begins_again => {
             // Sessions that take several at once leave some out.
-            let is_counted = is_counted && told.cache <= 1;
+            let is_counted = is_counted && reported.cache <= 1;
             let count = is_counted.then_some(count);
-            Reach::From { first, increment: told.increment, count }
+            Reach::From { first, increment: reported.increment, count }
         }
         _ => Reach::Any,
     }
@@ -118,8 +118,8 @@ mod tests {
     fn ids_are_those_that_a_sequence_gave() {
         let holds = |reach: &Reach, number| reach.holds(Id::of_number(number));
         let counted = Reach::From { first: 100, increment: 10, count: Some(3) };
-        let told = [90, 100, 105, 120, 130].map(|number| holds(&counted, number));
-        assert_eq!(told, [false, true, false, true, false]);
+        let reported = [90, 100, 105, 120, 130].map(|number| holds(&counted, number));
+        assert_eq!(reported, [false, true, false, true, false]);
         let open = Reach::From { first: 100, increment: 1, count: None };
         assert!(holds(&open, 100_000) && !holds(&open, 99));
         assert!(holds(&Reach::Any, -5) && !holds(&Reach::Nothing, 5));

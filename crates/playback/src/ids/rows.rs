@@ -1,8 +1,8 @@
 //! Rows that statements pick and show: which id the row of a key has, whoever drew it.
 //!
-//! What ON CONFLICT finds there, what a trigger or an INSERT ... SELECT has drawn, a client learns
-//! by asking for the row: by a unique key, or by a condition that one row alone fulfils. The same
-//! question is asked again in a playback, and its answer is the id of the same row there.
+//! A client learns an id that ON CONFLICT finds, or that a trigger or an INSERT ... SELECT has
+//! drawn, with a query for the row: by a unique key, or by a condition that one row alone fulfils.
+//! A playback sends the same query again, and the answer is the id of the same row there.
 //!
 //! All statements that showed an id are for one row, and so is what was captured without a row but
 //! names its key: an INSERT that gave way then, and may be the first now.
@@ -141,7 +141,7 @@ impl Rows {
         let is_by_key = key.is_some();
         let (number, returned) = (seen.number, shown.returned);
         let by = ShownBy { number, returned, is_by_key, of_several: None };
-        let rows = seen.returned.map_or(&[][..], |told| told.rows.as_slice());
+        let rows = seen.returned.map_or(&[][..], |reported| reported.rows.as_slice());
         let [row] = rows else {
             if let (Some(key), true, Some(0)) = (key, rows.is_empty(), seen.rows) {
                 if seen.reading.row_key.is_some() && self.none_shown.len() < NONE_SHOWN_MAX {
@@ -178,27 +178,27 @@ impl Rows {
         times: &[u32],
     ) -> Vec<(u32, Id)> {
         let mut ids = Vec::new();
-        let Some(told) = seen.returned else { return ids };
-        let is_whole = told.rows.len() > 1 && seen.rows == Some(told.rows.len() as u64);
+        let Some(reported) = seen.returned else { return ids };
+        let is_whole = reported.rows.len() > 1 && seen.rows == Some(reported.rows.len() as u64);
         if !is_whole || shown.iter().any(|(shown, ..)| shown.key.is_some()) {
             return ids;
         }
         let is_id = |column: &u32| shown.iter().any(|(shown, ..)| shown.returned == *column);
-        let columns = (0..told.columns.len() as u32)
+        let columns = (0..reported.columns.len() as u32)
             .filter(|column| !is_id(column) && !times.contains(column))
             .collect::<Vec<u32>>();
         let known_by = |row: &Vec<Option<Vec<u8>>>| {
             let values = columns.iter().map(|&column| row.get(column as usize)?.as_deref());
             Several::row_of(values.map(|value| value.map(digest_once)))
         };
-        let known: Vec<u64> = told.rows.iter().map(known_by).collect();
+        let known: Vec<u64> = reported.rows.iter().map(known_by).collect();
         let mut rows = known.clone();
         rows.sort_unstable();
         rows.dedup();
         if columns.is_empty() || rows.len() < known.len() {
             return ids;
         }
-        for (row, &of_several) in told.rows.iter().zip(&known) {
+        for (row, &of_several) in reported.rows.iter().zip(&known) {
             for &(Shown { returned, .. }, class, kind) in shown {
                 let text = row.get(returned as usize).and_then(Option::as_deref);
                 let Some(id) = text.and_then(|text| Id::read(kind, text)) else { continue };
@@ -245,7 +245,7 @@ impl Rows {
             };
             let all = &mut self.all[place as usize].by;
             let at = all.partition_point(|one| one.number < by.number);
-            // The first is one that showed it: who names the id was told it by then.
+            // The first is one that showed it: a statement that names the id knew it by then.
             all.insert(at.max(1).min(all.len()), by);
         }
     }
@@ -259,7 +259,7 @@ impl Rows {
     }
 }
 
-/// A unique key with its values, hashed; None where they are not all told.
+/// A unique key with its values, hashed; None unless all are known.
 fn key_of<'a>(
     column: ColumnOf,
     columns: &[ColumnOf],
@@ -288,8 +288,8 @@ mod tests {
 
     /// What is followed of rows of an id, a value, and a time.
     fn rows(values: &[[&str; 3]], count: u64) -> (Rows, usize) {
-        let told = |value: &&str| Some(value.as_bytes().to_vec());
-        let rows: Vec<_> = values.iter().map(|row| row.iter().map(told).collect()).collect();
+        let reported = |value: &&str| Some(value.as_bytes().to_vec());
+        let rows: Vec<_> = values.iter().map(|row| row.iter().map(reported).collect()).collect();
         let returned = Returned { columns: vec![Vec::new(); 3], rows };
         let reading = Reading::default();
         let seen = Seen {
@@ -299,7 +299,7 @@ mod tests {
             begins: false,
             start_us: 0,
             duration_us: None,
-            told_meanwhile: None,
+            reported_meanwhile: None,
             error: None,
             fingerprint: 0,
             reading: &reading,

@@ -2,11 +2,11 @@
 //!
 //! # The clock
 //!
-//! A log's stamps are too coarse to tell in which order a sequence was drawn from, but the order of
-//! its records is not: a statement is told as soon as something shows that it has ended, which is
-//! its own record where that is written at the end, else its session's next one. So whatever a
-//! statement drew, it drew after the statement before it in its session was told, and before it was
-//! told itself. Places in the trace are the clock:
+//! A log's timestamps are too coarse to show the order of draws from a sequence, but the order of
+//! its records is not: a statement is reported as soon as something shows that it has ended, which
+//! is its own record where that is written at the end, else its session's next one. So a statement
+//! drew after the previous statement of its session was reported, and before it was reported
+//! itself. Places in the trace are the clock:
 //!
 //! ```text
 //! after  = place behind the session's last statement     the earliest time of the draw
@@ -50,7 +50,7 @@ pub const NOBODY: u32 = u32::MAX - 1;
 /// How many values a statement drew.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Count {
-    /// So many as it has slots.
+    /// As many as it has slots.
     Known,
     /// It failed: none, or some.
     Failed,
@@ -59,9 +59,9 @@ pub enum Count {
 }
 
 impl Count {
-    /// How many values a statement drew that failed with this code, and would have drawn so many.
+    /// How many values a statement with `slots` slots drew that failed with this code.
     ///
-    /// Defaults are made before a row is held against constraints (`ExecInsert` in PostgreSQL's
+    /// Defaults are made before constraints are checked (`ExecInsert` in PostgreSQL's
     /// `nodeModifyTable.c`), and a statement that is not understood, or comes into a transaction
     /// that has failed, does nothing.
     fn of_failed(code: [u8; 5], slots: u32) -> (u32, Count) {
@@ -89,7 +89,7 @@ pub struct Drawing {
     /// The earliest time at which others can have seen the row that it was drawn for: when the
     /// transaction's end was sent.
     pub seen_after: u64,
-    /// Its text, among those that were told apart.
+    /// The number of its text in the list of texts.
     pub text: u32,
     /// The sequence; [`NONE`] for random values.
     pub sequence: u32,
@@ -110,13 +110,13 @@ pub struct Drawing {
     pub count: Count,
     /// What it gave back may be another row's.
     pub may_conflict: bool,
-    /// When it began, as closely as the log tells: times are to the millisecond, and of statements
+    /// When it began, as closely as the log shows: times are to the millisecond, and of statements
     /// that ended within one the order of their records says more.
     pub begun_us: i64,
     /// When it had ended at the latest; None where that is not known.
     pub done_us: Option<i64>,
-    /// When it ended, where the log tells: its place then says when that was; else it says when
-    /// its session's next statement came, and the last one's place says when it began itself.
+    /// When it ended, if in the log: its place then says when that was; else it says when its
+    /// session's next statement came, and the last one's place says when it began itself.
     pub ends_us: Option<i64>,
 }
 
@@ -126,8 +126,8 @@ impl Drawing {
         self.number + 1
     }
 
-    /// When the record was written that tells of it.
-    pub fn told_us(&self) -> i64 {
+    /// When its record was written.
+    pub fn reported_us(&self) -> i64 {
         self.ends_us.unwrap_or(self.start_us)
     }
 }
@@ -141,7 +141,7 @@ pub struct UseAt {
     pub deadline: u64,
     /// Its session.
     pub session: u32,
-    /// Its text with the place in it, among those that were told apart.
+    /// The number of its text and place in the list of texts.
     pub text: u32,
     /// What its session had drawn of the class last; [`NONE`] for nothing.
     pub latest: u32,
@@ -200,10 +200,10 @@ pub struct Seen<'a> {
     pub begins: bool,
     /// When it was sent.
     pub start_us: i64,
-    /// How long it took; None where the log does not tell.
+    /// How long it took; None if not in the log.
     pub duration_us: Option<u64>,
-    /// How many statements of the trace were told since its beginning was, if the log tells that.
-    pub told_meanwhile: Option<u64>,
+    /// How many statements of the trace were reported since its beginning was, if known.
+    pub reported_meanwhile: Option<u64>,
     /// The error that it ended with.
     pub error: Option<[u8; 5]>,
     /// Hash of its fingerprint.
@@ -270,8 +270,8 @@ struct Session {
     block_drawings: Vec<u32>,
     /// What its last statement drew.
     last_drawings: std::ops::Range<u32>,
-    /// The last statement was told when the next one came: its record tells its beginning only.
-    is_told_by_next: bool,
+    /// The last statement was reported when the next one came: its record is of its beginning only.
+    is_reported_by_next: bool,
     /// Its record does not say when it ended.
     is_untimed: bool,
     /// What it drew last of each class.
@@ -286,13 +286,13 @@ impl Session {
     /// The earliest time at which its next statement draws, and the latest one at which what that
     /// names was known.
     fn times_of(&self, seen: &Seen<'_>) -> (u64, u64) {
-        let begun = seen.told_meanwhile.and_then(|told| seen.number.checked_sub(told));
+        let begun = seen.reported_meanwhile.and_then(|reported| seen.number.checked_sub(reported));
         let after = self.after.max(begun.unwrap_or(0));
-        // The record of its beginning tells of the one before; else others that were told of their
-        // beginnings at the same time may have come first.
-        let is_told_now = self.is_told_by_next && after == self.after;
+        // The record of its beginning ends the one before; else others whose beginnings were
+        // reported at the same time may have come first.
+        let is_reported_now = self.is_reported_by_next && after == self.after;
         match begun {
-            _ if is_told_now => (after, after),
+            _ if is_reported_now => (after, after),
             Some(_) => (after, after + 1),
             None => (after, seen.number + 1),
         }
@@ -320,9 +320,9 @@ pub struct Scan {
     pub sets: HashSet<Option<usize>>,
     /// Sequences of which not all values were captured.
     pub not_captured: HashSet<u32>,
-    /// Of some statements that drew, the log does not tell both the beginning and the end.
+    /// Some statements that drew lack their beginning or their end in the log.
     pub lacks_ends: bool,
-    /// Texts that were told apart.
+    /// The distinct texts.
     pub texts: Vec<TextPlace>,
     text_places: HashMap<TextPlace, u32>,
     sessions: Vec<Session>,
@@ -331,7 +331,7 @@ pub struct Scan {
     /// Blocks whose ends are not in the log.
     has_open_ends: bool,
     ending: Ending,
-    /// Places in texts where ids may stand.
+    /// Places in texts where ids may be.
     pub spots: Spots,
     /// When things happened.
     pub clock: Clock,
@@ -341,7 +341,7 @@ pub struct Scan {
 }
 
 impl Scan {
-    /// A pass over what so many sessions did.
+    /// Starts a pass over the statements of `sessions` sessions.
     pub fn of(classes: Classes, sessions: usize, rows: Rows) -> Scan {
         Scan {
             rows,
@@ -361,8 +361,8 @@ impl Scan {
         self.take_block(seen, after);
         self.end_last(seen);
         if !self.classes.all.is_empty() {
-            for told in &seen.reading.uses {
-                self.take_use(seen, told, deadline, &spelled);
+            for reported in &seen.reading.uses {
+                self.take_use(seen, reported, deadline, &spelled);
             }
             if seen.error.is_none() {
                 self.take_parents(seen, &spelled);
@@ -377,7 +377,7 @@ impl Scan {
             if !seen.reading.draws.is_empty() {
                 self.take_named(seen, &spelled);
             }
-            self.take_asks(seen);
+            self.take_last_values(seen);
             self.take_shows(seen, &spelled);
             self.sets.extend(&seen.reading.sets);
             let drawings = self.drawings.len() as u32;
@@ -389,26 +389,26 @@ impl Scan {
         let session = &mut self.sessions[seen.session as usize];
         session.after = seen.number + 1;
         session.is_untimed = seen.duration_us.is_none();
-        session.is_told_by_next = session.is_untimed && seen.error.is_none();
+        session.is_reported_by_next = session.is_untimed && seen.error.is_none();
     }
 
     fn take_use<'a>(
         &mut self,
         seen: &Seen<'_>,
-        told: &Use,
+        reported: &Use,
         deadline: u64,
         spelled: &impl Fn(Place) -> Option<Spelled<'a>>,
     ) {
-        let Some(class) = self.classes.of_column(told.column) else { return };
-        if matches!(told.how, How::Bound | How::Inside) {
+        let Some(class) = self.classes.of_column(reported.column) else { return };
+        if matches!(reported.how, How::Bound | How::Inside) {
             return;
         }
-        let Some(plain) = spelled(told.place).and_then(Spelled::plain) else { return };
-        let text = self.text(seen.fingerprint, Some(told.place));
+        let Some(plain) = spelled(reported.place).and_then(Spelled::plain) else { return };
+        let text = self.text(seen.fingerprint, Some(reported.place));
         let latest = self.latest(seen.session, class);
         let at = UseAt { number: seen.number, deadline, session: seen.session, text, latest };
         let kind = self.classes.all[class as usize].kind;
-        if told.how == How::Array {
+        if reported.how == How::Array {
             for range in elements(plain).unwrap_or_default() {
                 if let Some(id) = Id::read(kind, &plain[range]) {
                     self.use_of(class, id, at);
@@ -437,10 +437,10 @@ impl Scan {
     pub fn finish(&mut self) {
         self.clock.finish();
         for drawing in &mut self.drawings {
-            drawing.after = drawing.after.max(self.clock.told_before(drawing.sent_us));
+            drawing.after = drawing.after.max(self.clock.reported_before(drawing.sent_us));
         }
         for (after, sent_us) in &mut self.obscure {
-            *after = (*after).max(self.clock.told_before(*sent_us));
+            *after = (*after).max(self.clock.reported_before(*sent_us));
         }
         self.end_blocks();
         self.ending.settle(&mut self.drawings);
@@ -504,7 +504,7 @@ impl Scan {
         }
     }
 
-    /// Takes in numbers and UUIDs that stand within texts.
+    /// Takes in numbers and UUIDs within texts.
     fn take_texts<'a>(
         &mut self,
         seen: &Seen<'_>,
@@ -540,7 +540,7 @@ impl Scan {
         }
     }
 
-    /// Takes in numbers that a client knew before the statement drew that they stand in.
+    /// Takes in numbers in a statement that its client knew before it drew.
     fn take_named<'a>(&mut self, seen: &Seen<'_>, spelled: &impl Fn(Place) -> Option<Spelled<'a>>) {
         let (literals, parameters) = seen.places;
         let all = (0..literals as u32).map(Place::Literal);
@@ -598,8 +598,10 @@ impl Scan {
         };
         self.sessions[seen.session as usize].last_drawn.drew(draw, None);
         let Some(class) = class else { return };
-        let rows =
-            seen.returned.filter(|_| draw.returned.is_some()).map(|told| rows_of(seen, told));
+        let rows = seen
+            .returned
+            .filter(|_| draw.returned.is_some())
+            .map(|reported| rows_of(seen, reported));
         let array = draw.each_of.and_then(spelled).and_then(Spelled::plain).and_then(elements);
         let known = draw.count.or(array.map(|all| all.len() as u32));
         let (slots, count) = match (known.or(rows.filter(|&rows| rows <= ROWS_MAX)), seen.error) {
@@ -608,10 +610,9 @@ impl Scan {
             (None, _) => (0, Count::Unknown),
         };
         let has_ended = seen.duration_us.is_some() || seen.error.is_some();
-        self.lacks_ends |= seen.told_meanwhile.is_none() || !has_ended;
+        self.lacks_ends |= seen.reported_meanwhile.is_none() || !has_ended;
         let class = if seen.error.is_some() { NOBODY } else { class };
         let place = self.drawings.len() as u32;
-        let text = self.text(seen.fingerprint, None);
         let drawing = Drawing {
             number: seen.number,
             after,
@@ -619,7 +620,7 @@ impl Scan {
             sent_us: seen.sent_us(),
             session: seen.session,
             seen_after: after,
-            text,
+            text: self.text(seen.fingerprint, None),
             sequence,
             class,
             column: draw.column,
@@ -669,15 +670,17 @@ impl Scan {
 
     /// Takes in ids that were captured as they came back, row by row; whether all of them were.
     fn note_returned(&mut self, seen: &Seen<'_>, drawing: &Drawing) -> bool {
-        let (Some(told), Some(column)) = (seen.returned, drawing.returned) else { return false };
-        if rows_of(seen, told) != drawing.slots {
+        let (Some(reported), Some(column)) = (seen.returned, drawing.returned) else {
+            return false;
+        };
+        if rows_of(seen, reported) != drawing.slots {
             // ON CONFLICT DO NOTHING leaves rows out: which of them is not known.
             return false;
         }
         let mut ids = Vec::new();
         for class in self.classes_of(drawing) {
             let kind = self.classes.all[class as usize].kind;
-            for (slot, row) in (drawing.first_slot..).zip(&told.rows) {
+            for (slot, row) in (drawing.first_slot..).zip(&reported.rows) {
                 let text = row.get(column as usize).and_then(Option::as_deref);
                 if let Some(id) = text.and_then(|text| Id::read(kind, text)) {
                     self.note_exact(class, id, slot, drawing);
@@ -690,11 +693,11 @@ impl Scan {
             }
             ids.clear();
         }
-        told.rows.len() == drawing.slots as usize
+        reported.rows.len() == drawing.slots as usize
     }
 
-    /// Takes in that a slot of a drawing gave an id. What ON CONFLICT gives back again stays the
-    /// first one's, unless the sequence began again; of any other, nobody knows whose it is.
+    /// Records that a slot of a drawing gave an id. An id that ON CONFLICT returns again stays the
+    /// first one's, unless the sequence began again; for any other, the owner is unknown.
     fn note_exact(&mut self, class: u32, id: Id, slot: u32, drawing: &Drawing) {
         let is_again = *self.exact.entry((class, id)).or_insert(slot) != slot;
         if is_again && (!drawing.may_conflict || self.is_set(drawing.sequence)) {
@@ -707,19 +710,19 @@ impl Scan {
         self.sets.contains(&None) || self.sets.contains(&Some(sequence as usize))
     }
 
-    /// Takes in what a session was told of its draws before.
-    fn take_asks(&mut self, seen: &Seen<'_>) {
-        for ask in seen.reading.asks.iter().filter(|_| seen.error.is_none()) {
-            let place = self.sessions[seen.session as usize].last_drawn.asked(ask);
+    /// Takes in what `lastval` and `currval` returned.
+    fn take_last_values(&mut self, seen: &Seen<'_>) {
+        for last in seen.reading.last_values.iter().filter(|_| seen.error.is_none()) {
+            let place = self.sessions[seen.session as usize].last_drawn.drawing(last);
             let Some(place) = place else { continue };
             self.drawings[place as usize].is_given_back = true;
-            let row = match seen.returned.map(|told| told.rows.as_slice()) {
+            let row = match seen.returned.map(|reported| reported.rows.as_slice()) {
                 Some([row]) => row,
                 _ => continue,
             };
             let drawing = self.drawings[place as usize].clone();
             let slot = drawing.first_slot + drawing.slots - 1;
-            let text = row.get(ask.returned as usize).and_then(Option::as_deref);
+            let text = row.get(last.returned as usize).and_then(Option::as_deref);
             for class in self.classes_of(&drawing) {
                 let kind = self.classes.all[class as usize].kind;
                 if let Some(id) = text.and_then(|text| Id::read(kind, text)) {
@@ -747,7 +750,7 @@ impl Scan {
             let id = self.rows.take(seen, shown, (class, kind), spelled);
             ids.extend(id.map(|id| (class, id)));
         }
-        if !of_ids.is_empty() && seen.returned.is_some_and(|told| told.rows.len() > 1) {
+        if !of_ids.is_empty() && seen.returned.is_some_and(|reported| reported.rows.len() > 1) {
             let is_time = |shown: &&Shown| self.classes.is_of_time(shown.column);
             let times = seen.reading.shows.iter().filter(is_time).map(|shown| shown.returned);
             ids.extend(self.rows.take_several(seen, &of_ids, &times.collect::<Vec<u32>>()));
@@ -813,8 +816,8 @@ fn end_block(session: &mut Session, drawings: &mut [Drawing]) {
 }
 
 /// How many rows a statement gave back, of which the first were kept.
-fn rows_of(seen: &Seen<'_>, told: &Returned) -> u32 {
-    let kept = told.rows.len();
+fn rows_of(seen: &Seen<'_>, reported: &Returned) -> u32 {
+    let kept = reported.rows.len();
     let all = seen.rows.and_then(|rows| usize::try_from(rows).ok());
     u32::try_from(all.map_or(kept, |all| all.max(kept))).unwrap_or(u32::MAX)
 }

@@ -1,9 +1,9 @@
-//! Places in texts where ids of a class stand, and the evidence for it.
+//! Places in texts that hold ids of a class, and the evidence for it.
 //!
-//! No column says what a number in a text is, so what the sessions do has to. A spot is a place in
-//! the texts of a column, or of a literal or parameter where no column is known, with the label of
-//! the number ([`super::mentions`]). It holds ids of a class if numbers that stand there for the
-//! first time follow what their session does with ids of that class:
+//! No column says what a number in a text is, so the behaviour of the sessions has to show it. A
+//! spot is a place in the texts of a column, or of a literal or parameter where no column is known,
+//! with the label of the number ([`super::mentions`]). It holds ids of a class if numbers that
+//! occur there for the first time follow what their session does with ids of that class:
 //!
 //! | condition | against |
 //! |---|---|
@@ -31,19 +31,19 @@ use super::values::{Id, Kind, Spelled};
 /// Numbers that have to agree.
 const AGREEING_MIN: u32 = 20;
 
-/// So many numbers that agree make up for one that does not.
+/// Numbers that agree to make up for one that does not.
 const AGREEING_EACH: u32 = 4;
 
-/// Numbers of a spot that stand for the first time, before it is given up if none agrees.
+/// First occurrences of numbers in a spot before it is given up if none agrees.
 const TRIED_MAX: usize = 256;
 
 /// As many numbers that no draw gave refute a spot, if hardly any agrees.
 const IMPOSSIBLE_MIN: u32 = 20;
 
-/// As many times as the same number has to stand alone in a spot to be a part of the program.
+/// Occurrences of the same single number after which it counts as a constant of the program.
 const CONSTANT_MIN: u64 = 20;
 
-/// Spots that are told apart.
+/// Limit for the spots.
 const SPOTS_MAX: usize = 1 << 16;
 
 /// Numbers that are kept of all spots; each takes about 80 bytes.
@@ -67,17 +67,16 @@ const NAMED_MAX: usize = 64;
 /// A text of a statement in which ids may be mentioned.
 #[derive(Clone, Copy, Debug)]
 pub struct Text<'a> {
-    /// Where it stands.
+    /// Its place.
     pub place: Place,
     /// Tells it from other places; the same for all texts of a column.
     pub at: u64,
-    /// As it stands there, with the quotes of a literal.
+    /// Its bytes, with the quotes of a literal.
     pub bytes: &'a [u8],
 }
 
-/// Hands over the texts of a statement in which ids may be mentioned: all but values that are ids
-/// of a column or are handed to functions of the database, and whole numbers where no column holds
-/// texts.
+/// Returns the texts of a statement that may mention ids: all but values that are ids of a column
+/// or are passed to functions of the database, and whole numbers where no column holds texts.
 pub fn texts_of<'a>(
     reading: &Reading,
     classes: &Classes,
@@ -155,7 +154,7 @@ fn hash(seed: u64, parts: [u64; 2]) -> u64 {
     XxHash64::oneshot(seed, &bytes)
 }
 
-/// What tells a spot from others.
+/// The key that identifies a spot.
 pub fn spot_key(text: &Text<'_>, mention: &Mention) -> u64 {
     hash(2, [text.at, mention.label])
 }
@@ -174,7 +173,7 @@ pub enum Spot {
     Open,
 }
 
-/// A number when it stood in a spot for the first time.
+/// The first occurrence of a number in a spot.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry {
     /// The statement's place in the trace.
@@ -183,7 +182,7 @@ pub struct Entry {
     pub deadline: u64,
     /// Its session.
     pub session: u32,
-    /// Its text, among those that were told apart.
+    /// The number of its text in the list of texts.
     pub text: u32,
     /// What its session had drawn last of the class that the spot agreed with first.
     pub latest: u32,
@@ -195,7 +194,7 @@ pub struct Entry {
 struct Evidence {
     class: u32,
     agreeing: u32,
-    /// At so many different times.
+    /// The number of different times.
     moments: u32,
     last_moment: u64,
     /// Of these, numbers that their client had named before.
@@ -236,7 +235,7 @@ pub struct Near {
 }
 
 impl Near {
-    /// Takes in numbers that stand in a statement that draws.
+    /// Takes in a number in a statement that draws.
     pub fn name(&mut self, id: Id) {
         if self.named.len() == NAMED_MAX {
             self.named.pop_front();
@@ -285,7 +284,7 @@ pub struct Spots {
     keys: HashMap<u64, u32>,
     all: Vec<Tried>,
     entries: usize,
-    /// Texts, by the hash of where they stand, of which not all mentions were looked at.
+    /// Texts, by the hash of their place, of which not all mentions were looked at.
     mentions: Vec<Mention>,
 }
 
@@ -298,12 +297,12 @@ pub struct At {
     pub deadline: u64,
     /// Its session.
     pub session: u32,
-    /// Its text, among those that were told apart.
+    /// The number of its text in the list of texts.
     pub text: u32,
 }
 
 impl Spots {
-    /// Takes in the numbers of a text; `latest` tells what its session drew last of a class.
+    /// Takes in the numbers of a text; `latest` returns what its session drew last of a class.
     pub fn take(
         &mut self,
         text: &Text<'_>,
@@ -361,7 +360,7 @@ impl Spots {
         spot.entries.insert(mention.id, entry);
         self.entries += 1;
         if spot.entries.len() >= TRIED_MAX && spot.evidence.is_empty() {
-            // The numbers tell nothing: what is kept of them is enough to say so.
+            // The numbers show nothing; the remaining counts are enough to say so.
             spot.is_given_up = true;
         }
         if !agrees {
@@ -396,8 +395,8 @@ impl Spots {
         self.all.is_empty()
     }
 
-    /// What is known of each spot by its key. `gave` tells of an id of a class that is named first
-    /// at a place in the trace whether a draw gave it.
+    /// Decides each spot, by its key. `gave` returns whether a draw gave an id of a class that is
+    /// named first at a place in the trace.
     pub fn decide(
         &self,
         classes: &Classes,
@@ -468,7 +467,7 @@ impl Tried {
         match first {
             Some(one) if others.is_empty() => return Spot::Trusted(one.class),
             Some(first) => {
-                // Two sequences that count together: only the name tells which of them it is.
+                // Two sequences that count together: only the name shows which of them it is.
                 let mut named = std::iter::once(first).chain(others).filter(is_named);
                 if let (Some(one), None) = (named.next(), named.next()) {
                     return Spot::Trusted(one.class);

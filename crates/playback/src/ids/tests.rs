@@ -34,7 +34,7 @@ fn catalog(next_value: Option<i64>, increment: i64) -> Catalog {
     }
 }
 
-/// What came of a capture.
+/// The result of a capture.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Outcome {
     ids: usize,
@@ -93,7 +93,8 @@ fn outcome(scene: Scene, next_value: Option<i64>) -> Outcome {
             }
             Found::NotGenerated => {
                 outcome.not_generated += 1;
-                let is_shown = inferred.stood.iter().all(|stood| stood.next_value_log.is_some());
+                let is_shown =
+                    inferred.positions.iter().all(|position| position.next_value_log.is_some());
                 outcome.wrongly_old += usize::from(truth.is_some() && is_shown);
             }
             Found::Unresolved(..) => outcome.unresolved += 1,
@@ -103,9 +104,12 @@ fn outcome(scene: Scene, next_value: Option<i64>) -> Outcome {
 }
 
 /// Scenes of a test. `SEATRIAL_ID_SCENES=20000 cargo test -p seatrial-playback ids:: --
-/// --nocapture` plays more, and tells what was found of each habit.
+/// --nocapture` plays more, and prints the results of each habit.
 fn scenes() -> u64 {
-    std::env::var("SEATRIAL_ID_SCENES").ok().and_then(|told| told.parse().ok()).unwrap_or(700)
+    std::env::var("SEATRIAL_ID_SCENES")
+        .ok()
+        .and_then(|reported| reported.parse().ok())
+        .unwrap_or(700)
 }
 
 const HABITS: [Habit; 11] = [
@@ -144,7 +148,7 @@ fn scene(seed: u64, habits: &[Habit]) -> (Scene, Chance) {
     (Scene { habit, ..scene }, chance)
 }
 
-/// Plays scenes and tells the sums; each is handed to `check`.
+/// Plays scenes and prints the sums; each is passed to `check`.
 fn play(scenes: impl Iterator<Item = Scene>, check: impl Fn(&Scene, &Outcome)) {
     let mut sums: BTreeMap<String, Outcome> = BTreeMap::new();
     for scene in scenes {
@@ -158,7 +162,7 @@ fn play(scenes: impl Iterator<Item = Scene>, check: impl Fn(&Scene, &Outcome)) {
 }
 
 /// Sessions that exchange ids at once are the one thing that looks like draws in another order;
-/// where most ids are sessions' own, nobody can tell.
+/// where most ids are sessions' own, the two cannot be distinguished.
 fn is_rare_exchange(scene: &Scene, outcome: &Outcome) -> bool {
     scene.habit == Habit::Queue && outcome.handed * 2 < outcome.ids
 }
@@ -171,7 +175,7 @@ fn nothing_that_is_said_is_wrong() {
     });
 }
 
-/// A target that stands elsewhere, and draws of which the log does not tell.
+/// A target with another position, and draws that are not in the log.
 #[test]
 fn nothing_is_wrong_where_the_log_or_the_target_is_not_whole() {
     let strange = |seed| {
@@ -227,13 +231,14 @@ fn commits_that_are_waited_for_hide_nothing() {
 #[test]
 fn beginnings_and_ends_show_what_either_hides() {
     for seed in 1..=4 {
-        let told = |at_start: bool, at_both: bool| {
+        let reported = |at_start: bool, at_both: bool| {
             let (draws_after_ns, ends_after_ns) = (20_000.0, 60_000.0);
             let scene = Scene { at_start, at_both, ..Scene::of(seed, Habit::Queue) };
             let scene = Scene { draws_after_ns, ends_after_ns, thinks_ns: 300_000.0, ..scene };
             outcome(scene, Some(NEXT_VALUE))
         };
-        let (begun, ended, both) = (told(true, false), told(false, false), told(true, true));
+        let (begun, ended, both) =
+            (reported(true, false), reported(false, false), reported(true, true));
         assert_eq!((begun.wrong, ended.wrong, both.wrong), (0, 0, 0));
         println!("{begun:?} {ended:?} {both:?}");
         assert!(
@@ -243,8 +248,8 @@ fn beginnings_and_ends_show_what_either_hides() {
     }
 }
 
-/// Ids that no session uses as soon as it drew them, as others do or it does so later, show where
-/// the sequence stood, and some of them which draw gave them.
+/// Ids that no session uses as soon as it drew them, as others do or it does so later, show the
+/// position of the sequence, and some of them which draw gave them.
 #[test]
 fn ids_that_are_not_used_at_once_show_where_the_sequence_stood() {
     for habit in [Habit::Workers, Habit::OwnLate] {
@@ -252,8 +257,8 @@ fn ids_that_are_not_used_at_once_show_where_the_sequence_stood() {
             let scene = Scene { sessions: 4, turns: 160, ..Scene::of(seed, habit) };
             let capture = capture(scene);
             let (_, inferred) = infer(&capture, &catalog(Some(NEXT_VALUE), 1), scene.sessions);
-            let [stood] = inferred.stood[..] else { panic!("one sequence") };
-            assert_eq!(stood.next_value_log, Some(NEXT_VALUE), "{scene:?}");
+            let [position] = inferred.positions[..] else { panic!("one sequence") };
+            assert_eq!(position.next_value_log, Some(NEXT_VALUE), "{scene:?}");
             let outcome = outcome(scene, Some(NEXT_VALUE));
             assert_eq!((outcome.wrong, outcome.wrongly_old), (0, 0), "{outcome:?}");
             assert!(outcome.proved + outcome.by_pattern > 0, "{outcome:?}");
@@ -280,8 +285,8 @@ fn a_target_that_stands_elsewhere_is_told() {
         let capture = capture(scene);
         let catalog = catalog(Some(NEXT_VALUE), 1);
         let (_, inferred) = infer(&capture, &catalog, scene.sessions);
-        let [stood] = inferred.stood[..] else { panic!("one sequence") };
-        assert_eq!(stood.next_value_log, Some(NEXT_VALUE + further));
+        let [position] = inferred.positions[..] else { panic!("one sequence") };
+        assert_eq!(position.next_value_log, Some(NEXT_VALUE + further));
         let is_open =
             |found: &Found| matches!(found, Found::Unresolved(Reason::SequenceElsewhere, _));
         assert!(inferred.found.iter().all(is_open));
@@ -312,7 +317,7 @@ fn what_is_cut_of_returning_was_drawn_all_the_same() {
             begins: false,
             start_us: 0,
             duration_us: Some(1),
-            told_meanwhile: None,
+            reported_meanwhile: None,
             error: None,
             fingerprint: 0,
             reading: &reading,

@@ -17,7 +17,7 @@ pub enum Kind {
     Text,
 }
 
-/// An id: a number, the bits of a UUID, or what stands for a text.
+/// An id: a number, the bits of a UUID, or the hash of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Id(u128);
 
@@ -66,7 +66,7 @@ fn uuid(text: &[u8]) -> Option<u128> {
     (digits == 32).then_some(bits)
 }
 
-/// What stands at a place of a statement.
+/// A value as written in a statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Spelled<'a> {
     /// It, with its quotes if it is a literal.
@@ -76,8 +76,7 @@ pub struct Spelled<'a> {
 }
 
 impl<'a> Spelled<'a> {
-    /// The value's own text; None for NULL and for what is spelled in a way of its own (escapes,
-    /// dollars, bits).
+    /// The value's own text; None for NULL and for a special notation (escapes, dollars, bits).
     pub fn plain(self) -> Option<&'a [u8]> {
         if !self.is_literal {
             return Some(self.text);
@@ -93,7 +92,7 @@ impl<'a> Spelled<'a> {
         }
     }
 
-    /// The same place with other text, spelled as it was.
+    /// Returns the value with other text, spelled as it was.
     pub fn with(self, plain: &[u8]) -> Vec<u8> {
         if !self.is_literal {
             return plain.to_vec();
@@ -136,7 +135,7 @@ pub fn elements(array: &[u8]) -> Option<Vec<Range<usize>>> {
     Some(found)
 }
 
-/// The ids that stand in a text between what is no part of one: in JSON, in a list, in the body of
+/// The ids in a text between characters that are no part of one: in JSON, in a list, in the body of
 /// a function. Of those that may be any text, the whole one.
 pub fn ids_in(kind: Kind, text: &[u8]) -> Vec<Id> {
     let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"_.:+-".contains(&byte);

@@ -1,20 +1,20 @@
 //! How many values of a sequence had been drawn before a statement drew, at least and at most.
 //!
 //! A sequence counts on with each draw. So the number of draws before one is known as closely as
-//! their times are: what had surely been drawn before it, and what may have been.
+//! their times are: what had certainly been drawn before it, and what may have been.
 
 use super::scan::{Count, Drawing};
 
 /// What is known of when each of some statements drew. Places are those in the list.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Windows {
-    /// Values that were surely drawn before its first one.
+    /// Values that were certainly drawn before its first one.
     pub least: Vec<i64>,
     /// Values that may have been drawn before its first one.
     pub most: Vec<i64>,
-    /// Values before it if all drew in the order of the records that tell of their beginning.
+    /// Values before it if all drew in the order of the records of their beginnings.
     pub by_start: Vec<i64>,
-    /// Values before it if all drew in the order of the records that tell of their end.
+    /// Values before it if all drew in the order of the records of their ends.
     pub by_end: Vec<i64>,
     /// Values before it if all drew in the order of the times at which they were sent.
     pub by_time: Vec<i64>,
@@ -25,7 +25,7 @@ pub struct Windows {
 
 impl Windows {
     /// The windows of a sequence's drawings, which are in the order of the trace. Those that drew
-    /// nobody knows how much count as none.
+    /// an unknown number count as none.
     pub fn of(drawings: &[&Drawing]) -> Windows {
         let weight = |drawing: &Drawing| match drawing.count {
             Count::Known => i64::from(drawing.slots),

@@ -2,17 +2,16 @@
 //! capture that had ended when it began, as Oracle's Database Replay keeps it by system change
 //! numbers.
 //!
-//! A single scan in the order of the trace tells it: what has to be known is when the commits that
-//! are not done yet ended. The first of these ends is the watermark, and a statement that began
-//! before it may go.
+//! A single scan in the order of the trace is enough: it needs the ends of the commits that are not
+//! done yet. The first of these ends is the watermark, and a statement that began before it may go.
 //!
 //! - A commit is a COMMIT or END, or a statement outside of any transaction that writes by its
 //!   first words. A function that writes in a SELECT is not seen.
-//! - It ended when its duration was over; where the log tells no durations, when its session's next
+//! - It ended when its duration was over; where the log has no durations, when its session's next
 //!   statement began; without one, when it began itself.
 //! - Commits and statements of the same time have the order of the trace, in which those of one
 //!   session never go back in time: so a commit that a statement waits for never waits for that
-//!   statement, and whoever is first of all that wait may always go.
+//!   statement, and the first of all that wait may always go.
 //! - A commit that failed, was skipped or lost is done.
 //!
 //! A commit that was not read yet is not waited for. That matters only where the log is not in the
@@ -41,13 +40,13 @@ pub struct CommitOrder {
     sessions: Vec<Seen>,
     /// Ends of commits that were read and are not done.
     undone: BTreeSet<Place>,
-    /// The same by the commit's place in the trace.
+    /// When transactions ended, by the commit's place in the trace.
     ends_us: HashMap<u64, i64>,
     waiting: BinaryHeap<Reverse<(Place, SessionId)>>,
 }
 
 impl CommitOrder {
-    /// An order of so many sessions.
+    /// An order of `sessions` sessions.
     pub fn new(sessions: usize) -> CommitOrder {
         CommitOrder {
             sessions: vec![Seen::default(); sessions],
@@ -57,8 +56,8 @@ impl CommitOrder {
         }
     }
 
-    /// Takes in the next statement of the trace and tells its place. `commits` tells that it is a
-    /// commit which is to be waited for, and `is_last` that none of its session follows.
+    /// Takes in the next statement of the trace and returns its place. `commits` means that it is a
+    /// commit to be waited for, and `is_last` that none of its session follows.
     pub fn take_in(&mut self, scanned: &Scanned) -> Place {
         let seen = &mut self.sessions[scanned.session.0 as usize];
         let start_us = seen.last.map_or(scanned.start_us, |last| last.0.max(scanned.start_us));
@@ -105,8 +104,8 @@ impl CommitOrder {
         self.waiting.push(Reverse((place, session)));
     }
 
-    /// The first of those that are held, if it may go by now; it is no longer held. One that was
-    /// let go before is among them still, and must be told by its place.
+    /// Returns the first of the held statements, if it may go by now; it is no longer held. One
+    /// that was released before is among them still, and must be recognized by its place.
     pub fn next_free(&mut self) -> Option<(Place, SessionId)> {
         let &Reverse((place, _)) = self.waiting.peek()?;
         if self.may_go(place) { self.waiting.pop().map(|Reverse(held)| held) } else { None }
@@ -194,13 +193,16 @@ mod tests {
         /// that had ended.
         #[test]
         fn all_that_is_held_ends(
-            told in proptest::collection::vec((0u32..4, 0i64..20, 0u64..12, any::<bool>()), 1..60),
+            reported in proptest::collection::vec(
+                (0u32..4, 0i64..20, 0u64..12, any::<bool>()),
+                1..60,
+            ),
         ) {
             let mut order = CommitOrder::new(4);
             let mut queues = vec![std::collections::VecDeque::new(); 4];
-            for (number, &(session, start_us, length_us, commits)) in told.iter().enumerate() {
+            for (number, &(session, start_us, length_us, commits)) in reported.iter().enumerate() {
                 let duration_us = (length_us > 2).then_some(length_us);
-                let is_last = !told[number + 1..].iter().any(|later| later.0 == session);
+                let is_last = !reported[number + 1..].iter().any(|later| later.0 == session);
                 let one = scanned(number as u64, session, start_us, duration_us);
                 let place = order.take_in(&Scanned { commits, is_last, ..one });
                 queues[session as usize].push_back(place);
@@ -212,11 +214,11 @@ mod tests {
                 .min_by_key(|queue| queue.front().copied())
             {
                 let place = queue.pop_front().unwrap();
-                let session = SessionId(told[place.1 as usize].0);
+                let session = SessionId(reported[place.1 as usize].0);
                 order.done(session, place.1);
                 done += 1;
             }
-            prop_assert_eq!(done, told.len());
+            prop_assert_eq!(done, reported.len());
         }
     }
 }

@@ -4,8 +4,8 @@
 //! - What a transaction wrote, its end writes: who comes behind that end waits for it, and it
 //!   waits for those before it who must not see what was written. What is checked only then, it
 //!   reads.
-//! - Waiting goes from later turns to earlier ones only, so whoever has the first turn of all that
-//!   is not done may always go.
+//! - Waiting goes from later turns to earlier ones only, so the first turn of all that is not done
+//!   may always go.
 //! - Locks of the server are another matter: they show in what the server works on, and the order
 //!   is [changed](EdgeOrder::wait_for_locks) then, in the same way whatever overlaps.
 
@@ -17,12 +17,12 @@ use seatrial_trace::captured::SessionId;
 use super::Place;
 use super::graph::{Because, Graph, NodeId};
 use super::last::Last;
-use super::touch::{Touch, Touches};
+use super::object_access::{AccessSet, ObjectAccess};
 
-/// What is told apart of what a transaction wrote; beyond that, whole tables.
+/// Limit for the separate objects that a transaction wrote; beyond that, whole tables.
 const WRITTEN_MAX: usize = 1_024;
 
-/// One statement in so many is timed.
+/// One statement in this many is timed.
 const TIMED_EVERY: u64 = 16;
 
 /// The place of who has no node.
@@ -33,7 +33,7 @@ const NO_NODE: u64 = u64::MAX;
 pub enum Grain {
     /// Statements that touch the same object.
     Object,
-    /// Statements that touch the same rows, as far as keys tell.
+    /// Statements that touch the same rows, as far as keys show.
     Key,
     /// All of them.
     All,
@@ -51,7 +51,7 @@ pub struct Turned<'a> {
     /// Whether it will be sent, as far as is known.
     pub is_sent: bool,
     /// What it touches.
-    pub touches: &'a Touches,
+    pub access_set: &'a AccessSet,
 }
 
 /// A statement that waits for a lock of another session's transaction.
@@ -69,7 +69,7 @@ pub struct LockWait {
     pub end: Option<Place>,
 }
 
-/// Those waits that last until somebody is let go: for a session that is held back, or that waits
+/// Those waits that last until a session is released: for a session that is delayed, or that waits
 /// so itself.
 fn never_ending(waits: &[LockWait]) -> Vec<LockWait> {
     let held: Vec<SessionId> =
@@ -113,7 +113,7 @@ fn blockers_of(session: SessionId, waits: &[LockWait]) -> Vec<SessionId> {
 }
 
 /// Where a statement is in the order by now: its turn, or the path to the end behind which it was
-/// moved, and its turn behind that. So whoever is moved comes to the same place, whenever that is.
+/// moved, and its turn behind that. So a moved statement gets the same place, whenever it is moved.
 type Path = Vec<u64>;
 
 /// A statement that is not done.
@@ -123,13 +123,13 @@ struct Entry {
     session: SessionId,
     path: Path,
     turn: u64,
-    touches: Touches,
+    access_set: AccessSet,
     /// Whether its transaction ends with it.
     ends: bool,
     /// The statement after it in its session.
     next: Option<NodeId>,
-    /// Statements of other sessions that were sent and wait for its locks: they come to pass as
-    /// soon as it does.
+    /// Statements of other sessions that were sent and wait for its locks: they complete as soon as
+    /// it does.
     lets_go: Vec<NodeId>,
 }
 
@@ -140,7 +140,7 @@ impl Entry {
             session: SessionId(0),
             path: Vec::new(),
             turn: 0,
-            touches: Touches::default(),
+            access_set: AccessSet::default(),
             ends: false,
             next: None,
             lets_go: Vec::new(),
@@ -152,7 +152,7 @@ impl Entry {
 #[derive(Clone, Debug, Default)]
 struct Open {
     transaction: u64,
-    wrote: Touches,
+    wrote: AccessSet,
     last: Option<NodeId>,
 }
 
@@ -198,25 +198,25 @@ pub struct EdgeOrder {
     /// By the places of nodes.
     entries: Vec<Entry>,
     /// What a statement touches, without regard to rows.
-    coarse: Touches,
+    coarse: AccessSet,
     /// The one before, where all keep their order.
     before: Option<NodeId>,
     sessions: Vec<Open>,
-    /// Sessions whose next statement is held back.
+    /// Sessions whose next statement is delayed.
     held: BTreeSet<(Place, SessionId)>,
     turns: u64,
     cost: Cost,
 }
 
 impl EdgeOrder {
-    /// An order of so many sessions.
+    /// An order of `sessions` sessions.
     pub fn new(grain: Grain, sessions: usize) -> EdgeOrder {
         EdgeOrder {
             grain,
             graph: Graph::default(),
             last: Last::default(),
             entries: Vec::new(),
-            coarse: Touches::default(),
+            coarse: AccessSet::default(),
             before: None,
             sessions: vec![Open::default(); sessions],
             held: BTreeSet::new(),
@@ -225,7 +225,7 @@ impl EdgeOrder {
         }
     }
 
-    /// Takes in the statement whose turn is next and tells its place.
+    /// Takes in the statement whose turn is next and returns its place.
     pub fn take_in(&mut self, turned: &Turned<'_>) -> Place {
         let turn = self.turns;
         self.turns += 1;
@@ -259,7 +259,7 @@ impl EdgeOrder {
         entry.path.clear();
         entry.path.push(turn);
         entry.lets_go.clear();
-        open.touch(turned, &mut entry.touches);
+        open.object_access(turned, &mut entry.access_set);
         self.join(node);
         node
     }
@@ -273,16 +273,16 @@ impl EdgeOrder {
             return;
         }
         let lets_go = &self.entries[node.place()].lets_go;
-        // Whoever is before one that it lets go is before it.
+        // A statement before one that it releases is before it.
         for &one in lets_go.iter().chain([&node]) {
             if !self.graph.is_alive(one) {
                 continue;
             }
-            let touches = &self.entries[one.place()].touches;
+            let access_set = &self.entries[one.place()].access_set;
             if self.grain == Grain::Key {
-                self.last.take_in(&mut self.graph, node, touches);
+                self.last.take_in(&mut self.graph, node, access_set);
             } else {
-                self.coarse.of_whole_objects(touches);
+                self.coarse.of_whole_objects(access_set);
                 self.last.take_in(&mut self.graph, node, &self.coarse);
             }
         }
@@ -321,8 +321,8 @@ impl EdgeOrder {
         self.held.pop_first()
     }
 
-    /// One is let go before its turn.
-    pub fn let_go(&mut self, place: Place, session: SessionId) {
+    /// One is released before its turn.
+    pub fn release(&mut self, place: Place, session: SessionId) {
         self.held.remove(&(place, session));
     }
 
@@ -331,9 +331,9 @@ impl EdgeOrder {
         node_at(place).map_or(Because::Order, |node| self.graph.because(node))
     }
 
-    /// Statements wait for locks of transactions that the order holds back: they come to pass when
-    /// these have ended, and what follows them in their sessions then; so all of these are moved
-    /// behind the ends.
+    /// Statements wait for locks of transactions that the order delays: they complete when these
+    /// have ended, and what follows them in their sessions then; so all of these are moved behind
+    /// the ends.
     pub fn wait_for_locks(&mut self, waits: &[LockWait]) {
         let waits = never_ending(waits);
         let mut is_changed = false;
@@ -392,7 +392,7 @@ impl EdgeOrder {
         while let Some(&first) = found.get(known) {
             known += 1;
             let conflicts = |entry: &&Entry| {
-                entry.path > first.path && entry.touches.lock_the_same(&first.touches)
+                entry.path > first.path && entry.access_set.lock_the_same(&first.access_set)
             };
             let (more, left) = rest.into_iter().partition(conflicts);
             rest = left;
@@ -443,11 +443,11 @@ impl EdgeOrder {
         self.graph.alive()
     }
 
-    /// Memory that it takes, but for what maps take beside their entries.
+    /// Its memory, without the overhead of maps.
     pub fn memory_bytes(&self) -> usize {
         let own = |entry: &Entry| {
-            let touches = entry.touches.known.capacity() * size_of::<Touch>();
-            size_of::<Entry>() + entry.path.capacity() * size_of::<u64>() + touches
+            let access_set = entry.access_set.known.capacity() * size_of::<ObjectAccess>();
+            size_of::<Entry>() + entry.path.capacity() * size_of::<u64>() + access_set
         };
         let entries = self.entries.iter().map(own).sum::<usize>();
         self.graph.memory_bytes() + self.last.memory_bytes() + entries
@@ -456,33 +456,36 @@ impl EdgeOrder {
 
 impl Open {
     /// What a statement touches, and with the end of a transaction all that this wrote.
-    fn touch(&mut self, turned: &Turned<'_>, touches: &mut Touches) {
-        touches.anything = turned.touches.anything;
-        touches.known.clone_from(&turned.touches.known);
+    fn object_access(&mut self, turned: &Turned<'_>, access_set: &mut AccessSet) {
+        access_set.anything = turned.access_set.anything;
+        access_set.known.clone_from(&turned.access_set.known);
         let has_ended_unseen = self.transaction != turned.transaction;
         if turned.ends || has_ended_unseen {
-            touches.known.append(&mut self.wrote.known);
-            touches.anything = touches.anything.max(self.wrote.anything.take());
+            access_set.known.append(&mut self.wrote.known);
+            access_set.anything = access_set.anything.max(self.wrote.anything.take());
         }
         self.transaction = if turned.ends { 0 } else { turned.transaction };
         if self.transaction > 0 {
-            self.write(turned.touches);
+            self.write(turned.access_set);
         }
     }
 
     /// Notes what others will see when the transaction has ended.
-    fn write(&mut self, touches: &Touches) {
-        self.wrote.anything = self.wrote.anything.max(touches.anything.filter(|all| all.changes()));
+    fn write(&mut self, access_set: &AccessSet) {
+        self.wrote.anything =
+            self.wrote.anything.max(access_set.anything.filter(|all| all.changes()));
         let known = &mut self.wrote.known;
-        let written = touches.known.iter().filter(|touch| touch.deed.changes());
-        let written = written.filter(|touch| touch.object.is_transactional());
-        for touch in written.chain(&touches.at_end) {
-            if !known.iter().rev().take(16).any(|one| one == touch) {
-                known.push(*touch);
+        let written = access_set.known.iter().filter(|object_access| object_access.mode.changes());
+        let written = written.filter(|object_access| object_access.object.is_transactional());
+        for object_access in written.chain(&access_set.at_end) {
+            if !known.iter().rev().take(16).any(|one| one == object_access) {
+                known.push(*object_access);
             }
         }
         if known.len() > WRITTEN_MAX {
-            known.iter_mut().for_each(|touch| *touch = Touch::whole(touch.object, touch.deed));
+            known.iter_mut().for_each(|object_access| {
+                *object_access = ObjectAccess::whole(object_access.object, object_access.mode)
+            });
             known.sort_unstable();
             known.dedup();
         }

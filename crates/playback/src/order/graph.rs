@@ -121,7 +121,7 @@ impl Node {
 }
 
 impl Graph {
-    /// A statement; `ends` tells that a transaction ends with it.
+    /// A statement; `ends` means that a transaction ends with it.
     pub fn statement(&mut self, session: u32, turn: u64, ends: bool) -> NodeId {
         let node = self.node(session, turn, 1);
         self.nodes[node.place as usize].ends = ends;

@@ -19,7 +19,7 @@ pub enum Keeper {
 }
 
 impl Keeper {
-    /// What keeps an order of so many sessions; None where each session's own is enough.
+    /// What keeps an order of `sessions` sessions; None where each session's own is enough.
     pub fn of(order: Order, sessions: usize) -> Option<Keeper> {
         let edges = |grain| Some(Keeper::Edges(Box::new(EdgeOrder::new(grain, sessions))));
         match order {
@@ -31,7 +31,7 @@ impl Keeper {
         }
     }
 
-    /// Takes in the next statement that was read and tells its place.
+    /// Takes in the next statement that was read and returns its place.
     pub fn take_in(&mut self, fed: &Fed) -> Place {
         let item = &fed.item;
         match self {
@@ -48,7 +48,7 @@ impl Keeper {
                 transaction: item.transaction,
                 ends: fed.ends,
                 is_sent: fed.skipped.is_none(),
-                touches: &fed.touches,
+                access_set: &fed.access_set,
             }),
         }
     }
@@ -80,8 +80,8 @@ impl Keeper {
         }
     }
 
-    /// One of those that are held and may go by now; it is no longer held. It may have been let go
-    /// before, and must be told by its place.
+    /// Returns one of the held statements that may go by now; it is no longer held. It may have
+    /// been released before, and must be recognized by its place.
     pub fn next_free(&mut self) -> Option<(Place, SessionId)> {
         match self {
             Keeper::Commits(order) => order.next_free(),
@@ -97,10 +97,10 @@ impl Keeper {
         }
     }
 
-    /// One that is held is let go before its turn.
-    pub fn let_go(&mut self, place: Place, session: SessionId) {
+    /// One that is held is released before its turn.
+    pub fn release(&mut self, place: Place, session: SessionId) {
         if let Keeper::Edges(order) = self {
-            order.let_go(place, session);
+            order.release(place, session);
         }
     }
 

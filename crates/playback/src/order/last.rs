@@ -1,22 +1,22 @@
 //! Who touched what last, and so: for whom the next one that touches it waits.
 //!
-//! A database has tables, a table has rows that keys tell apart. Who touches a row passes through
-//! its table and the database: on its way it waits for those who touched the whole of these, and
-//! where it is at home for all who conflict with it there.
+//! A database has tables, a table has rows that keys distinguish. An access to a row passes through
+//! its table and the database: on its way it waits for accesses to the whole of these, and at its
+//! own level for all that conflict with it there.
 //!
-//! A table has a facet for each set of columns by which statements name rows. Who names rows by
-//! them is at home in one of the facet's cells, anybody else in the whole of the facet. Each
-//! statement is in all facets, and asks one: whoever conflicts with it is there, in the same cell
-//! or in the whole.
+//! A table has a facet for each set of columns by which statements name rows. An access that names
+//! rows by them is in one of the facet's cells, any other in the whole of the facet. Each statement
+//! is in all facets, and looks into one: whatever conflicts with it is there, in the same cell or
+//! in the whole.
 //!
-//! Whoever waited for all that there was stands for all of it from then on. Where many would
+//! An access that waited for all present ones represents all of them from then on. Where many would
 //! wait for the same many, there is a [meeting](super::graph) that waits for these once.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
 use super::graph::{Because, Graph, NodeId};
-use super::touch::{Columns, Deed, Object, Touch, Touches};
+use super::object_access::{AccessMode, AccessSet, Columns, Object, ObjectAccess};
 
 /// Those who are waited for one by one; more of them meet.
 const APART_MAX: usize = 4;
@@ -27,7 +27,7 @@ const LOOKED_THROUGH: usize = 32;
 /// Facets of a table; further keys count as any rows.
 const FACETS_MAX: usize = 8;
 
-/// Whoever did one kind of deed. Most often that is one, for whom nothing is allocated.
+/// The accesses of one mode. Most often that is one, for which nothing is allocated.
 #[derive(Clone, Debug)]
 struct Crowd {
     one: NodeId,
@@ -121,41 +121,41 @@ impl Crowd {
 /// Crowds by what they did.
 #[derive(Clone, Debug, Default)]
 struct Crowds {
-    by_deed: [Crowd; Deed::ALL.len()],
-    /// Those in which anybody may be: a bit for each. Most have nobody, and are not looked at.
+    by_mode: [Crowd; AccessMode::ALL.len()],
+    /// The modes that may have accesses: a bit for each. Most have none, and are not looked at.
     taken: u8,
 }
 
 impl Crowds {
-    /// Those of these deeds in which anybody may be.
+    /// Those of these access modes in which anybody may be.
     #[inline]
-    fn taken_of(&mut self, deeds: u8) -> impl Iterator<Item = &mut Crowd> {
-        let taken = self.taken & deeds;
+    fn taken_of(&mut self, modes: u8) -> impl Iterator<Item = &mut Crowd> {
+        let taken = self.taken & modes;
         let end = (u8::BITS - taken.leading_zeros()) as usize;
-        let all = self.by_deed[..end].iter_mut().enumerate();
+        let all = self.by_mode[..end].iter_mut().enumerate();
         all.filter(move |&(at, _)| taken >> at & 1 == 1).map(|(_, crowd)| crowd)
     }
 
     /// Lets one wait for those with whom it conflicts.
     #[inline]
-    fn before(&mut self, graph: &mut Graph, node: NodeId, deed: Deed, place: At) {
-        for crowd in self.taken_of(deed.conflicting(place == At::OneRow)) {
+    fn before(&mut self, graph: &mut Graph, node: NodeId, mode: AccessMode, place: At) {
+        for crowd in self.taken_of(mode.conflicting(place == At::OneRow)) {
             crowd.before(graph, node, place.because());
         }
     }
 
-    /// Who waited for others leaves those out for whom it stands.
+    /// An access that waited for others removes those that it represents.
     #[inline]
-    fn succeed(&mut self, deed: Deed, place: At) {
-        let stood_for = deed.stood_for(place == At::OneRow);
+    fn succeed(&mut self, mode: AccessMode, place: At) {
+        let stood_for = mode.stood_for(place == At::OneRow);
         self.taken_of(stood_for).for_each(Crowd::clear);
         self.taken &= !stood_for;
     }
 
     #[inline]
-    fn join(&mut self, graph: &Graph, node: NodeId, deed: Deed) {
-        self.taken |= 1 << deed as u8;
-        self.by_deed[deed as usize].join(graph, node);
+    fn join(&mut self, graph: &Graph, node: NodeId, mode: AccessMode) {
+        self.taken |= 1 << mode as u8;
+        self.by_mode[mode as usize].join(graph, node);
     }
 
     fn clear(&mut self) {
@@ -164,14 +164,14 @@ impl Crowds {
     }
 
     fn memory_bytes(&self) -> usize {
-        let others = self.by_deed.iter().filter_map(|crowd| crowd.others.as_deref());
+        let others = self.by_mode.iter().filter_map(|crowd| crowd.others.as_deref());
         let of =
             |others: &Others| size_of::<Others>() + others.members.capacity() * size_of::<NodeId>();
         size_of::<Crowds>() + others.map(of).sum::<usize>()
     }
 
     fn is_quiet(&self, graph: &Graph) -> bool {
-        let taken = self.by_deed.iter().enumerate().filter(|&(at, _)| self.taken >> at & 1 == 1);
+        let taken = self.by_mode.iter().enumerate().filter(|&(at, _)| self.taken >> at & 1 == 1);
         taken.into_iter().all(|(_, crowd)| crowd.is_quiet(graph))
     }
 }
@@ -260,7 +260,7 @@ impl Touched {
             Some(place) => place,
             None if self.facets.len() > FACETS_MAX => 0,
             None => {
-                // Nobody was asked for these columns so far: all were in the whole of it.
+                // These columns were not needed so far: all accesses were in the whole of it.
                 let whole = self.facets[0].whole.clone();
                 self.facets.push(Facet { columns, whole, ..Facet::default() });
                 self.facets.len() - 1
@@ -269,24 +269,24 @@ impl Touched {
     }
 
     /// Takes in who touches it, and lets them wait for whom they conflict with.
-    fn touch(&mut self, graph: &mut Graph, node: NodeId, touch: &Touch) {
-        let (home, deed) = (self.facet(touch.columns), touch.deed);
-        self.facets[home].whole.before(graph, node, deed, At::Object);
+    fn object_access(&mut self, graph: &mut Graph, node: NodeId, object_access: &ObjectAccess) {
+        let (home, mode) = (self.facet(object_access.columns), object_access.mode);
+        self.facets[home].whole.before(graph, node, mode, At::Object);
         if home > 0 {
-            let cell = self.facets[home].cell(graph, touch.value);
-            let place = if touch.is_unique { At::OneRow } else { At::Rows };
-            cell.before(graph, node, deed, place);
-            cell.succeed(deed, place);
-            cell.join(graph, node, deed);
-        } else if deed == Deed::Write {
+            let cell = self.facets[home].cell(graph, object_access.value);
+            let place = if object_access.is_unique { At::OneRow } else { At::Rows };
+            cell.before(graph, node, mode, place);
+            cell.succeed(mode, place);
+            cell.join(graph, node, mode);
+        } else if mode == AccessMode::Write {
             // All facets have the same ones.
             self.facets.iter_mut().for_each(Facet::clear);
         } else {
-            self.facets.iter_mut().for_each(|facet| facet.whole.succeed(deed, At::Object));
+            self.facets.iter_mut().for_each(|facet| facet.whole.succeed(mode, At::Object));
         }
         let others = self.facets.iter_mut().enumerate();
         for (_, facet) in others.filter(|&(place, _)| place != home || home == 0) {
-            facet.whole.join(graph, node, deed);
+            facet.whole.join(graph, node, mode);
         }
     }
 
@@ -306,23 +306,27 @@ pub struct Last {
 
 impl Last {
     /// Takes in a statement, and lets it wait for those before it with whom it conflicts.
-    pub fn take_in(&mut self, graph: &mut Graph, node: NodeId, touches: &Touches) {
-        let Some(utmost) = touches.utmost() else { return };
+    pub fn take_in(&mut self, graph: &mut Graph, node: NodeId, access_set: &AccessSet) {
+        let Some(utmost) = access_set.utmost() else { return };
         self.whole.before(graph, node, utmost, At::Object);
-        if let Some(deed) = touches.anything {
-            self.passed.before(graph, node, deed, At::Object);
-            if deed == Deed::Write {
+        if let Some(mode) = access_set.anything {
+            self.passed.before(graph, node, mode, At::Object);
+            if mode == AccessMode::Write {
                 *self = Last::default();
             }
-            self.whole.join(graph, node, deed);
-            if deed == Deed::Write {
+            self.whole.join(graph, node, mode);
+            if mode == AccessMode::Write {
                 return;
             }
         }
         self.sweep(graph);
-        for touch in &touches.known {
-            self.passed.join(graph, node, touch.deed);
-            self.objects.entry(touch.object).or_default().touch(graph, node, touch);
+        for object_access in &access_set.known {
+            self.passed.join(graph, node, object_access.mode);
+            self.objects.entry(object_access.object).or_default().object_access(
+                graph,
+                node,
+                object_access,
+            );
         }
     }
 
@@ -333,7 +337,7 @@ impl Last {
         }
     }
 
-    /// Memory that it takes, but for what maps take beside their entries.
+    /// Its memory, without the overhead of maps.
     pub fn memory_bytes(&self) -> usize {
         let facets = self.objects.values().flat_map(|touched| &touched.facets);
         let cells = |facet: &Facet| facet.cells.values().map(Crowds::memory_bytes).sum::<usize>();

@@ -1,29 +1,29 @@
-//! Rows that open transactions have locked, as far as their statements tell, and so: for whom a
+//! Rows that open transactions have locked, as far as their statements show, and so: for whom a
 //! statement may have to wait.
 //!
-//! Rows of which one key tells are locked apart. Where two statements name rows by different keys,
-//! or one of them by none, they may mean the same row.
+//! Rows that are identified by one key are locked separately. Where two statements name rows by
+//! different keys, or one of them by none, they may mean the same row.
 
 use std::collections::HashMap;
 
-use super::touch::{Columns, Deed, Object, Touch, Touches};
+use super::object_access::{AccessMode, AccessSet, Columns, Object, ObjectAccess};
 
 /// Rows that are remembered of what a transaction locked.
 const LOCKED_MAX: usize = 4_096;
 
-/// Whoever locked rows that are named by the same columns.
+/// Locks of rows that are named by the same columns.
 #[derive(Debug, Default)]
 struct Facet {
     columns: Columns,
-    rows: HashMap<u64, Vec<(u32, Touch)>>,
-    /// Sessions, and how often they did each deed.
-    sessions: HashMap<u32, [u32; Deed::ALL.len()]>,
+    rows: HashMap<u64, Vec<(u32, ObjectAccess)>>,
+    /// Sessions, and how often they did each access mode.
+    sessions: HashMap<u32, [u32; AccessMode::ALL.len()]>,
 }
 
 #[derive(Debug, Default)]
 struct Open {
     transaction: u64,
-    locked: Vec<Touch>,
+    locked: Vec<ObjectAccess>,
     /// It may have locked any row of any table.
     has_anything: bool,
 }
@@ -38,7 +38,7 @@ pub struct Locks {
 }
 
 impl Locks {
-    /// Of so many sessions.
+    /// Locks of `sessions` sessions.
     pub fn new(sessions: usize) -> Locks {
         Locks {
             objects: HashMap::new(),
@@ -61,54 +61,55 @@ impl Locks {
             open.has_anything = false;
             self.holders.retain(|&holder| holder != session);
         }
-        for touch in locked {
-            self.free(session, &touch);
+        for object_access in locked {
+            self.free(session, &object_access);
         }
     }
 
-    fn free(&mut self, session: u32, touch: &Touch) {
-        let Some(facets) = self.objects.get_mut(&touch.object) else { return };
-        let Some(place) = facets.iter().position(|facet| facet.columns == touch.columns) else {
+    fn free(&mut self, session: u32, object_access: &ObjectAccess) {
+        let Some(facets) = self.objects.get_mut(&object_access.object) else { return };
+        let Some(place) = facets.iter().position(|facet| facet.columns == object_access.columns)
+        else {
             return;
         };
         let facet = &mut facets[place];
         facet.sessions.remove(&session);
-        if let Some(row) = facet.rows.get_mut(&touch.value) {
+        if let Some(row) = facet.rows.get_mut(&object_access.value) {
             row.retain(|&(holder, _)| holder != session);
             if row.is_empty() {
-                facet.rows.remove(&touch.value);
+                facet.rows.remove(&object_access.value);
             }
         }
         if facet.sessions.is_empty() {
             facets.swap_remove(place);
         }
         if facets.is_empty() {
-            self.objects.remove(&touch.object);
+            self.objects.remove(&object_access.object);
         }
     }
 
     /// A statement of a session's open transaction got its locks.
-    pub fn lock(&mut self, session: u32, touches: &Touches) {
+    pub fn lock(&mut self, session: u32, access_set: &AccessSet) {
         let open = &mut self.sessions[session as usize];
         let had_none = open.locked.is_empty() && !open.has_anything;
-        open.has_anything |= touches.anything == Some(Deed::Write);
-        for touch in touches.known.iter().filter(|touch| touch.locks()) {
+        open.has_anything |= access_set.anything == Some(AccessMode::Write);
+        for object_access in access_set.known.iter().filter(|object_access| object_access.locks()) {
             if open.locked.len() >= LOCKED_MAX
-                || open.locked.iter().rev().take(8).any(|one| one == touch)
+                || open.locked.iter().rev().take(8).any(|one| one == object_access)
             {
                 continue;
             }
-            open.locked.push(*touch);
-            let facets = self.objects.entry(touch.object).or_default();
-            let place = facets.iter().position(|facet| facet.columns == touch.columns);
+            open.locked.push(*object_access);
+            let facets = self.objects.entry(object_access.object).or_default();
+            let place = facets.iter().position(|facet| facet.columns == object_access.columns);
             let place = place.unwrap_or_else(|| {
-                facets.push(Facet { columns: touch.columns, ..Facet::default() });
+                facets.push(Facet { columns: object_access.columns, ..Facet::default() });
                 facets.len() - 1
             });
             let facet = &mut facets[place];
-            facet.sessions.entry(session).or_default()[touch.deed as usize] += 1;
-            if touch.columns > 0 {
-                facet.rows.entry(touch.value).or_default().push((session, *touch));
+            facet.sessions.entry(session).or_default()[object_access.mode as usize] += 1;
+            if object_access.columns > 0 {
+                facet.rows.entry(object_access.value).or_default().push((session, *object_access));
             }
         }
         if had_none && (!open.locked.is_empty() || open.has_anything) {
@@ -117,18 +118,20 @@ impl Locks {
     }
 
     /// Other sessions for whose transactions a statement may have to wait.
-    pub fn blockers(&self, session: u32, touches: &Touches) -> Vec<u32> {
+    pub fn blockers(&self, session: u32, access_set: &AccessSet) -> Vec<u32> {
         let mut found = Vec::new();
         if self.holders.is_empty() || self.holders == [session] {
             return found;
         }
-        if touches.anything == Some(Deed::Write) {
+        if access_set.anything == Some(AccessMode::Write) {
             found.extend(&self.holders);
-        } else if touches.known.iter().any(Touch::locks) {
+        } else if access_set.known.iter().any(ObjectAccess::locks) {
             let has_anything = |&&holder: &&u32| self.sessions[holder as usize].has_anything;
             found.extend(self.holders.iter().filter(has_anything));
-            for touch in touches.known.iter().filter(|touch| touch.locks()) {
-                self.blockers_of(touch, &mut found);
+            for object_access in
+                access_set.known.iter().filter(|object_access| object_access.locks())
+            {
+                self.blockers_of(object_access, &mut found);
             }
         }
         found.sort_unstable();
@@ -137,19 +140,19 @@ impl Locks {
         found
     }
 
-    fn blockers_of(&self, touch: &Touch, found: &mut Vec<u32>) {
-        for facet in self.objects.get(&touch.object).into_iter().flatten() {
-            if facet.columns == touch.columns && touch.columns > 0 {
-                let row = facet.rows.get(&touch.value).into_iter().flatten();
-                let others = row.filter(|(_, held)| held.waits_for(touch));
+    fn blockers_of(&self, object_access: &ObjectAccess, found: &mut Vec<u32>) {
+        for facet in self.objects.get(&object_access.object).into_iter().flatten() {
+            if facet.columns == object_access.columns && object_access.columns > 0 {
+                let row = facet.rows.get(&object_access.value).into_iter().flatten();
+                let others = row.filter(|(_, held)| held.waits_for(object_access));
                 found.extend(others.map(|&(holder, _)| holder));
             } else {
-                let waits = |deeds: &[u32; Deed::ALL.len()]| {
+                let waits = |modes: &[u32; AccessMode::ALL.len()]| {
                     let mut held =
-                        Deed::ALL.into_iter().zip(deeds).filter(|&(_, &count)| count > 0);
-                    held.any(|(deed, _)| touch.waits_for_deed(deed, false))
+                        AccessMode::ALL.into_iter().zip(modes).filter(|&(_, &count)| count > 0);
+                    held.any(|(mode, _)| object_access.waits_for_mode(mode, false))
                 };
-                let others = facet.sessions.iter().filter(|(_, deeds)| waits(deeds));
+                let others = facet.sessions.iter().filter(|(_, modes)| waits(modes));
                 found.extend(others.map(|(&holder, _)| holder));
             }
         }

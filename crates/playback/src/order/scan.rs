@@ -2,7 +2,7 @@
 
 use seatrial_sqltext::catalog::Catalog;
 
-use super::toucher::Toucher;
+use super::access_analyser::AccessAnalyser;
 use super::turns::{Drift, Scanned, Statement, Turns};
 use crate::feed::Fed;
 use crate::spec::Order;
@@ -10,28 +10,30 @@ use crate::spec::Order;
 /// A scan for the orders that have turns.
 #[derive(Debug)]
 pub struct Scan {
-    toucher: Option<Toucher>,
+    access_analyser: Option<AccessAnalyser>,
     turns: Turns<Box<Fed>>,
 }
 
 impl Scan {
-    /// A scan over so many sessions; None where the order has no turns. Without a catalogue it is
-    /// not known what statements touch.
+    /// A scan over `sessions` sessions; None where the order has no turns. Without a catalogue it
+    /// is unknown what statements touch.
     pub fn of(
         order: Order,
         catalog: Option<&Catalog>,
         sessions: usize,
         drift: &Drift,
     ) -> Option<Scan> {
-        let toucher = catalog.map(|catalog| Toucher::new(catalog, sessions));
-        let scan = || Scan { toucher, turns: Turns::new(sessions, drift.longest_us()) };
+        let access_analyser = catalog.map(|catalog| AccessAnalyser::new(catalog, sessions));
+        let scan = || Scan { access_analyser, turns: Turns::new(sessions, drift.longest_us()) };
         matches!(order, Order::Object | Order::Key | Order::Strict).then(scan)
     }
 
     /// Takes in the next statement of the trace.
     pub fn take_in(&mut self, mut fed: Box<Fed>) {
-        if let Some(toucher) = self.toucher.as_mut().filter(|_| fed.skipped.is_none()) {
-            toucher.touch(&fed.item, &mut fed.touches);
+        if let Some(access_analyser) =
+            self.access_analyser.as_mut().filter(|_| fed.skipped.is_none())
+        {
+            access_analyser.object_access(&fed.item, &mut fed.access_set);
         }
         self.turns.take_in(fed);
     }
@@ -61,7 +63,7 @@ impl Statement for Box<Fed> {
             transaction: item.transaction,
             ends: self.ends || self.is_last,
             got_locks: got_locks && self.skipped.is_none(),
-            touches: &self.touches,
+            access_set: &self.access_set,
             bytes: self.held_bytes(),
         }
     }

@@ -10,9 +10,9 @@ use crate::item::Item;
 /// Which snapshots a session works with.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Snapshots {
-    /// All transactions have one of their own, as far as the session was not told otherwise.
+    /// All transactions have their own snapshot by default.
     begins_with: bool,
-    /// And as it was told.
+    /// The same as set by the session.
     always: bool,
     transaction: u64,
     /// This transaction has one.
@@ -24,7 +24,7 @@ pub struct Snapshots {
 }
 
 impl Snapshots {
-    /// Those of a session whose transactions have this level of isolation if they ask for none.
+    /// Those of a session with this default isolation level.
     pub fn of(isolation: &str) -> Snapshots {
         let words: Vec<String> =
             isolation.split_whitespace().map(str::to_ascii_lowercase).collect();

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use seatrial_trace::captured::SessionId;
 
 use super::edges::{EdgeOrder, Grain, Turned};
-use super::touch::{Deed, Object, Touch, Touches};
+use super::object_access::{AccessMode, AccessSet, Object, ObjectAccess};
 use super::turns::{Scanned, Statement};
 
 /// A statement of a capture.
@@ -21,7 +21,7 @@ struct Made {
     duration_us: Option<u64>,
     transaction: u64,
     ends: bool,
-    touches: Touches,
+    access_set: AccessSet,
 }
 
 impl Statement for Made {
@@ -34,7 +34,7 @@ impl Statement for Made {
             transaction: self.transaction,
             ends: self.ends,
             got_locks: true,
-            touches: &self.touches,
+            access_set: &self.access_set,
             bytes: 100,
         }
     }
@@ -47,14 +47,14 @@ impl Made {
             transaction: self.transaction,
             ends: self.ends,
             is_sent: true,
-            touches: &self.touches,
+            access_set: &self.access_set,
         }
     }
 }
 
 /// A row of a table by its primary key.
-fn row(table: usize, deed: Deed, value: u64) -> Touch {
-    Touch { object: Object::table(table), deed, columns: 1, is_unique: true, value }
+fn row(table: usize, mode: AccessMode, value: u64) -> ObjectAccess {
+    ObjectAccess { object: Object::table(table), mode, columns: 1, is_unique: true, value }
 }
 
 fn order_of(grain: Grain, made: &[Made], sessions: usize) -> (EdgeOrder, Vec<super::Place>) {
@@ -63,35 +63,35 @@ fn order_of(grain: Grain, made: &[Made], sessions: usize) -> (EdgeOrder, Vec<sup
     (order, places)
 }
 
-fn deed() -> impl Strategy<Value = Deed> {
-    proptest::sample::select(Deed::ALL.to_vec())
+fn mode() -> impl Strategy<Value = AccessMode> {
+    proptest::sample::select(AccessMode::ALL.to_vec())
 }
 
 /// One touch: of few tables, few keys and few values, so that they meet; of whole tables and of
 /// sequences now and then.
-fn touch() -> impl Strategy<Value = Touch> {
-    (0usize..2, deed(), 0u16..3, 0u64..4, 0u8..8).prop_map(|(place, deed, columns, value, kind)| {
+fn object_access() -> impl Strategy<Value = ObjectAccess> {
+    (0usize..2, mode(), 0u16..3, 0u64..4, 0u8..8).prop_map(|(place, mode, columns, value, kind)| {
         match kind {
-            0 => Touch::whole(Object::sequence(place), Deed::Write),
-            _ if columns == 0 => Touch::whole(Object::table(place), deed),
+            0 => ObjectAccess::whole(Object::sequence(place), AccessMode::Write),
+            _ if columns == 0 => ObjectAccess::whole(Object::table(place), mode),
             _ => {
                 let object = Object::table(place);
-                Touch { object, deed, columns, is_unique: columns == 1, value }
+                ObjectAccess { object, mode, columns, is_unique: columns == 1, value }
             }
         }
     })
 }
 
-fn touches() -> impl Strategy<Value = Touches> {
+fn access_set() -> impl Strategy<Value = AccessSet> {
     let anything = prop_oneof![
         30 => Just(None),
-        1 => Just(Some(Deed::Read)),
-        1 => Just(Some(Deed::Write)),
+        1 => Just(Some(AccessMode::Read)),
+        1 => Just(Some(AccessMode::Write)),
     ];
-    (proptest::collection::vec(touch(), 0..4), anything, any::<bool>()).prop_map(
+    (proptest::collection::vec(object_access(), 0..4), anything, any::<bool>()).prop_map(
         |(known, anything, lasts)| {
-            let read = known.iter().filter(|touch| lasts && !touch.deed.changes());
-            Touches { at_end: read.copied().collect(), known, anything }
+            let read = known.iter().filter(|object_access| lasts && !object_access.mode.changes());
+            AccessSet { at_end: read.copied().collect(), known, anything }
         },
     )
 }
@@ -100,11 +100,11 @@ const SESSIONS: u32 = 5;
 
 /// Statements in their turns: of several sessions, in and out of transactions.
 fn capture() -> impl Strategy<Value = Vec<Made>> {
-    let one = (0..SESSIONS, 0u8..6, touches());
-    proptest::collection::vec(one, 1..80).prop_map(|told| {
+    let one = (0..SESSIONS, 0u8..6, access_set());
+    proptest::collection::vec(one, 1..80).prop_map(|reported| {
         let mut open = [0u64; SESSIONS as usize];
         let mut begun = 0;
-        let statement = |(number, (session, kind, touches)): (usize, (u32, u8, Touches))| {
+        let statement = |(number, (session, kind, access_set)): (usize, (u32, u8, AccessSet))| {
             let transaction = &mut open[session as usize];
             if kind == 0 && *transaction == 0 {
                 begun += 1;
@@ -119,9 +119,9 @@ fn capture() -> impl Strategy<Value = Vec<Made>> {
                 duration_us: None,
                 transaction: own,
                 ends,
-                touches: if ends { Touches::default() } else { touches },
+                access_set: if ends { AccessSet::default() } else { access_set },
             }
         };
-        told.into_iter().enumerate().map(statement).collect()
+        reported.into_iter().enumerate().map(statement).collect()
     })
 }

@@ -1,4 +1,4 @@
-//! The turns of statements: one order of all of them, told by one scan over the trace.
+//! The turns of statements: one order of all of them, found in one scan over the trace.
 //!
 //! A trace is in the order in which statements began, or, where only their ends were logged, in
 //! the order of these. Which of two had a row first shows differently in them, but in either what
@@ -10,11 +10,11 @@
 //! | of starts | has its turn behind the transaction's end, unless its own session goes on before |
 //! | of ends | has its turn where it ended, and an end that had begun by then has its before it |
 //!
-//! Of starts: who goes on before had not waited, and its turn is there at the latest. Where several
-//! may have waited for the same row, whoever goes on first had it first; so who locks rows for a
-//! transaction, which nobody sees before that ends, has its turn a moment later, lest another one
-//! who began behind it comes before it. Nothing has to be known of durations for that, and at most
-//! one statement of each session is kept.
+//! Of starts: a statement whose session went on before had not waited, and its turn is there at the
+//! latest. Where several may have waited for the same row, the first to go on had it first; so a
+//! statement that locks rows for a transaction, which is not visible before that ends, has its turn
+//! a moment later, lest another one that began behind it comes before it. Durations need not be
+//! known for that, and at most one statement of each session is kept.
 //!
 //! Of ends: who ended before the other one's end began had not waited. What took long and locks no
 //! row is brought back to where it began: it saw what was there then. How far back that can be is
@@ -27,9 +27,9 @@ use std::collections::{BTreeMap, VecDeque};
 use seatrial_trace::captured::SessionId;
 
 use super::locks::Locks;
-use super::touch::{Deed, Touch, Touches};
+use super::object_access::{AccessMode, AccessSet, ObjectAccess};
 
-/// What takes longer is brought back to where it began: logs tell times in milliseconds.
+/// A longer statement is placed where it began: logs have times in milliseconds.
 const LONG_US: u64 = 2_000;
 
 /// How long it may be open who of two that began at about the same time had a row first.
@@ -41,14 +41,14 @@ const OPEN_MAX: usize = 64;
 /// What a logged time may be too early.
 const BLUR_US: i64 = 1_000;
 
-/// By how much an end may seem to have begun too late: a server that is busy has others work
-/// between the end of a statement and the line that tells of it.
+/// By how much an end may seem to have begun too late: a busy server runs others between the end of
+/// a statement and its log line.
 const LATE_US: i64 = 5_000;
 
 /// Statements that are kept to be brought into order.
 const KEPT_MAX: usize = 4_096;
 
-/// The same in bytes.
+/// Bytes of texts that are kept at most.
 const KEPT_BYTES_MAX: usize = 1 << 20;
 
 /// What a scan has to know of a statement.
@@ -69,7 +69,7 @@ pub struct Scanned<'a> {
     /// Whether it got the locks that it wanted, as far as is known.
     pub got_locks: bool,
     /// What it touches.
-    pub touches: &'a Touches,
+    pub access_set: &'a AccessSet,
     /// Memory that it takes.
     pub bytes: usize,
 }
@@ -159,12 +159,12 @@ pub struct Turns<T> {
     locks: Locks,
     /// Sessions whose statements wait for their turns, those first that came first.
     waiting: Vec<u32>,
-    /// Statements that were given a turn and are to be told.
-    told: VecDeque<T>,
+    /// Statements with a turn that are to be returned.
+    reported: VecDeque<T>,
 }
 
 impl<T: Statement> Turns<T> {
-    /// A scan over the statements of so many sessions.
+    /// A scan over the statements of `sessions` sessions.
     pub fn new(sessions: usize, longest_us: Option<u64>) -> Turns<T> {
         let session = || Session { last_us: i64::MIN, coming: VecDeque::new(), deferred: None };
         Turns {
@@ -175,7 +175,7 @@ impl<T: Statement> Turns<T> {
             sessions: (0..sessions).map(|_| session()).collect(),
             locks: Locks::new(sessions),
             waiting: Vec::new(),
-            told: VecDeque::new(),
+            reported: VecDeque::new(),
         }
     }
 
@@ -200,7 +200,7 @@ impl<T: Statement> Turns<T> {
         let length_us = scanned.duration_us.unwrap_or(0);
         let end_us = scanned.start_us.saturating_add_unsigned(length_us);
         self.latest_us = self.latest_us.max(end_us);
-        let is_brought_back = length_us > LONG_US && !scanned.ends && !scanned.touches.lock();
+        let is_brought_back = length_us > LONG_US && !scanned.ends && !scanned.access_set.lock();
         let own_us = if is_brought_back { scanned.start_us + BLUR_US } else { self.latest_us };
         session.last_us = session.last_us.max(own_us);
         let at = (session.last_us, scanned.number);
@@ -243,7 +243,7 @@ impl<T: Statement> Turns<T> {
         }
         let length_us = scanned.duration_us.unwrap_or(0);
         let end_us = scanned.start_us.saturating_add_unsigned(length_us).saturating_add(LATE_US);
-        for blocker in self.locks.blockers(scanned.session.0, scanned.touches) {
+        for blocker in self.locks.blockers(scanned.session.0, scanned.access_set) {
             let transaction = self.locks.transaction(blocker);
             let coming = self.sessions[blocker as usize].coming.iter();
             let mut own = coming.take_while(|one| one.transaction == transaction);
@@ -268,15 +268,17 @@ impl<T: Statement> Turns<T> {
 
     /// The next statement that was given a turn.
     pub fn next_turn(&mut self) -> Option<T> {
-        self.told.pop_front()
+        self.reported.pop_front()
     }
 
     /// Gives a statement its turn, unless it may have had to wait, or others before it.
     fn turn(&mut self, statement: T) {
         let scanned = statement.scanned();
         let (session, now_us) = (scanned.session.0, scanned.start_us);
-        let locks_for_long =
-            scanned.transaction > 0 && !scanned.ends && scanned.got_locks && scanned.touches.lock();
+        let locks_for_long = scanned.transaction > 0
+            && !scanned.ends
+            && scanned.got_locks
+            && scanned.access_set.lock();
         self.go_on(session);
         self.close(now_us);
         let has_to_wait = self.is_locked(&statement)
@@ -286,7 +288,7 @@ impl<T: Statement> Turns<T> {
             self.sessions[session as usize].deferred = Some(deferred);
             self.waiting.push(session);
         } else {
-            self.tell(statement);
+            self.report(statement);
         }
     }
 
@@ -310,26 +312,26 @@ impl<T: Statement> Turns<T> {
     fn go_on(&mut self, session: u32) {
         if let Some(deferred) = self.sessions[session as usize].deferred.take() {
             self.waiting.retain(|&waiter| waiter != session);
-            self.tell(deferred.statement);
+            self.report(deferred.statement);
         }
     }
 
     /// Whether a statement may have had to wait for another session's open transaction.
     fn is_locked(&self, statement: &T) -> bool {
         let scanned = statement.scanned();
-        scanned.got_locks && !self.locks.blockers(scanned.session.0, scanned.touches).is_empty()
+        scanned.got_locks && !self.locks.blockers(scanned.session.0, scanned.access_set).is_empty()
     }
 
     /// Whether a session's statement that waits may wait for a lock that another one wants as well.
     fn vies(&self, waiter: u32, statement: &T) -> bool {
         let scanned = statement.scanned();
         let waiting = self.sessions[waiter as usize].deferred.as_ref();
-        let vies = |other: &T| vie(other.scanned().touches, scanned.touches);
+        let vies = |other: &T| vie(other.scanned().access_set, scanned.access_set);
         scanned.got_locks && waiting.is_some_and(|other| vies(&other.statement))
     }
 
     /// A statement has its turn, and those behind it for whom the way is free by then.
-    fn tell(&mut self, statement: T) {
+    fn report(&mut self, statement: T) {
         let mut next = Some(statement);
         while let Some(statement) = next {
             if self.take(statement) {
@@ -351,10 +353,10 @@ impl<T: Statement> Turns<T> {
             self.locks.begin(number, transaction);
         }
         if transaction > 0 && scanned.got_locks {
-            self.locks.lock(number, scanned.touches);
+            self.locks.lock(number, scanned.access_set);
         }
         let is_over = has_ended || transaction == 0;
-        self.told.push_back(statement);
+        self.reported.push_back(statement);
         is_over
     }
 
@@ -379,9 +381,11 @@ impl<T: Statement> Turns<T> {
 }
 
 /// Whether two may want the same lock.
-fn vie(one: &Touches, other: &Touches) -> bool {
-    let anything =
-        |one: &Touches, other: &Touches| one.anything == Some(Deed::Write) && other.lock();
-    let vies = |touch: &Touch| other.known.iter().any(|two| touch.waits_for(two));
+fn vie(one: &AccessSet, other: &AccessSet) -> bool {
+    let anything = |one: &AccessSet, other: &AccessSet| {
+        one.anything == Some(AccessMode::Write) && other.lock()
+    };
+    let vies =
+        |object_access: &ObjectAccess| other.known.iter().any(|two| object_access.waits_for(two));
     anything(one, other) || anything(other, one) || one.known.iter().any(vies)
 }

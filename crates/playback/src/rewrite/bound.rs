@@ -13,7 +13,7 @@ use seatrial_sqltext::reading::{
     ColumnOf, How, Place, Reader, Reading, SessionNames, Use, Volatile,
 };
 
-use super::told::{Example, Levels, Volatiles};
+use super::reported::{Example, Levels, Volatiles};
 use crate::ids::infer::{Found, Level, Reason};
 use crate::ids::mentions::Mention;
 use crate::ids::plan::{Drawn, Plan, Shows, spelled};
@@ -100,16 +100,16 @@ pub struct UseNow {
     pub parameter: Option<u32>,
     /// Where it is in the text or the parameter.
     pub range: Range<usize>,
-    /// Whether it is a literal of its own, whose quotes are to be kept.
+    /// Whether it is a whole literal, whose quotes are to be kept.
     pub is_literal: bool,
-    /// Whether it stands within a text, whose spelling is to be kept.
+    /// Whether it is within a text, whose spelling is to be kept.
     pub is_mention: bool,
 }
 
-/// A value of a column, as it stands in a statement.
+/// A value of a column, as written in a statement.
 #[derive(Clone, Debug)]
 struct Value<'a> {
-    told: Use,
+    reported: Use,
     class: Option<u32>,
     parameter: Option<u32>,
     range: Range<usize>,
@@ -125,9 +125,9 @@ pub(super) enum Outcome {
     Slot(u32, Level),
     /// It was there before.
     NotGenerated,
-    /// It is not known who gave it, for this reason, and so many draws can have.
+    /// Its draw is unknown for this reason, and this many draws can have given it.
     Unknown(&'static str, u32),
-    /// Nobody makes the values of its column.
+    /// The values of its column are not generated.
     Kept,
 }
 
@@ -163,7 +163,7 @@ pub struct Counted {
     pub examples: BTreeMap<&'static str, Vec<Example>>,
     /// Statements that were given a RETURNING.
     pub returning_added: u64,
-    /// Functions that tell something else each time.
+    /// Functions that return a different value each time.
     pub volatile: Volatiles,
 }
 
@@ -213,7 +213,7 @@ impl Binder {
         if is_sent {
             self.count_volatile(&reading);
             let mut values = Vec::new();
-            reading.uses.iter().for_each(|told| self.look_at(item, told, &mut values));
+            reading.uses.iter().for_each(|reported| self.look_at(item, reported, &mut values));
             values.sort_by_key(Value::at);
             for of_place in values.chunk_by(|one, other| one.at() == other.at()) {
                 self.bind_place(item, of_place, &mut bound);
@@ -245,24 +245,24 @@ impl Binder {
         }
     }
 
-    /// Looks at each value that stands somewhere for a column.
-    fn look_at<'a>(&self, item: &'a Item, told: &Use, values: &mut Vec<Value<'a>>) {
-        let class = self.plan.classes.of_column(told.column);
+    /// Looks at each value of a column in a statement.
+    fn look_at<'a>(&self, item: &'a Item, reported: &Use, values: &mut Vec<Value<'a>>) {
+        let class = self.plan.classes.of_column(reported.column);
         // NULL as a parameter is none.
-        let place = spelled(told.place, &item.sql, &self.parts, &item.parameters);
+        let place = spelled(reported.place, &item.sql, &self.parts, &item.parameters);
         let Some(place) = place else { return };
-        let (parameter, offset) = match told.place {
+        let (parameter, offset) = match reported.place {
             Place::Parameter(parameter) => (Some(parameter), 0),
             Place::Literal(literal) => {
                 (None, self.parts.literals().nth(literal as usize).map_or(0, |range| range.start))
             }
         };
         let value = |text: &'a [u8], range: Range<usize>, outcome| Value {
-            told: *told,
+            reported: *reported,
             class,
             parameter,
             range,
-            is_literal: parameter.is_none() && told.how != How::Array,
+            is_literal: parameter.is_none() && reported.how != How::Array,
             text,
             outcome,
         };
@@ -271,7 +271,7 @@ impl Binder {
             return values.push(value(place.text, whole, Outcome::Kept));
         };
         let unknown = |reason| Outcome::Unknown(reason, 0);
-        match (told.how, place.plain()) {
+        match (reported.how, place.plain()) {
             (How::Inside, plain) => {
                 let text = plain.unwrap_or(place.text);
                 if self.may_hold(class, text) {
@@ -337,7 +337,7 @@ impl Binder {
     /// Decides what becomes of one place in a statement, which may be the value of several columns:
     /// it is written anew if it is the same id for all of them. It counts once for each class.
     fn bind_place(&mut self, item: &Item, values: &[Value<'_>], bound: &mut Bound) {
-        let is_value = |value: &&Value<'_>| !matches!(value.told.how, How::Bound | How::Inside);
+        let is_value = |value: &&Value<'_>| !matches!(value.reported.how, How::Bound | How::Inside);
         let (own, others): (Vec<&Value<'_>>, Vec<&Value<'_>>) = values.iter().partition(is_value);
         let slots = own.iter().filter_map(|value| match value.outcome {
             Outcome::Slot(slot, level) => Some((*value, slot, level)),
@@ -442,7 +442,7 @@ impl Binder {
             levels.given_back_per_mille += self.plan.given_back_per_mille(class, id);
         }
         self.counted.doubtful_uses += u64::from(self.may_hold(class, value.text));
-        let column = crate::ids::classes::full_name(&self.catalog, value.told.column);
+        let column = crate::ids::classes::full_name(&self.catalog, value.reported.column);
         self.note_example(item, reason, column, value.text, candidates);
     }
 

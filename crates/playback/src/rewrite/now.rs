@@ -6,7 +6,7 @@ use std::sync::Arc;
 use seatrial_pgwire::answer::Answer;
 
 use super::bound::{Bound, UseNow};
-use super::told::DrawnNow;
+use super::reported::DrawnNow;
 use crate::ids::infer::Level;
 use crate::ids::mentions::written_as;
 use crate::ids::plan::{Plan, Shows};
@@ -234,8 +234,8 @@ impl Now {
         self.drawn[class as usize].add(number.map(Id::number));
     }
 
-    /// What came of it: by class what was drawn, and uses that were written anew; and those that
-    /// could not be.
+    /// Returns the result: by class the drawn values and the rewritten uses; and those that could
+    /// not be.
     pub fn finish(self) -> Outcome {
         let Now { drawn, rewritten, missed, waited_ns, .. } = self;
         Outcome { drawn, rewritten, missed, waited_ns }
@@ -253,7 +253,7 @@ fn places_of_rows(bound: &Bound, answer: &Answer, columns: usize) -> Option<Hash
     several.places(&known)
 }
 
-/// What came of the ids of a playback.
+/// The result of a playback for ids.
 #[derive(Debug, Default)]
 pub struct Outcome {
     /// By class.

@@ -13,7 +13,7 @@ use seatrial_trace::captured::{Protocol, Returned, SessionId, Statement};
 
 use super::bound::{Binder, Counted};
 use super::now::Now;
-use super::told::Ids;
+use super::reported::Ids;
 use crate::ids::plan::Plan;
 use crate::item::Item;
 
@@ -57,7 +57,7 @@ fn catalog() -> Catalog {
     catalog
 }
 
-/// What is sent where each id is greater by 1000, and what is told of it.
+/// The statements sent where each id is greater by 1000, and the report.
 fn played(captured: &[Captured<'_>]) -> (Vec<String>, Ids) {
     let catalog = catalog();
     let parameters: Vec<Vec<Option<Vec<u8>>>> = captured
@@ -76,7 +76,7 @@ fn played(captured: &[Captured<'_>]) -> (Vec<String>, Ids) {
             session: SessionId(0),
             start_us: at as i64 * 1_000,
             duration_us: Some(10),
-            told_meanwhile: None,
+            reported_meanwhile: None,
             protocol: Protocol::Simple,
             prepared: b"",
             sql: captured[at].0.as_bytes(),
@@ -169,7 +169,7 @@ fn all_of(sql: &str, expected: &str) {
     assert_eq!(sent(sql, &[]), (expected.to_owned(), Vec::new()));
 }
 
-/// It is sent as it is, and told so often for this reason.
+/// It is sent unchanged, and reported so often for this reason.
 fn left(sql: &str, parameters: &[&str], reason: &str, count: u64) {
     let mut expected = sql.to_owned();
     parameters.iter().for_each(|one| expected += &format!(" | {one}"));
@@ -191,7 +191,7 @@ fn one_value_of_several_columns_is_written_once() {
     let two = "SELECT 1 FROM node, other WHERE node.id = $1 AND other.id = $1";
     let shared = ("shared".to_owned(), 1);
     assert_eq!(sent(two, &["17"]), (format!("{two} | 17"), vec![shared.clone(), shared]));
-    // A bound alone is left alone; beside an id, it is that.
+    // A bound alone is left unchanged; next to an id, it is that.
     let both = sent("SELECT 1 FROM node WHERE id = $1 OR id > $1", &["17"]);
     assert_eq!(both.1, [("bound".to_owned(), 1)]);
 }
@@ -277,10 +277,10 @@ fn what_may_be_an_id_elsewhere_is_told() {
         ("INSERT INTO ids VALUES (17), (3)", &[], &[]),
         ("DELETE FROM node USING ids WHERE node.id = ids.id", &[], &[]),
     ];
-    let (sent, told) = last(&temporary);
+    let (sent, reported) = last(&temporary);
     assert_eq!(sent, temporary[2].0);
-    assert_eq!(told, [("unknown_table".to_owned(), 1)]);
-    // Nothing is told of what no draw gave, nor of columns that have nothing to do with ids.
+    assert_eq!(reported, [("unknown_table".to_owned(), 1)]);
+    // Values that no draw gave are not reported, nor columns that have nothing to do with ids.
     assert_eq!(self::sent("SELECT cut(3)", &[]).1, []);
     assert_eq!(self::sent("SELECT 1 FROM node WHERE amount = 17", &[]).1, []);
     assert_eq!(self::sent("SELECT * FROM cut((SELECT id FROM node WHERE id = 17))", &[]).1, []);
@@ -290,10 +290,10 @@ fn what_may_be_an_id_elsewhere_is_told() {
 fn the_rows_of_several_draws_are_not_taken_in_another_order() {
     let reversed = "WITH n AS (INSERT INTO node (amount) VALUES (1), (2) RETURNING id) \
                     SELECT id FROM n ORDER BY id DESC";
-    let (sent, told) =
+    let (sent, reported) =
         last(&[(reversed, &[], &[20, 19]), ("DELETE FROM node WHERE id = 19", &[], &[])]);
     assert_eq!(sent, "DELETE FROM node WHERE id = 19");
-    assert_eq!(told.iter().map(|(_, count)| count).sum::<u64>(), 1, "{told:?}");
+    assert_eq!(reported.iter().map(|(_, count)| count).sum::<u64>(), 1, "{reported:?}");
 }
 
 #[test]
@@ -301,16 +301,16 @@ fn what_a_sequence_gave_twice_is_nobody_s() {
     let again = ("TRUNCATE node RESTART IDENTITY", &[][..], &[][..]);
     let insert = (DRAWN[0].0, &[][..], &[17][..]);
     let delete = ("DELETE FROM node WHERE id = 17", &[][..], &[][..]);
-    let (sent, told) = last(&[again, insert, delete]);
-    assert_eq!((sent.as_str(), told), (delete.0, vec![("given_again".to_owned(), 1)]));
+    let (sent, reported) = last(&[again, insert, delete]);
+    assert_eq!((sent.as_str(), reported), (delete.0, vec![("given_again".to_owned(), 1)]));
     // What was not captured may be it as well.
     let silent = ("INSERT INTO node (amount) VALUES (3)", &[][..], &[][..]);
-    let (_, told) = last(&[again, silent, delete]);
-    assert_eq!(told, [("given_again".to_owned(), 1)]);
+    let (_, reported) = last(&[again, silent, delete]);
+    assert_eq!(reported, [("given_again".to_owned(), 1)]);
     // Of one that began again, all that is captured is known.
     let other = ("SELECT setval('node_id_seq', 100)", &[][..], &[][..]);
-    let (sent, told) = last(&[other, delete]);
-    assert_eq!((sent.as_str(), told), ("DELETE FROM node WHERE id = 1017", vec![]));
+    let (sent, reported) = last(&[other, delete]);
+    assert_eq!((sent.as_str(), reported), ("DELETE FROM node WHERE id = 1017", vec![]));
 }
 
 #[test]
@@ -321,8 +321,8 @@ fn ids_before_the_first_are_not_old_where_a_sequence_was_set_back() {
     assert_eq!(ids.classes[0].unresolved["no_order"], 1);
 }
 
-/// So many turns: each draws a node and mentions it. `texts` makes the statements that mention an
-/// id in a turn.
+/// This number of turns: each draws a node and mentions it. `texts` makes the statements that
+/// mention an id in a turn.
 fn turns(count: i64, texts: impl Fn(i64, i64) -> Vec<String>) -> (Vec<String>, Ids) {
     let ids: Vec<[i64; 1]> = (17..17 + count).map(|id| [id]).collect();
     let all: Vec<Vec<String>> = (0..).zip(&ids).map(|(turn, id)| texts(turn, id[0])).collect();
@@ -331,15 +331,15 @@ fn turns(count: i64, texts: impl Fn(i64, i64) -> Vec<String>) -> (Vec<String>, I
         captured.push(("INSERT INTO node (amount) VALUES (900) RETURNING id", &[], id));
         captured.extend(texts.iter().map(|text| (text.as_str(), &[][..], &[][..])));
     }
-    let (sent, told) = played(&captured);
-    (sent.into_iter().filter(|text| !text.contains("RETURNING")).collect(), told)
+    let (sent, reported) = played(&captured);
+    (sent.into_iter().filter(|text| !text.contains("RETURNING")).collect(), reported)
 }
 
 fn is_sent_as(texts: impl Fn(i64, i64) -> Vec<String>, expected: impl Fn(i64, i64) -> Vec<String>) {
-    let (sent, told) = turns(30, texts);
+    let (sent, reported) = turns(30, texts);
     let all: Vec<String> = (0..30).flat_map(|turn| expected(turn, turn + 17)).collect();
     assert_eq!(sent, all);
-    assert_eq!((told.not_followed, told.doubtful_uses), (BTreeMap::new(), 0));
+    assert_eq!((reported.not_followed, reported.doubtful_uses), (BTreeMap::new(), 0));
 }
 
 #[test]
@@ -363,11 +363,11 @@ fn ids_within_texts_are_written_anew() {
         all[4] = text(turn, id, id)[4].clone();
         all
     };
-    let (sent, told) = turns(30, |turn, id| text(turn, id, id));
+    let (sent, reported) = turns(30, |turn, id| text(turn, id, id));
     assert_eq!(sent, (0..30).flat_map(|turn| expected(turn, turn + 17)).collect::<Vec<_>>());
-    assert_eq!(told.not_followed, BTreeMap::from([("text".to_owned(), 30)]));
-    assert_eq!(told.doubtful_uses, 30);
-    let found = &told.classes[0];
+    assert_eq!(reported.not_followed, BTreeMap::from([("text".to_owned(), 30)]));
+    assert_eq!(reported.doubtful_uses, 30);
+    let found = &reported.classes[0];
     assert_eq!((found.by_pattern, found.rewritten, found.exact), (120, 120, 0));
 }
 
@@ -391,18 +391,18 @@ fn an_id_that_is_compared_within_a_text_is_written_anew() {
 #[test]
 fn numbers_that_are_no_ids_are_left_alone_and_told_where_they_may_be_some() {
     // Of few cases nothing follows.
-    let (sent, told) =
+    let (sent, reported) =
         turns(5, |_, id| vec![format!("INSERT INTO log (note) VALUES ('node {id}')")]);
     assert_eq!(sent[4], "INSERT INTO log (note) VALUES ('node 21')");
-    assert_eq!(told.not_followed, BTreeMap::from([("text".to_owned(), 5)]));
+    assert_eq!(reported.not_followed, BTreeMap::from([("text".to_owned(), 5)]));
     // A quantity is an id now and then.
     let quantity = |turn: i64, _| {
         let quantity = 17 + turn * 7 % 60;
         vec![format!("INSERT INTO log (doc) VALUES ('{{\"node\": {quantity}}}')")]
     };
-    let (sent, told) = turns(60, quantity);
+    let (sent, reported) = turns(60, quantity);
     assert_eq!(sent, (0..60).flat_map(|turn| quantity(turn, 0)).collect::<Vec<_>>());
-    assert!(told.doubtful_uses > 0);
+    assert!(reported.doubtful_uses > 0);
     // A price is mostly none, and a part of the program is the same each time.
     is_sent_as(
         |turn, _| {
@@ -429,9 +429,9 @@ fn numbers_that_are_no_ids_are_left_alone_and_told_where_they_may_be_some() {
         .zip(&ids)
         .flat_map(|([draw, text], id)| [(&**draw, &[][..], &id[..]), (&**text, &[][..], &[][..])])
         .collect();
-    let (sent, told) = played(&captured);
+    let (sent, reported) = played(&captured);
     assert_eq!(sent[79], texts[39][1]);
-    assert_eq!(told.not_followed, BTreeMap::from([("text".to_owned(), 40)]));
+    assert_eq!(reported.not_followed, BTreeMap::from([("text".to_owned(), 40)]));
 }
 
 #[test]
@@ -445,7 +445,7 @@ fn ids_in_parameters_are_written_anew() {
         captured.push((DRAWN[0].0, &[], id));
         captured.push(("INSERT INTO log (doc, note) VALUES ($1, $2)", parameters, &[]));
     }
-    let (sent, told) = played(&captured);
+    let (sent, reported) = played(&captured);
     assert!(sent[59].ends_with("| {\"node_id\": 1046} | node 1046"), "{}", sent[59]);
-    assert_eq!((told.classes[0].rewritten, told.doubtful_uses), (60, 0));
+    assert_eq!((reported.classes[0].rewritten, reported.doubtful_uses), (60, 0));
 }

@@ -1,4 +1,4 @@
-//! Ids that stand within texts: written anew where the evidence for it holds, told of where not.
+//! Ids within texts: rewritten where the evidence for it holds, reported where not.
 
 use seatrial_sqltext::reading::{Place, Reading};
 
@@ -14,7 +14,7 @@ use crate::item::Item;
 const TEXT: &str = "text";
 
 impl Binder {
-    /// Finds ids within the texts of a statement; returns where these texts stand.
+    /// Finds ids within the texts of a statement; returns the places of these texts.
     pub(super) fn bind_texts(
         &mut self,
         item: &Item,

@@ -4,7 +4,7 @@ use seatrial_sqltext::lexer::name::{name, unquoted};
 use seatrial_sqltext::lexer::phrase::{passed, qualified};
 use seatrial_sqltext::lexer::token::{Kind, Token};
 
-use super::memory::MemoryChange;
+use super::session_objects::ObjectChange;
 use super::statement::Look;
 use crate::item::Danger;
 
@@ -30,7 +30,7 @@ pub fn create(look: &mut Look<'_>, tokens: &[Token<'_>]) {
         let until_end = rest[behind..].windows(3).any(|three| {
             three[0].is_word("on") && three[1].is_word("commit") && three[2].is_word("drop")
         });
-        look.effect(made.into_iter().last().map(|name| MemoryChange::Makes { name, until_end }));
+        look.effect(made.into_iter().last().map(|name| ObjectChange::Makes { name, until_end }));
         return;
     }
     look.ddl();
@@ -100,7 +100,7 @@ pub fn select_into(look: &mut Look<'_>, tokens: &[Token<'_>]) {
     let (made, _) = qualified(tokens, passed(tokens, place, &["temp", "temporary", "table"]));
     let made = made.into_iter().last().filter(|_| is_temporary);
     match made {
-        Some(name) => look.effect(Some(MemoryChange::Makes { name, until_end: false })),
+        Some(name) => look.effect(Some(ObjectChange::Makes { name, until_end: false })),
         None => look.ddl(),
     }
 }
@@ -113,7 +113,7 @@ fn all_of(look: &mut Look<'_>, tokens: &[Token<'_>], mut place: usize, drops: bo
         let is_own = is_own(look, &named);
         let is_last = !tokens.get(behind).is_some_and(|token| token.is_sign(","));
         if drops {
-            look.effect(named.into_iter().last().map(MemoryChange::Drops));
+            look.effect(named.into_iter().last().map(ObjectChange::Drops));
         }
         if !is_own {
             look.ddl();
@@ -125,10 +125,10 @@ fn all_of(look: &mut Look<'_>, tokens: &[Token<'_>], mut place: usize, drops: bo
     }
 }
 
-/// Whether a name, with its schema, is surely that of something temporary.
+/// Whether a name, with its schema, is certainly that of something temporary.
 fn is_own(look: &Look<'_>, name: &[Vec<u8>]) -> bool {
     match name {
-        [name] => look.memory.is_temporary(name, look.transaction),
+        [name] => look.objects.is_temporary(name, look.transaction),
         [schema, _] => schema == b"pg_temp",
         _ => false,
     }

@@ -9,7 +9,7 @@ pub enum Calls {
     Danger(Danger),
     /// It changes a sequence or a large object.
     Writes,
-    /// It tells of what was written in the session before.
+    /// It returns what was written in the session before.
     AfterWrite,
     /// It changes a setting.
     Setting,
@@ -17,7 +17,7 @@ pub enum Calls {
     Query,
 }
 
-/// Functions of the server's own. `pg_stat_reset...` and `pg_ls_...` are told by how they begin.
+/// Functions of the server. `pg_stat_reset...` and `pg_ls_...` are recognized by their prefix.
 const SERVER: [&str; 35] = [
     "lo_export",
     "lo_import",
@@ -137,7 +137,8 @@ pub fn may_matter(word: &[u8]) -> bool {
 mod tests {
     use super::*;
 
-    /// What the quick look lets pass is never looked at again unless only reading is asked for.
+    /// A statement that passes the quick check is never looked at again except in a read-only
+    /// playback.
     #[test]
     fn every_danger_is_suspicious() {
         let prefixed = ["pg_ls_dir", "pg_stat_reset_shared", "dblink_exec", "pg_notify"];

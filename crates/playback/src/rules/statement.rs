@@ -6,48 +6,48 @@ use seatrial_sqltext::lexer::name::{name, unquoted};
 use seatrial_sqltext::lexer::phrase::closing;
 use seatrial_sqltext::lexer::token::{Kind, Token};
 use seatrial_sqltext::lexer::verb::Verb;
-use seatrial_sqltext::statements::{Control, control_of, for_each_statement};
+use seatrial_sqltext::statements::{Control, control_of, deallocated_of, for_each_statement};
 
 use super::Dangers;
 use super::catalogue;
 use super::functions::{self, Calls};
-use super::memory::{Memory, MemoryChange};
+use super::session_objects::{ObjectChange, SessionObjects};
 use crate::item::{Danger, Item};
 
-/// Commands in commands beyond so many are not looked into, and count as dangers.
+/// Limit for the depth of commands in commands; deeper ones count as dangers.
 const DEPTH_MAX: u32 = 12;
 
 /// What matters of a text.
 #[derive(Debug, Default)]
 pub struct Found {
-    /// What is refused unless it was asked for.
+    /// What is refused unless allowed.
     pub dangers: Dangers,
     /// A session that reads only does not take it.
     pub writes: bool,
-    /// It tells of what was written before, so that it has nothing to tell where nothing was.
+    /// It returns what was written before, so that it has nothing to return where nothing was.
     pub is_after_write: bool,
     /// It needs what was not made because that was skipped.
     pub lacks: bool,
     /// What it does to what the session has.
-    pub effects: Vec<MemoryChange>,
+    pub effects: Vec<ObjectChange>,
 }
 
 /// Looks at a text, command by command.
 pub struct Look<'m> {
-    pub(super) memory: &'m Memory,
+    pub(super) objects: &'m SessionObjects,
     pub(super) transaction: u64,
     pub(super) found: Found,
     parameters: &'m [Option<Vec<u8>>],
     depth: u32,
-    /// Inside of what a function does, which may or may not come to pass.
+    /// Inside the body of a function, which may or may not be executed.
     is_in_body: bool,
 }
 
 impl<'m> Look<'m> {
-    /// A look at a statement of a session with this memory.
-    pub fn new(memory: &'m Memory, item: &'m Item) -> Look<'m> {
+    /// Starts to look at a statement of a session with these objects.
+    pub fn new(objects: &'m SessionObjects, item: &'m Item) -> Look<'m> {
         Look {
-            memory,
+            objects,
             transaction: item.transaction,
             found: Found::default(),
             parameters: &item.parameters,
@@ -92,7 +92,7 @@ impl<'m> Look<'m> {
         self.depth -= 1;
     }
 
-    /// What the first word tells.
+    /// Judges a command by its first word.
     fn head(&mut self, first: &Token<'_>, tokens: &[Token<'_>]) {
         let Some(verb) = Verb::of(first) else { return };
         match verb {
@@ -118,16 +118,16 @@ impl<'m> Look<'m> {
             }
             Verb::Execute if self.is_in_body => {}
             Verb::Execute => {
-                self.found.lacks |= has(tokens.get(1), |n| self.memory.lacks_prepared(n))
+                self.found.lacks |= has(tokens.get(1), |n| self.objects.lacks_prepared(n))
             }
             Verb::Deallocate | Verb::Discard => self.discards(tokens),
             Verb::Declare => {
                 let name = tokens.get(1).and_then(name);
-                self.effect(name.map(MemoryChange::Declares));
+                self.effect(name.map(ObjectChange::Declares));
             }
             Verb::Fetch | Verb::Move | Verb::Close => {
                 let last = tokens.iter().rfind(|token| name(token).is_some());
-                self.found.lacks |= has(last, |name| self.memory.lacks_cursor(name));
+                self.found.lacks |= has(last, |name| self.objects.lacks_cursor(name));
             }
             _ => {}
         }
@@ -139,8 +139,8 @@ impl<'m> Look<'m> {
         self.found.writes = true;
     }
 
-    /// What a function does may or may not come to pass, so that it has no sure effect.
-    pub(super) fn effect(&mut self, effect: Option<MemoryChange>) {
+    /// The body of a function may or may not be executed, so it has no certain effect.
+    pub(super) fn effect(&mut self, effect: Option<ObjectChange>) {
         if !self.is_in_body {
             self.found.effects.extend(effect);
         }
@@ -172,7 +172,7 @@ impl<'m> Look<'m> {
     }
 
     fn prepare(&mut self, tokens: &[Token<'_>]) {
-        self.effect(tokens.get(1).and_then(name).map(MemoryChange::Prepares));
+        self.effect(tokens.get(1).and_then(name).map(ObjectChange::Prepares));
         let command = tokens.iter().position(|token| token.is_word("as"));
         self.command(command.map_or(&[], |place| &tokens[place + 1..]));
     }
@@ -245,7 +245,7 @@ impl<'m> Look<'m> {
     fn setting(&mut self, tokens: &[Token<'_>]) {
         self.found.writes |= has_pair(tokens, "read", &["write"]);
         if !tokens[0].is_word("set") {
-            self.effect(Some(MemoryChange::Begins));
+            self.effect(Some(ObjectChange::Begins));
             return;
         }
         let behind =
@@ -264,26 +264,26 @@ impl<'m> Look<'m> {
     fn ends(&mut self, tokens: &[Token<'_>]) {
         match control_of(tokens.iter().copied()) {
             Control::End { is_undone, is_chained } => {
-                self.effect(is_undone.then_some(MemoryChange::RollsBack));
-                self.effect(Some(MemoryChange::Ends));
-                self.effect(is_chained.then_some(MemoryChange::Begins));
+                self.effect(is_undone.then_some(ObjectChange::RollsBack));
+                self.effect(Some(ObjectChange::Ends));
+                self.effect(is_chained.then_some(ObjectChange::Begins));
             }
-            Control::RollBackTo => self.effect(Some(MemoryChange::RollsBack)),
+            Control::RollBackTo => self.effect(Some(ObjectChange::RollsBack)),
             Control::EndPrepared => self.found.writes = true,
             Control::None | Control::Begin => {}
         }
     }
 
     fn discards(&mut self, tokens: &[Token<'_>]) {
-        let all = tokens[1..].iter().any(|token| token.is_word("all"));
-        let is_temporary = tokens[1..].iter().any(|token| token.is_one_of(&["temp", "temporary"]));
         if tokens[0].is_word("discard") {
-            self.effect((all || is_temporary).then_some(MemoryChange::Discards { all }));
+            let has = |words: &[&str]| tokens[1..].iter().any(|token| token.is_one_of(words));
+            let (all, is_temporary) = (has(&["all"]), has(&["temp", "temporary"]));
+            self.effect((all || is_temporary).then_some(ObjectChange::Discards { all }));
             return;
         }
-        let last = tokens.iter().rfind(|token| name(token).is_some()).filter(|_| !all);
-        self.found.lacks |= has(last, |name| self.memory.lacks_prepared(name));
-        self.effect(Some(MemoryChange::Deallocates(last.and_then(name))));
+        let named = deallocated_of(tokens.iter().copied());
+        self.found.lacks |= named.as_ref().is_some_and(|name| self.objects.lacks_prepared(name));
+        self.effect(Some(ObjectChange::Deallocates(named)));
     }
 
     /// Rows that it changes or locks, and tables that it makes of them.
@@ -308,17 +308,17 @@ impl<'m> Look<'m> {
         let cursor =
             tokens.windows(3).find(|three| three[0].is_word("current") && three[1].is_word("of"));
         self.found.lacks |=
-            has(cursor.map(|three| &three[2]), |name| self.memory.lacks_cursor(name));
-        if !self.memory.lacks_tables() {
+            has(cursor.map(|three| &three[2]), |name| self.objects.lacks_cursor(name));
+        if !self.objects.lacks_tables() {
             return;
         }
         self.found.lacks |= (0..tokens.len()).any(|place| {
             let is_column = place > 0 && tokens[place - 1].is_sign(".");
-            !is_column && has(tokens.get(place), |name| self.memory.lacks_table(name))
+            !is_column && has(tokens.get(place), |name| self.objects.lacks_table(name))
         });
     }
 
-    /// Functions that it calls: a name and a parenthesis, where no table's name stands.
+    /// Functions that it calls: a name and a parenthesis, except for a table's name.
     fn calls(&mut self, tokens: &[Token<'_>]) {
         for place in 0..tokens.len().saturating_sub(1) {
             if !tokens[place + 1].is_sign("(") || is_table(tokens, place) {
@@ -326,7 +326,7 @@ impl<'m> Look<'m> {
             }
             let token = &tokens[place];
             if token.kind == Kind::QuotedName && is_escaped(token.text) {
-                // A name in escapes cannot be told; nobody's SQL has one but to hide it.
+                // A name with escapes is unknown; SQL has one only to hide it.
                 self.found.dangers.add(Danger::Server);
             }
             let Some(name) = name(token) else { continue };

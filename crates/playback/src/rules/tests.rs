@@ -9,7 +9,7 @@ use super::*;
 /// A session that is played: what becomes of its statements one after the other.
 struct Played {
     rules: Rules,
-    memory: Memory,
+    objects: SessionObjects,
     number: u64,
 }
 
@@ -17,7 +17,7 @@ impl Played {
     fn new(read_only: bool, allow: &[&str]) -> Played {
         let allow: Vec<String> = allow.iter().map(|&name| name.to_owned()).collect();
         let rules = Rules::new(read_only, &allow).unwrap();
-        Played { rules, memory: Memory::default(), number: 0 }
+        Played { rules, objects: SessionObjects::default(), number: 0 }
     }
 
     fn item(&mut self, transaction: u64, sql: &str) -> Item {
@@ -42,7 +42,7 @@ impl Played {
 
     fn plays(&mut self, transaction: u64, sql: &str) -> Option<Skipped> {
         let item = self.item(transaction, sql);
-        self.rules.rule(&item, &mut self.memory)
+        self.rules.rule(&item, &mut self.objects)
     }
 }
 
@@ -275,9 +275,9 @@ fn a_setting_may_be_a_parameter() {
     let mut played = Played::new(true, &[]);
     let mut item = played.item(0, "select set_config($1, $2, false)");
     item.parameters = ["default_transaction_READ_ONLY", "off"].map(|v| Some(v.into())).to_vec();
-    assert_eq!(played.rules.rule(&item, &mut played.memory), Some(Skipped::Writes));
+    assert_eq!(played.rules.rule(&item, &mut played.objects), Some(Skipped::Writes));
     item.parameters = ["work_mem", "1MB"].map(|value| Some(value.into())).to_vec();
-    assert_eq!(played.rules.rule(&item, &mut played.memory), None);
+    assert_eq!(played.rules.rule(&item, &mut played.objects), None);
 }
 
 #[test]
@@ -313,7 +313,8 @@ fn what_is_temporary_may_be_changed() {
     assert_eq!(played.plays(0, "drop table u"), refused(Danger::Ddl));
 }
 
-/// A name is a temporary table's only as long as that is sure: else a table that is not would go.
+/// A name is a temporary table's only as long as that is certain: else another table would be
+/// dropped.
 #[test]
 fn what_may_not_be_temporary_any_more_is_refused() {
     let drop = refused(Danger::Ddl);
@@ -332,7 +333,7 @@ fn what_may_not_be_temporary_any_more_is_refused() {
     failed.plays(0, "create temp table t (a int)");
     let dropped = failed.item(0, "drop table t");
     assert_eq!(failed.rules.rule_after_error(&dropped), drop);
-    assert_eq!(failed.rules.rule(&dropped, &mut failed.memory), None);
+    assert_eq!(failed.rules.rule(&dropped, &mut failed.objects), None);
     let mut perhaps = Played::new(false, &[]);
     perhaps.plays(0, "do $$ begin if false then create temp table t (a int); end if; end $$");
     assert_eq!(perhaps.plays(0, "drop table t"), drop);
@@ -421,7 +422,7 @@ mod any_text {
     use super::*;
 
     proptest! {
-        /// No text, however cut or odd, ends in a panic; what is plain is never refused.
+        /// No text, however cut or malformed, ends in a panic; a plain one is never refused.
         #[test]
         fn is_judged(
             words in proptest::collection::vec(
@@ -439,16 +440,16 @@ mod any_text {
             let sql = words.join(" ");
             let mut thorough = Played::new(read_only, &[]);
             let item = thorough.item(1, &sql);
-            let why = thorough.rules.rule(&item, &mut thorough.memory);
+            let why = thorough.rules.rule(&item, &mut thorough.objects);
             if is_plain(sql.as_bytes()) && !read_only {
-                let memory = Memory::default();
-                let mut look = Look::new(&memory, &item);
+                let objects = SessionObjects::default();
+                let mut look = Look::new(&objects, &item);
                 look.text(&item.sql);
                 let found = look.finish();
                 prop_assert_eq!((why, found.dangers), (None, Dangers::default()), "{}", sql);
             }
             // A second time, with whatever it remembers.
-            thorough.rules.rule(&item, &mut thorough.memory);
+            thorough.rules.rule(&item, &mut thorough.objects);
         }
     }
 }

@@ -1,9 +1,9 @@
 //! Statements by fingerprint: counts, times, rows, in a bounded room.
 //!
-//! Times are of statements that were answered well: an error comes back before the work is done,
-//! or long after (`statement_timeout`), and tells nothing of the query. As many fingerprints are
-//! told apart as was asked for; when another one comes, the half that took the least time is let
-//! go, and only counted.
+//! Times are of statements that succeeded: an error comes back before the work is done, or long
+//! after (`statement_timeout`), and says nothing about the query. The requested number of
+//! fingerprints is counted separately; when another one comes, the half that took the least time is
+//! dropped, and only counted.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -122,7 +122,7 @@ impl Queries {
     #[cold]
     fn begin(&mut self, item: &Item) -> Kept {
         if self.kept.len() >= self.kept_max {
-            self.let_go();
+            self.evict();
         }
         let (text, expectation) = Expectation::of(&item.sql);
         Kept {
@@ -141,7 +141,7 @@ impl Queries {
     }
 
     /// Lets the half go that took the least time; of equal time, with the fewest statements.
-    fn let_go(&mut self) {
+    fn evict(&mut self) {
         let weight = |kept: &Kept| (kept.service_ns_sum, kept.ok + kept.failed);
         let mut ranked: Vec<_> =
             self.kept.iter().map(|(&hash, kept)| (weight(kept), hash)).collect();
@@ -176,7 +176,7 @@ impl Queries {
     pub fn finish(self) -> (Vec<Query>, u64) {
         let shift = self.shift;
         let mut queries: Vec<Query> =
-            self.kept.into_iter().map(|(hash, kept)| kept.told(hash, shift)).collect();
+            self.kept.into_iter().map(|(hash, kept)| kept.reported(hash, shift)).collect();
         let weight = |query: &Query| (query.service_ns_sum, query.ok + query.failed);
         queries.sort_by(|one, other| {
             weight(other).cmp(&weight(one)).then_with(|| one.text.cmp(&other.text))
@@ -200,7 +200,7 @@ impl Kept {
         [&self.service, &self.response, &self.captured].map(Coarse::memory_bytes).iter().sum()
     }
 
-    fn told(self, hash: u64, shift: u32) -> Query {
+    fn reported(self, hash: u64, shift: u32) -> Query {
         let service = |percent| self.service.percentile_ns(percent, shift);
         let response = |percent| self.response.percentile_ns(percent, shift);
         let captured = |percent| self.captured.percentile_ns(percent, shift);

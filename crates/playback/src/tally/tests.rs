@@ -146,20 +146,20 @@ proptest! {
         prop_assert_eq!(sum(|account| account.not_reached), not_reached);
         for account in accounts.clone() {
             let skipped: u64 = account.skipped.values().sum();
-            let told = account.ok + account.failed + skipped + account.not_reached;
-            prop_assert_eq!(account.captured, told);
+            let reported = account.ok + account.failed + skipped + account.not_reached;
+            prop_assert_eq!(account.captured, reported);
         }
         let sent = sum(|account| account.ok + account.failed);
         let outcome = played.outcome;
         prop_assert_eq!((outcome.offered, outcome.completed), (sent, so_far.ok));
         let queries = &played.record.queries;
-        let told: u64 = queries.iter().map(|query| query.ok + query.failed).sum();
-        prop_assert_eq!(told + played.record.queries_dropped, sent);
+        let reported: u64 = queries.iter().map(|query| query.ok + query.failed).sum();
+        prop_assert_eq!(reported + played.record.queries_dropped, sent);
         let errors = &played.record.errors;
-        let told = errors.same + errors.new + errors.other + errors.unanswered;
-        prop_assert_eq!(told, so_far.failed);
+        let reported = errors.same + errors.new + errors.other + errors.unanswered;
+        prop_assert_eq!(reported, so_far.failed);
         let examples: u64 = errors.examples.iter().map(|example| example.count).sum();
-        prop_assert_eq!(examples, told + errors.gone);
+        prop_assert_eq!(examples, reported + errors.gone);
     }
 
     #[test]
@@ -188,7 +188,7 @@ proptest! {
     }
 }
 
-/// A statement that is lost, told of twice, or of another class breaks the equation.
+/// A statement that is lost, reported twice, or of another class breaks the equation.
 #[test]
 fn what_does_not_add_up_gives_no_result() {
     let one = [item(0, "select 1")];
@@ -259,7 +259,7 @@ fn many_queries_take_little_room() {
     }
     assert!(queries.memory_bytes() < 5 << 20, "{}", queries.memory_bytes());
     let (kept, dropped) = queries.finish();
-    let told: u64 = kept.iter().map(|query| query.ok).sum();
-    assert_eq!(told + dropped, 200_000);
+    let reported: u64 = kept.iter().map(|query| query.ok).sum();
+    assert_eq!(reported + dropped, 200_000);
     assert!(kept.len() <= 2_000 && kept.len() >= 1_000);
 }

@@ -10,7 +10,18 @@ use super::verb::class_of;
 
 /// Kinds of statements.
 #[derive(
-    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+    Debug,
+    Clone,
+    Copy,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    schemars::JsonSchema,
+    Deserialize,
 )]
 #[serde(rename_all = "snake_case")]
 #[repr(u8)]
@@ -67,7 +78,7 @@ const NAMES: [(Class, &str); 15] = [
     (Class::Unknown, "unknown"),
 ];
 
-/// What writes wherever it stands in a WITH.
+/// Words that make a WITH a write, wherever they occur in it.
 const WRITES: [(&str, Class); 4] = [
     ("insert", Class::Insert),
     ("update", Class::Update),
@@ -78,6 +89,17 @@ const WRITES: [(&str, Class); 4] = [
 impl Class {
     /// How many there are.
     pub const COUNT: usize = NAMES.len();
+
+    /// All names, in the order of their numbers.
+    pub const ALL_NAMES: [&str; Class::COUNT] = {
+        let mut names = [""; Class::COUNT];
+        let mut number = 0;
+        while number < Class::COUNT {
+            names[number] = NAMES[number].1;
+            number += 1;
+        }
+        names
+    };
 
     /// Its name: the word that a trace and a report have.
     pub fn name(self) -> &'static str {
@@ -94,8 +116,8 @@ impl Class {
         NAMES.iter().find(|(_, known)| known.as_bytes() == name).map(|&(class, _)| class)
     }
 
-    /// Whether it changes rows or the catalogue for sure. CALL, DO, EXECUTE and functions in a
-    /// SELECT may, too.
+    /// Whether it always changes rows or the catalogue. CALL, DO, EXECUTE and functions in a SELECT
+    /// may, too.
     pub fn writes(self) -> bool {
         matches!(self, Class::Insert | Class::Update | Class::Delete | Class::Merge | Class::Ddl)
     }
@@ -144,8 +166,8 @@ fn class(tokens: &[Token<'_>]) -> Class {
     class_of(first).unwrap_or(Class::Unknown)
 }
 
-/// What a WITH comes to: the first part of it that writes, else a SELECT. A statement begins at the
-/// top, or right behind a parenthesis that opens.
+/// The class of a WITH: the first part of it that writes, else a SELECT. A statement begins at the
+/// top, or right behind an opening parenthesis.
 fn in_with<'a>(tokens: impl Iterator<Item = &'a Token<'a>>) -> Class {
     let (mut depth, mut may_begin) = (0u32, false);
     for token in tokens {

@@ -6,7 +6,7 @@ use memchr::memchr2;
 
 use super::token::{COMMENT_GAP, GAP, Kind, Token, Tokens};
 
-/// Words after which a value stands, so that a minus is the value's sign. Signs and operators are
+/// Words that are followed by a value, so that a minus is the value's sign. Signs and operators are
 /// others; after anything else a minus subtracts.
 const BEFORE_VALUE: [&str; 30] = [
     "all",
@@ -116,7 +116,7 @@ impl Parts {
         }
     }
 
-    /// Puts what stands there into the form, unless it could be taken for a gap.
+    /// Copies the token into the form, unless it could be taken for a gap.
     fn keep(&mut self, token: Token<'_>, range: Range<usize>) {
         if memchr2(GAP, COMMENT_GAP, token.text).is_some() {
             self.fill(GAP, range);
@@ -165,7 +165,7 @@ impl Before<'_> {
     }
 }
 
-/// Whether a word is a constant where one may stand.
+/// Whether a word is a constant where one is allowed.
 #[inline]
 pub fn is_constant(word: &[u8]) -> bool {
     matches!(word.len(), 4 | 5)

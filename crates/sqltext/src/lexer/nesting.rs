@@ -1,4 +1,4 @@
-//! Where a statement ends: the only place that tells its semicolon from those within it.
+//! Where a statement ends: the only place that distinguishes its semicolon from those within it.
 //!
 //! It follows psql (`psqlscan.l`): a semicolon counts outside of quotes, comments and parentheses
 //! (rules hold statements in them), and of the body of a function in SQL's own syntax: BEGIN ATOMIC

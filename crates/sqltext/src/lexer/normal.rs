@@ -8,7 +8,7 @@ use super::token::{Kind, Token};
 /// What PostgreSQL 18 writes in place of the further items of a list.
 const FURTHER: &str = " /*, ... */";
 
-/// Words between which and a parenthesis a blank stands; after any other it is a function's.
+/// Words that are followed by a blank before a parenthesis; any other is a function's name.
 const BEFORE_BLANK: [&str; 26] = [
     "all",
     "and",
@@ -58,7 +58,7 @@ pub fn text(tokens: &[Token<'_>]) -> String {
     written.text
 }
 
-/// Which tokens are left out, and after which the further items are told of.
+/// Which tokens are left out, and after which the number of further items is written.
 struct Folds {
     is_dropped: Vec<bool>,
     has_further: Vec<bool>,
@@ -174,7 +174,7 @@ struct Written<'a> {
     text: String,
     last: Option<Token<'a>>,
     values: u32,
-    /// Parameters that stand in several places have one number.
+    /// A parameter that occurs several times has one number.
     parameters: HashMap<&'a [u8], u32>,
 }
 

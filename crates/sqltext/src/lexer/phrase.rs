@@ -1,5 +1,4 @@
-//! What stands at a place of a statement: words that may be left out, parentheses, names with
-//! their schemas.
+//! Phrases at a place of a statement: optional words, parentheses, qualified names.
 
 use super::name::name;
 use super::token::Token;

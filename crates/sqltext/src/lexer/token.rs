@@ -37,7 +37,7 @@ pub enum Kind {
     CommentGap,
 }
 
-/// A token and what stands there.
+/// A token and its text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Token<'a> {
     /// What it is.
@@ -70,7 +70,7 @@ impl Token<'_> {
         self.kind == Kind::Sign && self.text == sign.as_bytes()
     }
 
-    /// Whether a value stands here: a literal or a parameter.
+    /// Whether it is a value: a literal or a parameter.
     pub fn is_value(&self) -> bool {
         matches!(self.kind, Kind::Gap | Kind::Parameter | Kind::Number | Kind::Text)
     }

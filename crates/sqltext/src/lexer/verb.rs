@@ -138,7 +138,7 @@ impl Verb {
     }
 }
 
-/// The class of a statement that begins with a token, as far as its first word tells.
+/// The class of a statement that begins with a token, as far as its first word shows.
 pub(super) fn class_of(token: &Token<'_>) -> Option<Class> {
     let word = Some(token.text).filter(|_| token.kind == Kind::Word)?;
     find(word).map(|(_, class)| class)

@@ -10,7 +10,7 @@ use super::known::{Known, folded};
 use super::scope::Scope;
 use super::{ColumnOf, Key, Operand};
 
-/// Rows of values beyond so many are not told: then any rows may be touched.
+/// Limit for the rows of values of a statement; with more, any rows may be touched.
 pub const ROWS_MAX: usize = 10_000;
 
 /// A column of an item in FROM.
@@ -257,8 +257,9 @@ pub fn key(bounds: &[Bound], item: usize, table: usize, known: &Known) -> Option
         return None;
     }
     known.keys(table).find_map(|columns| {
-        let is_told = !columns.is_empty() && columns.iter().all(|&column| known.is_exact(column));
-        let rows = is_told.then(|| rows_of(bounds, item, &columns)).flatten()?;
+        let is_reported =
+            !columns.is_empty() && columns.iter().all(|&column| known.is_exact(column));
+        let rows = is_reported.then(|| rows_of(bounds, item, &columns)).flatten()?;
         Some(Key { columns, rows })
     })
 }

@@ -14,7 +14,7 @@ use super::{Access, Draw, Object, Only, Place, Source, Volatile};
 use crate::catalog::Generated;
 use crate::lexer::name::unquoted;
 
-/// Functions that tell the time; those without parentheses as well.
+/// Functions that return the time; those without parentheses as well.
 pub const OF_TIME: [&str; 10] = [
     "now",
     "current_timestamp",
@@ -104,8 +104,8 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// Puts down values that a function is given, or what they are made of: what it does with them
-    /// is not told.
+    /// Records the values that a function is given, or what they are made of: what it does with
+    /// them is unknown.
     pub fn hand<'e>(&mut self, arguments: impl Iterator<Item = &'e Expr>) {
         for argument in arguments {
             for place in self.values_within(argument) {
@@ -187,8 +187,8 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// Of which sequence an expression asks what was drawn last, or of any.
-    pub fn asked(&mut self, expr: &Expr) -> Option<Option<usize>> {
+    /// The sequence whose last drawn value an expression returns; `Some(None)` for any sequence.
+    pub fn last_value_of(&mut self, expr: &Expr) -> Option<Option<usize>> {
         let Expr::Function(function) = plain(expr) else { return None };
         match Name::of(&function.name)?.name.as_str() {
             "lastval" => Some(None),
@@ -207,7 +207,7 @@ impl Walk<'_, '_> {
         self.known.sequence(&name, self.path)
     }
 
-    /// The sequence that `pg_get_serial_sequence` tells of literals.
+    /// The sequence that `pg_get_serial_sequence` returns for literals.
     fn sequence_of_column(&mut self, function: &Function) -> Option<usize> {
         let name = Name::of(&function.name)?;
         let mut all = arguments(function);

@@ -21,15 +21,15 @@ use super::{ColumnOf, How, Only, Place};
 pub struct Set {
     /// The column.
     pub column: ColumnOf,
-    /// Where its value stands, if that is in the statement.
+    /// The place of its value, if that is in the statement.
     pub value: Option<Place>,
     /// It is the value that the row which was to be added would have there: `excluded`.
     pub is_added: bool,
 }
 
 impl Walk<'_, '_> {
-    /// The table that is to be changed; None where it is none that is known. Then what the name
-    /// may stand for counts as changed. `adds` where rows may be added.
+    /// Returns the table to be changed; None if it is unknown. Then all candidates for the name
+    /// count as changed. `adds` where rows may be added.
     pub fn target(&mut self, name: &Name, adds: bool) -> Option<usize> {
         let found = self.relations(name);
         if let [Named::Table(table)] = found.as_slice() {
@@ -110,7 +110,7 @@ impl Walk<'_, '_> {
         self.returned(delete.returning.as_deref(), delete.output.as_ref(), &scope)
     }
 
-    /// What was drawn since is drawn for each row that is found; how many these are is not told.
+    /// The values drawn since are drawn for each row that is found, an unknown number of rows.
     fn for_each_row(&mut self, since: usize) {
         for draw in &mut self.reading.draws[since..] {
             (draw.count, draw.each_of) = (None, None);
@@ -172,7 +172,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// Reads what is set, and returns the columns with their values, where these stand there.
+    /// Reads assignments, and returns the columns with the places of their values.
     pub fn assign(&mut self, assignments: &[Assignment], scope: &Scope<'_>) -> Vec<Set> {
         let mut set = Vec::new();
         for Assignment { target, value } in assignments {
@@ -267,7 +267,7 @@ impl Walk<'_, '_> {
         }
         let mut written = Written { columns, rows, given: None, may_conflict: true };
         self.written_values(table, &written, scope);
-        // How many rows have no match is not told.
+        // The number of rows without a match is unknown.
         written.given = Some(Columns { is_open: true, ..Columns::default() });
         self.draw_columns(table, &written);
         self.added(table, &written, Only::All, None);

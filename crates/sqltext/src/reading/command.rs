@@ -1,4 +1,4 @@
-//! Statements one by one: queries go to the parser, other commands are told by their words.
+//! Single statements: queries are parsed, other commands are read word by word.
 
 use sqlparser::ast::{Insert, Query, SetExpr, Statement, TableObject};
 
@@ -34,10 +34,10 @@ const HARMLESS: [Verb; 12] = [
 const BOUNDS: [Verb; 6] =
     [Verb::Begin, Verb::Start, Verb::Commit, Verb::End, Verb::Rollback, Verb::Abort];
 
-/// Statements in statements beyond so many are not looked into.
+/// Limit for the depth of statements in statements; deeper ones are not looked into.
 const DEPTH_MAX: u32 = 8;
 
-/// What the parser is asked for.
+/// Statements that are parsed.
 const QUERIES: [Verb; 7] =
     [Verb::Select, Verb::Insert, Verb::Update, Verb::Delete, Verb::Merge, Verb::With, Verb::Values];
 
@@ -54,45 +54,45 @@ impl Walk<'_, '_> {
     }
 
     fn statement_here(&mut self, pieces: &[Piece<'_>], scope: &Scope<'_>) -> Columns {
-        let told = significant(pieces);
-        let Some(first) = told.iter().find(|piece| !piece.token.is_sign("(")) else {
+        let reported = significant(pieces);
+        let Some(first) = reported.iter().find(|piece| !piece.token.is_sign("(")) else {
             return Columns::default();
         };
         let Some(verb) = Verb::of(&first.token) else {
             // The body of a function.
             if first.token.is_word("return") {
-                return self.parsed(&instead(pieces, "return", b"select"), &told, scope);
+                return self.parsed(&instead(pieces, "return", b"select"), &reported, scope);
             }
             self.doubt();
             return Columns::default();
         };
         match verb {
-            verb if QUERIES.contains(&verb) => return self.parsed(pieces, &told, scope),
+            verb if QUERIES.contains(&verb) => return self.parsed(pieces, &reported, scope),
             Verb::Table => {
                 let pieces = instead(pieces, "table", b"select * from");
-                return self.parsed(&pieces, &told, scope);
+                return self.parsed(&pieces, &reported, scope);
             }
             Verb::Explain => return self.explained(pieces, scope),
             Verb::Declare => {
                 let query = behind(pieces, |token| token.is_word("for"));
                 return query.map_or_else(Columns::default, |query| self.statement(query, scope));
             }
-            Verb::Copy => self.copied(pieces, &told, scope),
-            Verb::Lock => self.locked(&told),
-            Verb::Truncate => self.truncated(&told),
+            Verb::Copy => self.copied(pieces, &reported, scope),
+            Verb::Lock => self.locked(&reported),
+            Verb::Truncate => self.truncated(&reported),
             Verb::Call => return self.called(pieces, scope),
-            Verb::Do => self.done(&told),
-            Verb::Prepare if second(&told, "transaction") => {
+            Verb::Do => self.done(&reported),
+            Verb::Prepare if second(&reported, "transaction") => {
                 self.effects.push(NamesChange::Commits)
             }
-            Verb::Prepare => self.prepared(pieces, &told),
-            Verb::Execute => self.executed(pieces, &told, scope),
-            Verb::Deallocate | Verb::Discard => self.forgotten(&told),
-            Verb::Create => self.created(pieces, &told, scope),
-            Verb::Alter => self.altered(&told),
-            Verb::Drop => self.dropped(&told),
-            Verb::Set | Verb::Reset => self.set(&told),
-            verb if BOUNDS.contains(&verb) => self.bounded(&told),
+            Verb::Prepare => self.prepared(pieces, &reported),
+            Verb::Execute => self.executed(pieces, &reported, scope),
+            Verb::Deallocate | Verb::Discard => self.forgotten(&reported),
+            Verb::Create => self.created(pieces, &reported, scope),
+            Verb::Alter => self.altered(&reported),
+            Verb::Drop => self.dropped(&reported),
+            Verb::Set | Verb::Reset => self.set(&reported),
+            verb if BOUNDS.contains(&verb) => self.bounded(&reported),
             verb if HARMLESS.contains(&verb) => {}
             _ => self.doubt(),
         }
@@ -100,14 +100,19 @@ impl Walk<'_, '_> {
     }
 
     /// A query by the parser; by the names in it where that does not know it.
-    fn parsed(&mut self, pieces: &[Piece<'_>], told: &[Piece<'_>], scope: &Scope<'_>) -> Columns {
+    fn parsed(
+        &mut self,
+        pieces: &[Piece<'_>],
+        reported: &[Piece<'_>],
+        scope: &Scope<'_>,
+    ) -> Columns {
         let parsed = parse("", pieces, self.literals);
         // What is given is not taken then, of those columns that have a default of that kind.
-        let is_overridden = told
+        let is_overridden = reported
             .windows(2)
             .any(|two| two[0].token.is_word("overriding") && two[1].token.is_word("user"));
         let Some(statement) = parsed.filter(|_| !is_overridden) else {
-            self.by_names(told);
+            self.by_names(reported);
             return Columns { is_open: true, ..Columns::default() };
         };
         match statement {
@@ -128,7 +133,7 @@ impl Walk<'_, '_> {
             Statement::Delete(delete) => self.delete(&delete, scope),
             Statement::Merge(merge) => self.merge(&merge, scope),
             _ => {
-                self.by_names(told);
+                self.by_names(reported);
                 Columns::default()
             }
         }
@@ -177,12 +182,12 @@ impl Walk<'_, '_> {
             && self.reading.draws.iter().all(is_own);
     }
 
-    fn by_names(&mut self, told: &[Piece<'_>]) {
-        let tokens: Vec<Token<'_>> = told.iter().map(|piece| piece.token).collect();
+    fn by_names(&mut self, reported: &[Piece<'_>]) {
+        let tokens: Vec<Token<'_>> = reported.iter().map(|piece| piece.token).collect();
         self.reading.is_by_names = true;
         names::read(self, &tokens);
         names::read_unknown(self, &tokens);
-        for three in told.windows(3) {
+        for three in reported.windows(3) {
             if three[0].token.is_one_of(&["nextval", "setval"]) && three[1].token.is_sign("(") {
                 let sequence = three[2].literal.map(|literal| self.literals.look(literal));
                 let sequence =
@@ -212,21 +217,21 @@ impl Walk<'_, '_> {
     }
 
     /// COPY of a table or of a query.
-    fn copied(&mut self, pieces: &[Piece<'_>], told: &[Piece<'_>], scope: &Scope<'_>) {
-        if told.get(1).is_some_and(|piece| piece.token.is_sign("(")) {
+    fn copied(&mut self, pieces: &[Piece<'_>], reported: &[Piece<'_>], scope: &Scope<'_>) {
+        if reported.get(1).is_some_and(|piece| piece.token.is_sign("(")) {
             let open = pieces.iter().position(|piece| piece.token.is_sign("(")).unwrap_or(0);
             let close = closing(pieces, open);
             self.statement(&pieces[open + 1..close], scope);
             return;
         }
-        let Some((name, behind)) = name_at(told, 1) else { return self.doubt() };
-        let is_from = told[behind..].iter().any(|piece| piece.token.is_word("from"));
-        let is_program = told.iter().any(|piece| piece.token.is_word("program"));
+        let Some((name, behind)) = name_at(reported, 1) else { return self.doubt() };
+        let is_from = reported[behind..].iter().any(|piece| piece.token.is_word("from"));
+        let is_program = reported.iter().any(|piece| piece.token.is_word("program"));
         if is_program {
             self.doubt();
         }
         if is_from {
-            self.copied_from(&name, &told[behind..]);
+            self.copied_from(&name, &reported[behind..]);
         } else {
             self.whole(&name, scope, &[]);
         }
@@ -246,12 +251,12 @@ impl Walk<'_, '_> {
         self.added_unseen(table, columns);
     }
 
-    fn locked(&mut self, told: &[Piece<'_>]) {
-        let is_shared = told
+    fn locked(&mut self, reported: &[Piece<'_>]) {
+        let is_shared = reported
             .windows(2)
             .any(|two| two[0].token.is_word("access") && two[1].token.is_word("share"));
-        let mut at = passed(told, 1, &["table"]);
-        while let Some((name, behind)) = name_at(told, passed(told, at, &["only"])) {
+        let mut at = passed(reported, 1, &["table"]);
+        while let Some((name, behind)) = name_at(reported, passed(reported, at, &["only"])) {
             for named in self.relations(&name) {
                 match named {
                     Named::Table(table) => self.access(table, !is_shared, Only::All, None),
@@ -262,7 +267,7 @@ impl Walk<'_, '_> {
                     }
                 }
             }
-            if !told.get(behind).is_some_and(|piece| piece.token.is_sign(",")) {
+            if !reported.get(behind).is_some_and(|piece| piece.token.is_sign(",")) {
                 return;
             }
             at = behind + 1;
@@ -270,11 +275,11 @@ impl Walk<'_, '_> {
         self.doubt();
     }
 
-    fn truncated(&mut self, told: &[Piece<'_>]) {
-        let mut at = passed(told, 1, &["table"]);
-        let has = |word: &str| told.iter().any(|piece| piece.token.is_word(word));
+    fn truncated(&mut self, reported: &[Piece<'_>]) {
+        let mut at = passed(reported, 1, &["table"]);
+        let has = |word: &str| reported.iter().any(|piece| piece.token.is_word(word));
         let (restarts, cascades) = (has("restart"), has("cascade"));
-        while let Some((name, behind)) = name_at(told, passed(told, at, &["only"])) {
+        while let Some((name, behind)) = name_at(reported, passed(reported, at, &["only"])) {
             // With CASCADE, those that refer are emptied; without, nothing may refer.
             if let Some(table) = self.target(&name, false) {
                 let before = self.reading.accesses.len();
@@ -286,7 +291,7 @@ impl Walk<'_, '_> {
                     self.restart_all(before);
                 }
             }
-            if !told.get(behind).is_some_and(|piece| piece.token.is_sign(",")) {
+            if !reported.get(behind).is_some_and(|piece| piece.token.is_sign(",")) {
                 return;
             }
             at = behind + 1;
@@ -307,23 +312,23 @@ impl Walk<'_, '_> {
     /// `CALL name(...)` does what the procedure does; its arguments are as those of a function.
     fn called(&mut self, pieces: &[Piece<'_>], scope: &Scope<'_>) -> Columns {
         let pieces = instead(pieces, "call", b"select");
-        let told = significant(&pieces);
-        let called = name_at(&told, 1).map(|(name, _)| self.known.functions(&name));
+        let reported = significant(&pieces);
+        let called = name_at(&reported, 1).map(|(name, _)| self.known.functions(&name));
         if called.is_none_or(|functions| functions.is_empty()) {
             self.doubt();
         }
-        self.parsed(&pieces, &told, scope)
+        self.parsed(&pieces, &reported, scope)
     }
 
-    /// DO runs a text of its own.
-    fn done(&mut self, told: &[Piece<'_>]) {
-        let language = told.iter().position(|piece| piece.token.is_word("language"));
-        let language = language.and_then(|at| told.get(at + 1));
+    /// DO runs another text.
+    fn done(&mut self, reported: &[Piece<'_>]) {
+        let language = reported.iter().position(|piece| piece.token.is_word("language"));
+        let language = language.and_then(|at| reported.get(at + 1));
         let is_plpgsql = language.is_none_or(|piece| {
             let text = piece.literal.map(|literal| unquoted(self.literals.look(literal)));
             text.as_deref().unwrap_or(piece.token.text).eq_ignore_ascii_case(b"plpgsql")
         });
-        let bodies: Vec<u32> = told.iter().filter_map(|piece| piece.literal).collect();
+        let bodies: Vec<u32> = reported.iter().filter_map(|piece| piece.literal).collect();
         if !is_plpgsql || bodies.is_empty() {
             return self.doubt();
         }
@@ -350,7 +355,7 @@ pub fn text_of(token: &Token<'_>) -> Option<String> {
     names::folded(token).map(|name| String::from_utf8_lossy(&name).into_owned())
 }
 
-/// What stands behind the first token that is such.
+/// The pieces behind the first token of this kind.
 fn behind<'p, 'a>(
     pieces: &'p [Piece<'a>],
     is_such: impl Fn(&Token<'_>) -> bool,
@@ -359,15 +364,15 @@ fn behind<'p, 'a>(
     Some(&pieces[at + 1..])
 }
 
-fn second(told: &[Piece<'_>], word: &str) -> bool {
-    told.get(1).is_some_and(|piece| piece.token.is_word(word))
+fn second(reported: &[Piece<'_>], word: &str) -> bool {
+    reported.get(1).is_some_and(|piece| piece.token.is_word(word))
 }
 
 /// The name at a place, and the place behind it and a star.
-pub fn name_at(told: &[Piece<'_>], at: usize) -> Option<(Name, usize)> {
-    let (parts, behind) = qualified(told, at);
+pub fn name_at(reported: &[Piece<'_>], at: usize) -> Option<(Name, usize)> {
+    let (parts, behind) = qualified(reported, at);
     // Behind a point comes a further part.
-    let next = told.get((at + 2 * parts.len()).checked_sub(1)?);
+    let next = reported.get((at + 2 * parts.len()).checked_sub(1)?);
     let is_whole = !next.is_some_and(|piece| piece.token.is_sign("."));
     let parts = parts.iter().map(|part| String::from_utf8_lossy(part).into_owned()).collect();
     Some((Name::of_parts(parts).filter(|_| is_whole)?, behind))

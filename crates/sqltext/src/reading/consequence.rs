@@ -1,4 +1,4 @@
-//! What a statement does besides: foreign keys, triggers, views, functions.
+//! Indirect effects of a statement: foreign keys, triggers, views, functions.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -94,7 +94,7 @@ impl Walk<'_, '_> {
         self.fires(root);
     }
 
-    /// What it comes to that columns are set, besides the access to rows as they were.
+    /// Records the effects of setting columns, other than the access to the old rows.
     pub fn sets(&mut self, table: usize, only: Only, key: Option<&Key>, set: &[Set]) {
         let root = self.known.root(table);
         let is_set = |of: &ColumnOf| set.iter().any(|one| one.column == *of);
@@ -284,7 +284,8 @@ impl Walk<'_, '_> {
         found.calls.iter().for_each(|&function| self.follow(function));
     }
 
-    /// What a function does that is called, and those that it calls, as far as their bodies tell.
+    /// Records what a called function does, and those that it calls, as far as their bodies are
+    /// known.
     pub fn follow(&mut self, function: usize) {
         if !self.calls.insert(function) || self.is_body {
             return;
@@ -319,7 +320,7 @@ impl Walk<'_, '_> {
         };
         match function.language.as_str() {
             "sql" if has_body => self.read_body(without_atomic(&function.body)),
-            // A rule of a table: what is behind DO is done besides, or instead.
+            // A rule of a table: what is behind DO is done in addition, or instead.
             "plpgsql" | "rule" if has_body => {
                 let body = function.body.as_bytes();
                 self.within(body, |walk, _| names::read_body(walk, body)).0
@@ -340,7 +341,7 @@ impl Walk<'_, '_> {
             columns
         });
         for column in &mut columns.columns {
-            (column.array, column.drawn, column.asked) = (None, None, None);
+            (column.array, column.drawn, column.last_value) = (None, None, None);
             (column.maybe, column.inside) = (Vec::new(), Vec::new());
             column.values.clear();
         }
@@ -348,7 +349,7 @@ impl Walk<'_, '_> {
         Found { columns, ..found }
     }
 
-    /// Reads another text, and returns what of it holds for whoever runs it.
+    /// Reads another text, and returns what of it holds for the caller.
     pub fn within<T>(
         &mut self,
         sql: &[u8],
@@ -359,7 +360,7 @@ impl Walk<'_, '_> {
         let mut literals = Literals::of(sql, &parts);
         let mut walk = Walk::new(self.known, self.bodies, &mut literals, &Path::Default);
         (walk.depth, walk.is_body) = (self.depth, true);
-        let told = read(&mut walk, parts.form());
+        let reported = read(&mut walk, parts.form());
         let Walk { mut reading, unknown, calls, .. } = walk;
         reading.touches_anything |= !unknown.is_empty();
         let bare = reading.accesses.into_iter().map(|access| Access {
@@ -375,10 +376,10 @@ impl Walk<'_, '_> {
         let Reading { touches_anything, volatile, sets, .. } = reading;
         let accesses = bare.collect();
         let reading = Reading { accesses, touches_anything, volatile, sets, ..Reading::default() };
-        (Found { reading, columns: Columns::default(), calls }, told)
+        (Found { reading, columns: Columns::default(), calls }, reported)
     }
 
-    /// Values may be drawn from a sequence; how many is not told.
+    /// An unknown number of values may be drawn from a sequence.
     pub fn draws_unseen(&mut self, sequence: usize) {
         let draw = Draw {
             source: Source::Sequence(sequence),
@@ -409,7 +410,7 @@ impl Walk<'_, '_> {
     }
 }
 
-/// The values that all of these columns are set to; None where the statement does not tell.
+/// The values that all of these columns are set to; None if they are not in the statement.
 pub fn values_set(columns: &[ColumnOf], set: &[Set]) -> Option<Vec<Operand>> {
     let value = |of: &ColumnOf| set.iter().find(|one| one.column == *of)?.value.map(Operand::One);
     columns.iter().map(value).collect()

@@ -1,4 +1,4 @@
-//! Values beside columns, and functions.
+//! Values of columns in expressions, and functions.
 
 use sqlparser::ast::{BinaryOperator, Expr, Query, Value, WindowSpec};
 
@@ -12,7 +12,7 @@ use super::walk::Walk;
 use super::{ColumnOf, How, Place, Use, Volatile};
 
 impl Walk<'_, '_> {
-    /// Reads an expression: values of columns in it, and what it does besides.
+    /// Reads an expression: values of columns in it, and its other effects.
     pub fn expr(&mut self, expr: &Expr, scope: &Scope<'_>) {
         // Operators in a row are parsed into what is as deep as they are many, on the left.
         let mut expr = expr;
@@ -67,7 +67,7 @@ impl Walk<'_, '_> {
         all.into_iter().for_each(|one| self.expr(one, scope));
     }
 
-    /// Reads what an expression is made of that has no rule of its own.
+    /// Reads the parts of an expression that has no special rule.
     fn parts(&mut self, expr: &Expr, scope: &Scope<'_>) {
         match children(expr) {
             Some(parts) => self.all(parts, scope),
@@ -111,7 +111,7 @@ impl Walk<'_, '_> {
             }
             Expr::Subquery(_) => {
                 let shown = self.value_of(expr).cloned().unwrap_or_default();
-                Column { name: String::new(), drawn: None, asked: None, ..shown }
+                Column { name: String::new(), drawn: None, last_value: None, ..shown }
             }
             Expr::Function(function) => {
                 let name = Name::of(&function.name).map(|name| name.name).unwrap_or_default();
@@ -142,7 +142,7 @@ impl Walk<'_, '_> {
         self.given_by(expr)?.columns.first()
     }
 
-    /// Values that stand somewhere in an expression that was read.
+    /// The values in an expression that was read.
     pub fn values_within(&self, expr: &Expr) -> Vec<Place> {
         let Within { mut values, subqueries, .. } = within(expr);
         for column in subqueries.into_iter().filter_map(|one| self.value_of(one)) {
@@ -151,7 +151,8 @@ impl Walk<'_, '_> {
         values
     }
 
-    /// The columns that an expression may come to, and those that it is made of in another way.
+    /// The columns that may be the value of an expression, and those that are part of it in another
+    /// way.
     fn columns_of_sides(&self, expr: &Expr, scope: &Scope<'_>) -> (Vec<ColumnOf>, Vec<ColumnOf>) {
         let (mut direct, mut hidden) = (Vec::new(), Vec::new());
         let of = |expr: &Expr| column(expr, scope)?.column.of;
@@ -192,8 +193,8 @@ impl Walk<'_, '_> {
         scope: &Scope<'_>,
     ) {
         let (direct, hidden) = self.columns_of_sides(expr, scope);
-        let is_told = |&of: &ColumnOf| self.known.tells(of) || self.known.holds_texts(of);
-        if direct.iter().chain(&hidden).any(is_told) {
+        let is_reported = |&of: &ColumnOf| self.known.reports(of) || self.known.holds_texts(of);
+        if direct.iter().chain(&hidden).any(is_reported) {
             let shown = shown(self);
             direct.into_iter().for_each(|of| self.tell_all(of, &shown, how));
             hidden.into_iter().for_each(|of| self.tell_all(of, &shown, How::Inside));
@@ -221,13 +222,13 @@ impl Walk<'_, '_> {
     /// Puts down all values of something as those of a column.
     pub fn tell_all(&mut self, column: ColumnOf, values: &Column, how: How) {
         for &place in values.values.iter().chain(&values.maybe) {
-            self.tell(Use { column, place, how });
+            self.record_use(Use { column, place, how });
         }
         if let Some(place) = values.array {
-            self.tell(Use { column, place, how: array_or(how) });
+            self.record_use(Use { column, place, how: array_or(how) });
         }
         for &place in &values.inside {
-            self.tell(Use { column, place, how: How::Inside });
+            self.record_use(Use { column, place, how: How::Inside });
         }
     }
 
@@ -251,23 +252,23 @@ impl Walk<'_, '_> {
         self.compare_with(left, elements, how, scope);
     }
 
-    /// Puts down a use, if its column is of those that are told, or holds texts.
-    pub fn tell(&mut self, one: Use) {
-        if self.known.tells(one.column) {
+    /// Records a use, if its column is one whose values are reported, or holds texts.
+    pub fn record_use(&mut self, one: Use) {
+        if self.known.reports(one.column) {
             self.put_use(one);
         }
-        if self.known.holds_texts(one.column) && self.told_texts.insert(one) {
+        if self.known.holds_texts(one.column) && self.reported_texts.insert(one) {
             self.reading.texts.push(one);
         }
     }
 
     fn put_use(&mut self, one: Use) {
-        if self.told.insert(one) {
+        if self.reported.insert(one) {
             self.reading.uses.push(one);
         }
     }
 
-    /// Puts down that something tells something else each time.
+    /// Records a function that returns a different value each time.
     pub fn volatile(&mut self, volatile: Volatile) {
         if !self.reading.volatile.contains(&volatile) {
             self.reading.volatile.push(volatile);
@@ -281,7 +282,7 @@ impl Walk<'_, '_> {
     }
 }
 
-/// How a value stands where it is compared by an operator; None where nothing is compared.
+/// How an operator compares a value; None where it compares nothing.
 fn how_compared(op: &BinaryOperator) -> Option<How> {
     use BinaryOperator as Op;
     match op {
@@ -309,7 +310,7 @@ pub fn plain(mut expr: &Expr) -> &Expr {
     expr
 }
 
-/// Where the value stands that an expression is, but for casts.
+/// The place of the value that an expression is, apart from casts.
 pub fn place(expr: &Expr) -> Option<Place> {
     let value = match plain(expr) {
         Expr::Value(value) => &value.value,

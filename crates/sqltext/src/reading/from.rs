@@ -1,4 +1,4 @@
-//! What rows come from: tables, joins, functions, and the names that stand for them.
+//! Sources of rows: tables, joins, functions, and their aliases.
 
 use std::ops::Range;
 
@@ -74,7 +74,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// Takes in a table, or what stands for one.
+    /// Takes in a table factor.
     pub fn factor<'a>(
         &mut self,
         factor: &'a TableFactor,
@@ -106,7 +106,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// Takes in what a name in FROM stands for.
+    /// Takes in a named item of FROM.
     fn named_item(&mut self, name: &Name, alias: Option<&TableAlias>, scope: &mut Scope<'_>) {
         if let Some(columns) = name.schema.is_none().then(|| scope.named(&name.name)).flatten() {
             let columns = columns.clone();
@@ -126,7 +126,7 @@ impl Walk<'_, '_> {
         is_behind(scope, read);
     }
 
-    /// Reads all that a name may stand for where that is no single table.
+    /// Reads all candidates for a name that is not a single table.
     fn touch_all(&mut self, name: &Name, found: &[Named]) -> Columns {
         let open = Columns { is_open: true, ..Columns::default() };
         self.reading.has_unknown_table |= found.len() > 1;

@@ -75,8 +75,8 @@ impl Walk<'_, '_> {
         Columns { is_open: true, ..Columns::default() }
     }
 
-    /// What an INSERT reads besides where it is into no table that is known, and the values of
-    /// columns in it where it is into a view.
+    /// The rest of what an INSERT reads: where its table is unknown, and the values of columns
+    /// where it is into a view.
     fn rest_of_insert(&mut self, insert: &Insert, columns: Columns, outer: &Scope<'_>) {
         if let Some(source) = &insert.source {
             let given = self.query(source, outer);
@@ -172,7 +172,7 @@ impl Walk<'_, '_> {
             let of = self.known.column(table, column);
             self.tell_all(of, shown, How::Written);
             let draw = shown.drawn.and_then(|at| self.reading.draws.get_mut(at));
-            // What another INSERT drew is that one's; it is told to this one by the server.
+            // What another INSERT drew belongs to that one; this one gets it from the server.
             if let Some(draw) = draw.filter(|draw| draw.column.is_none()) {
                 draw.column = Some(of);
                 (draw.count, draw.each_of) = (given.rows, given.each_of);
@@ -315,8 +315,8 @@ impl Walk<'_, '_> {
             None => {
                 let value = |row: &[Expr], (&at, &of): (&usize, &ColumnOf)| {
                     let value = row.get(at)?;
-                    let is_told = Cast::of(value).fits(self.known.family(of));
-                    place(value).filter(|_| is_told).map(Operand::One)
+                    let is_reported = Cast::of(value).fits(self.known.family(of));
+                    place(value).filter(|_| is_reported).map(Operand::One)
                 };
                 let row =
                     |row: &&[Expr]| places.iter().zip(columns).map(|one| value(row, one)).collect();
@@ -326,8 +326,8 @@ impl Walk<'_, '_> {
                 let count = usize::try_from(given.rows?).ok()?;
                 let value = |(&at, &of): (&usize, &ColumnOf), row: usize| {
                     let given = given.columns.get(at)?;
-                    let is_told = given.cast.fits(self.known.family(of));
-                    (is_told && given.values.len() == count)
+                    let is_reported = given.cast.fits(self.known.family(of));
+                    (is_reported && given.values.len() == count)
                         .then(|| Operand::One(given.values[row]))
                 };
                 let row =

@@ -20,7 +20,7 @@ fn is_scalar(type_name: &str) -> bool {
     !type_name.ends_with("[]") && SCALARS.iter().any(|scalar| type_name.starts_with(scalar))
 }
 
-/// What a name of a table stands for.
+/// What a table name refers to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Named {
     /// A table.
@@ -64,8 +64,8 @@ pub struct Known {
     pub catalog: Catalog,
     relations: HashMap<String, Vec<(String, Named)>>,
     functions: HashMap<String, Vec<usize>>,
-    /// Columns of which the values are told as uses.
-    told: HashSet<ColumnOf>,
+    /// Columns whose values are reported as uses.
+    reported: HashSet<ColumnOf>,
     /// Columns whose values are texts, or are made of several parts.
     texts: HashSet<ColumnOf>,
     /// Foreign keys by the table that refers, partitions counting as their parent.
@@ -74,7 +74,7 @@ pub struct Known {
     referred: HashMap<usize, Vec<usize>>,
     /// Functions that the triggers of a table and of its partitions call.
     triggers: HashMap<usize, Vec<usize>>,
-    /// The same of its CHECK constraints, and of its row security policies.
+    /// By table, its CHECK constraints and its row security policies.
     checks: HashMap<usize, Vec<usize>>,
     policies: HashMap<usize, Vec<usize>>,
     /// What keeps rows apart, and by table (a root) which of it is that one's.
@@ -83,12 +83,12 @@ pub struct Known {
 }
 
 impl Known {
-    /// What a catalogue tells.
+    /// Prepares a catalogue for look-ups.
     pub fn new(catalog: Catalog) -> Known {
         let mut known = Known {
             relations: HashMap::new(),
             functions: HashMap::new(),
-            told: HashSet::new(),
+            reported: HashSet::new(),
             texts: HashSet::new(),
             referring: HashMap::new(),
             referred: HashMap::new(),
@@ -102,7 +102,7 @@ impl Known {
         known.name_all();
         known.relate();
         known.keep_apart();
-        known.tell();
+        known.select_reported();
         known
     }
 
@@ -168,8 +168,9 @@ impl Known {
         }
     }
 
-    /// Generated columns, those of keys, and all that refer to such.
-    fn tell(&mut self) {
+    /// Selects the columns whose values are reported: generated columns, those of keys, and all
+    /// that refer to them.
+    fn select_reported(&mut self) {
         for (at, table) in self.catalog.tables.iter().enumerate() {
             for column in 0..table.columns.len() {
                 let generated = table.columns[column].generated;
@@ -179,7 +180,7 @@ impl Known {
                     self.texts.insert(self.column(at, column));
                 }
                 if is_generated || table.unique_keys.iter().flatten().any(|&of| of == column) {
-                    self.told.insert(self.column(at, column));
+                    self.reported.insert(self.column(at, column));
                 }
             }
         }
@@ -187,7 +188,7 @@ impl Known {
             let own = key.columns.iter().map(|&column| (key.table, column));
             let parents = key.parent_columns.iter().map(|&column| (key.parent, column));
             for (table, column) in own.chain(parents) {
-                self.told.insert(self.column(table, column));
+                self.reported.insert(self.column(table, column));
             }
         }
     }
@@ -225,12 +226,12 @@ impl Known {
         self.catalog.tables.get(table)
     }
 
-    /// Whether values of a column are told as uses.
-    pub fn tells(&self, column: ColumnOf) -> bool {
-        self.told.contains(&column)
+    /// Whether values of a column are reported as uses.
+    pub fn reports(&self, column: ColumnOf) -> bool {
+        self.reported.contains(&column)
     }
 
-    /// Whether values of a column are texts in which others may stand.
+    /// Whether values of a column are texts that may contain others.
     pub fn holds_texts(&self, column: ColumnOf) -> bool {
         self.texts.contains(&column)
     }
@@ -250,12 +251,12 @@ impl Known {
         self.triggers.get(&table).map_or(&[], Vec::as_slice)
     }
 
-    /// Functions that stand for the CHECK constraints of a table (a root).
+    /// Functions that represent the CHECK constraints of a table (a root).
     pub fn checks(&self, table: usize) -> &[usize] {
         self.checks.get(&table).map_or(&[], Vec::as_slice)
     }
 
-    /// Functions that stand for the row security policies of a table (a root).
+    /// Functions that represent the row security policies of a table (a root).
     pub fn policies(&self, table: usize) -> &[usize] {
         self.policies.get(&table).map_or(&[], Vec::as_slice)
     }
@@ -295,8 +296,8 @@ impl Known {
         self.family(column).is_some()
     }
 
-    /// What a name of a table stands for: by its schema, by the search path, or wherever there is
-    /// one. Several where that cannot be told.
+    /// What a table name refers to: by its schema, by the search path, or wherever it exists.
+    /// Several if that is ambiguous.
     pub fn relations(&self, name: &Name, path: &Path) -> Vec<Named> {
         let all = self.relations.get(&name.name).map_or(&[][..], Vec::as_slice);
         let found: Vec<Named> = match &name.schema {
@@ -337,7 +338,7 @@ impl Known {
         name == "information_schema" || schemas.any(|schema| schema == name)
     }
 
-    /// All that a name may stand for, whatever its schema.
+    /// All relations of a name, in any schema.
     pub fn everywhere(&self, name: &str) -> impl Iterator<Item = &Named> {
         self.relations.get(name).into_iter().flatten().map(|(_, named)| named)
     }

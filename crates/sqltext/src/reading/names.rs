@@ -63,7 +63,7 @@ pub fn read(walk: &mut Walk<'_, '_>, tokens: &[Token<'_>]) {
     calls(walk, tokens);
 }
 
-/// Tables that are named and that nobody knows, in a statement that is not understood.
+/// Tables that are named but unknown, in a statement that is not understood.
 pub fn read_unknown(walk: &mut Walk<'_, '_>, tokens: &[Token<'_>]) {
     let named = tokens.windows(3).filter_map(|three| {
         let is_named = three[1].is_word("as") && three[2].is_sign("(");

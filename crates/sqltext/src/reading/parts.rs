@@ -1,4 +1,4 @@
-//! What an expression is made of, and what of that it may come to.
+//! The parts of an expression, and those that may be its value.
 
 use sqlparser::ast::{AccessExpr, Expr, Function, Subscript};
 
@@ -92,8 +92,8 @@ fn subscripts(access: &AccessExpr) -> Vec<&Expr> {
     }
 }
 
-/// The expressions of which one is what this one comes to: the results of a CASE, the arguments of
-/// `coalesce`; itself where it is none of these.
+/// The expressions of which one is the value of this one: the results of a CASE, the arguments of
+/// `coalesce`; otherwise itself.
 pub fn results(expr: &Expr) -> Vec<&Expr> {
     let (mut found, mut open) = (Vec::new(), vec![expr]);
     while let Some(one) = open.pop() {
@@ -117,7 +117,7 @@ fn is_choosing(function: &Function) -> bool {
     CHOOSING.contains(&name.as_str()) && function.over.is_none()
 }
 
-/// What stands somewhere in an expression, but for what is in its subqueries.
+/// The contents of an expression, without those of its subqueries.
 #[derive(Default)]
 pub struct Within<'e> {
     /// Values.
@@ -128,7 +128,7 @@ pub struct Within<'e> {
     pub subqueries: Vec<&'e Expr>,
 }
 
-/// What stands somewhere in an expression.
+/// Collects the contents of an expression.
 pub fn within(expr: &Expr) -> Within<'_> {
     let (mut found, mut open) = (Within::default(), vec![expr]);
     while let Some(one) = open.pop() {

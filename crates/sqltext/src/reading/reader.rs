@@ -14,7 +14,7 @@ use crate::catalog::Catalog;
 use crate::lexer::form::Parts;
 use crate::lexer::token::{Kind, Tokens};
 
-/// Bytes of forms beyond which all readings are forgotten, and made anew when they are asked for.
+/// Limit for the bytes of forms. Beyond it all readings are forgotten, and made again on demand.
 const BYTES_MAX: usize = 32 << 20;
 
 /// Readings of one form that are kept, where they differ by what its literals name.
@@ -48,7 +48,7 @@ struct Variant {
 /// What was read of a text, and what it depends on.
 #[derive(Debug)]
 struct Kept {
-    /// What it does in a session that has nothing of its own.
+    /// What it does in a session without temporary tables, prepared statements or settings.
     reading: Arc<Reading>,
     /// Tables that the catalogue does not have.
     unknown: BTreeSet<String>,
@@ -136,10 +136,10 @@ impl Reader {
         }
         let Walk { mut reading, unknown, mut effects, .. } = walk;
         if statements.len() != 1 {
-            // Which of the results is whose is not told, nor what one of the statements runs.
+            // It is unknown which result belongs to which statement, and what one of them runs.
             reading.takes_returning = false;
             reading.draws.iter_mut().for_each(|draw| draw.returned = None);
-            reading.asks.clear();
+            reading.last_values.clear();
             reading.shows.clear();
             reading.parents.clear();
             effects.retain(|effect| !matches!(effect, NamesChange::Executes(..)));

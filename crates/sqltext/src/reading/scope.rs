@@ -11,7 +11,7 @@ pub struct Column {
     pub name: String,
     /// The column of a table that it shows as it is.
     pub of: Option<ColumnOf>,
-    /// All values that it has, where these stand in the statement: VALUES.
+    /// All values that it has, where these are in the statement: VALUES.
     pub values: Vec<Place>,
     /// What they were cast to.
     pub cast: Cast,
@@ -23,8 +23,8 @@ pub struct Column {
     pub array: Option<Place>,
     /// The draw that its values come from: a place in [`super::Reading::draws`].
     pub drawn: Option<usize>,
-    /// It tells what the session drew last, of a sequence or of any.
-    pub asked: Option<Option<usize>>,
+    /// It returns what the session drew last, of a sequence or of any.
+    pub last_value: Option<Option<usize>>,
 }
 
 /// Columns of a query, or of anything else that gives rows.

@@ -2,8 +2,8 @@
 
 mod corpora;
 mod fuzz;
+mod reported;
 mod sessions;
-mod told;
 
 use super::*;
 use crate::catalog::Catalog;
@@ -20,13 +20,13 @@ fn parts(sql: &str) -> Parts {
     parts
 }
 
-/// Each statement of a file, with what is told of it in the lines below, which are indented.
+/// Each statement of a file, with the expected reading in the lines below, which are indented.
 fn cases(file: &str) -> Vec<(String, String)> {
     let blocks = file.split("\n\n").map(|block| {
-        let is_told = |line: &&str| line.starts_with("    ");
-        let (told, sql): (Vec<&str>, Vec<&str>) = block.lines().partition(is_told);
-        let told = told.iter().map(|line| format!("{}\n", line.trim_end())).collect();
-        (sql.join("\n").trim().to_owned(), told)
+        let is_reported = |line: &&str| line.starts_with("    ");
+        let (reported, sql): (Vec<&str>, Vec<&str>) = block.lines().partition(is_reported);
+        let reported = reported.iter().map(|line| format!("{}\n", line.trim_end())).collect();
+        (sql.join("\n").trim().to_owned(), reported)
     });
     blocks.filter(|(sql, _)| !sql.is_empty()).collect()
 }
@@ -38,9 +38,9 @@ fn statements_are_read_as_a_person_reads_them() {
     let mut reader = Reader::new(&catalog());
     let mut others = String::new();
     for (sql, expected) in cases {
-        let told = told::told(&sql, &reader.read(sql.as_bytes(), &parts(&sql)));
-        if told != expected {
-            others += &format!("{sql}\n{told}\n");
+        let reported = reported::reported(&sql, &reader.read(sql.as_bytes(), &parts(&sql)));
+        if reported != expected {
+            others += &format!("{sql}\n{reported}\n");
         }
     }
     assert!(others.is_empty(), "read otherwise:\n\n{others}");

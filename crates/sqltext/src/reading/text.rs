@@ -1,7 +1,7 @@
 //! The statements of a form, and the text of each that the parser takes.
 //!
-//! In that text each literal has a stand-in of its own, so that the parsed statement tells where
-//! in the form a value stands.
+//! In that text each literal is replaced by a unique placeholder, so that the parsed statement
+//! shows where in the form a value is.
 
 use std::collections::BTreeSet;
 use std::thread;
@@ -14,10 +14,11 @@ use crate::lexer::form::Parts;
 use crate::lexer::nesting::Nesting;
 use crate::lexer::token::{Kind, Token, Tokens};
 
-/// Numbers that stand for literals begin here; no statement counts so far.
+/// Numbers that replace literals begin here; no statement counts so far.
 const FIRST_NUMBER: u64 = 7_000_000_000_000;
 
-/// Operators in a row beyond so many are not parsed: what the parser makes of them is as deep.
+/// Limit for operators in a row; longer chains are not parsed, because the parser's result is as
+/// deep.
 const CHAIN_MAX: u32 = 1000;
 
 /// Longer ones are parsed on a stack of their own: the parser needs up to 40 KB for a bracket.
@@ -26,7 +27,7 @@ const CHAIN_SHORT: u32 = 10;
 /// The size of that stack; what is not used of it costs nothing.
 const STACK_BYTES: usize = 32 << 20;
 
-/// A token of a form, and which literal it stands for.
+/// A token of a form, and the literal that it replaces.
 #[derive(Clone, Copy, Debug)]
 pub struct Piece<'a> {
     /// The token; a gap where a literal is.
@@ -47,7 +48,7 @@ pub struct Literals<'a> {
     seen: BTreeSet<u32>,
 }
 
-/// What kind of literal stands somewhere; texts of one form may differ in it.
+/// The kind of a literal; texts of one form may differ in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Sort {
@@ -153,12 +154,12 @@ pub fn parse(before: &str, pieces: &[Piece<'_>], literals: &Literals<'_>) -> Opt
 /// The text that the parser takes.
 fn parsable(pieces: &[Piece<'_>], literals: &Literals<'_>) -> String {
     let mut text = String::with_capacity(pieces.len() * 8);
-    let told = significant(pieces);
+    let reported = significant(pieces);
     let mut at = 0;
     for piece in pieces {
         let is_space = piece.token.kind == Kind::Space;
         at += usize::from(!is_space);
-        if !is_space && is_unknown(&told, at - 1) {
+        if !is_space && is_unknown(&reported, at - 1) {
             text.push(' ');
             continue;
         }
@@ -174,16 +175,18 @@ fn parsable(pieces: &[Piece<'_>], literals: &Literals<'_>) -> String {
     text
 }
 
-/// Whether a token is of what the parser does not know, and what is the same without: OVERRIDING
+/// Whether a token is syntax that the parser does not know and that can be left out: OVERRIDING
 /// SYSTEM VALUE, the ONLY of tables, the NO KEY and KEY of row locks, UESCAPE and its character,
-/// SYMMETRIC. WHERE CURRENT OF is of one row, but of which is not told.
-fn is_unknown(told: &[Piece<'_>], at: usize) -> bool {
+/// SYMMETRIC. WHERE CURRENT OF is of one row, but of which is unknown.
+fn is_unknown(reported: &[Piece<'_>], at: usize) -> bool {
     let is = |place: Option<usize>, words: &[&str]| {
-        let piece = place.and_then(|place| told.get(place));
+        let piece = place.and_then(|place| reported.get(place));
         piece.is_some_and(|piece| piece.token.is_one_of(words))
     };
     let (before, next) = (at.checked_sub(1), Some(at + 1));
-    let Some(piece) = told.get(at).filter(|piece| piece.literal.is_none()) else { return false };
+    let Some(piece) = reported.get(at).filter(|piece| piece.literal.is_none()) else {
+        return false;
+    };
     let word = piece.token;
     if word.kind == Kind::Text {
         return is(before, &["uescape"]);
@@ -203,8 +206,8 @@ fn is_unknown(told: &[Piece<'_>], at: usize) -> bool {
     // What is touched of a table alone is touched of it with its children.
     let is_only = word.is_word("only")
         && (is(before, &["update", "from", "join", "using"])
-            || before.is_some_and(|before| told[before].token.is_sign(",")))
-        && told
+            || before.is_some_and(|before| reported[before].token.is_sign(",")))
+        && reported
             .get(at + 1)
             .is_some_and(|next| matches!(next.token.kind, Kind::Word | Kind::QuotedName));
     is_of_cursor
@@ -226,12 +229,12 @@ fn stand_in(literal: u32, sort: Sort) -> String {
     }
 }
 
-/// The literal that a parsed number stands for.
+/// The literal that a parsed number replaces.
 pub fn of_number(number: &str) -> Option<u32> {
     number.parse::<u64>().ok()?.checked_sub(FIRST_NUMBER)?.try_into().ok()
 }
 
-/// The literal that a parsed string stands for.
+/// The literal that a parsed string replaces.
 pub fn of_string(string: &str) -> Option<u32> {
     string.strip_prefix('~')?.strip_suffix('~')?.parse().ok()
 }

@@ -1,13 +1,12 @@
-//! What keeps rows apart besides the key that they are bound to.
+//! Uniqueness other than that of the key that rows are bound to.
 //!
-//! Two statements that name rows by the same key, and other rows each, may be in each other's way
-//! all the same: `DELETE .. WHERE id = 5` and `INSERT .. (id, email) VALUES (9, 'a')`, where the
-//! row that goes had that address. So whoever puts values where no two rows may have the same
-//! writes there, by these values if they are told, and whoever takes some away reads there; what
-//! these were is not told.
+//! Two statements that name different rows by the same key may conflict all the same: `DELETE ..
+//! WHERE id = 5` and `INSERT .. (id, email) VALUES (9, 'a')`, where the deleted row had that
+//! address. So a statement that puts in values of a unique column writes there, by these values if
+//! they are known, and a statement that removes some reads there, by unknown values.
 //!
-//! Nothing is put down where the rows that are accessed say as much: all of a table; or those of a
-//! key that is a part of what keeps them apart, as other values of the part are other values.
+//! Nothing is recorded where the accessed rows say as much: all of a table; or those of a key that
+//! is a part of the unique columns, as other values of the part are other values.
 
 use super::bounds::ROWS_MAX;
 use super::calls::is_draw;
@@ -20,11 +19,12 @@ use super::{ColumnOf, Key, Only};
 use crate::catalog::Generated;
 
 impl Walk<'_, '_> {
-    /// Rows are new if all keys that they are given are told, so that none can be another's unseen.
+    /// Rows are new if the values of all their keys are known, so that none can be another's
+    /// unnoticed.
     pub fn only_written(&self, table: usize, written: &Written<'_>) -> Only {
         let mut given = self.given_unique(table, written).into_iter().filter(|(_, one)| one.is_key);
-        let are_told = given.all(|(_, one)| self.key_taken(table, written, &one).is_some());
-        if are_told { Only::New } else { Only::All }
+        let are_reported = given.all(|(_, one)| self.key_taken(table, written, &one).is_some());
+        if are_reported { Only::New } else { Only::All }
     }
 
     /// Rows are added that are bound to a key: what they have that no others may have.
@@ -61,9 +61,9 @@ impl Walk<'_, '_> {
             if !one.columns.iter().any(is_set) || is_part(key, &one) {
                 continue;
             }
-            let is_told =
+            let is_reported =
                 !one.equal.is_empty() && one.equal.iter().all(|&of| self.known.is_exact(of));
-            let row = is_told.then(|| values_set(&one.equal, set)).flatten();
+            let row = is_reported.then(|| values_set(&one.equal, set)).flatten();
             let taken = row.map(|row| Key { columns: one.equal.clone(), rows: vec![row] });
             if taken.is_some() || one.columns.iter().all(is_added) {
                 self.unique(number, false, None);
@@ -126,8 +126,9 @@ impl Walk<'_, '_> {
 
     /// The values that rows which are written have where no two may have the same.
     fn key_taken(&self, table: usize, written: &Written<'_>, one: &Unique) -> Option<Key> {
-        let is_told = !one.equal.is_empty() && one.equal.iter().all(|&of| self.known.is_exact(of));
-        let rows = is_told.then(|| self.rows_written(table, written, &one.equal)).flatten()?;
+        let is_reported =
+            !one.equal.is_empty() && one.equal.iter().all(|&of| self.known.is_exact(of));
+        let rows = is_reported.then(|| self.rows_written(table, written, &one.equal)).flatten()?;
         let key = Key { columns: one.equal.clone(), rows };
         Some(key).filter(|key| key.rows.len() <= ROWS_MAX)
     }

@@ -19,7 +19,7 @@ use super::scope::{Column, Columns, Scope};
 use super::session::{NamesChange, Path};
 use super::text::Literals;
 use super::{
-    Access, Ask, ColumnOf, Key, Object, Only, Operand, Place, Reading, Shown, Source, Use,
+    Access, ColumnOf, Key, LastValue, Object, Only, Operand, Place, Reading, Shown, Source, Use,
 };
 
 /// A statement that is being read.
@@ -33,9 +33,9 @@ pub struct Walk<'w, 'l> {
     /// What was found.
     pub reading: Reading,
     /// The uses among it.
-    pub told: HashSet<Use>,
+    pub reported: HashSet<Use>,
     /// The values of texts among it.
-    pub told_texts: HashSet<Use>,
+    pub reported_texts: HashSet<Use>,
     /// Statements that are within others: how many are being read.
     pub depth: u32,
     /// What the subqueries give that were read, by their addresses.
@@ -46,7 +46,7 @@ pub struct Walk<'w, 'l> {
     pub effects: Vec<NamesChange>,
     /// Where names without a schema are looked for.
     pub path: &'w Path,
-    /// It is a body: what it calls is told, and read by whoever runs it.
+    /// It is a body: calls in it are reported, and read by the caller.
     pub is_body: bool,
     /// Functions that it calls.
     pub calls: BTreeSet<usize>,
@@ -60,7 +60,7 @@ impl<'w, 'l> Walk<'w, 'l> {
         literals: &'w mut Literals<'l>,
         path: &'w Path,
     ) -> Walk<'w, 'l> {
-        let (reading, told, told_texts) = Default::default();
+        let (reading, reported, reported_texts) = Default::default();
         let (subqueries, unknown, effects, calls) = Default::default();
         let (depth, is_body) = (0, false);
         Walk {
@@ -68,8 +68,8 @@ impl<'w, 'l> Walk<'w, 'l> {
             bodies,
             literals,
             reading,
-            told,
-            told_texts,
+            reported,
+            reported_texts,
             depth,
             subqueries,
             unknown,
@@ -80,7 +80,7 @@ impl<'w, 'l> Walk<'w, 'l> {
         }
     }
 
-    /// What a name of a table stands for.
+    /// What a table name refers to.
     pub fn relations(&self, name: &Name) -> Vec<Named> {
         self.known.relations(name, self.path)
     }
@@ -112,8 +112,8 @@ impl Walk<'_, '_> {
         columns
     }
 
-    /// Ends a statement that gives rows with these columns: which of them hold what was drawn, and
-    /// what is drawn of which nothing else is told.
+    /// Ends a statement that returns rows with these columns: finds which of them hold drawn
+    /// values, and which draws are otherwise unknown.
     pub fn finish(&mut self, columns: &Columns) {
         for (at, column) in columns.columns.iter().enumerate() {
             let draw = column.drawn.and_then(|draw| self.reading.draws.get_mut(draw));
@@ -121,8 +121,10 @@ impl Walk<'_, '_> {
             if let Some(draw) = draw {
                 draw.returned = draw.returned.or(at);
             }
-            let ask = column.asked.zip(at);
-            self.reading.asks.extend(ask.map(|(sequence, returned)| Ask { sequence, returned }));
+            let last = column.last_value.zip(at);
+            self.reading
+                .last_values
+                .extend(last.map(|(sequence, returned)| LastValue { sequence, returned }));
         }
         let shown = columns.columns.iter().enumerate();
         let shown: Vec<Shown> =
@@ -131,8 +133,8 @@ impl Walk<'_, '_> {
         for access in self.reading.accesses.clone() {
             let Object::Sequence(sequence) = access.object else { continue };
             let source = Source::Sequence(sequence);
-            let is_told = self.reading.draws.iter().any(|draw| draw.source == source);
-            if access.writes && !is_told {
+            let is_reported = self.reading.draws.iter().any(|draw| draw.source == source);
+            if access.writes && !is_reported {
                 self.draws_unseen(sequence);
             }
         }
@@ -166,7 +168,7 @@ impl Walk<'_, '_> {
             && self.known.unique_keys(table).any(|unique| unique == key.columns)
     }
 
-    /// What cannot be told may be anything.
+    /// Something unknown may be anything.
     pub fn doubt(&mut self) {
         self.reading.touches_anything = true;
     }
@@ -256,7 +258,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// Rows of VALUES: each column has the values that stand in it.
+    /// Rows of VALUES: each column has the values written in it.
     pub fn values(&mut self, values: &Values, scope: &Scope<'_>) -> Columns {
         let width = values.rows.iter().map(|row| row.content.len()).max().unwrap_or(0);
         values.rows.iter().flat_map(|row| &row.content).for_each(|one| self.expr(one, scope));
@@ -312,18 +314,18 @@ impl Walk<'_, '_> {
         columns
     }
 
-    /// Rows are not those any more that gave these columns, or in another order: of what was drawn
-    /// for several of them, which is whose is not told.
+    /// The rows are no longer those that gave these columns, or in another order: which of several
+    /// draws belongs to which row is unknown.
     fn lose_order(&self, columns: &mut Columns) {
         for column in &mut columns.columns {
             let is_one =
                 |&at: &usize| self.reading.draws.get(at).is_some_and(|d| d.count == Some(1));
             column.drawn = column.drawn.filter(is_one);
-            column.asked = None;
+            column.last_value = None;
         }
     }
 
-    /// What a SELECT has besides its columns and tables.
+    /// Reads the other clauses of a SELECT than its columns and tables.
     fn clauses(&mut self, select: &Select, scope: &Scope<'_>) {
         if let Some(Distinct::On(on)) = &select.distinct {
             on.iter().for_each(|one| self.expr(one, scope));
@@ -399,7 +401,7 @@ impl Walk<'_, '_> {
         if is_draw(expr) && self.reading.draws.len() == draws + 1 {
             column.drawn = Some(draws);
         }
-        column.asked = self.asked(expr);
+        column.last_value = self.last_value_of(expr);
         if let Some(alias) = alias {
             column.name = folded(alias);
         }
@@ -445,7 +447,7 @@ impl Walk<'_, '_> {
         self.put(Access { object: Object::Unique(number), writes, only: Only::All, key });
     }
 
-    /// Reads something, and returns besides what it touches.
+    /// Reads something, and returns separately what it touches.
     pub fn apart<T>(&mut self, read: impl FnOnce(&mut Self) -> T) -> (T, Vec<Access>) {
         let before = std::mem::take(&mut self.reading.accesses);
         let found = read(self);
@@ -499,7 +501,7 @@ pub fn bounds_of(
     bounds::of(conditions, scope, known)
 }
 
-/// How many rows a SELECT gives, where that stands in it.
+/// How many rows a SELECT returns, if the statement says so.
 fn count_of(select: &Select, scope: &Scope<'_>, given: &Columns) -> (Option<u32>, Option<Place>) {
     match scope.items.as_slice() {
         _ if is_reduced(select) => (None, None),
@@ -565,7 +567,7 @@ fn union(mut left: Columns, right: Columns) -> Columns {
             column.of = None;
         }
         column.inside.extend(column.array.take());
-        (column.drawn, column.asked) = (None, None);
+        (column.drawn, column.last_value) = (None, None);
         column.cast = column.cast.or(other.map(|other| other.cast).unwrap_or_default());
         match other {
             Some(other) if !other.values.is_empty() && !column.values.is_empty() => {

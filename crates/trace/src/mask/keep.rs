@@ -62,7 +62,7 @@ const SIZED_TYPES: [&str; 13] = [
     "interval",
 ];
 
-/// Words right behind which stands no data.
+/// Words that are followed by syntax, not by data.
 const BEFORE_SYNTAX: [&str; 8] =
     ["zone", "language", "escape", "limit", "offset", "first", "next", "uescape"];
 
@@ -150,13 +150,13 @@ impl Context {
     }
 }
 
-/// Where in a statement a literal stands.
+/// The place of a literal in a statement.
 #[derive(Debug, Default)]
 struct Places<'a> {
     last: Option<Token<'a>>,
     /// The brackets that are open, the outermost first.
     open: Vec<Bracket<'a>>,
-    /// In a list after ORDER BY or GROUP BY, at the depth of so many brackets.
+    /// In a list after ORDER BY or GROUP BY, at this depth of brackets.
     by_depth: Option<usize>,
 }
 

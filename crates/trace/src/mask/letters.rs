@@ -2,7 +2,7 @@
 
 use super::cipher::{Cipher, Digit, Purpose};
 
-/// First and last of the letters or digits that stand in for each other. All of a row have the same
+/// First and last of the letters or digits that can replace each other. All of a row have the same
 /// length in UTF-8.
 const BLOCKS: [(u32, u32); 22] = [
     (0x61, 0x7a),
@@ -122,7 +122,7 @@ pub fn pieces(text: &[u8]) -> Vec<Piece> {
     pieces
 }
 
-/// What stands in for an escape, given what is behind its backslash, and how long it is.
+/// Returns the replacement of an escape, given the text behind its backslash, and its length.
 fn escape(text: &str) -> (&str, usize) {
     let digits = |from: usize, most: usize, radix: u32| {
         let digits = text.get(from..).unwrap_or_default().chars().take(most);

@@ -7,7 +7,7 @@ use super::keep::Way;
 use super::letters::{self, mask_hex};
 use super::{Mask, number, value};
 
-/// Appends the stand-in of a literal or a comment as it stands in a statement.
+/// Appends the stand-in of a literal or a comment, as written in a statement.
 pub fn mask(mask: &Mask, literal: &[u8], way: Way, out: &mut Vec<u8>) {
     match literal {
         _ if way == Way::Kept || is_constant(literal) => out.extend_from_slice(literal),

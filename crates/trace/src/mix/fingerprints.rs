@@ -12,14 +12,14 @@ use super::Sums;
 use super::spread::{Spread, record_us};
 use crate::Traced;
 
-/// Fingerprints that are told apart at once. A histogram takes 10 to 40 KiB.
+/// Limit of fingerprints counted separately at once. A histogram takes 10 to 40 KiB.
 pub const TRACKED_MAX: usize = 2_000;
 
 /// Of a fingerprint's text more is not shown.
 const TEXT_BYTES_MAX: usize = 4 << 10;
 
 /// Statements of a fingerprint.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct FingerprintMix {
     /// The hash, as 16 hexadecimal digits.
     pub hash: String,
@@ -27,18 +27,19 @@ pub struct FingerprintMix {
     pub text: String,
     /// What kind of statement it is.
     pub class: Class,
-    /// What all of them come to.
+    /// Their sums.
     #[serde(flatten)]
     pub sums: Sums,
     /// Their durations.
     pub latency: Spread,
 }
 
-/// Statements whose fingerprints were not told apart to the end.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+/// Statements whose fingerprints were not counted separately to the end.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct Others {
-    /// How often a fingerprint was let go; one that comes again may be so several times.
-    pub let_go: u64,
+    /// How often a fingerprint was released; one that comes again may be so several times.
+    #[serde(rename = "let_go")]
+    pub evicted: u64,
     /// Their statements.
     pub calls: u64,
     /// Sum of their durations.
@@ -64,7 +65,7 @@ impl Fingerprints {
     /// Takes in a statement.
     pub fn take(&mut self, traced: &Traced<'_>) {
         if self.tracked.len() >= TRACKED_MAX && !self.tracked.contains_key(&traced.fingerprint) {
-            self.let_go();
+            self.evict();
         }
         let tracked = self.tracked.entry(traced.fingerprint).or_insert_with(|| Tracked {
             text: shown(traced.text),
@@ -79,14 +80,14 @@ impl Fingerprints {
     }
 
     /// Puts the half with the least time, and of equal time the fewest statements, to the others.
-    fn let_go(&mut self) {
+    fn evict(&mut self) {
         let weight = |tracked: &Tracked| (tracked.sums.total_us, tracked.sums.calls);
         let mut ranked: Vec<_> =
             self.tracked.iter().map(|(&hash, tracked)| (weight(tracked), hash)).collect();
         ranked.sort_unstable();
         for (_, hash) in &ranked[..ranked.len() / 2] {
             if let Some(tracked) = self.tracked.remove(hash) {
-                self.others.let_go += 1;
+                self.others.evicted += 1;
                 self.others.calls += tracked.sums.calls;
                 self.others.total_us = self.others.total_us.saturating_add(tracked.sums.total_us);
             }

@@ -4,16 +4,16 @@ use std::collections::HashMap;
 
 use serde::Serialize;
 
-/// Names of a kind that are told apart.
+/// Names of one kind that are counted separately.
 pub const NAMES_MAX: usize = 1_000;
 
 /// What the names beyond are called.
 const BEYOND: &[u8] = b"(others)";
 
 /// What belongs to a name.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct NameMix {
-    /// The name; empty where the log does not tell.
+    /// The name; empty if not in the log.
     pub name: String,
     /// Sessions.
     pub sessions: u64,
@@ -24,7 +24,7 @@ pub struct NameMix {
 }
 
 /// What belongs to each name.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct NamesMix {
     /// By database.
     pub databases: Vec<NameMix>,

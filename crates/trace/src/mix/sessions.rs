@@ -9,23 +9,23 @@ use super::timeline::{Timeline, TimelineMix};
 use crate::captured::{Session, SessionId, Statement};
 
 /// Connections.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct SessionMix {
     /// How many there are.
     pub count: u64,
     /// Of how many there is a statement.
     pub with_statements: u64,
-    /// Of how many the log tells when they connected.
+    /// Sessions whose connection is in the log.
     pub connects_seen: u64,
-    /// Of how many the log tells when they disconnected.
+    /// Sessions whose disconnection is in the log.
     pub disconnects_seen: u64,
-    /// How many were open at once, at most. A session of which the log does not tell counts from
-    /// its first statement to the end of its last.
+    /// Maximum of sessions open at once. A session whose connection and disconnection are not in
+    /// the log counts from its first statement to the end of its last.
     pub at_once_max: u64,
 }
 
 /// Transactions: the statements of a session between BEGIN and COMMIT or their like.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct TransactionMix {
     /// How many there are.
     pub count: u64,
@@ -41,7 +41,7 @@ pub struct TransactionMix {
 
 /// Times from the end of a statement to the start of the next one of the session. A statement of
 /// which no duration is known has no end: the time behind it is not counted.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct ThinkMix {
     /// Within a transaction.
     pub inside: Spread,
@@ -92,7 +92,7 @@ pub struct Sessions {
     overlapping: u64,
 }
 
-/// All that sessions come to.
+/// The figures of all sessions.
 pub struct SessionParts {
     /// Connections.
     pub sessions: SessionMix,
@@ -161,7 +161,7 @@ impl Sessions {
         }
     }
 
-    /// What all of them come to.
+    /// Returns the figures of all sessions.
     pub fn finish(mut self, names: Names, timeline: Timeline) -> SessionParts {
         for place in 0..self.states.len() {
             self.end(self.states[place].transaction);
@@ -200,7 +200,7 @@ impl Sessions {
 }
 
 impl State {
-    /// When it was open; None where nothing tells.
+    /// When it was open; None if unknown.
     fn open_us(&self) -> Option<(i64, i64)> {
         let begin_us = self.connected_us.or(self.active_us.map(|active_us| active_us.0));
         let end_us = self.disconnected_us.or(self.active_us.map(|active_us| active_us.1));

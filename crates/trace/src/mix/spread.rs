@@ -4,7 +4,7 @@ use seatrial_gauge::Histogram;
 use serde::Serialize;
 
 /// A distribution of times: percentiles, and the full counts for those who want others.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Spread {
     /// Values.
     pub entries: u64,

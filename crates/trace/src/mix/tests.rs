@@ -1,4 +1,4 @@
-//! Tests of the figures of a trace: each is what the statements come to when counted by hand.
+//! Tests of the figures of a trace: each is compared with a count by hand.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -22,7 +22,7 @@ fn mix_of(statements: &[Owned]) -> Mix {
     Mix::of(&trace_of(&folder, statements, None)).unwrap()
 }
 
-/// A statement so many milliseconds after the start.
+/// A statement this many milliseconds after the start.
 fn at(session: u32, offset_ms: i64, sql: &str) -> Owned {
     Owned::new(session, START_US + offset_ms * 1_000, sql)
 }
@@ -174,7 +174,7 @@ fn of_many_fingerprints_the_costly_are_kept() {
     let (kept, others) = fingerprints.finish();
     assert!(kept.len() <= TRACKED_MAX && kept[9].sums.total_us == 1_000_000);
     assert_eq!(kept.iter().map(|one| one.sums.calls).sum::<u64>() + others.calls, 20_000);
-    assert_eq!(others.let_go, others.calls);
+    assert_eq!(others.evicted, others.calls);
 }
 
 #[test]

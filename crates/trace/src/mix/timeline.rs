@@ -17,7 +17,7 @@ const MINUTE_US: i64 = 60 * SECOND_US;
 const MINUTES_HELD_MAX: usize = 1_440;
 
 /// The minute with the most statements.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct BusiestMinute {
     /// When it begins, on the clock.
     pub start_us: i64,
@@ -26,7 +26,7 @@ pub struct BusiestMinute {
 }
 
 /// A slice of time.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct Slice {
     /// When it begins.
     pub start_us: i64,
@@ -37,7 +37,7 @@ pub struct Slice {
 }
 
 /// The slices from the first statement or session to the last.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct TimelineMix {
     /// Length of each: a second, or as many as a power of two, so that there are at most 4,096.
     pub slice_s: u64,

@@ -1,89 +1,102 @@
-"""What about the devices could distort a measurement; known before anything is measured."""
+"""Preflight findings on the devices: state and settings that distort measurements."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Annotated
 
-from seatrial.findings.context import (
-    device_name,
-    entries,
-    lookup,
-    number,
-    physical_devices,
-)
+from seatrial.findings.context import device_name, smart_of
 from seatrial.findings.rule import from_fingerprint
-from seatrial.stats.model import Finding
+from seatrial.fingerprint import Device, Fingerprint, Smart
+from seatrial.published import HIDDEN
+from seatrial.stats.model import Figures, Finding, Words
 from seatrial.stats.wording import format_count, format_rate_bytes, format_size
 
 PAGE_BYTES = 4096
 SPARE_PERCENT_MIN_DEFAULT = 10.0
 
 
-@from_fingerprint(rank=740, section="The device, before anything is measured")
-def drive_health(fingerprint: dict[str, Any]) -> list[Finding]:
-    """Find drives that report failing health, damaged places or used-up endurance.
+class DriveHealthFigures(Figures, frozen=True, kw_only=True, tag="drive_health"):
+    """Figures of ``drive_health``."""
+
+    device: str
+    smart: Smart
+    device_label: Annotated[str, HIDDEN]
+
+    def words(self) -> Words:
+        """Return sentence, cause and next step."""
+        return Words(
+            sentence=(
+                f"{self.device_label} reports "
+                f"{', '.join(_failing(self.smart) + _worn(self.smart))}."
+            ),
+            cause=(
+                "The drive is failing or worn out; retries and reallocations slow it down before "
+                "it fails."
+            ),
+            next=(
+                f"Read 'smartctl -x /dev/{self.device}', back up the data on the drive, and "
+                "replace it."
+            ),
+        )
+
+
+@from_fingerprint(rank=740, section="Preflight: device")
+def drive_health(fingerprint: Fingerprint) -> list[Finding]:
+    """Find drives that report failing health, defective sectors or used-up endurance.
 
     Means:
-        The drive reports that it fails, has had errors, or is worn out.
+        The drive reports that it is failing, has had errors, or is worn out.
 
     Decided:
-        Critical: self-assessment failed, critical warning bits set, or pending sectors. Warning:
-        media errors, reallocated or uncorrectable sectors, grown defects; spare blocks at the
-        drive's own threshold; 100 % of the rated endurance used.
+        Critical: the self-assessment failed, critical warning bits are set, or there are pending
+        sectors. Warning: media errors, reallocated or uncorrectable sectors, grown defects; spare
+        blocks at or below the drive's threshold; 100 % of the rated endurance used.
 
     Do:
-        `smartctl -x DEVICE`; keep the data elsewhere; replace it.
+        Read `smartctl -x DEVICE`, back up the data, replace the drive.
     """
     found = []
-    for device in physical_devices(fingerprint):
-        smart = lookup(fingerprint, "health", str(device.get("name")), "smart")
-        failing, worn = _failing(smart), _worn(smart)
-        if failing or worn:
+    for device in fingerprint.physical_devices:
+        smart = smart_of(fingerprint, device.name)
+        failing = _failing(smart)
+        if failing or _worn(smart):
             found += [
                 Finding(
-                    kind="drive_health",
                     severity="critical" if failing else "warning",
                     cells=[],
-                    sentence=f"{device_name(device)} reports {', '.join(failing + worn)}.",
-                    cause=(
-                        "The drive is failing or near the end of its life; retries and "
-                        "relocations make it slow before it stops."
-                    ),
-                    evidence={"device": device.get("name"), "smart": smart},
-                    next=(
-                        f"Read it all with 'smartctl -x /dev/{device.get('name')}', make sure that "
-                        "what it holds is kept elsewhere, and replace it."
+                    figures=DriveHealthFigures(
+                        device=device.name, smart=smart, device_label=device_name(device)
                     ),
                 )
             ]
     return found
 
 
-def _failing(smart: object) -> list[str]:
-    """Return what says that the drive fails now."""
+def _failing(smart: Smart) -> list[str]:
+    """Return the signs that the drive is failing."""
     reported = []
-    if lookup(smart, "passed") is False:
-        reported.append("that its self-assessment failed")
-    if bits := number(smart, "critical_warning_bits"):
+    if smart.get("passed") is False:
+        reported.append("a failed self-assessment")
+    if bits := smart.get("critical_warning_bits"):
         reported.append(f"a critical warning (bits {int(bits):#04x})")
-    if pending := number(smart, "pending_sectors"):
-        reported.append(f"{format_count(int(pending))} sectors that it could not read")
+    if pending := smart.get("pending_sectors"):
+        reported.append(f"{format_count(int(pending))} pending (unreadable) sectors")
     return reported
 
 
-def _worn(smart: object) -> list[str]:
-    """Return what says that the drive has had its errors or its life."""
+def _worn(smart: Smart) -> list[str]:
+    """Return the signs of past errors and of wear."""
     reported = []
     for key, name in _ERROR_COUNTS.items():
-        if count := number(smart, key):
+        if count := smart.get(key):
             reported.append(f"{format_count(int(count))} {name}")
-    spare = number(smart, "available_spare_percent")
-    least = number(smart, "spare_threshold_percent") or SPARE_PERCENT_MIN_DEFAULT
+    spare = smart.get("available_spare_percent")
+    least = smart.get("spare_threshold_percent") or SPARE_PERCENT_MIN_DEFAULT
     if spare is not None and spare <= least:
         reported.append(f"{spare:.0f} % of its spare blocks left")
-    used = number(smart, "used_percent")
+    used = smart.get("used_percent")
     if used is not None and used >= 100:
         reported.append(f"{used:.0f} % of its rated endurance used")
     return reported
@@ -98,280 +111,367 @@ _ERROR_COUNTS = {
 }
 
 
-@from_fingerprint(rank=750, section="The device, before anything is measured")
-def array_degraded(fingerprint: dict[str, Any]) -> list[Finding]:
-    """Find software arrays that lack members or are busy with a rebuild or a check.
+class ArrayDegradedFigures(Figures, frozen=True, kw_only=True, tag="array_degraded"):
+    """Figures of ``array_degraded``."""
+
+    device: str
+    missing_count: float
+    sync_action: str | None
+    busy: Annotated[str | None, HIDDEN]
+
+    def words(self) -> Words:
+        """Return sentence, cause and next step."""
+        missing = self.missing_count
+        reported = [f"is degraded ({missing:.0f} missing)"] if missing else []
+        reported += [f"is running a {self.busy}"] if self.busy else []
+        return Words(
+            sentence=f"The array {self.device} {' and '.join(reported)}.",
+            cause=(
+                "A member failed or was added, or a scheduled check is running; the array reads "
+                "its members and computes parity in the background."
+            ),
+            next=(
+                "Check 'cat /proc/mdstat'. Wait until it is done, or stop a check with 'echo idle "
+                f"> /sys/block/{self.device}/md/sync_action', then measure."
+            ),
+        )
+
+
+@from_fingerprint(rank=750, section="Preflight: device")
+def array_degraded(fingerprint: Fingerprint) -> list[Finding]:
+    """Find software arrays that are degraded or running a rebuild or a check.
 
     Means:
-        A software array lacks members (critical), or is busy with a rebuild or check (warning).
+        A software array is degraded (critical), or is running a rebuild or check (warning).
 
     Decided:
-        `degraded` and `sync_action` of md.
+        From `degraded` and `sync_action` of md.
 
     Do:
-        `cat /proc/mdstat`; wait for the end and measure then.
+        Check `cat /proc/mdstat`; measure when the array is idle.
     """
     found = []
-    for device in entries(fingerprint, "target", "stack"):
-        name = lookup(device, "name")
-        missing = number(device, "md", "degraded") or 0
-        action = lookup(device, "md", "sync_action")
+    for device in fingerprint.stack:
+        if device.md is None:
+            continue
+        name, action = device.name, device.md.sync_action
+        missing = device.md.degraded or 0
         busy = action if action not in (None, "", "idle", "frozen") else None
         if missing or busy:
-            reported = [f"lacks {missing:.0f} of its members"] if missing else []
-            reported += [f"is busy with a {busy}"] if busy else []
             found += [
                 Finding(
-                    kind="array_degraded",
                     severity="critical" if missing else "warning",
                     cells=[],
-                    sentence=f"The array {name} {' and '.join(reported)}.",
-                    cause=(
-                        "A member failed or was added, or the monthly check is on; parity is "
-                        "computed and members are read beside the trial."
-                    ),
-                    evidence={
-                        "device": name,
-                        "missing_count": missing,
-                        "sync_action": action,
-                    },
-                    next=(
-                        "Look at 'cat /proc/mdstat'; wait for the end or, for a check, 'echo idle "
-                        f"> /sys/block/{name}/md/sync_action', and measure then."
+                    figures=ArrayDegradedFigures(
+                        device=name, missing_count=missing, sync_action=action, busy=busy
                     ),
                 )
             ]
     return found
 
 
-@from_fingerprint(rank=760, section="The device, before anything is measured")
-def cgroup_throttle(fingerprint: dict[str, Any]) -> list[Finding]:
-    """Find limits on I/O of the control group that the trial runs in.
+class CgroupThrottleFigures(Figures, frozen=True, kw_only=True, tag="cgroup_throttle"):
+    """Figures of ``cgroup_throttle``."""
+
+    io_limits: dict[str, Mapping[str, int]]
+    names: Annotated[dict[str, str], HIDDEN]
+
+    def words(self) -> Words:
+        """Return sentence, cause and next step."""
+        reported = [
+            f"{self.names[number]} to {_limits(limit)}" for number, limit in self.io_limits.items()
+        ]
+        return Words(
+            sentence=f"A control group throttles {'; '.join(reported)}.",
+            cause=(
+                "A container, a systemd unit or an administrator set io.max (or blkio.throttle); "
+                "the test would measure the limit, not the device."
+            ),
+            next=(
+                "Measure outside of the group ('systemd-run --scope', or on the host), or keep the "
+                "limit if the database will run under it, too."
+            ),
+        )
+
+
+@from_fingerprint(rank=760, section="Preflight: device")
+def cgroup_throttle(fingerprint: Fingerprint) -> list[Finding]:
+    """Find I/O limits of the control group of this process.
 
     Means:
-        A control group limits I/O on a device of the target: the trial would measure the limit.
+        A control group throttles I/O to a device of the target: the test would measure the limit.
 
     Decided:
-        `io.max` or `blkio.throttle` of our group or one above it names a device of the stack.
+        `io.max` or `blkio.throttle` of our group or a parent group names a device of the stack.
         Critical.
 
     Do:
-        Measure outside of the group, or keep the limit if the database will run under it too.
+        Measure outside of the group, or keep the limit if the database will run under it, too.
     """
-    limits = lookup(fingerprint, "machine", "cgroup", "io_limits")
-    if not isinstance(limits, dict) or not limits:
-        return []
-    stack = entries(fingerprint, "target", "stack")
-    names = {str(node.get("major_minor")): node.get("name") for node in stack}
+    limits = fingerprint.machine.cgroup.io_limits
+    names = {device.major_minor or "": device.name for device in fingerprint.stack}
     ours = {number: limit for number, limit in limits.items() if number in names}
     if not ours:
         return []
-    reported = [f"{names[number]} at {_limits(limit)}" for number, limit in ours.items()]
     return [
         Finding(
-            kind="cgroup_throttle",
             severity="critical",
             cells=[],
-            sentence=f"A control group limits {'; '.join(reported)}.",
-            cause=(
-                "A container, a systemd unit or an administrator set io.max (or blkio.throttle); "
-                "the trial would measure the limit, not the device."
-            ),
-            evidence={"io_limits": ours},
-            next=(
-                "Measure outside of the group ('systemd-run --scope', the host), or keep the "
-                "limit if the database will run under it too."
-            ),
+            figures=CgroupThrottleFigures(io_limits=ours, names=names),
         )
     ]
 
 
-def _limits(limit: dict[str, Any]) -> str:
+def _limits(limit: Mapping[str, int]) -> str:
     reported = []
     for key, value in limit.items():
         per_s = format_rate_bytes(value) if key.endswith("bytes_per_s") else f"{value:,}/s"
-        reported.append(f"{per_s} {'read' if key.startswith('read') else 'written'}")
+        reported.append(f"{per_s} {'reads' if key.startswith('read') else 'writes'}")
     return " and ".join(reported)
 
 
-@from_fingerprint(rank=770, section="The device, before anything is measured", holds_in_lab=False)
-def loop_device(fingerprint: dict[str, Any]) -> list[Finding]:
-    """Find loop devices in the stack, files posing as devices; those of a kind merged.
+@from_fingerprint(rank=770, section="Preflight: device", holds_in_lab=False)
+def loop_device(fingerprint: Fingerprint) -> list[Finding]:
+    """Find loop devices in the stack; those with and without direct I/O are merged separately.
 
     Means:
-        A file poses as a device.
+        The target is on a loop device, which is backed by a file.
 
     Decided:
-        A loop device in the stack: warning where it reads through the page cache, else note.
+        A loop device in the stack: warning if it uses the page cache, otherwise note.
 
     Do:
-        `losetup --direct-io=on`, or the device below.
+        Use `losetup --direct-io=on`, or the underlying device.
     """
     loops = [
-        (str(device.get("name")), lookup(device, "loop", "direct_io"))
-        for device in entries(fingerprint, "target", "stack")
-        if device.get("kind") == "loop"
+        (device.name, device.loop.direct_io if device.loop else None)
+        for device in fingerprint.stack
+        if device.kind == "loop"
     ]
     kinds = dict.fromkeys(direct for _, direct in loops)
     return [_loops([name for name, own in loops if own is each], each) for each in kinds]
 
 
-def _loops(names: Sequence[str], direct_io: object) -> Finding:
+class LoopDeviceFigures(Figures, frozen=True, kw_only=True, tag="loop_device"):
+    """Figures of ``loop_device``."""
+
+    device: str
+    direct_io: bool | None
+    buffered: Annotated[bool, HIDDEN]
+    names: Annotated[Sequence[str], HIDDEN]
+    names_count: Annotated[int, HIDDEN]
+
+    def words(self) -> Words:
+        """Return sentence, cause and next step."""
+        are = "is a loop device" if self.names_count == 1 else "are loop devices"
+        return Words(
+            sentence=f"{self.device} {are}{' with buffered I/O (page cache)' * self.buffered}.",
+            cause=(
+                "Requests pass through a kernel thread and a second file system, which allocates "
+                "blocks of a sparse file at the first write"
+                f"{'; direct reads may still be served from memory' * self.buffered}."
+            ),
+            next=(
+                f"Use 'losetup --direct-io=on /dev/{self.names[0]}', or the underlying device."
+                if self.buffered
+                else "Compare with the underlying device to see the overhead of the loop device."
+            ),
+        )
+
+
+def _loops(names: Sequence[str], direct_io: bool | None) -> Finding:
     buffered = direct_io is False
-    reads = "it reads" if len(names) == 1 else "they read"
-    are = "is a loop device over a file" if len(names) == 1 else "are loop devices over files"
     return Finding(
-        kind="loop_device",
         severity="warning" if buffered else "note",
         cells=[],
-        sentence=(
-            f"{', '.join(names)} {are}{f', which {reads} through the page cache' * buffered}."
-        ),
-        cause=(
-            "Requests pass a kernel thread and a second file system, which finds room for a file "
-            "of holes at the first write to each place"
-            f"{'; direct reads may still come from memory' * buffered}."
-        ),
-        evidence={"device": ", ".join(names), "direct_io": direct_io},
-        next=(
-            f"Use 'losetup --direct-io=on /dev/{names[0]}', or the device below."
-            if buffered
-            else "Compare with the device below to see what the loop device costs."
+        figures=LoopDeviceFigures(
+            device=", ".join(names),
+            direct_io=direct_io,
+            buffered=buffered,
+            names=names,
+            names_count=len(names),
         ),
     )
 
 
-@from_fingerprint(rank=780, section="The device, before anything is measured")
-def misaligned_partition(fingerprint: dict[str, Any]) -> list[Finding]:
-    """Find partitions that do not begin at a multiple of the disk's physical block or of 4 KiB.
+class MisalignedPartitionFigures(Figures, frozen=True, kw_only=True, tag="misaligned_partition"):
+    """Figures of ``misaligned_partition``."""
+
+    device: str
+    start_bytes: float
+    physical_block_bytes: int
+
+    def words(self) -> Words:
+        """Return sentence, cause and next step."""
+        return Words(
+            sentence=(
+                f"Partition {self.device} is misaligned: it starts at byte "
+                f"{self.start_bytes:,.0f}, which is not a multiple of "
+                f"{format_size(self.physical_block_bytes)}."
+            ),
+            cause=(
+                "File system blocks straddle two physical blocks of the drive, so each write "
+                "becomes a read-modify-write of both. Partitioning tools before 2010 did this."
+            ),
+            next=("Recreate the partition with a start at 1 MiB ('parted --align optimal')."),
+        )
+
+
+@from_fingerprint(rank=780, section="Preflight: device")
+def misaligned_partition(fingerprint: Fingerprint) -> list[Finding]:
+    """Find partitions that do not start at a multiple of the physical block size or of 4 KiB.
 
     Means:
-        Blocks of the file system straddle two blocks of the drive.
+        File system blocks straddle two physical blocks of the drive.
 
     Decided:
-        The partition begins at no multiple of the disk's physical block, 4 KiB at least. Warning.
+        The start of the partition is not a multiple of the disk's physical block size, or of 4 KiB
+        if that is larger. Warning.
 
     Do:
-        Make it anew, beginning at 1 MiB.
+        Recreate the partition with a start at 1 MiB.
     """
-    stack = {str(node.get("name")): node for node in entries(fingerprint, "target", "stack")}
+    stack = {device.name: device for device in fingerprint.stack}
     found = []
     for device in stack.values():
-        start_bytes = number(device, "partition", "start_bytes")
-        disks = [stack[name] for name in device.get("children") or [] if name in stack]
-        blocks = [block for disk in disks if (block := number(disk, "physical_block_bytes"))]
-        block_bytes = int(max([PAGE_BYTES, *blocks]))
+        start_bytes = device.partition.start_bytes if device.partition else None
+        disks = [stack[name] for name in device.children if name in stack]
+        blocks = [block for disk in disks if (block := disk.physical_block_bytes)]
+        block_bytes = max([PAGE_BYTES, *blocks])
         if start_bytes is None or start_bytes % block_bytes == 0:
             continue
         found += [
             Finding(
-                kind="misaligned_partition",
                 severity="warning",
                 cells=[],
-                sentence=(
-                    f"The partition {device.get('name')} begins at byte {start_bytes:,.0f}, which "
-                    f"is no multiple of {format_size(block_bytes)}."
+                figures=MisalignedPartitionFigures(
+                    device=device.name,
+                    start_bytes=start_bytes,
+                    physical_block_bytes=block_bytes,
                 ),
-                cause=(
-                    "Blocks of the file system straddle two blocks of the drive, so that a write "
-                    "of one becomes a read and a write of two. Partition tools of before 2010 did "
-                    "so."
-                ),
-                evidence={
-                    "device": device.get("name"),
-                    "start_bytes": start_bytes,
-                    "physical_block_bytes": block_bytes,
-                },
-                next="Make the partition anew, beginning at 1 MiB ('parted --align optimal').",
             )
         ]
     return found
 
 
-@from_fingerprint(rank=790, section="The device, before anything is measured", holds_in_lab=False)
-def scheduler(fingerprint: dict[str, Any]) -> list[Finding]:
-    """Find an I/O scheduler that is odd for the medium.
+class SchedulerFigures(Figures, frozen=True, kw_only=True, tag="scheduler"):
+    """Figures of ``scheduler``."""
+
+    device: str
+    scheduler: str | None
+    device_label: Annotated[str, HIDDEN]
+    reason: Annotated[str, HIDDEN]
+    wanted: Annotated[str, HIDDEN]
+
+    def words(self) -> Words:
+        """Return sentence, cause and next step."""
+        return Words(
+            sentence=f"{self.device_label} uses the I/O scheduler {self.scheduler}.",
+            cause=_SCHEDULERS[self.reason],
+            next=(f"Compare with 'echo {self.wanted} > /sys/block/{self.device}/queue/scheduler'."),
+        )
+
+
+@from_fingerprint(rank=790, section="Preflight: device", holds_in_lab=False)
+def scheduler(fingerprint: Fingerprint) -> list[Finding]:
+    """Find an I/O scheduler that does not suit the medium.
 
     Means:
-        The I/O scheduler is odd for the medium.
+        The I/O scheduler does not suit the medium.
 
     Decided:
-        Any but `none` on NVMe, `none` on a rotating disk, `bfq` on a SATA or SAS flash drive. Note.
+        Any but `none` on NVMe, `none` on a hard disk, `bfq` on a SATA or SAS flash drive. Note.
 
     Do:
-        Compare with the other one; the difference is the finding's worth.
+        Measure with the suggested scheduler and compare.
     """
     found = []
-    for device in entries(fingerprint, "target", "stack"):
-        reason = _odd_scheduler(device)
+    for device in fingerprint.stack:
+        reason = _reason_to_change(device)
         if reason:
-            wanted = "mq-deadline" if device.get("rotational") else "none"
+            wanted = "mq-deadline" if device.rotational else "none"
             found += [
                 Finding(
-                    kind="scheduler",
                     severity="note",
                     cells=[],
-                    sentence=(
-                        f"{device_name(device)} uses the I/O scheduler {device.get('scheduler')}."
-                    ),
-                    cause=reason,
-                    evidence={"device": device.get("name"), "scheduler": device.get("scheduler")},
-                    next=(
-                        f"Compare with 'echo {wanted} > "
-                        f"/sys/block/{device.get('name')}/queue/scheduler'."
+                    figures=SchedulerFigures(
+                        device=device.name,
+                        scheduler=device.scheduler,
+                        device_label=device_name(device),
+                        reason=reason,
+                        wanted=wanted,
                     ),
                 )
             ]
     return found
 
 
-def _odd_scheduler(device: dict[str, Any]) -> str:
-    """Return what is odd about a device's scheduler; empty when nothing is."""
-    chosen, kind = device.get("scheduler"), device.get("kind")
+def _reason_to_change(device: Device) -> str:
+    """Return why another scheduler suits a device better; empty if none does."""
+    chosen, kind = device.scheduler, device.kind
     if not chosen or kind not in ("nvme", "disk"):
         return ""
     if kind == "nvme" and chosen != "none":
-        return "An NVMe drive has queues of its own; a scheduler costs processor time and a lock."
-    if device.get("rotational") is True and chosen == "none":
-        return (
-            "A hard disk gains from a scheduler that sorts requests and keeps reads from waiting."
-        )
-    if device.get("rotational") is False and chosen == "bfq":
-        return "bfq is made for fairness between programs, at a high cost for each request."
+        return "own_queues"
+    if device.rotational is True and chosen == "none":
+        return "seeks"
+    if device.rotational is False and chosen == "bfq":
+        return "bfq"
     return ""
 
 
-@from_fingerprint(rank=800, section="The device, before anything is measured", holds_in_lab=False)
-def write_cache(fingerprint: dict[str, Any]) -> list[Finding]:
-    """Tell which physical devices hold writes in a volatile cache, and which do not.
+_SCHEDULERS = {
+    "own_queues": (
+        "An NVMe drive has its own hardware queues; a scheduler adds CPU time and lock contention."
+    ),
+    "seeks": "A hard disk benefits from a scheduler that sorts requests and prioritises reads.",
+    "bfq": "bfq is designed for fairness between processes, at a high CPU cost per request.",
+}
+
+
+class WriteCacheFigures(Figures, frozen=True, kw_only=True, tag="write_cache"):
+    """Figures of ``write_cache``."""
+
+    write_cache: str
+    devices: list[str]
+
+    def words(self) -> Words:
+        """Return sentence, cause and next step."""
+        return Words(
+            sentence=(
+                f"{', '.join(self.devices)} {'has' if len(self.devices) == 1 else 'have'} "
+                f"{_WRITE_CACHE_KINDS[self.write_cache]}."
+            ),
+            cause=_WRITE_CACHES[self.write_cache][0],
+            next=_WRITE_CACHES[self.write_cache][1],
+        )
+
+
+@from_fingerprint(rank=800, section="Preflight: device", holds_in_lab=False)
+def write_cache(fingerprint: Fingerprint) -> list[Finding]:
+    """Report which physical devices have a volatile write cache, and which do not.
 
     Means:
-        Whether the kernel flushes a volatile cache at each commit (`write back`) or takes what the
-        drive acknowledged as safe (`write through`).
+        The kernel flushes a volatile cache at each commit (`write back`) or treats acknowledged
+        writes as durable (`write through`).
 
     Decided:
-        `queue/write_cache` of the physical devices. Note.
+        From `queue/write_cache` of the physical devices. Note.
 
     Do:
-        With `write through` and fast commits, make sure that the protection against loss of power
-        is real.
+        With `write through` and fast commits, verify that the drive has power-loss protection.
     """
     names = defaultdict(list)
-    for device in physical_devices(fingerprint):
-        if device.get("write_cache") in _WRITE_CACHES:
-            names[str(device["write_cache"])].append(device_name(device))
+    for device in fingerprint.physical_devices:
+        if device.write_cache in _WRITE_CACHES:
+            names[device.write_cache].append(device_name(device))
     found = []
     for setting, devices in names.items():
-        meaning, step = _WRITE_CACHES[setting]
         found += [
             Finding(
-                kind="write_cache",
                 severity="note",
                 cells=[],
-                sentence=f"The kernel drives {', '.join(devices)} as {setting}.",
-                cause=meaning,
-                evidence={"write_cache": setting, "devices": devices},
-                next=step,
+                figures=WriteCacheFigures(write_cache=setting, devices=devices),
             )
         ]
     return found
@@ -379,14 +479,18 @@ def write_cache(fingerprint: dict[str, Any]) -> list[Finding]:
 
 _WRITE_CACHES = {
     "write back": (
-        "The drive acknowledges writes from a cache that loses power with it, so every commit "
-        "ends with a flush; the commit cells show what that costs.",
-        "Nothing, as long as no mount option turns flushes off.",
+        "The drive acknowledges writes before they are durable, so every commit ends with a flush; "
+        "the commit tests show its cost.",
+        "None needed, as long as no mount option disables flushes.",
     ),
     "write through": (
-        "The drive says that what it acknowledged is safe: its cache is off, or protected against "
-        "loss of power, or a controller or hypervisor answers for it. Commits need no flush.",
-        "If commits are fast, make sure that the protection is real (data sheet: power-loss "
-        "protection); if writes are slow, see 'hdparm -W /dev/DEVICE'.",
+        "The drive reports acknowledged writes as durable: its cache is off or has power-loss "
+        "protection, or a controller or hypervisor vouches for it. Commits need no flush.",
+        "If commits are fast, verify the power-loss protection in the data sheet; if writes are "
+        "slow, check 'hdparm -W /dev/DEVICE'.",
     ),
+}
+_WRITE_CACHE_KINDS = {
+    "write back": "a volatile write cache (write-back)",
+    "write through": "no volatile write cache (write-through)",
 }

@@ -1,23 +1,24 @@
-"""Finding ``errors``: requests failed; one finding for each error name, cells merged."""
+"""Finding ``errors``: requests failed; one finding per error name, cells merged."""
 
 from __future__ import annotations
 
 import errno
 from collections import Counter
 from dataclasses import dataclass
+from typing import Annotated
 
-from seatrial.findings.context import Context, identities
+from seatrial.findings.context import Concerned, Context, identities
 from seatrial.findings.rule import from_samples
+from seatrial.published import HIDDEN
 from seatrial.results.model import ErrorSample
-from seatrial.stats.broken import is_breaking
-from seatrial.stats.model import CellSummary, Finding
+from seatrial.stats.model import CellSummary, Figures, Finding, Words, is_breaking
 from seatrial.stats.wording import format_count, format_share, format_size
 from seatrial.topic import topic_of
 
 
 @dataclass(frozen=True)
 class Explained:
-    """What an error name means on storage, and what to do."""
+    """What an error name means for storage, and what to do."""
 
     severity: str
     cause: str
@@ -25,27 +26,27 @@ class Explained:
 
 
 _LOOK_AT_THE_DRIVE = (
-    "Look at 'dmesg -T | tail -50' and 'smartctl -x DEVICE'; copy what matters off this drive "
-    "before any further trial."
+    "Read 'dmesg -T | tail -50' and 'smartctl -x DEVICE'; back up the data on this drive before "
+    "any further test."
 )
-_FREE_SPACE = "Free space ('df -h'), or make the trial's file smaller (option --size)."
-_RECONNECT = "Look at 'dmesg -T | tail -50' and 'lsblk'; check cable, slot, power and firmware."
+_FREE_SPACE = "Free space ('df -h'), or use a smaller trial file (option --size)."
+_RECONNECT = "Read 'dmesg -T | tail -50' and 'lsblk'; check cable, slot, power and firmware."
 
 EXPLAINED = {
     "EIO": Explained(
         "critical",
-        "The drive or a layer above it could not read or write the place (I/O error), after its "
-        "own retries.",
+        "The drive or a layer above it could not read or write these sectors (I/O error), after "
+        "retries.",
         _LOOK_AT_THE_DRIVE,
     ),
     "ENODATA": Explained(
         "critical",
-        "The drive reported a medium error: the place cannot be read any more.",
+        "The drive reported a medium error: the sectors are unreadable.",
         _LOOK_AT_THE_DRIVE,
     ),
     "EREMOTEIO": Explained(
         "critical",
-        "The drive or the array refused the request as one that it cannot carry out.",
+        "The drive or the array rejected the request as invalid or unsupported.",
         _LOOK_AT_THE_DRIVE,
     ),
     "EILSEQ": Explained(
@@ -55,22 +56,22 @@ EXPLAINED = {
     ),
     "EUCLEAN": Explained(
         "critical",
-        "The file system found its own structures damaged.",
+        "The file system found its metadata corrupted.",
         "Unmount and check the file system (fsck, xfs_repair -n) before any further trial.",
     ),
     "ETIMEDOUT": Explained(
         "critical",
-        "The drive did not answer within the kernel's time limit and the request was given up.",
+        "The drive did not respond within the kernel's timeout, and the request was aborted.",
         _RECONNECT,
     ),
     "ENODEV": Explained(
         "critical",
-        "The device vanished: unplugged, reset, or dropped by its controller.",
+        "The device disappeared: it was unplugged, reset, or dropped by its controller.",
         _RECONNECT,
     ),
     "ENXIO": Explained(
         "critical",
-        "The device vanished, or its end was reached: it became smaller or was taken away.",
+        "The device disappeared or shrank: it was removed or resized.",
         _RECONNECT,
     ),
     "ENOLINK": Explained(
@@ -78,95 +79,98 @@ EXPLAINED = {
     ),
     "EROFS": Explained(
         "critical",
-        "The file system is read-only; it becomes so by itself after an error (errors=remount-ro).",
-        "Look for the first error in 'dmesg -T | grep -i -E \"remount|I/O error\"'.",
+        "The file system is read-only; it is remounted so after an error (errors=remount-ro).",
+        "Find the first error with 'dmesg -T | grep -i -E \"remount|I/O error\"'.",
     ),
     "ENOSPC": Explained(
         "warning",
         "The file system, a thin volume or its metadata was full.",
         _FREE_SPACE,
     ),
-    "EDQUOT": Explained("warning", "The quota of this user or project was used up.", _FREE_SPACE),
+    "EDQUOT": Explained("warning", "The quota of this user or project is exhausted.", _FREE_SPACE),
     "EFBIG": Explained(
         "warning",
-        "The file would have become larger than the file system or 'ulimit -f' allows.",
-        "Make the trial's file smaller (option --size) or raise the limit.",
+        "The file would exceed the maximum size of the file system or of 'ulimit -f'.",
+        "Use a smaller trial file (option --size) or raise the limit.",
     ),
     "EINVAL": Explained(
         "warning",
-        "The request does not fit the device: direct I/O needs offset, size and memory aligned "
-        "to the logical block.",
-        "Compare the block sizes with the logical block that 'seatrial check' shows.",
+        "The request is misaligned: direct I/O requires offset, size and memory aligned to the "
+        "logical block size.",
+        "Compare the block sizes with the logical block size that 'seatrial check' shows.",
     ),
     "EAGAIN": Explained(
         "warning",
-        "The kernel had no room for the request at that moment (its queue or memory was full).",
-        "Lower the depth, or raise the device's nr_requests.",
+        "The kernel could not queue the request at that moment (queue or memory full).",
+        "Lower the queue depth, or raise the device's nr_requests.",
     ),
     "ENOMEM": Explained(
         "warning",
         "The kernel had no memory for the request.",
-        "Look at 'free -m' and at the memory limit of the cgroup or container.",
+        "Check 'free -m' and the memory limit of the cgroup or container.",
     ),
     "EPERM": Explained(
         "warning",
-        "The request was forbidden: an immutable or append-only file, or a security module.",
-        "Look at 'lsattr FILE' and at the security module's log.",
+        "The request was denied: an immutable or append-only file, or a security module.",
+        "Check 'lsattr FILE' and the log of the security module.",
     ),
     "EOPNOTSUPP": Explained(
         "warning",
-        "The target cannot do what was asked; with 'iopoll' it has no queue that can be polled.",
-        "Measure without 'iopoll'; a device polls only where its driver was loaded with poll "
-        "queues.",
+        "The target does not support the request; with 'iopoll' it has no poll queue.",
+        "Measure without 'iopoll'; polling requires a driver loaded with poll queues.",
     ),
     "short transfer": Explained(
         "critical",
-        "The kernel moved fewer bytes than asked for without an error: the end of a file that "
-        "shrank, or a device that gave up in the middle.",
-        "Compare the file's size with the plan ('ls -l') and look at 'dmesg -T | tail -50'.",
+        "The kernel transferred fewer bytes than requested without an error: the file shrank, or "
+        "the device stopped within the request.",
+        "Compare the file's size with the plan ('ls -l') and read 'dmesg -T | tail -50'.",
     ),
 }
 _OTHER = Explained(
     "critical",
-    "The kernel refused or failed the requests with this error.",
-    "Look up the name with 'man 3 errno' and look at 'dmesg -T | tail -50'.",
+    "The kernel rejected the requests or they failed with this error.",
+    "Look up the name with 'man 3 errno' and read 'dmesg -T | tail -50'.",
 )
 _OF_DATABASE = Explained(
     "critical",
-    "The server, a script or a program ended what was asked of it with this message.",
-    "Run the script or the program by hand, and mend what the message names.",
+    "The server, a script or a program failed with this message.",
+    "Run the script or the program by hand, and fix the reported error.",
 )
 
 
 _OF_FAILURE = Explained(
     "warning",
-    "Something was broken on purpose meanwhile, and the array could not hide it from the "
-    "application.",
-    "Look at the findings on that array: what failed, for how long, and whether data were lost.",
+    "A fault was injected, and the array could not mask it from the application.",
+    "Read the findings on that array: what failed, for how long, and whether data were lost.",
 )
-"""Of samples in which something was broken."""
+"""For cells with injected faults."""
 
 
-@from_samples(rank=120, section="Data and errors", sees_faults=True)
+@from_samples(
+    rank=120,
+    section="Data and errors",
+    sees_faults=True,
+    doubt="requests failed",
+    doubts_all_cells=True,
+)
 def errors(context: Context) -> list[Finding]:
-    """Find failed requests by error name, the most frequent first; those of failures apart.
+    """Find failed requests by error name, most frequent first; cells with injected faults apart.
 
     Means:
-        Requests failed. Each error has its own finding with what it means on storage: `EIO`,
-        `ENODATA`, `EREMOTEIO`, `EILSEQ` (the medium or the drive), `ETIMEDOUT`, `ENODEV`, `ENXIO`,
-        `ENOLINK` (the device or its link went away), `EUCLEAN`, `EROFS` (the file system gave up),
-        `short transfer` (fewer bytes than asked, without an error), `ENOSPC`, `EDQUOT`, `EFBIG` (no
-        room), `EINVAL` (alignment), `EOPNOTSUPP` (polling where none is), `EAGAIN`, `ENOMEM`,
-        `EPERM`.
+        Requests failed. Each error has its own finding, which explains it for storage: `EIO`,
+        `ENODATA`, `EREMOTEIO`, `EILSEQ` (medium or drive), `ETIMEDOUT`, `ENODEV`, `ENXIO`,
+        `ENOLINK` (device or link lost), `EUCLEAN`, `EROFS` (file system failed), `short transfer`
+        (fewer bytes than requested, without an error), `ENOSPC`, `EDQUOT`, `EFBIG` (out of space),
+        `EINVAL` (alignment), `EOPNOTSUPP` (polling not supported), `EAGAIN`, `ENOMEM`, `EPERM`.
 
     Decided:
-        One failed request is enough. All failures are counted; 32 of each sample are kept with
-        offset and name. Where those 32 have several names, the count of each is shared out as they
-        are and said to be "about". Critical for what the medium, the link or the file system did;
-        warning for lack of room, alignment or rights.
+        One failed request is enough. All failures are counted; 32 of each sample are stored with
+        offset and name. If those 32 have several names, the total is divided in the same
+        proportions and reported as "About". Critical for errors of the medium, the link or the
+        file system; warning for lack of space, misalignment or missing permissions.
 
     Do:
-        As the finding says for each error; for the medium: copy what matters off the drive first.
+        Follow the advice for each error. For medium errors, back up the data on the drive first.
     """
     sound = {c.cell.key for c in context.sound.cells}
     own = [c for c in context.cells if c.cell.key in sound]
@@ -183,9 +187,40 @@ def _by_name(context: Context, cells: list[CellSummary]) -> list[Finding]:
 
 
 def name_of(example: ErrorSample) -> str:
-    """Return the error's name; the engine gives the number in place of a name that is rare."""
+    """Return the error's name; for rare errors the engine reports the number instead."""
     rare = example.name.startswith("errno ")
     return errno.errorcode.get(example.errno, example.name) if rare else example.name
+
+
+class ErrorsFigures(Figures, frozen=True, kw_only=True, tag="errors"):
+    """Figures of ``errors``."""
+
+    errno_name: str
+    failed_count: int
+    failed_count_is_exact: bool
+    offered_count: int
+    first_offset_bytes: int | None
+    first_operation: str | None
+    cells_count: int
+    concerned: Annotated[Concerned, HIDDEN]
+    has_place: Annotated[bool, HIDDEN]
+    first: Annotated[ErrorSample | None, HIDDEN]
+    explained: Annotated[Explained, HIDDEN]
+
+    def words(self) -> Words:
+        """Return sentence, cause and next step."""
+        share = self.failed_count / self.offered_count if self.offered_count else 1.0
+        return Words(
+            sentence=(
+                f"{'' if self.failed_count_is_exact else 'About '}"
+                f"{format_count(self.failed_count)} of {format_count(self.offered_count)} "
+                f"requests ({format_share(share)}) failed"
+                f"{f' with {self.errno_name}' if self.errno_name else ''} in "
+                f"{self.concerned}{_where(self.first) if self.has_place else ''}."
+            ),
+            cause=self.explained.cause,
+            next=self.explained.next,
+        )
 
 
 def _of_name(context: Context, failing: list[CellSummary], name: str) -> Finding:
@@ -201,27 +236,23 @@ def _of_name(context: Context, failing: list[CellSummary], name: str) -> Finding
     explained = EXPLAINED.get(name, _OF_DATABASE if are_databases else _OTHER)
     if any(is_breaking(c.cell) for c in concerned):
         explained = _OF_FAILURE
-    where = "" if are_databases else _where(first)
+    has_place = not are_databases
     return Finding(
-        kind="errors",
         severity=explained.severity,
         cells=identities(concerned),
-        sentence=(
-            f"{'' if exact else 'About '}{format_count(count)} of {format_count(offered)} "
-            f"requests ({format_share(count / offered if offered else 1.0)}) failed"
-            f"{f' with {name}' if name else ''} in {context.of_cells(concerned)}{where}."
+        figures=ErrorsFigures(
+            errno_name=name,
+            failed_count=count,
+            failed_count_is_exact=exact,
+            offered_count=offered,
+            first_offset_bytes=first.offset_bytes if first else None,
+            first_operation=first.operation if first else None,
+            cells_count=len(concerned),
+            concerned=context.concerned(concerned),
+            has_place=has_place,
+            first=first,
+            explained=explained,
         ),
-        cause=explained.cause,
-        evidence={
-            "errno_name": name,
-            "failed_count": count,
-            "failed_count_is_exact": exact,
-            "offered_count": offered,
-            "first_offset_bytes": first.offset_bytes if first else None,
-            "first_operation": first.operation if first else None,
-            "cells_count": len(concerned),
-        },
-        next=explained.next,
     )
 
 
@@ -230,10 +261,10 @@ def _examples(summary: CellSummary) -> list[ErrorSample]:
 
 
 def _count(concerned: list[CellSummary], name: str) -> tuple[int, bool]:
-    """Return how many requests failed by this name, and whether that is exact.
+    """Return how many requests failed with this error, and whether the count is exact.
 
-    All failures are counted but only 32 of a sample are kept with their name; where those bear
-    several names the count is shared out as they are.
+    All failures are counted, but only 32 of a sample are stored with their name. If those have
+    several names, the total is divided in the same proportions.
     """
     count, exact = 0.0, True
     for sample in (sample for summary in concerned for sample in summary.samples):

@@ -1,12 +1,10 @@
-"""What about the file system could distort a measurement; known before anything is measured."""
+"""Preflight findings on the file system: type, mount options and free space."""
 
 from __future__ import annotations
 
-from typing import Any
-
-from seatrial.findings.context import lookup, number
 from seatrial.findings.rule import from_fingerprint
-from seatrial.stats.model import Finding
+from seatrial.fingerprint import Fingerprint
+from seatrial.stats.model import Figures, Finding, Words
 from seatrial.stats.wording import format_share, format_size
 
 FREE_SHARE_MIN = 0.10
@@ -29,192 +27,255 @@ NETWORK_KINDS = (
 BARRIERS_OFF_OPTIONS = ("nobarrier", "barrier=0", "barrier=none")
 
 
-@from_fingerprint(rank=850, section="The file system, before anything is measured")
-def filesystem_nearly_full(fingerprint: dict[str, Any]) -> list[Finding]:
-    """Find a file system with less than a tenth of its space free.
+class FilesystemNearlyFullFigures(Figures, frozen=True, kw_only=True, tag="filesystem_nearly_full"):
+    """Figures of ``filesystem_nearly_full``."""
+
+    free_bytes: float
+    size_bytes: float
+
+    def words(self) -> Words:
+        """Return sentence, cause and next step."""
+        return Words(
+            sentence=(
+                f"Only {format_size(int(self.free_bytes))} of {format_size(int(self.size_bytes))} "
+                f"({format_share(self.free_bytes / self.size_bytes)}) is free on the file system."
+            ),
+            cause=(
+                "A full file system fragments new files, and a full flash drive has little spare "
+                "space for garbage collection; both slow down writes."
+            ),
+            next=(
+                "Free space or use another file system, unless it will be equally full in "
+                "production."
+            ),
+        )
+
+
+@from_fingerprint(rank=850, section="Preflight: file system")
+def filesystem_nearly_full(fingerprint: Fingerprint) -> list[Finding]:
+    """Find a file system with less than 10 % free space.
 
     Means:
-        Full file systems scatter files, and full flash has no room to collect garbage.
+        A full file system fragments new files, and full flash has no spare space for garbage
+        collection.
 
     Decided:
         Less than 10 % free. Warning.
 
     Do:
-        Free space; or measure so, if it will be as full in use.
+        Free space, unless the file system will be equally full in production.
     """
-    size_bytes = number(fingerprint, "target", "filesystem", "size_bytes")
-    free_bytes = number(fingerprint, "target", "filesystem", "free_bytes")
-    if not size_bytes or free_bytes is None or free_bytes >= FREE_SHARE_MIN * size_bytes:
+    system = fingerprint.filesystem
+    if system is None or not system.size_bytes or system.free_bytes is None:
+        return []
+    size_bytes, free_bytes = system.size_bytes, system.free_bytes
+    if free_bytes >= FREE_SHARE_MIN * size_bytes:
         return []
     return [
         Finding(
-            kind="filesystem_nearly_full",
             severity="warning",
             cells=[],
-            sentence=(
-                f"Only {format_size(int(free_bytes))} of {format_size(int(size_bytes))} "
-                f"({format_share(free_bytes / size_bytes)}) is free on the file system."
-            ),
-            cause=(
-                "A full file system scatters new files, and a full flash drive has little room to "
-                "collect garbage: both write slower than with space to spare."
-            ),
-            evidence={"free_bytes": free_bytes, "size_bytes": size_bytes},
-            next=(
-                "Free space or use another file system; if it will be as full in use, measure it "
-                "so."
-            ),
+            figures=FilesystemNearlyFullFigures(free_bytes=free_bytes, size_bytes=size_bytes),
         )
     ]
 
 
-@from_fingerprint(rank=810, section="The file system, before anything is measured")
-def memory_file_system(fingerprint: dict[str, Any]) -> list[Finding]:
-    """Find a target that lies in memory.
+class MemoryFileSystemFigures(Figures, frozen=True, kw_only=True, tag="memory_file_system"):
+    """Figures of ``memory_file_system``."""
+
+    filesystem_type: str
+    mount_point: str | None
+
+    def words(self) -> Words:
+        """Return sentence, cause and next step."""
+        return Words(
+            sentence=(
+                f"The target is on {self.filesystem_type}: this measures memory, not a drive."
+            ),
+            cause=("The directory is on an in-memory file system, as /tmp and /dev/shm often are."),
+            next=(
+                "Use a directory on the drive itself; 'findmnt --target DIR' shows its file system."
+            ),
+        )
+
+
+@from_fingerprint(rank=810, section="Preflight: file system")
+def memory_file_system(fingerprint: Fingerprint) -> list[Finding]:
+    """Find a target on an in-memory file system.
 
     Means:
-        The target lies in memory (tmpfs and its kin): there is no drive.
+        The target is on an in-memory file system (tmpfs or similar): there is no drive.
 
     Decided:
-        The type of the file system. Critical.
+        By the type of the file system. Critical.
 
     Do:
-        Give a directory on the drive; `findmnt --target DIR` shows where one lies.
+        Use a directory on the drive; `findmnt --target DIR` shows its file system.
     """
     kind = _kind(fingerprint)
     if kind not in MEMORY_KINDS:
         return []
     return [
         Finding(
-            kind="memory_file_system",
             severity="critical",
             cells=[],
-            sentence=f"The target lies on {kind}: this measures memory, not a drive.",
-            cause="The directory is a file system in memory, as /tmp and /dev/shm often are.",
-            evidence={"filesystem_type": kind, "mount_point": _mount_point(fingerprint)},
-            next=(
-                "Give a directory on the drive itself; 'findmnt --target DIR' shows where it lies."
+            figures=MemoryFileSystemFigures(
+                filesystem_type=kind, mount_point=_mount_point(fingerprint)
             ),
         )
     ]
 
 
-@from_fingerprint(rank=840, section="The file system, before anything is measured")
-def overlay_file_system(fingerprint: dict[str, Any]) -> list[Finding]:
-    """Find a target on an overlay, as the root of a container is.
+class OverlayFileSystemFigures(Figures, frozen=True, kw_only=True, tag="overlay_file_system"):
+    """Figures of ``overlay_file_system``."""
+
+    mount_point: str | None
+
+    def words(self) -> Words:
+        """Return sentence, cause and next step."""
+        return Words(
+            sentence=("The target is on an overlay file system, like the root of a container."),
+            cause=(
+                "Every request passes through two file systems, and the first write to a file of "
+                "the image copies the whole file; the underlying device may not be visible."
+            ),
+            next=(
+                "Use a volume or a bind mount, where a database in a container keeps its data, too."
+            ),
+        )
+
+
+@from_fingerprint(rank=840, section="Preflight: file system")
+def overlay_file_system(fingerprint: Fingerprint) -> list[Finding]:
+    """Find a target on an overlay file system, like the root of a container.
 
     Means:
-        The target lies on the layered root of a container.
+        The target is on an overlay file system, like the root of a container.
 
     Decided:
-        The type of the file system. Warning.
+        By the type of the file system. Warning.
 
     Do:
-        Use a volume, where a database in a container keeps its data too.
+        Use a volume, where a database in a container keeps its data, too.
     """
     if _kind(fingerprint) != "overlay":
         return []
     return [
         Finding(
-            kind="overlay_file_system",
             severity="warning",
             cells=[],
-            sentence="The target lies on an overlay file system, as the root of a container does.",
-            cause=(
-                "Every request passes two file systems, and the first write to a file of the image "
-                "copies all of it; the device below may not be visible."
-            ),
-            evidence={"mount_point": _mount_point(fingerprint)},
-            next=(
-                "Use a volume or a mount of the host, where a database in a container keeps its "
-                "data too."
-            ),
+            figures=OverlayFileSystemFigures(mount_point=_mount_point(fingerprint)),
         )
     ]
 
 
-@from_fingerprint(rank=830, section="The file system, before anything is measured")
-def network_file_system(fingerprint: dict[str, Any]) -> list[Finding]:
-    """Find a target whose file system is another machine's or a user-space server's.
+class NetworkFileSystemFigures(Figures, frozen=True, kw_only=True, tag="network_file_system"):
+    """Figures of ``network_file_system``."""
+
+    filesystem_type: str
+    mount_point: str | None
+
+    def words(self) -> Words:
+        """Return sentence, cause and next step."""
+        return Words(
+            sentence=(
+                f"The target is on {self.filesystem_type}, a remote file system, not on a local "
+                "drive."
+            ),
+            cause=(
+                "The network, the server's caches and its other clients affect every figure; "
+                "O_DIRECT bypasses only the local page cache."
+            ),
+            next=(
+                "Measure on the server, too, and compare: the difference is the cost of network "
+                "and protocol."
+            ),
+        )
+
+
+@from_fingerprint(rank=830, section="Preflight: file system")
+def network_file_system(fingerprint: Fingerprint) -> list[Finding]:
+    """Find a target on a remote or user-space file system.
 
     Means:
-        A server answers, not a drive of this machine.
+        The target is on a remote file system, not on a local drive.
 
     Decided:
-        NFS, SMB, Ceph, 9p, virtiofs, Lustre, GlusterFS and other such types, and FUSE but for those
-        on a block device. Warning.
+        NFS, SMB, Ceph, 9p, virtiofs, Lustre, GlusterFS and similar types, and FUSE except on a
+        block device. Warning.
 
     Do:
-        Measure on the server too and compare.
+        Measure on the server, too, and compare.
     """
     kind = _kind(fingerprint)
     if kind not in NETWORK_KINDS and not kind.startswith("fuse."):
         return []
     return [
         Finding(
-            kind="network_file_system",
             severity="warning",
             cells=[],
-            sentence=(
-                f"The target lies on {kind}, which a server answers, not a drive of this machine."
-            ),
-            cause=(
-                "The network, the server's caches and its other clients are part of every number; "
-                "O_DIRECT goes around this machine's cache only."
-            ),
-            evidence={"filesystem_type": kind, "mount_point": _mount_point(fingerprint)},
-            next=(
-                "Measure on the server too, and compare: the difference is the network and the "
-                "protocol."
+            figures=NetworkFileSystemFigures(
+                filesystem_type=kind, mount_point=_mount_point(fingerprint)
             ),
         )
     ]
 
 
-@from_fingerprint(rank=820, section="The file system, before anything is measured")
-def barriers_off(fingerprint: dict[str, Any]) -> list[Finding]:
-    """Find a mount that never tells the drive to empty its write cache.
+class BarriersOffFigures(Figures, frozen=True, kw_only=True, tag="barriers_off"):
+    """Figures of ``barriers_off``."""
 
-    Means:
-        The mount never tells the drive to empty its cache: commits are not safe, and too fast.
+    mount_options: list[str]
+    mount_point: str | None
 
-    Decided:
-        Mount options `nobarrier` or `barrier=0`. Critical.
-
-    Do:
-        Remount without it before measuring commits.
-    """
-    options = lookup(fingerprint, "target", "filesystem", "mount_options")
-    words = options if isinstance(options, list) else []
-    off = [word for word in words if word in BARRIERS_OFF_OPTIONS]
-    if not off:
-        return []
-    return [
-        Finding(
-            kind="barriers_off",
-            severity="critical",
-            cells=[],
+    def words(self) -> Words:
+        """Return sentence, cause and next step."""
+        return Words(
             sentence=(
-                f"The file system is mounted with {', '.join(off)}: a commit does not reach the "
-                "medium."
+                f"The file system is mounted with {', '.join(self.mount_options)}: commits are not "
+                "durable."
             ),
             cause=(
-                "fsync returns without flushing the drive's write cache. After a loss of power, "
-                "commits that were acknowledged are gone, and so may be the file system, unless "
-                "the cache has a battery or capacitors."
+                "fsync returns without flushing the drive's write cache. After a power failure, "
+                "acknowledged commits are lost and the file system may be corrupted, unless the "
+                "cache has power-loss protection."
             ),
-            evidence={"mount_options": off, "mount_point": _mount_point(fingerprint)},
             next=(
                 "Remount without the option before measuring commits: 'mount -o remount,barrier "
                 "MOUNT'."
             ),
         )
+
+
+@from_fingerprint(rank=820, section="Preflight: file system")
+def barriers_off(fingerprint: Fingerprint) -> list[Finding]:
+    """Find a mount that never flushes the drive's write cache.
+
+    Means:
+        The file system never flushes the drive's write cache: commits are not durable, and too
+        fast.
+
+    Decided:
+        Mount options `nobarrier` or `barrier=0`. Critical.
+
+    Do:
+        Remount without the option before measuring commits.
+    """
+    options = fingerprint.filesystem.mount_options if fingerprint.filesystem else []
+    off = [word for word in options if word in BARRIERS_OFF_OPTIONS]
+    if not off:
+        return []
+    return [
+        Finding(
+            severity="critical",
+            cells=[],
+            figures=BarriersOffFigures(mount_options=off, mount_point=_mount_point(fingerprint)),
+        )
     ]
 
 
-def _kind(fingerprint: dict[str, Any]) -> str:
-    return str(lookup(fingerprint, "target", "filesystem", "type") or "")
+def _kind(fingerprint: Fingerprint) -> str:
+    return (fingerprint.filesystem.type if fingerprint.filesystem else None) or ""
 
 
-def _mount_point(fingerprint: dict[str, Any]) -> object:
-    return lookup(fingerprint, "target", "filesystem", "mount_point")
+def _mount_point(fingerprint: Fingerprint) -> str | None:
+    return fingerprint.filesystem.mount_point if fingerprint.filesystem else None

@@ -1,36 +1,38 @@
-"""Finding ``foreign_traffic``: other programs or runs used the device while it was measured."""
+"""Finding ``foreign_traffic``: other processes or runs used the device during the measurement."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Annotated, Final
 
-from seatrial.findings.context import Context, lookup
+from seatrial.findings.context import Concerned, Context
 from seatrial.findings.rule import from_samples
 from seatrial.findings.traffic import (
-    ASKED_BYTES_MIN,
-    asked_read_bytes,
-    asked_write_bytes,
+    REQUESTED_BYTES_MIN,
     is_direct,
+    requested_read_bytes,
+    requested_write_bytes,
     writes_are_flushed,
 )
+from seatrial.fingerprint import OtherProcess, OtherRun
+from seatrial.published import HIDDEN
 from seatrial.results.model import Sample
-from seatrial.stats.model import CellSummary, Finding
-from seatrial.stats.wording import format_share
+from seatrial.stats.model import CellSummary, Figures, Finding, Words
+from seatrial.stats.wording import format_plural, format_share
 from seatrial.study.units import format_size
 
 FOREIGN_SHARE_MIN: Final = 0.10
-"""Of all that the device moved, the least that others must have asked for."""
+"""Least share of the device's traffic that must come from others."""
 NAMED_SHARE_MIN: Final = 0.5
-"""Of what others asked for, the least that the processes seen must have moved."""
+"""Least share of the others' traffic that visible processes must account for."""
 NAMED_MAX: Final = 3
 COPY_ON_WRITE: Final = frozenset({"btrfs", "zfs", "bcachefs", "f2fs"})
-"""These read and write much of their own beside what is asked for."""
+"""These file systems transfer much more than was requested."""
 
 
 @dataclass(frozen=True)
 class Traffic:
-    """What the device moved in a sample beyond what the sample asked for, and who may have."""
+    """Traffic of the device in a sample: total, beyond the sample's requests, and of others."""
 
     cell: CellSummary
     moved_bytes: float
@@ -38,54 +40,106 @@ class Traffic:
     seen_bytes: float
 
 
-@from_samples(rank=650, section="Whose number is it?")
+@from_samples(rank=650, section="Validity of the figures")
 def foreign_traffic(context: Context) -> list[Finding]:
-    """Find other runs on the same medium, and samples with much traffic of other programs.
+    """Find other runs on the same medium, and samples with much traffic of other processes.
 
     Means:
-        Another run of Seatrial, or other programs, used the device while it was measured.
+        Another run of Seatrial, or other processes, used the device during the measurement.
 
     Decided:
-        Another run: looked for after each sample, on the same physical disks; it is named with its
-        command. Two runs on one directory, file or disk do not get so far: the second is refused or
-        waits (`--wait`). Other programs: in cells past the page cache the device moved 16 MiB and a
-        tenth more than was asked for, and other processes moved at least half of that meanwhile, as
-        `/proc/PID/io` counts (without root only one's own processes are seen). Where no process
-        that is seen accounts for it, nothing is said: what the page cache held of earlier cells
-        looks the same. Cells that sync each write, and btrfs, ZFS, bcachefs and F2FS, which move
-        much of their own, are left out. Warning.
+        Another run: checked after each sample, on the same physical disks; the finding names its
+        command. Two runs on one directory, file or disk cannot overlap: the second is refused or
+        waits (`--wait`). Other processes: in cells with direct I/O the device transferred at least
+        16 MiB and 10 % more than requested, and other processes transferred at least half of that
+        at the same time according to `/proc/PID/io` (without root, only processes of the same user
+        are visible). If no visible process accounts for it, nothing is reported, since writeback of
+        earlier cells looks the same. Cells that sync each write are not examined, nor are btrfs,
+        ZFS, bcachefs and F2FS, which transfer much more than was requested. Warning.
 
     Do:
-        Stop these programs (`iotop -oPa`), or measure one run after the other with `--wait`.
+        Stop these processes (`iotop -oPa`), or measure one run after the other with `--wait`.
     """
     return [*_of_runs(context), *_of_programs(context)]
 
 
+class ForeignRunsFigures(Figures, frozen=True, kw_only=True, tag="foreign_traffic"):
+    """Figures of ``foreign_traffic``: foreign runs."""
+
+    other_runs: list[OtherRun]
+    concerned: Annotated[Concerned, HIDDEN]
+
+    def in_short(self, cells_count: int) -> str:
+        """Return it in a few words."""
+        return f"another run of Seatrial used the same medium{_during(cells_count)}"
+
+    def words(self) -> Words:
+        """Return sentence, cause and next step."""
+        return Words(
+            sentence=(
+                "Another run of Seatrial used the same medium"
+                f"{_while(self.concerned)}: {_run_texts(self.other_runs)}."
+            ),
+            cause=("Both runs shared one device, so the load of each affected the other."),
+            next="Measure both again, one after the other, with `--wait`.",
+        )
+
+
 def _of_runs(context: Context) -> list[Finding]:
-    runs = lookup(context.after, "other_runs")
-    if not isinstance(runs, list) or not runs:
+    runs = context.after.other_runs
+    if not runs:
         return []
-    reported = "; ".join(_run_text(run) for run in runs[:NAMED_MAX])
-    concerned = [
+    disturbed = [
         cell for cell in context.cells if any(s.counters.get("other_runs") for s in cell.samples)
     ]
-    where = f" while {context.of_cells(concerned)} were measured" if concerned else ""
     return [
         Finding(
-            kind="foreign_traffic",
             severity="warning",
-            cells=[cell.cell.identity() for cell in concerned],
-            sentence=f"Another run of Seatrial used the same medium{where}: {reported}.",
-            cause="Both runs share the rate of one device, so each measured the other's load.",
-            evidence={"other_runs": runs},
-            next="Measure again with `--wait` on both, one after the other.",
+            cells=[cell.cell.identity() for cell in disturbed],
+            figures=ForeignRunsFigures(other_runs=runs, concerned=context.concerned(disturbed)),
         )
     ]
 
 
-def _run_text(run: dict[str, Any]) -> str:
-    command = f" (`{run['command']}`)" if run.get("command") else ""
-    return f"process {run.get('pid')}{command}"
+def _while(disturbed: Concerned) -> str:
+    return f" while {disturbed} were measured" if disturbed.count else ""
+
+
+def _during(cells_count: int) -> str:
+    return f" in {format_plural(cells_count, 'test')}" if cells_count else ""
+
+
+def _run_texts(runs: list[OtherRun]) -> str:
+    return "; ".join(_run_text(run) for run in runs[:NAMED_MAX])
+
+
+def _run_text(run: OtherRun) -> str:
+    command = f" (`{run.command}`)" if run.command else ""
+    return f"process {run.pid}{command}"
+
+
+class ForeignProgramsFigures(Figures, frozen=True, kw_only=True, tag="foreign_traffic"):
+    """Figures of ``foreign_traffic``: foreign programs."""
+
+    foreign_bytes: float
+    other_process_bytes: float
+    other_processes: list[OtherProcess]
+    foreign_share: Annotated[float, HIDDEN]
+    concerned: Annotated[Concerned, HIDDEN]
+
+    def words(self) -> Words:
+        """Return sentence, cause and next step."""
+        return Words(
+            sentence=(
+                f"The device transferred {format_size(int(self.foreign_bytes))} "
+                f"({format_share(self.foreign_share)}) more than requested in {self.concerned}; "
+                "other processes transferred "
+                f"{format_size(int(self.other_process_bytes))} at the same "
+                f"time{_names(self.other_processes)}."
+            ),
+            cause=("Other processes used the device at the same time and shared its bandwidth."),
+            next=("Stop these processes (`iotop -oPa` shows them), or measure at another time."),
+        )
 
 
 def _of_programs(context: Context) -> list[Finding]:
@@ -98,35 +152,30 @@ def _of_programs(context: Context) -> list[Finding]:
     ]
     foreign_bytes = sum(each.foreign_bytes for each in found)
     seen_bytes = sum(each.seen_bytes for each in found)
-    # What the page cache held of our own earlier cells reaches the device later, too. So only
-    # what the processes seen account for is told.
+    # Writeback of our own earlier cells also reaches the device later, so only traffic that
+    # visible processes account for is reported.
     if not found or seen_bytes < NAMED_SHARE_MIN * foreign_bytes:
         return []
     cells = list({each.cell.cell.key: each.cell for each in found}.values())
+    listed = context.after.other_processes
     share = foreign_bytes / sum(each.moved_bytes for each in found)
     return [
         Finding(
-            kind="foreign_traffic",
             severity="warning",
             cells=[cell.cell.identity() for cell in cells],
-            sentence=(
-                f"The device moved {format_size(int(foreign_bytes))} ({format_share(share)}) more "
-                f"than was asked for in {context.of_cells(cells)}; meanwhile other programs moved "
-                f"{format_size(int(seen_bytes))} on this machine{_names(context)}."
+            figures=ForeignProgramsFigures(
+                foreign_bytes=foreign_bytes,
+                other_process_bytes=seen_bytes,
+                other_processes=listed,
+                foreign_share=share,
+                concerned=context.concerned(cells),
             ),
-            cause="Other programs used the device at the same time; its rate was shared.",
-            evidence={
-                "foreign_bytes": foreign_bytes,
-                "other_process_bytes": seen_bytes,
-                "other_processes": lookup(context.after, "other_processes"),
-            },
-            next="Stop these programs, or measure at another time: `iotop -oPa` shows who moves.",
         )
     ]
 
 
 def _is_distinguished(context: Context, cell: CellSummary) -> bool:
-    kind = lookup(context.before_of(cell), "target", "filesystem", "type")
+    kind = system.type if (system := context.before_of(cell).filesystem) else None
     return is_direct(cell) and not writes_are_flushed(cell) and kind not in COPY_ON_WRITE
 
 
@@ -136,22 +185,21 @@ def _traffic(cell: CellSummary, sample: Sample) -> Traffic | None:
     if any(name not in counters for name in names):
         return None
     moved_bytes = counters["device_read_bytes"] + counters["device_write_bytes"]
-    reads_bytes = counters["device_read_bytes"] - asked_read_bytes(sample)
-    writes_bytes = counters["device_write_bytes"] - asked_write_bytes(sample)
+    reads_bytes = counters["device_read_bytes"] - requested_read_bytes(sample)
+    writes_bytes = counters["device_write_bytes"] - requested_write_bytes(sample)
     foreign_bytes = max(0.0, reads_bytes) + max(0.0, writes_bytes)
-    if foreign_bytes < max(ASKED_BYTES_MIN, FOREIGN_SHARE_MIN * moved_bytes):
+    if foreign_bytes < max(REQUESTED_BYTES_MIN, FOREIGN_SHARE_MIN * moved_bytes):
         return None
     others = counters.get("other_process_read_bytes", 0.0) if reads_bytes > 0 else 0.0
     others += counters["other_process_write_bytes"] if writes_bytes > 0 else 0.0
     return Traffic(cell, moved_bytes, foreign_bytes, others)
 
 
-def _names(context: Context) -> str:
-    listed = lookup(context.after, "other_processes")
-    if not isinstance(listed, list) or not listed:
+def _names(listed: list[OtherProcess]) -> str:
+    if not listed:
         return ""
     named = ", ".join(
-        f"{each['name']} {format_size(each['read_bytes'] + each['write_bytes'])}"
+        f"{each.name} {format_size(each.read_bytes + each.write_bytes)}"
         for each in listed[:NAMED_MAX]
     )
-    return f", most of all {named}"
+    return f", mainly {named}"

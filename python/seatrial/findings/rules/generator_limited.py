@@ -1,11 +1,13 @@
-"""Finding ``generator_limited``: the number is the load generator's own, not the device's."""
+"""Finding ``generator_limited``: the load generator, not the device, was the bottleneck."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Annotated
 
 from seatrial.findings.context import (
     NS_PER_S,
+    Concerned,
     Context,
     identities,
     is_of_a_device,
@@ -13,33 +15,35 @@ from seatrial.findings.context import (
     usable_cpus,
 )
 from seatrial.findings.rule import from_samples
+from seatrial.published import HIDDEN
 from seatrial.results.model import Sample
-from seatrial.stats.model import CellSummary, Finding
-from seatrial.stats.wording import format_share
+from seatrial.stats.model import CellSummary, Figures, Finding, Words
+from seatrial.stats.wording import format_plural, format_share
 from seatrial.topic import topic_of
 
 NULL_LIMIT_SHARE_MAX = 0.70
 CPU_SHARE_MAX = 0.90
 
 
-@from_samples(rank=440, section="Whose number is it?", holds_in_lab=False)
+@from_samples(rank=440, section="Validity of the figures", holds_in_lab=False)
 def generator_limited(context: Context) -> list[Finding]:
-    """Find cells near the engine's own limit, out of processor, or punted to kernel workers.
+    """Find cells near the engine's own limit, CPU-bound, or served by io_uring kernel workers.
 
     Means:
-        The number is the load generator's, not the device's: a lower bound.
+        The load generator was the bottleneck, not the device. The figure is a lower bound.
 
     Decided:
-        Any of three: the cell is above 70 % of what the engine does on the null target with as many
-        threads and the same depth (warning); the process used more than 90 % of the processors that
-        it could use: threads and kernel workers, at most what affinity and control group allow
-        (warning; not with `iopoll`, which spins by design); io_uring handed requests to kernel
-        workers, which costs about twice the processor time (note).
+        Any of three: the cell exceeds 70 % of the engine's rate on the null target with the same
+        threads and queue depth (warning); the process used more than 90 % of the CPUs available to
+        its threads and kernel workers within affinity and control group (warning; not with
+        `iopoll`, which spins by design); io_uring handed requests to kernel workers, which costs
+        about twice the CPU time (note).
 
     Do:
-        More threads, a faster machine, larger blocks, direct I/O; with kernel workers try `psync`.
+        Use more threads, a faster machine, larger blocks or direct I/O; with kernel workers try
+        `psync`.
     """
-    # A database's driver is another one, of which `client_limited` tells.
+    # Databases have another load generator, which `client_limited` covers.
     cells = [c for c in context.cells if is_of_a_device(c) and not topic_of(c.cell).has_server]
     cpus = usable_cpus(context.before)
     found = [_near_null_limit(context, cells), _out_of_processor(context, cells, cpus)]
@@ -49,7 +53,7 @@ def generator_limited(context: Context) -> list[Finding]:
 def _above(
     cells: Sequence[CellSummary], share_of: Callable[[Sample], float | None], allowed_share: float
 ) -> tuple[list[CellSummary], float]:
-    """Return the cells whose median share is above what is allowed, and the highest share."""
+    """Return the cells whose median share exceeds the limit, and the highest share."""
     shares = {c.cell.key: median_over_samples(c.samples, share_of) or 0.0 for c in cells}
     concerned = [c for c in cells if shares[c.cell.key] > allowed_share]
     return concerned, max(shares.values(), default=0.0)
@@ -60,28 +64,56 @@ def _null_limit_share(sample: Sample) -> float | None:
     return sample.completed_per_s / limit_per_s if limit_per_s > 0 else None
 
 
+class GeneratorLimitedInShort(Figures, frozen=True, kw_only=True):
+    """Figures of every ``generator_limited``."""
+
+    def in_short(self, cells_count: int) -> str:
+        """Return the short form for a verdict."""
+        tests = format_plural(cells_count, "test")
+        return f"the load generator, not the device, was the bottleneck in {tests}"
+
+
+class NearNullLimitFigures(
+    GeneratorLimitedInShort, frozen=True, kw_only=True, tag="generator_limited"
+):
+    """Figures of ``generator_limited``: near null limit."""
+
+    null_limit_share_max: float
+    null_limit_share_allowed: float
+    cells_count: int
+    concerned: Annotated[Concerned, HIDDEN]
+
+    def words(self) -> Words:
+        """Return sentence, cause and next step."""
+        return Words(
+            sentence=(
+                f"The load generator reached {format_share(self.null_limit_share_max)} of its own "
+                f"maximum in {self.concerned}, so the figure is a lower bound."
+            ),
+            cause=(
+                f"Above {format_share(NULL_LIMIT_SHARE_MAX)} of its rate on the null target, the "
+                "load generator affects the result; the device could do more than the test shows."
+            ),
+            next=(
+                "Use more threads (factor 'threads') or a faster machine, or read the figure as "
+                "'at least'."
+            ),
+        )
+
+
 def _near_null_limit(context: Context, cells: list[CellSummary]) -> Finding | None:
     concerned, highest = _above(cells, _null_limit_share, NULL_LIMIT_SHARE_MAX)
     if not concerned:
         return None
     return Finding(
-        kind="generator_limited",
         severity="warning",
         cells=identities(concerned),
-        sentence=(
-            f"{context.of_cells(concerned)}: up to {format_share(highest)} of what the engine "
-            "itself can do on this machine without a device, so the number is a lower bound."
+        figures=NearNullLimitFigures(
+            null_limit_share_max=highest,
+            null_limit_share_allowed=NULL_LIMIT_SHARE_MAX,
+            cells_count=len(concerned),
+            concerned=context.concerned(concerned),
         ),
-        cause=(
-            f"Above {format_share(NULL_LIMIT_SHARE_MAX)} of its own rate on the null target the "
-            "generator is part of what is measured: the device could do more than the cell shows."
-        ),
-        evidence={
-            "null_limit_share_max": highest,
-            "null_limit_share_allowed": NULL_LIMIT_SHARE_MAX,
-            "cells_count": len(concerned),
-        },
-        next="Use more threads (factor 'threads'), a faster machine, or read it as 'at least'.",
     )
 
 
@@ -89,11 +121,41 @@ def _cpu_share(sample: Sample, cpus: float | None) -> float | None:
     user_ns, system_ns = sample.counters.get("cpu_user_ns"), sample.counters.get("cpu_system_ns")
     if user_ns is None or system_ns is None or sample.duration_s <= 0:
         return None
-    if sample.cell.spec.get("iopoll"):
-        return None  # polling keeps a processor busy by design
+    if sample.cell.parsed.iopoll:
+        return None  # polling keeps a CPU busy by design
     runnable = sample.cell.threads + sample.counters.get("kernel_workers_max", 0)
     usable = min(runnable, cpus) if cpus else runnable
     return (user_ns + system_ns) / (sample.duration_s * NS_PER_S * max(1.0, usable))
+
+
+class OutOfProcessorFigures(
+    GeneratorLimitedInShort, frozen=True, kw_only=True, tag="generator_limited"
+):
+    """Figures of ``generator_limited``: out of processor."""
+
+    cpu_share_max: float
+    cpu_share_allowed: float
+    cpus_usable: float | None
+    cells_count: int
+    concerned: Annotated[Concerned, HIDDEN]
+
+    def words(self) -> Words:
+        """Return sentence, cause and next step."""
+        return Words(
+            sentence=(
+                f"The load generator used up to {format_share(self.cpu_share_max)} of the "
+                f"available CPU time in {self.concerned}."
+            ),
+            cause=(
+                "The CPU, not the device, limited the rate: copying from the page cache, many "
+                "small requests, or more threads than CPUs."
+            ),
+            next=(
+                "Use direct I/O, larger blocks, or more threads if CPUs are idle. Otherwise the "
+                "figures show what this machine can do with the device, not what the device can "
+                "do."
+            ),
+        )
 
 
 def _out_of_processor(
@@ -103,28 +165,43 @@ def _out_of_processor(
     if not concerned:
         return None
     return Finding(
-        kind="generator_limited",
         severity="warning",
         cells=identities(concerned),
-        sentence=(
-            f"{context.of_cells(concerned)}: the load generator used up to "
-            f"{format_share(highest)} of the processors that it could use."
-        ),
-        cause=(
-            "The processor, not the device, set the pace: copying out of the page cache, many "
-            "small requests, or more threads than processors."
-        ),
-        evidence={
-            "cpu_share_max": highest,
-            "cpu_share_allowed": CPU_SHARE_MAX,
-            "cpus_usable": cpus,
-            "cells_count": len(concerned),
-        },
-        next=(
-            "Use direct I/O, larger blocks or more threads where processors are idle; else read "
-            "these cells as what this machine can do with the device, not what the device can do."
+        figures=OutOfProcessorFigures(
+            cpu_share_max=highest,
+            cpu_share_allowed=CPU_SHARE_MAX,
+            cpus_usable=cpus,
+            cells_count=len(concerned),
+            concerned=context.concerned(concerned),
         ),
     )
+
+
+class KernelWorkersFigures(
+    GeneratorLimitedInShort, frozen=True, kw_only=True, tag="generator_limited"
+):
+    """Figures of ``generator_limited``: kernel workers."""
+
+    kernel_workers_max: float
+    cells_count: int
+    concerned: Annotated[Concerned, HIDDEN]
+
+    def words(self) -> Words:
+        """Return sentence, cause and next step."""
+        return Words(
+            sentence=(
+                f"io_uring handed requests to up to {self.kernel_workers_max:.0f} kernel "
+                f"workers (io-wq) in {self.concerned}."
+            ),
+            cause=(
+                "The device or file system cannot accept these requests without blocking (buffered "
+                "writes, a growing file, zram, some dm and loop targets), so the kernel ran each "
+                "one in a worker thread, at about twice the CPU time per request."
+            ),
+            next=(
+                'Compare with engine = "psync" and more threads, which is cheaper on such a target.'
+            ),
+        )
 
 
 def _kernel_workers(context: Context, cells: list[CellSummary]) -> Finding | None:
@@ -137,18 +214,11 @@ def _kernel_workers(context: Context, cells: list[CellSummary]) -> Finding | Non
         return None
     most = max(workers.values())
     return Finding(
-        kind="generator_limited",
         severity="note",
         cells=identities(concerned),
-        sentence=(
-            f"io_uring handed requests to as many as {most:.0f} kernel workers in "
-            f"{context.of_cells(concerned)}."
+        figures=KernelWorkersFigures(
+            kernel_workers_max=most,
+            cells_count=len(concerned),
+            concerned=context.concerned(concerned),
         ),
-        cause=(
-            "The device or file system cannot take these requests without waiting (buffered "
-            "writes, a file that grows, zram, some dm and loop targets), so the kernel ran each "
-            "in a thread of its own, at about twice the processor time per request."
-        ),
-        evidence={"kernel_workers_max": most, "cells_count": len(concerned)},
-        next='Compare with engine = "psync" and more threads, which is cheaper on such a target.',
     )

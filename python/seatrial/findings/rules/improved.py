@@ -1,43 +1,42 @@
-"""Finding ``improved``: one side of a comparison is surely better than the measure."""
+"""Finding ``improved``: B is significantly better than A, the baseline."""
 
 from __future__ import annotations
 
-from seatrial.findings.comparing import Change
+from seatrial.findings.comparing import ChangeFigures, changes
 from seatrial.findings.rule import from_comparison
 from seatrial.stats.compare.model import Comparison
-from seatrial.stats.model import Finding
+from seatrial.stats.model import Finding, Words
 
 
-@from_comparison(rank=700, section="Against another run or target")
-def improved(comparison: Comparison) -> list[Finding]:
-    """Find rates that surely are higher on B, and latencies that surely are lower.
+class ImprovedFigures(ChangeFigures, frozen=True, kw_only=True, tag="improved"):
+    """Figures of ``improved``."""
 
-    Means:
-        B is surely better than A, as `regressed` with the sign turned. Both can hold of one
-        comparison: faster reads, slower writes.
-
-    Decided:
-        As `regressed`. Note.
-
-    Do:
-        See that it was not bought with safety: a cache that answers before the data are kept,
-        barriers that are off, a smaller file.
-    """
-    change = Change(comparison, is_worse=False)
-    if not change.cells and not change.overall:
-        return []
-    return [
-        Finding(
-            kind="improved",
-            severity="note",
-            cells=change.identities(),
-            sentence=change.sentence(),
-            cause=change.cause(),
-            evidence=change.evidence(),
+    def words(self) -> Words:
+        """Return sentence, cause and next step."""
+        return Words(
+            sentence=self.sentence(),
+            cause=self.cause(),
             next=(
-                "Make sure that nothing was given away for it: look at the findings of both runs "
-                "('seatrial show') for caches that answered in place of the device, and at the "
-                "latencies of writes and commits."
+                "Check that safety was not traded for it: read the findings of both runs "
+                "('seatrial show') for caches that served requests instead of the device, and "
+                "compare the latencies of writes and commits."
             ),
         )
-    ]
+
+
+@from_comparison(rank=700, section="Comparisons")
+def improved(comparison: Comparison) -> list[Finding]:
+    """Find rates that are significantly higher on B, and latencies significantly lower.
+
+    Means:
+        B is significantly better than A: the opposite of `regressed`. One comparison can have
+        both: faster reads, slower writes.
+
+    Decided:
+        Like `regressed`. Note.
+
+    Do:
+        Check that durability was not traded for speed: a cache that acknowledges writes before
+        they are durable, barriers turned off, a smaller file.
+    """
+    return changes(comparison, ImprovedFigures, is_worse=False)

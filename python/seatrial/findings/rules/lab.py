@@ -1,52 +1,65 @@
-"""Finding ``lab``: it was measured inside a user-mode Linux kernel, on virtual disks."""
+"""Finding ``lab``: measured inside the lab's kernel, on virtual disks."""
 
 from __future__ import annotations
 
-from seatrial.findings.context import Context, lookup
+from typing import Annotated
+
+from seatrial.findings.context import Context
 from seatrial.findings.rule import from_samples
-from seatrial.stats.model import Finding
+from seatrial.published import HIDDEN
+from seatrial.stats.model import Figures, Finding, Words
 
 
-@from_samples(rank=680, section="Of layouts", sees_replays=True)
+class LabFigures(Figures, frozen=True, kw_only=True, tag="lab"):
+    """Figures of ``lab``."""
+
+    kinds_left_out: list[str]
+    kernel: Annotated[str, HIDDEN]
+
+    def words(self) -> Words:
+        """Return sentence, cause and next step."""
+        clock = " It has one CPU and a 100 Hz timer tick." * _is_uml(self.kernel)
+        return Words(
+            sentence=(
+                f"Measured in the lab ({self.kernel}) on virtual disks: ratios and counts are "
+                "valid, absolute speed is not."
+            ),
+            cause=(
+                "md, LVM and the file systems are the real kernel code and send real requests to "
+                f"the drives; the drives, CPUs and timers are emulated.{clock}"
+            ),
+            next=("Run the same study on the production drives: seatrial study STUDY --devices"),
+        )
+
+
+@from_samples(rank=680, section="Layouts", sees_replays=True)
 def lab(context: Context) -> list[Finding]:
-    """Say of a run of the lab what of its figures holds.
+    """Report which figures of a lab run are valid.
 
     Means:
-        It was measured in a user-mode Linux kernel, on virtual disks: ratios and counts hold,
-        absolute speed does not.
+        The run was measured in the lab's kernel (user-mode Linux or QEMU), on virtual disks: ratios
+        and counts are valid, absolute speed is not.
 
     Decided:
-        The fingerprint says so. Note. Findings on absolute speed, or on a machine and drives that
-        the lab only plays, are left out; the evidence lists their kinds.
+        From the fingerprint. Note. Findings on absolute speed, or on the emulated machine and
+        drives, are left out; the evidence lists their kinds.
 
     Do:
-        Run the same study on the drives that will serve.
+        Run the same study on the production drives.
     """
     from seatrial.findings.registry import kinds_not_of_lab  # noqa: PLC0415 - it imports this
 
-    kernel = lookup(context.run.fingerprint_before, "machine", "lab")
+    kernel = context.run.fingerprint_before.machine.lab
     if not kernel:
         return []
-    clock = " It has one processor, and its clock ticks 100 times a second." * _is_uml(kernel)
     return [
         Finding(
-            kind="lab",
             severity="note",
             cells=[],
-            sentence=(
-                f"Measured in the lab ({kernel}) on virtual disks: ratios and counts hold, "
-                "absolute speed does not."
-            ),
-            cause=(
-                "The code of md, LVM and the file systems is the kernel's own, and so is what it "
-                "asks of the drives; the drives, the processor and the clock's tick are not "
-                f"those of a machine.{clock}"
-            ),
-            evidence={"kinds_left_out": sorted(kinds_not_of_lab())},
-            next="Run the same study on the drives that will serve: seatrial study STUDY --devices",
+            figures=LabFigures(kinds_left_out=sorted(kinds_not_of_lab()), kernel=kernel),
         )
     ]
 
 
-def _is_uml(kernel: object) -> bool:
+def _is_uml(kernel: str) -> bool:
     return str(kernel).startswith("user-mode Linux")

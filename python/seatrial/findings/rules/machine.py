@@ -1,314 +1,416 @@
-"""What about the machine could distort a measurement; known before anything is measured."""
+"""Preflight findings on the machine: settings and load that distort measurements."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated
 
-from seatrial.findings.context import (
-    lookup,
-    memory_for_cache_bytes,
-    number,
-    usable_cpus,
-)
+from seatrial.findings.context import memory_for_cache_bytes, usable_cpus
 from seatrial.findings.rule import from_fingerprint
-from seatrial.stats.model import Finding
+from seatrial.fingerprint import Fingerprint
+from seatrial.published import FLATTENED, HIDDEN
+from seatrial.stats.model import Figures, Finding, Words
 from seatrial.stats.wording import format_size
 
 CLOCKS_READ_BY_INSTRUCTION = ("tsc", "arch_sys_counter")
 CLOCKS_READ_BY_SYSTEM_CALL = ("hpet", "acpi_pm", "jiffies", "xen", "pit")
 SLOW_GOVERNORS = ("powersave", "conservative", "ondemand")
 LOAD_PER_CPU_MAX = 0.5
-PRESSURE_PERCENT_MAX = {"cpu_some": 10.0, "io_some": 10.0, "memory_some": 1.0}
+CPU_PRESSURE_PERCENT_MAX = 10.0
+IO_PRESSURE_PERCENT_MAX = 10.0
+MEMORY_PRESSURE_PERCENT_MAX = 1.0
+_RESOURCES = {
+    "cpu_some_avg10_percent": "a CPU",
+    "io_some_avg10_percent": "I/O",
+    "memory_some_avg10_percent": "memory",
+}
 DIRTY_LIMIT_BYTES_MAX = 4 << 30
 
 
-@from_fingerprint(rank=880, section="The machine, before anything is measured", holds_in_lab=False)
-def clock_source(fingerprint: dict[str, Any]) -> list[Finding]:
-    """Find a clock that is not read by one instruction of the processor.
+class ClockSourceFigures(Figures, frozen=True, kw_only=True, tag="clock_source"):
+    """Figures of ``clock_source``."""
+
+    clock_source: str
+    clock_sources_available: list[str]
+    slow: Annotated[bool, HIDDEN]
+
+    def words(self) -> Words:
+        """Return sentence, cause and next step."""
+        return Words(
+            sentence=f"The kernel's clock source is {self.clock_source}, not tsc.",
+            cause=(
+                "The kernel considers the CPU's time stamp counter unstable, or the hypervisor "
+                f"provides its own clock; {_SLOW_READING if self.slow else _READING}."
+            ),
+            next=(
+                "Find out why tsc was rejected with 'dmesg | grep -i -E \"tsc|clocksource\"'. If "
+                "/sys/devices/system/clocksource/clocksource0/available_clocksource lists it, "
+                "select it."
+            ),
+        )
+
+
+@from_fingerprint(rank=880, section="Preflight: machine", holds_in_lab=False)
+def clock_source(fingerprint: Fingerprint) -> list[Finding]:
+    """Find a clock source that cannot be read with a single CPU instruction.
 
     Means:
-        Reading the time is not one instruction here.
+        Reading the clock takes more than one CPU instruction.
 
     Decided:
-        Any source but `tsc` (or ARM's `arch_sys_counter`): note; a source that takes a system call
-        (hpet, acpi_pm, jiffies, xen, pit): warning.
+        Any source other than `tsc` (or `arch_sys_counter` on ARM): note; a source that takes a
+        system call (hpet, acpi_pm, jiffies, xen, pit): warning.
 
     Do:
-        See why the kernel rejected tsc; choose it if it is listed as available.
+        Find out why the kernel rejected tsc; select it if it is listed as available.
     """
-    clock = lookup(fingerprint, "machine", "clock_source")
+    clock = fingerprint.machine.clock_source
     if not clock or clock in CLOCKS_READ_BY_INSTRUCTION:
         return []
     slow = clock in CLOCKS_READ_BY_SYSTEM_CALL
     return [
         Finding(
-            kind="clock_source",
             severity="warning" if slow else "note",
             cells=[],
-            sentence=f"The kernel's clock source is {clock}, not tsc.",
-            cause=(
-                "The kernel does not trust the processor's time stamp counter here, or the "
-                "hypervisor offers its own clock; "
-                f"{_SLOW_READING if slow else _READING}."
-            ),
-            evidence={
-                "clock_source": clock,
-                "clock_sources_available": lookup(
-                    fingerprint, "machine", "clock_sources_available"
-                ),
-            },
-            next=(
-                "Look why tsc was rejected with 'dmesg | grep -i -E \"tsc|clocksource\"'; if it "
-                "is listed in /sys/devices/system/clocksource/clocksource0/available_clocksource, "
-                "choose it there."
+            figures=ClockSourceFigures(
+                clock_source=clock,
+                clock_sources_available=fingerprint.machine.clock_sources_available,
+                slow=slow,
             ),
         )
     ]
 
 
-_SLOW_READING = "each reading is a system call of a microsecond or more"
-_READING = "a reading takes some tens of nanoseconds more"
+_SLOW_READING = "each reading is a system call that takes a microsecond or more"
+_READING = "each reading takes some tens of nanoseconds more"
 
 
-@from_fingerprint(rank=890, section="The machine, before anything is measured", holds_in_lab=False)
-def cpu_governor(fingerprint: dict[str, Any]) -> list[Finding]:
-    """Find a governor that lets the processor sleep or run slowly between requests.
+class CpuGovernorFigures(Figures, frozen=True, kw_only=True, tag="cpu_governor"):
+    """Figures of ``cpu_governor``."""
+
+    cpu_governor: str | None
+
+    def words(self) -> Words:
+        """Return sentence, cause and next step."""
+        return Words(
+            sentence=f"The CPU frequency governor is {self.cpu_governor}.",
+            cause=(
+                "A CPU that slows down between requests adds microseconds to each one and "
+                "increases variance between rounds; a busy CPU is hardly affected."
+            ),
+            next=(
+                "During tests use 'cpupower frequency-set --governor performance'; restore the "
+                "setting afterwards."
+            ),
+        )
+
+
+@from_fingerprint(rank=890, section="Preflight: machine", holds_in_lab=False)
+def cpu_governor(fingerprint: Fingerprint) -> list[Finding]:
+    """Find a frequency governor that slows CPUs down between requests.
 
     Means:
-        Processors slow down between requests, which adds microseconds to each.
+        CPUs slow down between requests, which adds microseconds to each one.
 
     Decided:
-        `powersave`, `ondemand` or `conservative` on any processor. Note.
+        `powersave`, `ondemand` or `conservative` on any CPU. Note.
 
     Do:
-        `performance` during the trial.
+        Use `performance` during tests.
     """
-    governor = lookup(fingerprint, "machine", "cpu_governor")
-    names = [name.strip() for name in str(governor or "").split(",")]
+    governor = fingerprint.machine.cpu_governor
+    names = [name.strip() for name in (governor or "").split(",")]
     if not any(name in SLOW_GOVERNORS for name in names):
         return []
     return [
         Finding(
-            kind="cpu_governor",
             severity="note",
             cells=[],
-            sentence=f"The processors' frequency governor is {governor}.",
-            cause=(
-                "A processor that slows down between requests adds microseconds to each and "
-                "spreads the rounds; a busy one is little affected."
-            ),
-            evidence={"cpu_governor": governor},
-            next=(
-                "For the trial: 'cpupower frequency-set --governor performance', and back "
-                "afterwards."
-            ),
+            figures=CpuGovernorFigures(cpu_governor=governor),
         )
     ]
 
 
-@from_fingerprint(rank=860, section="The machine, before anything is measured", holds_in_lab=False)
-def machine_busy(fingerprint: dict[str, Any]) -> list[Finding]:
-    """Find other work on the machine, by load average and pressure stall information.
+class MachineBusyFigures(Figures, frozen=True, kw_only=True, tag="machine_busy"):
+    """Figures of ``machine_busy``."""
+
+    load_average_1m: float | None
+    cpus_usable: float | None
+    others: Annotated[dict[str, float], FLATTENED]
+    is_loaded: Annotated[bool, HIDDEN]
+
+    def words(self) -> Words:
+        """Return sentence, cause and next step."""
+        reported = []
+        if self.is_loaded:
+            reported.append(
+                f"the load average is {self.load_average_1m:.1f} on {self.cpus_usable:g} CPUs"
+            )
+        for name, percent in self.others.items():
+            resource = _RESOURCES[name]
+            reported.append(f"tasks waited for {resource} {percent:.0f} % of the time")
+        return Words(
+            sentence=f"The machine is not idle: {', '.join(reported)}.",
+            cause=(
+                "Other processes use CPUs, memory or disks. They reduce what the test can get, and "
+                "their requests share the device."
+            ),
+            next=(
+                "Find them with 'top', 'iotop -o' or 'pidstat -d 1', stop or postpone them, then "
+                "measure."
+            ),
+        )
+
+
+@from_fingerprint(rank=860, section="Preflight: machine", holds_in_lab=False)
+def machine_busy(fingerprint: Fingerprint) -> list[Finding]:
+    """Find other load on the machine, by load average and pressure stall information.
 
     Means:
         The machine is not idle.
 
     Decided:
-        A load average above half of the processors, or tasks that waited in the last 10 s for a
-        processor or for I/O more than 10 % of the time, or for memory more than 1 %. Warning.
+        A load average above half the number of CPUs, or tasks that in the last 10 s waited for a
+        CPU or for I/O more than 10 % of the time, or for memory more than 1 %. Warning.
 
     Do:
-        Find it (`top`, `pidstat -d 1`), stop it, measure then.
+        Find the processes (`top`, `pidstat -d 1`), stop them, then measure.
     """
     cpus = usable_cpus(fingerprint)
-    load = number(fingerprint, "machine", "load_average_1m")
-    reported, evidence = [], {"load_average_1m": load, "cpus_usable": cpus}
-    if load is not None and cpus and load > LOAD_PER_CPU_MAX * cpus:
-        reported.append(f"the load average is {load:.1f} on {cpus:g} processors")
-    for name, percent_max in PRESSURE_PERCENT_MAX.items():
-        percent = number(fingerprint, "machine", "pressure", f"{name}_avg10_percent")
-        if percent is not None and percent > percent_max:
-            resource = name.partition("_")[0]
-            reported.append(f"tasks waited for {_RESOURCES[resource]} {percent:.0f} % of the time")
-            evidence[f"{name}_avg10_percent"] = percent
-    if not reported:
+    load = fingerprint.machine.load_average_1m
+    is_loaded = load is not None and cpus is not None and load > LOAD_PER_CPU_MAX * cpus > 0
+    pressure = fingerprint.machine.pressure
+    pressures = (
+        ("cpu_some_avg10_percent", pressure.cpu_some_avg10_percent, CPU_PRESSURE_PERCENT_MAX),
+        ("io_some_avg10_percent", pressure.io_some_avg10_percent, IO_PRESSURE_PERCENT_MAX),
+        (
+            "memory_some_avg10_percent",
+            pressure.memory_some_avg10_percent,
+            MEMORY_PRESSURE_PERCENT_MAX,
+        ),
+    )
+    waits = {
+        name: percent
+        for name, percent, percent_max in pressures
+        if percent is not None and percent > percent_max
+    }
+    if not is_loaded and not waits:
         return []
     return [
         Finding(
-            kind="machine_busy",
             severity="warning",
             cells=[],
-            sentence=f"The machine is not idle: {', '.join(reported)}.",
-            cause=(
-                "Other processes use processors, memory or disks; what they take is missing in the "
-                "measurement, and their requests share the device."
-            ),
-            evidence=evidence,
-            next=(
-                "Find them with 'top', 'iotop -o' or 'pidstat -d 1', stop or postpone them, and "
-                "measure then."
+            figures=MachineBusyFigures(
+                load_average_1m=load, cpus_usable=cpus, others=waits, is_loaded=is_loaded
             ),
         )
     ]
 
 
-_RESOURCES = {"cpu": "a processor", "io": "I/O", "memory": "memory"}
+class VirtualisedFigures(Figures, frozen=True, kw_only=True, tag="virtualised"):
+    """Figures of ``virtualised``."""
+
+    virtualisation: str | None
+    container: str | None
+    names: Annotated[list[str], HIDDEN]
+
+    def words(self) -> Words:
+        """Return sentence, cause and next step."""
+        return Words(
+            sentence=f"This is a virtual machine or container ({', '.join(self.names)}).",
+            cause=(
+                "CPUs and disks may be shared with other tenants, and the host may throttle them, "
+                "cache them or grant burst credit. None of this is visible from inside."
+            ),
+            next=(
+                "Before you rely on the figures, repeat at another time of day and run for longer "
+                "than any burst credit lasts."
+            ),
+        )
 
 
-@from_fingerprint(rank=920, section="The machine, before anything is measured", holds_in_lab=False)
-def virtualised(fingerprint: dict[str, Any]) -> list[Finding]:
-    """Find a hypervisor or a container between the trial and the hardware.
+@from_fingerprint(rank=920, section="Preflight: machine", holds_in_lab=False)
+def virtualised(fingerprint: Fingerprint) -> list[Finding]:
+    """Find a hypervisor or a container between the test and the hardware.
 
     Means:
-        A virtual machine or container: disk and processors are shared, may be limited, cached or on
-        burst credit, and none of it can be seen from inside.
+        This is a virtual machine or container: disks and CPUs are shared and may be throttled,
+        cached or on burst credit, and none of this is visible from inside.
 
     Decided:
-        What systemd-detect-virt, the firmware and the processor's flags say. Note.
+        From systemd-detect-virt, the firmware and the CPU flags. Note.
 
     Do:
         Repeat at another time of day, and for longer than any burst credit lasts.
     """
-    virtual = lookup(fingerprint, "machine", "virtualisation")
-    container = lookup(fingerprint, "machine", "container")
-    names = [str(name) for name in (virtual, container) if name not in (None, "", "none")]
+    virtual = fingerprint.machine.virtualisation
+    container = fingerprint.machine.container
+    names = [name for name in (virtual, container) if name and name != "none"]
     if not names:
         return []
     return [
         Finding(
-            kind="virtualised",
             severity="note",
             cells=[],
-            sentence=f"This is a virtual machine or container ({', '.join(names)}).",
-            cause=(
-                "Its processors and its disk are shared with others and may be limited, cached or "
-                "given burst credit by the host, which cannot be seen from inside."
-            ),
-            evidence={"virtualisation": virtual, "container": container},
-            next=(
-                "Repeat at another time of day, and run longer than any burst credit lasts, "
-                "before you rely on the numbers."
-            ),
+            figures=VirtualisedFigures(virtualisation=virtual, container=container, names=names),
         )
     ]
 
 
-@from_fingerprint(rank=900, section="The machine, before anything is measured")
-def io_uring_disabled(fingerprint: dict[str, Any]) -> list[Finding]:
-    """Find a kernel that forbids io_uring (sysctl kernel.io_uring_disabled 1 or 2).
+class IoUringDisabledFigures(Figures, frozen=True, kw_only=True, tag="io_uring_disabled"):
+    """Figures of ``io_uring_disabled``."""
+
+    io_uring_disabled: float
+
+    def words(self) -> Words:
+        """Return sentence, cause and next step."""
+        whom = "all processes" if self.io_uring_disabled >= 2 else "unprivileged processes"
+        return Words(
+            sentence=(
+                f"io_uring is disabled for {whom} (kernel.io_uring_disabled = "
+                f"{self.io_uring_disabled:.0f})."
+            ),
+            cause=(
+                "An administrator or the distribution disabled it. A queue depth above 1 then "
+                "takes that many threads, at a higher CPU cost per request."
+            ),
+            next=(
+                "Enable it for the test with 'sysctl kernel.io_uring_disabled=0' as root, or "
+                "measure without it if your database does not use io_uring either."
+            ),
+        )
+
+
+@from_fingerprint(rank=900, section="Preflight: machine")
+def io_uring_disabled(fingerprint: Fingerprint) -> list[Finding]:
+    """Find a kernel with io_uring disabled (sysctl kernel.io_uring_disabled 1 or 2).
 
     Means:
-        The kernel forbids io_uring; more than one request in flight takes as many threads.
+        io_uring is disabled in the kernel; each request in flight takes a thread.
 
     Decided:
         `kernel.io_uring_disabled` is 1 or 2. Note.
 
     Do:
-        Allow it for the trial, or measure what your database, which may not use it either, will
-        see.
+        Enable it for the test, or measure without it if your database does not use it either.
     """
-    setting = number(fingerprint, "machine", "io_uring_disabled")
+    setting = fingerprint.machine.io_uring_disabled
     if not setting:
         return []
-    whom = "everybody" if setting >= 2 else "processes without privilege"
     return [
         Finding(
-            kind="io_uring_disabled",
             severity="note",
             cells=[],
-            sentence=f"io_uring is disabled for {whom} (kernel.io_uring_disabled = {setting:.0f}).",
-            cause=(
-                "An administrator or the distribution turned it off; requests at a depth above 1 "
-                "are then made by that many threads, at a higher cost of processor time for each."
-            ),
-            evidence={"io_uring_disabled": setting},
-            next=(
-                "For the trial: 'sysctl kernel.io_uring_disabled=0' as root; or measure what your "
-                "database, which may not use io_uring either, will see."
-            ),
+            figures=IoUringDisabledFigures(io_uring_disabled=setting),
         )
     ]
 
 
-@from_fingerprint(rank=870, section="The machine, before anything is measured", holds_in_lab=False)
-def file_fits_memory(fingerprint: dict[str, Any]) -> list[Finding]:
-    """Find a trial file that memory can hold, so that buffered reads would measure memory.
+class FileFitsMemoryFigures(Figures, frozen=True, kw_only=True, tag="file_fits_memory"):
+    """Figures of ``file_fits_memory``."""
+
+    trial_file_bytes: float
+    memory_bytes: float
+
+    def words(self) -> Words:
+        """Return sentence, cause and next step."""
+        return Words(
+            sentence=(
+                f"The trial file ({format_size(int(self.trial_file_bytes))}) is smaller than main "
+                f"memory ({format_size(int(self.memory_bytes))})."
+            ),
+            cause=(
+                "The page cache can serve all buffered reads. Direct reads, the default, bypass "
+                "it, but a cache in the drive or the array may hold the file, too."
+            ),
+            next=(
+                "Keep direct = true, or use a file of at least twice the memory (option --size)."
+            ),
+        )
+
+
+@from_fingerprint(rank=870, section="Preflight: machine", holds_in_lab=False)
+def file_fits_memory(fingerprint: Fingerprint) -> list[Finding]:
+    """Find a trial file that fits in memory, so that buffered reads would measure memory.
 
     Means:
-        Memory can hold the trial file: buffered reads would measure memory.
+        The trial file fits in memory: buffered reads would measure memory.
 
     Decided:
-        The size that would be made against the memory that this process may use. Note.
+        The size of the file that would be created is below the memory that this process may use.
+        Note.
 
     Do:
-        Keep direct I/O, or give a larger `--size`.
+        Keep direct I/O, or use a larger `--size`.
     """
     memory_bytes = memory_for_cache_bytes(fingerprint)
-    file_bytes = number(fingerprint, "trial_file_bytes")
+    file_bytes = fingerprint.trial_file_bytes
     if memory_bytes is None or file_bytes is None or file_bytes >= memory_bytes:
         return []
     return [
         Finding(
-            kind="file_fits_memory",
             severity="note",
             cells=[],
-            sentence=(
-                f"The trial file ({format_size(int(file_bytes))}) is smaller than the memory "
-                f"({format_size(int(memory_bytes))})."
-            ),
-            cause=(
-                "Buffered reads of it come from the page cache; direct ones, which are the "
-                "default, do not, but a cache in the drive or the array may hold it too."
-            ),
-            evidence={"trial_file_bytes": file_bytes, "memory_bytes": memory_bytes},
-            next="Keep direct = true, or make the file at least twice the memory (option --size).",
+            figures=FileFitsMemoryFigures(trial_file_bytes=file_bytes, memory_bytes=memory_bytes),
         )
     ]
 
 
-@from_fingerprint(rank=910, section="The machine, before anything is measured")
-def dirty_pages(fingerprint: dict[str, Any]) -> list[Finding]:
-    """Find a kernel that may hold back many GiB of written data before it makes writers wait.
+class DirtyPagesFigures(Figures, frozen=True, kw_only=True, tag="dirty_pages"):
+    """Figures of ``dirty_pages``."""
+
+    dirty_limit_bytes: float
+    dirty_limit_percent: float | None
+    memory_bytes: float | None
+
+    def words(self) -> Words:
+        """Return sentence, cause and next step."""
+        return Words(
+            sentence=(
+                f"The kernel may keep up to {format_size(int(self.dirty_limit_bytes))} of dirty "
+                "pages in memory."
+            ),
+            cause=(
+                "Buffered writes run at memory speed up to this limit. The next fsync, or a writer "
+                "at the limit, waits until all of it is written; a database freezes at a "
+                "checkpoint."
+            ),
+            next=(
+                "For a database set 'sysctl vm.dirty_background_bytes=268435456 "
+                "vm.dirty_bytes=1073741824', and compare the stalls of buffered writes before and "
+                "after."
+            ),
+        )
+
+
+@from_fingerprint(rank=910, section="Preflight: machine")
+def dirty_pages(fingerprint: Fingerprint) -> list[Finding]:
+    """Find a kernel that may keep many GiB of dirty pages before it throttles writers.
 
     Means:
-        The kernel may hold back many GiB of written data; the fsync that meets them freezes.
+        The kernel may keep many GiB of dirty pages; an fsync that has to write them all freezes.
 
     Decided:
-        `vm.dirty_bytes`, else `vm.dirty_ratio` of the memory, above 4 GiB. Note.
+        `vm.dirty_bytes`, or else `vm.dirty_ratio` of the memory, above 4 GiB. Note.
 
     Do:
         Lower `vm.dirty_background_bytes` and `vm.dirty_bytes`; compare the stalls of buffered
         writes.
     """
-    memory_bytes = number(fingerprint, "machine", "memory_bytes")
-    limit_bytes = number(fingerprint, "machine", "dirty_limit_bytes") or 0
-    percent = number(fingerprint, "machine", "dirty_limit_percent")
+    memory_bytes = fingerprint.machine.memory_bytes
+    limit_bytes: float = fingerprint.machine.dirty_limit_bytes or 0
+    percent = fingerprint.machine.dirty_limit_percent
     if not limit_bytes and memory_bytes is not None and percent is not None:
         limit_bytes = memory_bytes * percent / 100
     if limit_bytes <= DIRTY_LIMIT_BYTES_MAX:
         return []
     return [
         Finding(
-            kind="dirty_pages",
             severity="note",
             cells=[],
-            sentence=(
-                f"The kernel may hold back up to {format_size(int(limit_bytes))} of written data."
-            ),
-            cause=(
-                "Buffered writes go at the speed of memory until then; the first fsync, or the "
-                "limit, then waits for all of it, which a database sees as a freeze at a "
-                "checkpoint."
-            ),
-            evidence={
-                "dirty_limit_bytes": limit_bytes,
-                "dirty_limit_percent": percent,
-                "memory_bytes": memory_bytes,
-            },
-            next=(
-                "For a database: 'sysctl vm.dirty_background_bytes=268435456 "
-                "vm.dirty_bytes=1073741824', and compare the stalls of buffered writes before and "
-                "after."
+            figures=DirtyPagesFigures(
+                dirty_limit_bytes=limit_bytes,
+                dirty_limit_percent=percent,
+                memory_bytes=memory_bytes,
             ),
         )
     ]

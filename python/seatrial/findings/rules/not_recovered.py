@@ -1,36 +1,68 @@
-"""Finding ``not_recovered``: a target did not come back to its first level before a cell."""
+"""Finding ``not_recovered``: a target did not return to its initial rate before a cell."""
 
 from __future__ import annotations
 
-from seatrial.findings.context import NS_PER_S, Context, identities
+from typing import Annotated
+
+from seatrial.findings.context import NS_PER_S, Concerned, Context, identities
 from seatrial.findings.rule import from_samples
+from seatrial.published import HIDDEN
 from seatrial.results.model import Sample
-from seatrial.stats.model import CellSummary, Finding
+from seatrial.stats.model import CellSummary, Figures, Finding, Words
 from seatrial.stats.wording import format_duration_s, format_plural, format_share
 
 RATIO_COUNTER = "guard_probe_ratio"
 REST_COUNTER = "guard_rest_ns"
 RATIO_MIN = 0.8
-"""As ``measure/guard.py`` has it: a probe at less than this share of the first one has fallen."""
+"""As in ``measure/guard.py``: a probe below this share of the first probe is degraded."""
 
 
-@from_samples(rank=290, section="Whose number is it?")
+class NotRecoveredFigures(Figures, frozen=True, kw_only=True, tag="not_recovered"):
+    """Figures of ``not_recovered``."""
+
+    probe_ratio_min: float
+    probe_ratio_allowed: float
+    samples_count: int
+    rest_s: float
+    concerned: Annotated[Concerned, HIDDEN]
+
+    def words(self) -> Words:
+        """Return sentence, cause and next step."""
+        return Words(
+            sentence=(
+                "The target had not recovered before "
+                f"{format_plural(self.samples_count, 'sample')} of {self.concerned}: a probe "
+                f"reached {format_share(self.probe_ratio_min)} of its initial rate after "
+                f"{format_duration_s(self.rest_s)} of idle time in total."
+            ),
+            cause=(
+                "Earlier tests used up a resource that recovers slowly: burst credit, write cache, "
+                "the SLC cache of a drive, or its temperature margin."
+            ),
+            next=(
+                "Read these tests as the sustained rate and the first ones as the burst rate. "
+                "Measure one test for some minutes to see both: seatrial io TARGET --seconds 300"
+            ),
+        )
+
+
+@from_samples(rank=290, section="Validity of the figures")
 def not_recovered(context: Context) -> list[Finding]:
-    """Find samples whose guard gave up waiting: a cache still full, a credit still spent.
+    """Find samples before which the target did not recover in time.
 
     Means:
-        In an adaptive matrix, a target did not come back to its first level before a cell was
-        measured: a burst credit that was spent, a write cache that was still full, heat.
+        In an adaptive matrix, a target did not return to its initial rate before a cell was
+        measured: burst credit was exhausted, a write cache was still full, or the drive was hot.
 
     Decided:
         Before each cell a probe (the table's first cell for a tenth of its time, at most 0.2 s) is
-        compared with the first probe of the run. Below 80 % the target is left alone and probed
-        again, for 7.75 s at most; after two waits in vain in a row the new level is taken as
-        lasting and no longer waited for. Found when the last probe before a sample was still below
-        80 % of the first. Warning.
+        compared with the first probe of the run. Below 80 %, the target stays idle and is probed
+        again, for up to 7.75 s; after two consecutive waits without recovery, the new rate is
+        accepted and there are no further waits. Found if the last probe before a sample was still
+        below 80 % of the first. Warning.
 
     Do:
-        Read such cells as the lasting level. Measure one cell for some minutes to see both levels.
+        Read such cells as the sustained rate. Measure one cell for some minutes to see both rates.
     """
     fallen = [sample for sample in context.samples if _ratio(sample) < RATIO_MIN]
     if not fallen:
@@ -41,27 +73,14 @@ def not_recovered(context: Context) -> list[Finding]:
     concerned: list[CellSummary] = [c for c in context.cells if c.cell.key in keys]
     return [
         Finding(
-            kind="not_recovered",
             severity="warning",
             cells=identities(concerned),
-            sentence=(
-                f"Before {format_plural(len(fallen), 'sample')} of {context.of_cells(concerned)} "
-                f"a probe reached as little as {format_share(_ratio(worst))} of its first rate, "
-                f"after {format_duration_s(rested_s)} of rest in all."
-            ),
-            cause=(
-                "What came before took something that does not come back so soon: a burst credit, "
-                "room in a write cache, a drive's fast region, or it is hot."
-            ),
-            evidence={
-                "probe_ratio_min": _ratio(worst),
-                "probe_ratio_allowed": RATIO_MIN,
-                "samples_count": len(fallen),
-                "rest_s": rested_s,
-            },
-            next=(
-                "Read these cells as the target's lasting level, the first ones as its best; "
-                "measure one cell for some minutes to see both: seatrial io TARGET --seconds 300"
+            figures=NotRecoveredFigures(
+                probe_ratio_min=_ratio(worst),
+                probe_ratio_allowed=RATIO_MIN,
+                samples_count=len(fallen),
+                rest_s=rested_s,
+                concerned=context.concerned(concerned),
             ),
         )
     ]

@@ -1,13 +1,23 @@
-"""Finding ``not_repeatable``: the rounds of a cell do not agree."""
+"""Finding ``not_repeatable``: the results of a cell vary between rounds."""
 
 from __future__ import annotations
 
-from seatrial.findings.context import Context, identities, number
+from typing import Annotated
+
+from seatrial.findings.context import Concerned, Context, identities, number
 from seatrial.findings.rule import from_samples
+from seatrial.published import HIDDEN
 from seatrial.stats.estimates import counted, rounds_needed
-from seatrial.stats.model import CellSummary, Finding
+from seatrial.stats.model import CellSummary, Figures, Finding, Words
 from seatrial.stats.running import running_per_s
-from seatrial.stats.wording import format_cell, format_count, format_iops, format_share
+from seatrial.stats.wording import (
+    format_cell,
+    format_count,
+    format_iops,
+    format_plural,
+    format_share,
+)
+from seatrial.study.cell import Cell
 from seatrial.topic import topic_of
 
 SPREAD_RATIO_MAX = 1.5
@@ -16,22 +26,22 @@ PRECISION_SHARE_DEFAULT = 0.05
 
 @from_samples(rank=450, section="Time", sees_replays=True)
 def not_repeatable(context: Context) -> list[Finding]:
-    """Find cells whose rounds differ by half or more, and cells wider than was asked.
+    """Find cells with a large spread between rounds or an interval wider than requested.
 
     Means:
-        The rounds of a cell do not agree, or not well enough.
+        The results of a cell vary between rounds, or the requested precision was not reached.
 
     Decided:
         Warning: the fastest round is more than 1.5 times the slowest, or a round completed nothing.
-        Note: the interval is still wider than the study asked after its last round; the note tells
-        how many rounds the asked precision would take if they spread like those measured. A cell
+        Note: after the last round the interval is still wider than the study requested; the note
+        estimates how many rounds with the same spread would reach the requested precision. A cell
         measured once is not judged.
 
     Do:
-        Look at timeline and stalls of the slow round; measure the cell alone and longer; allow more
+        Check timeline and stalls of the slow round; measure the cell alone and longer; allow more
         rounds or longer samples.
     """
-    precision_share = asked_precision_share(context)
+    precision_share = wanted_precision_share(context)
     own = [c for c in context.cells if not topic_of(c.cell).judges_rounds(c.cell)]
     repeated = [c for c in own if c.iops.rounds > 1]
     spread = [c for c in repeated if spread_ratio(c) > SPREAD_RATIO_MAX]
@@ -40,8 +50,8 @@ def not_repeatable(context: Context) -> list[Finding]:
     return found + ([_wide_finding(context, wide, precision_share)] if wide else [])
 
 
-def asked_precision_share(context: Context) -> float:
-    """Return the share within which the study asked each interval to be."""
+def wanted_precision_share(context: Context) -> float:
+    """Return the precision that the study requested: half width of an interval, as a share."""
     return number(context.run.study, "rounds", "precision") or PRECISION_SHARE_DEFAULT
 
 
@@ -51,7 +61,7 @@ def rounds_per_s(summary: CellSummary) -> list[float]:
 
 
 def spread_ratio(summary: CellSummary) -> float:
-    """Return the fastest round over the slowest; infinite where a round completed nothing."""
+    """Return the fastest round over the slowest; infinite if a round completed nothing."""
     rates = rounds_per_s(summary)
     if max(rates) == 0:
         return 1.0
@@ -63,39 +73,105 @@ def _is_wide(summary: CellSummary, precision_share: float) -> bool:
     return share is not None and share > precision_share
 
 
+class NotRepeatableInShort(Figures, frozen=True, kw_only=True):
+    """Figures of every ``not_repeatable``."""
+
+    def in_short(self, cells_count: int) -> str:
+        """Return the short form for a verdict."""
+        return f"results varied between rounds in {format_plural(cells_count, 'test')}"
+
+
+class RoundsApartFigures(NotRepeatableInShort, frozen=True, kw_only=True, tag="not_repeatable"):
+    """Figures of ``not_repeatable``: rounds apart."""
+
+    cells_count: int
+    spread_ratio_max: float | None
+    spread_ratio_allowed: float
+    worst_cell: str
+    worst_rounds_per_s: list[float]
+    concerned: Annotated[Concerned, HIDDEN]
+    cell: Annotated[Cell, HIDDEN]
+    unit: Annotated[str, HIDDEN]
+    rates_count: Annotated[int, HIDDEN]
+    command: Annotated[str, HIDDEN]
+
+    def words(self) -> Words:
+        """Return sentence, cause and next step."""
+        slowest, fastest = (
+            format_iops(min(self.worst_rounds_per_s)),
+            format_iops(max(self.worst_rounds_per_s)),
+        )
+        return Words(
+            sentence=(
+                f"Results varied between rounds in {self.concerned}; the largest spread is "
+                f"{slowest} to {fastest} {self.unit}/s over {self.rates_count} rounds "
+                f"({format_cell(self.cell)})."
+            ),
+            cause=(
+                "Conditions changed between rounds: a cache filling and draining, garbage "
+                "collection, temperature, burst credit of a cloud volume, other tenants, or a "
+                "stall in one round. The order of tests is random in each round, so it is not the "
+                "cause."
+            ),
+            next=(
+                "Check the timeline and the stalls of the slow round. Measure the test alone and "
+                f"longer with '{self.command}' to see at which of the two rates it settles."
+            ),
+        )
+
+
 def _spread_finding(context: Context, concerned: list[CellSummary]) -> Finding:
     worst = max(concerned, key=spread_ratio)
     rates = rounds_per_s(worst)
-    slowest, fastest = format_iops(min(rates)), format_iops(max(rates))
     command = topic_of(worst.cell).command_for(worst.cell)
     nouns = {"tps": "transactions", "statements/s": "statements"}
     unit = nouns.get(worst.iops.unit, "requests")
     return Finding(
-        kind="not_repeatable",
         severity="warning",
         cells=identities(concerned),
-        sentence=(
-            f"The rounds of {context.of_cells(concerned)} do not agree; the worst "
-            f"({format_cell(worst.cell)}) did {slowest} {unit}/s in one round and {fastest} in "
-            f"another of {len(rates)}."
-        ),
-        cause=(
-            "Something changed between rounds: a cache that fills and drains, garbage collection, "
-            "heat, burst credit of a cloud volume, a noisy neighbour, or a stall in one round. "
-            "The rounds are in random order, so it is not the order."
-        ),
-        evidence={
-            "cells_count": len(concerned),
-            "spread_ratio_max": max(rates) / min(rates) if min(rates) > 0 else None,
-            "spread_ratio_allowed": SPREAD_RATIO_MAX,
-            "worst_cell": worst.cell.key,
-            "worst_rounds_per_s": rates,
-        },
-        next=(
-            "Look at the timeline and the stalls of the slow round; measure the cell alone and "
-            f"longer with '{command}' to see whether it settles, and at which of the two rates."
+        figures=RoundsApartFigures(
+            cells_count=len(concerned),
+            spread_ratio_max=max(rates) / min(rates) if min(rates) > 0 else None,
+            spread_ratio_allowed=SPREAD_RATIO_MAX,
+            worst_cell=worst.cell.key,
+            worst_rounds_per_s=rates,
+            concerned=context.concerned(concerned),
+            cell=worst.cell,
+            unit=unit,
+            rates_count=len(rates),
+            command=command,
         ),
     )
+
+
+class IntervalWideFigures(NotRepeatableInShort, frozen=True, kw_only=True, tag="not_repeatable"):
+    """Figures of ``not_repeatable``: interval wide."""
+
+    cells_count: int
+    precision_share_requested: float
+    half_width_share_max: float
+    rounds_measured_min: int
+    rounds_needed_max: int | None
+    concerned: Annotated[Concerned, HIDDEN]
+    known_count: Annotated[int, HIDDEN]
+    needed_count: Annotated[int, HIDDEN]
+    known: Annotated[list[int], HIDDEN]
+
+    def words(self) -> Words:
+        """Return sentence, cause and next step."""
+        if self.known_count == self.needed_count:
+            reported = f"about {format_count(max(self.known))} rounds would reach it in all tests"
+        else:
+            reported = "more than a thousand rounds would not reach it in all tests"
+        return Words(
+            sentence=(
+                f"The confidence interval of {self.concerned} is wider than the requested "
+                f"± {format_share(self.precision_share_requested)} (up to ± "
+                f"{format_share(self.half_width_share_max)}); {reported}."
+            ),
+            cause=("The budget of rounds or time ended before this precision was reached."),
+            next=("Allow more rounds or a longer budget in the study, or longer samples."),
+        )
 
 
 def _wide_finding(
@@ -104,25 +180,18 @@ def _wide_finding(
     shares = [c.iops.half_width_share or 0.0 for c in concerned]
     needed = [rounds_needed(c.iops, precision_share) for c in concerned]
     known = [rounds for rounds in needed if rounds is not None]
-    if len(known) == len(needed):
-        reported = f"about {format_count(max(known))} rounds would reach it everywhere"
-    else:
-        reported = "more than a thousand rounds would not reach it everywhere"
     return Finding(
-        kind="not_repeatable",
         severity="note",
         cells=identities(concerned),
-        sentence=(
-            f"The interval of {context.of_cells(concerned)} is wider than the asked "
-            f"± {format_share(precision_share)} (up to ± {format_share(max(shares))}); {reported}."
+        figures=IntervalWideFigures(
+            cells_count=len(concerned),
+            precision_share_requested=precision_share,
+            half_width_share_max=max(shares),
+            rounds_measured_min=min(c.iops.rounds for c in concerned),
+            rounds_needed_max=max(known) if len(known) == len(needed) else None,
+            concerned=context.concerned(concerned),
+            known_count=len(known),
+            needed_count=len(needed),
+            known=known,
         ),
-        cause="The budget of rounds or time ended before the rounds agreed well enough.",
-        evidence={
-            "cells_count": len(concerned),
-            "precision_share_asked": precision_share,
-            "half_width_share_max": max(shares),
-            "rounds_measured_min": min(c.iops.rounds for c in concerned),
-            "rounds_needed_max": max(known) if len(known) == len(needed) else None,
-        },
-        next="Allow more rounds or a longer budget in the study, or longer samples.",
     )

@@ -1,71 +1,104 @@
-"""Finding ``nothing_completed``: a cell in which not one request ended well."""
+"""Finding ``nothing_completed``: a cell in which no request completed successfully."""
 
 from __future__ import annotations
 
-from seatrial.findings.context import Context, identities
+from typing import Annotated
+
+from seatrial.findings.context import Concerned, Context, identities
 from seatrial.findings.rule import from_samples
-from seatrial.stats.model import CellSummary, Finding
+from seatrial.published import HIDDEN
+from seatrial.stats.model import Figures, Finding, Words
+from seatrial.stats.wording import format_duration_s, format_plural
 from seatrial.topic import topic_of
+
+
+class NothingCompletedFigures(Figures, frozen=True, kw_only=True, tag="nothing_completed"):
+    """Figures of ``nothing_completed``."""
+
+    cells_count: int
+    failed_count: int
+    oldest_in_flight_s: float
+    stall_causes: list[str]
+    concerned: Annotated[Concerned, HIDDEN]
+    first_blank: Annotated[str, HIDDEN]
+    have_servers: Annotated[bool, HIDDEN]
+
+    def words(self) -> Words:
+        """Return sentence, cause and next step."""
+        return Words(
+            sentence=(
+                f"No request completed in {self.concerned}: {self.first_blank}"
+                f"{' in the first of them' if self.cells_count > 1 else ''}."
+            ),
+            cause=_cause(self.failed_count),
+            next=_next(self.have_servers),
+        )
+
+    def in_short(self, cells_count: int) -> str:
+        """Return the short form for a verdict."""
+        oldest = ""
+        if self.oldest_in_flight_s:
+            oldest = f", oldest in flight {format_duration_s(self.oldest_in_flight_s)}"
+        return f"0 completed in {format_plural(cells_count, 'test')}{oldest}"
 
 
 @from_samples(rank=160, section="Data and errors", sees_faults=True, sees_replays=True)
 def nothing_completed(context: Context) -> list[Finding]:
-    """Find blank cells; each says in its own place why it is blank (law 3).
+    """Find cells without a figure; tables show the reason in its place (law 3).
 
     Means:
-        In a cell not one request ended well. Its place in every table says so ("0 completed, oldest
-        in flight 4.2 s").
+        No request of a cell completed successfully. Tables show this in place of a figure ("0
+        completed, oldest in flight 4.2 s").
 
     Decided:
-        No completed request in any round of the cell. Critical. A device that hung, and one whose
-        requests take longer than the cell lasts, look the same.
+        No completed request in any round of the cell. Critical. A hung device and one whose
+        requests take longer than the sample cannot be distinguished.
 
     Do:
-        Measure one such cell alone and longer with `seatrial io`, and look at `dmesg -T` meanwhile.
+        Measure one such cell alone and longer with `seatrial io`, and watch `dmesg -T` meanwhile.
     """
     concerned = [summary for summary in context.cells if summary.blank]
     if not concerned:
         return []
+    first = concerned[0]
+    failed_count = sum(summary.failed for summary in concerned)
+    have_servers = all(topic_of(summary.cell).has_server for summary in concerned)
     oldest_s = max(s.oldest_in_flight_ns for c in concerned for s in c.samples) / 1e9
     return [
         Finding(
-            kind="nothing_completed",
             severity="critical",
             cells=identities(concerned),
-            sentence=(
-                f"Nothing completed in {context.of_cells(concerned)}: {concerned[0].blank}"
-                f"{' in the first of them' if len(concerned) > 1 else ''}."
-            ),
-            cause=_cause(concerned),
-            evidence={
-                "cells_count": len(concerned),
-                "failed_count": sum(summary.failed for summary in concerned),
-                "oldest_in_flight_s": oldest_s,
-                "stall_causes": sorted(
+            figures=NothingCompletedFigures(
+                cells_count=len(concerned),
+                failed_count=failed_count,
+                oldest_in_flight_s=oldest_s,
+                stall_causes=sorted(
                     {t.cause for c in concerned for s in c.samples for t in s.stalls}
                 ),
-            },
-            next=_next(concerned),
+                concerned=context.concerned(concerned),
+                first_blank=first.blank,
+                have_servers=have_servers,
+            ),
         )
     ]
 
 
-def _cause(concerned: list[CellSummary]) -> str:
-    if any(summary.failed for summary in concerned):
+def _cause(failed_count: int) -> str:
+    if failed_count:
         return "The requests failed; the finding 'errors' names the reason."
     return (
-        "The device hung, or one request takes longer than the cell was measured: the two cannot "
-        "be told apart without a single completion."
+        "The device hung, or a request takes longer than the sample; without a single completion "
+        "the two cannot be distinguished."
     )
 
 
-def _next(concerned: list[CellSummary]) -> str:
-    if all(topic_of(summary.cell).has_server for summary in concerned):
+def _next(have_servers: bool) -> str:
+    if have_servers:
         return (
-            "Mend what the message names, or repeat one of these cells alone and longer with "
+            "Fix the reported error, or repeat one of these tests alone and longer with "
             "'seatrial db'."
         )
     return (
-        "Repeat one of these cells alone and longer with 'seatrial io', and look at "
-        "'dmesg -T | tail -50' for resets and time-outs meanwhile."
+        "Repeat one of these tests alone and longer with 'seatrial io', and check "
+        "'dmesg -T | tail -50' for resets and timeouts meanwhile."
     )

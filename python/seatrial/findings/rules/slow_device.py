@@ -1,28 +1,69 @@
-"""Finding ``slow_device``: gaps without a completion that are the device's usual pace."""
+"""Finding ``slow_device``: gaps without a completion that are normal for a slow device."""
 
 from __future__ import annotations
 
-from seatrial.findings.context import Context, identities
+from typing import Annotated
+
+from seatrial.findings.context import Concerned, Context, identities
 from seatrial.findings.rule import from_samples
 from seatrial.findings.rules.stall import MEDIAN_FACTOR, gaps_of
-from seatrial.stats.model import Finding
-from seatrial.stats.wording import format_duration_s
+from seatrial.published import HIDDEN
+from seatrial.stats.model import Figures, Finding, Words
+from seatrial.stats.wording import format_duration_s, format_plural
+
+
+class SlowDeviceFigures(Figures, frozen=True, kw_only=True, tag="slow_device"):
+    """Figures of ``slow_device``."""
+
+    median_latency_s_min: float
+    median_latency_s_max: float
+    gaps_count: int
+    longest_gap_s: float
+    stall_median_factor: float
+    concerned: Annotated[Concerned, HIDDEN]
+
+    def words(self) -> Words:
+        """Return sentence, cause and next step."""
+        low, high = (
+            format_duration_s(self.median_latency_s_min),
+            format_duration_s(self.median_latency_s_max),
+        )
+        median = low if low == high else f"{low} to {high}"
+        return Words(
+            sentence=(
+                f"Median latency was {median} in {self.concerned}; gaps of up to "
+                f"{format_duration_s(self.longest_gap_s)} without a completion are normal at this "
+                "speed, not stalls."
+            ),
+            cause=(
+                "The device is slow for this block size and number of threads: a hard disk, or a "
+                "network or throttled volume with a long queue of large requests."
+            ),
+            next=(
+                "Judge these tests by their latency, not by stalls. If the device should be "
+                "faster, compare with fewer threads and look for a throttle with 'seatrial check'."
+            ),
+        )
+
+    def in_short(self, cells_count: int) -> str:
+        """Return the short form for a verdict."""
+        return f"the device was slow in {format_plural(cells_count, 'test')}"
 
 
 @from_samples(rank=510, section="Time", holds_in_lab=False)
 def slow_device(context: Context) -> list[Finding]:
-    """Find cells whose long gaps are no longer than four times their median latency.
+    """Find cells whose longest gaps are at most four times their median latency.
 
     Means:
-        There were gaps without a completion, but that is how fast the device is for such requests:
-        forty threads with 4 MiB each on a hard disk wait for each other.
+        There were gaps without a completion, but they are normal at the device's speed: forty
+        threads with 4 MiB requests on a hard disk wait for each other.
 
     Decided:
-        Gaps above the stall threshold of at most 4 median service times. Warning.
+        Gaps above the stall threshold and at most 4 times the median service time. Warning.
 
     Do:
-        Read these cells' latency. If the device should be faster, compare with fewer threads and
-        look for a throttle with `seatrial check`.
+        Judge these cells by their latency. If the device should be faster, compare with fewer
+        threads and look for a throttle with `seatrial check`.
     """
     concerned, medians_s, longest_s, gaps_count = [], [], 0.0, 0
     for summary in context.cells:
@@ -34,32 +75,17 @@ def slow_device(context: Context) -> list[Finding]:
             longest_s = max(longest_s, *(one.stall.length_s for one in usual))
     if not concerned:
         return []
-    low, high = format_duration_s(min(medians_s)), format_duration_s(max(medians_s))
-    median = low if low == high else f"{low} to {high}"
     return [
         Finding(
-            kind="slow_device",
             severity="warning",
             cells=identities(concerned),
-            sentence=(
-                f"A request took {median} in the median in {context.of_cells(concerned)}; gaps of "
-                f"up to {format_duration_s(longest_s)} without a completion are its usual pace "
-                "there, not stalls."
-            ),
-            cause=(
-                "The device is slow for this block size and number of threads: a hard disk or a "
-                "network or throttled volume that works off a long queue of large requests."
-            ),
-            evidence={
-                "median_latency_s_min": min(medians_s),
-                "median_latency_s_max": max(medians_s),
-                "gaps_count": gaps_count,
-                "longest_gap_s": longest_s,
-                "stall_median_factor": MEDIAN_FACTOR,
-            },
-            next=(
-                "Read these cells' latency, not their stalls; if the device should be faster, "
-                "compare with fewer threads and look for a throttle with 'seatrial check'."
+            figures=SlowDeviceFigures(
+                median_latency_s_min=min(medians_s),
+                median_latency_s_max=max(medians_s),
+                gaps_count=gaps_count,
+                longest_gap_s=longest_s,
+                stall_median_factor=MEDIAN_FACTOR,
+                concerned=context.concerned(concerned),
             ),
         )
     ]

@@ -1,19 +1,21 @@
-"""Finding ``stall``: requests were outstanding and none completed, for longer than usual."""
+"""Finding ``stall``: requests were outstanding and none completed for unusually long."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
-from seatrial.findings.context import Context, identities, service_times
+from seatrial.findings.context import Concerned, Context, identities, service_times
 from seatrial.findings.rule import from_samples
+from seatrial.published import FLATTENED, HIDDEN
 from seatrial.results.model import Stall
-from seatrial.stats.model import CellSummary, Finding
-from seatrial.stats.wording import format_duration_s, format_plural
+from seatrial.stats.model import CellSummary, Figures, Finding, Words
+from seatrial.stats.wording import format_count, format_duration_s, format_plural
 from seatrial.topic import topic_of
 
 MEDIAN_FACTOR = 4.0
-"""A gap shorter than so many median latencies is the device's usual pace, not a stall."""
+"""A gap shorter than this many median latencies is normal for the device, not a stall."""
 CRITICAL_S = 1.0
 WARNING_S = 0.2
 WARNING_SHARE = 0.01
@@ -22,7 +24,7 @@ EXAMPLES_MAX = 8
 
 @dataclass(frozen=True)
 class StallOccurrence:
-    """One stall and where it was seen."""
+    """One stall with its cell and round."""
 
     summary: CellSummary
     round: int
@@ -30,11 +32,11 @@ class StallOccurrence:
 
 
 def gaps_of(summary: CellSummary) -> tuple[list[StallOccurrence], list[StallOccurrence], float]:
-    """Return a cell's true stalls, its gaps of usual pace, and its median latency in s.
+    """Return a cell's stalls, its gaps that are normal for it, and its median latency in s.
 
-    The median is that of the service times over all rounds, so that requests which queue behind
-    a stall do not raise the bar for it. Without any completion there is no pace to judge by:
-    such a cell is told by ``nothing_completed``.
+    The median is taken over the service times of all rounds, so that requests queued behind a
+    stall do not raise the threshold. A cell without any completion is reported by
+    ``nothing_completed``.
     """
     times = service_times(summary.samples)
     if times.count == 0:
@@ -52,42 +54,78 @@ def gaps_of(summary: CellSummary) -> tuple[list[StallOccurrence], list[StallOccu
 
 @from_samples(rank=170, section="Time", sees_replays=True, holds_in_lab=False)
 def stall(context: Context) -> list[Finding]:
-    """Find stalls, one finding for each cause, the cells of a cause merged.
+    """Find stalls, one finding per cause, cells merged.
 
     Means:
-        Requests were outstanding and none completed, for longer than is usual there. The cause,
-        by what was seen for at least half of the stall:
+        Requests were outstanding and none completed for unusually long. The cause is the state
+        observed for at least half of the stall:
 
-        - `device`: the block layer had requests in flight, or threads waited for block I/O
-        - `filesystem`: threads were blocked in the kernel above an idle block layer
-        - `cgroup_throttle`: threads waited, and a limit on I/O of our control group explains for
-          how long
-        - `cpu_quota`: our threads did not run, and for as long a quota of processor time stopped
-          them
-        - `generator`: our threads did not run: waiting for a processor, stolen from by the host, or
-          stopped
-        - `unknown`: none of these held for half of it, or the counters could not be read
+        - `device`: requests were in flight in the block layer, or threads waited for block I/O
+        - `filesystem`: threads were blocked in the kernel while the block layer was idle
+        - `cgroup_throttle`: threads waited, and an I/O limit of our control group explains the
+          duration
+        - `cpu_quota`: our threads did not run, and a CPU quota throttled them for as long
+        - `generator`: our threads did not run: waiting for a CPU, CPU steal, or stopped
+        - `unknown`: none of these for half of the stall, or the counters could not be read
 
-        Behind `device` may be the drive, its controller or array, or the host below a virtual disk.
-        A generator's stall is the machine's fault, not the drive's. `cgroup_throttle` and
+        `device` covers the drive, its controller or array, and the host below a virtual disk. A
+        `generator` stall is caused by the machine, not by the drive. `cgroup_throttle` and
         `cpu_quota` name the group and its setting.
 
     Decided:
-        Longer than the study's threshold (50 ms by default, 500 ms of a database) *and* than 4
+        Longer than the study's threshold (default 50 ms; 500 ms for a database) *and* longer than 4
         times the median service time of the cell over all rounds; shorter gaps are `slow_device`.
-        Edges are completions and starts, not the moments at which somebody looked. Critical from 1
-        s, unless the generator or a CPU quota caused it; warning from 0.2 s, or where stalls took
-        more than 1 % of all time measured; else note.
+        A stall begins and ends at completions or starts of requests, not at the times of polling.
+        Critical from 1 s, unless caused by the generator or a CPU quota; warning from 0.2 s, or if
+        stalls took more than 1 % of the total time; otherwise note.
 
     Do:
-        Device: kernel log, `smartctl -x`, `iostat -x 1` beside a longer run. File system: what was
-        blocked (`dmesg -T | grep -i "blocked for more"`), timers of snapshots, fstrim and backups.
-        Control group: raise the limit or the quota, or run in another group. Generator: stop other
-        work and repeat. Unknown: repeat longer, as root.
+        Device: check the kernel log, `smartctl -x`, and `iostat -x 1` during a longer run. File
+        system: find what was blocked (`dmesg -T | grep -i "blocked for more"`); check timers for
+        snapshots, fstrim and backups. Control group: raise the limit or the quota, or run in
+        another group. Generator: stop other processes and repeat. Unknown: repeat longer, as root.
     """
     seen = [one for summary in context.cells for one in gaps_of(summary)[0]]
     causes = sorted({one.stall.cause for one in seen}, key=list(_CAUSES).index)
     return [_of_cause(context, [s for s in seen if s.stall.cause == cause]) for cause in causes]
+
+
+class StallFigures(Figures, frozen=True, kw_only=True, tag="stall"):
+    """Figures of ``stall``."""
+
+    cause: str
+    others: Annotated[dict[str, list[str]], FLATTENED]
+    stalls_count: int
+    stalls_dropped_count: int
+    longest_s: float
+    total_s: float
+    stalled_share: float
+    examples: list[dict[str, object]]
+    longest_stall: Annotated[Stall, HIDDEN]
+    concerned: Annotated[Concerned, HIDDEN]
+    command: Annotated[str, HIDDEN]
+
+    def words(self) -> Words:
+        """Return sentence, cause and next step."""
+        return Words(
+            sentence=(
+                f"{_opening(self.longest_stall, self.stalls_count, self.total_s)} in "
+                f"{self.concerned}; {_origin(self.longest_stall)}."
+            ),
+            cause=_CAUSES[self.cause],
+            next=(_NEXT[self.cause].format(command=self.command, group=_group(self.longest_stall))),
+        )
+
+    def in_short(self, cells_count: int) -> str:
+        """Return the short form for a verdict."""
+        del cells_count
+        longest = format_duration_s(self.longest_s)
+        what = _OF_MACHINE.get(self.cause, "stalled")
+        cause = _IN_SHORT.get(self.cause, self.cause)
+        reported = "" if self.cause in _OF_MACHINE else f" ({cause})"
+        if self.stalls_count == 1:
+            return f"{what} once for {longest}{reported}"
+        return f"{what} {format_count(self.stalls_count)} times for up to {longest}{reported}"
 
 
 def _of_cause(context: Context, seen: Sequence[StallOccurrence]) -> Finding:
@@ -99,22 +137,21 @@ def _of_cause(context: Context, seen: Sequence[StallOccurrence]) -> Finding:
     settings = _settings(seen)
     command = topic_of(longest.summary.cell).command_for(longest.summary.cell)
     return Finding(
-        kind="stall",
         severity=_severity(longest.stall, total_s / measured_s),
         cells=identities(concerned),
-        sentence=_sentence(context, seen, concerned, longest, total_s),
-        cause=_CAUSES[cause],
-        evidence={
-            "cause": cause,
-            **({"cgroup_settings": settings} if settings else {}),
-            "stalls_count": len(seen),
-            "stalls_dropped_count": sum(s.stalls_dropped for c in concerned for s in c.samples),
-            "longest_s": longest.stall.length_s,
-            "total_s": total_s,
-            "stalled_share": total_s / measured_s,
-            "examples": [_example(one) for one in _longest_first(seen)[:EXAMPLES_MAX]],
-        },
-        next=_NEXT[cause].format(command=command, group=_group(longest.stall)),
+        figures=StallFigures(
+            cause=cause,
+            others={"cgroup_settings": settings} if settings else {},
+            stalls_count=len(seen),
+            stalls_dropped_count=sum(s.stalls_dropped for c in concerned for s in c.samples),
+            longest_s=longest.stall.length_s,
+            total_s=total_s,
+            stalled_share=total_s / measured_s,
+            examples=[_example(one) for one in _longest_first(seen)[:EXAMPLES_MAX]],
+            longest_stall=longest.stall,
+            concerned=context.concerned(concerned),
+            command=command,
+        ),
     )
 
 
@@ -134,34 +171,25 @@ def _group(stall: Stall) -> str:
 
 
 def _settings(seen: Sequence[StallOccurrence]) -> list[str]:
-    """Return the settings of control groups that caused stalls, each as ``FOLDER/FILE VALUE``."""
+    """Return the cgroup settings that caused stalls, each as ``FOLDER/FILE VALUE``."""
     stalls = [one.stall for one in seen if "cgroup" in one.stall.evidence]
     settings = (f"{_group(stall)}/{stall.evidence['cgroup_setting']}" for stall in stalls)
     return list(dict.fromkeys(settings))
 
 
-def _sentence(
-    context: Context,
-    seen: Sequence[StallOccurrence],
-    concerned: Sequence[CellSummary],
-    longest: StallOccurrence,
-    total_s: float,
-) -> str:
-    length = format_duration_s(longest.stall.length_s)
-    outstanding = format_plural(longest.stall.depth, "request")
-    if len(seen) == 1:
-        opening = f"I/O stood still once, for {length} with {outstanding} outstanding"
-    else:
-        total = format_duration_s(total_s)
-        opening = (
-            f"I/O stood still {len(seen)} times, {total} in all, the longest time for {length} "
-            f"with {outstanding} outstanding"
-        )
-    return f"{opening}, in {context.of_cells(concerned)}; {_whose(longest.stall)}."
+def _opening(longest: Stall, count: int, total_s: float) -> str:
+    length = format_duration_s(longest.length_s)
+    outstanding = format_plural(longest.depth, "request")
+    if count == 1:
+        return f"One {length} I/O stall with {outstanding} outstanding"
+    return (
+        f"{format_count(count)} I/O stalls, {format_duration_s(total_s)} in total, the longest "
+        f"{length} with {outstanding} outstanding,"
+    )
 
 
-def _whose(longest: Stall) -> str:
-    return _WHOSE[longest.cause].format(
+def _origin(longest: Stall) -> str:
+    return _ORIGINS[longest.cause].format(
         group=_group(longest), setting=longest.evidence.get("cgroup_setting", "its limit")
     )
 
@@ -178,68 +206,73 @@ def _example(one: StallOccurrence) -> dict[str, object]:
     }
 
 
-_WHOSE = {
-    "device": "the requests were with the device",
-    "filesystem": "the file system held them while the device was idle",
-    "cgroup_throttle": "a limit of cgroup {group} held the requests ({setting})",
-    "cpu_quota": "the CPU quota of cgroup {group} stopped the load generator ({setting})",
-    "generator": "this is the machine's, not the drive's",
-    "unknown": "what was seen does not decide whose fault it was",
+_ORIGINS = {
+    "device": "requests were pending at the device",
+    "filesystem": "requests were blocked in the file system while the device was idle",
+    "cgroup_throttle": "cgroup {group} throttled the requests ({setting})",
+    "cpu_quota": "the CPU quota of cgroup {group} throttled the load generator ({setting})",
+    "generator": "caused by CPU contention on the host, not by the drive",
+    "unknown": "the cause could not be determined",
 }
 _CAUSES = {
     "device": (
-        "The block layer had requests in flight all the while: the drive, its controller or "
-        "array, the host below a virtual disk, or an I/O throttle held them. On flash the usual "
-        "reasons are a full write cache being drained and garbage collection."
+        "The block layer had requests in flight throughout: they were held up by the drive, its "
+        "controller or array, the host below a virtual disk, or an I/O throttle. On flash the "
+        "usual reasons are the flush of a full write cache and garbage collection."
     ),
     "filesystem": (
-        "Threads were blocked above an idle block layer: a journal commit, a freeze (fsfreeze, "
-        "snapshot, backup), a lock, or a network file system waiting for its server."
+        "Threads were blocked while the block layer was idle: a journal commit, a freeze "
+        "(fsfreeze, snapshot, backup), a lock, or a network file system waiting for its server."
     ),
     "cgroup_throttle": (
-        "The load had reached a limit that a control group sets on I/O to this device "
-        "(blkio.throttle or io.max); requests waited above the device until the limit let them "
-        "pass."
+        "The load reached the I/O limit of a control group for this device (blkio.throttle or "
+        "io.max); requests were queued above the device."
     ),
     "cpu_quota": (
-        "The control group of the load generator had used up its processor time (cpu.max or "
-        "cpu.cfs_quota_us), and the kernel stopped its threads until the next period. The drive "
+        "The control group of the load generator had exhausted its CPU time (cpu.max or "
+        "cpu.cfs_quota_us), and the kernel throttled its threads until the next period. The drive "
         "may have been ready."
     ),
     "generator": (
-        "The threads that make the load were not running: they waited for a processor, the host "
-        "took it away (steal), or the process was stopped. The drive may have been ready."
+        "The threads of the load generator were not running: they waited for a CPU, the "
+        "hypervisor took it away (steal), or the process was stopped. The drive may have been "
+        "ready."
     ),
     "unknown": (
-        "The stall was too short or the counters that tell the cause (schedstat, /proc/stat, the "
-        "device's requests in flight) cannot be read here."
+        "The stall was too short, or the counters that show the cause (schedstat, /proc/stat, "
+        "requests in flight at the device) cannot be read here."
     ),
 }
 _NEXT = {
     "device": (
-        "Look for resets and time-outs with 'dmesg -T | tail -50' and at the drive with "
-        "'smartctl -x DEVICE'; then repeat the cell longer with '{command}' and watch "
-        "'iostat -x 1' beside it."
+        "Check 'dmesg -T | tail -50' for resets and timeouts, and the drive with "
+        "'smartctl -x DEVICE'; then repeat the test longer with '{command}' and watch "
+        "'iostat -x 1' meanwhile."
     ),
     "filesystem": (
-        "Look at what was blocked with 'dmesg -T | grep -i \"blocked for more\"', at timers for "
-        "snapshots, fstrim and backups, and repeat on the bare device or another file system."
+        "Find what was blocked with 'dmesg -T | grep -i \"blocked for more\"', check timers for "
+        "snapshots, fstrim and backups, and repeat on the raw device or another file system."
     ),
     "cgroup_throttle": (
         "Raise the limit ('grep . {group}/blkio.throttle.*_device {group}/io.max') or run in "
-        "another control group, then repeat the cell with '{command}'. Where the database will run "
-        "under the same limit, the figures are the ones that it will see."
+        "another control group, then repeat the test with '{command}'. If the database will run "
+        "under the same limit, it will see these figures."
     ),
     "cpu_quota": (
         "Raise the quota of {group} (cpu.max or cpu.cfs_quota_us) or run in another control "
-        "group, then repeat the cell with '{command}'."
+        "group, then repeat the test with '{command}'."
     ),
     "generator": (
-        "Stop other work on this machine ('top', 'vmstat 1': columns r and st), run "
-        "'seatrial check', and repeat; on a virtual machine choose one with its own processors."
+        "Stop other processes on this machine ('top', 'vmstat 1': columns r and st), run "
+        "'seatrial check', and repeat; in the cloud, choose an instance with dedicated CPUs."
     ),
     "unknown": (
-        "Repeat the cell longer with '{command}', as root if possible, so that the block "
+        "Repeat the test longer with '{command}', as root if possible, so that the block "
         "layer's counters can be read."
     ),
 }
+_OF_MACHINE = {
+    "generator": "CPU contention on the host stopped the load generator",
+    "cpu_quota": "a CPU quota throttled the load generator",
+}
+_IN_SHORT = {"cgroup_throttle": "throttled by a control group"}

@@ -1,40 +1,76 @@
-"""Finding ``start_up_phase``: what was left out at the beginning of samples."""
+"""Finding ``start_up_phase``: the start-up phase of samples was excluded from the figures."""
 
 from __future__ import annotations
 
-from seatrial.findings.context import Context, identities
+from typing import Annotated
+
+from seatrial.findings.context import Concerned, Context, identities
 from seatrial.findings.rule import from_samples
+from seatrial.published import HIDDEN
 from seatrial.stats.estimates import counted
-from seatrial.stats.model import Finding
+from seatrial.stats.model import Figures, Finding, Words
 from seatrial.stats.running import Running, running
 from seatrial.stats.wording import format_cell, format_duration_s, format_iops
+from seatrial.study.cell import Cell
 
 _FASTER = (
-    "A cache, burst credit or free flash took the first requests; the database will live in what "
-    "comes after."
+    "A cache, burst credit or free flash blocks absorbed the first requests; a database will see "
+    "the rate that follows."
 )
 _SLOWER = (
-    "The target woke from saving power, filled a cache, or still worked off what an earlier cell "
-    "had left behind."
+    "The target left a power-saving state, filled a cache, or was still processing writes of an "
+    "earlier test."
 )
+
+
+class StartUpPhaseFigures(Figures, frozen=True, kw_only=True, tag="start_up_phase"):
+    """Figures of ``start_up_phase``."""
+
+    cells_count: int
+    samples_cut_count: int
+    start_up_s_max: float
+    worst_cell: str
+    worst_start_up_s: float
+    worst_start_up_ratio: float
+    worst_running_per_s: float
+    concerned: Annotated[Concerned, HIDDEN]
+    phase: Annotated[Running, HIDDEN]
+    cell: Annotated[Cell, HIDDEN]
+
+    def words(self) -> Words:
+        """Return sentence, cause and next step."""
+        direction = "faster" if self.worst_start_up_ratio > 1 else "slower"
+        return Words(
+            sentence=(
+                f"A start-up phase of up to {format_duration_s(self.start_up_s_max)} was excluded "
+                f"from the figures of {self.concerned}; it was up to "
+                f"{format_iops(_factor(self.phase))} times {direction} "
+                f"({format_cell(self.cell)}, first {format_duration_s(self.worst_start_up_s)})."
+            ),
+            cause=_FASTER if self.worst_start_up_ratio > 1 else _SLOWER,
+            next=(
+                "Compare both phases in the timeline. If a database would benefit from the same "
+                "cache, measure short samples with pauses between them."
+            ),
+        )
 
 
 @from_samples(rank=500, section="Time")
 def start_up_phase(context: Context) -> list[Finding]:
-    """Find cells whose figures rest on the running phase alone, as a start-up phase came first.
+    """Find cells whose figures exclude a start-up phase.
 
     Means:
-        The beginning of a sample was not like the rest of it and is left out of the cell's figures:
-        they are those of the running phase. Nothing of it is lost: the timeline shows it, its
-        stalls and errors count, and the maximum is that of the whole sample.
+        The beginning of a sample differed from the rest and is excluded from the cell's figures,
+        which are those of the running phase. The timeline still shows it, its stalls and errors
+        count, and the maximum is that of the whole sample.
 
     Decided:
-        By the fixed rule of [method.md](method.md#start-up-and-running-phase): a ratio of at least
-        1.2, for at most half of the sample, surely. Note.
+        By the fixed rule of [method.md](method.md#start-up-and-running-phase): a significant ratio
+        of at least 1.2, for at most half of the sample. Note.
 
     Do:
-        If the start was faster, plan with the running phase, unless your load has pauses too; if it
-        was slower, see what the cell before had left to do.
+        If the start was faster, plan with the running phase, unless your load has pauses too. If it
+        was slower, check what the previous cell left unfinished.
     """
     concerned = [summary for summary in context.cells if summary.running_from_s > 0]
     if not concerned:
@@ -46,31 +82,21 @@ def start_up_phase(context: Context) -> list[Finding]:
         if phase.from_s > 0
     ]
     worst, phase = max(cut, key=lambda pair: _factor(pair[1]))
-    direction = "faster" if phase.start_up_ratio > 1 else "slower"
     return [
         Finding(
-            kind="start_up_phase",
             severity="note",
             cells=identities(concerned),
-            sentence=(
-                f"The beginning of {context.of_cells(concerned)} was not like the rest and is left "
-                f"out of the figures: up to {format_duration_s(max(p.from_s for _, p in cut))}; at "
-                f"most {format_iops(_factor(phase))} times {direction} "
-                f"({format_cell(worst.cell)}, first {format_duration_s(phase.from_s)})."
-            ),
-            cause=_FASTER if phase.start_up_ratio > 1 else _SLOWER,
-            evidence={
-                "cells_count": len(concerned),
-                "samples_cut_count": len(cut),
-                "start_up_s_max": max(p.from_s for _, p in cut),
-                "worst_cell": worst.cell.key,
-                "worst_start_up_s": phase.from_s,
-                "worst_start_up_ratio": phase.start_up_ratio,
-                "worst_running_per_s": phase.completed_per_s,
-            },
-            next=(
-                "Read both: the timeline shows the start. Where it is a cache that a database "
-                "would meet too, measure short samples with pauses between them."
+            figures=StartUpPhaseFigures(
+                cells_count=len(concerned),
+                samples_cut_count=len(cut),
+                start_up_s_max=max(p.from_s for _, p in cut),
+                worst_cell=worst.cell.key,
+                worst_start_up_s=phase.from_s,
+                worst_start_up_ratio=phase.start_up_ratio,
+                worst_running_per_s=phase.completed_per_s,
+                concerned=context.concerned(concerned),
+                phase=phase,
+                cell=worst.cell,
             ),
         )
     ]

@@ -1,10 +1,13 @@
-"""Finding ``temperature``: the drive throttled, was too hot, or grew much warmer."""
+"""Finding ``temperature``: the drive throttled, was too hot, or warmed up considerably."""
 
 from __future__ import annotations
 
-from seatrial.findings.context import Context, drives, number, physical_devices, smart_growth
+from typing import Annotated
+
+from seatrial.findings.context import Context, drives, smart_growth
 from seatrial.findings.rule import from_samples
-from seatrial.stats.model import Finding
+from seatrial.published import FLATTENED, HIDDEN
+from seatrial.stats.model import Figures, Finding, Words
 from seatrial.stats.wording import format_plural
 
 WARMING_C_MAX = 15.0
@@ -17,123 +20,194 @@ _THROTTLE_KEYS = (
     "critical_temperature_minutes",
 )
 _CAUSE = (
-    "Load warms a drive; without enough air or a heat sink it slows itself down to stay below "
-    "its limit, and later rounds then measure the cooling."
+    "Load heats a drive. Without enough airflow or a heat sink it throttles to stay below its "
+    "limit, and later rounds measure the cooling instead of the drive."
 )
 _NEXT = (
-    "Give it air or a heat sink, let it cool and repeat; look whether the slow rounds are the late "
-    "ones in the timeline."
+    "Improve airflow or add a heat sink, let the drive cool down and repeat. Check in the timeline "
+    "whether the slow rounds are the late ones."
 )
+
+
+class HeatLoggedFigures(Figures, frozen=True, kw_only=True, tag="temperature"):
+    """Figures of ``temperature``: heat logged."""
+
+    thermal_messages_count: float
+
+    def words(self) -> Words:
+        """Return sentence, cause and next step."""
+        return Words(
+            sentence=(
+                "The kernel logged overheating or thermal throttling "
+                f"{format_plural(int(self.thermal_messages_count), 'time')} "
+                "during the run."
+            ),
+            cause=_CAUSE,
+            next=_NEXT,
+        )
 
 
 @from_samples(rank=260, section="Time", sees_replays=True, holds_in_lab=False)
 def temperature(context: Context) -> list[Finding]:
-    """Find heat: throttling that was counted or logged, a limit reached, a rise above 15 °C.
+    """Find thermal throttling (counted or logged), a limit reached, or a rise above 15 °C.
 
     Means:
-        The drive slowed itself down for heat, reached its limit, or grew much warmer.
+        The drive throttled because of heat, reached its temperature limit, or warmed up
+        considerably.
 
     Decided:
-        Critical: its own counters of throttling or of minutes above the limit grew. Warning: a
-        reading reached the drive's warning limit (else its critical one), or the kernel logged
-        heat. Note: a rise of more than 15 °C. Readings are taken before and after the run and after
-        each sample.
+        Critical: the drive's counters of throttling or of minutes above the limit increased.
+        Warning: a reading reached the drive's warning limit (or its critical limit if it reports
+        no warning limit), or the kernel logged overheating. Note: a rise of more than 15 °C. The
+        temperature is read before and after the run and after each sample.
 
     Do:
-        Give it air or a heat sink, let it cool, repeat; see whether the slow rounds are the late
-        ones.
+        Improve airflow or add a heat sink, let the drive cool down and repeat. Check whether the
+        slow rounds are the late ones.
     """
     found = [finding for name in drives(context) for finding in _of_drive(context, name)]
-    logged = number(context.after, "kernel_log", "by_kind", "thermal")
+    logged = context.after.kernel_log.by_kind.get("thermal")
     if logged:
         found += [
             Finding(
-                kind="temperature",
                 severity="warning",
                 cells=[],
-                sentence=(
-                    f"The kernel logged heat or throttling {format_plural(int(logged), 'time')} "
-                    "during the run."
-                ),
-                cause=_CAUSE,
-                evidence={"thermal_messages_count": logged},
-                next=_NEXT,
+                figures=HeatLoggedFigures(thermal_messages_count=logged),
             )
         ]
     return found
 
 
+class ThrottledFigures(Figures, frozen=True, kw_only=True, tag="temperature"):
+    """Figures of ``temperature``: throttled."""
+
+    device: str
+    temperature_c_max: float | None
+    temperature_limit_c: float | None
+    others: Annotated[dict[str, int], FLATTENED]
+
+    def words(self) -> Words:
+        """Return sentence, cause and next step."""
+        at = (
+            f" (maximum {self.temperature_c_max:.0f} °C)"
+            if self.temperature_c_max is not None
+            else ""
+        )
+        return Words(
+            sentence=f"{self.device} throttled because of heat during the run{at}.",
+            cause=_CAUSE,
+            next=_NEXT,
+        )
+
+
+class AtLimitFigures(Figures, frozen=True, kw_only=True, tag="temperature"):
+    """Figures of ``temperature``: at limit."""
+
+    device: str
+    temperature_c_max: float
+    temperature_limit_c: float
+
+    def words(self) -> Words:
+        """Return sentence, cause and next step."""
+        return Words(
+            sentence=(
+                f"{self.device} reached {self.temperature_c_max:.0f} °C; its limit is "
+                f"{self.temperature_limit_c:.0f} °C."
+            ),
+            cause=_CAUSE,
+            next=_NEXT,
+        )
+
+
+class WarmedFigures(Figures, frozen=True, kw_only=True, tag="temperature"):
+    """Figures of ``temperature``: warmed."""
+
+    device: str
+    temperature_c_max: float
+    temperature_limit_c: float | None
+    first_c: Annotated[float, HIDDEN]
+
+    def words(self) -> Words:
+        """Return sentence, cause and next step."""
+        return Words(
+            sentence=(
+                f"{self.device} warmed up from {self.first_c:.0f} °C to "
+                f"{self.temperature_c_max:.0f} °C."
+            ),
+            cause=_CAUSE,
+            next=_NEXT,
+        )
+
+
 def _of_drive(context: Context, name: str) -> list[Finding]:
-    """Return the gravest of what counters, limits and readings say of one drive."""
+    """Return the most severe result of one drive's counters, limits and readings."""
     grown = {
         key: growth for key in _THROTTLE_KEYS if (growth := smart_growth(context, name, key)) > 0
     }
     readings_c = _readings_c(context, name)
     warmest_c = max(readings_c, default=None)
     limit_c = _limit_c(context, name)
-    evidence = {"device": name, "temperature_c_max": warmest_c, "temperature_limit_c": limit_c}
     if grown:
-        at = f", {warmest_c:.0f} °C at most" if warmest_c is not None else ""
-        sentence = f"{name} throttled for heat during the run{at}."
         return [
             Finding(
-                kind="temperature",
                 severity="critical",
                 cells=[],
-                sentence=sentence,
-                cause=_CAUSE,
-                evidence=evidence | grown,
-                next=_NEXT,
+                figures=ThrottledFigures(
+                    device=name,
+                    temperature_c_max=warmest_c,
+                    temperature_limit_c=limit_c,
+                    others=grown,
+                ),
             )
         ]
     if warmest_c is None:
         return []
     if limit_c is not None and warmest_c >= limit_c:
-        sentence = f"{name} reached {warmest_c:.0f} °C; its limit is {limit_c:.0f} °C."
         return [
             Finding(
-                kind="temperature",
                 severity="warning",
                 cells=[],
-                sentence=sentence,
-                cause=_CAUSE,
-                evidence=evidence,
-                next=_NEXT,
+                figures=AtLimitFigures(
+                    device=name, temperature_c_max=warmest_c, temperature_limit_c=limit_c
+                ),
             )
         ]
-    if warmest_c - readings_c[0] > WARMING_C_MAX:
-        sentence = f"{name} warmed from {readings_c[0]:.0f} °C to {warmest_c:.0f} °C."
+    first_c = readings_c[0]
+    if warmest_c - first_c > WARMING_C_MAX:
         return [
             Finding(
-                kind="temperature",
                 severity="note",
                 cells=[],
-                sentence=sentence,
-                cause=_CAUSE,
-                evidence=evidence,
-                next=_NEXT,
+                figures=WarmedFigures(
+                    device=name,
+                    temperature_c_max=warmest_c,
+                    temperature_limit_c=limit_c,
+                    first_c=first_c,
+                ),
             )
         ]
     return []
 
 
 def _limit_c(context: Context, name: str) -> float | None:
-    """Return where the drive slows down, else where it stops; None where it tells neither."""
-    for key in ("temperature_warning_c", "temperature_critical_c"):
-        for fingerprint in (context.after, context.before):
-            limit_c = number(fingerprint, "health", name, key)
-            if limit_c is not None:
-                return limit_c
-    return None
+    """Return the drive's warning limit, else its critical limit; None if it reports neither."""
+    found = (context.after.health.get(name), context.before.health.get(name))
+    healths = [health for health in found if health]
+    limits_c = [
+        *(health.temperature_warning_c for health in healths),
+        *(health.temperature_critical_c for health in healths),
+    ]
+    return next((limit_c for limit_c in limits_c if limit_c is not None), None)
 
 
 def _readings_c(context: Context, name: str) -> list[float]:
-    """Return a drive's temperatures in order of time.
+    """Return a drive's temperatures over time.
 
-    Samples carry the temperature of the first device under their target only; the fingerprint's
-    health is that of the first target.
+    A sample contains the temperature of the first device of its target only; the health in the
+    fingerprint is that of the first target.
     """
-    first = next(iter(physical_devices(context.before)), {})
+    first = next(iter(context.before.physical_devices), None)
+    before, after = context.before.health.get(name), context.after.health.get(name)
     of_first_target = [
         sample
         for summary in context.cells
@@ -143,8 +217,8 @@ def _readings_c(context: Context, name: str) -> list[float]:
     samples = sorted(of_first_target, key=lambda sample: sample.started_at)
     during = [sample.counters.get("temperature_c") for sample in samples]
     readings = [
-        number(context.before, "health", name, "temperature_c"),
-        *(during if first.get("name") == name else []),
-        number(context.after, "health", name, "temperature_c"),
+        before.temperature_c if before else None,
+        *(during if first and first.name == name else []),
+        after.temperature_c if after else None,
     ]
     return [reading for reading in readings if reading is not None]

@@ -1,10 +1,18 @@
-"""Lines of the common and the combined log format, with the request's time behind them.
+"""Lines of the common and the combined log format, followed by the request's time.
 
-The formats are those of Apache's mod_log_config and nginx's ngx_http_log_module: host, ident,
-user, ``[time]``, ``"request"``, status, bytes; of the combined one referrer and agent as well. A
-request's time is what whoever set up the log put behind that: nginx's ``$request_time`` (seconds
-with three decimals), Apache's ``%D`` (microseconds), ``%T`` (whole seconds) or ``%{ms}T``, alone,
-quoted or as ``rt=0.012``.
+The formats are those of Apache's mod_log_config and nginx's ngx_http_log_module: host, ident, user,
+``[time]``, ``"request"``, status, bytes; in the combined one referrer and agent as well. The
+request's time is in an additional column: nginx's ``$request_time`` (seconds with three decimals),
+Apache's ``%D`` (microseconds), ``%T`` (whole seconds) or ``%{ms}T``, alone, quoted or as
+``rt=0.012``.
+
+A column with a name (``rt=0.012``) is preferred. Of those without, the time is the one with three
+decimals or more, the usual format of seconds; of several such, the one that is never less than the
+others, because a request takes at least as long as its parts (``$request_time`` and
+``$upstream_response_time``). Two decimals are those of a ratio (``$gzip_ratio``). Integers may be
+times (Apache's ``%D``), lengths (``$request_length``, ``%I``, ``%O``), ports or numbers of
+connections: a single one is used; several are ambiguous unless one is the other in a larger unit
+(``%D %T``).
 """
 
 from __future__ import annotations
@@ -12,25 +20,208 @@ from __future__ import annotations
 import datetime
 import re
 import statistics
-from collections.abc import Iterable, Sequence
-from typing import Final
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final
 
 import msgspec
 
-from seatrial.importers.access_log.places import (
-    QUOTED,
-    SHARE_MIN,
-    Line,
-    Row,
-    figure,
-    name_of,
-    place_of_time,
-)
+from seatrial.errors import UsageError
+from seatrial.importers.access_log.pages import TOOK_S_MAX
+
+QUOTED: Final = rb'"[^"\\\n]*+(?:\\.[^"\\\n]*+)*+"'
+NAMES: Final = (b"request_time", b"rt", b"duration", b"time_taken", b"response_time", b"took", b"d")
+SHARE_MIN: Final = 0.9
+DECIMALS_MIN: Final = 3
+CONSTANT_FROM_LINES: Final = 10
+"""A number that is the same in so many lines is a port or the like, not a time."""
+LARGER_UNITS: Final = (1_000, 1_000_000)
+_FIGURE: Final = re.compile(rb'"?(?:([A-Za-z_]+)[=:])?"?(\d+(?:\.\d+)?)"?')
+
+Row = Sequence[bytes]
+"""The columns after the bytes of one line."""
+
+
+class Line(msgspec.Struct, frozen=True):
+    """One line, as needed to find the time.
+
+    Attributes:
+        status: Status of the request.
+        row: The columns after the bytes.
+    """
+
+    status: bytes
+    row: Row
+
+
+def place_of_time(lines: Sequence[Line], column: int | None) -> int | None:
+    """Return the index of the column after the bytes that is the time; None if there is none.
+
+    It must be a number in nine lines of ten; requests not sent to the application have a dash.
+
+    Args:
+        lines: Some lines of a log.
+        column: The column, from 1, if specified by the user.
+
+    Raises:
+        UsageError: when several may be it, or the user's column has no numbers.
+    """
+    rows = [line.row for line in lines]
+    usual = _usual(rows)
+    if column is not None:
+        if column - 1 not in usual:
+            raise _no_figures(rows, column)
+        return column - 1
+    for name in NAMES:
+        for place in usual:
+            if any(_name(row, place) == name for row in rows):
+                return place
+    plain = [place for place in usual if not any(_name(row, place) for row in rows)]
+    columns = {place: [figure(row, place) for row in rows] for place in plain}
+    decimal = [place for place in plain if _has_decimals_of_time(columns[place])]
+    if decimal:
+        whole = [place for place in decimal if _is_the_whole(columns, place, decimal)]
+        return _only(whole[:1] or decimal, rows)
+    others = [place for place in plain if _may_be_time(lines, columns[place])]
+    if len(others) == 1 and b"." in b"".join(filter(None, columns[others[0]])):
+        raise _ratio(rows, others[0])
+    finest = [place for place in others if _is_finest(columns, place, others)]
+    return _only(finest or others, rows)
+
+
+def figure(row: Row, place: int) -> bytes | None:
+    """Return the number in a column, without its name and quotes; None where it has none."""
+    matched = _FIGURE.fullmatch(row[place]) if len(row) > place else None
+    return matched[2] if matched else None
+
+
+def name_of(rows: Sequence[Row], place: int) -> str:
+    """Return the name that a column gives its numbers; empty for none."""
+    return next((name.decode() for row in rows if (name := _name(row, place))), "")
+
+
+def _usual(rows: Sequence[Row]) -> list[int]:
+    return [
+        place
+        for place in range(max(map(len, rows), default=0))
+        if sum(figure(row, place) is not None for row in rows) >= SHARE_MIN * len(rows) / 2
+        and sum(figure(row, place) is not None or _is_dash(row, place) for row in rows)
+        >= SHARE_MIN * len(rows)
+    ]
+
+
+def _name(row: Row, place: int) -> bytes:
+    matched = _FIGURE.fullmatch(row[place]) if len(row) > place else None
+    return (matched[1] or b"").lower() if matched else b""
+
+
+def _is_dash(row: Row, place: int) -> bool:
+    return len(row) > place and row[place] in (b"-", b'"-"')
+
+
+Figures = Sequence[bytes | None]
+
+
+def _has_decimals_of_time(column: Figures) -> bool:
+    """Return whether most numbers have the decimals of seconds, and none is a clock time."""
+    reported = [each for each in column if each is not None]
+    fine = [each for each in reported if len(each.partition(b".")[2]) >= DECIMALS_MIN]
+    short = [each for each in reported if float(each) <= TOOK_S_MAX]
+    return len(fine) >= len(reported) / 2 and len(short) >= SHARE_MIN * len(reported)
+
+
+def _is_the_whole(columns: Mapping[int, Figures], place: int, others: Sequence[int]) -> bool:
+    """Return whether a column is at least as large as the others, in nine lines of ten of each."""
+    return all(
+        _share(columns[place], columns[other], lambda own, part: own >= part) >= SHARE_MIN
+        for other in others
+        if other != place
+    )
+
+
+def _share(one: Figures, other: Figures, is_so: Callable[[float, float], bool]) -> float:
+    """Return the share of lines with both numbers that satisfy a condition; 1 without any."""
+    pairs = [
+        (float(a), float(b))
+        for a, b in zip(one, other, strict=True)
+        if a is not None and b is not None
+    ]
+    return sum(is_so(a, b) for a, b in pairs) / len(pairs) if pairs else 1.0
+
+
+def _may_be_time(lines: Sequence[Line], column: Figures) -> bool:
+    """Return whether numbers may be times: neither constant, nor the status, nor clock times.
+
+    All zeros are allowed, as with whole seconds.
+    """
+    reported = {each for each in column if each is not None}
+    if any(b"." in each and float(each) > TOOK_S_MAX for each in reported):
+        return False
+    is_constant = len(reported) == 1 and reported != {b"0"} and len(lines) >= CONSTANT_FROM_LINES
+    statuses = sum(each == line.status for line, each in zip(lines, column, strict=True))
+    return not is_constant and statuses < SHARE_MIN * len(lines)
+
+
+def _is_finest(columns: Mapping[int, Figures], place: int, others: Sequence[int]) -> bool:
+    """Return whether every other column is this one in a larger unit, as some line shows."""
+    return len(others) > 1 and all(
+        any(_is_larger_unit(columns[place], columns[other], unit) for unit in LARGER_UNITS)
+        for other in others
+        if other != place
+    )
+
+
+def _is_larger_unit(fine: Figures, coarse: Figures, unit: int) -> bool:
+    is_so = _share(fine, coarse, lambda own, other: own // unit == other) == 1.0
+    return is_so and len({each for each in coarse if each is not None}) > 1
+
+
+def _only(places: Sequence[int], rows: Sequence[Row]) -> int | None:
+    if len(places) > 1:
+        raise _several(places, rows)
+    return places[0] if places else None
+
+
+def _example(rows: Sequence[Row], place: int) -> str:
+    found = next((row[place] for row in rows if figure(row, place) is not None), b"")
+    return found.decode("utf-8", "replace")
+
+
+def _several(places: Sequence[int], rows: Sequence[Row]) -> UsageError:
+    reported = [f"{place + 1} (such as {_example(rows, place)})" for place in places]
+    return UsageError(
+        seen=f"Several columns after the bytes may contain the request time: {', '.join(reported)}",
+        cause="Lengths, ports and times are all numbers; without decimals they cannot be "
+        "distinguished",
+        next_step="Specify the column with --time-column, counted after the bytes, where a "
+        f"quoted string is one column, such as --time-column {places[-1] + 1}; and its unit "
+        "with --time-unit",
+    )
+
+
+def _ratio(rows: Sequence[Row], place: int) -> UsageError:
+    return UsageError(
+        seen=f"Column {place + 1} after the bytes (such as {_example(rows, place)}) has "
+        "decimals, but fewer than a time in seconds",
+        cause="It may be a ratio, such as nginx's $gzip_ratio",
+        next_step=f"If it is the request time, use --time-column {place + 1}; otherwise also log "
+        "$request_time",
+    )
+
+
+def _no_figures(rows: Sequence[Row], column: int) -> UsageError:
+    found = next((row[column - 1] for row in rows if len(row) >= column), b"")
+    reported = f", but text such as {found.decode('utf-8', 'replace')}" if found else ""
+    return UsageError(
+        seen=f"Column {column} after the bytes contains no times{reported}",
+        cause="Columns are counted from 1, after status and bytes; a quoted string is one column",
+        next_step="Check a line of the log, and set --time-column to the column of the time",
+    )
+
 
 HEAD: Final = (
     rb'^[^\[\n]++\[([^\]\n]{20,32})\] "([A-Z]{3,10}) ([^ "\n]++)[^"\n]*+" (\d{3}) (?:\d++|-)'
 )
-"""Up to the bytes: time, method, target, status."""
+"""A line up to the bytes: time, method, target, status."""
 LINES_GUESSED: Final = 1_000
 MICROSECONDS_FROM: Final = 1_000
 _TOKEN: Final = re.compile(rb" (" + QUOTED + rb"|[^ \n]+)")
@@ -45,12 +236,12 @@ _MONTHS: Final = {
 
 
 class TimeColumn(msgspec.Struct, frozen=True):
-    """Where the time of a request stands in a line.
+    """Position and unit of the request's time in a line.
 
     Attributes:
         pattern: Of a whole line: time, method, target, status, the request's time.
-        scale: What makes seconds of it; 0 where that cannot be told.
-        time_source: As a phrase, for the user.
+        scale: Factor that converts it to seconds; 0 if unknown.
+        time_source: A phrase for the user.
     """
 
     pattern: bytes
@@ -59,24 +250,24 @@ class TimeColumn(msgspec.Struct, frozen=True):
 
 
 def is_line(line: bytes) -> bool:
-    """Tell whether a line is one of these formats, with or without a request's time."""
+    """Return whether a line is one of these formats, with or without a request's time."""
     return _HEAD.match(line) is not None
 
 
 def find_time(
     lines: Iterable[bytes], unit_s: float | None, column: int | None = None
 ) -> TimeColumn | None:
-    """Return where the request's time stands, judged by some lines; None where there is none.
+    """Return the position of the request's time, by some lines; None if absent.
 
     Args:
-        lines: The first ones of a log.
-        unit_s: The time's unit, where the user told it; else it is told by the word behind the
-            figures, or by the figures: decimals are seconds; whole numbers are microseconds if
-            half of them are 1,000 and more.
-        column: The column behind the bytes, from 1, where the user told it.
+        lines: The first lines of a log.
+        unit_s: The time's unit, if specified by the user; otherwise it is inferred from the word
+            after the numbers, or from the numbers: decimals are seconds; integers are microseconds
+            if half of them are 1,000 and more.
+        column: The column after the bytes, from 1, if specified by the user.
 
     Raises:
-        UsageError: when several columns may be the time, or that of the user holds no figures.
+        UsageError: when several columns may be the time, or the user's column has no numbers.
     """
     found = [
         Line(matched[4], _TOKEN.findall(line, matched.end()))
@@ -90,14 +281,14 @@ def find_time(
     figures = [reported for row in rows if (reported := figure(row, place)) is not None]
     name = name_of(rows, place)
     scale, unit = _scale(figures, unit_s or _unit_behind(rows, place))
-    time_source = f"{name}= in " if name else f"column {place + 1} behind the bytes, in "
+    time_source = f"{name}= in " if name else f"column {place + 1} after the bytes, in "
     skipped = (rb" (?:" + QUOTED + rb"|[^ \n]++)") * place
     pattern = HEAD + skipped + rb' "?(?:[A-Za-z_]+[=:])?"?(\d+(?:\.\d+)?|-)'
     return TimeColumn(pattern=pattern, scale=scale, time_source=time_source + unit)
 
 
 def _unit_behind(rows: Sequence[Row], place: int) -> float | None:
-    """Return the unit that stands behind the figures as a word, as in ``12.345 ms``."""
+    """Return the unit after the numbers, as in ``12.345 ms``."""
     for scale, word in ((1.0, b"s"), (1e-3, b"ms"), (1e-6, b"us")):
         count = sum(len(row) > place + 1 and row[place + 1] == word for row in rows)
         if count >= SHARE_MIN * len(rows):
@@ -106,14 +297,14 @@ def _unit_behind(rows: Sequence[Row], place: int) -> float | None:
 
 
 def _scale(figures: Sequence[bytes], unit_s: float | None) -> tuple[float, str]:
-    """Return what makes seconds of a figure, and its unit in words."""
+    """Return the factor that converts a number to seconds, and its unit in words."""
     if unit_s is not None:
         return unit_s, _UNITS_S[unit_s]
     if any(b"." in each for each in figures):
         return 1.0, "s"
     if statistics.median(map(int, figures)) >= MICROSECONDS_FROM:
         return 1e-6, "µs"
-    return 0.0, "a unit that its figures do not tell"
+    return 0.0, "an unknown unit"
 
 
 def clock_s(text: bytes) -> float:
@@ -132,3 +323,168 @@ def clock_s(text: bytes) -> float:
         int(float(second)),
         tzinfo=datetime.timezone(offset),
     ).timestamp()
+
+
+TIMES: Final = {
+    "request_time": 1.0,
+    "requestTime": 1.0,
+    "upstream_response_time": 1.0,
+    "time_taken": 1.0,
+    "response_time": 0.0,
+    "responseTime": 0.0,
+    "duration": 0.0,
+    "Duration": 1e-9,
+    "latency": 0.0,
+    "elapsed": 0.0,
+    "took": 0.0,
+}
+"""Names of a request's time with their unit in s, in order of preference; 0 where the unit is not
+fixed: Caddy's ``duration`` is in seconds, others' in milliseconds. Traefik's ``Duration`` is in
+nanoseconds."""
+FIGURE_MAX: Final = 1e18
+CLOCK_S_MAX: Final = 1e10
+"""The year 2286."""
+UNITS_S: Final = {
+    "s": 1.0,
+    "sec": 1.0,
+    "seconds": 1.0,
+    "ms": 1e-3,
+    "msec": 1e-3,
+    "millis": 1e-3,
+    "us": 1e-6,
+    "µs": 1e-6,
+    "micros": 1e-6,
+    "ns": 1e-9,
+    "nanos": 1e-9,
+}
+TARGETS: Final = ("request_uri", "uri", "url", "path", "RequestPath", "http_path", "target")
+METHODS: Final = ("request_method", "method", "RequestMethod", "http_method", "verb")
+STATUSES: Final = ("status", "status_code", "DownstreamStatus", "response_code", "http_status")
+CLOCKS: Final = (
+    "time_iso8601",
+    "time",
+    "timestamp",
+    "@timestamp",
+    "ts",
+    "msec",
+    "StartUTC",
+    "start_time",
+    "time_local",
+    "date",
+)
+_SPOKEN: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([a-zµ]+)?")
+_BY_SUFFIX: Final = re.compile(
+    r"(?:request|response|req|total)?_?(?:time|duration|latency|elapsed|took)_(s|sec|seconds|ms|"
+    r"msec|millis|us|micros|ns|nanos)"
+)
+
+
+class JsonKeys(msgspec.Struct, frozen=True):
+    """The keys of each object.
+
+    Attributes:
+        time: Name of the request's time.
+        unit_s: Its unit in s; 0 if unknown.
+    """
+
+    time: str
+    unit_s: float
+
+
+def find_keys(rows: Iterable[Mapping[str, Any]], unit_s: float | None) -> JsonKeys | None:
+    """Return the name and the unit of the request's time, by some objects; None without.
+
+    Args:
+        rows: The first objects.
+        unit_s: The unit, if specified by the user.
+    """
+    names = dict.fromkeys(name for row in rows for name in row)
+    for name in names:
+        if matched := _BY_SUFFIX.fullmatch(name.lower()):
+            return JsonKeys(name, unit_s or UNITS_S[matched[1]])
+    for name, usual_s in TIMES.items():
+        if name in names:
+            return JsonKeys(name, unit_s or usual_s or _by_words(rows, name))
+    return None
+
+
+def _by_words(rows: Iterable[Mapping[str, Any]], name: str) -> float:
+    """Return 1 if the values include their unit, such as ``12.5ms``; else 0."""
+    reported = [row[name] for row in rows if name in row]
+    spoken = [_SPOKEN.fullmatch(each) for each in reported if isinstance(each, str)]
+    return 1.0 if spoken and all(each and each[2] in UNITS_S for each in spoken) else 0.0
+
+
+def took_s(row: Mapping[str, Any], keys: JsonKeys) -> float | None:
+    """Return the time of a request in s; None where it has none."""
+    reported = row.get(keys.time)
+    if isinstance(reported, int | float) and not isinstance(reported, bool):
+        return float(reported) * keys.unit_s if abs(reported) < FIGURE_MAX else None
+    if isinstance(reported, str) and (matched := _SPOKEN.fullmatch(reported.strip())):
+        return float(matched[1]) * (UNITS_S.get(matched[2] or "") or keys.unit_s)
+    return None
+
+
+def request_of(row: Mapping[str, Any]) -> tuple[str, str, int, Any] | None:
+    """Return method, target, status and clock time; None for other objects."""
+    inner = row.get("request")
+    if isinstance(inner, Mapping):  # Caddy's
+        row = {**inner, **{name: value for name, value in row.items() if name != "request"}}
+        inner = None
+    method, target = _first(row, METHODS), _first(row, TARGETS)
+    if target is None and isinstance(inner, str):
+        method, _, rest = inner.partition(" ")
+        target = rest.partition(" ")[0]
+    status = _first(row, STATUSES)
+    try:
+        code = int(status) if status is not None else 200
+    except (TypeError, ValueError, OverflowError):
+        return None
+    if not isinstance(target, str) or not target:
+        return None
+    return str(method or "GET"), target, code, _first(row, CLOCKS)
+
+
+def json_clock_s(reported: Any) -> float | None:  # noqa: ANN401 - whatever JSON holds
+    """Return a clock time as Unix time in s; None if it is invalid."""
+    if isinstance(reported, int | float) and not isinstance(reported, bool):
+        scale = (
+            1 if reported < 1e11 else 1e3 if reported < 1e14 else 1e6 if reported < 1e17 else 1e9
+        )
+        return reported / scale if 0 < reported < CLOCK_S_MAX * scale else None
+    if not isinstance(reported, str):
+        return None
+    try:
+        parsed = datetime.datetime.fromisoformat(reported)
+    except ValueError:
+        return _seconds(reported) or _of_lines(reported)
+    if parsed.tzinfo is None:
+        parsed = parsed.replace(tzinfo=datetime.UTC)
+    seconds = parsed.timestamp()
+    return seconds if 0 < seconds < CLOCK_S_MAX else None
+
+
+def _seconds(reported: str) -> float | None:
+    """Return a decimal number, such as nginx's ``$msec``; None for anything else."""
+    try:
+        number = float(reported)
+    except ValueError:
+        return None
+    return number if 0 < number < CLOCK_S_MAX else None
+
+
+def _of_lines(reported: str) -> float | None:
+    """Return a time in the format of the common log format, such as nginx's $time_local."""
+    try:
+        seconds = clock_s(reported.encode())
+    except (ValueError, KeyError, OverflowError, IndexError):
+        return None
+    return seconds if 0 < seconds < CLOCK_S_MAX else None
+
+
+def _first(row: Mapping[str, Any], names: Iterable[str]) -> Any:  # noqa: ANN401
+    for name in names:
+        reported = row.get(name)
+        if reported is not None and reported != "":
+            return reported
+    return None

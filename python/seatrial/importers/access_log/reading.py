@@ -1,19 +1,85 @@
-"""An access log read once, in chunks: which format, where the time stands, then all of it."""
+"""Reads an access log once, in chunks: detects its format and time column, then sums it."""
 
 from __future__ import annotations
 
+import gzip
 import re
-from collections.abc import Iterator, Sequence
+import sys
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
 import msgspec
 
 from seatrial.errors import UsageError
-from seatrial.importers.access_log import json_lines, lines
-from seatrial.importers.access_log.model import AccessLog
-from seatrial.importers.access_log.packed import open_unpacked, reporting_damage
-from seatrial.importers.access_log.pages import TOOK_S_MAX, Pages
+from seatrial.importers.access_log import lines
+from seatrial.importers.access_log.pages import TOOK_S_MAX, AccessLog, Pages
+from seatrial.importers.document import unreadable
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
+
+@dataclass(frozen=True)
+class _Packer:
+    """A compression format: its magic number and its reader."""
+
+    program: str
+    magic: bytes
+    unpack: Callable[[BinaryIO], Any]
+
+
+_PACKERS: Final = (
+    _Packer("gzip", b"\x1f\x8b", lambda file: gzip.GzipFile(fileobj=file)),
+    _Packer("zstd", b"\x28\xb5\x2f\xfd", zstd.ZstdFile),
+)
+_MAGIC_BYTES: Final = max(len(each.magic) for each in _PACKERS)
+_DAMAGED: Final = (EOFError, gzip.BadGzipFile, zlib.error, zstd.ZstdError)
+
+
+def open_unpacked(path: Path) -> BinaryIO:
+    """Open a file, decompressing gzip and zstd, recognised by their first bytes.
+
+    Raises:
+        UsageError: when it cannot be opened.
+    """
+    try:
+        file = path.open("rb")
+        packer = _packer(file.read(_MAGIC_BYTES))
+        file.seek(0)
+    except OSError as error:
+        raise unreadable(path, error) from None
+    return packer.unpack(file) if packer else file
+
+
+@contextmanager
+def reporting_damage(path: Path) -> Iterator[None]:
+    """Turn decompression errors into a usage error.
+
+    Raises:
+        UsageError: when it is damaged.
+    """
+    try:
+        yield
+    except _DAMAGED as error:
+        with path.open("rb") as file:
+            packer = _packer(file.read(_MAGIC_BYTES))
+        program = packer.program if packer else "file"
+        raise UsageError(
+            seen=f"{path} cannot be decompressed: {error}",
+            cause="The file is truncated or damaged",
+            next_step=f"Check `{program} -t {path}`, and copy the file again",
+        ) from None
+
+
+def _packer(head: bytes) -> _Packer | None:
+    return next((each for each in _PACKERS if head.startswith(each.magic)), None)
+
 
 CHUNK_BYTES: Final = 1 << 20
 HEAD_BYTES: Final = 1 << 18
@@ -23,10 +89,10 @@ _CLOCKS_HELD_MAX: Final = 4_096
 
 
 def is_access_log(path: Path) -> bool:
-    """Tell whether a file begins as an access log does, in one of the formats that are read.
+    """Return whether a file begins like an access log in a supported format.
 
     Raises:
-        UsageError: when it cannot be read or unpacked.
+        UsageError: when it cannot be read or decompressed.
     """
     with reporting_damage(path):
         head = _first_lines(path)
@@ -36,17 +102,16 @@ def is_access_log(path: Path) -> bool:
 def read_access_log(
     paths: Sequence[Path], *, unit_s: float | None = None, column: int | None = None
 ) -> AccessLog:
-    """Read an access log; several files are one log in pieces.
+    """Read an access log of one or more files.
 
     Args:
-        paths: The files, packed by gzip or zstd or not.
-        unit_s: Unit of the request's time in s; None to tell it by its name or its figures.
-        column: Column of the request's time behind the bytes, from 1; None to tell it by the
-            figures.
+        paths: The files, compressed by gzip or zstd or not.
+        unit_s: Unit of the request's time in s; None to infer it from its name or values.
+        column: Column of the request's time after the bytes, from 1; None to infer it.
 
     Raises:
-        UsageError: when a file cannot be read, is no access log, has no request's time, or
-            several columns that may be it.
+        UsageError: when a file cannot be read, is not an access log, or has no column, or several,
+            that may be the request's time.
     """
     reading = _Reading(unit_s, column)
     for path in paths:
@@ -77,20 +142,20 @@ class _Reading:
         elif rows := _requests(head):
             if self._column is not None:
                 raise _no_columns(path)
-            keys = json_lines.find_keys(rows, self._unit_s)
+            keys = lines.find_keys(rows, self._unit_s)
             self._take_json(path, _keys_of(keys, path))
         else:
             raise UsageError(
-                seen=f"{path} is no access log that can be read",
-                cause="It is neither the common nor the combined format, nor JSON lines with a "
+                seen=f"{path} is not a readable access log",
+                cause="Supported are the common and the combined format, and JSON lines with a "
                 "path and a status",
-                next_step="See docs/sql.md, Pages, for what is read",
+                next_step="docs/sql.md, Pages, describes the supported formats",
             )
         if self._unread - unread_before > UNREAD_SHARE_MAX * (self._lines - lines_before):
             raise UsageError(
                 seen=f"{self._unread - unread_before:,} of {self._lines - lines_before:,} lines "
-                f"of {path} are no request with a time",
-                cause="The format changes within the file, or is another than at its beginning",
+                f"of {path} are not requests with a time",
+                cause="The format changes within the file, or differs from its beginning",
                 next_step="Split the file where the format changes",
             )
 
@@ -141,7 +206,7 @@ class _Reading:
                 )
 
     def _clock(self, when: bytes, clocks: dict[bytes, float]) -> float | None:
-        """Return the time of a line, kept for the next lines; for none at all the last one."""
+        """Return the clock time of a line, cached; the last one if it has none."""
         try:
             at_s = lines.clock_s(when)
         except (ValueError, KeyError, OverflowError, IndexError):
@@ -152,7 +217,7 @@ class _Reading:
         self._seen(at_s)
         return at_s
 
-    def _take_json(self, path: Path, keys: json_lines.JsonKeys) -> None:
+    def _take_json(self, path: Path, keys: lines.JsonKeys) -> None:
         self._time_source = f"{keys.time}, in units of {keys.unit_s:g} s"
         decode = msgspec.json.Decoder().decode
         for chunk in _chunks(path):
@@ -167,17 +232,17 @@ class _Reading:
                 if not isinstance(row, dict) or not self._take_row(row, keys):
                     self._unread += 1
 
-    def _take_row(self, row: dict[str, Any], keys: json_lines.JsonKeys) -> bool:
-        """Add one object; tell whether it is a request."""
-        request = json_lines.request_of(row)
+    def _take_row(self, row: dict[str, object], keys: lines.JsonKeys) -> bool:
+        """Add one object; return whether it is a request."""
+        request = lines.request_of(row)
         if request is None:
             return False
-        took_s = json_lines.took_s(row, keys)
+        took_s = lines.took_s(row, keys)
         if took_s is None or not 0 <= took_s <= TOOK_S_MAX:
             self._untimed += 1
             return True
         method, target, status, when = request
-        at_s = json_lines.clock_s(when)
+        at_s = lines.json_clock_s(when)
         if at_s is None:
             at_s = self._end_s
         else:
@@ -198,7 +263,7 @@ def _time_of(found: lines.TimeColumn | None, path: Path) -> lines.TimeColumn:
     return found
 
 
-def _keys_of(keys: json_lines.JsonKeys | None, path: Path) -> json_lines.JsonKeys:
+def _keys_of(keys: lines.JsonKeys | None, path: Path) -> lines.JsonKeys:
     if keys is None:
         raise _no_time(path)
     if not keys.unit_s:
@@ -208,32 +273,32 @@ def _keys_of(keys: json_lines.JsonKeys | None, path: Path) -> json_lines.JsonKey
 
 def _no_time(path: Path) -> UsageError:
     return UsageError(
-        seen=f"{path} does not tell how long a request took",
+        seen=f"{path} contains no request times",
         cause="The common and the combined format have no such column",
         next_step="Add $request_time to nginx's log_format, or %D to Apache's LogFormat, at the "
-        "end of the line, and log anew",
+        "end of the line, and record a new log",
     )
 
 
 def _no_columns(path: Path) -> UsageError:
     return UsageError(
-        seen=f"--time-column is given, and {path} holds JSON lines",
-        cause="Their figures have names, and no columns",
-        next_step="Leave --time-column out",
+        seen=f"--time-column is set, but {path} contains JSON lines",
+        cause="JSON fields have names, not columns",
+        next_step="Omit --time-column",
     )
 
 
 def _no_unit(path: Path, where: str) -> UsageError:
     return UsageError(
-        seen=f"The unit of the times in {path} cannot be told ({where})",
-        cause="Small whole numbers may be seconds, milliseconds or microseconds, and some names "
-        "are used for several units",
-        next_step="Say it with --time-unit s, ms, us or ns",
+        seen=f"The unit of the times in {path} is ambiguous ({where})",
+        cause="Small integers may be seconds, milliseconds or microseconds, and some field "
+        "names are used with several units",
+        next_step="Specify it with --time-unit s, ms, us or ns",
     )
 
 
 def _chunks(path: Path) -> Iterator[bytes]:
-    """Yield a file in chunks of whole lines; a line beyond 1 MiB is cut into pieces."""
+    """Yield a file in chunks of whole lines; a line longer than 1 MiB is divided."""
     rest = b""
     with open_unpacked(path) as file:
         while block := file.read(CHUNK_BYTES):
@@ -262,7 +327,7 @@ def _first_lines(path: Path) -> list[bytes]:
     return whole[: lines.LINES_GUESSED]
 
 
-def _requests(head: Sequence[bytes]) -> list[dict[str, Any]]:
+def _requests(head: Sequence[bytes]) -> list[dict[str, object]]:
     """Return the objects among the first lines that are requests."""
     found = []
     for line in head:
@@ -270,11 +335,11 @@ def _requests(head: Sequence[bytes]) -> list[dict[str, Any]]:
             row = msgspec.json.decode(line)
         except msgspec.DecodeError:
             continue
-        if isinstance(row, dict) and _is_reported(row) and json_lines.request_of(row):
+        if isinstance(row, dict) and _is_reported(row) and lines.request_of(row):
             found.append(row)
     return found
 
 
-def _is_reported(row: dict[str, Any]) -> bool:
-    """Tell whether an object has the status of a request: PostgreSQL's logs have none."""
-    return any(name in row for name in json_lines.STATUSES)
+def _is_reported(row: dict[str, object]) -> bool:
+    """Return whether an object has a request's status, unlike PostgreSQL's logs."""
+    return any(name in row for name in lines.STATUSES)

@@ -1,1 +1,1 @@
-"""fio's own files: job files, JSON of many versions, logs."""
+"""fio's files: job files, JSON of many versions, logs."""

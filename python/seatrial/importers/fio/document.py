@@ -1,25 +1,297 @@
-"""The JSON that fio prints, checked and typed.
+"""The JSON output of fio, checked and typed.
 
-A shell that appends runs to one file puts several documents behind each other.
-``--status-interval`` does the same with ever newer states of one run, of which the last counts.
-The layout is that of the latest fio (stat.c and client.c of its source), JSON+ included; what
-older ones print is rewritten in it first (importers/fio/versions.py).
+A shell that appends runs to one file concatenates several documents. ``--status-interval`` does the
+same with successive states of one run, of which the last counts. The layout is that of the latest
+fio (stat.c and client.c of its source), including JSON+; output of older versions is converted to
+it first.
+
+fio changed keys and units without a version number of the layout; the keys show which one a
+document has. By stat.c and client.c of the tags fio-2.1 to fio-3.42:
+
+======  ==========================================================================================
+since   what is new
+======  ==========================================================================================
+2.1.14  ``total_ios``; before it, only integer IOPS (rounded down) and the run time
+2.2.13  ``bins`` (JSON+), by the number of the bucket, with ``FIO_IO_U_PLAT_BITS`` among them
+2.20    ``bins`` by the middle of the bucket
+2.21    ``io_bytes`` in bytes, along with ``io_kbytes``; before, in KiB, rounded down
+2.99    ``slat_ns``, ``clat_ns``, ``lat_ns``; before, ``slat``, ``clat``, ``lat`` in microseconds
+3.18    ``N``, the number of requests of a latency; before, all of a direction have one
+3.39    of several servers, ``global options`` is a list with an entry for each
+======  ==========================================================================================
+
+Values of an unexpected type are passed on: the typed reader refuses them with their position.
+
+``--output-format=json,normal`` prints human-readable output next to the JSON, warnings and a
+shell's prompt may precede it, and a log adds its own prefix to every line.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
-from collections.abc import Sequence
-from typing import Annotated, Any, Final
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Annotated, Any, Final, TypeGuard
 
 import msgspec
 from msgspec import Meta, field
 
 from seatrial.errors import UsageError
 from seatrial.importers.document import Document
-from seatrial.importers.fio.text import contents
-from seatrial.importers.fio.versions import in_latest_layout
+
+NS_PER_US: Final = 1000
+KIB: Final = 1024
+DIRECTIONS: Final = ("read", "write", "trim", "mixed")
+LATENCIES: Final = ("slat", "clat", "lat")
+BLOCK_BYTES_MIN: Final = 512
+BLOCK_BYTES_MAX: Final = 64 << 20
+COUNT_MAX: Final = 2**62
+BITS_KEY: Final = "FIO_IO_U_PLAT_BITS"
+PLAT_BITS: Final = 6
+_SERVER: Final = ("hostname", "port")
+
+Content = dict[str, Any]
+
+
+def in_latest_layout(content: Content) -> Content:
+    """Return a document of fio with the keys and units of the latest layout."""
+    found = dict(content)
+    shared = content.get("global options")
+    by_server: dict[tuple[str, str], Content] = {}
+    if isinstance(shared, list):
+        by_server = {_server(each): each for each in shared if isinstance(each, dict)}
+        found["global options"] = {}
+    for name in ("jobs", "client_stats"):
+        if isinstance(content.get(name), list):
+            found[name] = [_job(each, by_server) for each in content[name]]
+    return found
+
+
+def _server(content: Mapping[str, Any]) -> tuple[str, str]:
+    """Return host and port of an entry as text, as either may be damaged."""
+    host, port = (str(content.get(name)) for name in _SERVER)
+    return host, port
+
+
+def _job(content: object, by_server: Mapping[tuple[str, str], Content]) -> object:
+    if not isinstance(content, dict):
+        return content
+    found = dict(content)
+    for name in DIRECTIONS:
+        if isinstance(content.get(name), dict):
+            found[name] = _direction(content[name])
+    if isinstance(content.get("sync"), dict):
+        found["sync"] = _counted(content["sync"])
+    if shared := by_server.get(_server(content)):
+        own = content.get("job options")
+        options = {name: value for name, value in shared.items() if name not in _SERVER}
+        found["job options"] = options | (own if isinstance(own, dict) else {})
+    return found
+
+
+def _direction(content: Content) -> Content:
+    found = dict(content)
+    is_in_us = any(name in content for name in LATENCIES)
+    if is_in_us:
+        for name in LATENCIES:
+            if isinstance(content.get(name), dict):
+                found[f"{name}_ns"] = _latency_in_ns(content[name])
+        if "io_kbytes" not in content and _is_count(content.get("io_bytes")):
+            found["io_bytes"] = content["io_bytes"] * KIB
+            _restore_rounded_down(found)
+    return _counted(found)
+
+
+def _restore_rounded_down(found: Content) -> None:
+    """Reconstruct requests and bytes that fio rounded to whole IOPS and KiB.
+
+    Requests of one size, a power of two, give both exactly; where none fits, requests are computed
+    from the rate, and bytes are unchanged.
+    """
+    low_bytes = found["io_bytes"]
+    fitting = dict(_fitting(found, low_bytes))
+    if len(fitting) == 1:
+        ((block_bytes, requests),) = fitting.items()
+        found |= {"total_ios": requests, "io_bytes": requests * block_bytes}
+    elif "total_ios" not in found and (span := _requests_span(found)):
+        found["total_ios"] = round(sum(span) / 2)
+
+
+def _fitting(found: Content, low_bytes: int) -> Iterator[tuple[int, int]]:
+    """Yield each block size with the number of requests that agrees with the printed values."""
+    span = _requests_span(found)
+    block_bytes = BLOCK_BYTES_MIN
+    while span and low_bytes and block_bytes <= BLOCK_BYTES_MAX:
+        requests = -(-low_bytes // block_bytes)
+        if requests * block_bytes < low_bytes + KIB and span[0] <= requests <= span[1]:
+            yield block_bytes, requests
+        block_bytes *= 2
+
+
+def _requests_span(found: Content) -> tuple[float, float] | None:
+    """Return the fewest and the most requests that agree with the printed values."""
+    requests, iops, runtime_ms = (found.get(name) for name in ("total_ios", "iops", "runtime"))
+    if _is_count(requests):
+        return requests, requests
+    if "total_ios" in found or not _is_count(iops) or not _is_count(runtime_ms):
+        return None
+    return iops * runtime_ms / 1000, (iops + 1) * runtime_ms / 1000
+
+
+def _is_count(value: object) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= COUNT_MAX
+
+
+def _is_figure(value: object) -> TypeGuard[float]:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _latency_in_ns(content: Content) -> Content:
+    """Convert a latency from microseconds to nanoseconds; bins become bucket middles."""
+    found = dict(content)
+    for name in ("min", "max", "mean", "stddev"):
+        if _is_figure(content.get(name)):
+            found[name] = content[name] * NS_PER_US
+    if isinstance(content.get("percentile"), dict):
+        # fio 2.x pads its list with percentiles named 0.00.
+        found["percentile"] = {
+            percent: value * NS_PER_US if _is_figure(value) else value
+            for percent, value in content["percentile"].items()
+            if percent != "0.00"
+        }
+    if isinstance(content.get("bins"), dict):
+        found["bins"] = _bins_in_ns(content["bins"])
+    return found
+
+
+def _bins_in_ns(bins: Content) -> Content:
+    is_by_number = bins.get(BITS_KEY) == PLAT_BITS
+    found: Content = {}
+    for place, count in bins.items():
+        if not place.isascii() or not place.isdecimal():
+            continue
+        if count:
+            middle_us = _bucket_middle(int(place)) if is_by_number else int(place)
+            found[str(round(middle_us * NS_PER_US))] = count
+    return found
+
+
+def _bucket_middle(number: int) -> float:
+    """Return the middle of a bucket of fio's histogram (``plat_idx_to_val`` in its stat.c)."""
+    values = 1 << PLAT_BITS
+    if number < 2 * values:
+        return number
+    error_bits = min((number >> PLAT_BITS) - 1, 64)
+    return float((1 << (error_bits + PLAT_BITS)) + (number % values + 0.5) * (1 << error_bits))
+
+
+def _counted(content: Content) -> Content:
+    """Return a direction with the number of requests of each of its latencies."""
+    found = dict(content)
+    for name in LATENCIES:
+        latency = content.get(f"{name}_ns")
+        if isinstance(latency, dict) and "N" not in latency:
+            found[f"{name}_ns"] = latency | {"N": _requests_behind(latency, found)}
+    return found
+
+
+def _requests_behind(latency: Content, direction: Content) -> int:
+    is_measured = any(
+        _is_figure(latency.get(name)) and latency[name] > 0 for name in ("max", "mean")
+    )
+    requests = direction.get("total_ios")
+    if not is_measured:
+        return 0
+    if requests and _is_count(requests):
+        return int(requests)
+    bins = latency.get("bins")
+    counts = list(bins.values()) if isinstance(bins, dict) else []
+    return sum(counts) if all(map(_is_count, counts)) else 0
+
+
+MARK: Final = '"fio version"'
+_BEGIN: Final = re.compile(rf"\{{(?=\s*{MARK})")
+_LINE_BEGIN: Final = re.compile(r"^\{", re.MULTILINE)
+_PART: Final = re.compile(r"(?P<digits>\d+)|(?P<blank>\s+)|[^\d\s]+")
+
+
+def is_fio(text: str) -> bool:
+    """Return whether a text contains a JSON document of fio, complete or truncated."""
+    return MARK in text
+
+
+def contents(document: Document) -> list[Content]:
+    """Return every JSON object of fio in a text.
+
+    Raises:
+        UsageError: One is truncated or damaged, or none begins where one can begin.
+    """
+    found = list(_objects(document, document.text))
+    if not found and (plain := _without_prefixes(document.text)):
+        found = list(_objects(document, plain))
+    if not found:
+        raise UsageError(
+            seen=f"{document.path} contains {MARK}, but no complete JSON of fio",
+            cause="Its beginning is missing, or other text precedes the JSON",
+            next_step="Remove everything that fio did not print",
+        )
+    return found
+
+
+def _objects(document: Document, text: str) -> Iterator[Content]:
+    """Yield objects that begin with fio's version, or else at the start of a line."""
+    beginning = _BEGIN if _BEGIN.search(text) else _LINE_BEGIN
+    decoder = json.JSONDecoder(parse_constant=_no_number)
+    at = 0
+    while begin := beginning.search(text, at):
+        try:
+            content, at = decoder.raw_decode(text, begin.start())
+        except (ValueError, RecursionError) as error:
+            raise _cut_off(document, error) from None
+        if isinstance(content, dict) and "fio version" in content:
+            yield content
+
+
+def _without_prefixes(text: str) -> str:
+    """Return the lines of a log with the prefix of fio's first line, without it.
+
+    The prefix may contain a time and a process number, so its digits may differ from line to line.
+    Other lines are dropped. Empty where fio's JSON does not begin so.
+    """
+    lines = text.splitlines()
+    for first, second in pairwise(lines):
+        if MARK in second and first.rstrip().endswith("{"):
+            prefix = _prefix(first.rstrip()[:-1])
+            found = [prefix.match(line) for line in lines]
+            return "\n".join(each.string[each.end() :] for each in found if each)
+    return ""
+
+
+def _prefix(first: str) -> re.Pattern[str]:
+    """Return a pattern for a prefix with other digits and blanks."""
+    parts = (
+        r"\d+" if part["digits"] else r"\s*" if part["blank"] else re.escape(part[0])
+        for part in _PART.finditer(first)
+    )
+    return re.compile("".join(parts))
+
+
+def _no_number(constant: str) -> float:
+    raise ValueError(f"{constant} is not a number")
+
+
+def _cut_off(document: Document, error: Exception) -> UsageError:
+    line = error.lineno if isinstance(error, json.JSONDecodeError) else 0
+    where = f" at line {line}" if line else ""
+    reason = error.msg if isinstance(error, json.JSONDecodeError) else str(error)
+    return UsageError(
+        seen=f"The JSON in {document.path} is incomplete or invalid{where}: {reason}",
+        cause="fio was stopped before it printed all results, or the file was truncated or edited",
+        next_step="Run fio again with --output=FILE --output-format=json+ and wait until it ends",
+    )
+
 
 SAME_START_S: Final = 2.0
 ALL_CLIENTS: Final = "All clients"
@@ -42,7 +314,7 @@ class Latency(msgspec.Struct, frozen=True, kw_only=True):
         min: Smallest.
         max: Largest.
         mean: Mean.
-        count: Requests that it rests on.
+        count: Number of requests.
         percentile: By percent, as text.
         bins: Requests by value (the middle of fio's bucket, as text); JSON+ only.
     """
@@ -56,10 +328,10 @@ class Latency(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Direction(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of the reads, writes or trims of a job.
+    """The result of the reads, writes or trims of a job.
 
     Attributes:
-        io_bytes: Bytes moved.
+        io_bytes: Bytes transferred.
         counted_ios: Requests completed (``total_ios``); None where fio does not print them.
         runtime_ms: Time from start to the last completion (``runtime``).
         slat_ns: From creation to submission.
@@ -76,7 +348,7 @@ class Direction(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def total_ios(self) -> int:
-        """Requests completed, as far as fio prints them."""
+        """Requests completed, from the printed values."""
         return self.counted_ios or 0
 
 
@@ -88,23 +360,23 @@ class Sync(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
-    """One entry of fio's list: a thread, or with ``group_reporting`` all of a job.
+    """One entry of fio's list: a thread, or with ``group_reporting`` a whole job.
 
     Attributes:
         jobname: Its section's name.
         groupid: Jobs of one group ran at the same time.
         error: Number of the error that ended it; 0 for none.
-        total_err: Requests that failed, where ``continue_on_error`` went on.
+        total_err: Failed requests, with ``continue_on_error``.
         elapsed_s: Seconds since fio started (``elapsed``).
-        options: As given, but for the global ones (``job options``).
+        options: Options without the global ones (``job options``).
         read: Reads.
         write: Writes.
         trim: Trims.
-        mixed: All of them as one, with ``unified_rw_reporting``.
+        mixed: All of them together, with ``unified_rw_reporting``.
         sync: Syncs.
-        job_runtime_ms: Time of all its threads together (``job_runtime``).
-        usr_cpu: Percent of that in user mode.
-        sys_cpu: Percent of that in the kernel.
+        job_runtime_ms: Total time of all its threads (``job_runtime``).
+        usr_cpu: Percent of it in user mode.
+        sys_cpu: Percent of it in the kernel.
         ctx: Context switches.
         hostname: The machine, with ``--client``.
         port: Of the server on it.
@@ -129,22 +401,22 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     port: int = 0
 
     def directions(self, operation: str) -> dict[str, Direction]:
-        """Return what was done, by kind of request, of those that fio printed figures of.
+        """Return the results by kind of request, for those with printed values.
 
         Args:
-            operation: What the job does: ``read``, ``write`` or ``mixed``.
+            operation: The job's operation: ``read``, ``write`` or ``mixed``.
         """
         names = ("read", "write") if operation == "mixed" else (operation,)
         apart = {name: getattr(self, name) for name in names}
         found = {name: each for name, each in apart.items() if each.counted_ios is not None}
-        # With unified_rw_reporting=both the sum stands beside its parts.
+        # With unified_rw_reporting=both the sum is listed next to its parts.
         if not found and self.mixed.counted_ios is not None:
             return {operation: self.mixed}
         return found
 
 
 class Disk(msgspec.Struct, frozen=True, kw_only=True):
-    """What the kernel counted of a device while fio ran; sectors only since fio 3.36."""
+    """The kernel's counters of a device while fio ran; sectors only since fio 3.36."""
 
     name: str = ""
     read_ios: Count = 0
@@ -160,9 +432,9 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         version: Such as ``fio-3.33`` (``fio version``).
         timestamp_s: Unix time at which it was printed (``timestamp``).
-        options: Of the sections ``[global]`` (``global options``).
-        jobs: Of one machine.
-        client_stats: Of several machines, and of all of them together.
+        options: Options of the sections ``[global]`` (``global options``).
+        jobs: Jobs on one machine.
+        client_stats: Jobs on several machines, and their sums.
         disk_util: Devices.
     """
 
@@ -180,9 +452,9 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def started_at(self) -> float:
-        """Unix time in seconds at which fio started; 0 where it does not tell.
+        """Unix time in seconds at which fio started; 0 if unknown.
 
-        Before fio 2.2.10 the longest run time stands in for the time that fio was at work.
+        Before fio 2.2.10 the longest run time is used as the time since the start.
         """
         elapsed_s: float = max((job.elapsed_s for job in self.entries), default=0)
         if not elapsed_s:
@@ -192,16 +464,16 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def release(self) -> tuple[int, ...]:
-        """The version as figures, such as (2, 1, 4); empty where it is of no release."""
+        """The version as numbers, such as (2, 1, 4); empty where it is not a release."""
         figures = _RELEASE.match(self.version)
         return tuple(int(part) for part in figures[1].split(".")) if figures else ()
 
 
 def reports(document: Document) -> list[Report]:
-    """Return the documents of fio in a text, of several states of one run only the last.
+    """Return the documents of fio in a text; of several states of one run only the last.
 
     Raises:
-        UsageError: One is cut off, damaged or without jobs.
+        UsageError: One is truncated, damaged or without jobs.
     """
     found = [_typed(document, content) for content in contents(document)]
     kept = [
@@ -211,9 +483,9 @@ def reports(document: Document) -> list[Report]:
     ]
     if not any(report.entries for report in kept):
         raise UsageError(
-            seen=f"{document.path} is a result of fio without any job",
-            cause="fio was stopped before its first job began, or could not start one",
-            next_step="Look at what fio printed beside it, and run it again",
+            seen=f"{document.path} is a fio result without jobs",
+            cause="fio was stopped before its first job started, or could not start one",
+            next_step="Check the other output of fio, and run it again",
         )
     return [report for report in kept if report.entries]
 
@@ -228,13 +500,13 @@ def _is_later_state(later: Report, report: Report) -> bool:
     )
 
 
-def _typed(document: Document, content: dict[str, Any]) -> Report:
+def _typed(document: Document, content: Content) -> Report:
     try:
         report = msgspec.convert(in_latest_layout(content), Report)
     except (msgspec.ValidationError, RecursionError) as error:
         raise UsageError(
-            seen=f"{document.path} is not as fio writes it: {error}",
-            cause="The file was edited, or a fio older than 2.1 or much newer than 3.42 wrote it",
+            seen=f"{document.path} is not valid output of fio: {error}",
+            cause="The file was edited, or written by fio before 2.1 or much later than 3.42",
             next_step="Run fio 3 again with --output-format=json+",
         ) from None
     return msgspec.structs.replace(report, client_stats=_servers_apart(report.client_stats))
@@ -253,12 +525,12 @@ def _servers_apart(entries: Sequence[Job]) -> list[Job]:
 
 
 def own_options(report: Report, job: Job) -> dict[str, str]:
-    """Return a job's options with the global ones below them."""
+    """Return a job's options completed with the global ones."""
     return report.options | job.options
 
 
 def by_group(entries: Sequence[Job]) -> dict[tuple[str, int], list[Job]]:
-    """Return the jobs that ran at the same time on the same machine, together."""
+    """Return the jobs that ran at the same time on the same machine, grouped."""
     groups: dict[tuple[str, int], list[Job]] = {}
     for job in entries:
         groups.setdefault((job.hostname, job.groupid), []).append(job)

@@ -1,22 +1,29 @@
 """fio's job files as a study: each job a workload, each file or device a target.
 
-What Seatrial does otherwise, or cannot do, is told as a note for each job; no option is dropped
-in silence. The notes are sentences without a full stop, as those of a plan are.
+What Seatrial does differently, or cannot do, is reported in a note for each job; no option is
+dropped silently. The notes are sentences without a full stop, as those of a plan are.
+
+The rules are those of fio's own reader (init.c of its source): ``[global]`` applies to the jobs
+below it, a later one extends it; ``;`` and ``#`` begin a comment anywhere in a line; a word alone
+sets a flag; ``${NAME}`` is an environment variable.
+
+An existing file or a device is the target itself; for a file that fio would create, Seatrial uses a
+trial file in the same directory. Jobs on the same path share it, each with its range.
 """
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any, Final
+from pathlib import Path
+from typing import Final
 
 import msgspec
 
 from seatrial.errors import UsageError
 from seatrial.importers.document import Document
-from seatrial.importers.fio.job_file import JobSection, job_sections
-from seatrial.importers.fio.notes import JobNotes
 from seatrial.importers.fio.options import (
     BLOCK_BYTES,
     SYNCHRONOUS,
@@ -24,10 +31,235 @@ from seatrial.importers.fio.options import (
     engine_name,
     is_set,
     number,
+    plain_name,
     size_bytes,
     time_s,
 )
-from seatrial.importers.fio.places import Places
+from seatrial.study.load import Table
+
+JOBS_MAX: Final = 1000
+_SECTION: Final = re.compile(r"\[([^\[\]]+)\]")
+_VARIABLE: Final = re.compile(r"\$\{(\w+)\}")
+_SIGN: Final = re.compile(
+    r"^\s*(?:rw|readwrite|ioengine|iodepth|numjobs)\s*=\s*[a-z0-9]", re.MULTILINE
+)
+_TABLE: Final = re.compile(r"^\s*\[[^\[\]]+\]\s*(?:[;#].*)?$", re.MULTILINE)
+
+
+class JobSection(msgspec.Struct, frozen=True, kw_only=True):
+    """One job of a file.
+
+    Attributes:
+        name: Its section's name.
+        line: Number of the section's line, from 1.
+        options: By usual name, including those of ``[global]``; a flag has an empty value.
+    """
+
+    name: str
+    line: int
+    options: dict[str, str]
+
+
+def is_job_file(text: str) -> bool:
+    """Return whether a text is a job file of fio."""
+    return bool(_TABLE.search(text)) and bool(_SIGN.search(text)) and "[[" not in text
+
+
+def job_sections(document: Document) -> list[JobSection]:
+    """Return the jobs of a file, in its order.
+
+    Raises:
+        UsageError: An option precedes the first section, a variable is not set, another file is
+            included, or there is no job.
+    """
+    shared: dict[str, str] = {}
+    current: dict[str, str] | None = None
+    found: list[JobSection] = []
+    for line, raw in enumerate(document.text.splitlines(), start=1):
+        text = re.split("[;#]", raw, maxsplit=1)[0].strip()
+        if not text:
+            continue
+        if section := _SECTION.fullmatch(text):
+            current = _begin(section[1].strip(), line, shared, found)
+            continue
+        if text.split()[0] == "include":
+            raise _wrong(
+                document, line, f"{text!r} includes another file", "Insert its contents here"
+            )
+        if current is None:
+            raise _wrong(
+                document, line, f"{text!r} precedes the first section", "Move it below [global]"
+            )
+        name, _, value = text.partition("=")
+        current[plain_name(name)] = _expanded(document, line, value.strip())
+    if not found or len(found) > JOBS_MAX:
+        raise _wrong(
+            document, 1, f"there are {len(found)} jobs", f"A file must have 1 to {JOBS_MAX} jobs"
+        )
+    return found
+
+
+def _begin(name: str, line: int, shared: dict[str, str], found: list[JobSection]) -> dict[str, str]:
+    """Return the options for the lines below a section's heading."""
+    if name.lower() == "global":
+        return shared
+    found.append(JobSection(name=name, line=line, options=dict(shared)))
+    return found[-1].options
+
+
+def _expanded(document: Document, line: int, value: str) -> str:
+    for name in _VARIABLE.findall(value):
+        if name not in os.environ:
+            raise _wrong(
+                document, line, f"the variable {name} is not set", f"Run {name}=... seatrial study"
+            )
+    return _VARIABLE.sub(lambda found: os.environ[found[1]], value)
+
+
+def _wrong(document: Document, line: int, seen: str, next_step: str) -> UsageError:
+    return UsageError(
+        seen=f"{document.path}, line {line}: {seen}",
+        cause="Seatrial runs a fio job file only if it understands all of it",
+        next_step=next_step,
+    )
+
+
+NAMED_MAX: Final = 3
+
+
+class JobNotes:
+    """Notes on the jobs of a file, in order of creation."""
+
+    def __init__(self) -> None:
+        self._jobs_by_text: dict[str, list[str]] = {}
+
+    def add(self, job: str, text: str) -> None:
+        """Add a note on one job, or on all for an empty name."""
+        jobs = self._jobs_by_text.setdefault(text, [])
+        if job and job not in jobs:
+            jobs.append(job)
+
+    def sentences(self) -> list[str]:
+        """Return the notes without a full stop, as those of a plan are."""
+        return [f"{_named(jobs)}{text}" for text, jobs in self._jobs_by_text.items()]
+
+
+def _named(jobs: list[str]) -> str:
+    if not jobs:
+        return ""
+    if len(jobs) == 1:
+        return f"job {jobs[0]}: "
+    if len(jobs) > NAMED_MAX:
+        return f"jobs {jobs[0]}, {jobs[1]} and {len(jobs) - 2} others: "
+    return f"jobs {', '.join(jobs[:-1])} and {jobs[-1]}: "
+
+
+_FAR: Final = re.compile(r"[^A-Za-z0-9_-]+")
+LABEL_CHARACTERS_MAX: Final = 48
+
+
+class _Place(msgspec.Struct):
+    """A target under construction.
+
+    Attributes:
+        label: Its label in cells.
+        path: Directory, device or file.
+        size_bytes: The size that the jobs need; 0 for all of it.
+    """
+
+    label: str
+    path: str
+    size_bytes: int = 0
+
+
+class Places:
+    """The targets of a job file; differences from fio are added to ``notes``."""
+
+    def __init__(self, notes: JobNotes) -> None:
+        self._notes = notes
+        self._places: dict[str, _Place] = {}
+        self._ranges: dict[str, tuple[str, int, int]] = {}
+
+    def of(self, section: JobSection, workload: str, *, writes: bool) -> str:
+        """Return the label of a job's target.
+
+        Args:
+            section: The job.
+            workload: Name of its workload.
+            writes: Whether it writes.
+        """
+        path = self._path(section, writes=writes)
+        place = self._places.get(path)
+        if place is None:
+            place = self._places[path] = _Place(self._label(path), path)
+        start_bytes, length_bytes = self._range(section)
+        if length_bytes:
+            place.size_bytes = max(place.size_bytes, start_bytes + length_bytes)
+        self._ranges[workload] = (path, start_bytes, length_bytes)
+        return place.label
+
+    def targets(self) -> list[Table]:
+        """Return the targets with the keys of a study file."""
+        return [
+            {"label": place.label, "path": place.path}
+            | ({"size": place.size_bytes} if place.size_bytes else {})
+            for place in self._places.values()
+        ]
+
+    def range_of(self, workload: str) -> dict[str, int]:
+        """Return the range of a workload, if it is only a part of its target."""
+        path, start_bytes, length_bytes = self._ranges[workload]
+        found = {"range_start": start_bytes} if start_bytes else {}
+        if length_bytes and start_bytes + length_bytes < self._places[path].size_bytes:
+            found["range_length"] = length_bytes
+        return found
+
+    def _label(self, path: str) -> str:
+        plain = _FAR.sub("-", Path(path).name).strip("-_")[:LABEL_CHARACTERS_MAX] or "trial"
+        labels = {place.label for place in self._places.values()}
+        count, label = 2, plain
+        while label in labels:
+            label, count = f"{plain}-{count}", count + 1
+        return label
+
+    def _path(self, section: JobSection, *, writes: bool) -> str:
+        named, folder = section.options.get("filename", ""), section.options.get("directory", "")
+        if not named:
+            if access_of(section.options).threads > 1:
+                self._note(
+                    section, "all threads share one trial file; fio uses one file per thread"
+                )
+            return folder or "."
+        first, *more = named.replace("\\:", "\0").split(":")
+        if more:
+            self._note(section, f"filename={named}: only the first file is used")
+        path = Path(folder) / first.replace("\0", ":")
+        if path.exists() and not path.is_dir():
+            if writes:
+                self._note(section, f"it writes to {path}: this requires --destroy {path}")
+            return str(path)
+        self._note(section, f"{path} does not exist: a trial file in {path.parent} is used instead")
+        return str(path.parent)
+
+    def _range(self, section: JobSection) -> tuple[int, int]:
+        """Return start and length in bytes; a length of 0 means all of it."""
+        found = {}
+        for option in ("offset", "size", "filesize"):
+            text = section.options.get(option, "")
+            try:
+                found[option] = size_bytes(text, section.options.get("kb_base", "1024"))
+            except ValueError:
+                found[option] = 0
+                if text:
+                    self._note(section, f"{option}={text} is ignored; specify it in bytes")
+        if found["size"] and found["filesize"] and found["size"] != found["filesize"]:
+            text = section.options["filesize"]
+            self._note(section, f"filesize={text} is ignored; size sets the range used")
+        return found["offset"], found["size"] or found["filesize"]
+
+    def _note(self, section: JobSection, text: str) -> None:
+        self._notes.add(section.name, text)
+
 
 RUNTIME_S: Final = 10.0
 UNTIL_DONE_S: Final = 3600.0
@@ -50,34 +282,33 @@ HARMLESS: Final = {
     *("log_hist_msec", "log_hist_coarseness", "log_max_value", "log_offset", "log_unix_epoch"),
     *("unit_base", "allow_file_create", "unified_rw_reporting", "random_generator"),
 }  # fmt: skip
-"""Options that change only how fio works or prints, or that Seatrial always does so."""
+"""Options that only affect how fio works or prints, or that match what Seatrial always does."""
 INSTEAD: Final = {
-    "ramp_time": "the start-up phase is found in the timeline and left out",
-    "loops": "say rounds in the study",
-    "verify": "say data = 'verifiable' and verify = true in the study",
-    "rate": "say rate_iops, or arrival and rate in the study",
-    "thinktime": "say arrival = 'fixed' and a rate in the study",
-    "startdelay": "each cell is measured alone",
-    "zero_buffers": "what is written does not compress",
+    "ramp_time": "the start-up phase is detected in the timeline and excluded",
+    "loops": "use rounds in the study",
+    "verify": "use data = 'verifiable' and verify = true in the study",
+    "rate": "use rate_iops, or arrival and rate in the study",
+    "thinktime": "use arrival = 'fixed' and a rate in the study",
+    "startdelay": "tests run one at a time",
+    "zero_buffers": "the data written is not compressible",
     "nrfiles": "there is one trial file",
-    "cpus_allowed": "run Seatrial itself under taskset",
-    "nice": "run Seatrial itself under nice",
-    "ba": "every request begins at a multiple of its size",
-    "file_append": "writes begin at the start of the range",
-    "invalidate": "how the page cache stands before a sample is for Seatrial to say",
+    "cpus_allowed": "run Seatrial under taskset",
+    "nice": "run Seatrial under nice",
+    "ba": "every request starts at a multiple of its size",
+    "file_append": "writes start at the beginning of the range",
+    "invalidate": "Seatrial controls the page cache before each sample",
 }
-_FAR: Final = re.compile(r"[^A-Za-z0-9_-]+")
 
 
 class JobStudy(msgspec.Struct, frozen=True, kw_only=True):
-    """What a job file asks of Seatrial.
+    """The study of a job file.
 
     Attributes:
         mapping: The study, with the keys of a study file.
-        notes: What is done otherwise than by fio.
+        notes: Differences from fio.
     """
 
-    mapping: dict[str, Any]
+    mapping: Table
     notes: list[str]
 
 
@@ -91,12 +322,12 @@ def study_of(document: Document) -> JobStudy:
     notes = JobNotes()
     _note_order(sections, notes)
     places = Places(notes)
-    workloads: list[dict[str, Any]] = []
-    accesses: list[dict[str, Any]] = []
+    workloads: list[Table] = []
+    accesses: list[Table] = []
     for section in sections:
         job = _Job(section, notes)
         if not job.access.operation:
-            notes.add(section.name, "left out, for Seatrial does not trim")
+            notes.add(section.name, "skipped, as Seatrial does not trim")
             continue
         name = _unique(section.name, [workload["name"] for workload in workloads])
         label = places.of(section, name, writes=job.access.operation != "read")
@@ -104,14 +335,14 @@ def study_of(document: Document) -> JobStudy:
         if job.mix:
             accesses.append({"name": name, "lines": [job.mix]})
         workloads.append(workload)
-        job.note_what_is_left()
+        job.note_unused_options()
     if not workloads:
         raise UsageError(
             seen=f"{document.path} has no job that reads or writes",
             cause="Its jobs only trim, which Seatrial does not do",
-            next_step="Name a job file with reads or writes",
+            next_step="Specify a job file with reads or writes",
         )
-    mapping: dict[str, Any] = {
+    mapping: Table = {
         "name": _FAR.sub("-", document.path.stem) or "fio",
         "description": f"The jobs of {document.name}",
         "target": places.targets(),
@@ -124,12 +355,12 @@ def study_of(document: Document) -> JobStudy:
         if workload["kind"] == "io":
             workload.update(part)
         elif part:
-            notes.add(workload["name"], "offset and size are not honoured; all of its file is used")
+            notes.add(workload["name"], "offset and size are ignored; the whole file is used")
     return JobStudy(mapping=mapping, notes=notes.sentences())
 
 
 def _unique(name: str, taken: Sequence[str]) -> str:
-    """Return a section's name as a workload may bear it."""
+    """Return a section's name as a valid and unique workload name."""
     plain = _FAR.sub("-", name).strip("-_")[: NAME_CHARACTERS_MAX - 4] or "job"
     count = 2
     unique = plain
@@ -145,64 +376,64 @@ def _note_order(sections: Sequence[JobSection], notes: JobNotes) -> None:
             for each in (before, section):
                 notes.add(
                     each.name,
-                    "fio runs them at the same time; Seatrial measures each cell alone, in "
+                    "fio runs these jobs at the same time; Seatrial runs each test alone, in "
                     "rounds and in random order",
                 )
 
 
 class _Job:
-    """One job on its way to become a workload."""
+    """One job under conversion to a workload."""
 
     def __init__(self, section: JobSection, notes: JobNotes) -> None:
         self.section = section
         self.options = section.options
         self._notes = notes
         self.access = access_of(section.options)
-        self.mix: dict[str, Any] | None = None
+        self.mix: Table | None = None
 
     def note(self, text: str) -> None:
-        """Keep what is done otherwise in this job."""
+        """Add a note on this job."""
         self._notes.add(self.section.name, text)
 
-    def workload(self, name: str, target: str) -> dict[str, Any]:
+    def workload(self, name: str, target: str) -> Table:
         """Return the workload of the job, without its range on the target."""
         access = self.access
         is_commit = access.dsync and access.operation == "write"
         if access.dsync and not is_commit:
-            self.note("sync is not honoured: only jobs that do nothing but write open with O_DSYNC")
+            self.note("sync is ignored: O_DSYNC is supported only for jobs that only write")
         is_mixed = not access.block_size_bytes or "percentage_random" in self.options
         if is_commit:
-            workload = self._commit()
+            workload: Table = self._commit()
         elif is_mixed:
             self.mix = self._line()
             workload = {"kind": "mix", "accesses": [name]}
         else:
             workload = {"kind": "io"} | self._pattern()
-        workload = {"name": name, "targets": [target]} | workload
+        workload = {"name": name, "targets": [target], **workload}
         if not is_commit:
             workload |= {"threads": access.threads, "depths": access.depth}
             workload |= self._driving()
         workload |= {"engine": self._engine(), "direct": access.direct}
         return workload | self._limits() | self._data()
 
-    def note_what_is_left(self) -> None:
-        """Note every option that nobody has read."""
+    def note_unused_options(self) -> None:
+        """Add a note for every unused option."""
         for option, value in self.options.items():
             if option not in HONOURED and not self._is_harmless(option):
                 written = f"{option}={value}" if value else option
                 instead = f"; {INSTEAD[option]}" if option in INSTEAD else ""
-                self.note(f"{written} is not honoured{instead}")
+                self.note(f"{written} is ignored{instead}")
 
     def _is_harmless(self, option: str) -> bool:
-        """Tell whether the option, with its value here, changes nothing that is measured."""
+        """Return whether an option, with its value here, has no effect on the measurement."""
         if option == "ba":
             return number(self.options, "ba", 0) == self.access.block_size_bytes > 0
         if option == "invalidate":
             return is_set(self.options, option)
         return option in HARMLESS
 
-    def _commit(self) -> dict[str, Any]:
-        self.note("sync makes each write durable: measured as commits by O_DSYNC to a log")
+    def _commit(self) -> Table:
+        self.note("sync makes each write durable: measured as commits with O_DSYNC to a log")
         if self.access.depth > 1:
             self.note("a commit waits for its write: iodepth is 1")
         return {
@@ -212,9 +443,9 @@ class _Job:
             "size": self.access.block_size_bytes or BLOCK_BYTES,
         }
 
-    def _pattern(self) -> dict[str, Any]:
+    def _pattern(self) -> Table:
         access = self.access
-        found: dict[str, Any] = {
+        found: Table = {
             "operations": access.operation,
             "block_sizes": [access.block_size_bytes],
             "pattern": str(access.factors["pattern"]),
@@ -224,25 +455,27 @@ class _Job:
         if found["pattern"] == "zipf":
             found["theta"] = access.factors.get("theta", 0.99)
         elif found["pattern"] not in ("random", "sequential"):
-            self.note(f"random_distribution={found['pattern']} is not honoured; evenly random here")
+            self.note(
+                f"random_distribution={found['pattern']} is ignored; offsets are uniformly random"
+            )
             found["pattern"] = "random"
         if skip := self.options.get("rw", "").partition(":")[2]:
             found |= self._strided(skip)
         return found
 
-    def _strided(self, skip: str) -> dict[str, Any]:
-        """Return the pattern of ``rw=read:SKIP``; of random ones that means something else."""
+    def _strided(self, skip: str) -> Table:
+        """Return the pattern of ``rw=read:SKIP``; for random ones that has another meaning."""
         if self.access.factors["pattern"] != "sequential":
-            self.note(f"rw={self.options['rw']} is not honoured: a new place at every request here")
+            self.note(f"rw={self.options['rw']} is ignored: each request has a new offset")
             return {}
         try:
             stride_bytes = size_bytes(skip) + self.access.block_size_bytes
         except ValueError:
-            self.note(f"rw={self.options['rw']} is not honoured: it goes backwards")
+            self.note(f"rw={self.options['rw']} is ignored: it goes backwards")
             return {}
         return {"pattern": "strided", "stride": stride_bytes}
 
-    def _line(self) -> dict[str, Any]:
+    def _line(self) -> Table:
         """Return the job as a line of an access specification: sizes, reads, randomness."""
         access = self.access
         read = {"read": 1.0, "write": 0.0}.get(access.operation, access.factors.get("read_share"))
@@ -252,20 +485,20 @@ class _Job:
         sizes = self._sizes()
         return {"sizes": sizes, "read": read, "random": random if is_random else 0.0}
 
-    def _sizes(self) -> list[dict[str, Any]]:
-        """Return the block sizes with their shares; those of writes as those of reads."""
+    def _sizes(self) -> list[Table]:
+        """Return the block sizes with their shares; writes use those of reads."""
         written = self.options.get("bssplit", "")
         if "," in written or "," in self.options.get("bs", ""):
-            self.note("reads and writes have the sizes of the reads")
+            self.note("reads and writes use the block sizes of the reads")
         if self.options.get("bsrange"):
-            self.note(f"bsrange={self.options['bsrange']}: only its two ends, equally often")
+            self.note(f"bsrange={self.options['bsrange']}: only both ends are used, equally often")
         sizes = []
         for part in written.split(",")[0].split(":") if written else self._few_sizes():
             size, _, share = part.partition("/")
             try:
                 sizes.append({"size": size_bytes(size), "share": float(share or 1)})
             except ValueError:
-                self.note(f"the block size {part!r} is not honoured")
+                self.note(f"the block size {part!r} is ignored")
         return [size for size in sizes if size["share"] > 0] or [{"size": BLOCK_BYTES}]
 
     def _few_sizes(self) -> list[str]:
@@ -273,15 +506,19 @@ class _Job:
             return self.options["bsrange"].split(",")[0].split("-")
         return self.options.get("bs", str(BLOCK_BYTES)).split(",")[:1]
 
-    def _driving(self) -> dict[str, Any]:
+    def _driving(self) -> Table:
         access = self.access
-        found: dict[str, Any] = {}
+        found: Table = {}
         if access.arrival["kind"] != "closed":
             found = {"arrival": access.arrival["kind"], "rate": access.arrival["rate_per_s"]}
-            self.note("latencies count from when a request was due, not from when it started")
-            if "," in self.options.get("rate_iops", ""):
+            self.note(
+                "latencies are measured from the scheduled start of a request, not from "
+                "its actual start"
+            )
+            if access.operation == "mixed":
                 self.note(
-                    "rate_iops of writes is not honoured; the first figure is of all requests"
+                    f"fio limits reads and writes separately; here {found['rate']:,.0f} requests/s "
+                    f"of both together, {100 * float(access.factors['read_share']):.0f} % reads"
                 )
         if access.sync_every:
             found |= {"sync_every": access.sync_every, "sync_kind": access.sync_kind}
@@ -294,43 +531,41 @@ class _Job:
                 self.note(f"{engine} keeps one request in flight: iodepth is 1, as in fio")
             return "psync"
         if engine not in ENGINES:
-            self.note(
-                f"ioengine={engine} is not honoured; Seatrial chooses between io_uring and psync"
-            )
+            self.note(f"ioengine={engine} is ignored; Seatrial uses io_uring or psync")
         elif engine != "io_uring":
-            self.note(f"ioengine={engine}: io_uring takes its place")
+            self.note(f"ioengine={engine}: io_uring is used instead")
         return ENGINES.get(engine, "auto")
 
-    def _limits(self) -> dict[str, Any]:
-        """Return how long a sample lasts, and how much it may write."""
-        asked = self.options.get("runtime") or self.options.get("timeout") or ""
+    def _limits(self) -> Table:
+        """Return the duration of a sample, and how much it may write."""
+        requested = self.options.get("runtime") or self.options.get("timeout") or ""
         try:
-            duration_s = time_s(asked) if asked else 0.0
+            duration_s = time_s(requested) if requested else 0.0
         except ValueError:
-            self.note(f"runtime={asked} is not honoured")
+            self.note(f"runtime={requested} is ignored")
             duration_s = 0.0
         writes = self.access.operation != "read"
         limit_bytes = self._total_bytes() if writes else 0
         if is_set(self.options, "time_based") and writes:
             self.note(
-                "a sample that writes ends after as many bytes as its range has, also with "
-                "time_based; limit_bytes in the study lifts that"
+                "a sample that writes ends after writing the size of its range, also with "
+                "time_based; limit_bytes in the study removes this limit"
             )
             limit_bytes = 0
         if not duration_s:
             duration_s = UNTIL_DONE_S if limit_bytes else RUNTIME_S
-            until = "until all is written" if limit_bytes else f"{RUNTIME_S:g} s a sample"
+            until = "until all data is written" if limit_bytes else f"{RUNTIME_S:g} s a sample"
             self.note(f"no runtime: {until}")
-        limits: dict[str, Any] = {"seconds": duration_s}
+        limits: Table = {"seconds": duration_s}
         return limits | ({"limit_bytes": limit_bytes} if limit_bytes else {})
 
     def _total_bytes(self) -> int:
-        """Return what all threads together would write; 0 where the file does not say."""
+        """Return the bytes that all threads together would write; 0 if unspecified."""
         each_bytes = number(self.options, "io_size", 0) or number(self.options, "size", 0)
         return each_bytes * self.access.threads
 
-    def _data(self) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+    def _data(self) -> Table:
+        found: Table = {}
         if percent := number(self.options, "buffer_compress_percentage", 0):
             found = {"data": "compressible", "compressible_share": min(100, percent) / 100}
         if is_set(self.options, "hipri") and engine_name(self.options) == "io_uring":

@@ -1,11 +1,11 @@
 """fio's bandwidth, IOPS and latency logs as the timeline of a sample.
 
 A line is time (ms), value, direction (0 read, 1 write, 2 trim), block size and more that is not
-needed here (fio's HOWTO, "Log File Formats"). The value is KiB/s, requests or ns: which of them
-only the file's name tells (``PREFIX_lat.1.log``). A log without ``log_avg_msec`` has a line for
-each request: the timeline is exact, and the lines of a latency log are its histograms. With it, a
-line is a mean over a window: the requests that the JSON counts are shared out in proportion,
-provided that the log adds up to them within 5 %. Histogram logs (``write_hist_log``) are not read.
+needed here (fio's HOWTO, "Log File Formats"). The value is KiB/s, requests or ns, depending on the
+file's name (``PREFIX_lat.1.log``). A log without ``log_avg_msec`` has a line for each request: the
+timeline is exact, and the lines of a latency log are its histograms. With it, a line is a mean over
+a window: the requests counted in the JSON are distributed in proportion, provided that the log
+agrees with them within 5 %. Histogram logs (``write_hist_log``) are not supported.
 """
 
 from __future__ import annotations
@@ -21,21 +21,28 @@ import msgspec
 
 from seatrial._core import Histogram
 from seatrial.errors import UsageError
-from seatrial.importers.building import NO_LATENCIES, SLICE_NS, Draft, imported, reported_operation
-from seatrial.importers.document import Document, no_number, open_document
-from seatrial.importers.model import Imported
-from seatrial.results.model import OperationResult, Slice, Timeline
-from seatrial.results.origin import Origin
+from seatrial.importers.document import (
+    NO_LATENCIES,
+    SLICE_NS,
+    Document,
+    Draft,
+    Imported,
+    imported,
+    no_number,
+    open_document,
+    reported_operation,
+)
+from seatrial.results.model import OperationResult, Origin, Slice, Timeline
 
 KINDS: Final = ("lat", "clat", "iops", "bw")
-"""Logs that give a timeline, the most telling first."""
+"""Logs that give a timeline, the best first."""
 DIRECTIONS: Final = ("read", "write")
 NS_PER_MS: Final = 1_000_000
 KIB: Final = 1024
 DEVIATION_SHARE_MAX: Final = 0.05
 SIZE_DEVIATION_SHARE_MAX: Final = 0.02
 ENDING_WINDOWS_MAX: Final = 2
-"""A log that ends earlier than so many windows before its job is of a thread that ended then."""
+"""A log that ends more windows than this before its job is of a thread that ended then."""
 _LINE: Final = re.compile(r"\s*(\d{1,15}),\s*(\d{1,18}),\s*([012]),\s*(\d{1,12})(?:,.*)?")
 _NAME: Final = re.compile(r"(?P<prefix>.+)_(?P<kind>bw|iops|lat|clat|slat)(?P<number>\.\d+)?\.log")
 
@@ -45,7 +52,7 @@ class Entry(msgspec.Struct, frozen=True):
 
     Attributes:
         at_ms: Time since the job's start.
-        value: KiB/s, requests, or ns, as the kind of the log has it.
+        value: KiB/s, requests, or ns, depending on the kind of the log.
         size_bytes: Block size; 0 in a log of means.
     """
 
@@ -59,20 +66,20 @@ Log = dict[str, list[Entry]]
 
 
 def is_log(text: str) -> bool:
-    """Tell whether a text consists of lines of a log of fio."""
+    """Return whether a text consists of lines of a fio log."""
     lines = [line for line in text.splitlines()[:5] if line.strip()]
     return bool(lines) and all(_LINE.fullmatch(line) for line in lines)
 
 
 def log_of(document: Document) -> Log:
-    """Return the lines of a log; raises UsageError for a line that is none."""
+    """Return the lines of a log; raises UsageError for an invalid line."""
     found: Log = defaultdict(list)
     for number, line in enumerate(document.text.splitlines(), start=1):
         if not line.strip():
             continue
         parts = _LINE.fullmatch(line)
         if parts is None:
-            raise no_number(document, number, "time, value, direction", line[:40], "a line of fio")
+            raise no_number(document, number, "a line of fio", line[:40], "a line of fio")
         direction = int(parts[3])
         if direction < len(DIRECTIONS):
             entry = Entry(int(parts[1]), int(parts[2]), int(parts[4]))
@@ -80,16 +87,16 @@ def log_of(document: Document) -> Log:
     return found
 
 
-def logs_beside(
+def nearby_logs(
     place: Path, options: Mapping[str, str], threads: Iterable[int], latency: str
 ) -> dict[str, list[Log]]:
-    """Return a job's logs that lie beside its JSON, by kind, one of each thread.
+    """Return a job's logs next to its JSON, by kind, one for each thread.
 
     Args:
-        place: The JSON.
+        place: Path of the JSON.
         options: The job's options, which name the logs.
         threads: Numbers of its threads.
-        latency: ``lat`` or ``clat``: that which its histogram is of.
+        latency: ``lat`` or ``clat``: the one of its histogram.
     """
     kinds = {"write_lat_log": latency, "write_iops_log": "iops", "write_bw_log": "bw"}
     found = {}
@@ -100,14 +107,14 @@ def logs_beside(
         numbers = [f".{number}" for number in threads]
         if options.get("per_job_logs") == "0":
             numbers = [""]
-        files = [_file_beside(place, f"{prefix}_{kind}{number}.log") for number in numbers]
+        files = [_sibling_file(place, f"{prefix}_{kind}{number}.log") for number in numbers]
         if files and all(files):
             found[kind] = [log_of(open_document(file)) for file in files if file]
     return found
 
 
-def _file_beside(place: Path, name: str) -> Path | None:
-    """Return a log by its name as fio was told it, or by its last part, beside a file."""
+def _sibling_file(place: Path, name: str) -> Path | None:
+    """Return a log by its name as given to fio, or by its last part, next to a file."""
     for candidate in (place.parent / name, place.parent / Path(name).name):
         if candidate.is_file() and candidate.stat().st_size:
             return candidate
@@ -115,12 +122,12 @@ def _file_beside(place: Path, name: str) -> Path | None:
 
 
 class Timed(msgspec.Struct, frozen=True):
-    """A timeline out of logs.
+    """A timeline from logs.
 
     Attributes:
-        timeline: It.
+        timeline: The timeline.
         histograms: Response times by operation kind, where each request has a line.
-        note: What is not exact about it; empty where all is.
+        note: What is not exact about it; empty if nothing.
     """
 
     timeline: Timeline
@@ -131,12 +138,12 @@ class Timed(msgspec.Struct, frozen=True):
 def timed(
     logs: Mapping[str, Sequence[Log]], totals: Mapping[str, OperationResult], duration_s: float
 ) -> Timed | None:
-    """Return the timeline of a sample; None where its logs do not add up to its requests.
+    """Return the timeline of a sample; None where its logs do not agree with its requests.
 
     Args:
-        logs: By kind, one of each thread.
-        totals: What became of each operation kind.
-        duration_s: How long the sample lasted.
+        logs: By kind, one for each thread.
+        totals: Result of each operation kind.
+        duration_s: Duration of the sample.
     """
     if not logs:
         return None
@@ -195,7 +202,7 @@ def _in_order(slice_ns: int, slices: Sequence[Slice]) -> Timeline:
 def _apportioned(
     kind: str, logs: Sequence[Log], totals: Mapping[str, OperationResult], duration_s: float
 ) -> Timed | None:
-    """Return a timeline out of means: what was counted, shared out as the log has it."""
+    """Return a timeline from means: the counts, distributed in proportion to the log."""
     window_ms = _window_ms(logs)
     slices: list[Slice] = []
     for operation in totals:
@@ -210,14 +217,13 @@ def _apportioned(
             return None
         slices += _shared_out(operation, counted, moved)
     note = (
-        f"The timeline is shared out from fio's {kind} log, whose lines are means over "
-        f"{window_ms} ms."
+        f"The timeline is derived from fio's {kind} log, whose lines are means over {window_ms} ms."
     )
     return Timed(_in_order(window_ms * NS_PER_MS, slices), {}, note)
 
 
 def _window_ms(logs: Sequence[Log]) -> int:
-    """Return the usual distance between two lines of a thread and direction."""
+    """Return the usual interval between two lines of a thread and direction."""
     steps = [
         after.at_ms - before.at_ms
         for log in logs
@@ -230,9 +236,9 @@ def _window_ms(logs: Sequence[Log]) -> int:
 def _by_window(
     threads: Sequence[Sequence[Entry]], window_ms: int, duration_s: float
 ) -> list[float]:
-    """Return what the threads did in each window: the integral of the log's rates.
+    """Return the work of the threads in each window: the integral of the log's rates.
 
-    fio writes no line for the window in which a job ends: the last rate stands for it, or every
+    fio writes no line for the window in which a job ends: the last rate is used for it, or every
     imported job would seem to slow down at its end.
     """
     end_ms = int(duration_s * 1000)
@@ -249,7 +255,7 @@ def _by_window(
 
 
 def _spread(moved: list[float], window_ms: int, from_ms: int, to_ms: int, per_ms: float) -> None:
-    """Add a rate that held from one time to another to the windows that it fell into."""
+    """Distribute a constant rate between two times to the windows."""
     while from_ms < to_ms:
         place = from_ms // window_ms
         until_ms = min(to_ms, (place + 1) * window_ms)
@@ -263,7 +269,7 @@ def _spread(moved: list[float], window_ms: int, from_ms: int, to_ms: int, per_ms
 def _shared_out(
     operation: str, counted: OperationResult, moved: Sequence[float]
 ) -> Iterable[Slice]:
-    """Yield slices whose requests and bytes add up exactly to what was counted."""
+    """Yield slices whose requests and bytes add up exactly to the counts."""
     whole = sum(moved)
     so_far, requests_before, bytes_before = 0.0, 0, 0
     for index, part in enumerate(moved):
@@ -283,22 +289,22 @@ def _shared_out(
 
 
 def read(document: Document) -> Imported:
-    """Return the run of a log alone, with the logs of the same job that lie beside it.
+    """Return the run of a log alone, with the logs of the same job next to it.
 
     Raises:
-        UsageError: Its name does not say which log it is, a line is none of fio's, or the logs
-            tell latencies only, as means, from which no rate follows.
+        UsageError: Its name does not show its kind, a line is invalid, or the logs contain only
+            mean latencies, from which no rate can be computed.
     """
     name = _NAME.fullmatch(document.name)
     if name is None:
         raise UsageError(
-            seen=f"{document.path} is a log of fio, and its name does not say of what",
-            cause="Bandwidth, IOPS and latencies look alike; fio names them _bw, _iops, _lat",
-            next_step="Give it the name that fio gave it, such as run_iops.1.log",
+            seen=f"{document.path} is a fio log whose name does not show its kind",
+            cause="Bandwidth, IOPS and latency logs look alike; fio names them _bw, _iops, _lat",
+            next_step="Restore the name that fio used, such as run_iops.1.log",
         )
     logs = {}
     for kind in KINDS:
-        file = _file_beside(document.path, f"{name['prefix']}_{kind}{name['number'] or ''}.log")
+        file = _sibling_file(document.path, f"{name['prefix']}_{kind}{name['number'] or ''}.log")
         if file:
             logs[kind] = [log_of(open_document(file))]
     totals = _totals(logs)
@@ -306,23 +312,24 @@ def read(document: Document) -> Imported:
     found = timed(logs, totals, duration_s) if totals and duration_s else None
     if found is None and "bw" in logs and not totals:
         raise UsageError(
-            seen=f"{document.path} tells bandwidth as means, and no requests",
-            cause="With log_avg_msec fio logs no block size, so requests cannot be counted",
-            next_step="Put fio's _iops log of the same job beside it, or import fio's JSON",
+            seen=f"{document.path} contains mean bandwidths, but no requests",
+            cause="With log_avg_msec, fio logs no block size, so requests cannot be counted",
+            next_step="Add fio's _iops log of the same job in the same directory, or import "
+            "fio's JSON",
         )
     if found is None:
         raise UsageError(
-            seen=f"{document.path} tells latencies as means, and no rate",
-            cause="Its log of IOPS or bandwidth is not beside it, or they do not agree",
-            next_step="Put fio's _iops or _bw log of the same job beside it",
+            seen=f"{document.path} contains mean latencies, but no rate",
+            cause="The matching IOPS or bandwidth log is missing, or does not agree",
+            next_step="Add fio's _iops or _bw log of the same job in the same directory",
         )
     origin = Origin(
         format="fio-log",
         file=document.name,
         tool="fio",
         notes=[
-            "A log does not say what was asked for: depth, pattern and target are not known, and "
-            "each thread has a log of its own. Import fio's JSON with its logs beside it.",
+            "A log contains no job options: depth, pattern and target are unknown, and each "
+            "thread has a separate log. Import fio's JSON together with its logs.",
             *([found.note] if found.note else []),
         ],
     )
@@ -337,7 +344,7 @@ def _last_ms(logs: Mapping[str, Sequence[Log]]) -> int:
 
 
 def _totals(logs: Mapping[str, Sequence[Log]]) -> dict[str, OperationResult]:
-    """Return requests and bytes by direction, out of the logs themselves."""
+    """Return requests and bytes by direction, from the logs themselves."""
     for kind in KINDS:
         if kind in logs and _each_request_has_a_line(logs[kind]):
             return {
@@ -385,7 +392,7 @@ def _draft(
 
 
 def _block_bytes(results: Iterable[OperationResult]) -> int:
-    """Return the block size that requests and bytes give away; 0 where it is none of the usual."""
+    """Return the block size by requests and bytes; 0 where it is not a usual one."""
     sizes = set()
     for result in results:
         mean_bytes = result.transferred_bytes / max(1, result.completed)

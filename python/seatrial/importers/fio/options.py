@@ -1,16 +1,16 @@
-"""The options of a fio job: their units, and what they say of a cell.
+"""The options of a fio job: their units, and their meaning for a cell.
 
 Names, units and defaults are those of fio 3.33 (fio's HOWTO, and options.c and parse.c of its
-source): ``k`` is 1,024 while ``KiB`` is 1,000 unless ``kb_base=1000`` turns both round; a plain
-time is in seconds, a plain ``thinktime`` in microseconds; what is not given has fio's default,
-among them that I/O goes through the page cache.
+source): ``k`` is 1,024 while ``KiB`` is 1,000 unless ``kb_base=1000`` swaps both; a plain time is
+in seconds, a plain ``thinktime`` in microseconds; missing options have fio's defaults, including
+I/O through the page cache.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -42,7 +42,7 @@ ALIASES: Final = {
 }
 BLOCK_BYTES: Final = 4096
 SYNCHRONOUS: Final = {"psync", "sync", "vsync", "pvsync", "pvsync2", "mmap"}
-"""Engines that have one request in flight, whatever ``iodepth`` says."""
+"""Engines with one request in flight, regardless of ``iodepth``."""
 DEFAULT_ENGINE: Final = "psync"
 DSYNC: Final = {"1", "sync", "dsync"}
 NOT_FACTORS: Final = {
@@ -57,7 +57,7 @@ NOT_FACTORS: Final = {
     *("filename_format", "unlink", "create_only", "kb_base", "unit_base"),
     *("status_interval", "eta", "disk_util", "exec_prerun"),
 }  # fmt: skip
-"""Options that are read here, or that do not change what is measured: none of them is a factor."""
+"""Options that are read here, or that do not affect the measurement: they are not factors."""
 
 _NUMBER: Final = re.compile(r"(0x[0-9a-f]+|\d+(?:\.\d+)?)\s*([a-z%]*)", re.ASCII)
 _STEPS: Final = "bkmgtp"
@@ -76,18 +76,18 @@ _TIMES_S: Final = {
 
 
 class Access(msgspec.Struct, frozen=True, kw_only=True):
-    """What a job does, as its options say it.
+    """A job's access, by its options.
 
     Attributes:
-        operation: ``read``, ``write`` or ``mixed``; empty for what Seatrial does not do (trim).
+        operation: ``read``, ``write`` or ``mixed``; empty for unsupported ones (trim).
         block_size_bytes: Size of one request; 0 where there are several.
         threads: ``numjobs``.
         depth: Requests in flight of each.
         direct: Whether the page cache is bypassed.
-        dsync: Whether each write is durable before it counts as done.
+        dsync: Whether each write is durable before it completes.
         factors: Pattern and everything else that Seatrial has a factor for.
         arrival: As in an engine's specification (docs/engine.md).
-        sync_every: A sync after so many writes; 0 for never.
+        sync_every: Number of writes per sync; 0 for never.
         sync_kind: ``fsync`` or ``fdatasync``.
     """
 
@@ -98,22 +98,22 @@ class Access(msgspec.Struct, frozen=True, kw_only=True):
     direct: bool
     dsync: bool
     factors: dict[str, FactorValue]
-    arrival: dict[str, Any]
+    arrival: dict[str, FactorValue]
     sync_every: int
     sync_kind: str
 
 
 def plain_name(name: str) -> str:
-    """Return the usual name of an option."""
+    """Return the canonical name of an option."""
     lower = name.strip().lower()
     return ALIASES.get(lower, lower)
 
 
 def size_bytes(text: str, kb_base: str = "1024") -> int:
-    """Return a size as fio reads it.
+    """Parse a size as fio does.
 
     Raises:
-        ValueError: It is no size in bytes, such as a share in percent.
+        ValueError: It is not a size in bytes, such as a share in percent.
     """
     parts = _NUMBER.fullmatch(text.strip().lower())
     if parts is None:
@@ -127,12 +127,12 @@ def size_bytes(text: str, kb_base: str = "1024") -> int:
     number = int(amount, 16) if amount.startswith("0x") else float(amount)
     value_bytes = int(number * base**power)
     if not 0 <= value_bytes < 1 << 63:
-        raise ValueError(f"{text!r} is beyond 8 EiB")
+        raise ValueError(f"{text!r} exceeds 8 EiB")
     return value_bytes
 
 
 def time_s(text: str) -> float:
-    """Return a time in seconds as fio reads it; raises ValueError when invalid."""
+    """Parse a time in seconds as fio does; raises ValueError when invalid."""
     parts = _NUMBER.fullmatch(text.strip().lower())
     if parts is None or parts[2] not in _TIMES_S or parts[1].startswith("0x"):
         raise ValueError(f"{text!r} is not a time")
@@ -140,7 +140,7 @@ def time_s(text: str) -> float:
 
 
 def number(options: Options, name: str, default: int) -> int:
-    """Return a whole number of an option, the first of several; the default where it is none."""
+    """Return an option's integer, the first of several; the default if invalid."""
     try:
         return size_bytes(options.get(name, "").split(",")[0])
     except ValueError:
@@ -148,12 +148,12 @@ def number(options: Options, name: str, default: int) -> int:
 
 
 def is_set(options: Options, name: str) -> bool:
-    """Tell whether a flag is on: given without a value, or with another than 0."""
+    """Return whether a flag is on: given without a value, or with a value other than 0."""
     return name in options and options[name].strip().lower() not in ("0", "false", "none")
 
 
 def access_of(options: Options) -> Access:
-    """Return what a job does; what its options do not say is as fio does it."""
+    """Return a job's access; missing options have fio's defaults."""
     rw = options.get("rw", "read").partition(":")[0].lower()
     plain = rw.removeprefix("rand")
     operation = {"read": "read", "write": "write", "rw": "mixed", "readwrite": "mixed"}.get(
@@ -161,7 +161,7 @@ def access_of(options: Options) -> Access:
     )
     direct = is_set(options, "direct") or options.get("buffered", "1") == "0"
     threads = max(1, number(options, "numjobs", 1))
-    arrival, driving = _arrival(options, threads)
+    arrival, driving = _arrival(options, operation, threads)
     sync_kind = "fdatasync" if is_set(options, "fdatasync") else "fsync"
     sync_every = number(options, sync_kind, 0) if operation != "read" else 0
     factors: dict[str, FactorValue] = _pattern(options, is_random=rw.startswith("rand"))
@@ -206,7 +206,7 @@ def block_bytes(options: Options) -> int:
 
 
 def engine_name(options: Options) -> str:
-    """Return the I/O engine; fio's default on Linux where none is given."""
+    """Return the I/O engine; by default fio's default on Linux."""
     return options.get("ioengine", DEFAULT_ENGINE)
 
 
@@ -217,6 +217,10 @@ def _depth(options: Options) -> int:
 
 
 def _read_share(options: Options) -> float:
+    """Return the share of reads; with a rate, fio limits each direction, which sets the share."""
+    read_per_s, write_per_s = _rates_per_s(options)
+    if read_per_s and write_per_s:
+        return read_per_s / (read_per_s + write_per_s)
     if "rwmixread" in options:
         return number(options, "rwmixread", 50) / 100
     if "rwmixwrite" in options:
@@ -225,7 +229,7 @@ def _read_share(options: Options) -> float:
 
 
 def _pattern(options: Options, *, is_random: bool) -> dict[str, FactorValue]:
-    """Return pattern and skew; a distribution that Seatrial has no word for keeps fio's."""
+    """Return pattern and skew; a distribution that Seatrial lacks keeps fio's name."""
     if not is_random:
         return {"pattern": "sequential"}
     kind, _, detail = options.get("random_distribution", "random").partition(":")
@@ -239,9 +243,21 @@ def _pattern(options: Options, *, is_random: bool) -> dict[str, FactorValue]:
     return {"pattern": options["random_distribution"]}
 
 
-def _arrival(options: Options, threads: int) -> tuple[dict[str, Any], dict[str, FactorValue]]:
+def _rates_per_s(options: Options) -> tuple[int, int]:
+    """Return the rates of reads and of writes of one thread; 0 where unlimited."""
+    first, _, rest = options.get("rate_iops", "").partition(",")
+    second = rest.partition(",")[0] or first
+    read_per_s, write_per_s = (number({"": text}, "", 0) for text in (first, second))
+    return read_per_s, write_per_s
+
+
+def _arrival(
+    options: Options, operation: str, threads: int
+) -> tuple[dict[str, FactorValue], dict[str, FactorValue]]:
     """Return how requests arrive, for the engine and as factors; rates are of all threads."""
-    rate_per_s = number(options, "rate_iops", 0) * threads
+    read_per_s, write_per_s = _rates_per_s(options)
+    of_one = {"read": read_per_s, "write": write_per_s}.get(operation, read_per_s + write_per_s)
+    rate_per_s = of_one * threads
     if not rate_per_s:
         return {"kind": "closed"}, {}
     kind = "poisson" if options.get("rate_process") == "poisson" else "fixed"

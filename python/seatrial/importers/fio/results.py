@@ -1,13 +1,14 @@
 """fio's JSON and JSON+: jobs become cells, equal jobs become rounds.
 
-A cell is what the options say (importers/fio/options.py): operation, block size, ``numjobs``,
-``iodepth``, pattern; options that differ between the jobs of the file and are none of these become
-factors under fio's name. The threads of one job that fio lists apart are put together. Mixed jobs
-keep reads and writes apart within one sample, and syncs are operations of their own, counted
-among the requests as in a run of ours.
+A cell is defined by the options (importers/fio/options.py): operation, block size, ``numjobs``,
+``iodepth``, pattern; other options that differ between the jobs of the file become factors under
+fio's name. Threads of one job that fio lists separately are combined. Mixed jobs keep reads and
+writes separate within one sample, and syncs are operations of their own, counted among the requests
+as in our runs.
 
-A job that ``export --format fio-job`` wrote comes back as the cell that it was written from
-(importers/fio/keys.py).
+A job written by ``export --format fio-job`` is imported as the original cell: its description
+contains kind and target; its key the rest. If its block size, threads or depth were changed
+afterwards, it is a different cell.
 """
 
 from __future__ import annotations
@@ -16,27 +17,75 @@ import errno
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePosixPath
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from seatrial.errors import UsageError
-from seatrial.importers.building import NO_LATENCIES, Draft, factor_value, imported, key_of
-from seatrial.importers.document import Document
+from seatrial.importers.document import (
+    NO_LATENCIES,
+    Document,
+    Draft,
+    Imported,
+    factor_value,
+    imported,
+    key_of,
+)
 from seatrial.importers.fio.document import Disk, Job, Report, reports
-from seatrial.importers.fio.keys import OwnCell, own_cell
-from seatrial.importers.fio.latency import result_of, taken
-from seatrial.importers.fio.logs import Log, logs_beside, timed
+from seatrial.importers.fio.logs import Log, nearby_logs, timed
 from seatrial.importers.fio.options import NOT_FACTORS, Access, engine_name, size_bytes
-from seatrial.importers.fio.threads import JobResult, measured_jobs
-from seatrial.importers.model import Imported
-from seatrial.results.model import OperationResult
-from seatrial.results.origin import Origin
-from seatrial.study.cell import FactorValue
+from seatrial.importers.fio.threads import JobResult, measured_jobs, result_of, taken
+from seatrial.results.model import OperationResult, Origin
+from seatrial.study.cell import FactorValue, SpecDocument
+
+_DESCRIPTION: Final = re.compile(r"seatrial kind=(?P<kind>[a-z]+) target=(?P<target>.*)")
+_KEY: Final = re.compile(
+    r"(?:^|.*/)(?P<workload>[^/]+)/(?P<operation>read|write|mixed|commit|copy)"
+    r"/(?P<size>\d{1,10}B|various)/(?P<threads>\d{1,5})t/(?P<depth>\d{1,5})d"
+    r"(?P<factors>(?:/[^/=]+=[^/]*)*)"
+)
+_KINDS: Final = {"fill", "matrix", "sequential", "map", "commit", "four", "mix", "io"}
+_IMPLIED: Final = {"matrix": "random", "io": "random", "sequential": "sequential"}
+"""The pattern implied by the key of each kind."""
+
+
+class OwnCell(msgspec.Struct, frozen=True, kw_only=True):
+    """The name and description of an exported job; the attributes of a ``Cell``."""
+
+    key: str
+    kind: str
+    target: str
+    workload: str
+    operation: str
+    factors: dict[str, FactorValue]
+
+
+def own_cell(jobname: str, description: str, access: Access) -> OwnCell | None:
+    """Return the cell that a job was exported from; None for any other job."""
+    reported, key = _DESCRIPTION.fullmatch(description), _KEY.fullmatch(jobname)
+    if reported is None or key is None or reported["kind"] not in _KINDS:
+        return None
+    size_bytes = 0 if key["size"] == "various" else int(key["size"][:-1])
+    requested = (size_bytes, int(key["threads"]), int(key["depth"]))
+    if requested != (access.block_size_bytes, access.threads, access.depth):
+        return None
+    pairs = [part.split("=", 1) for part in key["factors"].split("/") if part]
+    factors = {name: factor_value(value) for name, value in pairs}
+    if reported["kind"] in _IMPLIED and "pattern" not in factors:
+        factors = {"pattern": _IMPLIED[reported["kind"]], **factors}
+    return OwnCell(
+        key=jobname,
+        kind=reported["kind"],
+        target=reported["target"],
+        workload=key["workload"],
+        operation=key["operation"],
+        factors=factors,
+    )
+
 
 WORKLOAD: Final = "io"
 NANOSECONDS_SINCE: Final = (2, 99)
-"""The first fio whose logs of latencies are in nanoseconds; before, in microseconds."""
+"""The first fio with latency logs in nanoseconds instead of microseconds."""
 NS_PER_US: Final = 1000
 NS_PER_MS: Final = 1_000_000
 SECTOR_BYTES: Final = 512
@@ -48,19 +97,19 @@ def read(document: Document) -> Imported:
     """Return the run of a text with one or more JSON documents of fio.
 
     Raises:
-        UsageError: A document is cut off, damaged, or has no job that reads or writes.
+        UsageError: A document is truncated, damaged, or has no job that reads or writes.
     """
     found = reports(document)
     notes: list[str] = []
     jobs = [each for report in found for each in measured_jobs(report, notes)]
     known = [each for each in jobs if each.access.operation]
     if len(known) < len(jobs):
-        notes.append("Jobs that trim are left out: Seatrial has no such operation.")
+        notes.append("Trim jobs are skipped: Seatrial does not measure trims.")
     if not known:
         raise UsageError(
-            seen=f"{document.path} has no figures of reads or writes",
-            cause="Its jobs only trim, which Seatrial does not measure, or count no requests",
-            next_step="Name a result of reads or writes, as fio printed it",
+            seen=f"{document.path} contains no results of reads or writes",
+            cause="Its jobs only trim, which Seatrial does not measure, or have no request counts",
+            next_step="Specify a fio result with reads or writes",
         )
     varying = _varying([each.options for each in known])
     drafts = [_with_logs(document, each, _draft(each, varying, notes), notes) for each in known]
@@ -77,7 +126,7 @@ def read(document: Document) -> Imported:
 
 
 def _only(values: Iterable[int | None]) -> int | None:
-    """Return the one value that all have; None where they differ."""
+    """Return the value if all are the same; else None."""
     distinct = set(values)
     return distinct.pop() if len(distinct) == 1 else None
 
@@ -87,7 +136,7 @@ def _has_histogram(draft: Draft) -> bool:
 
 
 def _varying(jobs: Sequence[Mapping[str, str]]) -> list[str]:
-    """Return the options that differ between jobs and say something of what was measured."""
+    """Return the options that differ between jobs and affect the measurement."""
     names = dict.fromkeys(name for options in jobs for name in options)
     return [
         name
@@ -108,7 +157,7 @@ def _draft(measured: JobResult, varying: Sequence[str], notes: list[str]) -> Dra
     duration_s = runtime_ms / 1000 or job.job_runtime_ms / 1000 / access.threads
     if not duration_s and not job.error:
         notes.append(
-            f"Job {job.jobname} lasted less than a millisecond by fio's clock: its rate is a floor."
+            f"Job {job.jobname} lasted less than one millisecond: its rate is a lower bound."
         )
     errors_count = job.total_err or int(bool(job.error))
     if job.error:
@@ -134,11 +183,11 @@ def _draft(measured: JobResult, varying: Sequence[str], notes: list[str]) -> Dra
 
 
 def _with_logs(document: Document, measured: JobResult, draft: Draft, notes: list[str]) -> Draft:
-    """Return a draft with the timeline of its logs, where they lie beside the JSON."""
+    """Return a draft with the timeline of its logs, if they are next to the JSON."""
     done = list(measured.job.directions(measured.access.operation).values())
     latency = taken(done[0]).name if done else ""
     kind = latency.removesuffix("_ns") or "lat"
-    logs = logs_beside(document.path, measured.options, measured.threads, kind)
+    logs = nearby_logs(document.path, measured.options, measured.threads, kind)
     if not logs or measured.job.hostname:
         return draft
     release = measured.report.release
@@ -148,8 +197,8 @@ def _with_logs(document: Document, measured: JobResult, draft: Draft, notes: lis
     found = None if is_unified else timed(logs, draft.operations, draft.duration_s)
     if found is None:
         notes.append(
-            f"The logs of job {measured.job.jobname} do not add up to its requests, or hold means "
-            "of latencies only: they are left out."
+            f"The logs of job {measured.job.jobname} do not match its request count, or contain "
+            "only mean latencies: they are ignored."
         )
         return draft
     notes += [found.note] if found.note else []
@@ -164,7 +213,7 @@ def _with_logs(document: Document, measured: JobResult, draft: Draft, notes: lis
 
 
 def _in_ns(logs: Sequence[Log]) -> list[Log]:
-    """Return latency logs of a fio that wrote microseconds."""
+    """Convert latency logs from microseconds, as older versions of fio write them."""
     return [
         {
             direction: [
@@ -179,35 +228,33 @@ def _in_ns(logs: Sequence[Log]) -> list[Log]:
 def _operations(
     measured: JobResult, own: OwnCell | None, notes: list[str]
 ) -> dict[str, OperationResult]:
-    """Return what became of reads, writes and syncs; of a commit the write stands for it."""
+    """Return the results of reads, writes and syncs; for a commit those of the write."""
     job, access = measured.job, measured.access
     is_commit = own is not None and own.operation == "commit"
     results = {}
     if access.operation == "mixed" and "mixed" in job.directions("mixed"):
         notes.append(
-            "fio printed reads and writes as one (unified_rw_reporting): they are of a kind here."
+            "fio combined reads and writes (unified_rw_reporting): they are one operation here."
         )
     for name, direction in job.directions(access.operation).items():
         latency = taken(direction)
         if latency.name == "clat_ns" and not is_commit:
             notes.append(
-                "Percentiles are fio's clat: they count from the submission (with "
-                "lat_percentiles=1 fio counts from the creation of a request, as Seatrial does)."
+                "Percentiles are fio's clat, measured from submission (with lat_percentiles=1 "
+                "fio measures from the creation of a request, as Seatrial does)."
             )
         results[name] = result_of(direction.total_ios, direction.io_bytes, latency.latency)
     if access.arrival["kind"] != "closed":
         notes.append(
-            "fio counts latencies from the actual start of a request: under a rate they leave out "
-            "how long it waited for its turn."
+            "fio measures latency from the actual start of a request: with a rate limit, the "
+            "queueing time before it is not included."
         )
     if is_commit:
         return {"commit": _commit(results["write"], access, notes)}
-    # fio 3.33 forgets to add up the number of syncs where it puts threads together.
+    # fio 3.33 does not add up the number of syncs when it combines threads.
     if syncs := max(job.sync.total_ios, job.sync.lat_ns.count):
         results["sync"] = result_of(syncs, 0, job.sync.lat_ns)
-        notes.append(
-            "Syncs count among the requests, as in a run of Seatrial; fio leaves them out."
-        )
+        notes.append("Syncs are counted as requests, as in Seatrial; fio does not count them.")
     return results
 
 
@@ -215,27 +262,29 @@ def _commit(written: OperationResult, access: Access, notes: list[str]) -> Opera
     """Return commits from writes; their latency only where the write itself is durable."""
     if access.dsync:
         return written
-    notes.append("fio times a write and its fdatasync apart: the time of a commit is not reported.")
+    notes.append(
+        "fio measures a write and its fdatasync separately: the time of a commit is not available."
+    )
     return msgspec.structs.replace(written, response=NO_LATENCIES, reported_ns={})
 
 
 def _target(options: Mapping[str, str]) -> str:
-    """Return what cells call the target: the file, device or directory without its folder."""
+    """Return the target's label: the file, device or directory without its folder."""
     place = options.get("filename") or options.get("directory") or ""
     names = [PurePosixPath(part).name or part for part in place.split(":") if part]
     return ":".join(names) or "fio"
 
 
-def _spec(options: Mapping[str, str], access: Access) -> dict[str, Any]:
-    """Return what an engine would be told (docs/engine.md), as far as the options say it."""
+def _spec(options: Mapping[str, str], access: Access) -> SpecDocument:
+    """Return the engine's specification (docs/engine.md), as far as the options determine it."""
     if not options:
         return {"target": {}}
-    target: dict[str, Any] = {
+    target: dict[str, FactorValue] = {
         "path": options.get("filename") or options.get("directory") or "",
         "direct": access.direct,
         "dsync": access.dsync,
     }
-    spec: dict[str, Any] = {
+    spec: SpecDocument = {
         "target": target,
         "threads": access.threads,
         "depth": access.depth,
@@ -249,7 +298,7 @@ def _spec(options: Mapping[str, str], access: Access) -> dict[str, Any]:
         range_bytes = size_bytes(options["size"], options.get("kb_base", "1024"))
     except (KeyError, ValueError):  # a device without a size, or a share of it in percent
         return spec
-    # Without a name for it, each thread has a file of its own.
+    # Without a name, each thread has its own file.
     own_files = 1 if "filename" in options else access.threads
     target["size_bytes"] = range_bytes * own_files
     spec["range"] = {"start_bytes": 0, "length_bytes": range_bytes * own_files}
@@ -257,7 +306,7 @@ def _spec(options: Mapping[str, str], access: Access) -> dict[str, Any]:
 
 
 def _counters(job: Job) -> dict[str, float]:
-    """Return CPU time as an analysis knows it, and the means of fio's three latencies."""
+    """Return CPU time as in our samples, and the means of fio's three latencies."""
     counters = {"context_switches": float(job.ctx)}
     if job.job_runtime_ms:  # printed since fio 3.10
         counters["cpu_user_ns"] = job.usr_cpu / 100 * job.job_runtime_ms * NS_PER_MS
@@ -269,10 +318,10 @@ def _counters(job: Job) -> dict[str, float]:
 
 
 def _distinguished(jobs: Sequence[JobResult], drafts: Sequence[Draft]) -> list[Draft]:
-    """Return the drafts with the job's name as a factor where nothing else tells cells apart.
+    """Return the drafts with the job's name as a factor where nothing else distinguishes cells.
 
-    Equal jobs are rounds of one cell, unless they ran at the same time or bear names that differ
-    in more than a number at their end.
+    Equal jobs are rounds of one cell, unless they ran at the same time or their names differ in
+    more than a number at the end.
     """
     by_key: dict[str, list[int]] = {}
     for place, draft in enumerate(drafts):
@@ -289,12 +338,12 @@ def _distinguished(jobs: Sequence[JobResult], drafts: Sequence[Draft]) -> list[D
 
 
 def _with_disks(found: Sequence[Report], drafts: Sequence[Draft], notes: list[str]) -> list[Draft]:
-    """Return the drafts with what the device counted, where it can only have been of one."""
+    """Return the drafts with the device's counters, if they can only belong to one."""
     disks = [disk for report in found for disk in report.disk_util]
     if not disks:
         return list(drafts)
     names = ", ".join(dict.fromkeys(disk.name for disk in disks))
-    notes.append(f"Devices beneath it, by fio: {names}.")
+    notes.append(f"Underlying devices reported by fio: {names}.")
     if len(drafts) != 1 or len(disks) != 1:
         return list(drafts)
     counters = drafts[0].counters | _disk_counters(disks[0])

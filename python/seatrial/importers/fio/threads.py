@@ -1,33 +1,164 @@
-"""The jobs of a JSON document of fio, the threads of each put together."""
+"""The jobs of a JSON document of fio, with the threads of each combined.
+
+fio measures ``slat`` up to the submission, ``clat`` from there to the completion, and ``lat`` over
+both. Our response time is ``lat``; fio has bins of it only with ``lat_percentiles=1``, so ``clat``
+is used otherwise. A bin is represented by the middle of its bucket, 1.6 % wide (FIO_IO_U_PLAT_BITS
+6), and so are percentiles; smallest, largest and mean are exact, and stored so.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
 
+from seatrial._core import Histogram
+from seatrial.importers.document import NO_LATENCIES
 from seatrial.importers.fio.document import (
     ALL_CLIENTS,
     Direction,
     Job,
+    Latency,
     Report,
     by_group,
     own_options,
 )
-from seatrial.importers.fio.latency import merged, merged_directions
 from seatrial.importers.fio.options import Access, access_of, is_set, plain_name
+from seatrial.results.model import OperationResult
+
+COUNT_MAX: Final = 2**62
+"""A histogram with more requests than this is damaged."""
+
+
+class Taken(msgspec.Struct, frozen=True):
+    """The selected latency.
+
+    Attributes:
+        name: ``lat_ns`` or ``clat_ns``; empty where fio measured none.
+        latency: The latency.
+        mean_ns_by_name: Means of all three, by name, where measured.
+    """
+
+    name: str
+    latency: Latency
+    mean_ns_by_name: dict[str, float]
+
+
+def taken(direction: Direction) -> Taken:
+    """Return the most detailed latency of a direction: bins, else percentiles, else a mean."""
+    known = {
+        name: latency
+        for name in ("lat_ns", "clat_ns")
+        if (latency := getattr(direction, name)).count
+    }
+    means = {
+        name: getattr(direction, name).mean
+        for name in ("slat_ns", "clat_ns", "lat_ns")
+        if getattr(direction, name).count
+    }
+    for part in ("bins", "percentile", "count"):
+        for name, latency in known.items():
+            if getattr(latency, part):
+                return Taken(name, latency, means)
+    return Taken("", Latency(), means)
+
+
+def merged(latencies: Sequence[Latency]) -> Latency:
+    """Return the combined latency of several threads; percentiles only from bins."""
+    known = [latency for latency in latencies if latency.count]
+    if len(known) == 1:
+        return known[0]
+    count = sum(latency.count for latency in known)
+    bins: Counter[str] = Counter()
+    for latency in known:
+        bins.update(latency.bins)
+    return Latency(
+        min=min((latency.min for latency in known), default=0.0),
+        max=max((latency.max for latency in known), default=0.0),
+        mean=sum(part.mean * part.count for part in known) / count if count else 0.0,
+        count=count,
+        bins=dict(bins) if all(latency.bins for latency in known) else {},
+    )
+
+
+def merged_directions(directions: Sequence[Direction]) -> Direction:
+    """Return the combined direction of several threads that ran at the same time."""
+    return Direction(
+        io_bytes=sum(part.io_bytes for part in directions),
+        counted_ios=None
+        if all(part.counted_ios is None for part in directions)
+        else sum(part.total_ios for part in directions),
+        runtime_ms=max(part.runtime_ms for part in directions),
+        slat_ns=merged([part.slat_ns for part in directions]),
+        clat_ns=merged([part.clat_ns for part in directions]),
+        lat_ns=merged([part.lat_ns for part in directions]),
+    )
+
+
+def result_of(completed: int, moved_bytes: int, latency: Latency) -> OperationResult:
+    """Return the result of one kind of request.
+
+    Args:
+        completed: Requests.
+        moved_bytes: Bytes transferred.
+        latency: fio's latency.
+    """
+    histogram = histogram_of(latency)
+    return OperationResult(
+        completed=completed,
+        failed=0,
+        transferred_bytes=moved_bytes,
+        response=histogram.encode() if histogram else NO_LATENCIES,
+        reported_ns=_reported_ns(latency),
+    )
+
+
+def histogram_of(latency: Latency) -> Histogram | None:
+    """Return fio's bins as a histogram with fio's exact extremes; None without bins."""
+    low_ns, high_ns = round(latency.min), round(latency.max)
+    counts: Counter[int] = Counter()
+    for middle, count in latency.bins.items():
+        # The middle of the outermost buckets may be beyond the extremes.
+        counts[min(max(int(middle), low_ns), max(low_ns, high_ns))] += count
+    known = sorted(value_ns for value_ns, count in counts.items() if count)
+    if not known or counts.total() > COUNT_MAX:
+        return None
+    _make_exact(counts, known[-1], high_ns)
+    if counts.total() > 1:
+        _make_exact(counts, known[0], low_ns)
+    values_ns = sorted(counts)
+    return Histogram.from_counts(values_ns, [counts[value_ns] for value_ns in values_ns])
+
+
+def _make_exact(counts: Counter[int], middle_ns: int, exact_ns: int) -> None:
+    """Move one request of an outermost bin to its exact value."""
+    counts[middle_ns] -= 1
+    counts[exact_ns] += 1
+
+
+def _reported_ns(latency: Latency) -> dict[str, float]:
+    """Return mean, extremes and fio's percentiles by name."""
+    if not latency.count:
+        return {}
+    reported = {"mean": latency.mean, "min": latency.min, "max": latency.max}
+    if not latency.bins:
+        reported |= {f"p{float(percent):g}": ns for percent, ns in latency.percentile.items()}
+    return reported
+
 
 NAMED_MAX: Final = 4
 COUNTED_SINCE: Final = (2, 1, 14)
 """The first fio that prints the number of requests."""
 NO_OPTIONS: Final = (
-    "fio printed no options of a job: operation and block size follow from its figures; pattern, "
-    "depth, page cache and target are not known, nor are threads that it does not list."
+    "fio printed no job options: operation and block size are derived from its figures; "
+    "pattern, depth, page cache and target are unknown, and threads without results are "
+    "missing."
 )
 UNCOUNTED: Final = (
-    "fio before 2.1.14 prints no number of requests: it follows from the bytes where the block "
-    "size is a power of two, else from IOPS without decimals."
+    "fio before 2.1.14 prints no number of requests: it is derived from the bytes if the block "
+    "size is a power of two, otherwise from IOPS without decimals."
 )
 
 
@@ -36,10 +167,10 @@ class JobResult(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         job: The job.
-        options: Its options, the global ones among them, under their usual names.
-        access: What it did.
-        threads: The numbers that fio gave its threads, from 1, as its logs bear them.
-        report: The document that it stands in.
+        options: Its options, including the global ones, under their usual names.
+        access: Its access.
+        threads: fio's numbers of its threads, from 1, as in the names of its logs.
+        report: Its document.
     """
 
     job: Job
@@ -50,7 +181,7 @@ class JobResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def measured_jobs(report: Report, notes: list[str]) -> Iterator[JobResult]:
-    """Yield the jobs of a document; what cannot be told apart or taken over is noted."""
+    """Yield the jobs of a document; what is ambiguous or cannot be imported is noted."""
     entries = [job for job in report.entries if job.jobname != ALL_CLIENTS]
     found: list[JobResult] = []
     next_thread = 1
@@ -73,27 +204,28 @@ def measured_jobs(report: Report, notes: list[str]) -> Iterator[JobResult]:
 
 
 def _has_figures(measured: JobResult, notes: list[str]) -> bool:
-    """Tell whether fio printed what became of a job's requests; note a job without."""
+    """Return whether fio printed a job's request counts; note a job without."""
     job, operation = measured.job, measured.access.operation
     if not operation or job.error or job.directions(operation):
         return True
-    notes.append(f"The file has no count of requests of job {job.jobname}, which is left out.")
+    notes.append(f"The file has no request count for job {job.jobname}, which is skipped.")
     return False
 
 
 def _together(
     report: Report, same: Sequence[Job], first_thread: int, notes: list[str]
 ) -> Iterator[JobResult]:
-    """Yield jobs of one name and group: one of those with equal options, else each.
+    """Yield jobs of one name and group: combined if their options are equal, else separately.
 
-    Jobs that ran at the same time are threads of one job, and never its rounds.
+    Jobs that ran at the same time are threads of one job, never its rounds.
     """
-    options, access = _what_it_did(report, same[0], notes)
+    options, access = _options_and_access(report, same[0], notes)
     if len(same) > 1 and all(job.options == same[0].options for job in same):
         if any(_has_latency(job) and not _has_bins(job) for job in same):
             notes.append(
-                f"fio told the {len(same)} threads of {same[0].jobname} apart and without bins: "
-                "their percentiles cannot be put together (use --group_reporting or JSON+)."
+                f"fio reported the {len(same)} threads of {same[0].jobname} separately and "
+                "without histogram bins: their percentiles cannot be merged (use "
+                "--group_reporting or JSON+)."
             )
         each = access.threads if is_set(options, "group_reporting") else 1
         threads = max(access.threads, len(same) * each)
@@ -106,7 +238,7 @@ def _together(
         )
         return
     for job in same:
-        options, access = _what_it_did(report, job, notes)
+        options, access = _options_and_access(report, job, notes)
         _note_other_threads(job, access, notes)
         threads = access.threads
         yield JobResult(
@@ -119,8 +251,10 @@ def _together(
         first_thread += threads
 
 
-def _what_it_did(report: Report, job: Job, notes: list[str]) -> tuple[dict[str, str], Access]:
-    """Return a job's options and what it did; without options, what its figures give away."""
+def _options_and_access(
+    report: Report, job: Job, notes: list[str]
+) -> tuple[dict[str, str], Access]:
+    """Return a job's options and access; without options, inferred from its figures."""
     options = {plain_name(name): text for name, text in own_options(report, job).items()}
     if options:
         return options, _with_all_directions(job, access_of(options), notes)
@@ -130,7 +264,7 @@ def _what_it_did(report: Report, job: Job, notes: list[str]) -> tuple[dict[str, 
 
 
 def _access_of_figures(job: Job) -> Access:
-    """Return what the figures of a job say; of threads and depth they say nothing."""
+    """Return the access inferred from a job's figures, without threads and depth."""
     parts = {name: getattr(job, name) for name in ("read", "write", "mixed")}
     done = {name: part for name, part in parts.items() if part.total_ios}
     operation = next(iter(done)) if len(done) == 1 else "mixed" if done else "read"
@@ -150,19 +284,19 @@ def _access_of_figures(job: Job) -> Access:
 
 
 def _block_bytes(part: Direction) -> int:
-    """Return the size of a request where all can have been of it; else 0."""
+    """Return the size of a request if all may have the same; else 0."""
     size_bytes, rest = divmod(part.io_bytes, part.total_ios)
     return 0 if rest else size_bytes
 
 
 def _with_all_directions(job: Job, access: Access, notes: list[str]) -> Access:
-    """Return a job's access as mixed where it is a group that did more than its options say."""
+    """Return a job's access as mixed if its group did more than its options say."""
     other = {"read": job.write, "write": job.read}.get(access.operation)
     if other is None or not other.total_ios:
         return access
     notes.append(
-        f"Job {job.jobname} has reads and writes, while its options speak of {access.operation}s "
-        "only: fio printed several jobs as one (group_reporting)."
+        f"Job {job.jobname} has reads and writes, but its options specify {access.operation}s "
+        "only: fio merged several jobs (group_reporting)."
     )
     requests = job.read.total_ios + job.write.total_ios
     factors = access.factors | {"read_share": round(job.read.total_ios / requests, 2)}
@@ -189,8 +323,8 @@ def _note_other_threads(job: Job, access: Access, notes: list[str]) -> None:
     threads = job.job_runtime_ms / longest_ms
     if threads > access.threads + 0.5:
         notes.append(
-            f"Job {job.jobname} is a group of about {threads:.0f} threads, while its options speak "
-            f"of {access.threads}: fio printed several jobs as one (group_reporting)."
+            f"Job {job.jobname} is a group of about {threads:.0f} threads, but its options "
+            f"specify {access.threads}: fio merged several jobs (group_reporting)."
         )
 
 
@@ -225,9 +359,9 @@ def _merged_job(jobs: Sequence[Job]) -> Job:
 def _all_clients(
     report: Report, found: Sequence[JobResult], notes: list[str]
 ) -> Iterator[JobResult]:
-    """Yield what several servers did together in each job that all of them had.
+    """Yield the combined result of several servers for each job that all of them had.
 
-    fio's own sum is not taken: it adds up jobs that ran one after another.
+    fio's own sum is not used: it adds up jobs that ran one after another.
     """
     hosts = {each.job.hostname for each in found}
     if len(hosts) < 2:
@@ -238,7 +372,7 @@ def _all_clients(
             sorted(each.job.hostname for each in same) != sorted(hosts)
             or len({_apart_from_threads(each.access) for each in same}) > 1
         ):
-            notes.append(f"Not all servers had the same job {name}: it has no sum over them.")
+            notes.append(f"Job {name} differs between servers, so it has no total.")
             continue
         options = [set(each.options.items()) for each in same]
         yield JobResult(

@@ -1,22 +1,235 @@
-"""One block device: what it is, who made it, how the kernel drives it.
+"""One block device: kind, model, link, and its settings in the kernel.
 
 Sources: the kernel's Documentation/ABI/stable/sysfs-block (files under ``queue/``),
 Documentation/ABI/testing/sysfs-class-nvme and Documentation/scsi/scsi_mid_low_api.rst.
+
+A RAID controller shows its array as one disk: neither its drives nor their links are visible.
+
+Sources: the kernel's drivers/scsi/scsi_sysfs.c (``proc_name``); drivers/scsi/arcmsr/arcmsr_attr.c
+(``host_fw_model``, ``host_fw_sdram_size`` in MiB); drivers/scsi/mpt3sas (``board_name``).
+
+Source: the kernel's drivers/scsi/scsi_transport_sas.c (``negotiated_linkrate`` of a phy; a port is
+named after the end or expander that it leads to and holds links to its phys).
+
+Source: the kernel's Documentation/ABI/testing/sysfs-ata (``sata_spd`` and its siblings).
+
+Sources: the kernel's Documentation/ABI/testing/sysfs-bus-pci (``current_link_speed`` and its
+siblings); PCI Express Base Specification 6.0, section 4.2 (encodings) and 1.2 (lane rates).
 """
 
 from __future__ import annotations
 
 import posixpath
 import re
-from typing import Any, Final
+from typing import Final, NamedTuple
 
-from seatrial.machine.fingerprint.controller import controller
-from seatrial.machine.fingerprint.layers import layer, sectors_bytes, selected
-from seatrial.machine.fingerprint.pcie import pci_functions, pcie
+import msgspec
+
+from seatrial.fingerprint import Controller, Device, PcieLink, PciePath, PciFunction
+from seatrial.machine.fingerprint.layers import sectors_bytes, selected, with_layer
 from seatrial.machine.fingerprint.privacy import short_hash
-from seatrial.machine.fingerprint.sas import sas_link
-from seatrial.machine.fingerprint.sata import sata_link, sata_port
 from seatrial.machine.fingerprint.tree import SystemTree
+
+_HOST: Final = re.compile(r"/(host\d+)/")
+_BYTES_PER_MIB: Final = 1 << 20
+_MODEL_FILES: Final = ("host_fw_model", "board_name", "model")
+
+_RAID_DRIVERS: Final = frozenset(
+    {
+        "3w-9xxx",
+        "3w-sas",
+        "aacraid",
+        "arcmsr",
+        "hpsa",
+        "ips",
+        "megaraid",
+        "megaraid_sas",
+        "mpi3mr",
+        "pmcraid",
+        "smartpqi",
+    }
+)
+"""Drivers of controllers that may show an array as one disk."""
+
+
+def controller(tree: SystemTree, directory: str) -> Controller | None:
+    """Return the SCSI host of a disk's sysfs directory; None if absent."""
+    host = _HOST.search(directory + "/")
+    if host is None:
+        return None
+    folder = f"/sys/class/scsi_host/{host[1]}"
+    driver = tree.word(f"{folder}/proc_name")
+    models = (tree.word(f"{folder}/{file}") for file in _MODEL_FILES)
+    cache_mib = tree.integer(f"{folder}/host_fw_sdram_size")
+    return Controller(
+        name=host[1],
+        driver=driver,
+        model=next((model for model in models if model), None),
+        hides_drives=driver in _RAID_DRIVERS,
+        cache_bytes=cache_mib * _BYTES_PER_MIB if cache_mib else None,
+    )
+
+
+_SAS_PORT: Final = re.compile(r"(.*/port-[0-9:]+)/end_device-")
+_GBIT: Final = re.compile(r"([0-9.]+) Gbit")
+
+
+class SasLink(NamedTuple):
+    """The link of a disk behind a SAS controller; values are None if unknown.
+
+    Attributes:
+        lane_gb_s: Negotiated rate of one lane.
+        lanes: Number of lanes to the disk.
+    """
+
+    lane_gb_s: float | None = None
+    lanes: int | None = None
+
+
+def sas_link(tree: SystemTree, directory: str) -> SasLink:
+    """Return the link of a disk behind a SAS controller.
+
+    Expanders share their own lanes among their disks; this is not considered.
+    """
+    port = _SAS_PORT.match(directory)
+    if port is None:
+        return SasLink()
+    phys = [name for name in tree.names(port[1]) if name.startswith("phy-")]
+    rates = [rate for name in phys if (rate := _sas_gb_s(tree, name)) is not None]
+    # All lanes of a port negotiate the same rate.
+    return SasLink(min(rates, default=None), len(rates) or None)
+
+
+def _sas_gb_s(tree: SystemTree, phy: str) -> float | None:
+    """Return the negotiated rate of a lane; the kernel writes ``12.0 Gbit`` or ``Unknown``."""
+    text = tree.text(f"/sys/class/sas_phy/{phy}/negotiated_linkrate") or ""
+    match = _GBIT.match(text)
+    return float(match[1]) if match else None
+
+
+_SATA_PORT: Final = re.compile(r"/ata(\d+)/")
+
+
+def sata_port(directory: str) -> str | None:
+    """Return the number of the ATA port above a device's sysfs directory."""
+    match = _SATA_PORT.search(directory)
+    return match[1] if match else None
+
+
+class SataLink(NamedTuple):
+    """The speeds of a disk's SATA link; values are None if unknown.
+
+    Attributes:
+        now_gb_s: Current speed.
+        limit_gb_s: The kernel's limit, which it lowers after errors.
+        max_gb_s: Maximum of the controller's port.
+    """
+
+    now_gb_s: float | None = None
+    limit_gb_s: float | None = None
+    max_gb_s: float | None = None
+
+
+def sata_link(tree: SystemTree, directory: str) -> SataLink:
+    """Return the speeds of a disk's SATA link."""
+    port = sata_port(directory)
+    if port is None:
+        return SataLink()
+    folder = f"/sys/class/ata_link/link{port}"
+    files = ("sata_spd", "sata_spd_limit", "hw_sata_spd_limit")
+    return SataLink(*(_sata_gb_s(tree, f"{folder}/{file}") for file in files))
+
+
+def _sata_gb_s(tree: SystemTree, path: str) -> float | None:
+    """Return a link speed; the kernel writes ``6.0 Gbps`` or ``<unknown>``."""
+    match = re.match(r"([0-9.]+) Gbps", tree.text(path) or "")
+    return float(match[1]) if match else None
+
+
+_ADDRESS: Final = re.compile(r"[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
+_LANES_MAX: Final = 32
+_BITS_PER_BYTE: Final = 8
+
+# Share of the raw bits that carries data, by the highest lane rate in GT/s: 8b/10b, then
+# 128b/130b, then flits of 256 bytes with 236 bytes of packets.
+_ENCODINGS: Final = ((5.0, 8 / 10), (32.0, 128 / 130), (float("inf"), 236 / 256))
+
+
+def pcie(tree: SystemTree, directory: str) -> PciePath | None:
+    """Return the PCIe link of the device whose sysfs directory (links followed) is given.
+
+    None where there is no PCI device.
+    """
+    functions = pci_functions(directory)
+    if not functions:
+        return None
+    links = [_link(tree, function) for function in functions]
+    known = [link for link in links if link.bandwidth_now_bytes_per_s is not None]
+    narrowest = min(known, key=lambda link: link.bandwidth_now_bytes_per_s or 0.0, default=None)
+    above = [PciFunction(address=link.address, ids=link.ids) for link in links[1:]]
+    return PciePath(
+        **msgspec.structs.asdict(links[0]),
+        chain=links[1:],
+        narrowest=narrowest,
+        bridge=above[0] if above else None,
+        root_port=above[-1] if above else None,
+    )
+
+
+def pci_functions(directory: str) -> list[str]:
+    """Return the PCI devices above a sysfs directory, nearest first."""
+    found: list[str] = []
+    while directory not in {"/", ""}:
+        if _ADDRESS.fullmatch(posixpath.basename(directory)):
+            found.append(directory)
+        directory = posixpath.dirname(directory)
+    return found
+
+
+def _link(tree: SystemTree, function: str) -> PcieLink:
+    """Return one device's end of its link."""
+    speed_now = _speed_gt_s(tree, f"{function}/current_link_speed")
+    speed_max = _speed_gt_s(tree, f"{function}/max_link_speed")
+    width_now = _width(tree, f"{function}/current_link_width")
+    width_max = _width(tree, f"{function}/max_link_width")
+    return PcieLink(
+        address=posixpath.basename(function),
+        ids=_ids(tree, function),
+        speed_now_gt_s=speed_now,
+        width_now=width_now,
+        speed_max_gt_s=speed_max,
+        width_max=width_max,
+        bandwidth_now_bytes_per_s=bandwidth_bytes_per_s(speed_now, width_now),
+        bandwidth_max_bytes_per_s=bandwidth_bytes_per_s(speed_max, width_max),
+    )
+
+
+def _ids(tree: SystemTree, function: str) -> str | None:
+    """Return vendor and device of a PCI function; the kernel writes each as ``0x8086``."""
+    numbers = [tree.word(f"{function}/{name}") for name in ("vendor", "device")]
+    known = [number.removeprefix("0x") for number in numbers if number]
+    return ":".join(known) if len(known) == len(numbers) else None
+
+
+def bandwidth_bytes_per_s(speed_gt_s: float | None, width: int | None) -> int | None:
+    """Return a link's bandwidth after encoding; None when speed or width is unknown."""
+    if speed_gt_s is None or width is None:
+        return None
+    share = next(share for rate_max, share in _ENCODINGS if speed_gt_s <= rate_max)
+    return round(speed_gt_s * 1e9 * share * width / _BITS_PER_BYTE)
+
+
+def _speed_gt_s(tree: SystemTree, path: str) -> float | None:
+    """Return a lane rate; the kernel writes ``8.0 GT/s PCIe`` or ``Unknown``."""
+    match = re.match(r"([0-9.]+) GT/s", tree.text(path) or "")
+    return float(match[1]) if match else None
+
+
+def _width(tree: SystemTree, path: str) -> int | None:
+    """Return lanes; the kernel writes 0 for a link that is down and 255 for an unknown width."""
+    lanes = tree.integer(path)
+    return lanes if lanes is not None and 0 < lanes <= _LANES_MAX else None
+
 
 _KINDS_BY_NAME: Final = (
     ("loop", "loop"),
@@ -57,10 +270,9 @@ def directory_of(tree: SystemTree, number: str) -> str | None:
 
 
 def kind_of(tree: SystemTree, directory: str) -> str:
-    """Return what sort of device this is: ``partition``, ``loop``, ``md``, ``nvme``, ``disk`` ...
+    """Return the kind of device: ``partition``, ``loop``, ``md``, ``nvme``, ``disk`` ...
 
-    ``disk`` is every disk behind the SCSI layer, SATA and USB among them: its ``transport`` says
-    which.
+    ``disk`` is every disk behind the SCSI layer, including SATA and USB; see ``transport``.
     """
     if tree.exists(f"{directory}/partition"):
         return "partition"
@@ -72,16 +284,16 @@ def kind_of(tree: SystemTree, directory: str) -> str:
 
 
 def disk_directory(tree: SystemTree, directory: str) -> str:
-    """Return the directory of the whole disk that a partition lies on; else the same directory."""
+    """Return the directory of a partition's disk; else the same directory."""
     inside = tree.exists(f"{directory}/partition")
     return posixpath.dirname(directory) if inside else directory
 
 
 def controllers(tree: SystemTree, directory: str) -> list[str]:
-    """Return the directories of the NVMe controllers that lead to a disk; empty for others.
+    """Return the directories of the NVMe controllers of a disk; empty for others.
 
-    With native multipath (on for most drives since Linux 4.15) the disk hangs under a virtual
-    subsystem, and only the controllers know the PCI device.
+    With native multipath (on for most drives since Linux 4.15) the disk is below a virtual
+    subsystem, and only the controllers are below the PCI device.
     """
     device = tree.resolve(f"{directory}/device")
     if device is None:
@@ -93,55 +305,75 @@ def controllers(tree: SystemTree, directory: str) -> list[str]:
     return [path for path in found if path is not None]
 
 
-def describe(tree: SystemTree, number: str, directory: str) -> dict[str, Any]:
-    """Return one device of the stack, but for its place among the others.
+def describe(tree: SystemTree, number: str, directory: str) -> Device:
+    """Return one device of the stack, without its parents and children.
 
-    Sizes are in bytes, ``read_ahead_kib`` and ``request_max_kib`` in KiB, ``queue_requests`` and
-    ``nr_hw_queues`` are counts. What cannot be read is None. A partition has no queue of its own.
+    A partition has no queue of its own.
     """
     kind = kind_of(tree, directory)
     control = controllers(tree, directory)
-    # Links and NUMA node are told once, of the whole disk; "" lies below no device.
+    # Links and NUMA node are reported for the whole disk only; "" is below no device.
     hardware = "" if kind == "partition" else (control or [directory])[0]
-    return {
-        "name": posixpath.basename(directory),
-        "kind": kind,
-        "major_minor": number,
-        "size_bytes": sectors_bytes(tree, f"{directory}/size"),
-        "read_only": tree.flag(f"{directory}/ro"),
-        **_identity(tree, directory),
-        "transport": _transport(tree, hardware),
-        "controllers": [posixpath.basename(path) for path in control],
-        **_queue(tree, directory),
-        "numa_node": _numa_node(tree, hardware),
-        "pcie": pcie(tree, hardware),
-        **sata_link(tree, hardware),
-        **sas_link(tree, hardware),
-        "controller": controller(tree, hardware),
-        "kernel_names": _kernel_names(tree, directory, control),
-        **layer(tree, directory, kind, number),
-    }
+    serial = _serial(tree, directory)
+    sata, sas = sata_link(tree, hardware), sas_link(tree, hardware)
+    queue = f"{directory}/queue"
+    schedulers = tree.text(f"{queue}/scheduler")
+    device = Device(
+        name=posixpath.basename(directory),
+        kind=kind,
+        major_minor=number,
+        size_bytes=sectors_bytes(tree, f"{directory}/size"),
+        read_only=tree.flag(f"{directory}/ro"),
+        model=_model(tree, f"{directory}/device"),
+        firmware=_firmware(tree, f"{directory}/device"),
+        serial_hash=None if serial is None else short_hash(serial),
+        transport=_transport(tree, hardware),
+        controllers=[posixpath.basename(path) for path in control],
+        rotational=tree.flag(f"{queue}/rotational"),
+        scheduler=selected(schedulers),
+        schedulers_available=[word.strip("[]") for word in (schedulers or "").split()],
+        read_ahead_kib=tree.integer(f"{queue}/read_ahead_kb"),
+        queue_requests=tree.integer(f"{queue}/nr_requests"),
+        nr_hw_queues=len(tree.names(f"{directory}/mq")) or None,
+        request_max_kib=tree.integer(f"{queue}/max_sectors_kb"),
+        write_cache=tree.word(f"{queue}/write_cache"),
+        fua=tree.flag(f"{queue}/fua"),
+        discard_granularity_bytes=tree.integer(f"{queue}/discard_granularity"),
+        logical_block_bytes=tree.integer(f"{queue}/logical_block_size"),
+        physical_block_bytes=tree.integer(f"{queue}/physical_block_size"),
+        optimal_io_bytes=tree.integer(f"{queue}/optimal_io_size"),
+        writeback_throttle_us=tree.integer(f"{queue}/wbt_lat_usec"),
+        polling=tree.flag(f"{queue}/io_poll"),
+        numa_node=_numa_node(tree, hardware),
+        pcie=pcie(tree, hardware),
+        sata_link_gb_s=sata.now_gb_s,
+        sata_link_limit_gb_s=sata.limit_gb_s,
+        sata_link_max_gb_s=sata.max_gb_s,
+        sas_link_gb_s=sas.lane_gb_s,
+        sas_lanes=sas.lanes,
+        controller=controller(tree, hardware),
+        kernel_names=_kernel_names(tree, directory, control),
+    )
+    return with_layer(tree, directory, device)
 
 
-def _identity(tree: SystemTree, directory: str) -> dict[str, Any]:
-    """Return maker's data of a device; the serial number only as a hash."""
-    device = f"{directory}/device"
+def _model(tree: SystemTree, device: str) -> str | None:
+    """Return vendor and model of a device."""
     vendor = tree.word(f"{device}/vendor") or ""
     model = tree.word(f"{device}/model") or tree.word(f"{device}/name")
     # A SCSI vendor is a name, "ATA" for every SATA disk; a PCI or virtio vendor is a number.
     if model and vendor and vendor != "ATA" and not vendor.startswith("0x"):
-        model = f"{vendor} {model}"
-    firmware = [tree.word(f"{device}/{file}") for file in ("firmware_rev", "rev", "fwrev")]
-    serial = _serial(tree, directory)
-    return {
-        "model": model,
-        "firmware": next((text for text in firmware if text), None),
-        "serial_hash": None if serial is None else short_hash(serial),
-    }
+        return f"{vendor} {model}"
+    return model
+
+
+def _firmware(tree: SystemTree, device: str) -> str | None:
+    found = [tree.word(f"{device}/{file}") for file in ("firmware_rev", "rev", "fwrev")]
+    return next((text for text in found if text), None)
 
 
 def unit_serial(tree: SystemTree, directory: str) -> str | None:
-    """Return the serial number of a whole disk; None where the kernel tells none.
+    """Return the serial number of a whole disk; None where the kernel reports none.
 
     Source: the kernel's Documentation/ABI: nvme and mmc ``device/serial``, virtio ``serial``, SCSI
     ``vpd_pg80`` (unit serial number, SPC-4 7.8.15).
@@ -155,51 +387,28 @@ def unit_serial(tree: SystemTree, directory: str) -> str | None:
 
 
 def _serial(tree: SystemTree, directory: str) -> str | None:
-    """Return the serial number where any file tells it, else the world-wide name."""
+    """Return the serial number if known, else the world-wide name."""
     serial = unit_serial(tree, directory)
     return serial or tree.word(f"{directory}/device/wwid") or tree.word(f"{directory}/wwid")
 
 
 def _transport(tree: SystemTree, directory: str) -> str | None:
-    """Return over what the device is reached: ``pcie``, ``sata``, ``tcp``, ``virtio`` ..."""
+    """Return how the device is attached: ``pcie``, ``sata``, ``tcp``, ``virtio`` ..."""
     for pattern, transport in _TRANSPORTS:
         if re.search(pattern, directory + "/"):
             return transport
     return tree.word(f"{directory}/transport")
 
 
-def _queue(tree: SystemTree, directory: str) -> dict[str, Any]:
-    """Return how the kernel drives the device: the files under ``queue/``."""
-    queue = f"{directory}/queue"
-    schedulers = tree.text(f"{queue}/scheduler")
-    return {
-        "rotational": tree.flag(f"{queue}/rotational"),
-        "scheduler": selected(schedulers),
-        "schedulers_available": [word.strip("[]") for word in (schedulers or "").split()],
-        "read_ahead_kib": tree.integer(f"{queue}/read_ahead_kb"),
-        "queue_requests": tree.integer(f"{queue}/nr_requests"),
-        "nr_hw_queues": len(tree.names(f"{directory}/mq")) or None,
-        "request_max_kib": tree.integer(f"{queue}/max_sectors_kb"),
-        "write_cache": tree.word(f"{queue}/write_cache"),
-        "fua": tree.flag(f"{queue}/fua"),
-        "discard_granularity_bytes": tree.integer(f"{queue}/discard_granularity"),
-        "logical_block_bytes": tree.integer(f"{queue}/logical_block_size"),
-        "physical_block_bytes": tree.integer(f"{queue}/physical_block_size"),
-        "optimal_io_bytes": tree.integer(f"{queue}/optimal_io_size"),
-        "writeback_throttle_us": tree.integer(f"{queue}/wbt_lat_usec"),
-        "polling": tree.flag(f"{queue}/io_poll"),
-    }
-
-
 def _numa_node(tree: SystemTree, directory: str) -> int | None:
-    """Return the NUMA node that the device's PCI slot belongs to; None where it has none."""
+    """Return the NUMA node of the device's PCI slot; None where it has none."""
     functions = pci_functions(directory)
     node = tree.integer(f"{functions[0]}/numa_node") if functions else None
     return node if node is not None and node >= 0 else None
 
 
 def _kernel_names(tree: SystemTree, directory: str, control: list[str]) -> list[str]:
-    """Return the words by which kernel messages name the device.
+    """Return the names of the device in kernel messages.
 
     Its own name, its controllers, its SCSI, MMC or virtio address, its ATA port, and its PCI device
     with the bridges above it.

@@ -1,4 +1,4 @@
-"""What the kernel logged of the devices under a target: errors, time-outs, resets.
+"""Kernel messages about the devices under a target: errors, time-outs, resets.
 
 Sources: the kernel's Documentation/ABI/testing/dev-kmsg; journalctl(1), systemd.journal-fields(7)
 where ``/dev/kmsg`` may not be read.
@@ -10,12 +10,14 @@ import errno
 import json
 import os
 import re
-from typing import Any, Final, NamedTuple
+from collections import Counter
+from typing import Final, NamedTuple
 
+from seatrial.fingerprint import Device, KernelLog, LogLine, LogMark
 from seatrial.machine.fingerprint.tree import CommandMissingError, CommandTimeoutError, SystemTree
 
 LINES_MAX: Final = 50
-"""So many lines are kept; all are counted."""
+"""At most this many lines are stored; all are counted."""
 
 _KMSG: Final = "/dev/kmsg"
 _JOURNAL_TIMEOUT_S: Final = 5.0
@@ -24,7 +26,7 @@ _LEVEL_MASK: Final = 7
 _LEVELS: Final = ("emerg", "alert", "crit", "err", "warning", "notice", "info", "debug")
 _US_PER_S: Final = 1e6
 
-# In the order in which they are tried; a line is of the first kind whose words it has.
+# Tried in this order; the first match decides.
 _KINDS: Final = (
     ("hung_task", r"blocked for more than \d+ seconds"),
     ("thermal", r"temperature above threshold|thermal|throttl|overheat"),
@@ -49,19 +51,19 @@ _HARMLESS: Final = re.compile(
 )
 
 
-FROM_THE_START: Final[dict[str, Any]] = {"sequence": -1, "not_readable": ""}
-"""The mark before the first message of this start of the machine."""
+FROM_THE_START: Final = LogMark(sequence=-1)
+"""The mark before the first message since boot."""
 
 
 class Record(NamedTuple):
     """One message of the kernel.
 
     Attributes:
-        sequence: Its number since the machine started; -1 where it was read from the journal.
-        at_s: When, in seconds since the machine started.
+        sequence: Its number since boot; -1 where it was read from the journal.
+        at_s: Seconds since boot.
         level: 0 (emergency) to 7 (debug).
         text: The message.
-        tags: Further words that name the device it is about.
+        tags: Additional words that name the device.
     """
 
     sequence: int
@@ -75,64 +77,63 @@ class LogUnreadableError(Exception):
     """The kernel log may not be read; the message says why, as a phrase."""
 
 
-def mark(tree: SystemTree) -> dict[str, Any]:
-    """Return where the kernel log ends now, so that ``since`` can go on from here.
-
-    Keys: ``sequence`` of the last message, None where the log may not be read; ``not_readable``,
-    why not, else empty.
-    """
+def mark(tree: SystemTree) -> LogMark:
+    """Return the current end of the kernel log, to be passed to ``since``."""
     try:
         records = _from_kmsg(tree, after=-1)
     except LogUnreadableError as error:
-        return {"sequence": None, "not_readable": str(error)}
+        return LogMark(not_readable=str(error))
     last = max((record.sequence for record in records), default=-1)
-    return {"sequence": last, "not_readable": ""}
+    return LogMark(sequence=last)
 
 
-def since(
-    tree: SystemTree, stack: list[dict[str, Any]], *, start: dict[str, Any], unix_s: float
-) -> dict[str, Any]:
-    """Return what the kernel logged of a stack's devices since ``start``, which ``mark`` returned.
+def since(tree: SystemTree, stack: list[Device], *, start: LogMark, unix_s: float) -> KernelLog:
+    """Return kernel messages about a stack's devices since ``start``, which ``mark`` returned.
 
-    Keys: ``count`` of such lines; ``by_kind``: ``io_error``, ``time_out``, ``reset``, ``link``,
-    ``thermal``, ``hung_task``, ``rebuild``, ``failure``; ``lines``: the first 50, each ``at_s``
-    (since the start of the machine), ``level``, ``kind``, ``text``; ``missed``: messages that the
-    kernel dropped before we read them; ``source``: ``kmsg``, ``journal`` or None;
-    ``not_readable``: why not, else empty. Hung tasks and a throttled processor count whatever
-    device they are about: the kernel does not say.
+    Hung tasks and CPU throttling count for any device: the kernel does not name one.
     """
     try:
         source, records = _records(tree, start, unix_s)
     except LogUnreadableError as error:
-        return _summary([], source=None, missed=0, reason=str(error))
+        return KernelLog(not_readable=str(error))
     pattern = name_pattern(stack)
     found = [(record, kind) for record in records if (kind := kind_of_record(record, pattern))]
     missed = 0
-    if source == "kmsg" and records:
-        missed = max(0, records[0].sequence - start["sequence"] - 1)
-    return _summary(found, source=source, missed=missed, reason="")
+    if source == "kmsg" and records and start.sequence is not None:
+        missed = max(0, records[0].sequence - start.sequence - 1)
+    return KernelLog(
+        count=len(found),
+        by_kind=Counter(kind for _, kind in found),
+        lines=[
+            LogLine(at_s=record.at_s, level=_LEVELS[record.level], kind=kind, text=record.text)
+            for record, kind in found[:LINES_MAX]
+        ],
+        missed=missed,
+        source=source,
+    )
 
 
-def name_pattern(stack: list[dict[str, Any]]) -> re.Pattern[str] | None:
-    """Return what matches the name of any device of a stack in a message; None without devices.
+def name_pattern(stack: list[Device]) -> re.Pattern[str] | None:
+    """Return a pattern for the names of a stack's devices in a message; None without devices.
 
     A whole disk is also named by its partitions (``sda3``, ``nvme0n1p3``), an ATA port by its
     devices (``ata1.00``).
     """
     names = {
         f"{re.escape(name)}{'(?:p[0-9]+)?' if name[-1].isdigit() else '[0-9]*'}"
-        for node in stack
-        for name in node["kernel_names"]
+        for device in stack
+        for name in device.kernel_names
     }
-    # Device mapper names its paths by bare numbers; with a colon beside them they are an address.
-    names |= {rf"(?<!:)b?{re.escape(node['major_minor'])}(?!:)" for node in stack}
+    # Device mapper names its paths by bare numbers; next to a colon they are an address.
+    numbers = [device.major_minor for device in stack if device.major_minor]
+    names |= {rf"(?<!:)b?{re.escape(number)}(?!:)" for number in numbers}
     if not names:
         return None
     return re.compile(rf"(?<![0-9A-Za-z_])(?:{'|'.join(sorted(names))})(?![0-9A-Za-z_])")
 
 
 def kind_of_record(record: Record, pattern: re.Pattern[str] | None) -> str | None:
-    """Return the kind of trouble that a message tells of a named device; None for any other."""
+    """Return the kind of trouble that a message reports for a named device; else None."""
     text = _HARMLESS.sub("", record.text)
     kind = next((kind for kind, words in _KINDS if re.search(words, text, re.IGNORECASE)), None)
     if kind in _WHOLE_MACHINE or _CPU_THROTTLED.search(text):
@@ -141,38 +142,12 @@ def kind_of_record(record: Record, pattern: re.Pattern[str] | None) -> str | Non
     return kind if named else None
 
 
-def _summary(
-    found: list[tuple[Record, str]], *, source: str | None, missed: int, reason: str
-) -> dict[str, Any]:
-    """Count the lines by kind and keep the first."""
-    by_kind: dict[str, int] = {}
-    for _, kind in found:
-        by_kind[kind] = by_kind.get(kind, 0) + 1
-    lines = [
-        {
-            "at_s": record.at_s,
-            "level": _LEVELS[record.level],
-            "kind": kind,
-            "text": record.text,
-        }
-        for record, kind in found[:LINES_MAX]
-    ]
-    return {
-        "count": len(found),
-        "by_kind": by_kind,
-        "lines": lines,
-        "missed": missed,
-        "source": source,
-        "not_readable": reason,
-    }
-
-
-def _records(tree: SystemTree, start: dict[str, Any], unix_s: float) -> tuple[str, list[Record]]:
-    """Return the messages since the mark, from the kernel itself or else from the journal."""
-    reason = start["not_readable"]
-    if start["sequence"] is not None:
+def _records(tree: SystemTree, start: LogMark, unix_s: float) -> tuple[str, list[Record]]:
+    """Return the messages since the mark, from the kernel or else from the journal."""
+    reason = start.not_readable
+    if start.sequence is not None:
         try:
-            return "kmsg", _from_kmsg(tree, after=start["sequence"])
+            return "kmsg", _from_kmsg(tree, after=start.sequence)
         except LogUnreadableError as error:
             reason = str(error)
     try:
@@ -182,10 +157,10 @@ def _records(tree: SystemTree, start: dict[str, Any], unix_s: float) -> tuple[st
 
 
 def _from_kmsg(tree: SystemTree, *, after: int) -> list[Record]:
-    """Return the messages in the kernel's own buffer that are younger than a sequence number.
+    """Return messages from the kernel's buffer after a sequence number.
 
-    A record is a line ``level,sequence,microseconds,flags;text``, and lines that begin with a
-    blank and tag the device.
+    A record is a line ``level,sequence,microseconds,flags;text``, followed by lines that begin with
+    a blank and tag the device.
     """
     try:
         text = tree.records(_KMSG).decode(errors="replace")
@@ -196,16 +171,15 @@ def _from_kmsg(tree: SystemTree, *, after: int) -> list[Record]:
 
 
 def _why_closed(error: OSError) -> str:
-    """Say why the kernel's buffer cannot be read."""
     if error.errno in {errno.EPERM, errno.EACCES}:
-        return f"{_KMSG} needs root (sysctl kernel.dmesg_restrict)"
+        return f"{_KMSG} requires root (sysctl kernel.dmesg_restrict)"
     if error.errno == errno.ENOENT:
-        return f"{_KMSG} is not there, as in a container"
+        return f"{_KMSG} does not exist, as in containers"
     return f"{_KMSG}: {os.strerror(error.errno or 0)}"
 
 
 def _parsed(chunk: str) -> Record | None:
-    """Read one record; None where it is not one."""
+    """Parse one record; None if it is not one."""
     line, _, rest = chunk.partition("\n")
     head, semicolon, text = line.partition(";")
     fields = head.split(",")
@@ -221,10 +195,10 @@ def _parsed(chunk: str) -> Record | None:
 
 
 def _from_journal(tree: SystemTree, unix_s: float) -> list[Record]:
-    """Return the kernel's messages since a time as the journal kept them.
+    """Return kernel messages since a time from the journal.
 
-    Members of the groups adm and systemd-journal may read it where ``/dev/kmsg`` is for root. All
-    messages of this start are asked for: a journal that holds none of them is no witness.
+    Members of the groups adm and systemd-journal may read it where ``/dev/kmsg`` requires root. All
+    messages since boot are requested: a journal without any of them is not evidence.
     """
     command = ["journalctl", "--dmesg", "--output=json", "--no-pager"]
     try:
@@ -234,10 +208,10 @@ def _from_journal(tree: SystemTree, unix_s: float) -> list[Record]:
     except CommandTimeoutError as error:
         raise LogUnreadableError("journalctl did not answer in time") from error
     if answer.status != 0 or answer.complaint.strip():
-        raise LogUnreadableError("the journal may not be read")
+        raise LogUnreadableError("no permission to read the journal")
     entries = [entry for line in answer.output.splitlines() if (entry := _entry(line))]
     if not entries:
-        raise LogUnreadableError("the journal holds no message of the kernel")
+        raise LogUnreadableError("the journal contains no kernel messages")
     return [record for logged_unix_s, record in entries if logged_unix_s >= unix_s]
 
 

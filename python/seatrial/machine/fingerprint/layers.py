@@ -6,8 +6,11 @@ Documentation/ABI/testing/sysfs-block-dm, sysfs-block-loop, sysfs-block-zram; dm
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
+from msgspec.structs import replace
+
+from seatrial.fingerprint import Device, Dm, DmTarget, Loop, Md, MdMember, Partition, Zram
 from seatrial.machine.fingerprint.privacy import without_host
 from seatrial.machine.fingerprint.tree import CommandMissingError, CommandTimeoutError, SystemTree
 
@@ -18,32 +21,25 @@ _DMSETUP_TIMEOUT_S: Final = 5.0
 _TARGET_FIELDS: Final = 3
 
 
-def layer(tree: SystemTree, directory: str, kind: str, number: str) -> dict[str, Any]:
-    """Return what is particular to a device of this kind, under the kind's name; or nothing.
-
-    ``md``: ``level``, ``members`` (``name``, ``state``, ``slot``, ``errors`` corrected),
-    ``chunk_bytes``, ``array_state``, ``degraded`` (missing members), ``sync_action``,
-    ``consistency_policy``, ``bitmap``, ``stripe_cache_pages``.
-    ``dm``: ``name``, ``subsystem`` (``LVM``, ``CRYPT`` ...), ``targets`` (``type``,
-    ``length_bytes``, and ``stripes`` and ``chunk_bytes`` where striped), ``not_readable``.
-    ``loop``: ``backing_file``, ``direct_io``, ``offset_bytes``.
-    ``zram``: ``algorithm``. ``partition``: ``start_bytes``.
-    """
-    if kind == "md":
-        return {"md": _md(tree, f"{directory}/md")}
-    if kind == "dm":
-        return {"dm": _dm(tree, directory, number)}
-    if kind == "loop":
-        return {"loop": _loop(tree, f"{directory}/loop")}
-    if kind == "zram":
-        return {"zram": {"algorithm": selected(tree.text(f"{directory}/comp_algorithm"))}}
-    if kind == "partition":
-        return {"partition": {"start_bytes": sectors_bytes(tree, f"{directory}/start")}}
-    return {}
+def with_layer(tree: SystemTree, directory: str, device: Device) -> Device:
+    """Return a device with the details of its kind."""
+    if device.kind == "md":
+        return replace(device, md=_md(tree, f"{directory}/md"))
+    if device.kind == "dm":
+        return replace(device, dm=_dm(tree, directory, device.major_minor or ""))
+    if device.kind == "loop":
+        return replace(device, loop=_loop(tree, f"{directory}/loop"))
+    if device.kind == "zram":
+        algorithm = selected(tree.text(f"{directory}/comp_algorithm"))
+        return replace(device, zram=Zram(algorithm=algorithm))
+    if device.kind == "partition":
+        start_bytes = sectors_bytes(tree, f"{directory}/start")
+        return replace(device, partition=Partition(start_bytes=start_bytes))
+    return device
 
 
 def selected(text: str | None) -> str | None:
-    """Return the choice in brackets of ``none [mq-deadline] bfq``; the text where none has any."""
+    """Return the bracketed choice of ``none [mq-deadline] bfq``; the text if it has none."""
     if not text:
         return None
     for word in text.split():
@@ -58,56 +54,54 @@ def sectors_bytes(tree: SystemTree, path: str) -> int | None:
     return None if sectors is None else sectors * SECTOR_BYTES
 
 
-def _md(tree: SystemTree, folder: str) -> dict[str, Any]:
-    """Return the state of a software array."""
-    return {
-        "level": tree.word(f"{folder}/level"),
-        "raid_disks": tree.integer(f"{folder}/raid_disks"),
-        "chunk_bytes": tree.integer(f"{folder}/chunk_size"),
-        "array_state": tree.word(f"{folder}/array_state"),
-        "degraded": tree.integer(f"{folder}/degraded"),
-        "sync_action": tree.word(f"{folder}/sync_action"),
-        "consistency_policy": tree.word(f"{folder}/consistency_policy"),
-        "bitmap": tree.word(f"{folder}/bitmap/location"),
-        "stripe_cache_pages": tree.integer(f"{folder}/stripe_cache_size"),
-        "members": [
+def _md(tree: SystemTree, folder: str) -> Md:
+    return Md(
+        level=tree.word(f"{folder}/level"),
+        raid_disks=tree.integer(f"{folder}/raid_disks"),
+        chunk_bytes=tree.integer(f"{folder}/chunk_size"),
+        array_state=tree.word(f"{folder}/array_state"),
+        degraded=tree.integer(f"{folder}/degraded"),
+        sync_action=tree.word(f"{folder}/sync_action"),
+        consistency_policy=tree.word(f"{folder}/consistency_policy"),
+        bitmap=tree.word(f"{folder}/bitmap/location"),
+        stripe_cache_pages=tree.integer(f"{folder}/stripe_cache_size"),
+        members=[
             _member(tree, f"{folder}/{name}")
             for name in tree.names(folder)
             if name.startswith("dev-")
         ],
-    }
+    )
 
 
-def _member(tree: SystemTree, folder: str) -> dict[str, Any]:
-    """Return one member of a software array."""
-    return {
-        "name": folder.rpartition("/dev-")[2],
-        "state": tree.word(f"{folder}/state"),
-        "slot": tree.word(f"{folder}/slot"),
-        "errors": tree.integer(f"{folder}/errors"),
-    }
+def _member(tree: SystemTree, folder: str) -> MdMember:
+    return MdMember(
+        name=folder.rpartition("/dev-")[2],
+        state=tree.word(f"{folder}/state"),
+        slot=tree.word(f"{folder}/slot"),
+        errors=tree.integer(f"{folder}/errors"),
+    )
 
 
-def _dm(tree: SystemTree, directory: str, number: str) -> dict[str, Any]:
+def _dm(tree: SystemTree, directory: str, number: str) -> Dm:
     """Return name, owner and table of a device-mapper device.
 
-    Of its uuid only the prefix is kept, which says who made it; the rest identifies the volume.
+    Only the prefix of its uuid is stored, which names the creator; the rest identifies the volume.
     """
     prefix, dash, _ = (tree.text(f"{directory}/dm/uuid") or "").partition("-")
     name = tree.word(f"{directory}/dm/name")
     targets, reason = _dm_table(tree, number)
-    return {
-        "name": None if name is None else without_host(name, tree),
-        "subsystem": prefix if dash else None,
-        "targets": targets,
-        "not_readable": reason,
-    }
+    return Dm(
+        name=None if name is None else without_host(name, tree),
+        subsystem=prefix if dash else None,
+        targets=targets,
+        not_readable=reason,
+    )
 
 
-def _dm_table(tree: SystemTree, number: str) -> tuple[list[dict[str, Any]] | None, str]:
+def _dm_table(tree: SystemTree, number: str) -> tuple[list[DmTarget] | None, str]:
     """Return the targets of a device-mapper table, or None and why it is not readable.
 
-    Of each target's arguments only the shape of a stripe is kept: others may hold keys.
+    Only the stripe parameters of a target's arguments are stored: others may contain keys.
     """
     major, _, minor = number.partition(":")
     command = ["dmsetup", "table", "--major", major, "--minor", minor]
@@ -118,30 +112,31 @@ def _dm_table(tree: SystemTree, number: str) -> tuple[list[dict[str, Any]] | Non
     except CommandTimeoutError:
         return None, f"dmsetup did not answer within {_DMSETUP_TIMEOUT_S:g} s"
     if printed.status != 0:
-        return None, "dmsetup needs root" if _forbidden(printed.complaint) else "dmsetup failed"
+        return None, "dmsetup requires root" if _forbidden(printed.complaint) else "dmsetup failed"
     return [_dm_target(line.split()) for line in printed.output.splitlines() if line], ""
 
 
 def _forbidden(complaint: str) -> bool:
-    """Return whether a command was refused for want of rights."""
+    """Return whether a command failed for lack of permission."""
     return "ermission denied" in complaint or "not permitted" in complaint
 
 
-def _dm_target(fields: list[str]) -> dict[str, Any]:
-    """Return one line of a table: ``start length type arguments``, in sectors."""
+def _dm_target(fields: list[str]) -> DmTarget:
+    """Parse one line of a table: ``start length type arguments``, in sectors."""
     if len(fields) < _TARGET_FIELDS or not fields[1].isdigit():
-        return {"type": None, "length_bytes": None}
-    target: dict[str, Any] = {"type": fields[2], "length_bytes": int(fields[1]) * SECTOR_BYTES}
+        return DmTarget()
+    target = DmTarget(type=fields[2], length_bytes=int(fields[1]) * SECTOR_BYTES)
     shape = fields[_TARGET_FIELDS : _TARGET_FIELDS + 2]
     if fields[2] == "striped" and len(shape) == 2 and all(word.isdigit() for word in shape):
-        target |= {"stripes": int(shape[0]), "chunk_bytes": int(shape[1]) * SECTOR_BYTES}
+        chunk_bytes = int(shape[1]) * SECTOR_BYTES
+        return replace(target, stripes=int(shape[0]), chunk_bytes=chunk_bytes)
     return target
 
 
-def _loop(tree: SystemTree, folder: str) -> dict[str, Any]:
-    """Return what a loop device is laid on; a file since deleted keeps its name with a note."""
-    return {
-        "backing_file": tree.word(f"{folder}/backing_file"),
-        "direct_io": tree.flag(f"{folder}/dio"),
-        "offset_bytes": tree.integer(f"{folder}/offset"),
-    }
+def _loop(tree: SystemTree, folder: str) -> Loop:
+    """Return a loop device's backing; the name of a deleted file ends with a note."""
+    return Loop(
+        backing_file=tree.word(f"{folder}/backing_file"),
+        direct_io=tree.flag(f"{folder}/dio"),
+        offset_bytes=tree.integer(f"{folder}/offset"),
+    )

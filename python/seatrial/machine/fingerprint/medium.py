@@ -1,7 +1,7 @@
-"""The identity of a medium: which bytes a file or block device leads to, whatever its name.
+"""The identity of a medium: the bytes behind a file or block device, by any name.
 
-Two paths to one disk, a disk and its partition, a file and the loop devices over it have names of
-their own but share bytes. The guard, the lock of runs and the check of a resumed run all ask here.
+Two paths to a disk, a disk and its partition, a file and the loop devices over it have different
+names but share bytes. The guard, the run lock and the check of a resumed run all use this.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from seatrial.machine.fingerprint.layers import SECTOR_BYTES, sectors_bytes
 from seatrial.machine.fingerprint.tree import SystemTree
 
 END_UNKNOWN_BYTES: Final = 1 << 63
-"""Where a medium of unknown size ends: no range lies beyond it."""
+"""The end of a medium of unknown size."""
 
-# Source: include/uapi/linux/loop.h, struct loop_info64; the numbers of devices are encoded as in
-# new_encode_dev() of include/linux/kdev_t.h, of which os.makedev is the inverse.
+# Source: include/uapi/linux/loop.h, struct loop_info64; device numbers are encoded by
+# new_encode_dev() of include/linux/kdev_t.h, the inverse of os.makedev.
 _LOOP_GET_STATUS64: Final = 0x4C05
 _LOOP_INFO64_BYTES: Final = 232
 _DELETED: Final = " (deleted)"
@@ -34,11 +34,11 @@ _NO_IDENTITY: Final = frozenset("0 -.")
 
 @dataclass(frozen=True, kw_only=True)
 class Medium:
-    """What holds bytes: a file, or a device that stands for no other.
+    """What stores bytes: a file, or a device that is not a view of another.
 
     Attributes:
-        own: What this machine calls it now: ``file DEVICE:INODE`` or ``disk MAJOR:MINOR``.
-        wwid: World-wide name, or another name that lasts; empty where it has none.
+        own: Its current name on this machine: ``file DEVICE:INODE`` or ``disk MAJOR:MINOR``.
+        wwid: World-wide name, or another persistent name; empty where it has none.
         serial: Serial number of the unit; empty where it has none.
     """
 
@@ -48,17 +48,17 @@ class Medium:
 
     @property
     def file(self) -> str:
-        """``DEVICE:INODE`` of the file that it is; empty for a device."""
+        """``DEVICE:INODE`` of a file; empty for a device."""
         kind, _, name = self.own.partition(" ")
         return name if kind == "file" else ""
 
     @property
     def lasting(self) -> str:
-        """The name that the medium keeps over a restart and on every path; empty without one."""
+        """A name that survives a restart and is the same on every path; empty without one."""
         return self.wwid or self.serial
 
     def is_same(self, other: Medium) -> bool:
-        """Tell whether both are one medium, by the best name that both of them have."""
+        """Return whether both are the same medium, by the best name that both have."""
         if self.own == other.own:
             return True
         for mine, theirs in ((self.wwid, other.wwid), (self.serial, other.serial)):
@@ -69,9 +69,9 @@ class Medium:
 
 @dataclass(frozen=True, kw_only=True)
 class Extent:
-    """A range of bytes on a medium, from ``start_bytes`` up to ``end_bytes``, which is not in it.
+    """A range of bytes on a medium; ``end_bytes`` is exclusive.
 
-    ``number`` is the device, ``major:minor``, that leads to it; empty for a file.
+    ``number`` is the device, ``major:minor``; empty for a file.
     """
 
     medium: Medium
@@ -80,22 +80,22 @@ class Extent:
     number: str = ""
 
     def overlaps(self, other: Extent) -> bool:
-        """Tell whether both share a byte."""
+        """Return whether both share at least one byte."""
         is_apart = self.end_bytes <= other.start_bytes or other.end_bytes <= self.start_bytes
         return not is_apart and self.medium.is_same(other.medium)
 
     def lies_in(self, other: Extent) -> bool:
-        """Tell whether all of its bytes are the other's as well."""
+        """Return whether the other contains all of its bytes."""
         inside = self.start_bytes >= other.start_bytes and self.end_bytes <= other.end_bytes
         return inside and self.medium.is_same(other.medium)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Backing:
-    """What is behind a loop device.
+    """The file or device behind a loop device.
 
     Attributes:
-        name: Its path as the kernel tells it, cut off after 64 bytes in some answers.
+        name: Its path as reported by the kernel, in some cases cut off after 64 bytes.
         file: ``DEVICE:INODE`` of a regular file; empty for a device or where it is not known.
         number: ``major:minor`` of a block device; empty for a file or where it is not known.
         offset_bytes: Where the loop device begins in it.
@@ -108,16 +108,16 @@ class Backing:
 
 
 def extent_of_file(status: os.stat_result) -> Extent:
-    """Return the bytes of a regular file; all that it may grow to are its own."""
+    """Return the extent of a regular file, to the largest size that it may grow to."""
     medium = Medium(own=f"file {file_text(status)}")
     return Extent(medium=medium, start_bytes=0, end_bytes=END_UNKNOWN_BYTES)
 
 
 def extent_of_device(tree: SystemTree, number: str) -> Extent:
-    """Return the bytes that a block device leads to.
+    """Return the extent of a block device.
 
-    A partition lies on its disk and a loop device on its file, each at an offset. Arrays and
-    volumes are media of their own; what they are built on is told by ``numbers_below``.
+    A partition is a part of its disk and a loop device a part of its file. Arrays and volumes are
+    media of their own; ``numbers_below`` returns their members.
     """
     extent = _extent(tree, number, _LAYERS_MAX)
     return Extent(
@@ -129,9 +129,9 @@ def extent_of_device(tree: SystemTree, number: str) -> Extent:
 
 
 def lasting_name(tree: SystemTree, number: str) -> str:
-    """Return what tells the bytes of a block device from others after a restart; empty if unknown.
+    """Return a name of a block device's bytes that survives a restart; empty if unknown.
 
-    Of a loop device it is the inode of its file, for devices are numbered anew.
+    For a loop device it is the inode of its file, as devices are numbered anew.
     """
     extent = extent_of_device(tree, number)
     inode = extent.medium.file.rpartition(":")[2]
@@ -140,21 +140,21 @@ def lasting_name(tree: SystemTree, number: str) -> str:
 
 
 def extents(tree: SystemTree) -> list[Extent]:
-    """Return the bytes of every block device of the machine, partitions among them."""
+    """Return the extents of all block devices of the machine, including partitions."""
     numbers = [tree.word(f"/sys/class/block/{name}/dev") for name in tree.names("/sys/class/block")]
     return [extent_of_device(tree, number) for number in numbers if number]
 
 
 def loop_backing(tree: SystemTree, directory: str) -> Backing | None:
-    """Return what is behind a loop device, whatever its name now; None when nothing is.
+    """Return the backing of a loop device, whatever its current name; None when detached.
 
-    The kernel tells device and inode to those who may open the loop device. Others are told by
-    sysfs under which name it was attached, and whether that name is gone.
+    The kernel reports device and inode to those who may open the loop device. Others learn from
+    sysfs the name at attachment, and whether that name is gone.
     """
     attached = tree.data(f"{directory}/loop/backing_file")
     if attached is None:
         return None
-    # A name may end with a blank; only the line's end is not part of it.
+    # A name may end with a blank; only the newline is not part of it.
     name = os.fsdecode(attached.removesuffix(b"\n"))
     reported = _loop_status(tree, posixpath.basename(directory))
     if reported is not None:
@@ -184,7 +184,7 @@ def number_text(device: int) -> str:
 
 
 def file_text(status: os.stat_result) -> str:
-    """Return ``DEVICE:INODE`` of a file, which all of its names have in common."""
+    """Return ``DEVICE:INODE`` of a file, the same for all of its names."""
     return f"{number_text(status.st_dev)}:{status.st_ino}"
 
 
@@ -205,7 +205,7 @@ def _extent(tree: SystemTree, number: str, layers_max: int) -> Extent:
         below = _extent(tree, backing.number, layers_max - 1)
         return _part(below, backing.offset_bytes, size_bytes)
     if backing is not None:
-        # A file that cannot be told from others is known by its loop device alone.
+        # A file of unknown identity is identified by its loop device.
         own = f"file {backing.file}" if backing.file else f"disk {number}"
         whole = Extent(medium=Medium(own=own), start_bytes=0, end_bytes=END_UNKNOWN_BYTES)
         return _part(whole, backing.offset_bytes, size_bytes)
@@ -224,33 +224,33 @@ def _part(whole: Extent, start_bytes: int, size_bytes: int) -> Extent:
 
 
 def medium_of_disk(tree: SystemTree, number: str, directory: str) -> Medium:
-    """Return the medium that a whole disk is: paths to the same one have a lasting name in common.
+    """Return the medium of a whole disk; paths to the same disk share a persistent name.
 
     Sources: the kernel's Documentation/ABI: ``wwid`` of SCSI (page 0x83, SPC-4 7.8.6) and NVMe
     (UUID, NGUID or EUI-64; else serial, model and namespace), ``device/vpd_pg80`` of SCSI, and
     ``serial`` of virtio; sysfs-bus-rbd for the image behind ``rbd``.
     """
     names = (tree.word(f"{directory}/{file}") for file in ("wwid", "device/wwid"))
-    wwid = next((name for name in names if name and _distinguishes(name)), "")
+    wwid = next((name for name in names if name and _is_unique(name)), "")
     wwid = wwid or _nvme_name(tree, directory) or _image(tree, directory)
     serial = unit_serial(tree, directory) or ""
-    if not _distinguishes(serial) or posixpath.basename(directory).startswith("nvme"):
-        # An NVMe serial number is that of the controller, which may have many namespaces.
+    if not _is_unique(serial) or posixpath.basename(directory).startswith("nvme"):
+        # An NVMe serial number belongs to the controller, which may have many namespaces.
         serial = ""
     return Medium(own=f"disk {number}", wwid=wwid, serial=serial or _nbd_name(tree, directory))
 
 
-def _distinguishes(name: str) -> bool:
-    """Tell whether a name can be that of one medium alone: those of all zeros are no names."""
+def _is_unique(name: str) -> bool:
+    """Return whether a name is unique to one medium: names of all zeros are not."""
     bare = name.partition(".")[2] if name.startswith(("eui.", "naa.", "uuid.")) else name
     return not set(bare) <= _NO_IDENTITY
 
 
 def _nvme_name(tree: SystemTree, directory: str) -> str:
-    """Return the name of an NVMe namespace where an old kernel does not tell its ``wwid``."""
+    """Return the name of an NVMe namespace where an old kernel has no ``wwid``."""
     for kind in ("uuid", "nguid", "eui"):
         name = tree.word(f"{directory}/{kind}")
-        if name and _distinguishes(name):
+        if name and _is_unique(name):
             return f"{kind}.{name}"
     namespace = tree.word(f"{directory}/nsid")
     serial = tree.word(f"{directory}/device/serial")
@@ -258,7 +258,7 @@ def _nvme_name(tree: SystemTree, directory: str) -> str:
 
 
 def _image(tree: SystemTree, directory: str) -> str:
-    """Return the name of the image of a Ceph cluster that an ``rbd`` device stands for."""
+    """Return the name of the Ceph image behind an ``rbd`` device."""
     if not posixpath.basename(directory).startswith("rbd"):
         return ""
     keys = ("cluster_fsid", "pool", "pool_ns", "image_id", "current_snap")
@@ -267,9 +267,9 @@ def _image(tree: SystemTree, directory: str) -> str:
 
 
 def _nbd_name(tree: SystemTree, directory: str) -> str:
-    """Return what tells an NBD export from others: the client's own word, else only its size.
+    """Return the name of an NBD export: the client's name for it, else only its size.
 
-    The kernel does not tell which server and export it is. So two of the same size may be one.
+    The kernel does not report server and export, so two of the same size may be taken for one.
     """
     if not posixpath.basename(directory).startswith("nbd"):
         return ""
@@ -280,9 +280,9 @@ def _nbd_name(tree: SystemTree, directory: str) -> str:
 
 
 def _loop_status(tree: SystemTree, name: str) -> tuple[int, int, int, int] | None:
-    """Return device, inode, own number and offset (bytes) of what is behind a loop device."""
+    """Return device, inode, own number and offset (bytes) of a loop device's backing."""
     if str(tree.root) != "/":
-        return None  # Of a machine that is made up of files no kernel can be asked.
+        return None  # A tree of files for tests has no kernel to query.
     buffer = bytearray(_LOOP_INFO64_BYTES)
     try:
         descriptor = os.open(Path("/dev") / name, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
@@ -299,7 +299,7 @@ def _loop_status(tree: SystemTree, name: str) -> tuple[int, int, int, int] | Non
 
 
 def layers_below(tree: SystemTree, number: str) -> Iterator[str]:
-    """Yield ``major:minor`` of every member of the arrays and volumes that a device is made of."""
+    """Yield ``major:minor`` of every member of the arrays and volumes below a device."""
     waiting, found = [number], {number}
     for _ in range(_LAYERS_MAX * _LAYERS_MAX):
         if not waiting:

@@ -1,4 +1,4 @@
-"""Mounts: which one a path lies on, and which block devices lie under it.
+"""Mounts: which one a path is on, and the block devices under it.
 
 Source: proc(5), ``/proc/[pid]/mountinfo``.
 """
@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import posixpath
 import re
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
+from seatrial.fingerprint import Mount as MountFacts
 from seatrial.machine.fingerprint.privacy import (
     without_host,
     without_revealing_options,
@@ -24,15 +25,15 @@ _FIELDS_AFTER_DASH: Final = 3
 
 
 class Mount(NamedTuple):
-    """One mounted file system, as ``mountinfo`` has it.
+    """One mounted file system of ``mountinfo``.
 
     Attributes:
         id: The kernel's number of the mount.
         number: ``major:minor`` of the file system; major 0 where it is not one block device.
         point: Where it is mounted.
         kind: Type of the file system, such as ``xfs``.
-        source: Device, server or pool, as it was named when mounted.
-        options: Options of the mount and of the file system, each once, comma separated.
+        source: Device, server or pool, as named when mounted.
+        options: Options of the mount and of the file system, without duplicates, comma separated.
     """
 
     id: int
@@ -44,13 +45,13 @@ class Mount(NamedTuple):
 
 
 def mounts(tree: SystemTree, pid: str = "self") -> list[Mount]:
-    """Return all mounts that a process sees, ours unless named, in the order of their making."""
+    """Return the mounts visible to a process, by default ours, oldest first."""
     lines = (tree.text(f"/proc/{pid}/mountinfo") or "").splitlines()
     return [mount for line in lines if (mount := _parsed(line)) is not None]
 
 
 def namespaces(tree: SystemTree) -> list[str]:
-    """Return one process of each mount namespace other than ours, as far as we may see them."""
+    """Return one process of each other visible mount namespace."""
     found = {tree.link("/proc/self/ns/mnt"): ""}
     for pid in tree.names("/proc"):
         namespace = tree.link(f"/proc/{pid}/ns/mnt") if pid.isdigit() else None
@@ -60,10 +61,10 @@ def namespaces(tree: SystemTree) -> list[str]:
 
 
 def mount_of(tree: SystemTree, path: str) -> Mount | None:
-    """Return the mount that a path lies on; None when there is no telling.
+    """Return the mount that a path is on; None when unknown.
 
-    The kernel names the mount of an open file; where it does not, the longest mount point above
-    the path is taken, and of several on one point the last, which hides the others.
+    The kernel reports the mount of an open file; where it does not, the longest mount point above
+    the path is used, and of several on one point the last, which hides the others.
     """
     found = mounts(tree)
     identity = tree.mount_id(path)
@@ -83,7 +84,7 @@ def existing(tree: SystemTree, path: str) -> str:
 
 
 def devices_of(tree: SystemTree, path: str) -> list[str]:
-    """Return ``major:minor`` of every block device directly under a path; empty where none is."""
+    """Return ``major:minor`` of every block device directly under a path; empty if none."""
     number = tree.block_number(path)
     if number is not None:
         return [number]
@@ -111,7 +112,7 @@ def device_numbers(tree: SystemTree, mount: Mount) -> list[str]:
 
 
 def btrfs_folder(tree: SystemTree, number: str) -> str | None:
-    """Return the folder in sysfs of the btrfs that a block device belongs to."""
+    """Return the sysfs folder of the btrfs of a block device."""
     directory = tree.resolve(f"/sys/dev/block/{number}")
     name = posixpath.basename(directory or "")
     for identity in tree.names("/sys/fs/btrfs"):
@@ -121,39 +122,36 @@ def btrfs_folder(tree: SystemTree, number: str) -> str | None:
     return None
 
 
-def mount_facts(tree: SystemTree, mount: Mount) -> dict[str, Any]:
-    """Return ``type``, ``mount_point``, ``mount_options`` (a list) and ``source`` of a mount.
-
-    Without names of machines or, as in /dev/disk/by-id, serial numbers.
-    """
+def mount_facts(tree: SystemTree, mount: Mount) -> MountFacts:
+    """Return a mount without host names or serial numbers, as in /dev/disk/by-id."""
     source = mount.source
     if source.startswith("/dev/disk/"):
         source = tree.resolve(source) or "/dev/disk"
-    return {
-        "type": mount.kind,
-        "mount_point": mount.point,
-        "mount_options": without_revealing_options(mount.options),
-        "source": without_host(without_server(source, mount.kind), tree),
-    }
+    return MountFacts(
+        type=mount.kind,
+        mount_point=mount.point,
+        mount_options=without_revealing_options(mount.options),
+        source=without_host(without_server(source, mount.kind), tree),
+    )
 
 
 def why_no_device(tree: SystemTree, mount: Mount | None) -> str:
-    """Say why there is no block device under a file system."""
+    """Return why there is no block device under a file system."""
     if mount is None:
-        return "the mount that the path lies on is not visible in /proc/self/mountinfo"
+        return "the mount of the path is not visible in /proc/self/mountinfo"
     if mount.kind in {"tmpfs", "ramfs", "devtmpfs", "hugetlbfs"}:
-        return f"{mount.kind} lies in memory"
+        return f"{mount.kind} is in memory"
     if mount.kind == "overlay":
-        return "the overlay's upper folder is not visible here, as in a container: try a volume"
+        return "the upper directory of the overlay is not visible, as in containers: use a volume"
     if mount.kind == "zfs":
-        return "the pool's devices are named by `zpool list`, which is not there or failed"
+        return "`zpool list`, which lists the devices of the pool, is missing or failed"
     if mount.source.startswith("/dev/"):
         return f"{mount.source} is not visible in /dev or /sys"
-    return f"{mount.kind} does not lie on a block device of this machine"
+    return f"{mount.kind} is not on a block device of this machine"
 
 
 def _parsed(line: str) -> Mount | None:
-    """Read one line of mountinfo; optional fields of unknown number end with a dash."""
+    """Parse one line of mountinfo; a dash ends a variable number of optional fields."""
     before, dash, after = line.partition(" - ")
     left, right = before.split(), after.split()
     if not dash or len(left) < _FIELDS_BEFORE_DASH or len(right) < _FIELDS_AFTER_DASH:
@@ -170,17 +168,16 @@ def _parsed(line: str) -> Mount | None:
 
 
 def unescaped(field: str) -> str:
-    r"""Return a field of a file of /proc with its octal escapes (``\040``) as characters."""
+    r"""Decode octal escapes (``\040``) in a field of a file of /proc."""
     return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), field)
 
 
 def _lies_below(path: str, point: str) -> bool:
-    """Return whether the path is the mount point or below it."""
     return point in {"/", path} or path.startswith(point + "/")
 
 
 def _btrfs_numbers(tree: SystemTree, number: str) -> list[str]:
-    """Return the numbers of all devices of the btrfs that a device belongs to."""
+    """Return the numbers of all devices of a device's btrfs."""
     folder = btrfs_folder(tree, number)
     if folder is None:
         return []
@@ -189,7 +186,7 @@ def _btrfs_numbers(tree: SystemTree, number: str) -> list[str]:
 
 
 def _zfs_numbers(tree: SystemTree, source: str) -> list[str]:
-    """Return the numbers of a pool's devices: ZFS shows them to its own tool only.
+    """Return the numbers of a pool's devices, which only ZFS's own tool lists.
 
     Source: zpool-list(8): ``-v`` devices, ``-H`` no headings, ``-P`` full paths, ``-L`` no links.
     """
@@ -203,9 +200,10 @@ def _zfs_numbers(tree: SystemTree, source: str) -> list[str]:
 
 
 def _overlay_numbers(tree: SystemTree, mount: Mount) -> list[str]:
-    """Return the numbers of the devices under an overlay's upper folder, where writes go.
+    """Return the numbers of the devices under an overlay's upper folder, which takes the writes.
 
-    Inside a container that folder is named as the host sees it: it is not there, or it would be
+    Inside a container that folder has its path on the host: it does not exist, or would be found
+    on the overlay itself. Both mean that nothing is known.
     found on the overlay itself. Both mean that nothing is known.
     """
     for _ in range(_OVERLAYS_MAX):
@@ -220,7 +218,6 @@ def _overlay_numbers(tree: SystemTree, mount: Mount) -> list[str]:
 
 
 def _option(mount: Mount, key: str) -> str | None:
-    """Return the value of a mount option."""
     for option in mount.options.split(","):
         name, _, value = option.partition("=")
         if name == key:

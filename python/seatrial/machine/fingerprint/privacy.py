@@ -1,4 +1,4 @@
-"""What must not leave the machine in a results file: its name, serial numbers, credentials."""
+"""What must not appear in a results file: the host's name, serial numbers, credentials."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from seatrial.machine.fingerprint.tree import SystemTree
 _HASH_DIGITS: Final = 12
 _SHORT_NAME_LENGTH: Final = 3
 
-_TELLING_OPTIONS: Final = frozenset(
+_INFORMATIVE_OPTIONS: Final = frozenset(
     {
         "addr",
         "clientaddr",
@@ -33,11 +33,11 @@ _TELLING_OPTIONS: Final = frozenset(
         "workdir",
     }
 )
-"""Mount options that name a server, a person or a container rather than a way of working."""
+"""Mount options that name a server, a person or a container."""
 
 
 def short_hash(secret: str) -> str:
-    """Return 12 hexadecimal digits of the text's SHA-256: enough to recognise, not to read."""
+    """Return 12 hexadecimal digits of the text's SHA-256: an identifier that hides the text."""
     return hashlib.sha256(secret.encode()).hexdigest()[:_HASH_DIGITS]
 
 
@@ -45,8 +45,8 @@ def without_host(text: str, tree: SystemTree) -> str:
     """Return the text with this machine's name replaced by ``(host)``.
 
     Installers name LVM volume groups and md arrays after the machine (``web1-vg``, ``web1:0``);
-    device mapper doubles the hyphens of such a name. Names of one to three letters are left: they
-    would be found in words that mean something else.
+    device mapper doubles the hyphens of such a name. Names of one to three letters are not
+    replaced: they occur in other words.
     """
     host = (tree.text("/proc/sys/kernel/hostname") or "").partition(".")[0]
     if len(host) <= _SHORT_NAME_LENGTH:
@@ -59,7 +59,7 @@ def without_server(source: str, kind: str) -> str:
     """Return the source of a network mount without its server: ``host:/x`` as ``(server):/x``."""
     if source.startswith("//"):
         return "//(server)/" + source[2:].partition("/")[2]
-    # A path or a pool's name holds no colon before its first slash; a server's name does.
+    # A path or pool name has no colon before its first slash; a server name has.
     if kind.startswith(("nfs", "ceph", "9p", "glusterfs", "lustre", "fuse")):
         return re.sub(r"^[^/]+:", "(server):", source)
     return source
@@ -68,4 +68,4 @@ def without_server(source: str, kind: str) -> str:
 def without_revealing_options(options: str) -> list[str]:
     """Return mount options as a list, without those that name a server, person or container."""
     kept = [option for option in options.split(",") if option]
-    return [option for option in kept if option.partition("=")[0] not in _TELLING_OPTIONS]
+    return [option for option in kept if option.partition("=")[0] not in _INFORMATIVE_OPTIONS]

@@ -1,7 +1,7 @@
-"""The one way in which this room reads the machine: a file tree with a root, and commands.
+"""Access to the machine's files and commands through a tree with a root.
 
-Everything else here asks a ``SystemTree``, so that a test can lay a made-up ``/sys`` and ``/proc``
-in a folder and see what would be said of hardware that nobody has at hand.
+All other modules here use a ``SystemTree``, so that tests can put a simulated ``/sys`` and
+``/proc`` in a folder and check the result for hardware that is not available.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 from seatrial.interrupts import uninterrupted
 
 TEXT_LIMIT_BYTES: Final = 1 << 20
-"""No file of ``/sys`` or ``/proc`` that is read here is longer; bounds what a read may cost."""
+"""No file of ``/sys`` or ``/proc`` that is read here is longer."""
 
 _LAST_WORDS_S: Final = 0.5
 _IN_ORDER_S: Final = 5.0
@@ -27,7 +27,7 @@ _RECORDS_MAX: Final = 200_000
 
 
 class CommandOutput(NamedTuple):
-    """What a command left behind.
+    """The result of a command.
 
     Attributes:
         status: Its exit status.
@@ -49,7 +49,7 @@ class CommandTimeoutError(Exception):
 
 
 RunCommand = Callable[[Sequence[str], float], CommandOutput]
-"""Runs a command for at most so many seconds; raises the two errors above."""
+"""Runs a command with a timeout (s); raises the two errors above."""
 
 
 def run_command(
@@ -59,13 +59,13 @@ def run_command(
     given: str | None = None,
     variables: Mapping[str, str] | None = None,
 ) -> CommandOutput:
-    """Run a command of the system without a shell and return what it printed.
+    """Run a system command without a shell and return its output.
 
     Args:
         argv: Program and arguments.
-        timeout_s: After which it is killed (s).
-        given: What is written to its standard input.
-        variables: Of its environment, beside those of ours.
+        timeout_s: The command is killed after this time (s).
+        given: Its standard input.
+        variables: Environment variables in addition to ours.
 
     Raises:
         CommandMissingError: when it is not installed or may not be executed.
@@ -73,7 +73,7 @@ def run_command(
     """
     environment = {**os.environ, "LC_ALL": "C", "PATH": _search_path(), **(variables or {})}
     try:
-        # In a process group of its own, so that Ctrl-C ends it in order, and by us.
+        # In its own process group, so that Ctrl-C reaches only us, and we end it.
         with uninterrupted():
             process = subprocess.Popen(
                 list(argv),
@@ -93,7 +93,7 @@ def run_command(
         _end(process)
         raise CommandTimeoutError(argv[0]) from error
     except BaseException:
-        # What it changes is to be undone next: it must not go on to change it meanwhile.
+        # Its changes will be undone next: it must not go on making them.
         process.terminate()
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(_IN_ORDER_S)
@@ -105,15 +105,15 @@ def run_command(
 
 
 def program_path(name: str) -> str | None:
-    """Return where ``run_command`` would find a program; None where it is not installed."""
+    """Return the path at which ``run_command`` finds a program; None if not installed."""
     return shutil.which(name, path=_search_path())
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Kill a process that took too long, and wait for it only for a moment.
+    """Kill a process that timed out, and wait for it only briefly.
 
-    A command that asks a drive that hangs cannot be killed before the drive answers; whoever
-    waited for it would hang as well.
+    A command that queries a hanging drive cannot be killed before the drive responds; waiting for
+    it would hang as well.
     """
     process.kill()
     with contextlib.suppress(subprocess.TimeoutExpired):
@@ -121,17 +121,17 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def _search_path() -> str:
-    """Return PATH with the folders of system tools, which an ordinary user's PATH may lack."""
+    """Return PATH with the folders of system tools, which a user's PATH may lack."""
     return os.environ.get("PATH", "/usr/bin:/bin") + ":/usr/local/sbin:/usr/sbin:/sbin"
 
 
 class SystemTree:
-    """The machine as files under a root. What is not there reads as None, never as an error.
+    """The machine as files under a root. What does not exist reads as None, never as an error.
 
-    Paths are given as the machine knows them (``/sys/block/sda/size``) whatever the root is.
+    Paths are given as on the machine (``/sys/block/sda/size``) whatever the root is.
 
     Attributes:
-        root: Folder that stands for ``/``.
+        root: Folder that represents ``/``.
         run: Runs a command; raises ``CommandMissingError`` or ``CommandTimeoutError``.
     """
 
@@ -141,7 +141,7 @@ class SystemTree:
         self._prefix = "" if str(root) == "/" else os.path.realpath(root)
 
     def at(self, path: str) -> str:
-        """Return where the path really lies."""
+        """Return the real path below the root."""
         return self._prefix + path
 
     def data(self, path: str, limit_bytes: int = TEXT_LIMIT_BYTES) -> bytes | None:
@@ -166,13 +166,12 @@ class SystemTree:
         return b"".join(parts)
 
     def records(self, path: str) -> bytes:
-        """Return what a log device such as ``/dev/kmsg`` holds now, one record after another.
+        """Return the current records of a log device such as ``/dev/kmsg``.
 
-        Each read yields one record; EAGAIN ends them, and EPIPE says that some were overwritten
-        before they were read.
+        Each read yields one record; EAGAIN ends them, and EPIPE means that some were overwritten.
 
         Raises:
-            OSError: when it is not there or may not be read.
+            OSError: when it does not exist or is not readable.
         """
         handle = os.open(self.at(path), os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         found: list[bytes] = []
@@ -222,18 +221,18 @@ class SystemTree:
             return []
 
     def exists(self, path: str) -> bool:
-        """Return whether there is anything at the path, links followed."""
+        """Return whether a path exists, links followed."""
         return self.status(path) is not None
 
     def status(self, path: str) -> os.stat_result | None:
-        """Return what stat(2) says of the path, links followed; None when there is nothing."""
+        """Return stat(2) of the path, links followed; None when it does not exist."""
         try:
             return Path(self.at(path)).stat()
         except OSError:
             return None
 
     def resolve(self, path: str) -> str | None:
-        """Return the path with every link followed; None when it leads to nothing."""
+        """Return the path with every link followed; None when it does not exist."""
         try:
             real = os.path.realpath(self.at(path), strict=True)
         except OSError:
@@ -242,16 +241,16 @@ class SystemTree:
         return (real[len(self._prefix) :] or "/") if inside else None
 
     def link(self, path: str) -> str | None:
-        """Return where a symbolic link points to, as it says; None when it cannot be read."""
+        """Return the target of a symbolic link, verbatim; None when it cannot be read."""
         try:
             return os.readlink(self.at(path))  # noqa: PTH115 - of every process, often
         except OSError:
             return None
 
     def block_number(self, path: str) -> str | None:
-        """Return ``major:minor`` of the block device that a path is; None for another kind.
+        """Return ``major:minor`` of the block device at a path; None for another kind.
 
-        A device node says it itself; a name under ``/dev`` without a node is looked up in sysfs.
+        A name under ``/dev`` without a device node is looked up in sysfs.
         """
         status = self.status(path)
         if status is not None and stat.S_ISBLK(status.st_mode):
@@ -263,7 +262,7 @@ class SystemTree:
         return self.word(f"/sys/class/block/{name.replace('/', '!')}/dev")
 
     def mount_id(self, path: str) -> int | None:
-        """Return the kernel's number of the mount that a path lies on; None when unknown.
+        """Return the kernel's number of the mount of a path; None when unknown.
 
         Source: proc(5), ``/proc/[pid]/fdinfo``: field ``mnt_id``, since Linux 3.15.
         """
@@ -283,4 +282,4 @@ class SystemTree:
 
 
 LIVE: Final = SystemTree()
-"""The machine that we run on."""
+"""This machine."""

@@ -38,6 +38,7 @@ class ChartFigure {
   }
 
   create(width_px, height_px) {
+    this.plot.replaceChildren(); // the picture that needs no script
     return echarts.init(this.plot, null, {
       renderer: this.drawing.renderer,
       width: width_px,

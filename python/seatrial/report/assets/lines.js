@@ -4,7 +4,7 @@
 const PANEL_HEIGHT_PX = 270;
 const PANEL_WITH_RINGS_PX = 330; // circles need room
 const PANEL_BELOW_PX = 168;
-const PANEL_TOP_PX = 44;
+const PANEL_TOP_PX = 50;
 const PANEL_BOTTOM_PX = 48;
 const PANEL_BOTTOM_UNNAMED_PX = 24;
 const PANEL_LEFT_PX = 74;
@@ -109,7 +109,7 @@ function addPanel(option, panel, colours, box) {
     left: left_px,
     top: top_px,
     padding: 0,
-    itemGap: 4,
+    itemGap: 9,
     textStyle: { color: colours.ink, fontSize: 13, fontWeight: 600 },
     subtextStyle: { color: colours.muted, fontSize: 11.5 },
   });

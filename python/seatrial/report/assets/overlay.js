@@ -1,5 +1,5 @@
-// What stands in a panel beside its lines: circles around what needs a look, marks at the bottom
-// of what is absent or stood still, straight guides and bands.
+// Drawn in a panel in addition to its lines: circles around outliers, marks at the bottom for
+// missing data and stalls, straight guides and bands.
 
 const RING_PX = 8.5;
 const RING_LABEL_PX = 15; // from a circle's centre to its number

@@ -3,7 +3,7 @@
 
 const PAPER_WIDTH_PX = 686; // A4 between the margins that print.css sets
 
-const report = JSON.parse(document.getElementById('report-data').textContent);
+const report = JSON.parse(await unpacked('report-data'));
 const figures = report.figures.map((data) => new ChartFigure(
   document.getElementById(`figure-${data.id}`), data, report.source,
 ));
@@ -80,20 +80,17 @@ async function copied(element) {
   }
 }
 
-/** On paper: light colours, the paper's width, tables unfolded; afterwards as it was. */
+/** On paper: light colours and the paper's width; what is collapsed stays so. */
 function startPrinting() {
   let before = null;
   window.addEventListener('beforeprint', () => {
-    const folded = [...document.querySelectorAll('#tables details:not([open])')];
-    before = { theme: document.documentElement.dataset.theme, folded };
+    before = { theme: document.documentElement.dataset.theme };
     document.documentElement.dataset.theme = 'light';
-    folded.forEach((details) => { details.open = true; });
     figures.filter((figure) => figure.isShown).forEach((figure) => figure.draw(PAPER_WIDTH_PX));
   });
   window.addEventListener('afterprint', () => {
     if (before.theme) document.documentElement.dataset.theme = before.theme;
     else delete document.documentElement.dataset.theme;
-    before.folded.forEach((details) => { details.open = false; });
     redraw();
   });
 }
@@ -125,12 +122,27 @@ function timelineRows(view) {
   }));
 }
 
+/** Unfold what a link leads into; some browsers do it themselves. */
+function startLeading() {
+  const lead = () => {
+    const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    for (let part = target; part; part = part.parentElement) {
+      if (part.tagName === 'DETAILS') part.open = true;
+    }
+    target?.querySelector(':scope > details.folded')?.setAttribute('open', '');
+    target?.scrollIntoView();
+  };
+  window.addEventListener('hashchange', lead);
+  if (location.hash) lead();
+}
+
 document.documentElement.dataset.scripts = 'on';
 startTheme();
 startCopying();
 startPrinting();
 startTimelineTable();
 startUnfolding();
+startLeading();
 figures.filter((figure) => figure.data.kind === 'timeline').forEach(followTimeline);
 new ResizeObserver(() => figures.forEach((figure) => figure.fit())).observe(document.body);
 drawInTurn(figures);

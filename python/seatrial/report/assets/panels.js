@@ -72,7 +72,7 @@ function legendOption(entries, colours, top_px) {
     data: entries,
     left: 0,
     top: top_px,
-    padding: 0,
+    padding: [4, 0, 0, 0], // else the tops of letters are cut off
     itemGap: 18,
     itemWidth: 30,
     itemHeight: 9,

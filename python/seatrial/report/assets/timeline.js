@@ -192,8 +192,15 @@ function timelineReading(unit, value) {
   if (value === null || value === undefined) return '–';
   if (unit === 'share') return formatShare(value);
   if (unit === 'ns') return formatDuration(value, 3, formatReading);
-  if (unit === 'B/s') return `${formatReading(value / 1e6)} MB/s`;
+  if (unit === 'B/s') return byteRate(value);
   return formatRate(value);
+}
+
+/** Return bytes per second in words, as format_rate_bytes says it. */
+function byteRate(value) {
+  const rounded = Number(value.toPrecision(3));
+  if (rounded === 0 || rounded >= 1e6) return `${formatReading(value / 1e6)} MB/s`;
+  return rounded < 1e3 ? `${formatReading(value)} B/s` : `${formatReading(value / 1e3)} kB/s`;
 }
 
 /** Return the view as rows of a table, the first of them its heading. */

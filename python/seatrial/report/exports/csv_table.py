@@ -17,10 +17,26 @@ import io
 from collections.abc import Iterator, Mapping
 
 from seatrial.findings.model import Summary
-from seatrial.report.exports.csv_row import Field, interval_columns
 from seatrial.stats.estimates import PERCENTS
 from seatrial.stats.model import AtLeast, CellSummary, Estimate
 from seatrial.topic import topics
+
+Field = str | int | float | bool | None
+
+
+def interval_columns(name: str, estimate: Estimate) -> dict[str, Field]:
+    """Return a figure and its ends in columns of their own.
+
+    Of rounds that scatter the ends are the range, which one more column says: ``<name>_over``.
+    """
+    shown = estimate.shown
+    columns: dict[str, Field] = {
+        name: shown.value,
+        f"{name}_low": shown.low,
+        f"{name}_high": shown.high,
+    }
+    return columns | ({f"{name}_over": shown.over} if shown.over == "range" else {})
+
 
 LATENCIES = ("mean", *PERCENTS, "max")
 

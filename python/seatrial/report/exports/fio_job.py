@@ -14,18 +14,18 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from seatrial import _core
 from seatrial.errors import UsageError
 from seatrial.findings.model import Summary
-from seatrial.results.model import Run
-from seatrial.results.origin import origin_of
+from seatrial.results.model import Run, origin_of
 from seatrial.stats.wording import DATABASE_OPERATIONS
 from seatrial.study.cell import Cell
 from seatrial.study.model import LOG_FILE, Plan
+from seatrial.study.spec import SpecAccess, SpecAddress, SpecLimit, SpecSize
 
 FILE_NAME: Final = "seatrial-fio.dat"
 LOG_NAME: Final = "seatrial-fio-log.dat"
@@ -89,16 +89,16 @@ def render_plan(plan: Plan) -> str:
 
 def _place_of_run(run: Run, cell: Cell) -> Place:
     targets = [t for t in run.study.get("target", []) if t.get("label") == cell.target]
-    reported = cell.spec.get("target", {})
+    reported = cell.parsed.target
     origin = origin_of(run)
-    size_bytes = reported.get("size_bytes") or (origin.file_bytes if origin else None) or SIZE_BYTES
+    size_bytes = reported.size_bytes or (origin.file_bytes if origin else None) or SIZE_BYTES
     if not targets:
-        path = str(reported.get("path") or "")
-        return Place(path, not path, int(size_bytes))
+        path = reported.path or ""
+        return Place(path, not path, size_bytes)
     path = str(targets[0].get("path") or "")
     kind = targets[0].get("kind")
     if kind == "auto":
-        kind = run.fingerprint_before.get("target", {}).get("kind", "directory")
+        kind = run.fingerprint_before.target.kind if run.fingerprint_before.target else "directory"
     return Place(path, kind not in ("device", "file"), int(size_bytes))
 
 
@@ -148,9 +148,9 @@ class _Job:
 
     def __init__(self, cell: Cell, place: Place) -> None:
         self.cell = cell
-        self.spec = cell.spec
+        self.spec = cell.parsed
         self.place = place
-        self.accesses: list[dict[str, Any]] = cell.spec.get("accesses") or list(_accesses(cell))
+        self.accesses = self.spec.accesses or list(_accesses(cell))
         self.comments: list[str] = []
 
     def missing(self) -> str:
@@ -159,9 +159,9 @@ class _Job:
             return "fio has no copy"
         if self.cell.operation in DATABASE_OPERATIONS:
             return "fio has no databases"
-        if self.spec.get("arrival", {}).get("kind") == "bursts":
+        if self.spec.arrival.kind == "bursts":
             return "fio has no arrivals in bursts"
-        kinds = {access["address"]["kind"] for access in self.accesses}
+        kinds = {access.address.kind for access in self.accesses}
         if "one_pass" in kinds:
             return "fio has no pass that fills flash to its steady state"
         if len(kinds - {"random", "sequential"}) and len(kinds) > 1:
@@ -170,30 +170,30 @@ class _Job:
 
     def options(self) -> Options:
         """Return the options of the job, in fio's usual order."""
-        if "fio_options" in self.spec:
-            return self._as_it_was()
-        cell, target = self.cell, self.spec.get("target", {})
+        if self.spec.fio_options is not None:
+            return self._as_it_was(self.spec.fio_options)
+        cell = self.cell
         options = {"description": f"seatrial kind={cell.kind} target={cell.target}"}
         options |= self._range()
         options |= self._access()
         options |= {"numjobs": str(cell.threads), "iodepth": str(cell.depth)}
-        direct = target.get("direct", True)
-        options |= {"ioengine": self._engine(), "direct": str(int(bool(direct)))}
+        options |= {"ioengine": self._engine(), "direct": str(int(self.spec.target.direct))}
         options |= self._durability() | self._arrival() | self._data() | self._limits()
         return options
 
-    def _as_it_was(self) -> Options:
+    def _as_it_was(self, options: Mapping[str, str]) -> Options:
         """Return the options of a job that fio ran, less those that were the file's."""
         own = {"name", "description", "stonewall", "new_group", "group_reporting", "thread"}
-        asked = {k: v for k, v in self.spec["fio_options"].items() if k not in own}
+        requested = {k: v for k, v in options.items() if k not in own}
         reported = f"seatrial kind={self.cell.kind} target={self.cell.target}"
-        return {"description": reported} | {k: v for k, v in asked.items() if "_log" not in k}
+        return {"description": reported} | {k: v for k, v in requested.items() if "_log" not in k}
 
     def _range(self) -> Options:
-        part = self.spec.get("range", {})
-        start_bytes = int(part.get("start_bytes", 0))
-        length_bytes = int(part.get("length_bytes", self.place.size_bytes))
-        is_log = self.spec.get("target", {}).get("file") == LOG_FILE
+        start_bytes = self.spec.range.start_bytes
+        length_bytes = self.spec.range.length_bytes
+        if length_bytes is None:
+            length_bytes = self.place.size_bytes
+        is_log = self.spec.target.file == LOG_FILE
         options = {"filename": self.place.file(LOG_NAME if is_log else FILE_NAME)}
         if start_bytes:
             options["offset"] = str(start_bytes)
@@ -208,17 +208,17 @@ class _Job:
         return options | {"size": str(length_bytes)}
 
     def _is_sequential(self) -> bool:
-        return all(access["address"]["kind"] == "sequential" for access in self.accesses)
+        return all(access.address.kind == "sequential" for access in self.accesses)
 
     def _access(self) -> Options:
         """Return direction, pattern and sizes."""
         weights = {way: self._weight(operation=way) for way in ("read", "write")}
         way = WAYS[weights["read"] > 0, weights["write"] > 0]
         sequential = self._weight(address="sequential") / self._weight()
-        address = self.accesses[0]["address"]
+        address = self.accesses[0].address
         options: Options = {}
-        if address["kind"] == "strided":
-            skip_bytes = int(address["stride_bytes"]) - self.cell.block_size_bytes
+        if address.kind == "strided":
+            skip_bytes = address.stride_bytes - self.cell.block_size_bytes
             options["rw"] = f"{way}:{skip_bytes}"
         else:
             options["rw"] = way if sequential == 1 else f"rand{way}"
@@ -236,10 +236,10 @@ class _Job:
     def _weight(self, *, operation: str = "", address: str = "") -> float:
         """Return the weight of the accesses of one direction or pattern; a commit writes."""
         return sum(
-            float(access["weight"])
+            access.weight
             for access in self.accesses
             if (not operation or _way(access) == operation)
-            and (not address or access["address"]["kind"] == address)
+            and (not address or access.address.kind == address)
         )
 
     def _percent(self, what: str, share: float) -> str:
@@ -248,19 +248,19 @@ class _Job:
             self.comments.append(f"fio takes whole percent: {what} {share:.4g} is {percent} %.")
         return str(percent)
 
-    def _distribution(self, address: Mapping[str, Any]) -> Options:
-        if address["kind"] == "zipf" and address["theta"] > 0:
-            if address["theta"] == 1:
+    def _distribution(self, address: SpecAddress) -> Options:
+        if address.kind == "zipf" and address.theta:
+            if address.theta == 1:
                 self.comments.append("fio has no zipf with theta 1; 0.999 stands in.")
-            theta = 0.999 if address["theta"] == 1 else address["theta"]
+            theta = 0.999 if address.theta == 1 else address.theta
             return {"random_distribution": f"zipf:{theta:g}"}
-        if address["kind"] == "hot_cold":
-            hot = int(self._percent("hot share", address["hot_share"]))
-            reached = int(self._percent("hot access share", address["hot_access_share"]))
+        if address.kind == "hot_cold":
+            hot = int(self._percent("hot share", address.hot_share or 0.0))
+            reached = int(self._percent("hot access share", address.hot_access_share or 0.0))
             zones = f"{reached}/{hot}:{100 - reached}/{100 - hot}"
             return {"random_distribution": f"zoned:{zones}"}
-        if address["kind"] not in ("random", "sequential", "strided", "zipf"):
-            return {"random_distribution": address["kind"]}
+        if address.kind not in ("random", "sequential", "strided", "zipf"):
+            return {"random_distribution": address.kind}
         return {}
 
     def _sizes(self, ways: Sequence[str]) -> Options:
@@ -273,10 +273,10 @@ class _Job:
         shares: dict[int, float] = {}
         for access in self.accesses:
             if _way(access) == way:
-                total = sum(size["weight"] for size in access["sizes"])
-                for size in access["sizes"]:
-                    share = access["weight"] * size["weight"] / total
-                    shares[size["bytes"]] = shares.get(size["bytes"], 0.0) + share
+                total = sum(size.weight for size in access.sizes)
+                for size in access.sizes:
+                    share = access.weight * size.weight / total
+                    shares[size.bytes] = shares.get(size.bytes, 0.0) + share
         total = sum(shares.values())
         return ":".join(
             f"{size}/{self._percent(f'share of {size} bytes', share / total)}"
@@ -284,75 +284,77 @@ class _Job:
         )
 
     def _engine(self) -> str:
-        asked = self.spec.get("engine", "auto")
-        if self.cell.depth == 1 and asked != "io_uring":
+        requested = self.spec.engine
+        if self.cell.depth == 1 and requested != "io_uring":
             return "psync"
-        if asked == "psync":
+        if requested == "psync":
             self.comments.append("fio's psync keeps one request in flight; io_uring stands in.")
         return "io_uring"
 
     def _durability(self) -> Options:
-        if self.spec.get("target", {}).get("dsync"):
+        if self.spec.target.dsync:
             return {"sync": "dsync"}
         if self.cell.operation == "commit":
             self.comments.append("fio times the write and its fdatasync apart, not as one commit.")
             return {"fdatasync": "1"}
-        if every := self.spec.get("sync_every", 0):
-            return {str(self.spec.get("sync_kind", "fdatasync")): str(every)}
+        if every := self.spec.sync_every:
+            return {self.spec.sync_kind: str(every)}
         return {}
 
     def _arrival(self) -> Options:
-        arrival = self.spec.get("arrival", {})
-        if arrival.get("kind", "closed") == "closed":
+        arrival = self.spec.arrival
+        if not arrival.is_scheduled or arrival.rate_per_s is None:
             return {}
-        each_per_s = max(1, round(arrival["rate_per_s"] / self.cell.threads))
-        if not math.isclose(each_per_s * self.cell.threads, arrival["rate_per_s"]):
-            self.comments.append(
-                f"fio takes whole requests per second and thread: {each_per_s} each."
-            )
+        weights = [self._weight(operation=way) for way in ("read", "write")]
+        of_thread = arrival.rate_per_s / self.cell.threads
+        # fio limits reads and writes separately: a single figure would be allowed to both.
+        shares = [weight / sum(weights) for weight in weights] if all(weights) else [1.0]
+        each_per_s = [max(1, round(of_thread * share)) for share in shares]
+        written = ",".join(map(str, each_per_s))
+        if not math.isclose(sum(each_per_s) * self.cell.threads, arrival.rate_per_s):
+            self.comments.append(f"fio takes whole requests per second and thread: {written} each.")
         self.comments.append("fio's latency counts from the actual start of a request.")
-        options = {"rate_iops": str(each_per_s)}
-        return options | ({"rate_process": "poisson"} if arrival["kind"] == "poisson" else {})
+        options = {"rate_iops": written}
+        return options | ({"rate_process": "poisson"} if arrival.kind == "poisson" else {})
 
     def _data(self) -> Options:
-        data = self.spec.get("data", {})
-        if data.get("kind") == "verifiable" or self.spec.get("verify"):
+        data = self.spec.data
+        if data.kind == "verifiable" or self.spec.verify:
             self.comments.append("fio does not check what Seatrial's 'verify' checks.")
-        if data.get("kind") == "compressible":
-            percent = self._percent("compressible share", data.get("share", 0.5))
+        if data.kind == "compressible":
+            percent = self._percent("compressible share", 0.5 if data.share is None else data.share)
             return {"buffer_compress_percentage": percent, "refill_buffers": "1"}
         return {}
 
     def _limits(self) -> Options:
         """Return how long the job lasts: so long, and where it writes also so many bytes."""
-        limit = self.spec.get("limit", {})
-        if not self.spec.get("limit"):
+        limit = self.spec.limit
+        if limit == SpecLimit():
             self.comments.append(f"How long it was measured is not known; {RUNTIME_S:g} s here.")
-        if self.spec.get("iopoll"):
+        if self.spec.iopoll:
             self.comments.append("It was measured with polling: add hipri=1 where the device can.")
-        runtime_ms = max(1, round(1000 * (limit.get("duration_s") or RUNTIME_S)))
+        runtime_ms = max(1, round(1000 * (limit.duration_s or RUNTIME_S)))
         options = {"runtime": f"{runtime_ms}ms"}
-        if not limit.get("bytes"):
+        if not limit.bytes:
             return options | {"time_based": "1"}
-        return options | {"io_size": str(max(1, limit["bytes"] // self.cell.threads))}
+        return options | {"io_size": str(max(1, limit.bytes // self.cell.threads))}
 
 
-def _way(access: Mapping[str, Any]) -> str:
+def _way(access: SpecAccess) -> str:
     """Return fio's direction of an access."""
-    return "read" if access["operation"] == "read" else "write"
+    return "read" if access.operation == "read" else "write"
 
 
-def _accesses(cell: Cell) -> Iterator[dict[str, Any]]:
+def _accesses(cell: Cell) -> Iterator[SpecAccess]:
     """Yield what a cell does where nobody kept it as for an engine: a foreign result."""
     pattern = str(cell.factors.get("pattern", "random"))
-    address: dict[str, Any] = {"kind": pattern}
-    if pattern == "zipf":
-        address["theta"] = cell.factors.get("theta", 0.99)
+    theta = float(cell.factors.get("theta", 0.99)) if pattern == "zipf" else None
+    address = SpecAddress(kind=pattern, theta=theta)
     share = float(cell.factors.get("read_share", 0.5))
     shares = {"read": 1.0, "write": 0.0} if cell.operation == "read" else {"write": 1.0}
     if cell.operation == "mixed":
         shares = {"read": share, "write": 1 - share}
     for operation, weight in shares.items():
         if weight > 0:
-            sizes = [{"bytes": cell.block_size_bytes, "weight": 1.0}]
-            yield {"weight": weight, "operation": operation, "sizes": sizes, "address": address}
+            sizes = [SpecSize(bytes=cell.block_size_bytes)]
+            yield SpecAccess(weight=weight, operation=operation, sizes=sizes, address=address)

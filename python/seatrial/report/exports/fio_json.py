@@ -107,7 +107,7 @@ def _options(cell: Cell, runtime_s: float) -> dict[str, str]:
         "bs": _size(cell.block_size_bytes),
         "iodepth": str(cell.depth),
         "numjobs": str(cell.threads),
-        "direct": str(int(bool(cell.spec.get("target", {}).get("direct", True)))),
+        "direct": str(int(cell.parsed.target.direct)),
         "runtime": str(math.ceil(runtime_s)),
     }
     if cell.operation == "commit":
@@ -248,7 +248,7 @@ def _depths(cell: Cell) -> Part:
     Under an arrival schedule the depth varies, and how requests were handed over in batches is
     not recorded either: both are all zero.
     """
-    closed = cell.spec.get("arrival", {}).get("kind", "closed") == "closed"
+    closed = not cell.parsed.arrival.is_scheduled
     steps = [step for step in DEPTH_STEPS if step <= cell.depth < 2 * DEPTH_STEPS[-1]]
     kept = str(steps[-1]) if steps else ">=64"
     levels = dict.fromkeys([*map(str, DEPTH_STEPS), ">=64"], 0.0)

@@ -1,17 +1,23 @@
-"""The documents that hold whole runs: ``run``, and the list of ``runs``."""
+"""The documents that hold whole runs: ``run``, and the list of ``runs``.
+
+A document is a subclass of :class:`Document`; docs/schema/ is generated from all of them by
+tools/generate/schemas.py. Names end in their unit; percentiles that too few requests could know
+are absent, never zero.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, cast
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
 from seatrial import _core
+from seatrial.errors import SeatrialError
+from seatrial.findings.answer import RunAnswer, answer
 from seatrial.findings.model import Summary, ThresholdResult
-from seatrial.published import FLATTENED, Amount, Count, one_of
-from seatrial.report.json_documents import Document, Factors, as_text, factors_of
+from seatrial.published import FLATTENED, Amount, Count, Positive, one_of, publish
 from seatrial.report.lab import lab_notice, notices_of
 from seatrial.results.model import (
     DatabaseRecord,
@@ -28,12 +34,123 @@ from seatrial.results.replay import ReplayRecord
 from seatrial.stats.estimate import AtLeast, Spread
 from seatrial.stats.estimates import PERCENTS, entries_needed
 from seatrial.stats.model import CellSummary, Estimate, Finding
-from seatrial.stats.steady.model import SteadyState
-from seatrial.trials.audit.analysis.model import TableAudit, audits_of
-from seatrial.trials.database.analysis.model import DatabaseAnalysis, database_of
-from seatrial.trials.layouts.analysis.model import LayoutAnalysis, layouts_of
-from seatrial.trials.loadline.analysis.model import LoadLine, load_lines_of
-from seatrial.trials.replay.analysis.model import ReplayCell, replays_of
+from seatrial.stats.steady.phases import SteadyState
+from seatrial.study.cell import Cell, FactorValue
+from seatrial.topic import topics
+
+SCHEMA: Final = 1
+"""Rises when a name goes or changes its meaning; a name that is only added leaves it."""
+
+
+def _version() -> str:
+    return _core.__version__
+
+
+class Document(msgspec.Struct, frozen=True, kw_only=True):
+    """What leaves the program as JSON.
+
+    Attributes:
+        seatrial: Version of Seatrial that wrote the document.
+        schema: Rises when a name goes or changes its meaning.
+        kind: Which of the documents it is (docs/json.md).
+    """
+
+    seatrial: str = msgspec.field(default_factory=_version)
+    schema: Literal[1] = SCHEMA
+    kind: str
+
+
+Operation = Literal["read", "write", "mixed", "commit", "copy", "transaction", "batch", "statement"]
+"""What a cell does."""
+
+
+class Factors(msgspec.Struct, frozen=True, kw_only=True):
+    """What tells a cell from others: every factor, and its value.
+
+    Attributes:
+        target: Label of the target in the study.
+        workload: Name of the workload in the study.
+        operation: What it does.
+        block_size_bytes: Size of one request; 0 where the workload has a distribution.
+        threads: Concurrent workers; of a database, clients of each process.
+        depth: Requests that each worker keeps in flight.
+        others: The workload's own factors, such as ``pattern``, ``file``, ``zone`` or ``method``.
+    """
+
+    target: str
+    workload: str
+    operation: Operation
+    block_size_bytes: Count
+    threads: Positive
+    depth: Positive
+    others: Annotated[dict[str, FactorValue], FLATTENED]
+
+
+def factors_of(cell: Cell) -> Factors:
+    """Return the factors of a cell."""
+    return Factors(
+        target=cell.target,
+        workload=cell.workload,
+        operation=cast(Operation, cell.operation),
+        block_size_bytes=cell.block_size_bytes,
+        threads=cell.threads,
+        depth=cell.depth,
+        others=cell.factors,
+    )
+
+
+class ErrorDocument(Document, frozen=True, kw_only=True):
+    """An error.
+
+    Any command that could not do what it was asked to.
+
+    Attributes:
+        error: Its class, such as ResultsFileError.
+        exit_code: What the command exits with.
+        seen: What was seen.
+        cause: The likely cause.
+        next: The next command to try.
+    """
+
+    kind: Literal["error"] = "error"
+    error: str
+    exit_code: Positive
+    seen: str
+    cause: str
+    next: str
+
+
+def error_document(error: SeatrialError) -> ErrorDocument:
+    """Return an error as a command with ``--json`` says it."""
+    return ErrorDocument(
+        error=type(error).__name__,
+        exit_code=error.exit_code,
+        seen=error.seen,
+        cause=error.cause,
+        next=error.next_step,
+    )
+
+
+def as_text(document: Document) -> str:
+    """Return a document as indented JSON; what is not a finite number is null.
+
+    Bytes of a file's name that are not UTF-8, which JSON cannot hold, stand there as their codes.
+    """
+    content = publish(document)
+    try:
+        encoded = msgspec.json.encode(content)
+    except UnicodeEncodeError:
+        encoded = msgspec.json.encode(_in_utf8(content))
+    return msgspec.json.format(encoded, indent=2).decode() + "\n"
+
+
+def _in_utf8(value: Any) -> Any:  # noqa: ANN401 - whatever JSON can hold
+    if isinstance(value, str):
+        return value.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    if isinstance(value, dict):
+        return {_in_utf8(name): _in_utf8(item) for name, item in value.items()}
+    return [_in_utf8(item) for item in value] if isinstance(value, list) else value
+
 
 ENGINES: Final = (
     *("io_uring", "psync", "simulated", "null", "imported"),
@@ -50,7 +167,7 @@ class JudgedThreshold(msgspec.Struct, frozen=True, kw_only=True):
         condition: Right side as the study has it, such as ``< 5``.
         met: Whether every cell that it selects keeps it; False where that was not shown.
         doubtful: Whether the worst cell's interval reaches across the limit.
-        worst: The worst cell's figure; None where there is none.
+        worst: The worst cell's figure; None if absent.
         cell_key: Key of the worst cell; empty where there is none.
         sentence: Demand, figure with its doubt, and cell, or why it cannot be judged.
     """
@@ -203,6 +320,27 @@ class MeasuredSample(msgspec.Struct, frozen=True, kw_only=True):
     replay: ReplayRecord | None
 
 
+_PARTS: Final = {each.name: part for each in topics() if (part := each.document_part())}
+
+if TYPE_CHECKING:
+    OfTopics = msgspec.Struct
+else:
+    OfTopics = msgspec.defstruct(
+        "OfTopics",
+        [(part.name, part.type) for part in _PARTS.values()],
+        frozen=True,
+        kw_only=True,
+        namespace={
+            "__doc__": "\n".join(
+                [
+                    "What the topics make of their cells.\n\nAttributes:",
+                    *(f"    {part.name}: {part.meaning}" for part in _PARTS.values()),
+                ]
+            )
+        },
+    )
+
+
 class RunDocument(Document, frozen=True, kw_only=True):
     """A run.
 
@@ -213,17 +351,13 @@ class RunDocument(Document, frozen=True, kw_only=True):
         notice: What holds for all figures of the run, such as that it is of the lab; empty where
             nothing does.
         verdict: One sentence: how fast, and the gravest finding.
+        answer: What terminal and page show first.
         findings: The gravest first.
         thresholds: What became of the study's thresholds, in their order; exit code 3 when one is
             not met.
-        audits: Of each table of block sizes and concurrency that has enough cells: the model, its
-            parameters and predictions, and the gaps.
         steady: Of each cell that was measured for long enough to tell: phases, and what the rules
             of steady state say.
-        load_lines: Of each workload that sought one: latency against offered load.
-        database: Of a run's database cells; None where there are none.
-        layouts: Of a run's layouts; None where it has none.
-        replays: Of each cell that plays a trace.
+        of_topics: What the topics make of their cells, each under its own name.
         analyses: What further topics make of their cells, by the topic's name.
         cells: In the order of the plan.
         samples: By cell, then by round.
@@ -233,14 +367,11 @@ class RunDocument(Document, frozen=True, kw_only=True):
     run: Run
     notice: str
     verdict: str
+    answer: RunAnswer
     findings: list[Finding]
     thresholds: list[JudgedThreshold]
-    audits: list[TableAudit]
     steady: list[SteadyState]
-    load_lines: list[LoadLine]
-    database: DatabaseAnalysis | None
-    layouts: LayoutAnalysis | None
-    replays: list[ReplayCell]
+    of_topics: Annotated[OfTopics, FLATTENED]
     analyses: dict[str, Any]
     cells: list[MeasuredCell]
     samples: list[MeasuredSample]
@@ -262,36 +393,34 @@ class RunsDocument(Document, frozen=True, kw_only=True):
     notices: dict[str, str]
 
 
-def run_document(summary: Summary) -> RunDocument:
-    """Return a run with its findings, cells and samples."""
+def run_document(summary: Summary, profile: str = "") -> RunDocument:
+    """Return a run with its findings, cells and samples.
+
+    Args:
+        summary: The run.
+        profile: Name or file of the profile that the answer grades figures by; empty for none.
+
+    Raises:
+        UsageError: when there is no such profile.
+    """
     return RunDocument(
         run=summary.run,
         notice=lab_notice(summary.run),
         verdict=summary.verdict,
+        answer=answer(summary, profile),
         findings=summary.findings,
         thresholds=[_threshold(result) for result in summary.thresholds],
-        audits=audits_of(summary),
         steady=summary.steady,
-        load_lines=load_lines_of(summary),
-        database=database_of(summary),
-        layouts=layouts_of(summary),
-        replays=replays_of(summary),
+        of_topics=OfTopics(**{part.name: part.of(summary) for part in _PARTS.values()}),
         analyses=_further(summary),
         cells=[_cell(part) for part in summary.cells],
         samples=[_sample(sample) for part in summary.cells for sample in part.samples],
     )
 
 
-_WITH_KEYS_OF_THEIR_OWN: Final = ("audit", "loadline", "database", "layouts", "replay")
-
-
-def _further(summary: Summary) -> dict[str, Any]:
+def _further(summary: Summary) -> dict[str, object]:
     """Return what topics make of the run that have no key of their own."""
-    return {
-        name: found
-        for name, found in summary.analyses.items()
-        if name not in _WITH_KEYS_OF_THEIR_OWN
-    }
+    return {name: found for name, found in summary.analyses.items() if name not in _PARTS}
 
 
 def runs_document(runs: Sequence[Run]) -> RunsDocument:
@@ -299,9 +428,9 @@ def runs_document(runs: Sequence[Run]) -> RunsDocument:
     return RunsDocument(runs=list(runs), notices=notices_of(runs))
 
 
-def render(summary: Summary) -> str:
-    """Return a run as one JSON document."""
-    return as_text(run_document(summary))
+def render(summary: Summary, profile: str = "") -> str:
+    """Return a run as one JSON document; see ``run_document``."""
+    return as_text(run_document(summary, profile))
 
 
 def _threshold(result: ThresholdResult) -> JudgedThreshold:

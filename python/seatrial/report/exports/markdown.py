@@ -6,9 +6,8 @@ import re
 
 from seatrial.findings.model import Summary, ThresholdResult
 from seatrial.report.lab import lab_notice
-from seatrial.report.steady_tables import informative
 from seatrial.report.table import Table
-from seatrial.report.tables import tables
+from seatrial.report.tables import informative, tables
 from seatrial.results.model import Run
 from seatrial.stats.model import Finding
 from seatrial.stats.wording import format_duration_s, moment
@@ -55,7 +54,7 @@ def as_markdown(table: Table) -> str:
     ]
     figures = len(headers) - table.labels
     lines = [headers, ["---"] * table.labels + ["---:"] * figures, *table.rows]
-    return "\n".join(_row(texts, ruled=index == 1) for index, texts in enumerate(lines))
+    return "\n".join(row(texts, ruled=index == 1) for index, texts in enumerate(lines))
 
 
 def escape(text: str) -> str:
@@ -63,7 +62,8 @@ def escape(text: str) -> str:
     return _MARKS.sub(r"\\\1", " ".join(text.split()))
 
 
-def _row(texts: list[str], *, ruled: bool) -> str:
+def row(texts: list[str], *, ruled: bool = False) -> str:
+    """Return one row of a table; of a ``ruled`` one the texts are markup already."""
     return f"| {' | '.join(text if ruled else escape(text) for text in texts)} |"
 
 

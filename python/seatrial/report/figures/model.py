@@ -6,7 +6,7 @@ chart and table always say a figure the same way.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 
@@ -203,8 +203,8 @@ class Bubble(msgspec.Struct, frozen=True, array_like=True):
     Attributes:
         x: Before, in the unit of its axis.
         y: After.
-        low: Lower end of the interval of ``y`` at this ``x``; None where there is none.
-        high: Upper end; None where there is none.
+        low: Lower end of the interval of ``y`` at this ``x``; None if absent.
+        high: Upper end; None if absent.
         area_share: Its area, as a share of the largest's.
         name: Its entry in the legend, which is its answer, such as ``slower``.
         label: The number that stands beside it; empty for none.
@@ -280,6 +280,25 @@ class View(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     notes: list[str] = []
     gaps: list[str] = []
     guides: list[Guide] = []
+
+
+POINTS_OVER_TIME_MIN: Final = 8
+"""Of fewer readings over time there is no chart: the tables say as much."""
+
+
+def has_enough_points(view: View) -> bool:
+    """Return whether a view is of something other than time, or of enough readings over time."""
+    if view.heat is not None:
+        count = sum(len(sample.columns) for sample in view.heat.samples)
+    elif view.timeline is not None:
+        columns = [column for panel in view.timeline.panels for column in panel.columns]
+        count = max((len(column.values) for column in columns), default=0)
+    elif view.panels and all(panel.x.unit == "s" for panel in view.panels):
+        lines = [line for panel in view.panels for line in panel.lines if line.look != "model"]
+        count = max((len(line.points) for line in lines), default=0)
+    else:
+        return True
+    return count >= POINTS_OVER_TIME_MIN
 
 
 class HeatColumn(msgspec.Struct, frozen=True, array_like=True):
@@ -414,3 +433,12 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
     def title(self) -> str:
         """The heading of the view that is shown first."""
         return self.views[self.chosen].title
+
+    def long_enough(self) -> Figure | None:
+        """Return the chart with those views alone that have enough points; None without any."""
+        views = [view for view in self.views if has_enough_points(view)]
+        if not views:
+            return None
+        shown = self.views[self.chosen]
+        chosen = next((place for place, view in enumerate(views) if view is shown), 0)
+        return msgspec.structs.replace(self, views=views, chosen=chosen)

@@ -1,4 +1,4 @@
-"""How cells are told apart in a chart: by the factors that differ among them, and no others."""
+"""How cells are distinguished in a chart: by the factors that differ among them, and no others."""
 
 from __future__ import annotations
 
@@ -153,11 +153,11 @@ def cell_name(identity: Identity) -> str:
     words = [" ".join(str(identity[name]) for name in ("pattern", "operation") if name in identity)]
     if size_bytes:
         words.append(format_size(size_bytes))
-    told_apart = ("target", "workload", "pattern", "operation", "block_size_bytes", "zones")
+    already_named = ("target", "workload", "pattern", "operation", "block_size_bytes", "zones")
     words += [
         format_factor(name, value)
         for name, value in identity.items()
-        if name not in told_apart and not (name == "depth" and value == 1)
+        if name not in already_named and not (name == "depth" and value == 1)
     ]
     return ": ".join(filter(None, [heading, ", ".join(filter(None, words))]))
 

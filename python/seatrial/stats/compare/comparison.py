@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from typing import Literal
+import statistics
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Final, Literal
 
 import msgspec
 
-from seatrial.stats.compare.figures import Rounds
+from seatrial.results.model import Sample, origin_of
+from seatrial.stats.compare.figures import COMPLETED, Rounds
 from seatrial.stats.compare.model import (
     Answer,
     Comparand,
@@ -17,13 +19,20 @@ from seatrial.stats.compare.model import (
     NoiseFloor,
     Overall,
 )
-from seatrial.stats.compare.multiplicity import ALPHA
-from seatrial.stats.compare.noise import floor_of_halves, floor_of_pair
+from seatrial.stats.compare.noise import (
+    floor_of_halves,
+    floor_of_pair,
+    is_same,
+    rounds_more,
+    within_share,
+)
 from seatrial.stats.compare.pairing import (
     Matched,
     is_interleaved,
     match,
     match_regardless,
+    order_warning,
+    require_suited,
     without_failures,
 )
 from seatrial.stats.compare.questions import (
@@ -33,13 +42,227 @@ from seatrial.stats.compare.questions import (
     ask,
     judge_all,
 )
-from seatrial.stats.compare.ratio import ratio_estimate
-from seatrial.stats.compare.settle import is_same, rounds_more, within_share
-from seatrial.stats.compare.suited import require_suited
+from seatrial.stats.compare.ratio import ALPHA, ratio_estimate
 from seatrial.stats.compare.verdict import verdict
-from seatrial.stats.compare.warnings import warnings_of
 from seatrial.stats.estimate import Estimate
 from seatrial.stats.estimates import estimate_of_rounds
+from seatrial.stats.wording import format_duration_s, format_identity, format_plural, format_share
+from seatrial.topic import topic_of, topics
+
+KEPT: Final[Mapping[str, str]] = {
+    "fsync": "on",
+    "full_page_writes": "on",
+    "synchronous_commit": "on",
+    "wal_sync_method": "fdatasync",
+}
+"""Settings that determine durability after a crash, with PostgreSQL's defaults on Linux."""
+
+
+def unlike_servers(a: Entrant, b: Entrant) -> Iterator[str]:
+    """Yield differences between the servers of two sides that make their rates incomparable.
+
+    Args:
+        a: The baseline.
+        b: The side compared with it.
+    """
+    names = (a.side.name, b.side.name)
+    servers = [_servers(entrant) for entrant in (a, b)]
+    if all(servers) and servers[0] != servers[1]:
+        reported = " and ".join(
+            f"{name} was measured on {', '.join(sorted(each))}"
+            for name, each in zip(names, servers, strict=True)
+        )
+        yield f"{reported}: a difference may be caused by the server version, not by the storage."
+    for setting in KEPT:
+        values = [_values(entrant, setting) for entrant in (a, b)]
+        if all(values) and values[0] != values[1]:
+            reported = " and ".join(
+                f"{', '.join(sorted(each))} on {name}"
+                for name, each in zip(names, values, strict=True)
+            )
+            yield (
+                f"{setting} is {reported}: the durability guarantees differ, so the rates are "
+                "not comparable."
+            )
+
+
+def _servers(entrant: Entrant) -> set[str]:
+    return {sample.database.server for sample in entrant.samples if sample.database}
+
+
+def _values(entrant: Entrant, setting: str) -> set[str]:
+    """Return the values of a setting on a side; empty without a database."""
+    return {
+        sample.database.settings.get(setting, KEPT[setting])
+        for sample in entrant.samples
+        if sample.database
+    }
+
+
+LENGTH_RATIO_MAX = 1.5
+NAMED_MAX = 3
+
+
+def warnings_of(
+    a: Entrant, b: Entrant, matched: Matched, reported: Comparison, unlike_starts: Sequence[str]
+) -> list[str]:
+    """Return the limitations of a comparison, the most severe first.
+
+    Args:
+        a: The baseline.
+        b: The side compared with it.
+        matched: Their cells.
+        reported: The result, without warnings and verdict.
+        unlike_starts: Keys of cells of which some samples have a start-up phase and others none.
+    """
+    found = [
+        *_zeros(a, b, matched),
+        *(words for topic in topics() for words in topic.weakened(a, b, matched)),
+        *unlike_servers(a, b),
+        "" if reported.paired else order_warning(a, b),
+        _unknown_surroundings(a),
+        _unknown_surroundings(b),
+        _unfinished(a),
+        _unfinished(b),
+        *_once(reported.comparands),
+        _unlike_lengths(a, b, matched),
+        _unlike_starts(a, b, unlike_starts),
+        _below_noise(reported),
+        "" if not matched.by_identity else _by_identity(a, b),
+        _one_sided(a, matched.only_a, b),
+        _one_sided(b, matched.only_b, a),
+    ]
+    return [sentence for sentence in found if sentence]
+
+
+def _zeros(a: Entrant, b: Entrant, matched: Matched) -> Iterator[str]:
+    for entrant, sides in ((a, [c.a for c in matched.cells]), (b, [c.b for c in matched.cells])):
+        blank = [
+            cell.key
+            for cell, samples in zip(matched.cells, sides, strict=True)
+            if any(sample.outcome.completed == 0 for sample in samples)
+        ]
+        if blank:
+            yield (
+                f"On {entrant.side.name} nothing completed in at least one round of "
+                f"{format_plural(len(blank), 'test')} ({_listed(blank, a, b)}): the ratio "
+                "has no interval and is excluded from the overall ratio."
+            )
+
+
+def _unknown_surroundings(entrant: Entrant) -> str:
+    if entrant.side.run.fingerprint_before.is_taken:
+        return ""
+    imported = "it was imported" if origin_of(entrant.side.run) else "no fingerprint was taken"
+    return (
+        f"The machine and target of {entrant.side.name} are unknown, as {imported}: differences "
+        "between them are not reported."
+    )
+
+
+def _unfinished(entrant: Entrant) -> str:
+    run = entrant.side.run
+    if run.status == "complete":
+        return ""
+    return f"{entrant.side.name} is a partial result: its run is {run.status}."
+
+
+def _once(comparands: Sequence[Comparand]) -> Iterator[str]:
+    rates = [each for each in comparands if each.figure in COMPLETED]
+    once = [each for each in rates if min(each.a.rounds, each.b.rounds) < 2]
+    if once:
+        which = "Every test was" if len(once) == len(rates) else _cells_were(len(once))
+        yield (
+            f"{which} measured only once on one side or both, so significance cannot be "
+            "determined. Measure several rounds."
+        )
+
+
+def _cells_were(count: int) -> str:
+    return f"{format_plural(count, 'test was', 'tests were')}"
+
+
+def _unlike_lengths(a: Entrant, b: Entrant, matched: Matched) -> str:
+    """Report that samples of one side are much longer: caches, bursts and heat then differ."""
+    # Samples that end with their bytes or trace are shorter on the faster side, as intended.
+    timed = [
+        _length_s(cell.b) / _length_s(cell.a)
+        for cell in matched.cells
+        if not cell.a[0].cell.parsed.limit.bytes
+        and _length_s(cell.a) > 0
+        and not topic_of(cell.a[0].cell).has_given_work(cell.a[0].cell)
+    ]
+    if not timed:
+        return ""
+    typical = statistics.median(timed)
+    if 1 / LENGTH_RATIO_MAX < typical < LENGTH_RATIO_MAX:
+        return ""
+    lengths = [
+        format_duration_s(statistics.median(_length_s(each) for each in samples))
+        for samples in ([c.a for c in matched.cells], [c.b for c in matched.cells])
+    ]
+    return (
+        f"Samples last {lengths[0]} on {a.side.name} and {lengths[1]} on {b.side.name}: caches, "
+        "burst credit and heat affect only the longer ones."
+    )
+
+
+def _unlike_starts(a: Entrant, b: Entrant, unlike: Sequence[str]) -> str:
+    """Report cells in which some samples have a start-up phase and others have none."""
+    if not unlike:
+        return ""
+    return (
+        f"Some rounds of {format_plural(len(unlike), 'test')} ({_listed(unlike, a, b)}) have a "
+        "start-up phase and others have none: all are compared from the end of that phase, "
+        "which is excluded."
+    )
+
+
+def _length_s(samples: Sequence[Sample]) -> float:
+    return statistics.median(sample.duration_s for sample in samples)
+
+
+def _below_noise(reported: Comparison) -> str:
+    count = sum(each.below_noise for each in reported.comparands)
+    if not count or not reported.noise:
+        return ""
+    floor = format_share(reported.noise_share or 0)
+    differ = "differs" if count == 1 else "differ"
+    return (
+        f"{format_plural(count, 'figure')} {differ} by no more than {reported.a.name} and "
+        f"{reported.noise.name}, an A/A control (95 % of tests within {floor}): not "
+        "significant."
+    )
+
+
+def _by_identity(a: Entrant, b: Entrant) -> str:
+    return (
+        f"{a.side.name} and {b.side.name} have no test key in common; tests are matched by "
+        "operation, block size, threads, depth and all other common factors."
+    )
+
+
+def _one_sided(entrant: Entrant, keys: Sequence[str], other: Entrant) -> str:
+    if not keys:
+        return ""
+    return (
+        f"{format_plural(len(keys), 'test')} of {entrant.side.name} ({_listed(keys, entrant)}) "
+        f"{'has' if len(keys) == 1 else 'have'} no counterpart on {other.side.name}."
+    )
+
+
+def _listed(keys: Sequence[str], *entrants: Entrant) -> str:
+    """Return the first few cells of these keys (without target) in words."""
+    samples = [sample for entrant in entrants for sample in entrant.samples]
+    cells = {sample.cell.key_without_target: sample.cell for sample in samples}
+    reported = []
+    for key in keys[:NAMED_MAX]:
+        identity = cells[key].identity()
+        del identity["target"]
+        reported.append(format_identity(identity))
+    more = len(keys) - NAMED_MAX
+    return "; ".join(reported) + (f" and {more} more" if more > 0 else "")
+
 
 MARGIN_SHARE_DEFAULT = 0.05
 
@@ -54,58 +277,59 @@ def compare(
     differences: Sequence[list[Difference]] | None = None,
     anyway: bool = False,
 ) -> list[Comparison]:
-    """Return each of the others against A; findings are not yet in it.
+    """Compare each of the others with A, without findings.
 
     Args:
-        a: The measure.
-        others: What is judged, at least one; all that is said of them is said together.
-        margin_share: A ratio that surely is so near to 1 is called the same.
-        figures: Names of what is compared; all unless given. ``p99`` is that of every kind.
-        control: Another measurement of what A is (A/A): differences no larger than theirs are
-            not real.
-        differences: What differs in the fingerprints, for each of the others.
-        anyway: Whether what forbids a comparison becomes a warning.
+        a: The baseline.
+        others: The compared sides, at least one; p values are adjusted over all of them.
+        margin_share: Ratios that are significantly closer to 1 than this count as the same.
+        figures: Names of the compared figures; by default all. ``p99`` stands for that of every
+            kind.
+        control: Another measurement of A (A/A control): differences no larger than theirs are not
+            significant.
+        differences: Differences in the fingerprints, for each of the others.
+        anyway: Whether obstacles to a comparison become warnings.
 
     Raises:
-        UsageError: When two sides have no common cell, or must not be compared.
+        UsageError: When two sides have no common cell, or are not comparable.
     """
     floor = floor_of_pair(a, control, figures) if control else None
     pairs = [_Pair.of(a, b, figures, anyway=anyway) for b in others]
-    judge_all(pair.asked for pair in pairs)
+    judge_all(pair.questions for pair in pairs)
     reported = differences or [[] for _ in pairs]
     return [
-        pair.comparison(floor or floor_of_halves(pair.asked.cells), margin_share, each)
+        pair.comparison(floor or floor_of_halves(pair.questions.cells), margin_share, each)
         for pair, each in zip(pairs, reported, strict=True)
     ]
 
 
 class _Pair(msgspec.Struct, frozen=True, kw_only=True):
-    """One B and A, with all that is asked of them."""
+    """One B and A, with all comparisons between them."""
 
     a: Entrant
     b: Entrant
     matched: Matched
     paired: bool
-    asked: Questions
+    questions: Questions
     ignored: list[str]
 
     @classmethod
     def of(cls, a: Entrant, b: Entrant, figures: Collection[str] | None, *, anyway: bool) -> _Pair:
-        """Match the cells of two sides; raises UsageError where they must not be compared."""
+        """Match the cells of two sides; raises UsageError if they are not comparable."""
         a, b, left_out = without_failures(a, b)
         matched = match_regardless(a, b) if anyway else match(a, b)
         ignored = [*left_out, *require_suited(a, b, matched, anyway=anyway)]
         paired = is_interleaved(a, b)
-        asked = ask(matched.cells, paired=paired, wanted=figures)
-        return cls(a=a, b=b, matched=matched, paired=paired, asked=asked, ignored=ignored)
+        questions = ask(matched.cells, paired=paired, wanted=figures)
+        return cls(a=a, b=b, matched=matched, paired=paired, questions=questions, ignored=ignored)
 
     def comparison(
         self, floor: NoiseFloor | None, margin_share: float, differences: list[Difference]
     ) -> Comparison:
-        """Return what came of it, without findings."""
-        judging = _Judging(floor, margin_share)
-        comparands = judging.comparands(self.asked.cells)
-        overall = self.asked.overall
+        """Return the result, without findings."""
+        judging = _Answers(floor, margin_share)
+        comparands = judging.comparands(self.questions.cells)
+        overall = self.questions.overall
         answers = judging.overall(overall)
         reported = Comparison(
             a=self.a.side,
@@ -124,20 +348,19 @@ class _Pair(msgspec.Struct, frozen=True, kw_only=True):
             margin_share=margin_share,
             paired=self.paired,
         )
-        weak = warnings_of(self.a, self.b, self.matched, reported, self.asked.unlike_starts)
+        weak = warnings_of(self.a, self.b, self.matched, reported, self.questions.unlike_starts)
         reported = msgspec.structs.replace(reported, warnings=self.ignored + weak)
         return msgspec.structs.replace(reported, verdict=verdict(reported))
 
 
-class _Judging:
-    """Answers questions, given what counts as noise and as the same."""
+class _Answers:
+    """Answers questions with a given noise floor and margin of equality."""
 
     def __init__(self, floor: NoiseFloor | None, margin_share: float) -> None:
         self._floor = floor if floor and floor.source == "pair" else None
         self._margin_share = margin_share
 
     def comparands(self, questions: Sequence[CellQuestion]) -> list[Comparand]:
-        """Return the answers of cells."""
         floors = self._floor.cells if self._floor else {}
         return [
             Comparand(
@@ -159,7 +382,6 @@ class _Judging:
         ]
 
     def overall(self, questions: Sequence[OverallQuestion]) -> dict[str, Overall]:
-        """Return the answers of overall ratios, by figure."""
         floors = self._floor.overall if self._floor else {}
         return {
             question.figure: Overall(
@@ -177,14 +399,14 @@ class _Judging:
     def _settled(
         self, questions: Sequence[CellQuestion | OverallQuestion], floors: dict[str, float]
     ) -> list[_Settled]:
-        """Return what is certain of each question, and how many rounds would settle the others."""
+        """Return the answer to each question, and the rounds needed to decide the others."""
         found = [self._one(question, floors.get(question.figure, 0.0)) for question in questions]
         undecided = [
             place
             for place, settled in enumerate(found)
             if settled.answer == "undecided" and not settled.below_noise
         ]
-        # All questions that are judged together have the same level.
+        # All questions of one adjustment have the same level.
         alpha = min((questions[place].alpha for place in undecided), default=ALPHA)
         contrasts = [questions[place].of for place in undecided]
         known = [place for place, of in zip(undecided, contrasts, strict=True) if of]
@@ -208,7 +430,7 @@ class _Judging:
 
 
 class _Settled(msgspec.Struct, frozen=True, kw_only=True):
-    """What is certain; the attributes are those of a Comparand."""
+    """The answer; the attributes are those of a Comparand."""
 
     answer: Answer
     within_share: float | None = None
@@ -223,7 +445,7 @@ def _estimate(rounds: Rounds) -> Estimate:
 
 
 def _ratio(question: CellQuestion) -> Estimate:
-    """Return the ratio; where a round measured 0 that of the plain means, without an interval."""
+    """Return the ratio; if a round measured 0, that of the plain means, without an interval."""
     if question.of:
         return ratio_estimate(question.of, question.alpha)
     values_a, values_b = question.a.values.values(), question.b.values.values()

@@ -1,4 +1,4 @@
-"""What is compared of a cell: its rate, its bandwidth where sizes vary, its latencies."""
+"""The compared figures of a cell: its rate, its bandwidth if sizes vary, its latencies."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from seatrial.stats.wording import DATABASE_OPERATIONS
 RATE = "iops"
 TPS = "tps"
 """The rate of a database. Its ratio is never averaged with that of other requests: a flush that
-takes 40 times as long is one part of a transaction."""
+takes 40 times as long is only part of a transaction."""
 STATEMENTS = "statements/s"
-"""The rate of a replay, which has as many statements to a transaction as the capture."""
+"""The rate of a replay, which has as many statements per transaction as the capture."""
 BANDWIDTH = "bandwidth"
 COMPLETED = (TPS, STATEMENTS, RATE)
-"""What ended well in a second, whatever it was."""
+"""Completed operations per second of any kind."""
 RATES = (*COMPLETED, BANDWIDTH)
-"""In the order in which they are told."""
+"""In order of presentation."""
 PERCENTILES = ("p50", "p99")
 
 
@@ -32,8 +32,8 @@ class Rounds(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         values: By number of the round, in ``unit``; none negative.
         unit: As in an Estimate.
-        resolution_share: Half of the step in which a value can be read, as a share of it.
-        is_reported: Whether another tool computed it, from requests that are not known here.
+        resolution_share: Half of the resolution of a value, as a share of it.
+        is_reported: Whether another tool computed it, so that the requests are unavailable.
     """
 
     values: dict[int, float]
@@ -43,7 +43,7 @@ class Rounds(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def is_rate(figure: str) -> bool:
-    """Tell whether more of a figure is better; of a latency less is."""
+    """Return whether more of a figure is better; for a latency, less is."""
     return figure in RATES
 
 
@@ -64,15 +64,15 @@ class BothSides(msgspec.Struct, frozen=True, kw_only=True):
 def figures_of_both(
     a: Sequence[Sample], b: Sequence[Sample], wanted: Collection[str] | None = None
 ) -> BothSides:
-    """Return what can be compared of one cell: of its running phases, all from the same moment.
+    """Return the comparable figures of one cell: of its running phases, all from the same moment.
 
-    A start that is cut off on one side and left in on the other would make a difference that is
-    none; whether it is cut may hang on little, so what follows is compared on both.
+    If the start-up phase were excluded on one side only, that would appear as a difference; as its
+    detection may depend on little, both sides are compared from the same moment.
 
     Args:
         a: Samples of one cell on side A, at least one.
         b: Samples of the same cell on side B, at least one.
-        wanted: Names of figures; all unless given. ``p99`` stands for that of every kind.
+        wanted: Names of figures; by default all. ``p99`` stands for that of every kind.
     """
     own = [counted(side) for side in (a, b)]
     phases = [phases_of(side) for side in own]
@@ -80,7 +80,7 @@ def figures_of_both(
     if max(starts_s) > 0:
         phases = [[running_from(sample, max(starts_s)) for sample in side] for side in own]
     of_a, of_b = (_figures(side, parts, wanted) for side, parts in zip(own, phases, strict=True))
-    # A percentile of another tool counts from another moment, in other buckets.
+    # Percentiles of another tool have another starting point and other buckets.
     unlike = {name for name in of_a if name in of_b and _are_unlike(of_a[name], of_b[name])}
     of_a = {name: rounds for name, rounds in of_a.items() if name not in unlike}
     return BothSides(a=of_a, b=of_b, has_unlike_starts=min(starts_s) == 0 < max(starts_s))
@@ -95,8 +95,8 @@ def _figures(
 ) -> dict[str, Rounds]:
     """Return the figures of one side, by name.
 
-    A percentile is absent where any round had too few requests to know it: the rounds that know
-    it would be the faster ones.
+    A percentile is absent if any round had too few requests for it: the rounds with enough requests
+    would be the faster ones.
     """
     numbers = [sample.round for sample in samples]
     found = {}
@@ -149,7 +149,7 @@ def _is_wanted(figure: str, wanted: Collection[str] | None) -> bool:
 
 
 def _is_reported(sample: Sample, kind: str) -> bool:
-    """Tell whether another tool computed the response times of a kind, and left no counts."""
+    """Return whether another tool computed the response times of a kind, and left no counts."""
     part = sample.operations.get(kind)
     if part is None or sample.engine != "imported":
         return False
@@ -159,7 +159,7 @@ def _is_reported(sample: Sample, kind: str) -> bool:
 def _percentiles_ns(
     sample: Sample, phase: Running, kind: str, names: Sequence[str]
 ) -> list[float | None]:
-    """Return percentiles (ns) of one kind of request in a round; None where it is not known."""
+    """Return percentiles (ns) of one kind of request in a round; None if unknown."""
     part = sample.operations.get(kind)
     if part is None or not names:
         return [None] * len(names)

@@ -1,25 +1,75 @@
-"""What differs in the two fingerprints, in words, the likeliest reasons for a difference first."""
+"""Differences between two fingerprints in words, the likeliest causes first."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
-from seatrial.stats.compare.databases import server_facts
+from seatrial.fingerprint import Machine, Target
+from seatrial.results.model import Sample
 from seatrial.stats.compare.model import Difference, Entrant
 from seatrial.stats.compare.pairing import VIRTUAL_ENGINES
 from seatrial.stats.facts import fact_name, fact_text, is_short
+
+Facts = dict[str, Any]
+"""The compared data, as a tree of mappings."""
+DEFAULT: Final = "the default"
+"""Stands for a setting that one side specifies and the other leaves at the server's default."""
+
+_OF_THE_PLACE: Final = frozenset(
+    {
+        *("cluster_name", "config_file", "data_directory", "external_pid_file", "hba_file"),
+        *("ident_file", "listen_addresses", "log_directory", "port", "unix_socket_directories"),
+    }
+)
+"""Settings that concern the location of a server, not its speed."""
+
+
+def server_facts(samples: Sequence[Sample]) -> Facts:
+    """Return server, settings and start state of a side's samples; empty without a database.
+
+    A setting that is a factor of the study, so that its values differ, already distinguishes cells
+    and is omitted.
+    """
+    records = [sample.database for sample in samples if sample.database]
+    if not records:
+        return {}
+    names = dict.fromkeys(name for record in records for name in record.settings)
+    settings = {
+        name: records[-1].settings.get(name, DEFAULT)
+        for name in names
+        if name not in _OF_THE_PLACE and len({record.settings.get(name) for record in records}) == 1
+    }
+    return {
+        "server": ", ".join(sorted({record.server for record in records})),
+        "start_state": ", ".join(sorted({record.start_state for record in records})),
+        "settings": settings,
+    }
+
+
+def with_defaults(a: Facts, b: Facts) -> tuple[Facts, Facts]:
+    """Return the facts of two sides, each with the settings that only the other one specifies."""
+    of_a, of_b = (side.get("database", {}).get("settings") for side in (a, b))
+    if of_a is None or of_b is None:
+        return a, b
+    usual = dict.fromkeys([*of_a, *of_b], DEFAULT)
+    return (
+        a | {"database": a["database"] | {"settings": usual | of_a}},
+        b | {"database": b["database"] | {"settings": usual | of_b}},
+    )
+
 
 LIKELY = (
     (r"engine", "engine"),
     (r"database\.server", "server"),
     (r"database\.settings\.(?P<setting>.+)", "setting {setting}"),
-    (r"database\.start_state", "state that samples start in"),
+    (r"database\.start_state", "start state of samples"),
     (r"simulated\.(?P<rest>.+)", "simulated device: {rest}"),
-    (r"{device}\.io_limits\.(?P<rest>.+)", "limit of the control group on {name}: {rest}"),
+    (r"{device}\.io_limits\.(?P<rest>.+)", "cgroup limit on {name}: {rest}"),
     (r"{device}\.model", "model of {name}"),
     (r"{device}\.firmware", "firmware of {name}"),
     (r"{device}\.scheduler", "I/O scheduler of {name}"),
@@ -38,15 +88,15 @@ LIKELY = (
     (r"{device}\.md\.(?P<rest>level|chunk_bytes|raid_disks|degraded|sync_action|bitmap)",
      "array {name}: {rest}"),
     (r"{device}\.dm\.targets", "device mapper table of {name}"),
-    (r"{device}\.rotational", "whether {name} rotates"),
-    (r"{device}\.transport", "how {name} is reached"),
+    (r"{device}\.rotational", "rotational flag of {name}"),
+    (r"{device}\.transport", "transport of {name}"),
     (r"{device}\.write_cache", "write cache of {name}"),
     (r"{device}\.writeback_throttle_us", "writeback throttling of {name}"),
     (r"{device}\.queue_requests", "queue length of {name}"),
     (r"{device}\.nr_hw_queues", "hardware queues of {name}"),
     (r"{device}\.read_ahead_kib", "read-ahead of {name}"),
     (r"{device}\.size_bytes", "size of {name}"),
-    (r"{device}\.serial_hash", "which drive {name} is (hash of its serial number)"),
+    (r"{device}\.serial_hash", "identity of drive {name} (hash of its serial number)"),
     (r"machine\.kernel", "kernel"),
     (r"machine\.product", "machine or instance type"),
     (r"machine\.cpu_model", "processor"),
@@ -56,68 +106,66 @@ LIKELY = (
     (r"machine\.cpu_boost", "processor boost"),
     (r"machine\.virtualisation", "virtualisation"),
     (r"machine\.clock_source", "clock source"),
-    (r"machine\.io_uring_disabled", "whether io_uring is forbidden"),
-    (r"machine\.cgroup\.(?P<rest>.+)", "limit of the control group: {rest}"),
+    (r"machine\.io_uring_disabled", "sysctl io_uring_disabled"),
+    (r"machine\.cgroup\.(?P<rest>.+)", "cgroup limit: {rest}"),
     (r"machine\.pcie_power_policy", "PCIe power policy"),
     (r"machine\.nvme_power_state_latency_us_max", "NVMe power states"),
     (r"seatrial\.version", "version of Seatrial"),
     (r"seatrial\.commit", "commit of Seatrial"),
 )  # fmt: skip
-"""Key paths and words of what usually explains a difference in speed, the likeliest first."""
+"""Key paths and words of the usual causes of a difference in speed, the likeliest first."""
 
 NO_LIMITS = dict.fromkeys(
     ("read_bytes_per_s", "write_bytes_per_s", "reads_per_s", "writes_per_s"), "none"
 )
-"""What a control group may limit of a device: where it does not, that is known, too."""
+"""Possible limits of a control group on a device: the absence of a limit is also known."""
 
 IGNORED = re.compile(
     r"fingerprint_version|.*\.(major_minor|kernel_names|parents|children|users|no_device_because"
     r"|schedulers_available|clock_sources_available|source|mount_point|users\..*|dm\.name)"
 )
-"""What differs between any two targets and explains nothing."""
+"""Keys that differ between any two targets and explain nothing."""
 
-_FACTS_TOLD_MAX = 3
+_FACTS_SHOWN_MAX = 3
 _DEVICE = r"target\.stack\[(?P<name>[^\]]+)\]"
 _PATTERNS = tuple(
     (re.compile(pattern.replace("{device}", _DEVICE)), words) for pattern, words in LIKELY
 )
 
 
-def facts_of(entrant: Entrant) -> dict[str, Any]:
+def facts_of(entrant: Entrant) -> Facts:
     """Return a side's fingerprint as its own target sees it, with the engine that measured.
 
-    Empty where nothing is known of machine and target, as of an imported result.
+    Empty if machine and target are unknown, as for an imported result.
     """
     before = entrant.side.run.fingerprint_before
-    if not before:
+    if not before.is_taken:
         return {}
     engines = sorted({sample.engine for sample in entrant.samples})
-    reported = {"engine": ", ".join(engines), "seatrial": before.get("seatrial")}
+    reported: Facts = {"engine": ", ".join(engines), "seatrial": before.seatrial.facts()}
     if servers := server_facts(entrant.samples):
         reported["database"] = servers
     if engines and set(engines) <= set(VIRTUAL_ENGINES):
-        # It stands on virtual time: what this machine is like does not touch it.
+        # It uses virtual time, which does not depend on the machine.
         return reported | {"simulated": _simulated_model(entrant)}
-    own = target_facts(before, _label(entrant))
-    return reported | _with_own_limits(before.get("machine"), own)
+    return reported | _with_own_limits(before.machine, before.target_of(_label(entrant)))
 
 
-def _with_own_limits(machine: object, target: dict[str, Any]) -> dict[str, Any]:
-    """Return both with a control group's limits at the devices that they limit.
+def _with_own_limits(machine: Machine, target: Target | None) -> Facts:
+    """Return both with the limits of control groups moved to the devices that they apply to.
 
-    The machine lists those of all devices by number; those of other devices explain nothing.
+    The machine lists limits of all devices by number; those of other devices explain nothing.
     """
-    reported: dict[str, Any] = {"machine": machine, "target": target}
-    if not isinstance(machine, dict) or not isinstance(groups := machine.get("cgroup"), dict):
-        return reported
-    limited = groups.get("io_limits") or {}
-    others = {name: value for name, value in groups.items() if name != "io_limits"}
-    reported["machine"] = machine | {"cgroup": others}
+    limited = machine.cgroup.io_limits
+    groups = replace(machine.cgroup, io_limits={})
     stack = [
-        node | {"io_limits": NO_LIMITS | limited.get(node.get("major_minor"), {})}
-        for node in _stack({"target": target})
+        device.facts() | {"io_limits": {**NO_LIMITS, **limited.get(device.major_minor or "", {})}}
+        for device in (target.stack if target else [])
     ]
-    return reported | {"target": target | {"stack": stack}} if stack else reported
+    return {
+        "machine": replace(machine, cgroup=groups).facts(),
+        "target": target.facts() | {"stack": stack} if target else {},
+    }
 
 
 def _label(entrant: Entrant) -> str:
@@ -125,15 +173,7 @@ def _label(entrant: Entrant) -> str:
     return entrant.side.target or next((each.cell.target for each in entrant.samples), "")
 
 
-def target_facts(before: dict[str, Any], label: str) -> dict[str, Any]:
-    """Return what a fingerprint holds of a target: of the first one, or another by its label."""
-    others = before.get("other_targets")
-    own = others.get(label) if isinstance(others, dict) else None
-    found = own if own is not None else before.get("target")
-    return found if isinstance(found, dict) else {}
-
-
-def _simulated_model(entrant: Entrant) -> dict[str, Any]:
+def _simulated_model(entrant: Entrant) -> Facts:
     """Return the model of a simulated target, as the study declares it."""
     label = _label(entrant)
     targets = entrant.side.run.study.get("target", [])
@@ -141,11 +181,11 @@ def _simulated_model(entrant: Entrant) -> dict[str, Any]:
     return dict(own[0].get("model") or {}) if own else {}
 
 
-def named_alike(a: dict[str, Any], b: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+def named_alike(a: Facts, b: Facts) -> tuple[Facts, Facts]:
     """Return two sides' facts with B's devices named as those of A in the same place.
 
-    Devices are told by name, so that those of two drives would all be on one side only. Equal
-    names keep theirs; the others are paired by kind, from the top down.
+    Devices are identified by name, so two drives would have no key in common. Equal names are kept;
+    the others are paired by kind, from the top down.
     """
     stack_a, stack_b = _stack(a), _stack(b)
     names_a = [node["name"] for node in stack_a]
@@ -163,7 +203,7 @@ def named_alike(a: dict[str, Any], b: dict[str, Any]) -> tuple[dict[str, Any], d
     return a, b | {"target": b["target"] | {"stack": renamed}}
 
 
-def _stack(facts: dict[str, Any]) -> list[dict[str, Any]]:
+def _stack(facts: Facts) -> list[Facts]:
     target = facts.get("target")
     nodes = target.get("stack") if isinstance(target, dict) else None
     return [node for node in nodes or [] if isinstance(node, dict) and "name" in node]
@@ -185,7 +225,7 @@ def in_words(differences: Iterable[tuple[str, Any, Any]]) -> list[Difference]:
 
 
 def _rank(path: str, *, known: bool) -> tuple[tuple[bool, int], str, Any]:
-    """Return where a difference stands, its words and its weight."""
+    """Return the words and the weight of a difference."""
     for place, (pattern, words) in enumerate(_PATTERNS):
         if match := pattern.fullmatch(path):
             reported = {
@@ -193,7 +233,7 @@ def _rank(path: str, *, known: bool) -> tuple[tuple[bool, int], str, Any]:
                 for name, part in match.groupdict().items()
             }
             reported["name"] = match.groupdict().get("name", "")
-            # What is unknown on one side explains nothing, but it may well be the reason.
+            # A value unknown on one side explains nothing, but may still be the cause.
             return (not known, place), words.format(**reported), "likely" if known else "minor"
     return (True, len(_PATTERNS)), path.replace("_", " ").replace(".", ", "), "minor"
 
@@ -212,7 +252,7 @@ def summary_words(differences: Sequence[Difference], count_max: int = 3) -> str:
 def value_words(path: str, value: object) -> str:
     """Return one side's value of a difference, with the unit that its key ends in.
 
-    Of a mapping too long for a line, such as a whole device, the first facts that are known.
+    For a mapping too long for a line, such as a whole device, the first known facts.
     """
     if isinstance(value, dict):
         whole = msgspec.json.encode(value).decode()
@@ -220,8 +260,8 @@ def value_words(path: str, value: object) -> str:
     return fact_text(path.rpartition(".")[2], value)
 
 
-def _first_facts(value: dict[str, Any]) -> str:
+def _first_facts(value: Mapping[str, object]) -> str:
     known = {name: each for name, each in value.items() if each is not None and is_short(each)}
     reported = [f"{fact_name(name)} {fact_text(name, each)}" for name, each in known.items()]
-    more = len(value) - len(reported[:_FACTS_TOLD_MAX])
-    return ", ".join(reported[:_FACTS_TOLD_MAX]) + (f" and {more} more" if more else "")
+    more = len(value) - len(reported[:_FACTS_SHOWN_MAX])
+    return ", ".join(reported[:_FACTS_SHOWN_MAX]) + (f" and {more} more" if more else "")

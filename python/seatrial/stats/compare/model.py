@@ -1,4 +1,4 @@
-"""What a comparison gives: which differs, by how much, and whether it is real. Pure data."""
+"""The result of a comparison: differences, their size and significance. Pure data."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from seatrial.stats.model import Finding
 from seatrial.study.cell import FactorValue
 
 Answer = Literal["higher", "lower", "same", "undecided"]
-"""Of B against A: surely higher, surely lower, surely the same within what is told, or open."""
+"""B compared with A: significantly higher, significantly lower, equivalent, or undecided."""
 
 
 class NamedSide(msgspec.Struct, frozen=True, kw_only=True):
-    """One of the things that are compared.
+    """One of the compared sides.
 
     Attributes:
-        name: What the user calls it.
+        name: Its name for the user.
         target: Label of the target, where it is one target of a run; else empty.
         run_id: The run that it comes from.
         label: What the user calls the run; empty if unnamed.
@@ -35,10 +35,10 @@ class NamedSide(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Side(msgspec.Struct, frozen=True, kw_only=True):
-    """One of the things that are compared.
+    """One of the compared sides.
 
     Attributes:
-        name: What the user calls it: label, run id, target, or file name.
+        name: Its name for the user: label, run id, target, or file name.
         run: The run that it comes from.
         target: Label of the target where the sides are targets of one run; else empty.
     """
@@ -49,7 +49,7 @@ class Side(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def shown(self) -> NamedSide:
-        """What documents say of it."""
+        """Its representation in documents."""
         return NamedSide(
             name=self.name,
             target=self.target,
@@ -60,14 +60,14 @@ class Side(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Difference(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing in which two fingerprints differ.
+    """One difference between two fingerprints.
 
     Attributes:
         path: Key path in the fingerprint, such as ``target.stack[sda].scheduler``.
-        words: What it is, such as ``I/O scheduler of sda``.
-        a: Its value on side A; None where it is unknown.
-        b: Its value on side B; None where it is unknown.
-        weight: ``likely`` where it usually explains a difference in speed, else ``minor``.
+        words: Description, such as ``I/O scheduler of sda``.
+        a: Its value on side A; None if unknown.
+        b: Its value on side B; None if unknown.
+        weight: ``likely`` for a usual cause of a difference in speed, else ``minor``.
     """
 
     path: str
@@ -78,11 +78,11 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Entrant(msgspec.Struct, frozen=True, kw_only=True):
-    """A side with what was measured of it.
+    """A side with its samples.
 
     Attributes:
-        side: What it is called and where it comes from.
-        samples: Of that side only. Timelines of fewer than 20 slices are not looked at.
+        side: Its name and origin.
+        samples: Of that side only. Timelines of fewer than 20 slices are ignored.
     """
 
     side: Side
@@ -93,21 +93,21 @@ class Comparand(msgspec.Struct, frozen=True, kw_only=True):
     """One figure of one cell on both sides.
 
     Attributes:
-        key: Key of the cell that both have, without the target.
+        key: Key of the common cell, without the target.
         identity: Its factors, without the target.
         figure: ``iops``, ``bandwidth`` or ``KIND p99`` such as ``read p99``.
         a: On side A.
         b: On side B.
         ratio: B over A, with an interval adjusted for the number of cells.
-        p_value: Of no difference, before adjustment; None where it was measured once.
-        p_adjusted: After Holm's adjustment over everything that is compared at once.
-        answer: What is certain.
-        within_share: For ``same``: the difference is surely less than this share.
-        rounds_more: How many more rounds would settle it, for ``undecided``; None where that
-            cannot be told or is more than a thousand.
-        paired: Whether it was compared round by round.
-        below_noise: Whether the intervals tell the sides apart, but by no more than an A/A pair
-            differs: ``undecided`` then, and more rounds would not help.
+        p_value: Of no difference, before adjustment; None if measured once.
+        p_adjusted: After Holm's adjustment over all simultaneous comparisons.
+        answer: The conclusion.
+        within_share: For ``same``: the difference is significantly smaller than this share.
+        rounds_more: For ``undecided``: how many more rounds would decide it; None if unknown or
+            more than a thousand.
+        paired: Whether rounds were compared in pairs.
+        below_noise: Whether the difference is significant, but no larger than that of an A/A
+            control: ``undecided`` then, and more rounds would not help.
     """
 
     key: str
@@ -126,14 +126,14 @@ class Comparand(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Overall(msgspec.Struct, frozen=True, kw_only=True):
-    """What is certain of one figure over all common cells together.
+    """The conclusion for one figure over all common cells.
 
     Attributes:
-        cells: How many cells it rests on.
-        p_value: Of no difference, before adjustment; None where it was measured once.
-        p_adjusted: After Holm's adjustment over everything that is compared at once.
-        answer: What is certain of the geometric mean ratio.
-        within_share: For ``same``: the difference is surely less than this share.
+        cells: Number of cells.
+        p_value: Of no difference, before adjustment; None if measured once.
+        p_adjusted: After Holm's adjustment over all simultaneous comparisons.
+        answer: The conclusion for the geometric mean ratio.
+        within_share: For ``same``: the difference is significantly smaller than this share.
         rounds_more: As of a cell.
         below_noise: As of a cell.
     """
@@ -148,11 +148,11 @@ class Overall(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NoiseFloor(msgspec.Struct, frozen=True, kw_only=True):
-    """What two measurements of one and the same thing differ by.
+    """The difference between two measurements of the same thing.
 
     Attributes:
-        source: ``pair``: another measurement of A, which overrules answers below it; ``halves``:
-            odd against even rounds of the same sides, told for what it is worth.
+        source: ``pair``: an A/A control, which overrides smaller differences; ``halves``: odd and
+            even rounds of the same sides, for information only.
         name: Of the other measurement; empty for halves.
         cells: By figure, the 95th percentile over cells of the ratios' distance from 1.
         overall: By figure, the distance from 1 of the geometric mean ratio.
@@ -168,22 +168,22 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     """B against A.
 
     Attributes:
-        a: The side that is the measure, such as "before".
-        b: The side that is judged.
-        differences: In the fingerprints, the likeliest reasons first.
+        a: The baseline, such as "before".
+        b: The side compared with it.
+        differences: In the fingerprints, the likeliest causes first.
         comparands: Of all common cells, rates first, in the order of the plan.
         overall: Geometric mean ratio of each figure over all common cells, by figure.
         only_a: Keys of cells that B lacks.
         only_b: Keys of cells that A lacks.
-        noise_share: What an A/A pair showed, as the 95th percentile of its ratios' distance from
-            1, of the rates; None where there is no such pair. ``noise`` holds all of it.
-        findings: ``regressed``, ``improved``, ``leg_imbalance`` ..., the gravest first.
-        warnings: What weakens the comparison, as sentences.
+        noise_share: Noise floor of an A/A control for rates: the 95th percentile of its ratios'
+            distance from 1; None without a control. ``noise`` has the details.
+        findings: ``regressed``, ``improved``, ``leg_imbalance`` ..., the most severe first.
+        warnings: Limitations of the comparison, as sentences.
         verdict: One sentence.
-        overall_answers: What is certain of each figure of ``overall``, by figure.
-        noise: What an A/A pair or the halves of each side showed.
-        margin_share: Less than this is called the same.
-        paired: Whether rounds were compared one by one.
+        overall_answers: Conclusion for each figure of ``overall``, by figure.
+        noise: Noise floor of an A/A control, or of the halves of each side.
+        margin_share: Smaller differences count as the same.
+        paired: Whether rounds were compared in pairs.
     """
 
     a: Annotated[Side, HIDDEN]

@@ -1,33 +1,33 @@
-"""Which cells of two sides are the same, and whether their rounds are."""
+"""Matches the cells and rounds of two sides."""
 
 from __future__ import annotations
 
 import itertools
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final
 
 import msgspec
 
 from seatrial.errors import UsageError
-from seatrial.results.model import Sample
-from seatrial.results.origin import origin_of
-from seatrial.stats.broken import is_broken
+from seatrial.results.model import Sample, origin_of
 from seatrial.stats.compare.model import Entrant
-from seatrial.stats.order import natural_order
-from seatrial.stats.wording import format_plural
+from seatrial.stats.model import is_broken, natural_order
+from seatrial.stats.wording import format_plural, format_size
 from seatrial.study.cell import Cell, FactorValue
-from seatrial.study.cells import usual_factors
+from seatrial.study.plan import usual_factors
+from seatrial.topic import topics
 
 CELLS_NAMED_MAX = 3
 DISCLOSED_FACTORS = ("direct", "data", "compressible_share")
-"""Factors that make two cells incomparable, if only they differ."""
+"""Factors that make two cells incomparable if they are the only difference."""
 VIRTUAL_ENGINES = ("simulated", "null")
 
 Factors = dict[str, FactorValue]
 
 
 class CommonCell(msgspec.Struct, frozen=True, kw_only=True):
-    """A cell that both sides have.
+    """A cell of both sides.
 
     Attributes:
         key: Without the target; as A has it.
@@ -43,13 +43,13 @@ class CommonCell(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Matched(msgspec.Struct, frozen=True, kw_only=True):
-    """The cells of two sides.
+    """The matched cells of two sides.
 
     Attributes:
-        cells: Those that both have, in the order that a reader expects.
+        cells: The common cells, in order of presentation.
         only_a: Keys, without the target, of those that B lacks.
         only_b: Keys, without the target, of those that A lacks.
-        by_identity: Whether cells were matched by what they do, not by their keys.
+        by_identity: Whether cells were matched by their factors, not by their keys.
     """
 
     cells: list[CommonCell]
@@ -59,9 +59,9 @@ class Matched(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def without_failures(a: Entrant, b: Entrant) -> tuple[Entrant, Entrant, list[str]]:
-    """Return two sides without cells in which something was broken, and a warning where any were.
+    """Return two sides without cells with injected faults, and a warning if there were any.
 
-    A rate over a failure hangs on when it came and how long one looked. Where a side has nothing
+    A rate over a failure depends on its time and on the length of the sample. If a side has nothing
     else, failures are compared with failures.
     """
     broken = {
@@ -72,11 +72,11 @@ def without_failures(a: Entrant, b: Entrant) -> tuple[Entrant, Entrant, list[str
     ]
     if not broken or not all(sound):
         return a, b, []
-    cells = format_plural(len(broken), "cell")
+    cells = format_plural(len(broken), "test")
     verb = "is" if len(broken) == 1 else "are"
     warning = (
-        f"{cells} in which something was broken {verb} not compared: a rate "
-        "over a failure hangs on when it came. The tables of failures have them."
+        f"{cells} with injected faults {verb} excluded from the comparison: the rate depends on "
+        "the time of the fault. The failure tables show them."
     )
     sides = (msgspec.structs.replace(e, samples=s) for e, s in zip((a, b), sound, strict=True))
     first, second = sides
@@ -89,15 +89,14 @@ def identity_without_target(cell: Cell) -> Factors:
 
 
 def match(a: Entrant, b: Entrant) -> Matched:
-    """Return the cells of both sides, matched by key, or by what they do where no key is common.
+    """Return the cells of both sides, matched by key, or by factors if no key is common.
 
-    By what they do: operation, block size, threads, depth and all other factors but those of
-    the usual value, without target and workload. Cells that do the same twice on a side are
-    not matched so.
+    By factors: operation, block size, threads, depth and all other factors except those with usual
+    values, without target and workload. Cells with equal factors on one side are not matched.
 
     Raises:
-        UsageError: When no cell is common; it names what each side has, and a factor such as
-            ``direct`` that alone keeps them apart.
+        UsageError: When no cell is common; it lists the cells of each side, and a factor such as
+            ``direct`` if that is the only difference.
     """
     cells_a, cells_b = _by_key(a.samples), _by_key(b.samples)
     if cells_a.keys() & cells_b.keys():
@@ -124,8 +123,7 @@ def match_regardless(a: Entrant, b: Entrant) -> Matched:
 def _by_key(samples: Sequence[Sample]) -> dict[str, list[Sample]]:
     """Return the samples by key, in the order in which cells first appear.
 
-    The target is left out of the key, but of a side with several targets, whose cells it tells
-    apart.
+    The key omits the target, except on a side with several targets, to distinguish their cells.
     """
     has_several_targets = len({sample.cell.target for sample in samples}) > 1
     found: dict[str, list[Sample]] = defaultdict(list)
@@ -167,7 +165,7 @@ Signature = tuple[tuple[str, str], ...]
 
 
 def _signature(cell: Cell) -> Signature:
-    """Return what a cell does, without its names and its usual factors."""
+    """Return the factors of a cell, without its names and usual values."""
     usual = usual_factors(cell)
     factors = identity_without_target(cell)
     return tuple(
@@ -188,7 +186,7 @@ def _by_signature(
     cells_b: dict[str, list[Sample]],
     signature: Callable[[Cell], Signature],
 ) -> dict[str, str]:
-    """Return keys of A and B whose cells do the same, if no other cell of their side does."""
+    """Return keys of A and B with equal factors, if unique on their sides."""
     by_signature = []
     for cells in (cells_a, cells_b):
         signatures = {key: signature(samples[0].cell) for key, samples in cells.items()}
@@ -203,7 +201,7 @@ def _nothing_common(
 ) -> UsageError:
     near = _by_signature(cells_a, cells_b, _signature_regardless)
     seen = (
-        f"{a.side.name} and {b.side.name} have no cell in common: {_named(a, cells_a)}; "
+        f"{a.side.name} and {b.side.name} have no test in common: {_named(a, cells_a)}; "
         f"{_named(b, cells_b)}"
     )
     if near:
@@ -211,21 +209,21 @@ def _nothing_common(
         first, second = cells_a[key_a][0].cell, cells_b[key_b][0].cell
         return UsageError(
             seen=seen,
-            cause=f"{_disclosed(first, second)}: they measured different things",
-            next_step="Measure both the same way, or compare them regardless with --anyway",
+            cause=f"The tests differ: {_disclosed(first, second)}",
+            next_step=f"Measure both the same way, {ANYWAY}",
         )
     several = [each.side.name for each in (a, b) if _targets_count(each) > 1]
     if len(several) == 1:
         return UsageError(
             seen=seen,
             cause=f"{several[0]} has several targets, and the other side has one",
-            next_step=f"Name the target behind a colon, as in {several[0]}:TARGET",
+            next_step=f"Specify the target after a colon, as in {several[0]}:TARGET",
         )
     return UsageError(
         seen=seen,
-        cause="Cells are the same when operation, block size, threads, depth and every other "
-        "factor are",
-        next_step="Look at the cells with `seatrial show`; measure both with one study",
+        cause="Tests match if operation, block size, threads, depth and all other factors are "
+        "equal",
+        next_step="List the tests with `seatrial show`; measure both with one study",
     )
 
 
@@ -234,7 +232,7 @@ def _targets_count(entrant: Entrant) -> int:
 
 
 def _disclosed(first: Cell, second: Cell) -> str:
-    """Say in which of the telling factors two cells differ."""
+    """Report in which of the disclosed factors two cells differ."""
     usual_a, usual_b = usual_factors(first), usual_factors(second)
     words = []
     for name in DISCLOSED_FACTORS:
@@ -253,19 +251,18 @@ def _said(value: FactorValue | None) -> str:
 
 def _named(entrant: Entrant, cells: dict[str, list[Sample]]) -> str:
     if not cells:
-        return f"{entrant.side.name} has none"
+        return f"{entrant.side.name} has no tests"
     keys = list(cells)
     more = len(keys) - CELLS_NAMED_MAX
     listed = ", ".join(keys[:CELLS_NAMED_MAX]) + (f" and {more} more" if more > 0 else "")
-    return f"{entrant.side.name} has {format_plural(len(keys), 'cell')} ({listed})"
+    return f"{entrant.side.name} has {format_plural(len(keys), 'test')} ({listed})"
 
 
 def is_interleaved(a: Entrant, b: Entrant) -> bool:
-    """Tell whether each round of both sides was measured before the next round of either.
+    """Return whether each round of both sides was measured before the next round of either.
 
-    So it is with two targets of one run, whose plan mixes all cells of a round, and with two
-    runs of several rounds that were measured in turns. A foreign result has no such plan, and
-    often no times.
+    True for two targets of one run, whose plan interleaves all cells of a round, and for two runs
+    of several rounds measured alternately. An imported result has no such plan, and often no times.
     """
     if not a.samples or not b.samples or not _is_dated(a) or not _is_dated(b):
         return False
@@ -282,7 +279,7 @@ def is_interleaved(a: Entrant, b: Entrant) -> bool:
 
 
 def _spans_s(samples: Iterable[Sample]) -> dict[int, tuple[float, float]]:
-    """Return from when to when (Unix time in s) each round was measured."""
+    """Return start and end (Unix time in s) of each round."""
     spans: dict[int, tuple[float, float]] = {}
     for sample in samples:
         begin_s, end_s = sample.started_at, sample.started_at + sample.duration_s
@@ -292,16 +289,17 @@ def _spans_s(samples: Iterable[Sample]) -> dict[int, tuple[float, float]]:
 
 
 def order_warning(a: Entrant, b: Entrant) -> str:
-    """Say what the order of two sides that were not interleaved may hide; empty if nothing.
+    """Return a warning about the order of two sides that were not interleaved; empty if none.
 
-    A simulated device stands on virtual time, on which nothing drifts.
+    A simulated device uses virtual time, on which nothing drifts.
     """
     if _is_virtual(a.samples) and _is_virtual(b.samples):
         return ""
     if undated := [entrant.side.name for entrant in (a, b) if not _is_dated(entrant)]:
         return (
-            f"When {' and '.join(undated)} {'were' if len(undated) > 1 else 'was'} measured is not "
-            "known: what changed on the machine meanwhile would look like a difference."
+            f"The time at which {' and '.join(undated)} {'were' if len(undated) > 1 else 'was'} "
+            "measured is unknown: a change of the machine in between would appear as a "
+            "difference."
         )
     spans = [_whole_span_s(entrant.samples) for entrant in (a, b)]
     (begin_a_s, end_a_s), (begin_b_s, end_b_s) = spans
@@ -311,8 +309,8 @@ def order_warning(a: Entrant, b: Entrant) -> str:
             "slowed each other down."
         )
     return (
-        f"{a.side.name} and {b.side.name} were measured one after the other: a drift of the "
-        "machine between them would look like a difference. One study with both as targets "
+        f"{a.side.name} and {b.side.name} were measured one after the other: a change of the "
+        "machine in between would appear as a difference. A study with both as targets "
         "interleaves them."
     )
 
@@ -329,3 +327,114 @@ def _is_virtual(samples: Sequence[Sample]) -> bool:
 def _whole_span_s(samples: Sequence[Sample]) -> tuple[float, float]:
     spans = _spans_s(samples).values()
     return min(begin_s for begin_s, _ in spans), max(end_s for _, end_s in spans)
+
+
+ANYWAY: Final = "or compare them with --anyway"
+
+
+def require_suited(a: Entrant, b: Entrant, matched: Matched, *, anyway: bool) -> list[str]:
+    """Return the obstacles to a comparison as warnings, if it is requested anyway.
+
+    Raises:
+        UsageError: When there is an obstacle, and the comparison is not requested anyway.
+    """
+    errors = list(_reasons(a, b, matched))
+    if errors and not anyway:
+        raise errors[0]
+    return [f"{error.seen} {error.cause}" for error in errors]
+
+
+def _reasons(a: Entrant, b: Entrant, matched: Matched) -> Iterator[UsageError]:
+    yield from _engines(a, b, matched)
+    yield from _labs(a, b)
+    yield from _sizes(a, b, matched)
+    yield from _ways(a, b, matched)
+    for topic in topics():
+        yield from topic.unlike(a, b, matched)
+
+
+def _engines(a: Entrant, b: Entrant, matched: Matched) -> Iterator[UsageError]:
+    """Find a simulated or null target compared with a real one; imports have no known engine."""
+    kinds = [
+        {_engine_kind(sample.engine) for samples in side for sample in samples}
+        for side in ([c.a for c in matched.cells], [c.b for c in matched.cells])
+    ]
+    only = [next(iter(each)) for each in kinds if len(each) == 1]
+    if len(only) == 2 and only[0] != only[1]:
+        yield UsageError(
+            seen=f"{a.side.name} was measured on a {only[0]} target, {b.side.name} on a "
+            f"{only[1]} target",
+            cause="Results of a simulated target or of the null target do not apply to a device",
+            next_step=f"Compare targets of the same kind, {ANYWAY}",
+        )
+
+
+def _labs(a: Entrant, b: Entrant) -> Iterator[UsageError]:
+    """Find a side measured in the lab compared with one that was not."""
+    of_lab, *others = sorted((a, b), key=lambda each: not _is_of_lab(each))
+    if _is_of_lab(of_lab) and not any(_is_of_lab(each) for each in others):
+        yield UsageError(
+            seen=f"{of_lab.side.name} was measured in the lab, {others[0].side.name} was not",
+            cause="In the lab, ratios and counts are valid, but absolute speed is not",
+            next_step=f"Compare two lab runs, or two runs on real drives, {ANYWAY}",
+        )
+
+
+def _is_of_lab(entrant: Entrant) -> bool:
+    return bool(entrant.side.run.fingerprint_before.machine.lab)
+
+
+def _engine_kind(engine: str) -> str:
+    return engine if engine in VIRTUAL_ENGINES else "real"
+
+
+def _sizes(a: Entrant, b: Entrant, matched: Matched) -> Iterator[UsageError]:
+    """Find trial files of different size: more of the smaller one fits in caches."""
+    for cell in matched.cells:
+        size_a_bytes, size_b_bytes = _size_bytes(a, cell.a), _size_bytes(b, cell.b)
+        if None not in (size_a_bytes, size_b_bytes) and size_a_bytes != size_b_bytes:
+            reported = [format_size(each or 0) for each in (size_a_bytes, size_b_bytes)]
+            if reported[0] == reported[1]:
+                reported = [f"{size_a_bytes} bytes", f"{size_b_bytes} bytes"]
+            yield UsageError(
+                seen=f"{a.side.name} used {reported[0]} of its target, {b.side.name} {reported[1]} "
+                f"({cell.key})",
+                cause="A larger part of a smaller file fits into caches, and seeks are shorter",
+                next_step=f"Measure both with the same --size, {ANYWAY}",
+            )
+            return
+
+
+def _size_bytes(entrant: Entrant, samples: Sequence[Sample]) -> int | None:
+    """Return the size of the file or range that a cell used; None if unknown."""
+    size_bytes = samples[0].cell.parsed.target.size_bytes
+    if size_bytes:
+        return int(size_bytes)
+    origin = origin_of(entrant.side.run)
+    return origin.file_bytes if origin else None
+
+
+def _ways(a: Entrant, b: Entrant, matched: Matched) -> Iterator[UsageError]:
+    """Find cells with direct I/O on one side only, or with other written data."""
+    for cell in matched.cells:
+        spec_a, spec_b = cell.a[0].cell.spec, cell.b[0].cell.spec
+        direct = [spec.get("target", {}).get("direct") for spec in (spec_a, spec_b)]
+        data = [spec.get("data", {}).get("kind") for spec in (spec_a, spec_b)]
+        if None not in direct and direct[0] != direct[1]:
+            past, through = (a, b) if direct[0] else (b, a)
+            yield UsageError(
+                seen=f"{past.side.name} used direct I/O (O_DIRECT), {through.side.name} the page "
+                f"cache ({cell.key})",
+                cause="One measured the device, the other the page cache",
+                next_step=f"Measure both with or both without --buffered, {ANYWAY}",
+            )
+            return
+        if None not in data and data[0] != data[1]:
+            yield UsageError(
+                seen=f"{a.side.name} wrote {data[0]!r} data, {b.side.name} {data[1]!r} data "
+                f"({cell.key})",
+                cause="Drives and file systems with compression or zero detection write such "
+                "data faster",
+                next_step=f"Measure both with the same 'data', {ANYWAY}",
+            )
+            return

@@ -1,4 +1,4 @@
-"""What is asked when two sides are compared: each figure of each common cell, and all together."""
+"""The questions of a comparison: each figure of each common cell, and all together."""
 
 from __future__ import annotations
 
@@ -8,10 +8,16 @@ from collections.abc import Collection, Iterable, Sequence
 import msgspec
 
 from seatrial.stats.compare.figures import RATES, Rounds, figures_of_both
-from seatrial.stats.compare.multiplicity import ALPHA, Judged, judge
-from seatrial.stats.compare.overall import overall_contrast
 from seatrial.stats.compare.pairing import CommonCell
-from seatrial.stats.compare.ratio import Contrast, contrast, p_value
+from seatrial.stats.compare.ratio import (
+    ALPHA,
+    Contrast,
+    Judged,
+    contrast,
+    judge,
+    overall_contrast,
+    p_value,
+)
 
 
 class CellQuestion(msgspec.Struct, kw_only=True):
@@ -23,7 +29,7 @@ class CellQuestion(msgspec.Struct, kw_only=True):
         a: The figure on side A.
         b: The figure on side B.
         of: B over A; None where a round measured 0.
-        p_value: Of no difference; None where that cannot be told.
+        p_value: Of no difference; None if unknown.
         p_adjusted: After adjustment.
         alpha: Its interval has level 1 - alpha.
     """
@@ -43,9 +49,9 @@ class OverallQuestion(msgspec.Struct, kw_only=True):
 
     Attributes:
         figure: As in a Comparand.
-        cells: How many cells it rests on.
+        cells: Number of cells.
         of: Geometric mean of B over A.
-        p_value: Of no difference; None where that cannot be told.
+        p_value: Of no difference; None if unknown.
         p_adjusted: After adjustment.
         alpha: Its interval has level 1 - alpha.
     """
@@ -59,7 +65,7 @@ class OverallQuestion(msgspec.Struct, kw_only=True):
 
 
 class Questions(msgspec.Struct, kw_only=True):
-    """All that is asked of one B against A.
+    """All questions about one B and A.
 
     Attributes:
         cells: Rates first, those of databases before others, then latencies, each in the order of
@@ -76,12 +82,12 @@ class Questions(msgspec.Struct, kw_only=True):
 def ask(
     cells: Sequence[CommonCell], *, paired: bool, wanted: Collection[str] | None = None
 ) -> Questions:
-    """Return what can be asked of common cells, not yet judged.
+    """Return the questions about common cells, not yet judged.
 
     Args:
         cells: The common cells.
         paired: Whether both sides of a round were measured close to each other.
-        wanted: Names of figures; all unless given.
+        wanted: Names of figures; by default all.
     """
     by_figure: dict[str, list[CellQuestion]] = defaultdict(list)
     unlike_starts: list[str] = []
@@ -98,28 +104,30 @@ def ask(
                 by_figure[figure].append(question)
     rates = [figure for figure in RATES if figure in by_figure]
     ordered = {figure: by_figure[figure] for figure in dict.fromkeys([*rates, *by_figure])}
-    overall = [_overall(figure, asked, paired=paired) for figure, asked in ordered.items()]
+    overall = [_overall(figure, requested, paired=paired) for figure, requested in ordered.items()]
     return Questions(
-        cells=[question for asked in ordered.values() for question in asked],
+        cells=[question for requested in ordered.values() for question in requested],
         overall=[question for question in overall if question],
         unlike_starts=unlike_starts,
     )
 
 
-def _overall(figure: str, asked: Sequence[CellQuestion], *, paired: bool) -> OverallQuestion | None:
-    found = overall_contrast([(each.a, each.b) for each in asked], paired=paired)
+def _overall(
+    figure: str, requested: Sequence[CellQuestion], *, paired: bool
+) -> OverallQuestion | None:
+    found = overall_contrast([(each.a, each.b) for each in requested], paired=paired)
     if found is None:
         return None
     of, cells = found
     return OverallQuestion(figure=figure, cells=cells, of=of, p_value=p_value(of))
 
 
-def judge_all(asked: Iterable[Questions]) -> None:
-    """Put the adjusted p values and the levels of the intervals into all that is asked at once.
+def judge_all(requested: Iterable[Questions]) -> None:
+    """Set the adjusted p values and the levels of the intervals of all simultaneous questions.
 
-    An overall of a single cell asks what the cell asks; it takes over the cell's answer.
+    An overall question about a single cell takes over the answer of the cell.
     """
-    everything = list(asked)
+    everything = list(requested)
     cells = [q for each in everything for q in each.cells if q.p_value is not None]
     overall = [q for each in everything for q in each.overall if q.p_value is not None]
     several = [question for question in overall if question.cells > 1]

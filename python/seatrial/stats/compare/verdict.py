@@ -1,14 +1,17 @@
-"""One sentence: which is faster, by how much, in how many cells, and what is open."""
+"""The verdict as one sentence: which side is faster, by how much, in how many cells.
+
+Verdict, findings and exit code share these functions, so that they never contradict each other.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from seatrial.stats.compare.figures import COMPLETED, is_rate
-from seatrial.stats.compare.judgement import Judgement, judged
-from seatrial.stats.compare.model import Comparand, Comparison, Overall
-from seatrial.stats.compare.settle import whole_percent
-from seatrial.stats.compare.words import figure_words
+import msgspec
+
+from seatrial.stats.compare.figures import COMPLETED, RATE, is_rate
+from seatrial.stats.compare.model import Answer, Comparand, Comparison, Overall
+from seatrial.stats.compare.noise import whole_percent
 from seatrial.stats.estimate import Estimate
 from seatrial.stats.wording import (
     ABSURD_FACTOR,
@@ -18,6 +21,77 @@ from seatrial.stats.wording import (
     format_plural,
 )
 
+
+def figure_words(figure: str) -> str:
+    """Return a figure for headings: ``IOPS``, for databases ``tps``, ``read p99``.
+
+    Args:
+        figure: Its name, as in a Comparand.
+    """
+    return "IOPS" if figure == RATE else figure
+
+
+class Judgement(msgspec.Struct, frozen=True, kw_only=True):
+    """The significant changes in one direction, for the worse or for the better.
+
+    Attributes:
+        is_worse: Which direction.
+        cells: Figures of single cells, rates first.
+        overall: Ratios over several cells, by figure.
+    """
+
+    is_worse: bool
+    cells: list[Comparand]
+    overall: dict[str, Estimate]
+
+    def __bool__(self) -> bool:
+        return bool(self.cells or self.overall)
+
+    @property
+    def word(self) -> str:
+        """How B compares with A: ``slower``, or of latencies only ``higher in latency``."""
+        figures = {*self.overall, *(each.figure for each in self.cells)}
+        words = ("slower", "higher in latency") if self.is_worse else ("faster", "lower in latency")
+        return words[0] if any(is_rate(figure) for figure in figures) else words[1]
+
+    def beyond(self, share: float) -> Judgement:
+        """Return the changes that are significantly larger than a share.
+
+        Based on the near end of the ratio's interval. A rate is worse by 0.05 if the ratio is 0.95,
+        a latency if it is 1.05.
+        """
+
+        def is_beyond(ratio: Estimate) -> bool:
+            low = ratio.value if ratio.low is None else ratio.low
+            high = ratio.value if ratio.high is None else ratio.high
+            return low > 1 + share if ratio.value > 1 else high < 1 - share
+
+        return Judgement(
+            is_worse=self.is_worse,
+            cells=[each for each in self.cells if is_beyond(each.ratio)],
+            overall={name: ratio for name, ratio in self.overall.items() if is_beyond(ratio)},
+        )
+
+
+def judged(comparison: Comparison, *, is_worse: bool) -> Judgement:
+    """Return the figures that are significantly worse on B than on A, or significantly better."""
+
+    def fits(figure: str, answer: Answer) -> bool:
+        if answer not in ("higher", "lower"):
+            return False
+        return (is_rate(figure) == (answer == "lower")) == is_worse
+
+    return Judgement(
+        is_worse=is_worse,
+        cells=[each for each in comparison.comparands if fits(each.figure, each.answer)],
+        overall={
+            figure: comparison.overall[figure]
+            for figure, total in comparison.overall_answers.items()
+            if total.cells > 1 and fits(figure, total.answer)
+        },
+    )
+
+
 DECIMALS_MAX = 3
 WIDE = 0.1
 
@@ -25,9 +99,9 @@ WIDE = 0.1
 def ratio_words(ratio: Estimate) -> str:
     """Return a ratio with its interval, such as ``1.25x (1.21 to 1.29)``.
 
-    As many decimals as the interval allows, so that its ends and the ratio can be compared; two
-    digits of each where it is wide, its half width where the ends would read alike. Of one that
-    goes beyond ten times the ratio only that is said: its ends are absurd.
+    The number of decimals depends on the interval, so that its ends and the ratio can be compared:
+    two digits for a wide interval, and its half width if both ends would be printed alike. An
+    interval wider than ten times the ratio is only reported as such.
     """
     if ratio.low is None or ratio.high is None:
         return f"{format_iops(ratio.value)}x (measured once)"
@@ -44,13 +118,13 @@ def ratio_words(ratio: Estimate) -> str:
 
 
 def verdict(comparison: Comparison) -> str:
-    """Return the sentence of a comparison: rates first, then what latencies say otherwise."""
+    """Return the sentence of a comparison: rates first, then latencies that differ from them."""
     figures = [figure for figure in COMPLETED if figure in comparison.overall]
     figures = figures or list(comparison.overall)[:1]
     if not figures:
         return (
-            f"Nothing of {comparison.b.name} can be compared with {comparison.a.name}: no figure "
-            "is known on both sides."
+            f"{comparison.b.name} cannot be compared with {comparison.a.name}: they have no "
+            "figure in common."
         )
     changes = [judged(comparison, is_worse=is_worse) for is_worse in (True, False)]
     lead = _lead(comparison, [each for each in changes if each], figures)
@@ -62,7 +136,7 @@ def verdict(comparison: Comparison) -> str:
 
 
 def _lead(comparison: Comparison, changes: Sequence[Judgement], figures: Sequence[str]) -> str:
-    """Return what surely changed where the overall figures tell nothing of it; else nothing."""
+    """Return the significant changes if the overall figures show none; else nothing."""
     answers = comparison.overall_answers
     if not changes or any(answers[each].answer in ("higher", "lower") for each in figures):
         return ""
@@ -71,47 +145,47 @@ def _lead(comparison: Comparison, changes: Sequence[Judgement], figures: Sequenc
     parts = []
     for each in changes:
         changed = {cell.key for cell in each.cells}
-        where = f"in {format_count(len(changed))} of {format_plural(len(every), 'cell')}"
+        where = f"in {format_count(len(changed))} of {format_plural(len(every), 'test')}"
         if not changed:
-            where = f"over {format_plural(len(every), 'cell')} together"
+            where = f"over {format_plural(len(every), 'test')} together"
         parts.append(f"{each.word} than {a} {where}")
     return f"{b} is {' and '.join(parts)}"
 
 
 def _elsewhere(comparison: Comparison, change: Judgement, figures: Sequence[str]) -> str:
-    """Return in how many cells figures changed that the verdict does not tell; empty for none."""
-    of_told = {each.key for each in change.cells if each.figure in figures}
+    """Return in how many cells figures changed that the verdict omits; empty for none."""
+    of_shown = {each.key for each in change.cells if each.figure in figures}
     others = [each for each in change.cells if each.figure not in figures]
-    changed = {each.key for each in others} - of_told
+    changed = {each.key for each in others} - of_shown
     if not changed:
         return ""
     every = {each.key for each in comparison.comparands}
     of_others = Judgement(is_worse=change.is_worse, cells=others, overall={})
     return (
-        f"{of_others.word} in {format_count(len(changed))} of {format_plural(len(every), 'cell')}"
+        f"{of_others.word} in {format_count(len(changed))} of {format_plural(len(every), 'test')}"
     )
 
 
 def _in(figure: str, figures: Sequence[str]) -> str:
-    """Return which figure is told, unless it is the only rate."""
+    """Return the name of a figure, unless it is the only rate."""
     is_clear = figure in COMPLETED and len(figures) == 1
     return "" if is_clear else _of(figure)
 
 
 def _overall(comparison: Comparison, figure: str, *, of: str, lead: str) -> str:
-    """Return what is certain of the rates (of latencies, where only they are compared).
+    """Return the conclusion for the rates (or for latencies if only they are compared).
 
-    Behind a lead, which tells of changes, nothing as a whole is called undecided or the same.
+    After a lead, which reports changes, the overall result is not called undecided or the same.
     """
     a, b = comparison.a.name, comparison.b.name
     cells = [each for each in comparison.comparands if each.figure == figure]
     ratio, total = comparison.overall[figure], comparison.overall_answers[figure]
-    over = format_plural(total.cells, "cell")
-    known = f"over {over}" if total.cells > 1 else "in its one cell"
+    over = format_plural(total.cells, "test")
+    known = f"over {over}" if total.cells > 1 else "in the only test"
     if total.p_value is None:
         return (
-            f"{b} is {ratio_words(ratio)} {_as(figure)} {a}{of} {known}: whether that is real "
-            "cannot be told"
+            f"{b} is {ratio_words(ratio)} {_as(figure)} {a}{of} {known}: too few rounds to "
+            "determine significance"
         )
     if total.answer == "same":
         share = whole_percent(total.within_share or 0)
@@ -119,20 +193,19 @@ def _overall(comparison: Comparison, figure: str, *, of: str, lead: str) -> str:
         if lead:
             start = f"no difference seen{of or _of(figure)} (within {share} %) {known}"
     elif total.answer == "undecided":
-        floor = ", no more than two measurements of the same differ" if total.below_noise else ""
+        floor = ", within the noise floor of the A/A control" if total.below_noise else ""
         start = f"Undecided: {b} is {ratio_words(ratio)} {_as(figure)} {a}{of} {known}{floor}"
         if lead:
-            reported = f"{ratio_words(ratio)} {_as(figure)}{of or _of(figure)} {known}"
-            start = f"undecided whether {reported} is real{floor}"
+            start = f"undecided{of or _of(figure)}: {ratio_words(ratio)} {known}{floor}"
         if total.rounds_more:
-            start += f", and {format_plural(total.rounds_more, 'more round')} would settle that"
+            start += f", and {format_plural(total.rounds_more, 'more round')} would decide it"
     else:
         start = f"{b} is {ratio_words(ratio)} {_as(figure)} {a}{of} {known}"
     return start + _counted(figure, total, cells, _of(figure) if lead else "")
 
 
 def _as(figure: str) -> str:
-    return "as fast as" if is_rate(figure) else "as long as"
+    return "as fast as" if is_rate(figure) else "as high as"
 
 
 def _of(figure: str) -> str:
@@ -140,30 +213,30 @@ def _of(figure: str) -> str:
 
 
 def _counted(figure: str, total: Overall, cells: Sequence[Comparand], of: str) -> str:
-    """Return in how many cells which side is surely ahead, such as ``28 of 30 cells faster``."""
+    """Return in how many cells a side is significantly ahead: ``28 of 30 tests faster``."""
     if total.cells < 2:
         return ""
     higher = sum(each.answer == "higher" for each in cells)
     lower = sum(each.answer == "lower" for each in cells)
-    more, less = ("faster", "slower") if is_rate(figure) else ("longer", "shorter")
+    more, less = ("faster", "slower") if is_rate(figure) else ("higher", "lower")
     if not higher and not lower:
-        return f"; no cell significantly {more} or {less}{of}"
+        return f"; no test significantly {more} or {less}{of}"
     counts = sorted([(higher, more), (lower, less)], reverse=True)
     (most, most_word), (rest, rest_word) = counts
-    rest_told = "none" if not rest else format_count(rest)
-    whole = format_plural(len(cells), "cell")
-    return f"; {format_count(most)} of {whole} {most_word}, {rest_told} {rest_word}{of}"
+    rest_words = "none" if not rest else format_count(rest)
+    whole = format_plural(len(cells), "test")
+    return f"; {format_count(most)} of {whole} {most_word}, {rest_words} {rest_word}{of}"
 
 
 def _latencies(comparison: Comparison) -> list[str]:
-    """Return the latencies that are surely other, unless the rates say the same already."""
+    """Return the latencies with significant changes, unless the rates imply them."""
     answers = comparison.overall_answers
     rates = [answers[figure].answer for figure in COMPLETED if figure in answers]
     if not rates:
         return []
     follows = [{"higher": "lower", "lower": "higher"}.get(answer) for answer in rates]
     return [
-        f"{figure} is {ratio_words(comparison.overall[figure])} as long"
+        f"{figure} is {ratio_words(comparison.overall[figure])} as high"
         for figure, total in comparison.overall_answers.items()
         if not is_rate(figure)
         and total.answer in ("higher", "lower")
@@ -172,9 +245,9 @@ def _latencies(comparison: Comparison) -> list[str]:
 
 
 def _open(comparands: Sequence[Comparand]) -> str:
-    """Return how many rounds would settle how much of what is undecided; empty if nothing is.
+    """Return how many rounds would decide how many undecided figures; empty if there are none.
 
-    Of all the counts that is the one that settles half of what can be settled.
+    The number of rounds is the one that decides half of the decidable figures.
     """
     undecided = [each for each in comparands if each.answer == "undecided" and not each.below_noise]
     known = sorted(each.rounds_more for each in undecided if each.rounds_more is not None)
@@ -182,8 +255,8 @@ def _open(comparands: Sequence[Comparand]) -> str:
         return ""
     rounds = known[(len(known) - 1) // 2]
     if len(undecided) == 1:
-        return f"1 figure is undecided, which {format_plural(rounds, 'more round')} would settle"
+        return f"1 figure is undecided, {format_plural(rounds, 'more round')} would decide it"
     settled = sum(each <= rounds for each in known)
     figures = f"{format_count(len(undecided))} figures are"
-    would = f"{format_plural(rounds, 'more round')} would settle {format_count(settled)}"
+    would = f"{format_plural(rounds, 'more round')} would decide {format_count(settled)}"
     return f"{figures} undecided, {would} of them"

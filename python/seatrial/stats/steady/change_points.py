@@ -1,12 +1,12 @@
-"""Where a rate changes: change points that noise which remembers does not make.
+"""Change points of a rate with autocorrelated noise.
 
 Storage noise is autocorrelated: a slow tenth of a second is followed by another. A test for
-independent values takes such wandering for change. Here the noise about the levels is taken as
-AR(1) (each value resembles the one before), and a difference of two levels is judged by Student's
-t of as many values as would be independent: ``n (1 - phi) / (1 + phi)``. ``phi`` is estimated
-from what the levels leave, corrected for its bias (Marriott and Pope, 1954, for each level that
-was fitted) and taken one standard error (``1 / sqrt(n)``) higher, as too small a one makes false
-alarms. docs/method.md has the rate of false alarms by simulation.
+independent values mistakes such wandering for change. Here the noise about the levels is modelled
+as AR(1) (each value is similar to the one before), and a difference of two levels is judged by
+Student's t with the effective number of independent values: ``n (1 - phi) / (1 + phi)``. ``phi`` is
+estimated from the residuals, corrected for its bias (Marriott and Pope, 1954, for each fitted
+level) and raised by one standard error (``1 / sqrt(n)``), as too small a value causes false alarms.
+docs/method.md has the rate of false alarms by simulation.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ _LOOK_CLOSER = 3.5
 
 @dataclass(frozen=True)
 class Split:
-    """The most likely place of one change.
+    """The most likely position of one change.
 
     Attributes:
-        place: Values before it.
-        chance: How often noise alone makes such a change somewhere.
+        place: Number of values before it.
+        chance: Probability that noise alone makes such a change somewhere.
     """
 
     place: int
@@ -62,14 +62,14 @@ def logarithms(rates: Array) -> Array:
 
 
 def best_split(values: Array, place_max: int | None = None) -> Split | None:
-    """Return the place that divides a series best into two levels; None where it is too short.
+    """Return the position that best divides a series into two levels; None if it is too short.
 
-    The place of the largest cumulative sum of deviations, weighted as the likelihood of one
-    change in normal noise has it.
+    The position of the largest cumulative sum of deviations, weighted by the likelihood of one
+    change in normal noise.
 
     Args:
         values: A series of logarithms.
-        place_max: The last place to consider; all by default.
+        place_max: The last position to consider; all by default.
     """
     import numpy as np  # noqa: PLC0415
 
@@ -83,25 +83,25 @@ def best_split(values: Array, place_max: int | None = None) -> Split | None:
     weighted = distance / np.sqrt(places * (count - places) / count)
     best = int(weighted.argmax())
     place = int(places[best])
-    noise = _noise(_left_over(values, [place]), levels=2)
+    noise = _noise(_residuals(values, [place]), levels=2)
     chance = _chance(float(weighted[best]), noise)
     return Split(place, min(chance, _chance_of_jump(values, place, 0, count)))
 
 
 def change_points(values: Array) -> list[int]:
-    """Return the places at which the level of a series of logarithms surely changes, in order.
+    """Return the significant level changes of a series of logarithms, in order.
 
-    PELT (Killick, Fearnhead and Eckley, 2012; library ruptures) proposes places by the squared
-    distance from the levels; then, one by one, the least sure of them is taken away until all
-    that are left could come from noise in 1 % of the cases at most.
+    PELT (Killick, Fearnhead and Eckley, 2012; library ruptures) proposes positions by the squared
+    distance from the levels; then the least significant is removed, one by one, until each of the
+    rest could come from noise in 1 % of the cases at most.
     """
-    if len(values) < 2 * STRETCH_MIN or not _is_worth_a_look(values):
+    if len(values) < 2 * STRETCH_MIN or not _may_have_changes(values):
         return []
     places = _proposed(values)
     while places:
         steps = _steps(values, places)
         least = min(range(len(places)), key=steps.__getitem__)
-        noise = _noise(_left_over(values, places), levels=len(places) + 1)
+        noise = _noise(_residuals(values, places), levels=len(places) + 1)
         bounds = [0, *places, len(values)]
         chance = _chance_of_jump(values, places[least], bounds[least], bounds[least + 2])
         if min(chance, _chance(steps[least], noise)) <= CHANCE_MAX:
@@ -110,11 +110,11 @@ def change_points(values: Array) -> list[int]:
     return places
 
 
-def sure_move(values: Array) -> float:
-    """Return by how much the fitted line surely moves over a series of logarithms; 0 if not.
+def confident_move(values: Array) -> float:
+    """Return the significant move of the fitted line over a series of logarithms; 0 if none.
 
-    The end of the line's 99 % interval that is nearer to no move at all; the noise about the line
-    is taken as AR(1).
+    The end of the line's 99 % interval that is closer to 0; the noise about the line is modelled as
+    AR(1).
     """
     import numpy as np  # noqa: PLC0415
     from scipy.special import stdtrit  # noqa: PLC0415
@@ -128,13 +128,15 @@ def sure_move(values: Array) -> float:
     degrees = noise.independent - 2
     if degrees < 1:
         return 0.0
-    error = noise.long_run * math.sqrt(12 / count)  # of the move: the slope's times the length
-    sure = abs(float(slope)) * (count - 1) - float(stdtrit(degrees, 1 - CHANCE_MAX / 2)) * error
-    return max(0.0, sure)
+    error = noise.long_run * math.sqrt(12 / count)  # of the move: slope times length
+    confident = (
+        abs(float(slope)) * (count - 1) - float(stdtrit(degrees, 1 - CHANCE_MAX / 2)) * error
+    )
+    return max(0.0, confident)
 
 
-def _is_worth_a_look(values: Array) -> bool:
-    """Tell in microseconds whether any stretch might differ from the rest.
+def _may_have_changes(values: Array) -> bool:
+    """Return quickly whether any stretch might differ from the rest.
 
     The largest deviation of any stretch of whole blocks (circular binary segmentation, Olshen and
     others, 2004), over a scale that levels cannot inflate: that of steps from block to block.
@@ -153,7 +155,7 @@ def _is_worth_a_look(values: Array) -> bool:
 
 
 def _proposed(values: Array) -> list[int]:
-    """Return the places that PELT proposes, with too many rather than too few."""
+    """Return the positions that PELT proposes, rather too many than too few."""
     import numpy as np  # noqa: PLC0415
     import ruptures  # noqa: PLC0415  (0.6 s to import; only a series that seems to change pays)
 
@@ -167,7 +169,7 @@ def _proposed(values: Array) -> list[int]:
 
 
 def _steps(values: Array, places: Sequence[int]) -> list[float]:
-    """Return the step at each place, weighted by how many values know the levels beside it."""
+    """Return the step at each position, weighted by the number of values of both levels."""
     bounds = [0, *places, len(values)]
     steps = []
     for index, place in enumerate(places):
@@ -178,8 +180,8 @@ def _steps(values: Array, places: Sequence[int]) -> list[float]:
     return steps
 
 
-def _left_over(values: Array, places: Sequence[int]) -> Array:
-    """Return what is left of a series without its levels."""
+def _residuals(values: Array, places: Sequence[int]) -> Array:
+    """Return the residuals of a series without its levels."""
     left = values.copy()
     bounds = [0, *places, len(values)]
     for start, end in pairwise(bounds):
@@ -189,7 +191,7 @@ def _left_over(values: Array, places: Sequence[int]) -> Array:
 
 @dataclass(frozen=True)
 class _Noise:
-    """The noise of a series: its size in the long run, and for how many values it counts."""
+    """The noise of a series: its long-run size, and its effective number of values."""
 
     long_run: float
     independent: float
@@ -197,7 +199,7 @@ class _Noise:
 
 
 def _noise(left: Array, levels: int) -> _Noise:
-    """Return the noise that is left about so many levels, taken as AR(1)."""
+    """Return the noise of residuals about so many levels, modelled as AR(1)."""
     count = len(left)
     squares = float(left @ left)
     phi = float(left[1:] @ left[:-1]) / squares if squares > 0 else 0.0
@@ -209,7 +211,7 @@ def _noise(left: Array, levels: int) -> _Noise:
 
 
 def _chance(step: float, noise: _Noise) -> float:
-    """Return how often noise alone makes a weighted step of that size at any place looked at."""
+    """Return the probability that noise alone makes a weighted step of that size anywhere."""
     from scipy.special import stdtr  # noqa: PLC0415
 
     degrees = noise.independent - noise.levels
@@ -222,7 +224,7 @@ def _chance(step: float, noise: _Noise) -> float:
 
 
 def _chance_of_jump(values: Array, place: int, start: int, end: int) -> float:
-    """Return how often noise makes a step between neighbours as large as that at a place.
+    """Return the probability that noise makes a step between neighbours as large as this one.
 
     Student's t of that step against all others of the series. 1 where the levels on both sides
     differ by less than half of the step: it did not last.
@@ -230,8 +232,8 @@ def _chance_of_jump(values: Array, place: int, start: int, end: int) -> float:
     Args:
         values: The series.
         place: The first value after the step.
-        start: Where the level before the step begins.
-        end: Where the level after it ends.
+        start: Start of the level before the step.
+        end: End of the level after it.
     """
     import numpy as np  # noqa: PLC0415
     from scipy.special import stdtr  # noqa: PLC0415

@@ -1,26 +1,189 @@
-"""The states that a rate goes through: fresh, transition, steady, left.
+"""The states of a rate: fresh, transition, steady, left.
 
-Pure functions on a series of rates and their times, so that the timeline of a sample and the
-rounds of a run are judged alike. Levels come from change points (change_points.py). The lasting
-level is the longest one that does not surely move by more than a tenth, which is what SNIA's rule
-allows its line; what comes before it is ``fresh`` or ``transition``, what comes after it at
-another level has ``left`` it. Noise alone makes no state: whatever is told here is sure.
+Pure functions on a series of rates and their times, for the timeline of a sample and the rounds of
+a run alike. Levels are bounded by change points (change_points.py). The lasting level is the
+longest one that does not significantly move by more than a tenth, the limit of SNIA's rule for its
+line; earlier levels are ``fresh`` or ``transition``, later ones have ``left`` it. Only significant
+changes make a state.
+
+SNIA, Solid State Storage Performance Test Specification (PTS) 2.0.2, 2020, definition of steady
+state: over a window of five rounds the largest value less the smallest is at most 20 % of the
+mean, and the line of least squares through them moves by at most 10 % of the mean.
 """
 
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
-from seatrial.stats.block_bootstrap import half_width_of_mean
-from seatrial.stats.estimate import Estimate
-from seatrial.stats.steady.change_points import change_points, logarithms, sure_move
-from seatrial.stats.steady.model import Phase, State
-from seatrial.stats.steady.snia import LINE_SHARE_MAX, WINDOW_ROUNDS, line_share
+import msgspec
+
+from seatrial.stats.estimate import Estimate, half_width_of_mean
+from seatrial.stats.steady.change_points import change_points, confident_move, logarithms
 from seatrial.stats.timeline import SLICES_MIN, median
+from seatrial.stats.wording import format_share
+
+State = Literal["fresh", "transition", "steady", "left"]
+"""``fresh``: faster than later, before the first change; ``transition``: changing;
+``steady``: at its lasting level; ``left``: no longer at a level that was steady."""
+
+
+class RuleResult(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of one rule of steady state.
+
+    Attributes:
+        rule: ``snia``, ``fio_deviation`` or ``fio_slope``.
+        met: Whether the last window satisfies it.
+        met_at_s: When a window first satisfied it, from the start, even if a later one does not;
+            None where none did, or without times.
+        met_after: How many values had been seen by then; None where no window satisfied it.
+        window: Number of values of the last window; 0 where there were too few for one.
+        range_share: Largest less smallest value of the last window over their mean.
+        line_share: Move of the fitted line over the last window, over the mean.
+        sentence: The rule and its result, with figures.
+    """
+
+    rule: str
+    met: bool
+    met_at_s: float | None
+    met_after: int | None = None
+    window: int
+    range_share: float | None
+    line_share: float | None
+    sentence: str
+
+
+class Phase(msgspec.Struct, frozen=True, kw_only=True):
+    """A stretch of time at one level.
+
+    Attributes:
+        state: The state.
+        start_s: From the start of the series.
+        end_s: From the start of the series.
+        rate: Requests per second, with an interval that accounts for autocorrelation.
+    """
+
+    state: State
+    start_s: float
+    end_s: float
+    rate: Estimate
+
+
+class SteadyState(msgspec.Struct, frozen=True, kw_only=True):
+    """One operation kind of one cell over time, or of one cell over many rounds.
+
+    Attributes:
+        cell: Key of the cell.
+        operation: ``read``, ``write`` ...: reads and writes are judged separately.
+        over: Whether time is within one sample (``timeline``) or over rounds (``rounds``).
+        round: The round whose timeline it is; None over rounds.
+        rules: Result of each rule.
+        phases: In order of time, at least one.
+        sentence: The phases in words, with times and rates.
+    """
+
+    cell: str
+    operation: str
+    over: Literal["timeline", "rounds"]
+    round: int | None
+    rules: list[RuleResult]
+    phases: list[Phase]
+    sentence: str
+
+
+WINDOW_ROUNDS = 5
+RANGE_SHARE_MAX = 0.2
+LINE_SHARE_MAX = 0.1
+_ROUNDING_SHARE = 1e-9  # a window exactly at a limit satisfies the rule despite rounding
+
+
+def snia(values: Sequence[float], times_s: Sequence[float] | None = None) -> RuleResult:
+    """Apply SNIA's rule to a series: whether its last five values satisfy it.
+
+    The line is fitted over the numbers of the rounds, as the specification has it, so that
+    unequal pauses between rounds do not matter.
+
+    Args:
+        values: One figure per round, in order of time, none negative: rates or latencies.
+        times_s: When each of them was known, from the start; used for ``met_at_s`` only.
+
+    Raises:
+        ValueError: When a value is negative or not finite, or the number of times differs.
+    """
+    check_series(values, times_s)
+    first = next((end for end in range(WINDOW_ROUNDS, len(values) + 1) if _kept(values, end)), None)
+    enough = len(values) >= WINDOW_ROUNDS
+    last = values[-WINDOW_ROUNDS:] if enough else []
+    met = enough and _kept(values, len(values))
+    spread, lean = (range_share(last), line_share(last)) if enough else (None, None)
+    return RuleResult(
+        rule="snia",
+        met=met,
+        met_at_s=times_s[first - 1] if first and times_s else None,
+        met_after=first,
+        window=len(last),
+        range_share=spread,
+        line_share=lean,
+        sentence=_snia_sentence(met, spread, lean, len(values)),
+    )
+
+
+def check_series(values: Sequence[float], times_s: Sequence[float] | None) -> None:
+    """Raise ValueError when a value is negative or not finite, or the number of times differs."""
+    if not all(math.isfinite(value) and value >= 0 for value in values):
+        raise ValueError("a series must be finite and not negative")
+    if times_s is not None and len(times_s) != len(values):
+        raise ValueError(f"{len(values)} values, but {len(times_s)} times")
+
+
+def range_share(window: Sequence[float]) -> float | None:
+    """Return the largest value less the smallest over the mean; None where the mean is 0."""
+    mean = statistics.fmean(window)
+    return (max(window) - min(window)) / mean if mean > 0 else None
+
+
+def line_share(window: Sequence[float]) -> float | None:
+    """Return the absolute move of the fitted line over a window, over its mean.
+
+    None where the mean is 0, or for a single value.
+    """
+    mean = statistics.fmean(window)
+    if mean <= 0 or len(window) < 2:
+        return None
+    slope = statistics.linear_regression(range(len(window)), window).slope
+    return abs(slope) * (len(window) - 1) / mean
+
+
+def _kept(values: Sequence[float], end: int) -> bool:
+    """Return whether the five values before a position satisfy the rule; five zeros do not."""
+    window = values[end - WINDOW_ROUNDS : end]
+    spread, lean = range_share(window), line_share(window)
+    return (
+        spread is not None
+        and lean is not None
+        and spread <= RANGE_SHARE_MAX + _ROUNDING_SHARE
+        and lean <= LINE_SHARE_MAX + _ROUNDING_SHARE
+    )
+
+
+def _snia_sentence(met: bool, spread: float | None, lean: float | None, rounds: int) -> str:
+    if rounds < WINDOW_ROUNDS:
+        return f"The SNIA criterion needs {WINDOW_ROUNDS} rounds; only {rounds} were measured."
+    if spread is None or lean is None:
+        return (
+            f"The SNIA criterion is not met: nothing completed in the last {WINDOW_ROUNDS} rounds."
+        )
+    return (
+        f"The SNIA criterion is {'met' if met else 'not met'}: the range of the last "
+        f"{WINDOW_ROUNDS} rounds is {format_share(spread)} of their mean (at most "
+        f"{format_share(RANGE_SHARE_MAX)}), and the linear fit changes by "
+        f"{format_share(lean)} (at most {format_share(LINE_SHARE_MAX)})."
+    )
+
 
 if TYPE_CHECKING:
     import numpy as np
@@ -29,7 +192,7 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
 
 RATIO_MIN = 1.1
-"""Levels nearer than a tenth are one state: SNIA's rule lets a steady rate lean by as much."""
+"""Levels closer than a tenth are one state: SNIA's rule allows a steady rate as much slope."""
 STATE_SHARE_MIN = 0.05
 STATE_VALUES_MIN = 5
 STEADY_SHARE_MIN = 1 / 3
@@ -38,7 +201,7 @@ SMOOTH_FACTOR = 5.0
 
 @dataclass(frozen=True)
 class Level:
-    """A stretch of a series at one level: values ``start`` to ``end``, the last excluded."""
+    """A stretch of a series at one level: values ``start`` to ``end``, exclusive."""
 
     start: int
     end: int
@@ -56,12 +219,12 @@ def phases(
         unit: Of the rates.
 
     Raises:
-        ValueError: When there are fewer than two values, or the times are not as many.
+        ValueError: When there are fewer than two values, or the number of times differs.
     """
     import numpy as np  # noqa: PLC0415
 
     if len(rates_per_s) < 2 or len(times_s) != len(rates_per_s):
-        raise ValueError(f"{len(rates_per_s)} rates and {len(times_s)} times make no series")
+        raise ValueError(f"{len(rates_per_s)} rates do not match {len(times_s)} times")
     values = np.asarray(rates_per_s, dtype=float)
     levels = levels_of(values)
     states = _states(values, levels)
@@ -80,10 +243,10 @@ def phases(
 
 
 def levels_of(values: Array) -> list[Level]:
-    """Return the levels of a series: what lies between its change points, the small ones merged.
+    """Return the levels of a series: stretches between change points, with small ones merged.
 
     A stretch too short to be a state, or one in which mostly nothing completed, is a freeze or an
-    outlier and no state where it lies between two stretches of one level; neighbours less than a
+    outlier and not a state if it is between two stretches of one level; neighbours less than a
     tenth apart are one level.
     """
     bounds = [0, *change_points(logarithms(values)), len(values)]
@@ -100,7 +263,7 @@ def levels_of(values: Array) -> list[Level]:
 
 
 def _to_merge(levels: Sequence[Level], shortest: int) -> tuple[int, int] | None:
-    """Return first and last of the levels to make one of, the clearest case first."""
+    """Return first and last of the levels to merge, the clearest case first."""
     for place in range(1, len(levels) - 1):
         before, own, after = levels[place - 1 : place + 2]
         is_no_state = own.end - own.start < shortest or own.rate_per_s == 0
@@ -113,25 +276,25 @@ def _to_merge(levels: Sequence[Level], shortest: int) -> tuple[int, int] | None:
 
 
 def is_same_level(one_per_s: float, other_per_s: float) -> bool:
-    """Tell whether two rates are less than a tenth apart."""
+    """Return whether two rates are less than a tenth apart."""
     return max(one_per_s, other_per_s) <= RATIO_MIN * min(one_per_s, other_per_s)
 
 
 def is_steady(values: Array) -> bool:
-    """Tell whether a stretch keeps its level: no sure move of its line by more than a tenth.
+    """Return whether a stretch keeps its level: no significant move of its line above a tenth.
 
-    The noise about the line is taken as correlated, and a smooth decline looks like little else:
-    so a stretch that goes one way all along is not steady either.
+    The noise about the line is modelled as correlated, and a smooth decline looks much like it: so
+    a stretch that changes steadily in one direction is not steady either.
     """
-    return not goes_one_way(values) and sure_move(logarithms(values)) <= math.log(RATIO_MIN)
+    return not goes_one_way(values) and confident_move(logarithms(values)) <= math.log(RATIO_MIN)
 
 
 def goes_one_way(values: Array) -> bool:
-    """Tell whether a stretch of at least 20 values only falls, or only rises, and smoothly so.
+    """Return whether a stretch of at least 20 values only falls, or only rises, smoothly.
 
-    Its fifths, which stand for the five rounds of SNIA's rule, all go the same way and lean by
-    more than the rule's tenth, five times as far as the values scatter about a bent line. Of
-    noise that is hardly ever so, but for 5 % of the cases of 20 values correlated at 0.9.
+    Its fifths, which represent the five rounds of SNIA's rule, all change in one direction by more
+    than the rule's tenth in total, five times the scatter about a bent line. Noise hardly ever does
+    so, except in 5 % of the cases of 20 values with correlation 0.9.
     """
     import numpy as np  # noqa: PLC0415
 
@@ -150,7 +313,7 @@ def goes_one_way(values: Array) -> bool:
 
 
 def _level(values: Array, start: int, end: int) -> Level:
-    """Return a stretch as a level: its median, which a freeze does not move."""
+    """Return a stretch as a level: its median, which a freeze does not affect."""
     return Level(start, end, median(values[start:end]))
 
 
@@ -177,7 +340,7 @@ def _states(values: Array, levels: Sequence[Level]) -> list[State]:
 
 
 def _lasting(values: Array, levels: Sequence[Level]) -> Level | None:
-    """Return the longest level that is steady, the later one of equals; None where none is."""
+    """Return the longest steady level, the later one of equals, or None."""
     fewest = max(STATE_VALUES_MIN, math.ceil(STEADY_SHARE_MIN * len(values)))
     able = [
         level
@@ -188,7 +351,7 @@ def _lasting(values: Array, levels: Sequence[Level]) -> Level | None:
 
 
 def _runs(levels: Sequence[Level], states: Sequence[State]) -> list[tuple[int, int, State]]:
-    """Return first value, last value and state, neighbours of one state as one."""
+    """Return first value, last value and state, with neighbours of one state merged."""
     runs: list[tuple[int, int, State]] = []
     for level, state in zip(levels, states, strict=True):
         if runs and runs[-1][2] == state:
@@ -199,7 +362,7 @@ def _runs(levels: Sequence[Level], states: Sequence[State]) -> list[tuple[int, i
 
 
 def _rate(values: Array, unit: str) -> Estimate:
-    """Return the mean rate of a stretch with an interval that pays for autocorrelation."""
+    """Return the mean rate of a stretch with an interval that accounts for autocorrelation."""
     mean = float(values.mean())
     half = half_width_of_mean(values)
     if half is None or mean <= 0:

@@ -1,4 +1,4 @@
--- What the article did to its schema: strings as long as they are, and nothing that nobody reads.
+-- The schema change of the article: varchar in place of padded char, and unused columns dropped.
 ALTER TABLE customers
     ALTER COLUMN name TYPE varchar(120) USING rtrim(name),
     ALTER COLUMN class_code TYPE varchar(8) USING rtrim(class_code),

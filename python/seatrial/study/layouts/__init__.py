@@ -1,1 +1,1 @@
-"""Layouts in a study: targets that are built, of what drives, broken how, at what cost."""
+"""Layouts in a study: arrays that are built as targets, their drives, faults and cost."""

@@ -1,29 +1,170 @@
-"""Layouts: arrays with their file systems that a study builds, measures and takes apart again.
+"""Layouts: arrays with file systems that a study builds, measures and removes again.
 
-A table ``[[layout]]`` is one layout, or many: every key that holds a list is a factor, and each
-combination of values is a variant, built of the study's ``[drives]`` in its turn.
+A table ``[[layout]]`` is one layout or several: every key with a list is a factor, and each
+combination of values is a variant, built of the study's ``[drives]`` one after another.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Annotated, Final, Literal, get_args
 
 import msgspec
 from msgspec import Meta, field
 
+from seatrial import _core
+from seatrial.errors import StudyError
 from seatrial.published import Count, Positive
 from seatrial.study.cell import FactorValue
-from seatrial.study.layouts.levels import Level, level_facts
+from seatrial.study.units import parse_size_bytes
 from seatrial.study.values import ONE, Size, many
+from seatrial.study.values import Count as CountFromOne
+
+AfterSeconds = Annotated[float, Meta(ge=0, le=_core.DURATION_S_MAX)]
+Place = Annotated[int, Meta(ge=1, le=4096)]
+
+Fault = Literal["fail", "replace", "bad_sectors", "rot", "falter", "drop_writes", "scrub"]
+
+
+class Failure(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One fault injected into an array during a sample (``fail``, a table or a list of tables).
+
+    Attributes:
+        after_s: Seconds from the sample's start.
+        fault: ``fail`` (the drive fails; a spare replaces it if there is one), ``replace`` (an
+            unused drive replaces the failed one), ``bad_sectors`` (reads of some sectors fail;
+            needs ``flaky`` members), ``rot`` (silent corruption of some blocks), ``falter`` (all
+            requests of the drive fail every other second), ``drop_writes`` (the drive acknowledges
+            writes without writing them; both need ``flaky`` members) or ``scrub`` (the array
+            verifies all its data).
+        member: Number of the active drive in the leg, from 1; ignored for ``scrub``.
+        leg: Number of the leg, from 1.
+        sectors: For ``bad_sectors`` and ``rot``: the number of 4 KiB blocks.
+    """
+
+    after_s: AfterSeconds
+    fault: Fault = "fail"
+    member: Place = 1
+    leg: Place = 1
+    sectors: CountFromOne = 3
+
+
+Failures = Failure | list[Failure]
+
+STORED_FAULT: Final = "deed"
+"""Names of ``fault`` in studies before 2026-11-23. Stored cells keep them: a resume finds its run
+by a hash of its cells."""
+
+
+def as_stored(failure: Failure) -> dict[str, FactorValue]:
+    """Return a failure as plain values, as the specification of a cell has it."""
+    plain: dict[str, FactorValue] = msgspec.to_builtins(failure)
+    plain[STORED_FAULT] = plain.pop("fault")
+    return plain
+
+
+def failures_of(stored: Sequence[Mapping[str, object]]) -> list[Failure]:
+    """Return the faults of a cell's specification."""
+    return msgspec.convert(with_fault(stored), list[Failure])
+
+
+def with_fault(failing: object) -> object:
+    """Return ``fail`` of a study or a stored cell, with the current names of faults."""
+    if isinstance(failing, list):
+        return [with_fault(each) for each in failing]
+    if isinstance(failing, dict) and STORED_FAULT in failing and "fault" not in failing:
+        return {"fault" if key == STORED_FAULT else key: each for key, each in failing.items()}
+    return failing
+
+
+@dataclass(frozen=True, kw_only=True)
+class Level:
+    """One level of redundancy over ``n`` drives.
+
+    Attributes:
+        members_min: Fewest drives.
+        even: Whether their number must be even.
+        data_members: Drives' worth of data that ``n`` drives hold.
+        losses_survived: How many of ``n`` drives may fail, in any combination.
+        parity_members: Drives' worth of parity in each stripe; 0 for copies and plain stripes.
+    """
+
+    members_min: int
+    even: bool = False
+    data_members: Callable[[int], float]
+    losses_survived: Callable[[int], int]
+    parity_members: int = 0
+
+
+def _parity(count: int, members_min: int) -> Level:
+    return Level(
+        members_min=members_min,
+        data_members=lambda members: members - count,
+        losses_survived=lambda _members: count,
+        parity_members=count,
+    )
+
+
+_PLAIN: Final = Level(
+    members_min=1,
+    data_members=lambda members: members,
+    losses_survived=lambda _members: 0,
+)
+_COPIES: Final = Level(
+    members_min=2,
+    data_members=lambda _members: 1,
+    losses_survived=lambda members: members - 1,
+)
+_TWO_COPIES: Final = Level(
+    members_min=2,
+    data_members=lambda members: members / 2,
+    losses_survived=lambda _members: 1,
+)
+_STRIPED_COPIES: Final = Level(
+    members_min=4,
+    even=True,
+    data_members=lambda members: members / 2,
+    losses_survived=lambda _members: 1,
+)
+
+LEVELS: Final[dict[str, Level]] = {
+    "single": _PLAIN,
+    "raid0": _PLAIN,
+    "raid1": _COPIES,
+    "raid10": _STRIPED_COPIES,
+    "raid5": _parity(1, members_min=3),
+    "raid6": _parity(2, members_min=4),
+    "stripe": _PLAIN,
+    "mirror": _COPIES,
+    "raidz1": _parity(1, members_min=2),
+    "raidz2": _parity(2, members_min=3),
+    "raidz3": _parity(3, members_min=4),
+}
+"""By name. ``stripe``, ``mirror`` and ``raidz1`` to ``raidz3`` are ZFS's."""
+
+_OF_BACKEND: Final = {("btrfs", "raid1"): _TWO_COPIES}
+"""Levels with another meaning in one backend. Source: mkfs.btrfs(8), PROFILES: ``raid1`` has two
+copies, whatever the number of drives."""
+
+
+def level_facts(backend: str, level: str) -> Level:
+    """Return the meaning of a level in a backend.
+
+    Raises:
+        KeyError: when there is no such level.
+    """
+    return _OF_BACKEND.get((backend, level)) or LEVELS[level]
+
 
 OfRaid = Literal["single", "raid0", "raid1", "raid10", "raid5", "raid6"]
 OfZfs = Literal["stripe", "mirror", "raidz1", "raidz2", "raidz3"]
 LevelName = OfRaid | OfZfs
 Filesystem = Literal["none", "ext4", "xfs", "btrfs", "zfs", "jfs"]
 FILESYSTEMS: Final[tuple[str, ...]] = get_args(Filesystem)
-"""A backend that bears one of these names is a file system itself."""
+"""Backends with these names are file systems themselves."""
 DriveCount = Annotated[int, Meta(ge=1, le=256)]
 SpareCount = Annotated[int, Meta(ge=0, le=64)]
 LegCount = Annotated[int, Meta(ge=1, le=16)]
@@ -33,14 +174,14 @@ DelayMs = Annotated[float, Meta(ge=0, le=10_000)]
 
 
 class Drives(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What layouts are built of (``[drives]``): one of the three.
+    """The drives that layouts are built of (``[drives]``): one of the three kinds.
 
     Attributes:
-        devices: Block devices, of one controller after those of the other where there are two:
-            every leg takes its drives from its own part of the list.
-        loop: Number and size of loop devices, such as ``6x2G``; their files lie in ``folder``.
-        lab: The same of virtual disks inside the lab.
-        folder: Where the files of loop devices lie; the current one unless given.
+        devices: Block devices; with two controllers, those of the first, then those of the second:
+            each leg takes its drives from its own part of the list.
+        loop: Count and size of loop devices, such as ``6x2G``, with their files in ``folder``.
+        lab: Count and size of virtual disks in the lab.
+        folder: Directory for the files of loop devices; by default the current one.
     """
 
     devices: list[str] = []
@@ -50,39 +191,38 @@ class Drives(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class Layout(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """An array with what lies on it (``[[layout]]``); keys that hold a list are factors.
+    """An array with its file system (``[[layout]]``); keys with a list are factors.
 
     Attributes:
-        name: What the labels of its variants begin with.
-        backend: What builds it: ``single`` (a drive as it is), ``md``, ``lvm``, ``md+lvm`` and
-            ``md+md`` (a stripe by LVM or md over legs that are md arrays), ``btrfs``, ``zfs``.
-            Which there are is known to the targets room alone, so that a new one is one file.
+        name: Prefix of the labels of its variants.
+        backend: What builds it: ``single`` (a plain drive), ``md``, ``lvm``, ``md+lvm`` and
+            ``md+md`` (a stripe by LVM or md over legs that are md arrays), ``btrfs``, ``zfs``. The
+            topic layouts defines them, so that a new backend is one file.
         level: Of each leg.
         drives: Active drives of each leg.
-        legs: Legs that are striped over, or that stand side by side with ``expose``.
+        legs: Number of legs, striped, or separate with ``expose``.
         spares: Hot spares of each leg.
         chunk_kib: Chunk of a leg.
-        stripe_kib: Chunk of the stripe over legs; that of a leg unless given.
-        logs: Drives as a separate intent log (zfs).
-        caches: Drives as a read cache (zfs).
-        filesystem: What is made on it; ``none`` to measure the array itself. A backend that is a
-            file system itself has its own, whatever is written here.
-        mkfs_options: Further options of its mkfs.
+        stripe_kib: Chunk of the stripe over legs; by default the chunk of a leg.
+        logs: Number of drives for a separate intent log (zfs).
+        caches: Number of drives for a read cache (zfs).
+        filesystem: The file system on the array; ``none`` to measure the array itself. Ignored by
+            backends that are file systems.
+        mkfs_options: Additional options of mkfs.
         mount_options: Options of the mount.
-        read_ahead_kib: Of the array; the kernel's own unless given.
-        scheduler: Of the drives; the one that they have unless given.
+        read_ahead_kib: Of the array; by default unchanged.
+        scheduler: Of the drives; by default unchanged.
         size_bytes: Of the trial file, or the part of the array that is used (``size``); unless
             given 1 GiB, or what fits half of the study's smallest array if that is less.
-        member_bytes: The most that is used of each drive (``member_size``); all of it unless
-            given.
-        initial_sync: Wait for the array's first synchronisation; else it is told to be clean.
-        expose: ``array``, or ``legs``: every leg is a target of its own, all of them there at
-            once, to be compared.
-        flaky: Drives whose sectors can be made to fail (dm-dust).
-        delay_ms: By which every request of a drive is delayed (dm-delay): one for all, or one
-            for each.
-        skip_too_large: Leave out, and name, the variants that need more drives than there are,
-            rather than refuse the study.
+        member_bytes: The part of each drive that is used (``member_size``); by default all of it.
+        initial_sync: Wait for the initial synchronisation; otherwise the array is assumed clean.
+        expose: ``array``, or ``legs``: each leg is a separate target, and all exist at the same
+            time, for a comparison.
+        flaky: Whether the drives support fault injection (dm-dust, dm-flakey).
+        delay_ms: Delay of each request to a drive (dm-delay): one value for all drives, or one for
+            each.
+        skip_too_large: Skip variants that need more drives than are available, with a note, instead
+            of refusing the study.
     """
 
     name: str
@@ -114,11 +254,11 @@ class LayoutSpec(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         label: Of the variant, unique in its study, such as ``raid5-4``.
-        name: Of the layout that it is a variant of.
+        name: Name of its layout.
         backend: What builds it, such as md or btrfs.
         level: Of each leg, such as raid5.
         drives: Active drives of each leg.
-        legs: Legs that are striped over, or that stand side by side.
+        legs: Number of legs, striped or separate.
         spares: Hot spares of each leg.
         chunk_kib: Chunk of a leg.
         stripe_kib: Chunk of the stripe over legs.
@@ -131,9 +271,9 @@ class LayoutSpec(msgspec.Struct, frozen=True, kw_only=True):
         scheduler: Of the drives; empty for the one that they have.
         size_bytes: Of the trial file; None for the usual one.
         member_bytes: The part of each drive that is used; None for all of it.
-        initial_sync: Whether the first synchronisation is waited for.
-        expose: array, or legs: each leg is a target.
-        flaky: Whether sectors can be made to fail.
+        initial_sync: Whether to wait for the initial synchronisation.
+        expose: array, or legs: each leg is a separate target.
+        flaky: Whether the drives support fault injection.
         delay_ms: One for each drive in the order of ``assigned``; empty without delays.
     """
 
@@ -177,23 +317,23 @@ class LayoutSpec(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def data_members(self) -> float:
-        """Drives' worth of data that the whole layout holds."""
+        """Number of drives whose capacity holds data in the whole layout."""
         return self.legs * self.facts.data_members(self.drives)
 
     @property
     def target_labels(self) -> list[str]:
-        """Labels of the targets that it is: its own, or one for each leg."""
+        """Labels of its targets: its own, or one for each leg."""
         if self.expose != "legs":
             return [self.label]
         return [f"{self.label}-leg{leg}" for leg in range(1, self.legs + 1)]
 
     @property
     def is_striped(self) -> bool:
-        """Whether its legs are striped over."""
+        """Whether it stripes over its legs."""
         return "+" in self.backend
 
     def factors(self) -> dict[str, FactorValue]:
-        """Return what a comparison of layouts may vary, by name with units last."""
+        """Return the factors that a comparison of layouts may vary, by name with units last."""
         return {
             "layout": self.name,
             "backend": self.backend,
@@ -209,14 +349,14 @@ class LayoutSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Assigned(msgspec.Struct, frozen=True, kw_only=True):
-    """Which drive does what in a variant.
+    """The role of each drive in a variant.
 
     Attributes:
         legs: Active drives of each leg.
         spares: Spares of each leg.
         logs: Drives of the intent log.
         caches: Drives of the read cache.
-        unused: Drives that the variant leaves alone: they replace failed ones.
+        unused: Drives that the variant does not use: they can replace failed ones.
     """
 
     legs: list[list[str]]
@@ -235,7 +375,7 @@ class Assigned(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def variants(layout: Layout) -> Iterator[LayoutSpec]:
-    """Yield every combination of a layout's factors, each with a label of its own.
+    """Yield every combination of a layout's factors, each with a different label.
 
     The label is the layout's name and the values of those factors that vary, such as
     ``raid5-4-64k``; drives and legs together are written ``2x4``.
@@ -266,12 +406,12 @@ def variants(layout: Layout) -> Iterator[LayoutSpec]:
 
 
 def _plain(size_bytes: int | None) -> int | None:
-    """Return a size as a plain number, which every encoder knows."""
+    """Return a size as a plain integer, which every encoder supports."""
     return None if size_bytes is None else int(size_bytes)
 
 
 def assigned(spec: LayoutSpec, devices: Sequence[str]) -> Assigned:
-    """Return which drive does what: each leg takes its own from its own part of the list.
+    """Return the role of each drive: each leg uses its own part of the list.
 
     Raises:
         ValueError: when there are fewer devices than the variant needs; the text says how many.
@@ -279,7 +419,9 @@ def assigned(spec: LayoutSpec, devices: Sequence[str]) -> Assigned:
     kept = spec.logs + spec.caches
     share = (len(devices) - kept) // spec.legs
     if share < spec.leg_members:
-        raise ValueError(f"{spec.label} needs {spec.members} drives, and there are {len(devices)}")
+        raise ValueError(
+            f"{spec.label} needs {spec.members} drives, but only {len(devices)} are available"
+        )
     starts = [leg * share for leg in range(spec.legs)]
     legs = [list(devices[at : at + spec.drives]) for at in starts]
     spares = [list(devices[at + spec.drives : at + spec.leg_members]) for at in starts]
@@ -302,7 +444,7 @@ _FACTORS: Final = (
 
 
 def _label(name: str, chosen: dict[str, FactorValue], varying: list[str]) -> str:
-    """Return the label: the name, and each value that varies in a word of its own."""
+    """Return the label: the name, and one word for each value that varies."""
     words = {
         "backend": str(chosen["backend"]).replace("+", "-"),
         "level": str(chosen["level"]),
@@ -323,10 +465,79 @@ def _drives_word(chosen: dict[str, FactorValue]) -> str:
 
 
 def _delays_ms(layout: Layout, chosen: dict[str, FactorValue]) -> list[float]:
-    """Return the delay of each drive (ms), the last one given for all that follow."""
+    """Return the delay of each drive (ms); the last value applies to all further drives."""
     given = many(layout.delay_ms)
     if not any(given):
         return []
     per_leg = int(chosen["drives"]) + int(chosen["spares"])
     count = int(chosen["legs"]) * per_leg + layout.logs + layout.caches
     return [*given, *itertools.repeat(given[-1], max(0, count - len(given)))][:count]
+
+
+COUNT_MAX: Final = 64
+_WRITTEN: Final = re.compile(r"(?P<count>[0-9]{1,3})x(?P<size>.+)")
+
+
+class DriveInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """The facts known about a drive before a plan is made.
+
+    Attributes:
+        name: Its path; ``loop1`` or ``disk1`` for one to be created, ``DRIVE1`` for an unspecified
+            one.
+        size_bytes: None where it is not known.
+        logical_block_bytes: O_DIRECT requests must be multiples of this size.
+    """
+
+    name: str
+    size_bytes: Count | None = None
+    logical_block_bytes: Positive = 512
+
+
+def planned_drives(drives: Drives, known: Mapping[str, DriveInfo] | None = None) -> list[DriveInfo]:
+    """Return the drives of a study, in its order; an empty list if it names none.
+
+    Args:
+        drives: From the study or the command line.
+        known: Known facts of the devices, by path.
+
+    Raises:
+        StudyError: when a count and size such as ``6x2G`` is malformed.
+    """
+    if drives.loop:
+        return _to_be_made("loop", drives.loop)
+    if drives.lab:
+        return _to_be_made("disk", drives.lab)
+    return [(known or {}).get(path, DriveInfo(name=path)) for path in drives.devices]
+
+
+def parse_drives(written: str) -> tuple[int, int]:
+    """Parse a count and size (bytes) such as ``6x2G``.
+
+    Raises:
+        StudyError: when it is malformed.
+    """
+    match = _WRITTEN.fullmatch(written.strip())
+    if match is None:
+        raise _not_understood(written, "expected a count and a size")
+    count = int(match["count"])
+    if not 1 <= count <= COUNT_MAX:
+        raise _not_understood(written, f"the count must be 1 to {COUNT_MAX}")
+    try:
+        return count, parse_size_bytes(match["size"])
+    except ValueError as error:
+        raise _not_understood(written, str(error)) from None
+
+
+def _not_understood(written: str, why: str) -> StudyError:
+    return StudyError(
+        seen=f"{written!r} does not describe drives: {why}",
+        cause="Drives created for the trial are given as a count and a size",
+        next_step="Example: 6x2G for six drives of 2 GiB",
+    )
+
+
+def _to_be_made(name: str, written: str) -> list[DriveInfo]:
+    count, size_bytes = parse_drives(written)
+    return [
+        DriveInfo(name=f"{name}{number}", size_bytes=size_bytes) for number in range(1, count + 1)
+    ]

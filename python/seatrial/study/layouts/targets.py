@@ -1,4 +1,4 @@
-"""From a study's layouts to the targets of its plan: one a variant, or one a leg."""
+"""Converts a study's layouts to the targets of its plan: one per variant, or one per leg."""
 
 from __future__ import annotations
 
@@ -8,8 +8,14 @@ from typing import Final
 import msgspec
 
 from seatrial.errors import StudyError
-from seatrial.study.layouts.drives import DriveInfo, planned_drives
-from seatrial.study.layouts.layout import Layout, LayoutSpec, assigned, variants
+from seatrial.study.layouts.layout import (
+    DriveInfo,
+    Layout,
+    LayoutSpec,
+    assigned,
+    planned_drives,
+    variants,
+)
 from seatrial.study.layouts.text import layout_text
 from seatrial.study.model import PlannedTarget
 from seatrial.study.schema import DEFAULT_SIZE_BYTES, Study
@@ -17,8 +23,8 @@ from seatrial.study.selection import all_variants
 from seatrial.study.units import format_size
 
 USED_SHARE: Final = 0.5
-"""Of an array that is smaller than twice the usual trial file, so that a file system and what it
-keeps for itself fit beside the file."""
+"""Part of an array that is smaller than twice the default trial file, to leave space for the
+overhead of a file system."""
 _GRANULE_BYTES: Final = 1 << 20
 
 _Placed = tuple[LayoutSpec, Sequence[DriveInfo]]
@@ -33,7 +39,7 @@ def layout_targets(study: Study, drives: Sequence[DriveInfo]) -> list[PlannedTar
         drives: What they are built of.
 
     Raises:
-        StudyError: when a variant needs more drives than there are, and is not left out then.
+        StudyError: when a variant needs more drives than are available, and is not skipped.
     """
     skipped = {spec.label for layout in study.layouts for spec in _too_large(layout, len(drives))}
     placed = [
@@ -44,7 +50,7 @@ def layout_targets(study: Study, drives: Sequence[DriveInfo]) -> list[PlannedTar
 
 
 def notes_on_layouts(study: Study, drives: Sequence[DriveInfo]) -> Iterator[str]:
-    """Yield a sentence on each layout of which variants are left out for want of drives."""
+    """Yield a note for each layout with variants that are skipped for lack of drives."""
     for layout in study.layouts:
         skipped = _too_large(layout, len(drives))
         if not skipped:
@@ -52,30 +58,30 @@ def notes_on_layouts(study: Study, drives: Sequence[DriveInfo]) -> Iterator[str]
         labels = [spec.label for spec in skipped]
         shown = labels[0] if len(labels) == 1 else f"{labels[0]} to {labels[-1]}"
         yield (
-            f"{len(labels)} of {len(list(variants(layout)))} variants of layout {layout.name} are "
-            f"left out ({shown}), for they need more than the {len(drives)} drives that there are"
+            f"{len(labels)} of {len(list(variants(layout)))} variants of layout {layout.name} "
+            f"are skipped ({shown}): they need more than the {len(drives)} available drives"
         )
 
 
 def _too_large(layout: Layout, count: int) -> list[LayoutSpec]:
-    """Return the variants that are left out where there are so many drives."""
+    """Return the variants that are skipped with this number of drives."""
     return [spec for spec in variants(layout) if layout.skip_too_large and spec.members > count]
 
 
 def drives_of(study: Study, known: Mapping[str, DriveInfo] | None = None) -> list[DriveInfo]:
-    """Return the drives of a study, in its order; where it names none, as many as it needs.
+    """Return the drives of a study, in its order; if it names none, as many as it needs.
 
     Args:
         study: The study.
-        known: What is known of its devices, by path.
+        known: Known facts of its devices, by path.
     """
     return planned_drives(study.drives, known) or _unnamed(list(all_variants(study)))
 
 
 def usable_bytes(spec: LayoutSpec, drives: Sequence[DriveInfo]) -> int | None:
-    """Return what a variant holds at most, by its level; None where a drive's size is unknown.
+    """Return the capacity of a variant by its level; None if a drive's size is unknown.
 
-    A leg that is a target of its own holds its share.
+    A leg that is a separate target has its share of the capacity.
     """
     sizes_bytes = [drive.size_bytes for drive in drives]
     known = [size for size in sizes_bytes if size is not None]
@@ -99,18 +105,18 @@ def _used(spec: LayoutSpec, drives: Sequence[DriveInfo]) -> list[DriveInfo]:
     except ValueError as error:
         raise StudyError(
             seen=f"Layout {error}",
-            cause=f"It is {layout_text(spec)}",
-            next_step=f"Give {spec.members} drives (--devices, --loop {spec.members}x2G, or in the "
-            f"lab --disks {spec.members}x256M), fewer to the layout, or skip_too_large = true to "
-            "leave out what there are too few for",
+            cause=f"The layout is {layout_text(spec)}",
+            next_step=f"Provide {spec.members} drives (--devices, --loop {spec.members}x2G, or "
+            f"in the lab --disks {spec.members}x256M), use fewer drives in the layout, or "
+            "set skip_too_large = true to skip variants that need more",
         ) from None
 
 
 def _usual_size_bytes(study: Study, placed: Sequence[_Placed]) -> int:
-    """Return the length of the trial file where a layout gives none: the same for all of them.
+    """Return the default length of trial files, the same for all layouts.
 
-    So that layouts differ in nothing else, it fits the smallest, with a copy beside it where the
-    study makes one.
+    It fits the smallest layout, including a copy if the study makes one, so that layouts differ in
+    nothing else.
     """
     copied_share = max((each.copied_share for each in study.workloads), default=0)
     holds = [usable_bytes(spec, used) for spec, used in placed if spec.size_bytes is None]
@@ -134,7 +140,7 @@ def _targets(
 
 
 def _fitted(spec: LayoutSpec, used: Sequence[DriveInfo]) -> LayoutSpec:
-    """Return a variant without a bound on its drives' size that the drives do not reach."""
+    """Return a variant without a size limit on drives that exceeds the size of the drives."""
     smallest_bytes = min((drive.size_bytes for drive in used if drive.size_bytes), default=None)
     if smallest_bytes is None or spec.member_bytes is None or smallest_bytes > spec.member_bytes:
         return spec
@@ -162,8 +168,8 @@ def _check_size(spec: LayoutSpec, holds_bytes: int) -> None:
     if spec.size_bytes is None or spec.size_bytes <= holds_bytes:
         return
     raise StudyError(
-        seen=f"The study uses {format_size(spec.size_bytes)} of layout {spec.label!r}, which holds "
-        f"{format_size(holds_bytes)} at most",
+        seen=f"The study uses {format_size(spec.size_bytes)} of layout {spec.label!r}, which has "
+        f"a capacity of at most {format_size(holds_bytes)}",
         cause="'size' of the layout is larger than its drives and level allow",
-        next_step="Give a smaller size, or larger drives",
+        next_step="Use a smaller size, or larger drives",
     )

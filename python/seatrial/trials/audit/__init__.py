@@ -1,1 +1,1 @@
-"""Audits: what a table of block sizes and concurrency says of the storage under it."""
+"""Audits: models and gaps of tables of block sizes and concurrency."""

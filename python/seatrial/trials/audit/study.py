@@ -1,4 +1,4 @@
-"""Which cells of a plan may be predicted from others in place of being measured."""
+"""Adaptive matrices, whose cells may be predicted instead of measured."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from seatrial.trials.io.study.workloads import Matrix
 
 
 def is_adaptive(study: Study) -> bool:
-    """Return whether a study has a matrix of which only some cells are measured."""
+    """Return whether a study has a matrix with unmeasured cells."""
     return bool(_matrices(study))
 
 
 def predicted_within_share(study: Study) -> float:
-    """Return how well cells that are not measured must be predicted: the narrowest that is asked.
+    """Return the requested precision of predicted cells, the narrowest of all matrices.
 
     Raises:
         ValueError: when no matrix of the study is adaptive.

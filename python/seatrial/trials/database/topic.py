@@ -6,17 +6,20 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 
-from seatrial.topic import Topic
+from seatrial.topic import Command, DocumentPart, Topic
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from seatrial.findings.model import Summary
+    from seatrial.findings.tile import Tile
+    from seatrial.findings.verdict import Part
     from seatrial.machine.undo import UndoJournal
     from seatrial.machine.undoer import Undoer
     from seatrial.measure.descriptors import DescriptorNeed
-    from seatrial.measure.driver import Driver
-    from seatrial.report.exports.csv_row import Field
+    from seatrial.measure.engine import Driver
+    from seatrial.report.exports.csv_table import Field
+    from seatrial.report.figures.model import Figure
     from seatrial.report.part import Detail, PagePart
     from seatrial.report.table import Table
     from seatrial.stats.model import CellSummary, Estimate
@@ -33,16 +36,25 @@ if TYPE_CHECKING:
 
 
 class DatabaseTopic(Topic):
-    """Databases: a server under a load, its limits, and what a crash leaves of it."""
+    """Databases: a server under load, its bottleneck, and durability after a crash."""
 
     name = "database"
     comes_last = True
     has_server = True
+    shows_io = False
     says_operation = False
     own_quantities = MappingProxyType(
         {
-            "real": "Only a batch has a real time; others have p99_ms and the like",
-            "tps": "Only a database has tps; others have iops",
+            "real": "Only batches have real_s; use p99_ms or another percentile",
+            "tps": "Only databases have tps; use iops",
+        }
+    )
+    commands = MappingProxyType(
+        {
+            "db": Command(
+                "What storage does for PostgreSQL: transactions, their limits, crash trials.",
+                "seatrial.trials.database.commands:command",
+            ),
         }
     )
 
@@ -59,18 +71,18 @@ class DatabaseTopic(Topic):
         return (Pgbench, Telemetry, Batch, Crash, Replay)
 
     def check(self, study: Study) -> Iterator[ConstraintError]:
-        """Yield what does not hold between the keys of databases."""
+        """Yield violated constraints between the keys of databases."""
         from seatrial.trials.database.study.check import check_databases
 
         return check_databases(study)
 
     def without_quantity(self, quantity: str, workload: Sampled) -> str:
-        """Return what a batch, or a database, keeps to in place of a quantity."""
+        """Return what a batch or a database offers in place of a quantity."""
         if workload.kind == "batch":
             wanted = quantity in ("real", "stalls", "stall_max", "errors")
-            return "" if wanted else "A batch keeps to real_s, or to errors"
+            return "" if wanted else "Thresholds of a batch are real_s and errors"
         if quantity in ("iops", "bandwidth"):
-            return "A database has tps, and response times such as p99_ms"
+            return "Thresholds of a database are tps and response times such as p99_ms"
         if quantity == "real":
             return self.own_quantities["real"]
         return super().without_quantity(quantity, workload)
@@ -82,10 +94,10 @@ class DatabaseTopic(Topic):
         return with_database_files(workload, files)
 
     def obstacle(self, workload: Sampled, target: PlannedTarget) -> str:
-        """Return why a workload cannot run on a target: a database lies in a directory."""
+        """Return why a workload cannot run on a target: a database needs a directory."""
         del workload
         if target.kind not in ("directory", "database"):
-            return f"a database needs a directory to lie in, and the target is a {target.kind}"
+            return f"a database needs a directory, but the target is a {target.kind}"
         return ""
 
     def cells(
@@ -99,7 +111,7 @@ class DatabaseTopic(Topic):
         return database_cells_of(cast(OnDatabase, workload), target, prefix=prefix)
 
     def usual_factors(self, cell: Cell) -> dict[str, FactorValue]:
-        """Return what a database's cell leaves out."""
+        """Return what a database cell leaves out."""
         from seatrial.trials.database.study.cells import usual_factors_of
 
         return usual_factors_of(cell)
@@ -112,73 +124,73 @@ class DatabaseTopic(Topic):
         cells: Sequence[Cell],
         used_bytes: int,
     ) -> Iterator[tuple[Sampled, str]]:
-        """Yield optional workloads for which there is no PostgreSQL, or no room."""
-        from seatrial.trials.database.study.optional import databases_left_out
+        """Yield optional workloads for which PostgreSQL or free space is missing."""
+        from seatrial.trials.database.study.cells import databases_left_out
 
         return databases_left_out(study, target, info, cells, used_bytes)
 
     def notes(
         self, study: Study, targets: Sequence[PlannedTarget], cells: Sequence[Cell]
     ) -> Iterator[str]:
-        """Yield what is worth knowing of durability, batches and replays."""
-        from seatrial.trials.database.study.notes import notes_on_databases
+        """Yield notes on durability, batches and replays."""
+        from seatrial.trials.database.study.cost import notes_on_databases
 
         del targets
         return notes_on_databases(study, cells)
 
     def sample_s(self, cell: Cell) -> float:
-        """Return what a sample takes, with starting the server and copying its data."""
+        """Return the time of a sample, including server start and data copy."""
         from seatrial.trials.database.study.cost import sample_s
 
         return sample_s(cell)
 
     def sample_write_bytes(self, cell: Cell) -> int:
-        """Return what a sample is assumed to write: a server keeps no limit."""
+        """Return what a sample is assumed to write; a server has no write limit."""
         from seatrial.trials.database.study.cost import sample_write_bytes
 
         return sample_write_bytes(cell)
 
     def preparing_s(self, cells: Sequence[Cell]) -> float:
-        """Return what loading the data takes, once (s)."""
+        """Return the time to load the data once (s)."""
         from seatrial.trials.database.study.cost import preparing_s
 
         return preparing_s(cells)
 
     def preparing_write_bytes(self, cells: Sequence[Cell]) -> int:
-        """Return what loading the data writes, once."""
+        """Return what loading the data once writes."""
         from seatrial.trials.database.study.cost import preparing_write_bytes
 
         return preparing_write_bytes(cells)
 
     def space_bytes(self, cells: Sequence[Cell]) -> int:
-        """Return what the databases of one target take there."""
+        """Return the space that the databases of one target need."""
         from seatrial.trials.database.study.cost import database_cells, space_bytes
         from seatrial.trials.database.study.workloads import spec_of
 
         return space_bytes([spec_of(cell.spec) for cell in database_cells(cells)])
 
     def worker_of(self, cell: Cell) -> str:
-        """Return ``client``, or ``session`` of what was captured."""
+        """Return ``client``, or ``session`` for a replay."""
         return "session" if cell.kind == "replay" else "client"
 
     def sample_words(self, cells: Sequence[Cell]) -> str:
-        """Return how long a batch or a replay lasts."""
-        from seatrial.trials.replay.study.render import replay_sample
+        """Return the duration of a batch or a replay in words."""
+        from seatrial.trials.replay.study.cells import replay_sample
 
         if cells[0].kind == "replay":
             return replay_sample(cells)
-        lasts = {float(cell.spec["limit"]["duration_s"]) for cell in cells}
+        lasts = {cell.parsed.duration_s for cell in cells}
         return "until done" if cells[0].kind == "batch" and len(lasts) == 1 else ""
 
     def plan_words(self, cell: Cell) -> list[str]:
-        """Return how much is in a trace, and the settings that all cells have in common."""
+        """Return the size of a trace, and the settings that all cells have in common."""
         from seatrial.trials.database.study.cells import fixed_settings
-        from seatrial.trials.replay.study.render import trace_words
+        from seatrial.trials.replay.study.cells import trace_words
 
         return [*trace_words(cell), *fixed_settings(cell)]
 
     def assumed_words(self, cells: Sequence[Cell]) -> str:
-        """Return what is assumed of a database's writes."""
+        """Return the assumption on a database's writes."""
         from seatrial.trials.database.study.cost import ASSUMED_WRITES, database_cells
 
         return ASSUMED_WRITES if database_cells(cells) else ""
@@ -191,7 +203,7 @@ class DatabaseTopic(Topic):
         return factor not in OWN_FACTORS
 
     def has_given_work(self, cell: Cell) -> bool:
-        """Return whether a cell is a batch or plays a trace."""
+        """Return whether a cell is a batch or replays a trace."""
         return cell.kind in ("batch", "replay")
 
     def driver(self, plan: Plan, journal: UndoJournal, side: Path | None) -> Driver:
@@ -201,13 +213,13 @@ class DatabaseTopic(Topic):
         return Databases(plan, journal, side)
 
     def descriptors(self, cell: Cell) -> DescriptorNeed:
-        """Return the connections of the clients, and the files of a server."""
+        """Return the descriptors for client connections and server files."""
         from seatrial.trials.database.measure.descriptors import descriptors
 
         return descriptors(cell)
 
     def command_for(self, cell: Cell) -> str:
-        """Return the command that measures one such cell alone: that of databases or of replays."""
+        """Return the command that measures one such cell: for databases or for replays."""
         return "seatrial sql replay" if self.plays_trace(cell) else "seatrial db"
 
     def plays_trace(self, cell: Cell) -> bool:
@@ -215,24 +227,38 @@ class DatabaseTopic(Topic):
         return cell.kind == "replay"
 
     def judges_rounds(self, cell: Cell) -> bool:
-        """Return whether a cell is a crash trial, of which not the rate is asked."""
+        """Return whether a cell is a crash trial, whose rate is of no interest."""
         return cell.kind == "crash"
 
     def undoers(self) -> Mapping[str, Undoer]:
-        """Return how servers are ended, and their accounts and folders removed."""
+        """Return how servers are stopped, and their accounts and folders removed."""
         from seatrial.postgres.undoing import POSTGRES_UNDOERS
 
         return POSTGRES_UNDOERS
 
     def request_noun(self, cell: Cell) -> str:
-        """Return ``transactions``, or ``statements`` of what was captured."""
+        """Return ``transactions``, or ``statements`` for a replay."""
         return "statements" if cell.kind == "replay" else "transactions"
 
     def tables(self, summary: Summary) -> list[Table]:
-        """Return rates, times and crashes of a run's databases."""
+        """Return the tables of a run's databases."""
         from seatrial.trials.database.report.tables import database_tables
 
         return list(database_tables(summary))
+
+    def key_figures(self, summary: Summary, figures: Sequence[Figure]) -> list[Figure]:
+        """Return the rate over time, where the time goes, and latencies."""
+        from seatrial.report.part import picked
+
+        del summary
+        return picked(
+            figures,
+            "timeline-",
+            "database-time",
+            "database-latency",
+            "database-tps",
+            "database-sweep",
+        )
 
     def part(self, summary: Summary, detail: Detail) -> PagePart:
         """Return the section on a run's databases."""
@@ -241,13 +267,13 @@ class DatabaseTopic(Topic):
         return database_part(summary, detail)
 
     def columns(self, summary: Summary) -> dict[str, dict[str, Field]]:
-        """Return server, state, bound and the driver's own totals."""
-        from seatrial.trials.database.report.csv import database_columns
+        """Return server, start state, bound and the driver's totals."""
+        from seatrial.trials.database.report.section import database_columns
 
         return database_columns(summary)
 
     def markdown(self, summary: Summary) -> list[str]:
-        """Return what the time went into, and what a larger cache gives."""
+        """Return where the time goes, and the gain of a larger cache."""
         from seatrial.report.exports.markdown import sentences_part
         from seatrial.stats.wording import format_cell
         from seatrial.trials.database.analysis.model import database_of
@@ -258,13 +284,60 @@ class DatabaseTopic(Topic):
         bounds = [f"{format_cell(each.cell)}: {each.verdict.sentence}" for each in found.cells]
         caches = [f"{each.target}, {each.workload}: {each.sentence}" for each in found.sweeps]
         return [
-            *sentences_part("What the databases' time went into", bounds),
-            *sentences_part("What a larger cache gives", caches),
+            *sentences_part("Where the databases' time goes", bounds),
+            *sentences_part("Gain of a larger cache", caches),
         ]
 
+    def tiles(self, cells: Sequence[CellSummary], analyses: Mapping[str, Any]) -> list[Tile]:
+        """Return rate and tail latency of the test that stands for a target."""
+        from seatrial.trials.database.analysis.first_screen import database_tiles
+
+        return database_tiles(cells, analyses)
+
+    def verdict_line(self, summary: Summary) -> str:
+        """Return what crash trials, replays or a database alone answer."""
+        from seatrial.trials.database.analysis.first_screen import database_verdict
+
+        return database_verdict(summary)
+
+    def headline(
+        self,
+        cells: Sequence[CellSummary],
+        everywhere: Sequence[CellSummary],
+        analyses: Mapping[str, Any],
+    ) -> Part | None:
+        """Return the headline of a target's database; None if nothing completed."""
+        from seatrial.findings.verdict import Part
+        from seatrial.trials.database.analysis.headline import headline, headline_cell
+
+        best = headline_cell(cells, everywhere)
+        found: DatabaseAnalysis | None = analyses.get(self.name)
+        bounds = {part.cell.key: part.verdict.bound for part in found.cells} if found else {}
+        return Part(headline(best, bounds, cells), (best,)) if best else None
+
+    def exit_code(self, summary: Summary) -> int:
+        """Return 12 where transactions were lost, 4 where a batch failed in a round."""
+        from seatrial.errors import EXIT_PARTIAL, EXIT_TRANSACTIONS_LOST
+
+        if any(finding.kind == "transactions_lost" for finding in summary.findings):
+            return EXIT_TRANSACTIONS_LOST
+        failed = any(each.cell.operation == "batch" and each.failed for each in summary.cells)
+        return EXIT_PARTIAL if failed else 0
+
+    def document_part(self) -> DocumentPart:
+        """Return the topic's part of documents."""
+        from seatrial.trials.database.analysis.model import DatabaseAnalysis, database_of
+
+        return DocumentPart(
+            "database",
+            DatabaseAnalysis | None,
+            "Analysis of the run's database cells; None if there are none.",
+            database_of,
+        )
+
     def analyse(self, measured: Measured) -> DatabaseAnalysis | None:
-        """Return what is particular to a run's database cells; replays have been analysed."""
-        from seatrial.trials.database.analysis.analyse import analyse
+        """Return the analysis of a run's database cells; replays are analysed before."""
+        from seatrial.trials.database.analysis.cells import analyse
 
         replays = measured.analyses.get("replay", [])
         return analyse(measured.run, measured.cells, replays)
@@ -272,7 +345,7 @@ class DatabaseTopic(Topic):
     def analysis_without(
         self, analysis: DatabaseAnalysis, keys: Collection[str]
     ) -> DatabaseAnalysis:
-        """Return the analysis less some cells; what sizes of caches say stays."""
+        """Return the analysis without some cells; cache size sweeps stay."""
         import msgspec
 
         cells = [each for each in analysis.cells if each.cell.key not in keys]
@@ -281,8 +354,8 @@ class DatabaseTopic(Topic):
     def figure(
         self, quantity: str, summary: CellSummary, analyses: Mapping[str, Any]
     ) -> Estimate | str | None:
-        """Return transactions per second, or the real time of a batch."""
-        from seatrial.trials.database.analysis.thresholds import database_figure
+        """Return transactions per second, or the elapsed time of a batch."""
+        from seatrial.trials.database.analysis.headline import database_figure
 
         del analyses
         return database_figure(quantity, summary)

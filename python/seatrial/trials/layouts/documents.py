@@ -8,19 +8,19 @@ from typing import Annotated, Literal
 import msgspec
 
 from seatrial.published import FLATTENED
-from seatrial.report.json_documents import Document, as_text
+from seatrial.report.exports.json_document import Document, as_text
+from seatrial.trials.layouts.build.build import Variant
 from seatrial.trials.layouts.build.check import LayoutCheck
 from seatrial.trials.layouts.build.standing import Standing
-from seatrial.trials.layouts.build.variant import Variant
 
 
 class LayoutsDocument(Document, frozen=True, kw_only=True):
-    """Layouts.
+    """The layouts of a study.
 
-    ``seatrial layout show FILE``, and ``layout build`` with ``--plan``. Nothing was touched.
+    ``seatrial layout show FILE``, and ``layout build`` with ``--plan``. Nothing was changed.
 
     Attributes:
-        variants: Those of the study's layouts, in its order.
+        variants: The variants of the study's layouts, in its order.
     """
 
     kind: Literal["layouts"] = "layouts"
@@ -28,11 +28,11 @@ class LayoutsDocument(Document, frozen=True, kw_only=True):
 
 
 class StandingNow(msgspec.Struct, frozen=True, kw_only=True):
-    """A layout that was built to stand.
+    """A standing layout.
 
     Attributes:
-        standing: What was built.
-        is_there: Whether it still is: a restart of the machine ends it.
+        standing: The layout as built.
+        is_there: Whether it still exists; a restart of the machine removes it.
     """
 
     standing: Annotated[Standing, FLATTENED]
@@ -42,11 +42,11 @@ class StandingNow(msgspec.Struct, frozen=True, kw_only=True):
 class StandingDocument(Document, frozen=True, kw_only=True):
     """Standing layouts.
 
-    ``seatrial layout show``, and ``layout build``: what stands, and what could be built here.
+    ``seatrial layout show``, and ``layout build``: standing layouts and available backends.
 
     Attributes:
-        standing: The oldest first.
-        check: What could be built here.
+        standing: Oldest first.
+        check: What can be built on this machine.
     """
 
     kind: Literal["standing"] = "standing"
@@ -55,11 +55,11 @@ class StandingDocument(Document, frozen=True, kw_only=True):
 
 
 def variants_document(variants: Sequence[Variant]) -> str:
-    """Return what the variants of a study are."""
+    """Return the document of a study's variants."""
     return as_text(LayoutsDocument(variants=list(variants)))
 
 
 def standing_document(standing: Sequence[Standing], check: LayoutCheck) -> str:
-    """Return what stands, and what could be built."""
+    """Return the document of the standing layouts and of what can be built."""
     rows = [StandingNow(standing=each, is_there=each.is_there()) for each in standing]
     return as_text(StandingDocument(standing=rows, check=check))

@@ -1,4 +1,4 @@
-"""What must hold between the keys of a load line, beyond the type of each."""
+"""Constraints between the keys of a load line, beyond the type of each."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from seatrial.trials.loadline.study import (
 
 
 def check_load_lines(study: Study) -> Iterator[ConstraintError]:
-    """Yield what a load line cannot have, and limits that are none."""
+    """Yield keys that a load line does not support, and invalid limits."""
     for index, workload in enumerate(study.workloads):
         if not isinstance(workload, Loadline):
             continue
@@ -24,14 +24,14 @@ def check_load_lines(study: Study) -> Iterator[ConstraintError]:
         for attribute, key in (("rate_per_s", "rate"), ("burst", "burst")):
             if getattr(workload, attribute) is not None:
                 yield ConstraintError(
-                    "has no effect here", "A load line seeks its rates itself", *place, key
+                    "has no effect here", "A load line searches for its rates itself", *place, key
                 )
         for attribute, key in keys_of(workload):
             values = getattr(workload, attribute)
             if attribute != "targets" and isinstance(values, list | tuple) and len(values) > 1:
                 yield ConstraintError(
-                    f"holds {len(values)} values",
-                    "A load line has one value of each; give each a [[workload]] of its own",
+                    f"has {len(values)} values",
+                    "A load line takes one value per key; use a separate [[workload]] for each",
                     *place,
                     key,
                 )
@@ -39,12 +39,12 @@ def check_load_lines(study: Study) -> Iterator[ConstraintError]:
             parse_latency_ns(workload.limit)
         except ValueError as error:
             expected = f"Expected {LATENCY_EXPECTED}"
-            yield ConstraintError(f"is wrong: {error}", expected, *place, "limit")
+            yield ConstraintError(f"is invalid: {error}", expected, *place, "limit")
         if workload.budget_s < workload.duration_s * SAMPLES_MIN:
             yield ConstraintError(
                 f"is {workload.budget_s:g}, less than {SAMPLES_MIN} samples of "
                 f"{workload.duration_s:g} s",
-                "The rates around the boundary are measured again and again",
+                "Rates around the limit are measured repeatedly",
                 *place,
                 "budget_seconds",
             )

@@ -1,4 +1,4 @@
-"""Load lines: offered rates one after the other, each decided from what was measured before."""
+"""Measures load lines: one offered rate after the other, each chosen from the earlier samples."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from seatrial.trials.loadline.study import (
 )
 
 Decide = Callable[[Sequence[Sample]], NextStep]
-"""Tells from the samples of one load line, in the order of measurement, what comes next."""
+"""Returns the next step from the samples of one load line, in the order of measurement."""
 Decider = Callable[[Loadline, int], Decide]
-"""Makes the decisions of one load line from its workload and the study's seed."""
+"""Creates the ``Decide`` of one load line from its workload and the study's seed."""
 
 
 def load_lines(decider: Decider, before: Strategy | None = None) -> Strategy:
-    """Return the way through the load lines of a plan, one after the other.
+    """Return the strategy that measures the load lines of a plan one after the other.
 
     Args:
-        decider: Makes the decisions; the analysis's own rules.
-        before: The way through the cells that belong to none, which are measured first.
+        decider: Chooses the rates by the rules of the analysis.
+        before: The strategy for all other cells, which are measured first.
     """
 
     def conduct(recorder: Recorder) -> RoundsEnd:
@@ -65,7 +65,7 @@ def _all_lines(recorder: Recorder, decider: Decider) -> list[str]:
 
 
 class _Line:
-    """Measures one load line and stores each sample as it ends; ``later_s`` is for those after."""
+    """Measures one load line and stores each sample; ``later_s`` is the time of later lines."""
 
     def __init__(
         self,
@@ -89,10 +89,10 @@ class _Line:
         self._rounds = Counter(sample.cell.key for sample in self._samples)
 
     def measure(self, decide: Decide) -> str:
-        """Measure until it is decided or a budget ends; return why it ended.
+        """Measure until a decision is reached or a budget ends; return the reason.
 
         Raises:
-            Interrupted: when the user ended it.
+            Interrupted: if the user stops it.
         """
         if not self._rounds[self._template.key]:
             self._measure(self._template)
@@ -127,5 +127,5 @@ class _Line:
 
 
 def _is_virtual(cell: Cell) -> bool:
-    """Tell whether a cell's clock is that of a simulated device."""
-    return bool(cell.spec["target"]["kind"] == "simulated")
+    """Return whether a cell runs on the clock of a simulated device."""
+    return cell.parsed.target.kind == "simulated"

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from seatrial.topic import Command, DocumentPart
 from seatrial.trials.io.topic import IoTopic
 
 if TYPE_CHECKING:
     from seatrial.findings.model import Summary
+    from seatrial.findings.tile import Tile
+    from seatrial.measure.recorder import Strategy
     from seatrial.report.figures.model import Figure
     from seatrial.report.part import Detail
     from seatrial.report.table import Table
@@ -22,19 +25,28 @@ if TYPE_CHECKING:
     from seatrial.topic import Measured
     from seatrial.trials.loadline.analysis.model import LoadLine
 
-# ruff: noqa: PLC0415 - a topic is imported by every command, and most need nothing of it
+# ruff: noqa: PLC0415 - every command imports all topics, and most commands use none of this
 
 _COUNTED = ("stalls", "stall_max", "errors")
 
 
 class LoadlineTopic(IoTopic):
-    """Load lines: block I/O at rates that are sought while the cell runs."""
+    """Load lines: block I/O at rates that are found during the measurement."""
 
     name = "loadline"
+    charts_first = True
     in_rounds = False
+    shows_io = False
     titles = MappingProxyType({"loadline": "Latency against load"})
-    own_quantities = MappingProxyType(
-        {"sustained": "Only a load line is asked for it; no other workload has sustained_per_s"}
+    own_quantities = MappingProxyType({"sustained": "Only a load line has sustained_per_s"})
+    commands = MappingProxyType(
+        {
+            "loadline": Command(
+                "Find the highest sustained rate within a latency limit.",
+                "seatrial.trials.loadline.commands:command",
+                after="io",
+            ),
+        }
     )
 
     @property
@@ -51,23 +63,23 @@ class LoadlineTopic(IoTopic):
         return (Loadline,)
 
     def check(self, study: Study) -> Iterator[ConstraintError]:
-        """Yield what a load line cannot have, and limits that are none."""
+        """Yield keys that a load line does not support, and invalid limits."""
         from seatrial.trials.loadline.check import check_load_lines
 
         return check_load_lines(study)
 
     def without_quantity(self, quantity: str, workload: Sampled) -> str:
-        """Return what a load line keeps to: its samples break the limit of latency on purpose."""
+        """Return the supported quantities: samples of a load line exceed latencies by design."""
         del workload
         wanted = quantity in ("sustained", *_COUNTED)
-        return "" if wanted else "A load line keeps to sustained_per_s, stalls or errors"
+        return "" if wanted else "A load line supports sustained_per_s, stalls and errors"
 
     def obstacle(self, workload: Sampled, target: PlannedTarget) -> str:
-        """Return why a load line cannot run on a target: it comes when no layout is there."""
+        """Return why a load line cannot run on a target: layouts are removed before it."""
         if obstacle := super().obstacle(workload, target):
             return obstacle
         if target.layout:
-            return "a load line goes its own way after all rounds, when no layout is there any more"
+            return "a load line runs after all rounds, when layouts have been removed"
         return ""
 
     def files(self, target: PlannedTarget, cells: Sequence[Cell]) -> Iterator[TrialFile]:
@@ -83,7 +95,7 @@ class LoadlineTopic(IoTopic):
     def notes(
         self, study: Study, targets: Sequence[PlannedTarget], cells: Sequence[Cell]
     ) -> Iterator[str]:
-        """Yield a note on each load line, of which the plan knows the beginning only."""
+        """Yield a note on each load line; the plan contains only its first cell."""
         from seatrial.study.units import format_seconds
         from seatrial.trials.loadline.study import SAMPLES_MAX, Loadline
 
@@ -92,13 +104,13 @@ class LoadlineTopic(IoTopic):
             for workload in study.workloads:
                 if isinstance(workload, Loadline) and workload.label == cell.workload:
                     yield (
-                        f"{cell.key} is where a load line begins; it seeks the rate for "
+                        f"{cell.key} starts a load line, which searches for the highest rate with "
                         f"{workload.percentile} <= {workload.limit} in at most {SAMPLES_MAX} "
                         f"samples and {format_seconds(workload.budget_s)}"
                     )
 
     def apart_s(self, plan: Plan, cell: Cell) -> float:
-        """Return the budget of the load line that a cell begins (s)."""
+        """Return the budget of the load line that a cell starts (s)."""
         from seatrial.trials.loadline.study import Loadline
 
         return sum(
@@ -110,16 +122,23 @@ class LoadlineTopic(IoTopic):
     def own_table(self, summary: Summary, target: str, workload: str) -> Table | None:
         """Return the steps of a load line."""
         from seatrial.trials.loadline.analysis.model import load_lines_of
-        from seatrial.trials.loadline.report.tables import load_line_table
+        from seatrial.trials.loadline.report import load_line_table
 
         lines = {(line.target, line.workload): line for line in load_lines_of(summary)}
         line = lines.get((target, workload))
         return load_line_table(line) if line else None
 
+    def key_figures(self, summary: Summary, figures: Sequence[Figure]) -> list[Figure]:
+        """Return latency against load."""
+        from seatrial.report.part import picked
+
+        del summary
+        return picked(figures, "loadline")
+
     def figures(self, summary: Summary, detail: Detail) -> list[Figure]:
         """Return the chart of the load lines."""
         from seatrial.trials.loadline.analysis.model import load_lines_of
-        from seatrial.trials.loadline.report.figure import load_line_figures
+        from seatrial.trials.loadline.report import load_line_figures
 
         del detail
         return load_line_figures(load_lines_of(summary))
@@ -137,6 +156,57 @@ class LoadlineTopic(IoTopic):
             ],
         )
 
+    def strategy(self, plan: Plan, before: Strategy) -> Strategy:
+        """Return the load lines after all else; where there is nothing else, only these."""
+        from seatrial.trials.loadline.analysis.decider import decider
+        from seatrial.trials.loadline.measure import load_lines
+        from seatrial.trials.loadline.study import LOADLINE
+
+        of_lines = [cell.kind == LOADLINE for cell in plan.cells]
+        if not any(of_lines):
+            return before
+        return load_lines(decider, before=None if all(of_lines) else before)
+
+    def answers(self, analyses: Mapping[str, Any]) -> list[str]:
+        """Return the result of each load line; with its name if there are several."""
+        lines: list[LoadLine] = analyses.get(self.name, [])
+        said = []
+        for line in lines:
+            name = f"{line.workload}, {line.target}: " if len(lines) > 1 else ""
+            generator = f" {line.generator}." if line.generator else ""
+            said.append(f"{name}{line.sentence}{generator}")
+        return said
+
+    def tiles(self, cells: Sequence[CellSummary], analyses: Mapping[str, Any]) -> list[Tile]:
+        """Return the rate that each load line of a target sustains, or what a closed loop did."""
+        from seatrial.trials.loadline.report import load_line_tiles
+
+        targets = {each.cell.target for each in cells}
+        return load_line_tiles([e for e in analyses.get(self.name, []) if e.target in targets])
+
+    def verdict_line(self, summary: Summary) -> str:
+        """Return what the first load line found."""
+        from seatrial.trials.loadline.analysis.model import load_lines_of
+        from seatrial.trials.loadline.report import load_line_verdict
+
+        lines = load_lines_of(summary)
+        return load_line_verdict(lines[0]) if lines else ""
+
+    def kinds_said(self, analyses: Mapping[str, Any]) -> Collection[str]:
+        """Return the kinds of findings that repeat a load line's answer."""
+        return ("knee",) if analyses.get(self.name) else ()
+
+    def document_part(self) -> DocumentPart:
+        """Return the topic's part of the document of a run."""
+        from seatrial.trials.loadline.analysis.model import LoadLine, load_lines_of
+
+        return DocumentPart(
+            "load_lines",
+            list[LoadLine],
+            "For each load line workload: latency against offered load.",
+            load_lines_of,
+        )
+
     def analyse(self, measured: Measured) -> list[LoadLine] | None:
         """Return the load lines of a run, in the order of its study."""
         from seatrial.trials.loadline.analysis.lines import load_lines
@@ -149,7 +219,7 @@ class LoadlineTopic(IoTopic):
     def figure(
         self, quantity: str, summary: CellSummary, analyses: Mapping[str, Any]
     ) -> Estimate | str | None:
-        """Return the rate that a load line sustains, or why there is none."""
+        """Return the sustained rate of a load line, or why there is none."""
         lines: list[LoadLine] = analyses.get(self.name, [])
         line = next((each for each in lines if each.cell == summary.cell.key), None)
         if quantity != "sustained" or line is None:

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from seatrial.published import FLATTENED, Amount, Count
-from seatrial.report.json_documents import Document, as_text
+from seatrial.report.exports.json_document import Document, as_text
 from seatrial.stats.estimates import entries_needed
 from seatrial.trials.replay.reading import Origin, Reading
 from seatrial.trials.replay.trace import (
@@ -174,7 +174,7 @@ class Rest(msgspec.Struct, frozen=True, kw_only=True):
     """Queries that are not listed one by one.
 
     Attributes:
-        queries: How many; at least so many where there are more than can be told apart.
+        queries: How many; at least so many where there are more than can be distinguished.
         calls: Their statements.
         total_s: Sum of their durations.
     """

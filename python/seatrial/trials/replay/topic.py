@@ -6,15 +6,17 @@ load of its servers.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from seatrial.topic import Topic
+from seatrial.topic import Command, DocumentPart, Topic
 
 if TYPE_CHECKING:
     from seatrial.errors import UsageError
     from seatrial.findings.model import Summary
-    from seatrial.report.exports.csv_row import Field
+    from seatrial.report.exports.csv_table import Field
+    from seatrial.report.figures.model import Figure
     from seatrial.report.part import Detail, PagePart
     from seatrial.report.table import Table
     from seatrial.stats.compare.model import Entrant
@@ -29,6 +31,23 @@ class ReplayTopic(Topic):
     """Replays: what was captured of a server's work, played to another one."""
 
     name = "replay"
+    charts_first = True
+    commands = MappingProxyType(
+        {
+            "sql": Command(
+                "Capture SQL of PostgreSQL into a trace, replay it, and compare before and after.",
+                "seatrial.trials.replay.commands.sql:command",
+                after="compare",
+            ),
+        }
+    )
+
+    def exit_code(self, summary: Summary) -> int:
+        """Return 4 where replays did not begin with the same data."""
+        from seatrial.errors import EXIT_PARTIAL
+        from seatrial.trials.replay.analysis.starts import starts_differ
+
+        return EXIT_PARTIAL if starts_differ(summary) else 0
 
     def unlike(self, a: Entrant, b: Entrant, matched: Matched) -> Iterator[UsageError]:
         """Yield why replays are not one load: trace, how it was played, the data."""
@@ -42,11 +61,31 @@ class ReplayTopic(Topic):
 
         return unwell_replays(a, b, matched)
 
+    def verdict_line(self, summary: Summary) -> str:
+        """Return whether what was captured was played, on each target; empty without a replay."""
+        from seatrial.trials.replay.analysis.judgement import replay_verdict
+
+        return replay_verdict(summary)
+
+    def next_step(self, summary: Summary) -> str:
+        """Return what mends the gravest fault; empty without one."""
+        from seatrial.trials.replay.analysis.judgement import judged_targets
+
+        faults = [fault for each in judged_targets(summary).values() for fault in each.faults]
+        return f"{faults[0].next}." if faults else ""
+
     def tables(self, summary: Summary) -> list[Table]:
         """Return what was played, how late, and what came of it."""
         from seatrial.trials.replay.report.tables import replay_tables
 
         return list(replay_tables(summary))
+
+    def key_figures(self, summary: Summary, figures: Sequence[Figure]) -> list[Figure]:
+        """Return the rate of both sides over time, and latencies by class and by query."""
+        from seatrial.report.part import picked
+
+        del summary
+        return picked(figures, "replay-time-", "replay-classes-", "replay-queries-")
 
     def part(self, summary: Summary, detail: Detail) -> PagePart:
         """Return the section on a run's replays."""
@@ -56,13 +95,19 @@ class ReplayTopic(Topic):
 
     def columns(self, summary: Summary) -> dict[str, dict[str, Field]]:
         """Return the account of a replay, its lag and its client."""
-        from seatrial.trials.replay.report.csv import replay_columns
+        from seatrial.trials.replay.report.section import replay_columns
 
         return replay_columns(summary)
 
+    def document_part(self) -> DocumentPart:
+        """Return what is known of the topic's cells as documents have it."""
+        from seatrial.trials.replay.analysis.model import ReplayCell, replays_of
+
+        return DocumentPart("replays", list[ReplayCell], "Analysis of each replay.", replays_of)
+
     def analyse(self, measured: Measured) -> list[ReplayCell] | None:
         """Return what is known of each cell that plays a trace."""
-        from seatrial.trials.replay.analysis.analyse import analyse_replays
+        from seatrial.trials.replay.analysis.bottleneck import analyse_replays
 
         return analyse_replays(measured.run, measured.cells) or None
 

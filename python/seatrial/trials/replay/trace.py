@@ -260,7 +260,7 @@ class Rest(msgspec.Struct, frozen=True, kw_only=True):
     """Queries that are not told one by one.
 
     Attributes:
-        fingerprints: How many; at least so many where there are more than can be told apart.
+        fingerprints: How many; at least so many where there are more than can be distinguished.
         calls: Their statements.
         total_us: Sum of their durations.
     """

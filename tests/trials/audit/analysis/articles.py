@@ -7,7 +7,7 @@ import functools
 from pathlib import Path
 
 from seatrial.findings.summary import summarise_cell
-from seatrial.results.origin import BlankCell
+from seatrial.results.model import BlankCell
 from seatrial.study.cell import Cell
 from seatrial.trials.audit.analysis.audit import audit_table
 from seatrial.trials.audit.analysis.tables import tables_of

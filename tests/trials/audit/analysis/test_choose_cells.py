@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 
-from seatrial.trials.audit.analysis.choose_cells import first_cells, next_cells
-from seatrial.trials.audit.analysis.odd import odd_keys
+from seatrial.trials.audit.analysis.guide import first_cells, next_cells, outlier_keys
 from seatrial.trials.audit.analysis.tables import observed_of
-from seatrial.trials.audit.queueing.choose import choose
+from seatrial.trials.audit.queueing.fit import choose
 from stats.builders import cell_of, run_of, sample_of
 from trials.audit.analysis.synthetic import COUNTS, READ_VALUES, SIZES, rates, table_from
 
@@ -39,11 +38,11 @@ def test_the_corners_are_among_the_first():
         [(f"{s}/{d}", s, 4, d) for s in (4096, 1 << 20) for d in (1, 32)],
     ],
 )
-def test_small_and_odd_grids_are_taken_as_they_are(points):
+def test_small_and_outlier_grids_are_taken_as_they_are(points):
     assert sorted(first_cells(points, 7)) == sorted(point[0] for point in points)
 
 
-def test_next_cells_are_new_and_as_many_as_asked():
+def test_next_cells_are_new_and_as_many_as_requested():
     by_place = rates("read", READ_VALUES)
     keys = first_cells(ALL)
     more = next_cells(measured(keys, by_place), ALL, 5)
@@ -81,7 +80,7 @@ def test_next_cells_teach_more_than_any_others():
     assert ours <= theirs
 
 
-def test_next_cells_look_beside_what_is_odd():
+def test_next_cells_look_beside_what_is_outlier():
     by_place = rates("read", READ_VALUES)
     by_place[65536, 10] /= 8
     keys = [p[0] for p in ALL if p[2] != 40] + [p[0] for p in ALL if p[1] in (512, 4 << 20)]
@@ -89,11 +88,11 @@ def test_next_cells_look_beside_what_is_odd():
     assert first == "matrix/read/65536B/40t/1d"
 
 
-def samples_of(by_place, rounds=(1.0,), odd=()):
+def samples_of(by_place, rounds=(1.0,), outlier=()):
     made = []
     for round_number, factor in enumerate(rounds):
         for position, ((size, count), rate) in enumerate(by_place.items()):
-            if round_number and (size, count) not in odd:
+            if round_number and (size, count) not in outlier:
                 continue
             cell = cell_of(
                 operation="read", block_size_bytes=size, threads=count, kind="matrix",
@@ -108,15 +107,15 @@ def samples_of(by_place, rounds=(1.0,), odd=()):
     return made
 
 
-def test_odd_cells_are_named_until_they_have_been_measured_twice():
+def test_outlier_cells_are_named_until_they_have_been_measured_twice():
     by_place = rates("read", READ_VALUES)
-    odd = {(16384, 10), (1 << 20, 1)}
-    slowed = {p: rate / (5 if p in odd else 1) for p, rate in by_place.items()}
-    keys = odd_keys(run_of(), samples_of(slowed))
+    outlier = {(16384, 10), (1 << 20, 1)}
+    slowed = {p: rate / (5 if p in outlier else 1) for p, rate in by_place.items()}
+    keys = outlier_keys(run_of(), samples_of(slowed))
     assert {key.split("/")[2] for key in keys} == {"16384B", "1048576B"}
-    again = odd_keys(run_of(), samples_of(slowed, rounds=(1.0, 1.1), odd=odd))
+    again = outlier_keys(run_of(), samples_of(slowed, rounds=(1.0, 1.1), outlier=outlier))
     assert again == []
-    assert odd_keys(run_of(), samples_of(by_place)) == []
+    assert outlier_keys(run_of(), samples_of(by_place)) == []
 
 
 def test_nobody_measures_an_imported_table_again():
@@ -124,4 +123,4 @@ def test_nobody_measures_an_imported_table_again():
     by_place[16384, 10] /= 5
     imported = {"format": "csv", "file": "a.csv", "tool": ""}
     run = run_of(study={"name": "imported", "imported": imported})
-    assert odd_keys(run, samples_of(by_place)) == []
+    assert outlier_keys(run, samples_of(by_place)) == []

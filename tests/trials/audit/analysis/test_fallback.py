@@ -6,8 +6,7 @@ import pytest
 from findings.analyses import analyses_of
 from seatrial.errors import UsageError
 from seatrial.findings.context import Context
-from seatrial.trials.audit.analysis.audit import audit_table
-from seatrial.trials.audit.analysis.monotone import expected_at_least
+from seatrial.trials.audit.analysis.audit import audit_table, expected_at_least
 from seatrial.trials.audit.analysis.predict import predict
 from seatrial.trials.audit.findings.gap import gap
 from stats.builders import run_of
@@ -36,10 +35,10 @@ def test_nonsense_holds_no_model_and_raises_no_wall_of_gaps(seed):
     assert (audit.form, audit.holds) == ("none", False)
     assert audit.parameters == []
     assert audit.predictions == {}
-    assert "No model holds" in audit.sentence
+    assert "No model fits" in audit.sentence
     assert "by order alone" in audit.sentence
     assert audit.gaps == []
-    with pytest.raises(UsageError, match="No model holds"):
+    with pytest.raises(UsageError, match="No model fits"):
         predict(audit, 8192, 10)
 
 
@@ -52,7 +51,7 @@ def test_order_finds_a_gap_where_no_model_holds():
     assert [key for gap in audit.gaps for key in gap.keys] == [f"matrix/read/{SIZES[6]}B/40t/1d"]
 
 
-def test_absent_cells_are_told_even_so():
+def test_absent_cells_are_reported_even_so():
     by_place = nonsense(1)
     by_place[SIZES[3], 10] = 0.0
     assert [gap.kind for gap in audit_table(table_from(by_place)).gaps] == ["absent"]
@@ -79,10 +78,10 @@ def test_a_witness_alone_is_not_believed():
 
 def test_the_sentence_of_a_model_names_both_errors():
     once = audit_table(table_of("read", READ_VALUES, noise_log=0.03))
-    assert "measured once, so how rounds differ is not known" in once.sentence
+    assert "measured once, so the difference between rounds is unknown" in once.sentence
     assert once.rounds_share_median is None
     thrice = audit_table(table_of("read", READ_VALUES, noise_log=0.03, rounds=3))
-    assert "rounds of one cell differ by " in thrice.sentence
+    assert "rounds of one test differ by " in thrice.sentence
     assert thrice.rounds_share_median == pytest.approx(0.03, abs=0.015)
 
 

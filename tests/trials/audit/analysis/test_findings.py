@@ -7,7 +7,7 @@ import pytest
 from findings.analyses import analyses_of
 from seatrial.findings.context import Context
 from seatrial.findings.summary import summarise
-from seatrial.stats.saturation import saturation
+from seatrial.stats.fastest import saturation
 from seatrial.trials.audit.analysis.audit import audit_table
 from seatrial.trials.audit.analysis.model import audits_of
 from seatrial.trials.audit.findings.gap import gap
@@ -49,7 +49,7 @@ def test_a_summary_of_the_article_holds_them():
     assert len(audits_of(summary)) == 2
 
 
-def test_absent_cells_that_were_measured_are_told_elsewhere():
+def test_absent_cells_that_were_measured_are_reported_elsewhere():
     audit = articles.audit(RAID5, "write")
     own = msgspec.structs.replace(audit, table=msgspec.structs.replace(audit.table, imported=False))
     assert [each.evidence["class"] for each in gap(context_of(own))] == ["collapse"]
@@ -59,19 +59,19 @@ def test_the_cost_of_the_host_is_shared_by_both_arrays():
     reads = [on("raid0-12", articles.audit(RAID0, "read"))]
     reads.append(on("raid5-4", articles.audit(RAID5, "read")))
     (found,) = host_limited(context_of(*reads))
-    assert found.sentence.startswith("Reads of up to 16 KiB end at one rate")
-    assert "One I/O costs the host 15.9 µs" in found.sentence
-    assert "It is the same on raid0-12 and raid5-4: their drives make no diff" in found.sentence
+    assert found.sentence.startswith("Reads of up to 16 KiB reach the same maximum rate")
+    assert "Host cost per I/O: 15.9 µs" in found.sentence
+    assert "The limit is the same on raid0-12 and raid5-4, so a shared resource" in found.sentence
     assert found.evidence["iops_limit"] == pytest.approx(62_850, rel=0.005)
     assert {cell["target"] for cell in found.cells} == {"raid0-12", "raid5-4"}
 
 
-def test_hosts_of_different_cost_are_told_apart():
+def test_hosts_of_different_cost_are_distinguished():
     slower = READ_VALUES | {"host_service_us": 2 * READ_VALUES["host_service_us"]}
     one, other = (audit_table(table_of("read", values)) for values in (READ_VALUES, slower))
     found = host_limited(context_of(on("a", one), on("b", other)))
     assert len(found) == 2
-    assert all("It is the same" not in each.sentence for each in found)
+    assert all("The limit is the same" not in each.sentence for each in found)
 
 
 def test_a_table_that_the_link_limits_is_not_host_limited():
@@ -83,8 +83,8 @@ def test_a_table_that_the_link_limits_is_not_host_limited():
 
 def test_the_lock_of_the_article():
     (found,) = lock_limited(context_of(articles.audit(RAID0, "write")))
-    assert found.sentence.startswith("40 writes in flight do 1.0")
-    assert found.sentence.count("Threads do not help: writes pass one lock") == 1
+    assert found.sentence.startswith("40 writes in flight reach 1.0")
+    assert found.sentence.count("More threads do not help: writes are serialised by a lock") == 1
     assert found.evidence["gain_ratio"] == pytest.approx(1.0, abs=0.1)
     reads = [articles.audit(c, "read") for c in (RAID0, RAID5)]
     assert lock_limited(context_of(*reads)) == []
@@ -99,9 +99,9 @@ def test_no_lock_where_threads_help_a_quarter_or_more():
 @pytest.mark.parametrize("configuration", [RAID0, RAID5])
 def test_the_article_is_saturated_from_ten_threads_on(configuration):
     (found,) = saturated(context_of(articles.audit(configuration, "read")))
-    assert found.sentence.startswith("Reads gain nothing beyond 10 in flight: 40 do 0.99")
+    assert found.sentence.startswith("Reads saturate at 10 in flight: 40 in flight reach 0.99")
     assert found.evidence["saturated_from_count"] == 10
-    assert "More than 7.7" in found.sentence
+    assert "Reads saturate at 7.7" in found.sentence
 
 
 def test_of_several_targets_each_finding_names_its_own():
@@ -112,8 +112,8 @@ def test_of_several_targets_each_finding_names_its_own():
     ]
     writes = [on(name, articles.audit(RAID0, "write")) for name in ("ssd", "san")]
     for find, audits in ((saturated, reads), (host_limited, reads), (lock_limited, writes)):
-        told = [each.sentence for each in find(context_of(*audits))]
-        assert [" on ssd " in told[0], " on san " in told[1]] == [True, True], told
+        reported = [each.sentence for each in find(context_of(*audits))]
+        assert [" on ssd " in reported[0], " on san " in reported[1]] == [True, True], reported
         assert all(" on " not in each.sentence for each in find(context_of(audits[0])))
 
 
@@ -133,13 +133,13 @@ def test_saturation_needs_growth_before_and_none_beyond():
     assert saturation({1: {1: 1.0}, 2: {1: 2.0}, 4: {1: 2.0}}) is None, "one series is too few"
 
 
-def test_saturation_is_not_told_out_of_noise():
+def test_saturation_is_not_reported_out_of_noise():
     random = np.random.default_rng(3)
-    told = 0
+    reported = 0
     for _ in range(100):
         rates = {
             count: {size: rate * random.lognormal(0, 0.3) for size in range(5)}
             for count, rate in ((1, 10.0), (10, 20.0), (40, 30.0))
         }
-        told += saturation(rates) is not None
-    assert told <= 5
+        reported += saturation(rates) is not None
+    assert reported <= 5

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from seatrial.trials.audit.analysis.tables import observed_of
-from seatrial.trials.audit.queueing.choose import choose
-from seatrial.trials.audit.queueing.fit import fit
+from seatrial.trials.audit.queueing.fit import choose, fit
 from seatrial.trials.audit.queueing.forms import PARAMETERS, VARIANTS, Variant
 from trials.audit.analysis.synthetic import (
     LOCKED_VALUES,

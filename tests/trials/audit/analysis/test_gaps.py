@@ -20,16 +20,16 @@ CLEANED = [(RAID0, "read"), (RAID5, "read"), (RAID0, "write")]
 def cleaned(configuration, operation):
     """A table of the article with its gaps replaced by what the model says of them."""
     audit = articles.audit(configuration, operation)
-    odd = {key for gap in audit.gaps for key in gap.keys}
+    outlier = {key for gap in audit.gaps for key in gap.keys}
     return {
         (p.block_size_bytes, p.threads): audit.predictions[p.key].iops
-        if p.key in odd
+        if p.key in outlier
         else p.iops.value
         for p in audit.table.points
     }
 
 
-def odd_places(audit):
+def misaligned_places(audit):
     return {articles.place(key) for gap in audit.gaps for key in gap.keys}
 
 
@@ -45,10 +45,10 @@ def test_injected_slowdowns_by_half_are_found(configuration, operation):
             {place: rate / 2 if place in slowed else rate for place, rate in clean.items()},
             operation=operation,
         )
-        told = odd_places(audit_table(table))
-        found += len(told & slowed)
+        reported = misaligned_places(audit_table(table))
+        found += len(reported & slowed)
         slowed_count += count
-        false += len(told - slowed)
+        false += len(reported - slowed)
         sound_count += len(places) - count
     assert found / slowed_count >= RECALL_MIN
     assert false / sound_count <= FALSE_SHARE_MAX
@@ -58,9 +58,9 @@ def test_injected_slowdowns_by_half_are_found(configuration, operation):
 @pytest.mark.parametrize("rounds", [1, 3])
 def test_noise_alone_is_no_gap(noise_log, rounds):
     """A shared virtual disk scatters by 11 to 14 %: no wall of false gaps."""
-    told = [
+    reported = [
         len(
-            odd_places(
+            misaligned_places(
                 audit_table(
                     table_of("read", READ_VALUES, noise_log=noise_log, rounds=rounds, seed=seed)
                 )
@@ -68,7 +68,7 @@ def test_noise_alone_is_no_gap(noise_log, rounds):
         )
         for seed in range(4)
     ]
-    assert sum(told) <= FALSE_SHARE_MAX * 4 * 42
+    assert sum(reported) <= FALSE_SHARE_MAX * 4 * 42
 
 
 def test_a_table_without_gaps_has_none():
@@ -161,7 +161,7 @@ def test_contiguous_sizes_are_one_collapse_and_others_are_not():
 @pytest.mark.parametrize(
     ("second", "status", "cause"),
     [
-        (0.2, "persistent", "Requests of these sizes"),
+        (0.2, "persistent", "Specific to these block sizes"),
         (1.0, "transient", "Other rounds of the same"),
     ],
 )
@@ -177,7 +177,7 @@ def test_a_cell_that_completed_nothing_is_absent_whatever_the_model():
     by_place[1 << 20, 10] = 0.0
     (absent,) = audit_table(table_from(by_place)).gaps
     assert (absent.kind, absent.ratio) == ("absent", 0.0)
-    assert "Nothing completed" in absent.cause
+    assert "No request completed" in absent.cause
 
 
 def test_a_bound_that_is_passed_in_is_judged():
@@ -185,7 +185,7 @@ def test_a_bound_that_is_passed_in_is_judged():
     (broken,) = audit_table(table, bound_bytes_per_s=1200e6).gaps
     assert broken.kind == "bound_broken"
     assert broken.ratio == pytest.approx(1700 * (1 << 20) / 1200e6, rel=0.01)
-    assert "where it ends at 1,200 MB/s" in broken.sentence
+    assert "but its limit is 1,200 MB/s" in broken.sentence
     assert audit_table(table, bound_bytes_per_s=2000e6).gaps == []
 
 

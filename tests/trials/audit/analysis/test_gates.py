@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 
 from seatrial.trials.audit.analysis import audit_tables
-from seatrial.trials.audit.analysis.choose_cells import first_cells
+from seatrial.trials.audit.analysis.guide import first_cells
 from seatrial.trials.audit.analysis.tables import known_points, observed_of
-from seatrial.trials.audit.queueing.choose import choose
-from seatrial.trials.audit.queueing.fit import errors_share, fit
+from seatrial.trials.audit.queueing.fit import choose, errors_share, fit
 from seatrial.trials.audit.queueing.forms import Variant
 from trials.audit.analysis import articles
 from trials.audit.analysis.articles import RAID0, RAID5
@@ -75,7 +74,7 @@ def test_exactly_these_cells_are_gaps(configuration, operation):
 def test_the_collapse_is_one_gap_with_its_sizes_in_words():
     collapse, absent = articles.audit(RAID5, "write").gaps
     assert (collapse.kind, absent.kind) == ("collapse", "absent")
-    assert "Writes from 64 KiB to 1 MiB collapse: 8 cells" in collapse.sentence
+    assert "Writes from 64 KiB to 1 MiB collapse: 8 tests" in collapse.sentence
     assert "256 KiB at 40 threads; 512 KiB at 10 and 40 threads; 1 MiB at 40" in absent.sentence
 
 
@@ -92,22 +91,22 @@ def test_drain_rates_that_the_start_implies(configuration, drain, as_imported):
     reads = next(audit for audit in audits if audit.table.operation == "read")
     (start,) = reads.gaps
     assert start.drain_mib_per_s == pytest.approx(drain, rel=0.05)
-    assert "in cells of 10 s" in start.cause
+    assert "in tests of 10 s" in start.cause
 
 
 def test_the_host_limit_and_the_link_in_words():
     sentences = " ".join(p.sentence for p in articles.audit(RAID0, "read").parameters)
     assert re.search(
-        r"One I/O costs the host 15\.9 µs \(15\.\d to 16\.\d\): 62,[89]00 \(\S+ to \S+\) IOPS is "
-        r"its limit, whatever the drives\.",
+        r"Host cost per I/O: 15\.9 µs \(15\.\d to 16\.\d\), which limits any drives to "
+        r"62,[89]00 \(\S+ to \S+\) IOPS\.",
         sentences,
     )
-    assert re.search(r"The link ends at 1,73\d MiB/s \(1,7\d\d to 1,7\d\d\)\.", sentences)
+    assert re.search(r"Bandwidth ceiling: 1,73\d MiB/s \(1,7\d\d to 1,7\d\d\)\.", sentences)
 
 
 def test_the_lock_in_words():
     sentences = " ".join(p.sentence for p in articles.audit(RAID0, "write").parameters)
-    assert "Threads do not help: writes pass one lock, held for 31 µs" in sentences
+    assert "More threads do not help: writes are serialised by a lock held for 31 µs" in sentences
 
 
 @pytest.mark.parametrize("configuration", [RAID0, RAID5])
@@ -115,9 +114,9 @@ def test_seven_chosen_cells_predict_the_rest_of_a_read_table(configuration):
     table = articles.table(configuration, "read")
     keys = first_cells([(p.key, p.block_size_bytes, p.threads, p.depth) for p in table.points])
     assert len(keys) == len(set(keys)) == 7
-    odd = {key for gap in articles.audit(configuration, "read").gaps for key in gap.keys}
+    outlier = {key for gap in articles.audit(configuration, "read").gaps for key in gap.keys}
     seen = np.array([point.key in keys for point in table.points])
-    judged = np.array([p.key not in keys and p.key not in odd for p in table.points])
+    judged = np.array([p.key not in keys and p.key not in outlier for p in table.points])
     observed = observed_of(table)
     rest = observed.taken(judged)
     predicted = choose(observed.taken(seen)).fit.predicted_per_s(rest.size_bytes, rest.concurrency)

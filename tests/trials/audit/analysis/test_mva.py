@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seatrial.trials.audit.queueing.mva import throughput_per_s
+from seatrial.trials.audit.queueing.forms import throughput_per_s
 
 TIMES = st.integers(min_value=1, max_value=50)
 

@@ -33,9 +33,9 @@ def test_a_published_matrix_gives_its_two_times():
     values = {each.name: each.value for each in audit.parameters}
     assert values == pytest.approx({"setup_us": 132.6, "host_service_us": 19.0}, rel=0.02)
     sentences = " ".join(each.sentence for each in audit.parameters)
-    assert "However many are in flight, the reads end at 52,6" in sentences
-    assert "One block size does not tell whether requests or their bytes" in sentences
-    assert "whatever the drives" not in sentences
+    assert "Reads saturate at 52,6" in sentences
+    assert "A single block size cannot show whether the limit is IOPS" in sentences
+    assert "Host cost per I/O" not in sentences
 
 
 def test_a_disk_that_sorts_its_queue_has_no_gaps():
@@ -47,7 +47,7 @@ def test_published_writes_that_the_cache_took_are_too_fast():
     (found,) = published.audit("testdata250ssdcrucial").gaps
     assert found.kind == "too_fast"
     assert "4 KiB at 2, 4, 8 and 16 threads (writes)" in found.sentence
-    assert "cache took the writes" in found.cause
+    assert "cache absorbed the writes" in found.cause
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -57,8 +57,8 @@ def test_injected_slowdowns_are_found_and_nothing_else(seed):
     for place in slow:
         by_place[place] /= 2.5
     audit = audit_table(table_from(by_place, noise_log=0.03, seed=seed))
-    odd = {key for gap in audit.gaps for key in gap.keys}
-    assert odd == {f"matrix/read/4096B/{threads}t/{depth}d" for _, threads, depth in slow}
+    outlier = {key for gap in audit.gaps for key in gap.keys}
+    assert outlier == {f"matrix/read/4096B/{threads}t/{depth}d" for _, threads, depth in slow}
 
 
 def test_neighbours_in_threads_and_depth_are_one_collapse():
@@ -67,8 +67,8 @@ def test_neighbours_in_threads_and_depth_are_one_collapse():
         by_place[place] /= 4
     (found,) = audit_table(table_from(by_place)).gaps
     assert (found.kind, len(found.keys)) == ("collapse", 4)
-    assert "Reads of 4 KiB, 16 to 64 in flight, collapse: 4 cells" in found.sentence
-    assert "So many requests in flight meet something" in found.cause
+    assert "Reads of 4 KiB, 16 to 64 in flight, collapse: 4 tests" in found.sentence
+    assert "Specific to this number of requests in flight" in found.cause
 
 
 def test_a_sweep_of_threads_alone():
@@ -84,9 +84,9 @@ def test_a_sweep_of_threads_alone():
 def test_other_block_sizes_are_not_foretold():
     audit = published.audit("test-data02")
     point = known_points(audit.table)[20]
-    told = predict(audit, 4096, point.concurrency, point.threads)
-    assert told == audit.predictions[point.key]
-    assert told == predict(audit, 4096, point.concurrency)
-    with pytest.raises(UsageError, match=r"blocks of 4 KiB alone"):
+    reported = predict(audit, 4096, point.concurrency, point.threads)
+    assert reported == audit.predictions[point.key]
+    assert reported == predict(audit, 4096, point.concurrency)
+    with pytest.raises(UsageError, match=r"only blocks of 4 KiB"):
         predict(audit, 8192, 16)
-    assert any("blocks other than 4 KiB" in limit for limit in audit.limits)
+    assert any("blocks of 4 KiB only" in limit for limit in audit.limits)

@@ -16,8 +16,8 @@ from trials.audit.analysis.synthetic import COUNTS, READ_VALUES, SIZES, rates, t
 def test_a_prediction_of_a_measured_cell_is_that_of_the_audit(configuration, operation):
     audit = articles.audit(configuration, operation)
     for point in audit.table.points[::7]:
-        told = predict(audit, point.block_size_bytes, point.concurrency)
-        assert told == audit.predictions[point.key]
+        reported = predict(audit, point.block_size_bytes, point.concurrency)
+        assert reported == audit.predictions[point.key]
 
 
 def test_intervals_hold_new_measurements():
@@ -29,8 +29,8 @@ def test_intervals_hold_new_measurements():
         )
         random = np.random.default_rng(1000 + seed)
         for (size, count), rate in rates("read", READ_VALUES, SIZES[1:-1:4], COUNTS).items():
-            told = predict(audit, size, count)
-            inside.append(told.low <= rate * random.lognormal(0, 0.05) <= told.high)
+            reported = predict(audit, size, count)
+            inside.append(reported.low <= rate * random.lognormal(0, 0.05) <= reported.high)
     assert np.mean(inside) >= 0.87
 
 
@@ -42,9 +42,9 @@ def test_intervals_of_few_cells_pay_for_the_scatter_of_their_rounds():
         audit = audit_table(few)
         random = np.random.default_rng(500 + seed)
         for (size, count), rate in rates("read", READ_VALUES, SIZES[2:-1:4], COUNTS).items():
-            told = predict(audit, size, count)
+            reported = predict(audit, size, count)
             seen = np.exp(np.mean(np.log(rate * random.lognormal(0, 0.08, 3))))
-            inside.append(told.low <= seen <= told.high)
+            inside.append(reported.low <= seen <= reported.high)
     assert np.mean(inside) >= 0.88
 
 
@@ -75,6 +75,6 @@ def test_parity_writes_are_not_extrapolated_downward():
     kept = [point for point in table.points if point.block_size_bytes >= 1 << 10]
     audit = audit_table(msgspec.structs.replace(table, points=kept))
     assert audit.form == "parity_write"
-    with pytest.raises(UsageError, match="off by 63 %"):
+    with pytest.raises(UsageError, match="error of 63 %"):
         predict(audit, 512, 10)
-    assert any("extrapolated downward" in limit for limit in audit.limits)
+    assert any("does not extrapolate to smaller blocks" in limit for limit in audit.limits)

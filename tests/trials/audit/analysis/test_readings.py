@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from seatrial.trials.audit.analysis.audit import audit_table
-from seatrial.trials.audit.analysis.order import contradictions_log
+from seatrial.trials.audit.analysis.gaps import contradictions_log
 from seatrial.trials.audit.analysis.tables import known_points
 from trials.audit.analysis import articles
 from trials.audit.analysis.synthetic import READ_VALUES, SIZES, rates, table_from, table_of
@@ -80,8 +80,8 @@ def test_a_collapse_of_most_of_a_plateau_is_not_taken_for_the_rule():
         if contradictions_log(known_points(table)).max() < math.log(2):
             continue  # all that is left are smaller blocks, which may well do more
         audit = audit_table(table)
-        told = places(audit, SLOW)
-        collapsed, found = collapsed + len(slow), found + len(told & slow)
+        reported = places(audit, SLOW)
+        collapsed, found = collapsed + len(slow), found + len(reported & slow)
         called += len(places(audit, SLOW | {"too_fast"}) - slow)
         sound += len(by_place) - len(slow)
         for parameter in audit.parameters:
@@ -113,7 +113,7 @@ def test_a_first_cell_that_is_too_fast_is_a_class_of_its_own():
     assert called <= FALSE_SHARE_MAX * sound
 
 
-def test_sound_tables_have_no_odd_cells():
+def test_sound_tables_have_no_outlier_cells():
     called = sound = 0
     for _random, by_place, _values, how in planted():
         audit = audit_table(table_from(by_place, **how | {"noise_log": 2 * how["noise_log"]}))
@@ -129,7 +129,7 @@ def test_what_is_too_fast_has_its_causes():
     (found,) = audit_table(table_from(by_place)).gaps
     assert (found.kind, found.status) == ("too_fast", "seen_once")
     assert found.ratio == pytest.approx(4, rel=0.02)
-    assert "4.0 times what the rest of the table allows" in found.sentence
+    assert "4.0 times the rate expected from the rest of the table" in found.sentence
     for cause in ("cache", "never been written", "burst credit"):
         assert cause in found.cause
     assert "measured first" not in found.cause
@@ -151,11 +151,11 @@ def test_one_cell_over_a_plateau_leaves_both_readings_open(is_collapse):
             by_place[size, count] /= 4
     by_place[high] *= 1 if is_collapse else 4
     (found,) = audit_table(table_from(by_place)).gaps
-    assert "this table alone does not tell which" in found.cause
+    assert "this table alone cannot show which" in found.cause
     if found.kind == "too_fast":
-        assert "Or it is sound, and 5 cells are too slow" in found.cause
+        assert "Or it is correct, and 5 tests are too slow" in found.cause
     else:
-        assert "Or they are sound, and 4 KiB at 40 threads is too fast" in found.cause
+        assert "Or they are correct, and 4 KiB at 40 threads is too fast" in found.cause
 
 
 def test_a_model_that_order_contradicts_is_not_said_to_hold():
@@ -167,8 +167,8 @@ def test_a_model_that_order_contradicts_is_not_said_to_hold():
             by_place[place] /= random.choice([1.0, 1.0, 2.5, 7.0])
         audit = audit_table(table_from(by_place))
         sound = [p for p in known_points(audit.table) if p.key in audit.rests_on]
-        odd = {key for gap in audit.gaps for key in gap.keys}
-        left = [point for point in sound if point.key not in odd]
+        outlier = {key for gap in audit.gaps for key in gap.keys}
+        left = [point for point in sound if point.key not in outlier]
         assert not audit.holds or contradictions_log(left).max() <= math.log(2.5)
 
 

@@ -9,7 +9,7 @@ from seatrial.errors import UsageError
 from seatrial.trials.audit.analysis.audit import audit_table
 from seatrial.trials.audit.analysis.predict import predict
 from seatrial.trials.audit.analysis.tables import observed_of
-from seatrial.trials.audit.queueing.choose import threads_matter, usable_variants
+from seatrial.trials.audit.queueing.fit import threads_matter, usable_variants
 from trials.audit.analysis import published
 from trials.audit.analysis.synthetic import deep_rates, table_from
 
@@ -61,9 +61,9 @@ def simulated_per_s(threads, depth, *, submit_s, delay_s, host_s, seed, passes_c
 @pytest.mark.parametrize("shape", [(1, 1), (1, 16), (4, 1), (4, 4), (16, 4)])
 def test_the_form_is_near_to_threads_simulated_one_by_one(shape):
     values = {"setup_us": 80.0, "host_service_us": 4.0, "submit_us": 11.0}
-    (told,) = deep_rates(values, [4096], [shape]).values()
+    (reported,) = deep_rates(values, [4096], [shape]).values()
     seen = simulated_per_s(*shape, submit_s=11e-6, delay_s=80e-6, host_s=4e-6, seed=3)
-    assert told == pytest.approx(seen, rel=0.06)
+    assert reported == pytest.approx(seen, rel=0.06)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -74,8 +74,8 @@ def test_the_limit_of_a_thread_is_no_hiccup(seed):
     assert audit.gaps == []
     (submit,) = [each for each in audit.parameters if each.name == "submit_us"]
     assert submit.value == pytest.approx(11.0, rel=0.15)
-    assert submit.sentence.startswith("One thread takes 1")
-    assert "more threads give more" in submit.sentence
+    assert submit.sentence.startswith("Submitting a read takes a thread 1")
+    assert "more threads reach more" in submit.sentence
 
 
 def test_a_thread_without_a_limit_has_no_such_parameter():

@@ -10,18 +10,18 @@ from seatrial.trials.audit.queueing.words import parameters_of
 from .synthetic import READ_VALUES, SIZES, table_of
 
 
-def told(values, *, form="read", operation="read", **grid):
+def reported(values, *, form="read", operation="read", **grid):
     """The sentences of a table that a form made, by parameter."""
     fitted = fit(Variant(form, tuple(values)), observed_of(table_of(form, values, **grid)))
     return {each.name: each for each in parameters_of(fitted, operation)}
 
 
-def test_limits_that_cells_reach_are_told():
-    found = told(READ_VALUES)
-    assert found["host_service_us"].sentence.startswith("One I/O costs the host 16")
-    assert found["link_mib_per_s"].sentence.startswith("The link ends at 1,7")
-    assert found["store_forward_kib"].sentence.startswith("That beginning is 600 KiB")
-    assert found["admitted_count"].sentence.startswith("More than 7.7")
+def test_limits_that_cells_reach_are_reported():
+    found = reported(READ_VALUES)
+    assert found["host_service_us"].sentence.startswith("Host cost per I/O: 16")
+    assert found["link_mib_per_s"].sentence.startswith("Bandwidth ceiling: 1,7")
+    assert found["store_forward_kib"].sentence.startswith("Size of that first part: 600 KiB")
+    assert found["admitted_count"].sentence.startswith("Reads saturate at 7.7")
 
 
 @pytest.mark.parametrize(
@@ -33,23 +33,23 @@ def test_limits_that_cells_reach_are_told():
         ("admitted_count", {"admitted_count": 45.0, "setup_us": 2000.0}, {}),
     ],
 )
-def test_what_no_cell_came_near_is_not_told(name, changes, grid):
+def test_what_no_cell_came_near_is_not_reported(name, changes, grid):
     """The value may well be right: it follows from the equation, not from what was seen."""
-    assert told(READ_VALUES | changes, **grid)[name].sentence == ""
+    assert reported(READ_VALUES | changes, **grid)[name].sentence == ""
 
 
 def test_reads_one_by_one_are_not_called_a_lock():
     values = {"locked_us": 31.0, "link_mib_per_s": 540.0}
-    reads = told(values, form="locked_write")["locked_us"].sentence
-    writes = told(values, form="locked_write", operation="write")["locked_us"].sentence
+    reads = reported(values, form="locked_write")["locked_us"].sentence
+    writes = reported(values, form="locked_write", operation="write")["locked_us"].sentence
     assert "lock" not in reads
-    assert "one by one" in reads
-    assert "writes pass one lock, held for 31" in writes
+    assert "serialised by a service time" in reads
+    assert "writes are serialised by a lock held for 31" in writes
 
 
-def test_a_small_table_tells_of_the_main_limits_only():
+def test_a_small_table_reports_of_the_main_limits_only():
     """Which of the finer parameters it is cannot be told from fifteen cells."""
-    found = told(READ_VALUES, sizes=[512, 4096, 8192, 65536, 1 << 20])
+    found = reported(READ_VALUES, sizes=[512, 4096, 8192, 65536, 1 << 20])
     assert found["host_service_us"].sentence
     assert found["sub_page_us"].low is not None
     assert not any(found[name].sentence for name in ("sub_page_us", "admitted_count"))

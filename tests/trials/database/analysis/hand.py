@@ -57,13 +57,13 @@ def cell_of(
         start="cold",
         memory_limit_bytes=memory_limit_bytes,
     )
-    told = {"scale": scale} | ({"script": script} if script != "tpcb-like" else {})
-    told |= {"processes": processes} if processes > 1 else {}
-    told |= {"rate": rate_per_s} if rate_per_s else {}
-    told |= {"memory_limit_bytes": memory_limit_bytes} if memory_limit_bytes else {}
-    told |= (settings or {}) | factors
+    reported = {"scale": scale} | ({"script": script} if script != "tpcb-like" else {})
+    reported |= {"processes": processes} if processes > 1 else {}
+    reported |= {"rate": rate_per_s} if rate_per_s else {}
+    reported |= {"memory_limit_bytes": memory_limit_bytes} if memory_limit_bytes else {}
+    reported |= (settings or {}) | factors
     prefix = "" if alone else f"{target}/"
-    tail = "".join(f"/{name}={value}" for name, value in told.items())
+    tail = "".join(f"/{name}={value}" for name, value in reported.items())
     arrival = {"kind": "closed"}
     if rate_per_s:
         arrival = {"kind": "poisson", "rate_per_s": rate_per_s * processes}
@@ -75,7 +75,7 @@ def cell_of(
         operation=operation,
         block_size_bytes=0,
         threads=clients,
-        factors=told,
+        factors=reported,
         spec={
             "target": {"kind": "database", "direct": False},
             "accesses": [],

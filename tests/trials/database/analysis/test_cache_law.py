@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from seatrial.trials.database.analysis.cache_law import CacheTime, cache_law, law_of_rates
+from seatrial.trials.database.analysis.cache_sweep import CacheTime, cache_law, law_of_rates
 
 from .hand import GIB, MIB
 
@@ -45,8 +45,8 @@ def test_without_the_ssd_the_processor_time_stays_open():
     open_law = law_of_rates(
         [1512 * MIB, 3500 * MIB, 5500 * MIB], [RATES_PER_S[size] for size in (1512, 3500, 5500)]
     )
-    told = article(1512, 3500, 5500)
-    wide, narrow = (law.rate_per_s(11000 * MIB) for law in (open_law, told))
+    reported = article(1512, 3500, 5500)
+    wide, narrow = (law.rate_per_s(11000 * MIB) for law in (open_law, reported))
     assert wide.low < 407 < wide.high
     assert wide.high - wide.low > 1.5 * (narrow.high - narrow.low)
     assert open_law.cpu_s.low == 0.0
@@ -93,7 +93,7 @@ def test_a_flat_line_is_refused():
         CacheTime(size, 0.001 * off, 0.01, 3)
         for size, off in zip(SIZES_BYTES, (1.0, 1.01, 0.99, 0.98), strict=True)
     ]
-    assert cache_law(points).refused == "A larger cache gains nothing that can be told from noise"
+    assert cache_law(points).refused == "A larger cache has no significant effect"
 
 
 def test_a_gain_within_the_noise_of_its_rounds_is_refused():
@@ -101,14 +101,14 @@ def test_a_gain_within_the_noise_of_its_rounds_is_refused():
         CacheTime(size, time_s, 0.05, 3)
         for size, time_s in zip(SIZES_BYTES, (1.0, 0.97, 0.93, 0.9), strict=True)
     ]
-    assert "noise" in cache_law(points).refused
+    assert "no significant effect" in cache_law(points).refused
 
 
 def test_points_off_the_law_are_refused():
     """Data that are all wanted equally often: misses fall in a straight line, then end."""
     times_s = [0.001 + 0.01 * max(0.0, 1 - size / (8 * GIB)) for size in SIZES_BYTES]
     points = [CacheTime(size, t, 0.01, 3) for size, t in zip(SIZES_BYTES, times_s, strict=True)]
-    assert "do not lie on the law" in cache_law(points).refused
+    assert "The model does not fit" in cache_law(points).refused
 
 
 @pytest.mark.parametrize("sizes_bytes", [[GIB, 2 * GIB], [GIB, GIB, 2 * GIB]], ids=str)

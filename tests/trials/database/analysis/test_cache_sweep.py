@@ -29,7 +29,7 @@ def samples_of(rates_per_s, *, database_bytes=SIZE_BYTES, counters=None, **rest)
 
 
 def ssd_samples(rate_per_s=8000.0, **record):
-    told = {"client_cpu_share": 0.1, "waits": dict(PROCESSOR), "ceiling_per_s": 1e6} | record
+    reported = {"client_cpu_share": 0.1, "waits": dict(PROCESSOR), "ceiling_per_s": 1e6} | record
     return [
         sample
         for value in RATES_PER_S
@@ -37,7 +37,7 @@ def ssd_samples(rate_per_s=8000.0, **record):
             cell_of(target="ssd", alone=False, settings={"shared_buffers": value}),
             [rate_per_s] * 3,
             seconds=3,
-            record=record_of(**told),
+            record=record_of(**reported),
             columns={"cpu_idle_share": 0.0, "cpu_iowait_share": 0.0, "server_cpu_cores": 1.9},
         )
     ]
@@ -59,8 +59,8 @@ def test_a_cache_that_was_never_full_says_nothing_of_its_size():
     (sweep,) = database_of(summarised(*cold_samples(80 * MIB))).sweeps
     assert not sweep.fits
     assert sweep.predicted_per_s is None
-    assert sweep.sentence.startswith("The samples were too short to fill the cache: of 5.37 GiB")
-    assert "80 MiB were read in one" in sweep.sentence
+    assert sweep.sentence.startswith("The samples were too short to fill the cache of 5.37 GiB")
+    assert "only 80 MiB were read per sample" in sweep.sentence
     # 20 s read 80 MiB of 5,500 MiB, and half as long again is on the safe side.
     assert "34 min" in sweep.sentence
 
@@ -101,10 +101,10 @@ def test_a_sweep_is_fitted_and_predicts_the_next_size():
     assert sweep.next_size_bytes == 11000 * MIB
     assert sweep.fits
     assert sweep.predicted_per_s.low < 407 < sweep.predicted_per_s.high
-    assert sweep.sentence.startswith("With a cache of 10.7 GiB, twice the largest, ")
+    assert sweep.sentence.startswith("A cache of 10.7 GiB, twice the largest, ")
 
 
-def test_a_target_that_the_processor_bounds_tells_its_time():
+def test_a_target_that_the_processor_bounds_reports_its_time():
     """As the article's SSD did: 0.122 ms of the 2.8 to 4.2 ms are the processor's."""
     hdd = samples_of(RATES_PER_S, target="hdd", alone=False)
     sweeps = database_of(summarised(*hdd, *ssd_samples())).sweeps
@@ -140,11 +140,11 @@ def test_the_memory_limit_is_a_cache_too():
 @pytest.mark.parametrize(
     ("rates_per_s", "database_bytes", "reason"),
     [
-        ({"1GB": 200.0, "2GB": 240.0}, SIZE_BYTES, "2 sizes do not make a law"),
+        ({"1GB": 200.0, "2GB": 240.0}, SIZE_BYTES, "2 sizes are too few"),
         ({"1GB": 200.0, "2GB": 240.0, "4GB": 290.0}, 3 * GIB, "holds the whole database"),
         ({"1GB": 200.0, "2GB": 240.0, "4GB": 290.0}, 7 * GIB, "would hold the whole database"),
-        ({"1GB": 200.0, "2GB": 201.0, "4GB": 199.0}, SIZE_BYTES, "gains nothing"),
-        ({"1GB": 200.0, "2GB": 500.0, "4GB": 510.0, "8GB": 1500.0}, SIZE_BYTES, "do not lie"),
+        ({"1GB": 200.0, "2GB": 201.0, "4GB": 199.0}, SIZE_BYTES, "no significant effect"),
+        ({"1GB": 200.0, "2GB": 500.0, "4GB": 510.0, "8GB": 1500.0}, SIZE_BYTES, "does not fit"),
     ],
     ids=["two sizes", "it fits", "the next fits", "flat", "no law"],
 )

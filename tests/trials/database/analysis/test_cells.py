@@ -53,7 +53,7 @@ def test_columns_are_those_of_the_running_phase():
     assert part.columns["device_read_per_s"].value == pytest.approx(1000.0)
 
 
-def test_the_servers_own_account_of_its_io_is_told_and_waits_are_told_elsewhere():
+def test_the_servers_own_account_of_its_io_is_reported_and_waits_are_reported_elsewhere():
     columns = {"io_vacuum_writes_per_s": [7.0] * 20, "waits_io_share": [0.5] * 20}
     part = cell_part(sample_of(columns=columns))
     assert part.columns["io_vacuum_writes_per_s"].value == pytest.approx(7.0)
@@ -98,7 +98,7 @@ def test_checkpoints_are_added_up_whatever_began_them():
     assert "checkpoints_timed" not in part.columns
 
 
-def test_what_does_not_change_is_told_once():
+def test_what_does_not_change_is_reported_once():
     part = cell_part(*rounds_of(cell_of(), [100.0, 101.0], record=record_of(client_cpu_share=0.2)))
     assert part.server == "PostgreSQL 15.20"
     assert part.settings == {"shared_buffers": "128MB"}
@@ -117,14 +117,14 @@ def test_a_batch_has_its_times():
     assert "client_limited" not in [finding.kind for finding in summary.findings]
 
 
-def test_the_verdict_of_a_run_tells_transactions_not_blocks():
+def test_the_verdict_of_a_run_reports_transactions_not_blocks():
     summary = summarised(*rounds_of(cell_of(), [100.0, 101.0, 99.0]))
     assert summary.verdict == (
         "100 tps (± 3 %) with p99 10.0 ms (± 0.4 %) at scale 100 with 10 clients, commit-bound."
     )
 
 
-def test_of_several_targets_the_same_cell_is_told():
+def test_of_several_targets_the_same_cell_is_reported():
     def of(target, scale, per_s, **rest):
         cell = cell_of(target=target, scale=scale, alone=False)
         return sample_of(cell, per_s=per_s, **rest)
@@ -137,7 +137,7 @@ def test_of_several_targets_the_same_cell_is_told():
     assert "scale 1000 with 10 clients, read-bound; on ssd, 600 tps" in summary.verdict
 
 
-def test_commits_are_told_before_reads_alone():
+def test_commits_are_reported_before_reads_alone():
     quick = cell_of(scale=100, script="select-only")
     summary = summarised(sample_of(quick, per_s=900.0), sample_of(cell_of(scale=10)))
     assert summary.verdict.startswith("100 tps")

@@ -233,8 +233,8 @@ def share_found(rounds, trials=TRIALS):
     found = 0
     for _ in range(trials):
         a, b = drawn_quiet(draw, rounds)
-        told = compared(a, SLOWER * b, tails_of(draw, rounds))
-        rate = told.comparands[0]
+        reported = compared(a, SLOWER * b, tails_of(draw, rounds))
+        rate = reported.comparands[0]
         assert rate.a.unit == "tps"
         found += rate.answer == "lower"
     return found / trials

@@ -48,10 +48,10 @@ def test_cells_that_agree_are_one_finding():
     assert found.severity == "note"
     assert len(found.cells) == 2
     assert found.sentence.startswith("pgbench: 10 clients, scale 1000: Commit-bound: 95 %")
-    assert found.sentence.endswith("So is 1 other cell there.")
+    assert found.sentence.endswith("The same holds for 1 other test on this target.")
 
 
-def test_cells_that_do_not_agree_are_told_apart():
+def test_cells_that_do_not_agree_are_distinguished():
     cells = [cell_of(scale=scale) for scale in (100, 1000)]
     summary = summarised(
         sample_of(cells[0]), sample_of(cells[1], record=record_of(waits=dict(READ)))
@@ -70,7 +70,7 @@ def test_cells_that_do_not_agree_are_told_apart():
     ],
     ids=str,
 )
-def test_durability_that_is_off_is_told(settings, severity):
+def test_durability_that_is_off_is_reported(settings, severity):
     found = only(summarised(sample_of(record=record_of(settings=settings))), "durability_off")
     ((name, value),) = settings.items()
     assert found.severity == severity
@@ -85,19 +85,21 @@ def test_durability_that_is_on_is_not(settings):
     assert "durability_off" not in kinds_of(summary)
 
 
-def test_a_driver_above_70_percent_of_a_core_is_told():
+def test_a_driver_above_70_percent_of_a_core_is_reported():
     record = record_of(client_cpu_share=0.71)
     found = only(summarised(sample_of(record=record)), "client_limited")
-    assert "its driver used up to 71 % of a core, so the number is a lower bound" in found.sentence
+    assert "the driver used up to 71 % of a core. The rate is a lower bound" in found.sentence
     below = summarised(sample_of(record=record_of(client_cpu_share=0.7)))
     assert "client_limited" not in kinds_of(below)
 
 
-def test_a_driver_above_70_percent_of_its_ceiling_is_told():
+def test_a_driver_above_70_percent_of_its_ceiling_is_reported():
     found = only(
         summarised(sample_of(per_s=71.0, record=record_of(ceiling_per_s=100.0))), "client_limited"
     )
-    assert "up to 71 % of the 100 transactions a second that the driver does" in found.sentence
+    assert (
+        "71 % of the driver's maximum (100 transactions/s against a null server)" in found.sentence
+    )
 
 
 def test_a_ceiling_that_was_passed_limits_nothing():
@@ -126,11 +128,11 @@ def dipping(share, round_number=0, **rest):
     return sample_of(rates=rates, round=round_number, columns=CHECKPOINT, **rest)
 
 
-def test_fewer_transactions_under_a_checkpoint_are_told():
+def test_fewer_transactions_under_a_checkpoint_are_reported():
     found = only(summarised(*(dipping(0.85 + n / 100, n) for n in (0, 1, 2))), "checkpoint_dips")
     assert found.severity == "note"
     assert found.sentence.startswith(
-        "While a checkpoint ran, pgbench: 10 clients, scale 100 did 0.86x"
+        "pgbench: 10 clients, scale 100: the rate during checkpoints was 0.86x"
     )
     assert "max_wal_size" in found.next
     shallow = summarised(*(dipping(0.95, number) for number in range(3)))
@@ -142,18 +144,18 @@ def test_one_round_must_dip_deeper():
     assert only(summarised(dipping(0.45)), "checkpoint_dips").severity == "warning"
 
 
-def test_longer_latencies_under_a_checkpoint_are_told_where_the_rate_is_the_same():
+def test_longer_latencies_under_a_checkpoint_are_reported_where_the_rate_is_the_same():
     slow = ([5_000_000] * 5 + [30_000_000] * 5) * 2
     sample = sample_of(rates=[200.0] * 20, latency_ns=slow, columns=CHECKPOINT)
     found = only(summarised(sample), "checkpoint_dips")
-    assert "with p99 30 ms against 5.0 ms" in found.sentence
+    assert "and p99 was 30 ms instead of 5.0 ms" in found.sentence
 
 
-def test_more_clients_than_branches_are_told_and_how_much_it_matters():
+def test_more_clients_than_branches_are_reported_and_how_much_it_matters():
     crowded = sample_of(cell_of(scale=1), record=record_of(waits=dict(LOCK)))
     found = only(summarised(crowded), "lock_contention")
     assert found.severity == "warning"
-    assert "80 % of the active clients' time was spent so" in found.sentence
+    assert "lock waits took 80 % of the active clients' time" in found.sentence
     calm = sample_of(cell_of(scale=9), record=record_of(waits=dict(COMMIT)))
     assert only(summarised(calm), "lock_contention").severity == "note"
 
@@ -173,16 +175,16 @@ def reads(shared, cached, device):
     }
 
 
-def test_reads_that_never_reach_the_device_are_told_with_a_scale_that_would():
+def test_reads_that_never_reach_the_device_are_reported_with_a_scale_that_would():
     before = {"machine": {"cpus_online": 2, "memory_bytes": 16 * GIB}}
     sample = sample_of(counters=reads(90_000, 9_500, 500))
     found = only(summarised(sample, before=before), "reads_from_cache")
     assert found.severity == "note"
     assert "at most 0.5 % of the blocks that queries read came from the device" in found.sentence
-    assert "the database has 1.46 GiB, memory 16 GiB" in found.sentence
+    assert "(database: 1.46 GiB, memory: 16 GiB)" in found.sentence
     # 100 is 1,500 MiB: twice the memory is 2,185.
     assert found.next == (
-        "To try the device's reads, measure with a memory limit of 375 MiB for this database or a "
+        "To test the device's reads, measure with a memory limit of 375 MiB for this database or a "
         "scale of about 2,200."
     )
 
@@ -192,7 +194,7 @@ def test_a_hundredth_from_the_device_is_a_trial_of_its_reads():
     assert "reads_from_cache" not in kinds_of(summarised(sample))
 
 
-def test_notes_are_told_once_the_most_frequent_first():
+def test_notes_are_reported_once_the_most_frequent_first():
     notes = [["No PSI."], ["No PSI.", "No device is visible."], []]
     samples = [
         sample_of(round=number, record=record_of(notes=each)) for number, each in enumerate(notes)
@@ -245,7 +247,7 @@ def test_registered():
     assert names >= OF_DATABASES | {"flushes_not_durable"}
 
 
-def test_a_sweep_over_a_cache_is_told_with_what_it_predicts():
+def test_a_sweep_over_a_cache_is_reported_with_what_it_predicts():
     rates_per_s = {"1512MB": 240.0, "3500MB": 288.0, "5500MB": 359.0}
     record = record_of(database_bytes=40 * GIB)
     samples = [
@@ -263,7 +265,7 @@ def test_a_sweep_over_a_cache_is_told_with_what_it_predicts():
     assert "10.7 GiB" in found.next
 
 
-def test_a_cache_that_gains_nothing_is_told_as_that():
+def test_a_cache_that_gains_nothing_is_reported_as_that():
     samples = [
         sample
         for size in ("64MB", "128MB", "256MB")
@@ -274,7 +276,7 @@ def test_a_cache_that_gains_nothing_is_told_as_that():
         )
     ]
     found = only(summarised(*samples), "cache_size")
-    assert found.sentence.startswith("A larger cache gains nothing")
+    assert found.sentence.startswith("A larger cache has no significant effect")
     assert found.evidence["predicted_per_s"] is None
 
 
@@ -298,7 +300,7 @@ def test_sweeps_from_two_starts_are_two_with_cells_and_names_of_their_own():
     assert titles[1].endswith("start prewarmed")
 
 
-def test_a_batch_that_fails_is_told_in_its_own_words_and_not_the_kernels():
+def test_a_batch_that_fails_is_reported_in_its_own_words_and_not_the_kernels():
     batch = cell_of(workload="nightly", kind="batch", operation="batch", clients=1)
     failure = error_of("exit code 3", errno=0, offset_bytes=0)
     sample = sample_of(batch, per_s=0.0, errors=[failure], errors_count=1)

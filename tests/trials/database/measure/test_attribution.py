@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from seatrial.results.model import Series
-from seatrial.trials.database.measure.attribution import attributed
+from seatrial.trials.database.measure.sample import attributed
 
 
 def stall(start_s: float, length_s: float) -> dict:

@@ -13,8 +13,7 @@ from seatrial.machine.undo import UndoJournal
 from seatrial.measure.progress import Silent
 from seatrial.postgres.connection import connect
 from seatrial.postgres.processes import server_processes
-from seatrial.trials.database.measure.crash import CrashTrial
-from seatrial.trials.database.measure.crash_check import found_in
+from seatrial.trials.database.measure.crash import CrashTrial, found_in
 from seatrial.trials.database.measure.crash_ledger import ROWS, rows_of
 from seatrial.trials.database.study.workloads import DatabaseSpec, LoadSpec
 
@@ -101,7 +100,7 @@ def test_a_server_that_dies_by_itself_is_no_crash_of_ours(make_trial):
         def live(self, _reading) -> None:
             trial._server.kill()
 
-    with pytest.raises(TargetError, match="ended in mid-run"):
+    with pytest.raises(TargetError, match="stopped during the run"):
         trial.crash(20.0, Killer())
 
 
@@ -120,7 +119,7 @@ def test_a_database_that_does_not_come_back_has_lost_all(make_trial, monkeypatch
     crashed = trial.crash(SECONDS, Silent())
     assert not crashed.came_back
     assert crashed.verdict.lost == crashed.verdict.checked > 0
-    assert "did not come back: the log is gone" in crashed.notes[-1]
+    assert "did not recover: the log is gone" in crashed.notes[-1]
 
 
 class _Broken(SimpleNamespace):

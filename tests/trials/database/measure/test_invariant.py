@@ -8,7 +8,7 @@ from typing import Any, Self
 import pytest
 
 from seatrial.errors import TargetError
-from seatrial.trials.database.measure import invariant
+from seatrial.trials.database.measure import stage
 from seatrial.trials.database.measure.driver_result import DriverResult, Endpoints
 
 EQUAL = {"accounts": 7, "tellers": 7, "branches": 7, "history": 7}
@@ -39,7 +39,7 @@ class Server:
 def checked(monkeypatch, script: str = "tpcb-like", error: TargetError | None = None, **sums: int):
     monkeypatch.setattr(Server, "sums", EQUAL | sums, raising=False)
     monkeypatch.setattr(Server, "error", error)
-    monkeypatch.setattr(invariant, "ServerSession", Server)
+    monkeypatch.setattr(stage, "ServerSession", Server)
     result = DriverResult(
         parts={},
         interrupted=False,
@@ -48,7 +48,7 @@ def checked(monkeypatch, script: str = "tpcb-like", error: TargetError | None = 
         cpu_system_s=0.0,
         client_cpu_share=None,
     )
-    return invariant.with_invariant(result, SimpleNamespace(addresses=["a", "b"]), script)
+    return stage.with_invariant(result, SimpleNamespace(addresses=["a", "b"]), script)
 
 
 def test_equal_sums_hold(monkeypatch):
@@ -57,7 +57,7 @@ def test_equal_sums_hold(monkeypatch):
 
 
 @pytest.mark.parametrize("table", EQUAL)
-def test_a_sum_that_differs_is_told_of_each_database(monkeypatch, table):
+def test_a_sum_that_differs_is_reported_of_each_database(monkeypatch, table):
     found = checked(monkeypatch, **{table: 8})
     assert found.reported["invariant_holds"] == 0.0
     assert len(found.notes) == 2

@@ -24,8 +24,8 @@ settings = {{ shared_buffers = "{buffers}" }}
 @pytest.mark.root
 def test_a_limit_below_the_shared_buffers_is_refused(tmp_path):
     study = STUDY.format(folder=tmp_path, buffers="80MB")
-    told = "A memory limit of 96 MiB is less than the 120 MiB"
-    with pytest.raises(UsageError, match=told), trial(tmp_path, study):
+    reported = "A memory limit of 96 MiB is less than the 120 MiB"
+    with pytest.raises(UsageError, match=reported), trial(tmp_path, study):
         pass
 
 

@@ -19,7 +19,7 @@ from seatrial.postgres.binaries import find_binaries, wheel_binaries
 from seatrial.postgres.cluster import create_cluster
 from seatrial.postgres.connection import Address, connect
 from seatrial.trials.database.measure.observe import CUT_S_MAX, END_S_MAX, Observer
-from seatrial.trials.database.measure.observe_waits import WAIT_CLASSES
+from seatrial.trials.database.measure.observe_server import WAIT_CLASSES
 
 SETTINGS = {"autovacuum": "off", "shared_buffers": "16MB", "track_io_timing": "on"}
 STOP_S_MAX = 2.0
@@ -116,7 +116,7 @@ def test_totals_agree_with_pgbench_and_with_the_server(cluster, server):
 
 
 @once
-def test_processor_time_is_told_by_whose_it_is(cluster, server):
+def test_processor_time_is_reported_by_whose_it_is(cluster, server):
     """A stranger's loop is neither the server's nor the client's; whoever queues for it is told."""
     burn = "import time\nuntil = time.monotonic() + 2.5\nwhile time.monotonic() < until: pass"
     shell = 'exec >/dev/null 2>&1; "$@" & "$@" & "$@" &'  # it ends, so they are nobody's children
@@ -140,7 +140,7 @@ def test_processor_time_is_told_by_whose_it_is(cluster, server):
     assert counters["kernel_cpu_ns"] < lasted_ns * os.cpu_count()
 
 
-def test_every_second_tells_of_machine_server_and_waits(cluster, server):
+def test_every_second_reports_of_machine_server_and_waits(cluster, server):
     observer = observer_of(server, client_pids=[os.getpid()])
     observer.start()
     pgbench(cluster, server.address, "-n", "-T1", "-c4")
@@ -252,7 +252,7 @@ def test_a_server_that_hangs_does_not_delay_the_end(server):
     assert seen.counters["machine_user_ns"] + seen.counters["machine_system_ns"] > 0
 
 
-def test_a_role_without_rights_is_told_what_it_cannot_see(cluster, server):
+def test_a_role_without_rights_is_reported_what_it_cannot_see(cluster, server):
     with connect(server.address) as connection:
         connection.execute("CREATE ROLE plain LOGIN")
         connection.execute("GRANT ALL ON ALL TABLES IN SCHEMA public TO plain")
@@ -275,13 +275,13 @@ def test_nobody_listens(tmp_path):
     observer.start()
     time.sleep(0.25)
     seen = observer.stop()
-    assert any("statistics are not known" in note for note in seen.notes)
+    assert any("statistics are missing" in note for note in seen.notes)
     assert len(seen.series.columns["cpu_idle_share"]) >= 2
     assert seen.waits == {}
 
 
 @once
-def test_of_a_remote_server_nothing_of_this_machine_is_told(server):
+def test_of_a_remote_server_nothing_of_this_machine_is_reported(server):
     observer = observer_of(server, place=None, server_pid=None, period_s=0.2)
     observer.start()
     time.sleep(0.3)

@@ -2,11 +2,6 @@
 
 import pytest
 
-from seatrial.trials.database.measure.observe_columns import (
-    MACHINE_COLUMNS,
-    MOMENT_COLUMNS,
-    REPORT_COLUMNS,
-)
 from seatrial.trials.database.measure.observe_series import (
     Readings,
     count,
@@ -15,6 +10,11 @@ from seatrial.trials.database.measure.observe_series import (
     per_s,
     share_among,
     share_of_time,
+)
+from seatrial.trials.database.measure.observe_server import (
+    MACHINE_COLUMNS,
+    MOMENT_COLUMNS,
+    REPORT_COLUMNS,
 )
 
 
@@ -85,7 +85,7 @@ def test_a_mean_of_nothing_is_unknown():
     assert column(mean_ms("t", "n"), *readings) == [2.0, None]
 
 
-def test_a_gauge_is_told_as_it_stood_at_the_end():
+def test_a_gauge_is_reported_as_it_stood_at_the_end():
     assert column(now("g"), (0.0, {"g": 3}), (1.0, {"g": 7})) == [7]
 
 

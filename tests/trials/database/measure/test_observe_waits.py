@@ -2,8 +2,8 @@
 
 import pytest
 
-from seatrial.trials.database.measure.observe_reads import reads
-from seatrial.trials.database.measure.observe_waits import WAIT_CLASSES, Waits
+from seatrial.trials.database.measure.observe import reads
+from seatrial.trials.database.measure.observe_server import WAIT_CLASSES, Waits
 
 IDLE_CHECKPOINTER = ("checkpointer", "Activity", "CheckpointerMain", 1)
 
@@ -58,7 +58,7 @@ def test_looks_are_gathered_by_second_and_a_second_without_any_is_a_gap():
     assert waits.looks == 3
 
 
-def test_a_checkpoint_is_told_by_the_share_of_looks_in_which_it_ran():
+def test_a_checkpoint_is_reported_by_the_share_of_looks_in_which_it_ran():
     waits = Waits(1.0)
     waits.add(0.1, [IDLE_CHECKPOINTER])
     waits.add(0.2, [("checkpointer", "Timeout", "CheckpointWriteDelay", 1)])
@@ -85,12 +85,12 @@ def test_reads_are_divided_into_buffers_cache_and_device():
     assert notes == []
 
 
-def test_read_ahead_never_makes_more_device_reads_than_were_asked_for():
+def test_read_ahead_never_makes_more_device_reads_than_were_requested():
     found, _ = reads({"shared_hits": 1, "shared_reads": 10, "server_read_bytes": 1 << 30}, 8192)
     assert (found["reads_device"], found["reads_page_cache"]) == (10, 0)
 
 
-def test_blocks_of_another_size_are_told_in_blocks_of_8_kib():
+def test_blocks_of_another_size_are_reported_in_blocks_of_8_kib():
     found, _ = reads({"shared_hits": 2, "shared_reads": 4, "server_read_bytes": 32768}, 16384)
     assert list(found.values()) == [4, 4, 4]
 
@@ -98,13 +98,13 @@ def test_blocks_of_another_size_are_told_in_blocks_of_8_kib():
 def test_the_device_stands_for_the_server_where_that_may_not_be_seen():
     found, notes = reads({"shared_hits": 2, "shared_reads": 4, "device_read_bytes": 8192}, 8192)
     assert found["reads_device"] == 1
-    assert "for everybody" in notes[0]
+    assert "all reads of the device" in notes[0]
 
 
 def test_without_a_device_only_the_buffers_are_known():
     found, notes = reads({"shared_hits": 2, "shared_reads": 4}, 8192)
     assert found == {"reads_shared_buffers": 2}
-    assert "not known" in notes[0]
+    assert "are unknown" in notes[0]
 
 
 @pytest.mark.parametrize("known", [{}, {"server_read_bytes": 5}, {"shared_hits": 1}])

@@ -6,11 +6,11 @@ import msgspec
 import numpy as np
 import pytest
 
-from seatrial._core import Histogram
+from seatrial._core import Histogram, NativeDefectError, NativeUsageError
 from seatrial.errors import TargetError
 from seatrial.results.model import ErrorSample, OperationResult, Outcome, Stall, Timeline
 from seatrial.trials.database.measure.driver_result import DriverOptions
-from seatrial.trials.database.measure.pgbench_log import read_logs
+from seatrial.trials.database.measure.pgbench import read_logs
 from trials.replay.measure.null_runs import (
     PROGRAMS,
     columns,
@@ -135,7 +135,7 @@ def test_processes_are_summed_apart_and_together(program, tmp_path):
     assert parts["exact"]["latency_us_sum"] == sum(sums_us)
 
 
-def test_what_failed_is_counted_and_told(tmp_path):
+def test_what_failed_is_counted_and_reported(tmp_path):
     lines = [
         f"0 1 900 0 {AT} 1000 2",
         f"1 1 serialization 0 {AT} 2000 3",
@@ -149,8 +149,8 @@ def test_what_failed_is_counted_and_told(tmp_path):
         **{"offered": 4, "completed": 1, "failed": 3, "late_skipped": 0, "in_flight_at_end": 0}
     }
     assert (parts["errors_count"], parts["exact"]["retries"], parts["truncated_lines"]) == (3, 6, 1)
-    told = [(error["operation"], error["name"], error["at_s"]) for error in parts["errors"]]
-    assert told == [
+    reported = [(error["operation"], error["name"], error["at_s"]) for error in parts["errors"]]
+    assert reported == [
         ("ingest", "serialization", pytest.approx(0.0019)),
         ("ingest", "deadlock", pytest.approx(0.0029)),
         ("query", "failed", pytest.approx(0.0039)),
@@ -158,7 +158,7 @@ def test_what_failed_is_counted_and_told(tmp_path):
     assert parts["operations"]["query"]["completed"] == 0
 
 
-def test_a_stall_is_told_as_the_engine_does(tmp_path):
+def test_a_stall_is_reported_as_the_engine_does(tmp_path):
     paths = [tmp_path / "log.1", tmp_path / "log.1.1"]
     paths[0].write_text(f"0 1 10000 0 {AT} 10000\n0 2 490000 1 {AT} 500000\n")
     paths[1].write_text(f"1 1 12000 1 {AT} 12000\n1 2 489000 0 {AT} 501000\n")
@@ -173,14 +173,14 @@ def test_a_stall_is_told_as_the_engine_does(tmp_path):
     }
 
 
-def test_a_line_that_makes_no_sense_is_told_with_file_line_and_text(tmp_path):
+def test_a_line_that_makes_no_sense_is_reported_with_file_line_and_text(tmp_path):
     path = tmp_path / "log.1"
     path.write_text(f"0 1 900 0 {AT} 1000\n0 2 9x0 0 {AT} 2000\n")
-    with pytest.raises(ValueError, match=r'log\.1, line 2: "0 2 9x0 0 \d+ 2000": "9x0" in column'):
+    with pytest.raises(NativeUsageError, match=r'log\.1, line 2: "0 2 9x0 0 \d+ 2000": "9x0" in'):
         read([[path]])
-    with pytest.raises(ValueError, match="0 scripts"):
+    with pytest.raises(NativeDefectError, match="0 scripts"):
         read([[path]], scripts=[])
-    with pytest.raises(OSError, match="cannot be read"):
+    with pytest.raises(NativeUsageError, match="cannot be read"):
         read([[tmp_path / "missing"]])
     options = DriverOptions(
         duration_s=1, seed=1, slice_ms=100, stall_threshold_ms=50, folder=tmp_path

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from seatrial.trials.database.measure.printed import complaint, progress, totals
+from seatrial.trials.database.measure.pgbench import complaint, progress, totals
 from seatrial.trials.database.measure.processes import LINES_MAX, Crowd, Process
 
 OF_18 = """\
@@ -63,11 +63,11 @@ def test_totals_of_an_old_version_leave_the_connecting_out():
 
 
 @pytest.mark.parametrize(
-    ("line", "told"), [(CLOSED, (2597.8, 1.521)), (RATED, (799.9, 1.093)), (STUCK, (0.0, 0.0))]
+    ("line", "reported"), [(CLOSED, (2597.8, 1.521)), (RATED, (799.9, 1.093)), (STUCK, (0.0, 0.0))]
 )
-def test_progress(line, told):
+def test_progress(line, reported):
     heard = progress(line)
-    assert (heard.per_s, heard.latency_ms) == told
+    assert (heard.per_s, heard.latency_ms) == reported
 
 
 def test_a_complaint_holds_what_happened_once_and_no_chatter():
@@ -81,10 +81,10 @@ def test_a_complaint_holds_what_happened_once_and_no_chatter():
         "pgbench: error: Run was aborted; the above results are incomplete.",
     ]
     assert complaint(lines) == "client 1 aborted in command 4: ERROR:  deadlock"
-    assert complaint([CLOSED]) == "it gave no reason"
+    assert complaint([CLOSED]) == "no reason given"
 
 
-def test_an_error_is_told_before_the_notices_that_went_before_it():
+def test_an_error_is_reported_before_the_notices_that_went_before_it():
     lines = [
         "dropping old tables...",
         'NOTICE:  table "pgbench_accounts" does not exist, skipping',

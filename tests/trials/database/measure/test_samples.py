@@ -14,7 +14,7 @@ from seatrial.measure.progress import Silent
 from seatrial.postgres.connection import connect
 from seatrial.postgres.processes import read_pid_file, server_processes
 from seatrial.trials.database.measure import pgbench
-from seatrial.trials.replay.measure import own_ceiling
+from seatrial.trials.replay.measure import replay_ceiling
 from trials.database.measure.trial import trial
 
 LONG_S = 30
@@ -198,8 +198,8 @@ def test_two_processes_have_a_database_each_and_are_summed_up(here, printed, see
     sample = here.measure("twice")
     tps = [float(said(text, "tps =")) for text in printed]
     completed = [int(said(text, "number of transactions actually")) for text in printed]
-    told = sample.database.reported
-    assert [told["tps_1"], told["tps_2"]] == tps
+    shown = sample.database.reported
+    assert [shown["tps_1"], shown["tps_2"]] == tps
     assert sample.outcome.completed == sum(completed)
     assert sample.completed_per_s == pytest.approx(sum(tps), rel=1e-9)
     alone = here.measure("states", start="warm")
@@ -247,7 +247,7 @@ def test_a_script_that_sleeps_or_fails_alone_has_no_ceiling(here, monkeypatch):
         raise TargetError(seen="It gave up", cause="It needs answers", next_step="None")
 
     sleepy = here.measure("own", script="sleepy.sql")
-    monkeypatch.setattr(own_ceiling, "ceiling_per_s", gives_up)
+    monkeypatch.setattr(replay_ceiling, "ceiling_per_s", gives_up)
     failing = here.measure("own", script="own.sql")
     for sample, why in ((sleepy, "sleeps"), (failing, "It gave up")):
         assert sample.outcome.completed > 0
@@ -277,7 +277,7 @@ def test_an_interrupt_ends_pgbench_in_order(here, printed):
     assert str(sample.outcome.completed) == said(text, "number of transactions actually processed:")
 
 
-def test_a_server_that_dies_is_told_with_the_end_of_its_log(here):
+def test_a_server_that_dies_is_reported_with_the_end_of_its_log(here):
     data = here.folder.file("sample")
     watcher = AfterAWhile(lambda: os.kill(read_pid_file(data).pid, signal.SIGKILL))
     with pytest.raises(TargetError, match="log") as caught:
@@ -318,7 +318,7 @@ def rows_of(here):
         return connection.execute(query).fetchone()
 
 
-def test_a_batch_is_timed_and_a_failing_one_is_told(here):
+def test_a_batch_is_timed_and_a_failing_one_is_reported(here):
     good, bad, endless = (here.measure(name) for name in ("good", "bad", "endless"))
     assert 0.3 <= good.database.batch_s["real"] < 1.0
     assert good.operations["batch"].response_histogram().max_ns == pytest.approx(
@@ -327,5 +327,5 @@ def test_a_batch_is_timed_and_a_failing_one_is_told(here):
     assert (bad.outcome.completed, bad.outcome.failed, bad.errors_count) == (0, 1, 1)
     assert bad.errors[0].errno == 3
     assert "no_such_function" in bad.errors[0].name
-    assert endless.errors[0].name == "ended after 0.4 s: trial_1"
+    assert endless.errors[0].name == "stopped after 0.4 s: trial_1"
     assert endless.duration_s < ENDLESS_S

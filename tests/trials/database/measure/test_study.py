@@ -82,8 +82,8 @@ def test_clean_ends_the_server_of_a_killed_study(tmp_path):
 
 def test_two_targets_and_a_control_are_interleaved_and_compared(tmp_path):
     study = write_study(tmp_path, "a", "b", "a-aa", rounds=2, scripts='["select-only"]')
-    told = seatrial("study", study, "--json", folder=tmp_path, timeout_s=120)
-    assert told.code == 0, told
+    reported = seatrial("study", study, "--json", folder=tmp_path, timeout_s=120)
+    assert reported.code == 0, reported
     _, samples = stored(tmp_path)
     by_round = [[each.cell.target for each in samples if each.round == number] for number in (0, 1)]
     assert [sorted(labels) for labels in by_round] == [["a", "a-aa", "b"]] * 2
@@ -121,7 +121,7 @@ def test_runs_with_different_settings_have_the_same_cells_and_are_compared(tmp_p
 
 
 def test_a_setting_that_the_server_refuses_leaves_no_run(tmp_path):
-    told = measured_with(tmp_path, "shared_buffers=many")
-    assert told.code == 2, told
+    reported = measured_with(tmp_path, "shared_buffers=many")
+    assert reported.code == 2, reported
     assert list((tmp_path / "ssd").iterdir()) == []
     assert list(tmp_path.glob("*.seatrial*")) == []

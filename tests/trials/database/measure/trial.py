@@ -11,7 +11,7 @@ from pathlib import Path
 from seatrial.cli.study_command import plan_of
 from seatrial.machine.file import TrialFolder
 from seatrial.machine.undo import UndoJournal
-from seatrial.measure.driver import Occasion
+from seatrial.measure.engine import Occasion
 from seatrial.measure.progress import Silent, Watcher
 from seatrial.results.model import Sample
 from seatrial.study.cell import Cell
@@ -32,14 +32,14 @@ class Trial:
         self._databases = databases
 
     def measure(
-        self, workload: str, round_number: int = 0, watcher: Watcher | None = None, **asked: str
+        self, workload: str, round_number: int = 0, watcher: Watcher | None = None, **requested: str
     ) -> Sample:
         """Measure the one cell of a workload whose specification ends in what is asked."""
         (cell,) = (
             cell
             for cell in self.plan.cells
             if cell.workload == workload
-            and all(cell.spec["database"][name].endswith(end) for name, end in asked.items())
+            and all(cell.spec["database"][name].endswith(end) for name, end in requested.items())
         )
         return self.measure_cell(cell, round_number, watcher)
 

@@ -50,7 +50,7 @@ def test_every_list_multiplies() -> None:
     )
 
 
-def test_settings_are_told_as_postgresql_conf_has_them() -> None:
+def test_settings_are_reported_as_postgresql_conf_has_them() -> None:
     (cell,) = cells_of(
         PGBENCH + "[workload.settings]\nfsync = false\nwal_buffers = -1\nrandom_page_cost = 1.5"
     )
@@ -121,7 +121,7 @@ def test_it_needs_no_trial_file() -> None:
 def test_other_targets_are_named_and_left_out(kind: str) -> None:
     plan = plan_of(PGBENCH + '[[workload]]\nkind = "io"', kind=kind, size_bytes=1 << 30)
     assert {cell.workload for cell in plan.cells} == {"io"}
-    left_out = "pgbench is left out on trial: a database needs a directory to lie in, and the "
+    left_out = "pgbench is skipped on trial: a database needs a directory, but the "
     assert plan.notes[0] == f"{left_out}target is a {kind}"
 
 
@@ -142,31 +142,31 @@ def test_databases_come_last_in_a_round_at_random_among_themselves() -> None:
 @pytest.mark.parametrize(
     ("settings", "says"),
     [
-        ("fsync = false", "fsync is off in pgbench: a power cut destroys the database"),
+        ("fsync = false", "fsync is off in pgbench: a power failure may destroy the database"),
         ('FSYNC = "OFF"', "fsync is off in pgbench"),
-        ('full_page_writes = ["on", "0"]', "full_page_writes is off in 1 of 2 cells of pgbench"),
+        ('full_page_writes = ["on", "0"]', "full_page_writes is off in 1 of 2 tests of pgbench"),
         ("synchronous_commit = false", "synchronous_commit is off in pgbench: a commit is"),
     ],
 )
-def test_what_is_given_up_is_told(settings: str, says: str) -> None:
+def test_what_is_given_up_is_reported(settings: str, says: str) -> None:
     (note,) = plan_of(f"{PGBENCH}[workload.settings]\n{settings}").notes
     assert note.startswith(says)
 
 
-def test_nothing_is_told_of_settings_that_give_nothing_up() -> None:
+def test_nothing_is_reported_of_settings_that_give_nothing_up() -> None:
     text = '[workload.settings]\nfsync = true\nsynchronous_commit = "remote_write"'
     assert plan_of(PGBENCH + text).notes == []
 
 
 def test_the_plan_speaks_of_clients_and_of_settings_by_their_names() -> None:
-    told = render_plan(
+    reported = render_plan(
         plan_of(PGBENCH + 'memory_limit = "1GiB"\n[workload.settings]\nshared_buffers = "64MB"')
     )
     for words in ("10 clients", "memory limit 1 GiB", "shared_buffers 64MB", "scale 10"):
-        assert words in told
-    assert "thread" not in told
-    assert "trial file" not in told
-    assert "it is assumed that it writes 250 MB/s at most" in told
+        assert words in reported
+    assert "thread" not in reported
+    assert "trial file" not in reported
+    assert "databases are assumed to write at most 250 MB/s" in reported
 
 
 def test_a_setting_of_one_value_is_no_part_of_what_a_cell_is_called() -> None:
@@ -180,15 +180,15 @@ def test_a_setting_of_one_value_is_no_part_of_what_a_cell_is_called() -> None:
 
 
 def test_the_plan_names_a_server_by_its_address() -> None:
-    told = render_plan(plan_of(SERVER + PGBENCH))
-    assert "Target trial: database postgresql://u@h/db\n" in told
-    assert "Space" not in told
+    reported = render_plan(plan_of(SERVER + PGBENCH))
+    assert "Target trial: database postgresql://u@h/db\n" in reported
+    assert "Space" not in reported
 
 
 def test_the_plan_of_a_batch_says_that_nobody_knows_how_long_it_takes() -> None:
-    told = render_plan(plan_of('[[workload]]\nkind = "batch"\nfile = "/n.sql"'))
-    assert "until done" in told
-    assert "batch takes as long as it takes" in told
+    reported = render_plan(plan_of('[[workload]]\nkind = "batch"\nfile = "/n.sql"'))
+    assert "until done" in reported
+    assert "The duration of batch is not known" in reported
 
 
 def test_a_study_of_databases_survives_the_results_file() -> None:

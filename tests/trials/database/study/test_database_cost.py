@@ -109,7 +109,7 @@ def test_a_crash_trial_copies_nothing() -> None:
     assert cell_write_bytes(cell) == 3 * database_cost.ASSUMED_BYTES_PER_S
 
 
-def test_the_scale_of_a_crash_trial_has_an_effect_and_tells_cells_apart() -> None:
+def test_the_scale_of_a_crash_trial_has_an_effect_and_distinguishes_cells() -> None:
     plan = plan_of('[[workload]]\nkind = "crash"\nscale = [2, 20]')
     small, large = (spec_of(cell.spec).load for cell in plan.cells)
     assert (small.scale, large.scale) == (2, 20)

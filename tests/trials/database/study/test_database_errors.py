@@ -34,18 +34,22 @@ def said(text: str) -> str:
         (PGBENCH + 'start = "hot"', "line 4: workload[0].start ", "cold"),
         (PGBENCH + 'protocols = ["simple", "fast"]', "workload[0].protocols[1] ", "prepared"),
         (PGBENCH + "direct = false", "line 4: workload[0].direct ", "not a key of a pgbench"),
-        (PGBENCH + "latency_limit_ms = 5", ".latency_limit_ms has no effect", "needs a rate"),
+        (PGBENCH + "latency_limit_ms = 5", ".latency_limit_ms has no effect", "set a rate"),
         (PGBENCH + "latency_limit_ms = 0\nrate = 5", ".latency_limit_ms ", "above 0"),
         (PGBENCH + "scale = [10, 10]", "line 4: workload[0].scale holds 10 twice", "once"),
-        (PGBENCH + 'scripts = ["a/x.sql", "b/x.sql"]', "scripts[1] is called 'x.sql'", "rename"),
-        (PGBENCH + 'memory_limit = "1GB"', ".memory_limit is wrong", "1GiB"),
+        (PGBENCH + 'scripts = ["a/x.sql", "b/x.sql"]', "scripts[1] has the name 'x.sql'", "rename"),
+        (PGBENCH + 'memory_limit = "1GB"', ".memory_limit is invalid", "1GiB"),
         (PGBENCH + 'memory_limit = "1GiB"\nstart = "warm"', ".memory_limit ", "'cold'"),
         (PGBENCH + "settings = 3", "line 4: workload[0].settings is 3", "a table"),
         (PGBENCH + 'settings = { fsync = ["on", true] }', ".fsync holds 'on' twice", "once"),
-        (PGBENCH + 'settings = { "f sync" = 1 }', "f sync is no name of a setting", "example"),
+        (PGBENCH + 'settings = { "f sync" = 1 }', "f sync is not the name of a setting", "example"),
         (PGBENCH + "settings = { port = 1 }", "settings.port cannot be set", "Seatrial sets"),
         (PGBENCH + "settings = { PORT = 1 }", "settings.PORT cannot be set", "Seatrial sets"),
-        (PGBENCH + "settings = { scale = 1 }", "scale is no setting", "key of the workload"),
+        (
+            PGBENCH + "settings = { scale = 1 }",
+            "scale is not a server setting",
+            "key of the workload",
+        ),
         (PGBENCH + "settings = { a = 1, A = 2 }", "settings.A is given twice", "case"),
         (PGBENCH + "settings = { work_mem = inf }", "settings.work_mem is inf", "finite"),
         (PGBENCH + 'settings = { a = "on\\nport = 1" }', "settings.a is", "one line"),
@@ -58,18 +62,21 @@ def said(text: str) -> str:
     ],
 )
 def test_what_cannot_be_in_a_workload(text: str, place: str, says: str) -> None:
-    told = said(text)
-    assert told.startswith("my.toml, line ")
-    assert place in told
-    assert says in told
+    reported = said(text)
+    assert reported.startswith("my.toml, line ")
+    assert place in reported
+    assert says in reported
 
 
 @pytest.mark.parametrize(
     ("keys", "says"),
     [
-        ('start = "cold"', "start is 'cold', but target 'trial' is a server that is there"),
+        ('start = "cold"', "start is 'cold', but target 'trial' is an existing server"),
         ('start = ["as_is", "warm"]', "start is 'warm', but target 'trial'"),
-        ('memory_limit = "1GiB"', "memory_limit is given, but target 'trial' is a server"),
+        (
+            'memory_limit = "1GiB"',
+            "memory_limit is given, but target 'trial' is an existing server",
+        ),
         ('clone = "reflink"', "clone is 'reflink'"),
         ('clone = "copy"', "Expected template, reuse or auto"),
     ],
@@ -83,7 +90,7 @@ def test_what_an_existing_server_cannot_have(keys: str, says: str) -> None:
     ("keys", "says"),
     [
         ("processes = 2", "processes is 2, but target 'trial' names one database"),
-        ('clone = "template"', "A copy would be another one"),
+        ('clone = "template"', "A copy would be another database"),
         ("settings = { work_mem = 1 }", "settings are given, but target 'trial' names"),
     ],
 )
@@ -94,7 +101,7 @@ def test_what_a_database_that_is_named_cannot_have(keys: str, says: str) -> None
 
 def test_a_server_of_our_own_is_never_as_it_is() -> None:
     there = HEAD + '[[target]]\npath = "/mnt"\n' + WORKLOAD + 'start = "as_is"'
-    assert "start is 'as_is', but target 'trial' is no server" in said(there)
+    assert "start is 'as_is', but target 'trial' is not an existing server" in said(there)
     # Where the place is still open, it may yet become one.
     assert parse_study(PGBENCH + 'start = "as_is"', "x")
 
@@ -102,12 +109,12 @@ def test_a_server_of_our_own_is_never_as_it_is() -> None:
 @pytest.mark.parametrize(
     ("keys", "says"),
     [
-        ('url = "mysql://u@h/db"', "url is no address of a server"),
+        ('url = "mysql://u@h/db"', "url is not the address of a server"),
         ('url = "h:5432"', "Expected postgresql://USER@HOST:PORT/DATABASE"),
         ('kind = "device"\nurl = "postgresql://h/db"', "the target's kind is 'device'"),
-        ('path = "/x"\nurl = "postgresql://h/db"', "url is given beside a path"),
-        ('kind = "database"\npath = "/x"', "path is '/x', no address of a server"),
-        ('path = "/x"\ndatabase = "x"', "database is given, but the target is no server"),
+        ('path = "/x"\nurl = "postgresql://h/db"', "url is given together with a path"),
+        ('kind = "database"\npath = "/x"', "path is '/x', not the address of a server"),
+        ('path = "/x"\ndatabase = "x"', "database is given, but the target is not a server"),
         ('url = "postgresql://h/db"\ndatabase = "a\\u0007"', "plain text of at most 63 bytes"),
         (f'url = "postgresql://h/db"\ndatabase = "{"x" * 64}"', "at most 63 bytes"),
         ('url = "postgresql://h/db"\nsize = "1GiB"', "size has no effect here"),
@@ -133,10 +140,10 @@ PASSWORDS = [
 @pytest.mark.parametrize("key", ["url", "path"])
 @pytest.mark.parametrize("address", PASSWORDS)
 def test_a_password_is_refused_and_not_repeated(key: str, address: str) -> None:
-    told = said(f'{HEAD}[[target]]\n{key} = "{address}"\n{WORKLOAD}')
-    assert f"target[0].{key} holds a password, which would be stored" in told
-    assert "PGPASSWORD" in told
-    assert SECRET not in told
+    reported = said(f'{HEAD}[[target]]\n{key} = "{address}"\n{WORKLOAD}')
+    assert f"target[0].{key} holds a password, which would be stored" in reported
+    assert "PGPASSWORD" in reported
+    assert SECRET not in reported
     with pytest.raises(StudyError) as caught:
         study_from_options(
             {"name": "s", "target": [{key: address}], "workload": [{"kind": "pgbench"}]}
@@ -168,11 +175,11 @@ def test_no_other_address_is_mistaken_for_that_of_a_server() -> None:
 @pytest.mark.parametrize(
     ("line", "says"),
     [
-        ('"pgbench.iops" = "> 5"', "A database has tps"),
-        ('"pgbench.mb_per_s" = "> 5"', "A database has tps"),
-        ('"pgbench.real_s" = "< 5"', "Only a batch has a real time"),
-        ('"pgbench.sustained_per_s" = "> 5"', "no other workload has sustained_per_s"),
-        ('"pgbench.tsp" = "> 5"', "known are p50"),
+        ('"pgbench.iops" = "> 5"', "Thresholds of a database are tps"),
+        ('"pgbench.mb_per_s" = "> 5"', "Thresholds of a database are tps"),
+        ('"pgbench.real_s" = "< 5"', "Only batches have real_s"),
+        ('"pgbench.sustained_per_s" = "> 5"', "Only a load line has sustained_per_s"),
+        ('"pgbench.tsp" = "> 5"', "valid are p50"),
     ],
 )
 def test_thresholds_that_no_database_has(line: str, says: str) -> None:
@@ -180,15 +187,15 @@ def test_thresholds_that_no_database_has(line: str, says: str) -> None:
 
 
 def test_thresholds_of_batches_and_of_storage() -> None:
-    assert "A batch keeps to real_s" in said(f'{BATCH}[thresholds]\n"batch.tps" = "> 5"')
+    assert "Thresholds of a batch are real_s" in said(f'{BATCH}[thresholds]\n"batch.tps" = "> 5"')
     storage = f'{HEAD}[[workload]]\nkind = "io"\n[thresholds]\n"io.tps" = "> 5"'
-    assert "Only a database has tps" in said(storage)
+    assert "Only databases have tps" in said(storage)
 
 
 @pytest.mark.parametrize("where", ["threads=10", "depth=1", "block_size=8k", "clients=11"])
 def test_brackets_speak_of_clients(where: str) -> None:
     study = parse_study(f'{PGBENCH}[thresholds]\n"pgbench[{where}].tps" = "> 5"', "x")
-    with pytest.raises(StudyError, match="selects no cell"):
+    with pytest.raises(StudyError, match="matches no test"):
         make_plan(study)
 
 
@@ -203,14 +210,16 @@ def test_brackets_select_by_every_factor() -> None:
 
 def test_two_cells_of_one_key_are_refused() -> None:
     study = parse_study(PGBENCH + "rate = [0.1, 0.10000000001]", "x")
-    with pytest.raises(StudyError, match=r"two cells pgbench/transaction/10c/scale=10/rate=0\.1"):
+    with pytest.raises(
+        StudyError, match=r"two tests with the key pgbench/transaction/10c/scale=10/rate=0\.1"
+    ):
         make_plan(study)
 
 
 def test_a_target_that_serves_nothing_says_why() -> None:
     study = parse_study(f'{HEAD}[[target]]\nkind = "null"\n{WORKLOAD}', "x")
-    with pytest.raises(StudyError, match="a database needs a directory to lie in"):
+    with pytest.raises(StudyError, match="a database needs a directory, but"):
         make_plan(study)
     study = parse_study(f'{SERVER}[[workload]]\nkind = "io"', "x")
-    with pytest.raises(StudyError, match="an existing server, whose files are not ours"):
+    with pytest.raises(StudyError, match="an existing server, and its files must not be measured"):
         make_plan(study)

@@ -14,7 +14,7 @@ from stats.timed import timed_sample
 
 MIB = 1 << 20
 GIB = 1 << 30
-LAB = {"machine": {"lab": True}}
+LAB = {"machine": {"lab": "user-mode Linux"}}
 
 
 def spec_of(level="raid5", drives=4, label=None, **changes):
@@ -85,9 +85,9 @@ def sample_of(spec, cell=None, *, counts=None, per_slice=20, slices=30, members=
     sample = timed_sample(counts, cell, **rest)
     changes = {"layout": record or record_of(spec, members=members, events=events)}
     if failed:
-        told = msgspec.structs.asdict(sample.outcome)
-        told |= {"failed": failed, "offered": told["offered"] + failed}
-        changes |= {"outcome": Outcome(**told), "errors_count": failed}
+        reported = msgspec.structs.asdict(sample.outcome)
+        reported |= {"failed": failed, "offered": reported["offered"] + failed}
+        changes |= {"outcome": Outcome(**reported), "errors_count": failed}
     if checked is not None:
         changes["verification"] = Verification(checked_blocks=checked, corrupt_blocks=corrupt)
     if shares is not None:
@@ -136,14 +136,14 @@ def quick_rounds(spec, per_s, cell=None, *, first_round=0):
 def plain_sample(cell, *, completed, latency_ns, round):  # noqa: A002
     """A sample of a second of which only the count matters, made without its histogram's cost."""
     one = builders_sample(cell, completed=1, latency_ns=latency_ns, round=round)
-    told = Outcome(
+    reported = Outcome(
         offered=completed, completed=completed, failed=0, late_skipped=0, in_flight_at_end=0
     )
     kind = one.operations[cell.operation]
     moved = msgspec.structs.replace(
         kind, completed=completed, transferred_bytes=completed * cell.block_size_bytes
     )
-    return msgspec.structs.replace(one, outcome=told, operations={cell.operation: moved})
+    return msgspec.structs.replace(one, outcome=reported, operations={cell.operation: moved})
 
 
 def striped_legs():

@@ -90,7 +90,7 @@ def test_sequences_mixtures_and_the_page_cache_have_no_rule():
         assert found.reads.value > 0
 
 
-def test_writes_above_the_rule_are_told_and_those_a_little_above_are_not():
+def test_writes_above_the_rule_are_reported_and_those_a_little_above_are_not():
     spec = spec_of()
     usual = [sample_of(spec, members=written(spec, 2.0, 2.05), round=n) for n in range(3)]
     assert "write_amplified" not in kinds(of_run(*usual))
@@ -99,7 +99,7 @@ def test_writes_above_the_rule_are_told_and_those_a_little_above_are_not():
     assert "2.00 and 2.00 (min(n-2, 2) + 2)" in found.sentence
     assert "bitmap" in found.cause
     reads = [sample_of(spec, members=written(spec, 3.0 + n / 50, 2.0), round=n) for n in range(3)]
-    assert "Reads are too many" in finding_of(of_run(*reads), "write_amplified").cause
+    assert "There are too many reads" in finding_of(of_run(*reads), "write_amplified").cause
 
 
 def test_a_slow_member_is_found_by_its_busy_time_and_equal_ones_are_not():
@@ -110,7 +110,7 @@ def test_a_slow_member_is_found_by_its_busy_time_and_equal_ones_are_not():
     assert finding_of(of_run(*slow), "mixed_members").evidence["drive"] == "/dev/d2"
 
 
-def test_drives_of_two_models_are_told():
+def test_drives_of_two_models_are_reported():
     spec = spec_of()
     stack = [
         {
@@ -128,7 +128,7 @@ def test_drives_of_two_models_are_told():
     assert "A of 1 GiB, B of 1 GiB" in found.sentence
 
 
-def test_what_is_misaligned_is_told_once_for_each_reason():
+def test_what_is_misaligned_is_reported_once_for_each_reason():
     spec = spec_of()
     record = record_of(spec, misaligned=["The file system does not know the stripe."])
     run = of_run(*(sample_of(spec, record=record, round=n) for n in range(2)))

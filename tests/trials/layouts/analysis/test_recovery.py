@@ -6,8 +6,12 @@ import pytest
 
 from seatrial.results.model import DatabaseRecord
 from seatrial.trials.layouts.analysis.model import layouts_of
-from seatrial.trials.layouts.analysis.phases import missing_max, spans_of
-from seatrial.trials.layouts.analysis.recovery import limit_tables, recovery_of
+from seatrial.trials.layouts.analysis.recovery import (
+    limit_tables,
+    missing_max,
+    recovery_of,
+    spans_of,
+)
 from stats.builders import stall_of
 from stats.timed import noisy_counts
 
@@ -107,7 +111,7 @@ def test_a_rebuild_under_way_at_the_end_is_open():
     assert found.rebuild_time is None
     assert (found.unfinished_count, found.unfinished_share) == (1, 0.43)
     assert found.window_open_s == pytest.approx(6.0)
-    assert "43 % done" in finding_of(run, "rebuild_unfinished").sentence
+    assert "43 % complete" in finding_of(run, "rebuild_unfinished").sentence
     assert "more than 6.0 s" in finding_of(run, "redundancy_window").sentence
 
 
@@ -138,8 +142,8 @@ def test_raid6_is_without_redundancy_only_while_two_drives_are_gone():
     assert found.exposed
     assert found.window.value == pytest.approx(3e9)
     assert spans_of(broken(spec=spec, events=events))[-1].phase == "degraded"
-    told = finding_of(run, "redundancy_window").sentence
-    assert "one more failure among the 3 other drives" in told
+    shown = finding_of(run, "redundancy_window").sentence
+    assert "one more failure among the 3 other drives" in shown
 
 
 def test_a_dip_shorter_than_a_second_is_in_the_slowest_second():
@@ -150,48 +154,48 @@ def test_a_dip_shorter_than_a_second_is_in_the_slowest_second():
     assert found.lowest_share_before == pytest.approx(1.0)
 
 
-def test_what_is_at_stake_is_told_with_a_scale_of_chance():
+def test_what_is_at_stake_is_reported_with_a_scale_of_chance():
     found = finding_of(of_run(*(broken(number) for number in range(3))), "redundancy_window")
-    assert "would have lost all 512 MiB" in found.sentence
+    assert "would have destroyed all 512 MiB" in found.sentence
     assert "2 other drives" in found.sentence
     assert found.evidence["second_failure_chance"] == pytest.approx(2 * 0.01 * 3 / 31_557_600)
 
 
-def test_the_dip_is_told_with_its_doubt():
+def test_the_dip_is_reported_with_its_doubt():
     found = finding_of(of_run(*(broken(number) for number in range(5))), "rebuild_dips")
     assert found.severity == "warning"
-    assert found.sentence.startswith("While the array was rebuilt, ")
-    assert "0.403x (± 2 %) of its rate before" in found.sentence
+    assert "of its rate during the rebuild" in found.sentence
+    assert "reached 0.403x (± 2 %) of its rate" in found.sentence
 
 
-def test_nothing_lost_is_nothing_told():
+def test_nothing_lost_is_nothing_reported():
     run = of_run(broken(checked=1000, record=record_of(SPEC, events=REBUILT, unreadable_bytes=0)))
     assert not {"data_lost", "corruption", "array_failed", "errors"} & set(kinds(run))
     assert "lost no data" in run.verdict
 
 
-def test_what_was_lost_is_told_exactly():
+def test_what_was_lost_is_reported_exactly():
     known = {"unreadable_bytes": 12_288, "checked_bytes": 24 * MIB, "wrong_bytes": 8192}
     record = record_of(SPEC, events=REBUILT, **known)
     run = of_run(broken(record=record, checked=8192, corrupt=5, failed=3))
     found = finding_of(run, "data_lost")
     assert found.severity == "critical"
-    assert "lost 12 KiB that cannot be read and 8 KiB that holds something else" in found.sentence
-    assert "of 24 MiB that could be read and checked" in found.sentence
+    assert "lost 12 KiB (unreadable) and 8 KiB (corrupt)" in found.sentence
+    assert "of 24 MiB verified" in found.sentence
     assert found.evidence["wrong_reads_count"] == 3
     assert "corruption" not in kinds(run)
     assert finding_of(run, "errors").severity == "warning"
     assert "lost 12 KiB" in run.verdict
 
 
-def test_wrong_data_that_were_right_again_in_the_end_are_told():
+def test_wrong_data_that_were_right_again_in_the_end_are_reported():
     record = record_of(SPEC, events=REBUILT, checked_bytes=MIB, wrong_bytes=0)
     run = of_run(broken(record=record, checked=8192, corrupt=2))
-    assert "gave wrong data to 2 reads" in finding_of(run, "data_lost").sentence
+    assert "returned corrupt data to 2 reads" in finding_of(run, "data_lost").sentence
     assert "lost no data" not in run.verdict
 
 
-def test_the_verdict_tells_first_of_what_lost_data():
+def test_the_verdict_reports_first_of_what_lost_data():
     """Three cells broke something; only two are told in the verdict, and the last one lost data."""
     known = {"events": REBUILT, "checked_bytes": MIB, "unreadable_bytes": 0}
     samples = []
@@ -200,7 +204,7 @@ def test_the_verdict_tells_first_of_what_lost_data():
         wrong_bytes = 8192 if size_bytes == 16_384 else 0
         record = record_of(SPEC, wrong_bytes=wrong_bytes, **known)
         samples.append(broken(cell=cell, record=record, checked=256, corrupt=wrong_bytes // 4096))
-    assert "lost 8 KiB that holds something else" in of_run(*samples).verdict
+    assert "lost 8 KiB (corrupt)" in of_run(*samples).verdict
 
 
 @pytest.mark.parametrize("holds", [1.0, 0.0])
@@ -213,23 +217,23 @@ def test_a_database_whose_sums_differ_has_lost_something(holds):
     assert layouts_of(run).recoveries[0].sums_differ_count == (0 if holds else 2)
     assert ("data_lost" in kinds(run)) == (not holds)
     if holds:
-        assert "kept the sums of its database" in run.verdict
+        assert "preserved the sums of its database" in run.verdict
     else:
-        told = finding_of(run, "data_lost")
+        shown = finding_of(run, "data_lost")
         assert (
-            "lost parts of transactions in 2 rounds, of those in pgbench's tables" in told.sentence
+            "lost parts of transactions in 2 rounds, of those in pgbench's tables" in shown.sentence
         )
-        assert "came back as they were before" in told.cause
+        assert "have their old content" in shown.cause
 
 
-def test_an_array_that_failed_is_told():
+def test_an_array_that_failed_is_reported():
     spec = spec_of("raid0", 3)
     run = of_run(broken(spec=spec, events=[event(3.0, "failed"), event(3.1, "array_failed")]))
     found = finding_of(run, "array_failed")
-    assert "survives no loss" in found.cause
+    assert "tolerates no drive failure" in found.cause
 
 
-def test_an_array_that_takes_no_more_writes_is_not_told_to_have_lost_what_was_read():
+def test_an_array_that_takes_no_more_writes_is_not_reported_to_have_lost_what_was_read():
     """As md's raid10, which does not let the drive go that holds the only copy."""
     spec = spec_of("raid10", 4, spares=1)
     events = [event(3.0, "failed"), event(3.1, "fault_failed"), event(3.2, "array_failed")]
@@ -237,7 +241,7 @@ def test_an_array_that_takes_no_more_writes_is_not_told_to_have_lost_what_was_re
         spec, events=events, checked_bytes=24 * MIB, wrong_bytes=0, unreadable_bytes=0
     )
     found = finding_of(of_run(broken(spec=spec, record=record, checked=6144)), "array_failed")
-    assert "takes no more writes, though all 24 MiB of the trial could be read" in found.sentence
+    assert "rejects writes, but all 24 MiB of the trial file were still readable" in found.sentence
     assert "are gone" not in found.sentence
     assert "only copy" in found.cause
 
@@ -249,7 +253,7 @@ def test_a_scrub_that_finds_anything(what, severity):
     run = of_run(broken(record=record))
     found = finding_of(run, "scrub_mismatch")
     assert found.severity == severity
-    assert "4 KiB do not agree" in found.sentence
+    assert "4 KiB in" in found.sentence
     assert layouts_of(run).recoveries[0].phase("scrub").share.value == pytest.approx(0.4, abs=0.02)
 
 
@@ -282,7 +286,7 @@ def test_what_a_failure_does_is_no_fault_to_other_findings():
     assert run.cells[0].running_from_s == 0
 
 
-def test_the_same_without_a_failure_would_be_told():
+def test_the_same_without_a_failure_would_be_reported():
     spec = spec_of("raid5", 3)
     stalls = [stall_of(2.0, start_s=3.0)]
     samples = [

@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from seatrial.trials.layouts.analysis.rules import full_stripe_bytes, read_rule, write_rule
+from seatrial.trials.layouts.analysis.accounting import full_stripe_bytes, read_rule, write_rule
 
 from .hand import spec_of
 

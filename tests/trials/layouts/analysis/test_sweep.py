@@ -42,7 +42,7 @@ def test_a_series_has_a_point_for_each_number_of_drives():
     assert series.saturation is None
 
 
-def test_series_are_told_apart_by_what_differs():
+def test_series_are_distinguished_by_what_differs():
     cells = swept({2: 1e5, 4: 2e5})
     for drives in (2, 4):
         spec = spec_of("raid0", drives, label=f"lvm-{drives}", backend="lvm")
@@ -72,7 +72,7 @@ def test_the_articles_controller_saturates_from_six_drives_on():
     cells = swept(rates, spread=0.02, address="sequential")
     (series,) = sweeps(cells)
     assert series.saturation.drives == 6
-    assert series.saturation.sentence.startswith("No more read bandwidth from 6 drives on")
+    assert series.saturation.sentence.startswith("Read bandwidth saturates at 6 drives")
     samples = [sample for part in cells for sample in part.samples]
     found = finding_of(of_run(*samples), "array_saturated")
     assert found.severity == "note"
@@ -117,7 +117,7 @@ def test_a_real_stop_is_mostly_found_with_six_rounds():
     assert found.count(6) >= 80
 
 
-def test_broken_runs_tell_no_saturation_of_degraded_arrays():
+def test_broken_runs_report_no_saturation_of_degraded_arrays():
     spec = spec_of("raid5", 4)
     samples = [sample_of(spec, cell_of(spec, fail=[{"deed": "fail"}]), round=n) for n in range(3)]
     assert "array_saturated" not in kinds(of_run(*samples))

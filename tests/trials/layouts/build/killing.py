@@ -47,10 +47,10 @@ def kills(scenario: Scenario, *, commands_only: bool = False) -> Iterator[str]:
     With ``commands_only`` no other steps are counted, where processes are slow.
     """
     for count in range(KILLS_MAX):
-        told = _run(scenario, _counted(_at(count), commands_only))
-        if told is None:
+        reported = _run(scenario, _counted(_at(count), commands_only))
+        if reported is None:
             return
-        yield told
+        yield reported
     raise AssertionError(f"the scenario has more than {KILLS_MAX} steps")
 
 
@@ -62,10 +62,10 @@ def kills_on_the_way(scenario: Scenario, *, commands_only: bool = False) -> Iter
     """
     seen: set[tuple[str, str]] = set()
     for _life in range(KILLS_MAX):
-        told = _run(scenario, _counted(_unless(seen), commands_only))
-        if told is None:
+        reported = _run(scenario, _counted(_unless(seen), commands_only))
+        if reported is None:
             return
-        before, _, step = told.rpartition("\n")
+        before, _, step = reported.rpartition("\n")
         seen.add((before, step))
         yield step
     raise AssertionError(f"the scenario is not through after {KILLS_MAX} kills")
@@ -74,23 +74,23 @@ def kills_on_the_way(scenario: Scenario, *, commands_only: bool = False) -> Iter
 def _counted(is_fatal: Fatal, commands_only: bool) -> Fatal:
     """Return the same for those steps alone that count."""
     words = ("before", "amid") if commands_only else ("",)
-    return lambda told: is_fatal(told) if told.startswith(words) else ""
+    return lambda reported: is_fatal(reported) if reported.startswith(words) else ""
 
 
 def _at(count: int) -> Fatal:
     """Return what is fatal at the step that so many others come before."""
     left = iter(range(count))
-    return lambda told: told if next(left, None) is None else ""
+    return lambda reported: reported if next(left, None) is None else ""
 
 
 def _unless(seen: set[tuple[str, str]]) -> Fatal:
     """Return what is fatal at the first step that was not seen to come after the one before."""
     last = ""
 
-    def is_fatal(told: str) -> str:
+    def is_fatal(reported: str) -> str:
         nonlocal last
-        pair = (last, told)
-        last = told
+        pair = (last, reported)
+        last = reported
         return "" if pair in seen else "\n".join(pair)
 
     return is_fatal
@@ -105,11 +105,11 @@ def _run(scenario: Scenario, is_fatal: Fatal) -> str | None:
         _keep(scenario, is_fatal, writer)
     os.close(writer)
     with os.fdopen(reader, "rb") as file:
-        told = file.read().decode()
+        reported = file.read().decode()
     _, status = os.waitpid(keeper, 0)
     ended = os.WEXITSTATUS(status)
-    assert ended in (0, _KILLED), told
-    return told if ended == _KILLED else None
+    assert ended in (0, _KILLED), reported
+    return reported if ended == _KILLED else None
 
 
 def _keep(scenario: Scenario, is_fatal: Fatal, writer: int) -> None:
@@ -176,8 +176,8 @@ class _Steps:
         self.step(f"amid {line}")
         return process
 
-    def step(self, told: str) -> None:
+    def step(self, reported: str) -> None:
         """Come to a step, the last one perhaps."""
-        if words := self._is_fatal(told):
+        if words := self._is_fatal(reported):
             os.write(self._writer, words.encode())
             os.kill(os.getpid(), signal.SIGKILL)

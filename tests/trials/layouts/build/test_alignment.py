@@ -45,7 +45,7 @@ def geometry(**others) -> Geometry:
         "drives": {"/dev/sda1": DriveGeometry(physical_bytes=512, start_bytes=MIB)},
         "unit_bytes": 128 * KIB,
         "width_bytes": 384 * KIB,
-        "told_units": {"/dev/md200": 384 * KIB},
+        "reported_units": {"/dev/md200": 384 * KIB},
         "filesystems": (
             FilesystemGeometry(kind="xfs", unit_bytes=128 * KIB, width_bytes=384 * KIB),
         ),
@@ -61,10 +61,13 @@ def test_nothing_is_said_of_what_is_aligned():
 @pytest.mark.parametrize(
     ("drive", "words"),
     [
-        (DriveGeometry(physical_bytes=512, start_bytes=63 * 512), "partition /dev/sda1 begins at"),
-        (DriveGeometry(physical_bytes=16 * KIB, start_bytes=8 * KIB), "no multiple of 16 KiB"),
+        (DriveGeometry(physical_bytes=512, start_bytes=63 * 512), "Partition /dev/sda1 starts at"),
+        (
+            DriveGeometry(physical_bytes=16 * KIB, start_bytes=8 * KIB),
+            "not at a multiple of 16 KiB",
+        ),
         (DriveGeometry(physical_bytes=4096, shift_bytes=3584), "alignment_offset"),
-        (DriveGeometry(physical_bytes=512, data_offset_bytes=1023 * 512), "array's data begin"),
+        (DriveGeometry(physical_bytes=512, data_offset_bytes=1023 * 512), "array's data start"),
     ],
 )
 def test_a_drive_that_is_off(drive, words):
@@ -75,16 +78,16 @@ def test_a_drive_that_is_off(drive, words):
 def test_extents_that_begin_within_a_stripe_of_the_leg():
     legs = {"/dev/md200": MIB, "/dev/md201": 1152 * KIB}
     (said,) = misaligned(geometry(extent_starts=legs, leg_width_bytes=384 * KIB))
-    assert "begin at 1 MiB of /dev/md200" in said
+    assert "start at 1 MiB of /dev/md200" in said
     assert misaligned(geometry(extent_starts=legs)) == [], "legs without parity take any start"
 
 
 @pytest.mark.parametrize(
     ("unit_kib", "width_kib", "words"),
     [
-        (0, 0, "knows nothing of the array's stripes"),
-        (64, 192, "made for a chunk of 64 KiB, and the array's is 128 KiB"),
-        (128, 512, "full stripes of 512 KiB, and the array's are of 384 KiB"),
+        (0, 0, "does not know the array's stripes"),
+        (64, 192, "a stripe unit of 64 KiB, but that of the array is 128 KiB"),
+        (128, 512, "a stripe width of 512 KiB, but that of the array is 384 KiB"),
     ],
 )
 def test_a_file_system_made_for_another_array(unit_kib, width_kib, words):
@@ -94,19 +97,19 @@ def test_a_file_system_made_for_another_array(unit_kib, width_kib, words):
 
 
 def test_a_file_system_that_sees_stripes_where_none_are():
-    (said,) = misaligned(geometry(unit_bytes=0, width_bytes=0, told_units={}))
-    assert "the array has no stripes" in said
+    (said,) = misaligned(geometry(unit_bytes=0, width_bytes=0, reported_units={}))
+    assert "the array has none" in said
     of_one = FilesystemGeometry(kind="ext4", unit_bytes=128 * KIB, width_bytes=128 * KIB)
-    alone = geometry(unit_bytes=0, width_bytes=0, told_units={}, filesystems=(of_one,))
+    alone = geometry(unit_bytes=0, width_bytes=0, reported_units={}, filesystems=(of_one,))
     assert misaligned(alone) == [], "a RAID 0 of one drive has a chunk, and nothing to cross"
 
 
-def test_a_device_that_tells_another_stripe():
-    (said,) = misaligned(geometry(told_units={"/dev/dm-0": 320 * KIB}))
-    assert "/dev/dm-0 tells file systems of stripes of 320 KiB" in said
+def test_a_device_that_reports_another_stripe():
+    (said,) = misaligned(geometry(reported_units={"/dev/dm-0": 320 * KIB}))
+    assert "/dev/dm-0 reports stripes of 320 KiB to file systems" in said
 
 
-def test_what_the_file_systems_tell():
+def test_what_the_file_systems_report():
     assert parse_xfs(XFS) == FilesystemGeometry(
         kind="xfs", unit_bytes=128 * KIB, width_bytes=512 * KIB
     )
@@ -147,7 +150,7 @@ def test_what_lies_where_is_read_from_sysfs(tmp_path, monkeypatch):
     assert read.drives["/dev/sda1"] == DriveGeometry(
         physical_bytes=4096, start_bytes=63 * 512, shift_bytes=3584, data_offset_bytes=MIB
     )
-    assert read.told_units == {"/dev/md200": 256 * KIB}
+    assert read.reported_units == {"/dev/md200": 256 * KIB}
     assert (read.unit_bytes, read.width_bytes) == (128 * KIB, 256 * KIB)
     assert (read.leg_width_bytes, read.extent_starts) == (256 * KIB, {"/dev/md200": MIB})
     assert len(alignment.misaligned(read)) == 2

@@ -16,10 +16,10 @@ from seatrial.machine.undo import UndoJournal
 from seatrial.study.layouts.layout import Drives, LayoutSpec, assigned
 from seatrial.trials.layouts.build import build
 from seatrial.trials.layouts.build.backends.btrfs import BACKEND, read_fsid, undo_btrfs
-from seatrial.trials.layouts.build.drive_failure import can_fail, fail_drive
 from seatrial.trials.layouts.build.drives import OpenDrives
+from seatrial.trials.layouts.build.failing import can_fail, fail_drive
 from seatrial.trials.layouts.build.registry import require
-from seatrial.trials.layouts.measure.corruption import choose_blocks, rot
+from seatrial.trials.layouts.measure.faults import choose_blocks, rot
 
 DRIVE = "192M"
 
@@ -135,7 +135,7 @@ def test_blocks_that_rot_are_found_and_mended_by_a_scrub(stand):
     corrupted = choose_blocks(drive, 40, random.Random(1), verifiable=False)
     rot(drive, corrupted)
     BACKEND.start_scrub(built, 1)
-    with pytest.raises(TargetError, match="is being scrubbed already"):
+    with pytest.raises(TargetError, match="is already running"):
         BACKEND.start_scrub(built, 1)
     wait_idle(built)
     assert BACKEND.mismatch_blocks(built, 1) == len(corrupted) * 8
@@ -174,9 +174,9 @@ def test_a_failed_drive_cannot_take_its_own_place(stand):
     built = stand(spec_of("raid1", 2), 2)
     fill(built, 8 * MIB)
     gone = BACKEND.fail(built, 1, 2)
-    with pytest.raises(TargetError, match="does not take the place") as caught:
+    with pytest.raises(TargetError, match="cannot replace a drive") as caught:
         BACKEND.replace(built, 1, 2, gone)
-    assert "still is one of its drives" in caught.value.cause
+    assert "is still one of its drives" in caught.value.cause
 
 
 @pytest.mark.root
@@ -204,7 +204,7 @@ def test_undoing_leaves_the_file_systems_of_others_alone(stand, tmp_path):
 
 
 @pytest.mark.root
-def test_a_drive_of_metal_cannot_be_told_to_fail(tmp_path, image, loops):
+def test_a_drive_of_metal_cannot_be_reported_to_fail(tmp_path, image, loops):
     device = loops(image())
     assert not can_fail(str(device))
     with pytest.raises(TargetError, match="flaky = true"):

@@ -65,10 +65,10 @@ class Files(Backend):
 @pytest.fixture
 def files(tmp_path, monkeypatch, state_dir):
     backend = Files(tmp_path)
-    backend.told = []
+    backend.reported = []
 
     def unmake(*, path):
-        backend.told.append(f"undo {path}")
+        backend.reported.append(f"undo {path}")
         if not (tmp_path / path).exists():
             return gone("it is not there")
         (tmp_path / path).unlink()
@@ -78,7 +78,7 @@ def files(tmp_path, monkeypatch, state_dir):
         path = Path(command[-1])
         recorded = (state_dir / f"{RUN}.undo.jsonl").read_text()
         assert json.dumps(path.name) in recorded, "written to the journal before it runs"
-        backend.told.append(f"make {path.name}")
+        backend.reported.append(f"make {path.name}")
         if path.name == "fails":
             path.write_text("half")
             return CommandOutput(1, "", "no room")
@@ -107,16 +107,16 @@ def test_steps_run_in_order_each_recorded_before_and_are_undone_in_reverse(files
     assert built.commands == [f"make {tmp_path}/one", f"make {tmp_path}/two"]
     assert built.places == ("/dev/none",)
     assert [each.outcome for each in destroy(built, journal)] == ["undone", "undone"]
-    assert files.told == ["make one", "make two", "undo two", "undo one"]
+    assert files.reported == ["make one", "make two", "undo two", "undo one"]
     assert not journal.path.exists()
 
 
-def test_a_build_that_fails_midway_is_undone_and_tells_why(files, tmp_path):
+def test_a_build_that_fails_midway_is_undone_and_reports_why(files, tmp_path):
     files.names = ("one", "fails", "never")
     journal = UndoJournal(RUN)
-    with pytest.raises(TargetError, match="It said: no room"):
+    with pytest.raises(TargetError, match="Output: no room"):
         built_with(journal)
-    assert files.told == ["make one", "make fails", "undo fails", "undo one"]
+    assert files.reported == ["make one", "make fails", "undo fails", "undo one"]
     assert not journal.path.exists()
     assert list(tmp_path.glob("*one")) == []
 
@@ -129,10 +129,10 @@ def test_an_interrupted_build_is_undone(files, monkeypatch):
     journal = UndoJournal(RUN)
     with pytest.raises(KeyboardInterrupt):
         built_with(journal)
-    assert files.told == ["undo one"]
+    assert files.reported == ["undo one"]
 
 
-def test_what_could_not_be_undone_is_told_with_the_error_and_stays(files, monkeypatch):
+def test_what_could_not_be_undone_is_reported_with_the_error_and_stays(files, monkeypatch):
     def stuck(*, path):
         raise OSError(16, "busy")
 
@@ -149,23 +149,23 @@ def test_a_name_of_another_run_is_refused(files):
     spec = spec_of()
     with pytest.raises(ValueError, match="not an array of the run"):
         build(spec, built_of(spec), "seatrial-other-1", UndoJournal(RUN))
-    assert files.told == []
+    assert files.reported == []
 
 
-def test_a_missing_mkfs_is_told_before_anything_is_made(files, monkeypatch):
+def test_a_missing_mkfs_is_reported_before_anything_is_made(files, monkeypatch):
     jfs = filesystems.FILESYSTEMS["jfs"]
     missing = replace(jfs, program=replace(jfs.program, name="mkfs.no-such"))
     monkeypatch.setitem(filesystems.FILESYSTEMS, "jfs", missing)
     with pytest.raises(TargetError, match="apt-get install jfsutils"):
         built_with(UndoJournal(RUN), spec_of(filesystem="jfs"))
-    assert files.told == []
+    assert files.reported == []
 
 
 def test_an_array_too_small_for_its_file_system_is_taken_apart_again(files, monkeypatch):
     monkeypatch.setattr(building, "require_program", lambda _program: None)
-    with pytest.raises(SpaceError, match="below 300 MiB, and the array holds 0"):
+    with pytest.raises(SpaceError, match="at least 300 MiB, but the array has 0 B"):
         built_with(UndoJournal(RUN), spec_of(filesystem="xfs"))
-    assert files.told[-2:] == ["undo two", "undo one"]
+    assert files.reported[-2:] == ["undo two", "undo one"]
 
 
 def test_waiting_lifts_limits_for_its_time_only(files):
@@ -176,10 +176,10 @@ def test_waiting_lifts_limits_for_its_time_only(files):
     built = built_with(journal)
     sync = [ArrayState(operation="resync", share=share) for share in (0.0, 0.5)]
     files.states = [*sync, ArrayState(missing=1, operation="rebuild"), ArrayState()]
-    told = []
-    assert wait_synced(built, journal, report=told.append) == built.synced_s
+    reported = []
+    assert wait_synced(built, journal, report=reported.append) == built.synced_s
     assert len(files.states) == 1, "it waited for the last of them"
-    assert files.told[-2:] == ["make haste", "undo haste"]
+    assert files.reported[-2:] == ["make haste", "undo haste"]
     assert [each.subject for each in destroy(built, journal)] == ["two", "one"]
 
 
@@ -218,30 +218,30 @@ def test_further_steps_are_undone_with_the_array(files, tmp_path):
     run_steps(built, [more], journal)
     assert built.commands[-1] == f"make {tmp_path}/more"
     destroy(built, journal)
-    assert files.told[-3:] == ["undo more", "undo two", "undo one"]
+    assert files.reported[-3:] == ["undo more", "undo two", "undo one"]
 
 
-def test_commands_are_told_without_root_or_drives():
+def test_commands_are_reported_without_root_or_drives():
     spec = variant(spares=1, scheduler="none", read_ahead_kib=4096, mount_options=["noatime"])
-    told = commands_of(spec, built_of(spec), NAME)
-    assert [line.split()[0] for line in told] == [
+    reported = commands_of(spec, built_of(spec), NAME)
+    assert [line.split()[0] for line in reported] == [
         *("echo", "echo", "echo", "echo"),
         *("mdadm", "echo", "mkfs.xfs", "mount"),
     ]
-    assert told[0] == "echo none | tee /sys/block/sda/queue/scheduler"
-    assert told[5] == "echo 4096 | tee /sys/block/md200/queue/read_ahead_kb"
-    assert told[-1].endswith(f"/.seatrial-{RUN}/v")
+    assert reported[0] == "echo none | tee /sys/block/sda/queue/scheduler"
+    assert reported[5] == "echo 4096 | tee /sys/block/md200/queue/read_ahead_kb"
+    assert reported[-1].endswith(f"/.seatrial-{RUN}/v")
 
 
-def test_drives_that_are_wrapped_are_told_with_what_wraps_them():
+def test_drives_that_are_wrapped_are_reported_with_what_wraps_them():
     spec = variant(flaky=True, delay_ms=[0.0, 40.0, 0.0])
-    told = commands_of(spec, built_of(spec), NAME)
+    reported = commands_of(spec, built_of(spec), NAME)
     first = f"seatrial-{RUN}-1"
-    assert told[0] == f"dmsetup create {first}-dust --table '0 SECTORS dust /dev/sda 0 4096'"
-    assert told[1] == (
+    assert reported[0] == f"dmsetup create {first}-dust --table '0 SECTORS dust /dev/sda 0 4096'"
+    assert reported[1] == (
         f"dmsetup create {first}-delay --table '0 SECTORS delay /dev/mapper/{first}-dust 0 0'"
     )
-    create = next(line for line in told if line.startswith("mdadm"))
+    create = next(line for line in reported if line.startswith("mdadm"))
     assert f"/dev/mapper/{first}-delay" in create
     assert "/dev/sda" not in create
 

@@ -13,8 +13,8 @@ from seatrial.machine import guard, uses
 from seatrial.machine.undo import UndoJournal
 from seatrial.study.layouts.layout import Drives
 from seatrial.trials.layouts.build import drives as drives_module
-from seatrial.trials.layouts.build.drive_failure import can_fail, fail_drive
 from seatrial.trials.layouts.build.drives import OpenDrives, looked_at
+from seatrial.trials.layouts.build.failing import can_fail, fail_drive
 
 
 @pytest.fixture
@@ -35,14 +35,14 @@ def refusal(journal, devices, destroy=None):
 @pytest.mark.parametrize(
     ("named", "needed", "sentence"),
     [
-        ({}, 4, "Give --loop 4x2G"),
+        ({}, 4, "Use --loop 4x2G"),
         ({"lab": "4x64M"}, 4, "seatrial lab"),
-        ({"loop": "3x1M"}, 4, "needs 4 drives, and 3 are named"),
-        ({"devices": ["/dev/null"]}, 2, "needs 2 drives, and 1 are named"),
-        ({"loop": "many"}, 1, "Write for instance 6x2G"),
+        ({"loop": "3x1M"}, 4, "needs 4 drives, but 3 were given"),
+        ({"devices": ["/dev/null"]}, 2, "needs 2 drives, but 1 were given"),
+        ({"loop": "many"}, 1, "Example: 6x2G"),
     ],
 )
-def test_drives_that_are_not_there_are_asked_for(journal, named, needed, sentence):
+def test_drives_that_are_not_there_are_requested(journal, named, needed, sentence):
     with pytest.raises(StudyError) as caught:
         opening(journal, needed, **named).open()
     assert sentence in str(caught.value)
@@ -54,7 +54,7 @@ def test_files_are_no_drives(journal, image):
         opening(journal, devices=[str(image())]).open()
 
 
-def test_a_folder_that_is_too_small_is_told_before_anything_is_made(journal, tmp_path):
+def test_a_folder_that_is_too_small_is_reported_before_anything_is_made(journal, tmp_path):
     with pytest.raises(SpaceError, match="--loop"):
         opening(journal, 2, loop="2x900T", folder=str(tmp_path)).open()
     assert list(tmp_path.iterdir()) == []
@@ -127,14 +127,14 @@ class TestLoopDevices:
         with opening(journal, loop="1x64M", folder=str(tmp_path)) as opened:
             assert can_fail(opened.paths[0])
             assert not can_fail(str(other))
-            with pytest.raises(TargetError, match="pull the drive by hand"):
+            with pytest.raises(TargetError, match="pull the drive manually"):
                 fail_drive(str(other))
             assert len(other.read_bytes()) == 64 * MIB
 
 
 @pytest.mark.root
 class TestDevices:
-    def test_all_that_are_refused_are_told_at_once_with_what_must_be_given(
+    def test_all_that_are_refused_are_reported_at_once_with_what_must_be_given(
         self, journal, image, loops, mounts
     ):
         mounted, full, blank, named = (loops(image(f"{name}.img")) for name in "abcd")
@@ -142,11 +142,11 @@ class TestDevices:
             run("mkfs.ext4", "-q", str(device))
         point = mounts(mounted)
         text = refusal(journal, [mounted, full, blank, named], destroy=str(named))
-        assert text.startswith("3 of 4 drives are refused, nothing was written:")
+        assert text.startswith("3 of 4 drives were refused, nothing was written:")
         size = "(64 MiB (67,108,864 bytes), no serial number)"
         assert f"{mounted} {size} is mounted on {point} (ext4)" in text
-        assert f"{full} {size} bears ext2/3/4 file system and is not named" in text
-        assert f"{blank} {size} bears no signature that is known and is not named" in text
+        assert f"{full} {size} contains ext2/3/4 file system and is not named" in text
+        assert f"{blank} {size} contains no known signature and is not named" in text
         assert f"First unmount it with `umount {point}`" in text
         assert f"`--destroy {mounted},{full},{blank},{named}`" in text
 
@@ -171,7 +171,7 @@ class TestDevices:
             with pytest.raises(RefusedError, match=f"is mounted on {point}"):
                 opened.ready()
 
-    def test_one_look_at_all_open_files_tells_which_drive_somebody_writes_to(
+    def test_one_look_at_all_open_files_reports_which_drive_somebody_writes_to(
         self, journal, image, loops, monkeypatch
     ):
         looks = []
@@ -193,7 +193,7 @@ class TestDevices:
             text = refusal(journal, [free, written], destroy=f"{free},{written}")
         finally:
             writer.communicate()
-        assert text.startswith("1 of 2 drives are refused")
+        assert text.startswith("1 of 2 drives were refused")
         assert f"is open for writing by process {writer.pid} (sh)" in text
         assert len(looks) == 1
 
@@ -210,7 +210,7 @@ class TestDevices:
         link = tmp_path / "link"
         link.symlink_to(device)
         text = refusal(journal, [device, link], destroy=str(device))
-        assert f"{device} and {link} are both named" in text
+        assert f"{device} and {link} are both given" in text
 
     def test_partitions_are_drives_but_not_beside_their_disk(self, journal, image, loops):
         disk = loops(image(), "--partscan")
@@ -221,7 +221,7 @@ class TestDevices:
             assert opened.paths == parts
         for pair in ([disk, parts[1]], [parts[1], disk]):
             text = refusal(journal, pair, destroy=f"{disk},{parts[1]}")
-            assert "share their bytes" in text
+            assert "on the same disk" in text
 
     def test_looking_claims_nothing(self, image, loops, mounts):
         device = loops(image(), "--sector-size=4096")

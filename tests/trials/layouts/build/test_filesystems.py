@@ -17,7 +17,7 @@ def made(spec, *, bare: bool = False, size_bytes: int = 0) -> str:
 
 
 @pytest.mark.parametrize(
-    ("spec", "told"),
+    ("spec", "reported"),
     [
         (variant("md", "raid5", 4), "su=128k,sw=3"),
         (variant("md", "raid6", 8, chunk_kib=64), "su=64k,sw=6"),
@@ -28,20 +28,20 @@ def made(spec, *, bare: bool = False, size_bytes: int = 0) -> str:
         (variant("md+md", "raid1", 2, legs=4, stripe_kib=256), "su=256k,sw=4"),
     ],
 )
-def test_xfs_knows_the_chunk_and_how_many_hold_data(spec, told):
-    assert f"-d {told} /dev/md200" in made(spec)
+def test_xfs_knows_the_chunk_and_how_many_hold_data(spec, reported):
+    assert f"-d {reported} /dev/md200" in made(spec)
 
 
 @pytest.mark.parametrize("spec", [variant("md", "raid1", 2), variant("single", "single", 1)])
-def test_what_is_not_striped_is_told_nothing_of_stripes(spec):
+def test_what_is_not_striped_is_reported_nothing_of_stripes(spec):
     assert "su=" not in made(spec)
 
 
 def test_ext4_counts_stripes_in_blocks_whatever_its_size_and_leaves_nothing_for_later():
-    told = made(variant("md", "raid5", 4, chunk_kib=64, filesystem="ext4"))
-    assert "-b 4096" in told, "a small ext4 would have blocks of 1 KiB"
-    assert "stride=16,stripe_width=48" in told
-    assert "lazy_itable_init=0,lazy_journal_init=0" in told
+    reported = made(variant("md", "raid5", 4, chunk_kib=64, filesystem="ext4"))
+    assert "-b 4096" in reported, "a small ext4 would have blocks of 1 KiB"
+    assert "stride=16,stripe_width=48" in reported
+    assert "lazy_itable_init=0,lazy_journal_init=0" in reported
 
 
 def test_labels_say_whose_they_are_in_the_length_that_each_allows():
@@ -90,7 +90,7 @@ def test_a_bare_drive_is_used_in_part_and_its_mark_recorded(kind, ends):
 
 def test_what_is_too_small_is_said_before():
     assert too_small("xfs", 299 * MIB) == (
-        "mkfs.xfs makes no file system below 300 MiB, and the array holds 299 MiB"
+        "mkfs.xfs needs at least 300 MiB, but the array has 299 MiB"
     )
     assert too_small("xfs", 300 * MIB) == ""
     assert too_small("none", 0) == ""
@@ -119,7 +119,7 @@ def test_the_mark_of_a_file_system_is_taken_off_if_its_label_is_ours(image):
 
 
 @pytest.mark.parametrize("kind", ["ext4", "xfs", "btrfs"])
-def test_what_the_programs_are_told_they_take(tmp_path, kind):
+def test_what_the_programs_are_reported_they_take(tmp_path, kind):
     """On a sparse file, which no kernel needs to know."""
     program = filesystems.FILESYSTEMS[kind].program
     need_command(program.name, program.package)

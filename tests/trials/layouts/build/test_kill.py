@@ -56,16 +56,16 @@ def what_is_left(folder: Path, state_dir: Path) -> Iterator[str]:
 
 
 def test_a_kill_at_any_step_of_an_array_on_loop_devices_leaves_nothing_behind(tmp_path, state_dir):
-    told = []
+    reported = []
     for step in kills(lambda: life(tmp_path)):
-        told.append(step)
+        reported.append(step)
         failed = [each for each in clean() if each.outcome == "failed"]
         assert not failed, f"killed at: {step}"
         assert list(what_is_left(tmp_path, state_dir)) == [], f"killed at: {step}"
     for word in ("open", "os.mkdir", "losetup", "mkfs.btrfs", "mount", "replace start"):
-        assert any(word in step for step in told), f"it never came to {word}"
+        assert any(word in step for step in reported), f"it never came to {word}"
 
-    told = list(kills_on_the_way(clean))
+    reported = list(kills_on_the_way(clean))
     assert list(what_is_left(tmp_path, state_dir)) == []
     for word in ("umount", "wipefs", "--forget", "os.rmdir", "losetup -d", "os.remove"):
-        assert any(word in step for step in told), f"clean never came to {word}"
+        assert any(word in step for step in reported), f"clean never came to {word}"

@@ -77,12 +77,12 @@ def test_the_first_command_records_the_group_with_all_devices_it_may_get():
 
 
 def test_a_stripe_over_legs_begins_at_a_full_stripe_of_theirs():
-    told = commands(variant("md+lvm", "raid5", 4, legs=2, stripe_kib=256))
-    assert [line.split()[0] for line in told] == [
+    reported = commands(variant("md+lvm", "raid5", 4, legs=2, stripe_kib=256))
+    assert [line.split()[0] for line in reported] == [
         *("mdadm", "mdadm", "pvcreate", "pvcreate", "vgcreate", "lvcreate")
     ]
-    assert "--dataalignment 384k /dev/md200" in told[2]
-    assert told[-1].endswith(f"--type striped -i 2 -I 256k {NAME} /dev/md200 /dev/md201")
+    assert "--dataalignment 384k /dev/md200" in reported[2]
+    assert reported[-1].endswith(f"--type striped -i 2 -I 256k {NAME} /dev/md200 /dev/md201")
 
 
 def test_exposed_legs_have_nothing_over_them():
@@ -145,12 +145,12 @@ class Lvm:
     def __init__(self) -> None:
         self.group = GROUP
         self.marked = {path: volume_group.volume_uuid(GROUP, path) for path in DRIVES[:2]}
-        self.told: list[str] = []
+        self.reported: list[str] = []
         self.is_busy = False
 
     def attempt(self, command, **_how) -> CommandOutput:
         program, arguments = command[0], command[3:]
-        self.told.append(f"{program} {arguments[-1]}")
+        self.reported.append(f"{program} {arguments[-1]}")
         if program == "vgs":
             rows = [{"vg_name": self.group}] if self.group else []
             return CommandOutput(0, json.dumps({"report": [{"vg": rows}]}), "")
@@ -213,7 +213,7 @@ def test_devices_of_somebody_elses_are_left_alone(lvm):
     lvm.group = ""
     lvm.marked = {"/dev/sda": "AAAAAA-0000-0000-0000-0000-0000-000000"}
     assert undo().outcome == "gone"
-    assert not any(told.startswith(("vgremove", "pvremove")) for told in lvm.told)
+    assert not any(reported.startswith(("vgremove", "pvremove")) for reported in lvm.reported)
 
 
 def test_a_volume_in_use_stays_in_the_journal(lvm):
@@ -226,22 +226,22 @@ def test_a_volume_in_use_stays_in_the_journal(lvm):
 
 def test_drives_that_are_gone_leave_nothing(lvm):
     assert undo("/dev/gone").outcome == "gone"
-    assert lvm.told == []
+    assert lvm.reported == []
 
 
 @pytest.fixture
 def status(lvm, monkeypatch) -> list[str]:
     """What the device-mapper says of the volume from now on, the last; all reads are answered."""
-    told = ["0 9 raid raid5_ls 3 AAA 9/9 idle 0 0 -"]
-    monkeypatch.setattr(volume_group, "attempt", lambda *_any: CommandOutput(0, told[-1], ""))
+    reported = ["0 9 raid raid5_ls 3 AAA 9/9 idle 0 0 -"]
+    monkeypatch.setattr(volume_group, "attempt", lambda *_any: CommandOutput(0, reported[-1], ""))
     monkeypatch.setattr(volume_group, "can_be_read", lambda *_any: True)
     monkeypatch.setattr(volume_group, "comes_true", lambda condition, _patience_s: condition())
-    return told
+    return reported
 
 
-def test_a_drive_that_fails_unnoticed_is_told(status, monkeypatch):
+def test_a_drive_that_fails_unnoticed_is_reported(status, monkeypatch):
     monkeypatch.setattr(lvm_backend, "fail_drive", lambda _drive: None)
-    with pytest.raises(TargetError, match="as if no drive had failed"):
+    with pytest.raises(TargetError, match="did not notice the drive failure"):
         backend("lvm").fail(built_array(variant("lvm")), 1, 2)
 
 

@@ -76,7 +76,7 @@ def test_each_level_gets_the_options_that_md_takes_for_it(level, drives, has, ha
     assert has_not not in command
 
 
-def test_an_array_that_is_told_to_be_clean_and_uses_a_part_of_its_drives():
+def test_an_array_that_is_reported_to_be_clean_and_uses_a_part_of_its_drives():
     (command,) = commands(variant(initial_sync=False, member_bytes=64 << 20))
     assert "--size=65536 --assume-clean" in command
     create, shrink = commands(variant(level="raid0", drives=2, member_bytes=64 << 20))
@@ -109,12 +109,14 @@ def test_md_over_md_stripes_over_the_legs():
 def test_bare_drives_are_legs_as_they_are():
     (only,) = commands(variant("md+md", "single", 1, legs=3))
     assert only.endswith("--raid-devices=3 --chunk=128 /dev/sda /dev/sdb /dev/sdc")
-    assert "one bare drive" in backend("md+md").check(variant("md+md", "single", 2, legs=2))
+    assert "one drive without a spare" in backend("md+md").check(
+        variant("md+md", "single", 2, legs=2)
+    )
 
 
 def test_numbers_that_are_taken_are_left_alone(machine):
     assert md_array.free_devices(2, machine) == ["/dev/md201", "/dev/md202"]
-    with pytest.raises(TargetError, match="Only 311 numbers"):
+    with pytest.raises(TargetError, match="Only 311 md device numbers"):
         md_array.free_devices(400, machine)
 
 
@@ -149,7 +151,7 @@ def test_copies_survive_all_but_one_and_a_synchronisation_to_come_is_one(machine
     assert md_array.state("/dev/md200", "raid1", tree=machine).operation == "resync"
 
 
-def test_mdstat_tells_more_finely_how_far_a_rebuild_is(machine):
+def test_mdstat_reports_more_finely_how_far_a_rebuild_is(machine):
     put(machine.root, "sys/block/md200/md/degraded", "1")
     put(machine.root, "sys/block/md200/md/sync_action", "recover")
     put(machine.root, "sys/block/md200/md/sync_completed", "0 / 129024")
@@ -166,14 +168,14 @@ def test_mdstat_tells_more_finely_how_far_a_rebuild_is(machine):
 
 
 def test_facts_and_offsets(machine):
-    told = md_array.facts("/dev/md200", machine)
-    assert told["chunk_kib"] == "128"
-    assert told["bitmap"] == "none"
-    assert told["data_offset_kib"] == "1024"
+    reported = md_array.facts("/dev/md200", machine)
+    assert reported["chunk_kib"] == "128"
+    assert reported["bitmap"] == "none"
+    assert reported["data_offset_kib"] == "1024"
     assert md_array.data_offsets_bytes("/dev/md200", machine)["sdb"] == 1 << 20
 
 
-def test_who_is_in_a_slot_is_asked_each_time(machine):
+def test_who_is_in_a_slot_is_requested_each_time(machine):
     known = ["/dev/sda", "/dev/sdb"]
     assert md_array.member_at("/dev/md200", 1, known, machine) == "/dev/sdb"
     assert md_array.member_at("/dev/md200", 2, known, machine) == "/dev/sdc"
@@ -208,7 +210,7 @@ def test_failing_a_drive_takes_note_of_the_spare_in_its_place(monkeypatch):
 
 def test_a_place_where_none_serves_cannot_fail_again(monkeypatch):
     monkeypatch.setattr(md_array, "member_at", lambda *_any: "")
-    with pytest.raises(TargetError, match="none serves in its place"):
+    with pytest.raises(TargetError, match="there is no active drive in its slot"):
         md_legs.fail(standing(variant()), 1, 2)
 
 
@@ -229,15 +231,15 @@ def standing(spec) -> Built:
 
 
 class Mdadm:
-    """An mdadm on a made-up machine: what it was told, and what it does to superblocks."""
+    """An mdadm on a made-up machine: its commands, and what it does to superblocks."""
 
     def __init__(self, root: Path, marked: dict[str, str]) -> None:
         self.root = root
         self.marked = marked
-        self.told: list[str] = []
+        self.reported: list[str] = []
 
     def attempt(self, command, **_how) -> CommandOutput:
-        self.told.append(" ".join(command[1:]))
+        self.reported.append(" ".join(command[1:]))
         if "--stop" in command:
             name = Path(command[-1]).name
             (self.root / f"sys/block/{name}").rename(self.root / f"stopped-{name}")
@@ -272,7 +274,7 @@ def test_undoing_stops_the_array_and_clears_only_what_bears_its_identity(undoing
     result = undo()
     assert (result.outcome, result.detail) == ("undone", "/dev/md200 stopped, its drives cleared")
     assert list(undoing.marked) == ["/dev/sdc"]
-    assert not any("/dev/gone" in told for told in undoing.told)
+    assert not any("/dev/gone" in reported for reported in undoing.reported)
     assert undo().outcome == "gone", "it may be called again"
 
 
@@ -284,7 +286,7 @@ def test_a_foreign_array_under_our_number_is_left_alone(undoing, machine):
     put(machine.root, "sys/block/md200/md/uuid", "11111111-0000-0000-0000-000000000000")
     undoing.marked.clear()
     assert undo().outcome == "gone"
-    assert not any("--stop" in told for told in undoing.told)
+    assert not any("--stop" in reported for reported in undoing.reported)
 
 
 @pytest.mark.parametrize(("slave", "stops"), [("sda", True), ("sdz", False), ("", True)])

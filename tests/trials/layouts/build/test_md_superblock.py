@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from seatrial.trials.layouts.build.md_superblock import array_uuid
+from seatrial.trials.layouts.build.md_array import array_uuid
 
 UUID = "eb26770e53945db2b084553a48c3abbf"
 
@@ -40,14 +40,14 @@ def test_the_uuid_of_the_array_is_read(drive):
         superblock(own_sector=16),
     ],
 )
-def test_what_is_no_superblock_of_that_place_and_version_tells_nothing(drive, block):
+def test_what_is_no_superblock_of_that_place_and_version_reports_nothing(drive, block):
     assert array_uuid(drive(block)) == ""
 
 
 @pytest.mark.parametrize("size_bytes", [0, 4096, 4096 + 512])
-def test_a_drive_that_is_too_small_tells_nothing(drive, size_bytes):
+def test_a_drive_that_is_too_small_reports_nothing(drive, size_bytes):
     assert array_uuid(drive(superblock(), size_bytes)) == ""
 
 
-def test_a_drive_that_is_gone_tells_nothing(tmp_path):
+def test_a_drive_that_is_gone_reports_nothing(tmp_path):
     assert array_uuid(str(tmp_path / "gone")) == ""

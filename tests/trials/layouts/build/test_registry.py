@@ -63,15 +63,18 @@ def test_every_backend_has_levels_and_says_what_it_needs():
 @pytest.mark.parametrize(
     ("spec", "sentence"),
     [
-        (spec_of(level="raidz1"), "which btrfs has not. The levels of btrfs are single, raid0"),
-        (spec_of(level="raid5", drives=2), "raid5 needs at least 3 drives, and it has 2"),
-        (spec_of(level="raid10", drives=5), "an even number of drives, and it has 5"),
+        (
+            spec_of(level="raidz1"),
+            "which btrfs does not support. The levels of btrfs are single, raid0",
+        ),
+        (spec_of(level="raid5", drives=2), "raid5 needs at least 3 drives, but it has 2"),
+        (spec_of(level="raid10", drives=5), "an even number of drives, but it has 5"),
         (spec_of(spares=1), "btrfs has no spares"),
-        (spec_of(level="raid0", spares=1), "A spare cannot replace a drive of raid0"),
+        (spec_of(level="raid0", spares=1), "A spare is useless in raid0"),
         (spec_of(logs=1), "btrfs has no logs"),
         (spec_of(caches=2), "btrfs has no caches"),
         (spec_of(legs=2), "btrfs does not stripe over 2 legs"),
-        (spec_of(filesystem="xfs"), "btrfs is a file system itself"),
+        (spec_of(filesystem="xfs"), "btrfs is itself a file system"),
         (spec_of(member_bytes=1 << 20), "btrfs needs at least 109 MiB of each drive"),
     ],
 )

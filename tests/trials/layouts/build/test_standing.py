@@ -65,18 +65,18 @@ def test_it_is_found_by_label_run_and_name_of_the_array(build, name):
     assert find_standing(name) == meant
 
 
-def test_a_name_that_nothing_bears_is_told_with_those_that_are_there(build):
-    with pytest.raises(UsageError, match="None was left standing"):
+def test_a_name_that_nothing_bears_is_reported_with_those_that_are_there(build):
+    with pytest.raises(UsageError, match="No layout was built"):
         find_standing("r5")
     build(label="r10")
-    with pytest.raises(UsageError, match="Those that do are r10"):
+    with pytest.raises(UsageError, match="The standing layouts are r10"):
         find_standing("r5")
 
 
-def test_a_name_that_two_bear_is_told_with_their_runs(build):
+def test_a_name_that_two_bear_is_reported_with_their_runs(build):
     build("run1")
     build("run2")
-    with pytest.raises(UsageError, match="2 layouts are called r5: run1, run2"):
+    with pytest.raises(UsageError, match="2 layouts are named r5: run1, run2"):
         find_standing("r5")
     assert find_standing("run2").run_id == "run2"
 
@@ -86,7 +86,7 @@ def test_clean_names_it_and_leaves_it_and_destroy_undoes_it(build, tmp_path):
     (left,) = clean()
     assert left.outcome == "kept"
     assert left.detail == (
-        "layout r5 stands as it was asked to; `seatrial layout destroy run1` undoes it"
+        "layout r5 remains as requested; `seatrial layout destroy run1` undoes it"
     )
     assert (tmp_path / ".seatrial-run1").is_dir()
     assert [undone.outcome for undone in destroy(standing)] == ["undone"]
@@ -105,7 +105,7 @@ def test_one_that_is_being_destroyed_by_another_process_is_refused(build, child)
         """
     )
     process.stdout.readline()
-    with pytest.raises(RefusedError, match=f"process {process.pid}"):
+    with pytest.raises(RefusedError, match=f"Process {process.pid}"):
         destroy(standing)
     process.kill()
     process.wait()

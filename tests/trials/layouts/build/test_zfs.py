@@ -13,11 +13,10 @@ from machine.zfs_daemon import answering_zfs
 from seatrial.machine.undo import UndoJournal
 from seatrial.study.layouts.layout import Drives, LayoutSpec, assigned
 from seatrial.trials.layouts.build import build
-from seatrial.trials.layouts.build.backends.zfs import BACKEND, undo_zfs
+from seatrial.trials.layouts.build.backends.zfs import BACKEND, parse_status, undo_zfs
 from seatrial.trials.layouts.build.drives import OpenDrives
 from seatrial.trials.layouts.build.registry import check, require
-from seatrial.trials.layouts.build.zfs_status import parse_status
-from seatrial.trials.layouts.measure.corruption import choose_blocks, rot
+from seatrial.trials.layouts.measure.faults import choose_blocks, rot
 
 OLD_SPARE = """\
   pool: seatrial-x
@@ -120,8 +119,8 @@ def test_the_plan_names_all_parts_and_the_policy():
 @pytest.mark.parametrize(
     ("more", "sentence"),
     [
-        ({"member_bytes": 1 << 30}, "has no member_size"),
-        ({"mount_options": ["nobarrier"]}, "nobarrier is no mount option of ZFS"),
+        ({"member_bytes": 1 << 30}, "does not support member_size"),
+        ({"mount_options": ["nobarrier"]}, "ZFS has no mount option nobarrier"),
         ({"legs": 2, "expose": "legs", "logs": 1}, "belongs to one pool"),
     ],
 )

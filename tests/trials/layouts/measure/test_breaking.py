@@ -9,10 +9,10 @@ from collections.abc import Sequence
 import pytest
 
 from seatrial.errors import TargetError
-from seatrial.study.layouts.failure import Failure
+from seatrial.study.layouts.layout import Failure
 from seatrial.trials.layouts.build.backend import ArrayState
-from seatrial.trials.layouts.measure import breaking as breaking_module
-from seatrial.trials.layouts.measure.breaking import Breaking
+from seatrial.trials.layouts.measure import faults as breaking_module
+from seatrial.trials.layouts.measure.faults import Breaking
 from seatrial.trials.layouts.measure.watch import Watch
 
 SOON = Failure(after_s=0.1)
@@ -92,7 +92,7 @@ def test_a_fault_that_cannot_be_injected_is_an_event_and_a_note():
     assert "fail after 0.1 s failed" in breaking.notes[0]
 
 
-def test_a_defect_of_the_thread_is_told():
+def test_a_defect_of_the_thread_is_reported():
     fake = Fake(ZeroDivisionError("what nobody expects"))
     with begun(fake, SOON) as breaking:
         start(breaking, fake)
@@ -116,24 +116,24 @@ def test_an_interrupt_of_the_load_ends_the_thread():
     assert breaking.notes[0].startswith("replace after 60 s was not done")
 
 
-def settled_s(fake: Fake, breaking: Breaking, told: list[str]) -> float:
+def settled_s(fake: Fake, breaking: Breaking, reported: list[str]) -> float:
     start(breaking, fake)
     time.sleep(0.3)
     breaking.load_ended()
     began_s = time.monotonic()
-    breaking.settle(told.append)
+    breaking.settle(reported.append)
     return time.monotonic() - began_s
 
 
 def test_a_rebuild_is_waited_for_to_its_end():
-    fake, told = Fake(), []
+    fake, reported = Fake(), []
     fake.state = ArrayState(missing=1, operation="rebuild", share=0.42)
     timer = threading.Timer(1.0, lambda: setattr(fake, "state", ArrayState()))
     timer.start()
     with begun(fake, SOON) as breaking:
-        waited_s = settled_s(fake, breaking, told)
+        waited_s = settled_s(fake, breaking, reported)
     assert 0.5 < waited_s < 2.5
-    assert told[0] == "42%"
+    assert reported[0] == "42%"
     assert [each.what for each in breaking.watch.happened][-1] == "rebuild_ended"
     assert breaking.notes == []
 

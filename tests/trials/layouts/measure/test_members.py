@@ -11,8 +11,8 @@ import pytest
 from seatrial.machine.fingerprint.tree import SystemTree
 from seatrial.machine.loop import attach
 from seatrial.machine.undo import UndoJournal
-from seatrial.trials.layouts.measure import members as members_module
-from seatrial.trials.layouts.measure.members import Members, roles
+from seatrial.trials.layouts.measure import array as members_module
+from seatrial.trials.layouts.measure.array import Members, roles
 
 BEFORE = "100 5 800 40 50 2 400 30 0 60 70 0 0 0 0 9 3"
 
@@ -52,7 +52,7 @@ def test_requests_in_flight_are_waited_for_but_not_for_ever(stat):
     stat.write_text(BEFORE.replace(" 30 0 ", " 30 1 "))
     members.end()
     assert members.settled_s >= 0.5
-    assert "did not come to rest within" in members.notes[0]
+    assert "were not idle within" in members.notes[0]
 
 
 def test_an_array_at_work_is_not_waited_for(stat):
@@ -60,7 +60,7 @@ def test_an_array_at_work_is_not_waited_for(stat):
     members.begin()
     members.end()
     assert members.settled_s < 0.1
-    assert "at work on its own account" in members.notes[0]
+    assert "had background activity" in members.notes[0]
 
 
 def test_a_drive_that_vanishes_is_named(stat):
@@ -91,15 +91,15 @@ def test_what_the_page_cache_holds_is_written_before_the_load_and_after_a_buffer
     assert written == [tmp_path] * 3
 
 
-def test_what_cannot_be_written_back_is_told(stat, tmp_path):
+def test_what_cannot_be_written_back_is_reported(stat, tmp_path):
     members = Members(["/dev/sdx"], places=[str(tmp_path / "gone")])
     members.begin()
-    assert "could not be written" in members.notes[0]
+    assert "could not be flushed" in members.notes[0]
 
 
-def test_roles_are_told_by_drive():
-    told = roles([["a", "b"], ["c"]], [["d"], []], ["e"], ["f"])
-    assert told == {
+def test_roles_are_reported_by_drive():
+    reported = roles([["a", "b"], ["c"]], [["d"], []], ["e"], ["f"])
+    assert reported == {
         **{"a": "leg 1", "b": "leg 1", "c": "leg 2", "d": "spare of leg 1"},
         **{"e": "log", "f": "cache"},
     }

@@ -83,7 +83,7 @@ class Measured:
 
     run: Run
     samples: list[Sample]
-    told: list[str]
+    reported: list[str]
     left: list[str]
 
 
@@ -107,7 +107,7 @@ def broken(tmp_path_factory) -> Measured:
         patched.setenv("SEATRIAL_STATE_DIR", str(state))
         study = STUDY.format(place=place, rounds=2, seconds=0.2) + BROKEN
         run, samples = measured(folder, study, watcher=watcher)
-    return Measured(run, samples, watcher.told, leftovers(place, state))
+    return Measured(run, samples, watcher.reported, leftovers(place, state))
 
 
 @pytest.fixture
@@ -152,21 +152,29 @@ def test_groups_come_one_after_the_other_and_the_plain_target_stays(broken):
         wrote_bytes = sum(own["write_bytes"] for own in record.members.values())
         copies = 2 if label == "pair-raid1" else 1
         assert wrote_bytes >= copies * of_rw[label].operations["write"].transferred_bytes
-        facts = broken.run.fingerprint_before["other_targets"][label]
-        assert facts["filesystem"]["type"] == "btrfs"
+        found = broken.run.fingerprint_before.other_targets[label]
+        assert found.filesystem.type == "btrfs"
     assert broken.left == []
 
 
 def test_what_stands_is_used_again_and_what_was_broken_is_built_and_filled_anew(broken):
     """A group is built once a round, and not at all where it stands from the round before."""
     assert len(broken.samples) == 8
-    steps = [told for told in broken.told if told.startswith(("Building", "Filling", "Taking"))]
-    built = [told.split()[1] for told in steps if told.startswith("Building")]
-    filled = [told.split()[3] for told in steps if told.startswith("Filling trial.dat on pair")]
+    steps = [
+        reported
+        for reported in broken.reported
+        if reported.startswith(("Building", "Filling", "Taking"))
+    ]
+    built = [reported.split()[1] for reported in steps if reported.startswith("Building")]
+    filled = [
+        reported.split()[3]
+        for reported in steps
+        if reported.startswith("Filling trial.dat on pair")
+    ]
     assert filled == [f"{label}:" for label in built]
     assert built.count("pair-raid1") == 2, "broken in the first round"
     assert built.count("pair-raid0") in (1, 2)
-    assert len([told for told in steps if told.startswith("Taking")]) == len(built) - 1
+    assert len([reported for reported in steps if reported.startswith("Taking")]) == len(built) - 1
     assert all(each.verification.corrupt_blocks == 0 for each in broken.samples)
 
 

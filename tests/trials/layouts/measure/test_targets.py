@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from seatrial.fingerprint import Filesystem, Fingerprint, Target
 from seatrial.machine.file import TrialFolder
 from seatrial.machine.undo import UndoJournal
-from seatrial.measure.same_targets import storage_paths
+from seatrial.measure.run import storage_paths
 from seatrial.results.model import Run
 from seatrial.results.store import ResultsFile
 from trials.layouts.measure.trial import planned
@@ -50,17 +51,18 @@ def test_a_target_that_is_built_later_joins_the_fingerprint_once(tmp_path):
         seed=1,
         status="running",
         started_at=0.0,
-        fingerprint_before={"target": {"stack": []}},
+        fingerprint_before=Fingerprint(target=Target(path="/")),
         seatrial_version="0",
     )
     with ResultsFile.open(tmp_path / "results.seatrial", create=True) as store:
         store.start_run(run)
-        store.note_target("r1", "mirror", {"filesystem": {"type": "xfs"}})
-        store.note_target("r1", "mirror", {"filesystem": {"type": "ext4"}})
-        store.note_target("r1", "other", {})
+        store.note_target("r1", "mirror", Target(filesystem=Filesystem(type="xfs")))
+        store.note_target("r1", "mirror", Target(filesystem=Filesystem(type="ext4")))
+        store.note_target("r1", "other", Target())
         before = store.run("r1").fingerprint_before
-    assert before["target"] == {"stack": []}
-    assert before["other_targets"] == {"mirror": {"filesystem": {"type": "xfs"}}, "other": {}}
+    assert before.target == Target(path="/")
+    mirror = Target(filesystem=Filesystem(type="xfs"))
+    assert before.other_targets == {"mirror": mirror, "other": Target()}
 
 
 def test_a_folder_on_what_the_run_mounted_with_an_array_goes_with_it(tmp_path, monkeypatch):

@@ -9,7 +9,7 @@ import pytest
 
 from seatrial.measure.progress import Silent
 from seatrial.results.model import LayoutRecord
-from seatrial.stats.broken import is_broken
+from seatrial.stats.model import is_broken
 from seatrial.trials.layouts.build.backend import ArrayState
 from seatrial.trials.layouts.measure.trial import Trial
 from stats.builders import cell_of, sample_of

@@ -1,4 +1,4 @@
-"""What is told of an array from one look to the next, and as a series over a sample."""
+"""Events of an array between two observations, and its series over a sample."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def rebuilding(share: float | None, missing: int = 1) -> ArrayState:
     return ArrayState(missing=missing, operation="rebuild", share=share)
 
 
-def told(*states: ArrayState) -> list[str]:
+def reported(*states: ArrayState) -> list[str]:
     """What happened to an array of one leg that was seen in these states."""
     seen = iter(states)
     watch = Watch(1, lambda _leg: next(seen))
@@ -47,8 +47,8 @@ def told(*states: ArrayState) -> list[str]:
         ([WHOLE, SCRUB, WHOLE], ["scrub_started", "scrub_ended"]),
     ],
 )
-def test_what_changes_between_two_looks_is_told_once(states, events):
-    assert told(*states) == events
+def test_what_changes_between_two_looks_is_reported_once(states, events):
+    assert reported(*states) == events
 
 
 def test_a_drive_that_falters_and_is_then_missing_was_left_out():
@@ -58,11 +58,11 @@ def test_a_drive_that_falters_and_is_then_missing_was_left_out():
     watch.note("faltering", 1, "/dev/dm-1")
     watch.look()
     watch.look()  # The second one has no drive that falters to account for it.
-    told = [(each.what, each.member) for each in watch.happened]
-    assert told == [("faltering", "/dev/dm-1"), ("failed", "/dev/dm-1")]
+    reported = [(each.what, each.member) for each in watch.happened]
+    assert reported == [("faltering", "/dev/dm-1"), ("failed", "/dev/dm-1")]
 
 
-def test_legs_are_looked_at_together_and_told_apart():
+def test_legs_are_looked_at_together_and_distinguished():
     states = {1: WHOLE, 2: rebuilding(0.25)}
     watch = Watch(2, states.__getitem__)
     watch.look()
@@ -71,7 +71,7 @@ def test_legs_are_looked_at_together_and_told_apart():
     assert (watch.looks[0].missing, watch.looks[0].rebuild_share) == (1, 0.25)
 
 
-def test_an_array_that_cannot_be_looked_at_is_told_of_once_and_keeps_its_state():
+def test_an_array_that_cannot_be_looked_at_is_reported_of_once_and_keeps_its_state():
     answers = [DEGRADED, None, None, WHOLE]
 
     def state(_leg: int) -> ArrayState:

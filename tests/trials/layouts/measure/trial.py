@@ -12,23 +12,23 @@ from seatrial.measure.rounds import interleaved
 from seatrial.measure.run import RunRequest, execute
 from seatrial.results.model import Run, Sample
 from seatrial.results.store import ResultsFile
-from seatrial.study.layouts.drives import planned_drives
+from seatrial.study.layouts.layout import planned_drives
 from seatrial.study.load import parse_study
 from seatrial.study.model import Plan
 from seatrial.study.plan import make_plan
 
 
 class Stages(Silent):
-    """Keeps what it is told of stages, and which cells began, in order."""
+    """Records the reported stages and the started cells, in order."""
 
     def __init__(self) -> None:
-        self.told: list[str] = []
+        self.reported: list[str] = []
 
     def stage(self, sentence: str) -> None:
-        self.told.append(sentence)
+        self.reported.append(sentence)
 
     def cell_started(self, cell, round_number, time_left) -> None:
-        self.told.append(f"cell {cell.key}")
+        self.reported.append(f"cell {cell.key}")
 
 
 def planned(study: str) -> Plan:

@@ -6,10 +6,9 @@ import math
 import random
 from collections.abc import Callable
 
-from seatrial.trials.loadline.analysis.decide import next_step
-from seatrial.trials.loadline.analysis.judged import Judged, judge_all
-from seatrial.trials.loadline.analysis.latency_target import LatencyTarget
-from seatrial.trials.loadline.analysis.limit_counts import LimitCounts
+from seatrial.trials.loadline.analysis.decider import next_step
+from seatrial.trials.loadline.analysis.judged import Judged, LimitCounts, judge_all
+from seatrial.trials.loadline.analysis.model import LatencyTarget
 from seatrial.trials.loadline.study import Done, Offer
 
 MS_NS = 1_000_000

@@ -44,7 +44,7 @@ def line_of(**changes):
         "closed_loop": figure(12_000),
         "breaks": "knee",
         "knee_per_s": 4_000.0,
-        "sentence": "Within p99 <= 5 ms it sustains 7,000 IOPS (5,000 to 10,000).",
+        "sentence": "Sustains 7,000 IOPS (5,000 to 10,000) within p99 <= 5 ms.",
         "cause": "p99 is about 1 ms up to 4,000 IOPS and rises from there.",
     }
     return LoadLine(**values | changes)

@@ -8,7 +8,7 @@ import math
 import msgspec
 import pytest
 
-from seatrial.trials.loadline.analysis.decide import bracket, next_step
+from seatrial.trials.loadline.analysis.decider import bracket, next_step
 from seatrial.trials.loadline.study import SAMPLES_MAX, Done, Offer
 from trials.loadline.analysis.fake import MS_NS, Sought, latency_target_of
 
@@ -59,7 +59,7 @@ def test_a_first_rate_that_breaks_is_followed_by_lower_ones():
 def test_where_nothing_holds_it_ends_at_the_lowest_rate_that_can_be_judged():
     latency_target = latency_target_of()
     sought = Sought(lambda _rate, _number: 1.0, 20_000, latency_target)
-    assert "Even 87 requests/s break the limit" in sought.reason
+    assert "Even 87 requests/s exceed the limit" in sought.reason
     assert min(sought.rates_per_s) == pytest.approx(latency_target.floor_per_s, rel=0.01)
     assert len(sought.offers) < 8
 
@@ -68,7 +68,7 @@ def test_where_nothing_breaks_it_ends_at_the_ceiling():
     sought = Sought(lambda _rate, _number: 0.0, 1_000, latency_target_of())
     assert max(sought.rates_per_s) >= 8_000
     assert max(sought.rates_per_s) < 12_001
-    assert "keep the limit" in sought.reason
+    assert "meet the limit" in sought.reason
     assert 3 <= sought.judged[-1].rounds <= 10
 
 
@@ -130,7 +130,7 @@ def test_the_number_of_samples_is_bounded():
 def test_a_closed_loop_in_which_nothing_completed_seeks_nothing():
     step = next_step([], 0.0, latency_target_of())
     assert isinstance(step, Done)
-    assert "Nothing completed" in step.reason
+    assert "No request completed" in step.reason
 
 
 def test_only_after_an_overload_the_target_rests():

@@ -18,9 +18,9 @@ from stats.builders import run_of
 from trials.loadline.analysis.hand import TEMPLATE, cells, context_of, line_of, step_of
 
 
-def test_the_lowest_rate_that_breaks_is_told_with_its_figures():
+def test_the_lowest_rate_that_breaks_is_reported_with_its_figures():
     (finding,) = knee(context_of(line_of()))
-    assert finding.sentence.startswith("p99 <= 5 ms breaks at a knee. p99 is about 1 ms")
+    assert finding.sentence.startswith("p99 <= 5 ms is exceeded at a knee. p99 is about 1 ms")
     assert (finding.severity, finding.evidence["broken_per_s"]) == ("note", 10_000)
     assert [cell["rate"] for cell in finding.cells] == [10_000]
     assert finding.evidence["sustained_per_s_low"] == 5_000
@@ -63,8 +63,8 @@ def test_rates_that_are_too_high_on_purpose_are_no_other_finding():
 
 
 def test_the_verdict_is_the_answer():
-    told = verdict(cells(), knee(context_of(line_of())), analyses_of(load_lines=[line_of()]))
-    assert told == "Within p99 <= 5 ms it sustains 7,000 IOPS (5,000 to 10,000)."
+    reported = verdict(cells(), knee(context_of(line_of())), analyses_of(load_lines=[line_of()]))
+    assert reported == "Sustains 7,000 IOPS (5,000 to 10,000) within p99 <= 5 ms."
     doubted = verdict(
         cells(), [], analyses_of(load_lines=[line_of(generator="The generator was slow")])
     )

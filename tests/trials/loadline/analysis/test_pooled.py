@@ -8,10 +8,14 @@ import msgspec
 import pytest
 
 from seatrial._core import Histogram
-from seatrial.trials.loadline.analysis.growth import grows
-from seatrial.trials.loadline.analysis.judged import Judged, judge_all
-from seatrial.trials.loadline.analysis.limit_counts import LimitCounts, above_limit
-from seatrial.trials.loadline.analysis.pooled import above_shares
+from seatrial.trials.loadline.analysis.judged import (
+    Judged,
+    LimitCounts,
+    above_limit,
+    above_shares,
+    grows,
+    judge_all,
+)
 from trials.loadline.analysis.fake import MS_NS, latency_target_of, tally_of
 
 TRIALS = 200

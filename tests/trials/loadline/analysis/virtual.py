@@ -11,9 +11,8 @@ import numpy as np
 from seatrial._core import Histogram
 from seatrial.results.model import OperationResult, Outcome, Sample, Slice, Timeline
 from seatrial.trials.loadline.analysis.decider import decider
-from seatrial.trials.loadline.analysis.latency_target import latency_target_of
 from seatrial.trials.loadline.analysis.lines import load_line
-from seatrial.trials.loadline.analysis.model import LoadLine
+from seatrial.trials.loadline.analysis.model import LoadLine, latency_target_of
 from seatrial.trials.loadline.study import Done, Loadline, at_rate
 from stats.builders import MS_NS, cell_of
 

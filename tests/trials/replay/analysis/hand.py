@@ -124,9 +124,9 @@ def cell_of(play: Play) -> Cell:
         "read_only": False,
         **play.factors,
     }
-    told = {name: play.speed for name in ["speed"] if play.speed} | play.factors
-    told |= {name: play.order for name in ["order"] if play.order != "session"}
-    tail = "".join(f"/{name}={value}" for name, value in told.items())
+    reported = {name: play.speed for name in ["speed"] if play.speed} | play.factors
+    reported |= {name: play.order for name in ["order"] if play.order != "session"}
+    tail = "".join(f"/{name}={value}" for name, value in reported.items())
     replay = {
         "trace": "/srv/prod.trace",
         "identity": "4f1c",

@@ -1,4 +1,4 @@
-"""Two replays of one trace compare as any cell; other traces and other loads are told."""
+"""Two replays of one trace compare as any cell; other traces and other loads are reported."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ import msgspec
 import pytest
 
 from seatrial.errors import UsageError
-from seatrial.report.comparison_page import render
-from seatrial.report.comparison_tables import comparison_table
-from seatrial.results.start import StartRecord
+from seatrial.report.comparison_page import comparison_table, render
+from seatrial.results.model import StartRecord
 from seatrial.stats.compare.comparison import compare
 from stats.compare.sides import entrant_of
 
@@ -54,11 +53,11 @@ def test_a_replay_that_is_shorter_because_it_is_faster_is_no_fault():
     assert not [each for each in found.warnings if "long" in each]
 
 
-def test_a_load_that_was_not_played_is_told():
+def test_a_load_that_was_not_played_is_reported():
     broken = Play(ended_at_share=0.5, end="server_lost")
     found = compared(Play(), broken)
-    assert any("On after 1 replay did not do what was captured" in w for w in found.warnings)
-    assert not any("On before" in each for each in found.warnings)
+    assert any("1 replay on after had faults" in w for w in found.warnings)
+    assert not any("on before" in each for each in found.warnings)
 
 
 def test_other_traces_of_the_same_name_are_not_compared():
@@ -70,21 +69,24 @@ def test_other_traces_of_the_same_name_are_not_compared():
 
 
 @pytest.mark.parametrize(
-    ("told", "words"),
+    ("reported", "words"),
     [
         ({"replay": {"until_s": 600.0}}, r"the end \(until\) is none on one side and 600"),
-        ({"replay": {"connections_max": 7}}, "the limit of connections is none"),
+        ({"replay": {"connections_max": 7}}, "the connection limit is none"),
         ({"replay": {"databases": ["shop"]}}, "databases is all on one side and shop on the other"),
-        ({"replay": {"allow": ["ddl", "recovery"]}}, "allowed is nothing on one side and ddl on"),
+        (
+            {"replay": {"allow": ["ddl", "recovery"]}},
+            "--allow option is nothing on one side and ddl",
+        ),
         ({"load": {"kind": "archive", "file": "/a/new.dump"}}, "old.dump on one side and new.dump"),
     ],
 )
-def test_other_loads_of_one_trace_are_not_compared(told, words):
+def test_other_loads_of_one_trace_are_not_compared(reported, words):
     usual = {"until_s": None, "connections_max": None, "databases": [], "allow": []}
     load = {"kind": "archive", "file": "/b/old.dump"}
     a = _told(side("before", Play()), {"replay": usual, "load": load})
-    b = _told(side("after", Play()), {"replay": usual | told.get("replay", {}),
-                                      "load": told.get("load", load)})  # fmt: skip
+    b = _told(side("after", Play()), {"replay": usual | reported.get("replay", {}),
+                                      "load": reported.get("load", load)})  # fmt: skip
     with pytest.raises(UsageError, match=words):
         compare(a, [b])
     (found,) = compare(a, [b], anyway=True)
@@ -92,12 +94,12 @@ def test_other_loads_of_one_trace_are_not_compared(told, words):
     compare(a, [_told(b, {"replay": usual | {"allow": ["same_system"]}, "load": load})])
 
 
-def _told(entrant, told):
+def _told(entrant, reported):
     samples = []
     for sample in entrant.samples:
         spec = msgspec.convert(msgspec.to_builtins(sample.cell.spec), dict)
-        spec["database"]["replay"].update(told["replay"])
-        spec["database"]["load"] = told["load"]
+        spec["database"]["replay"].update(reported["replay"])
+        spec["database"]["load"] = reported["load"]
         cell = msgspec.structs.replace(sample.cell, spec=spec)
         samples.append(msgspec.structs.replace(sample, cell=cell))
     return msgspec.structs.replace(entrant, samples=samples)

@@ -6,9 +6,15 @@ import pytest
 from msgspec.structs import replace
 
 from results.replay_records import ROWS, SESSIONS, WELL, error, record_of, with_errors
-from seatrial.results.replay import ReplayAccount, ReplayCommits
-from seatrial.results.replay_content import CAPTURE, REPLAY, ReplayContent, TableDifference
-from seatrial.results.replay_ids import ReplayIds
+from seatrial.results.replay import (
+    CAPTURE,
+    REPLAY,
+    ReplayAccount,
+    ReplayCommits,
+    ReplayContent,
+    ReplayIds,
+    TableDifference,
+)
 from seatrial.trials.replay.analysis.judgement import KINDS, errors_beyond, judge, judge_rounds
 
 ALL_SENT = "1,100 of 1,100 statements were sent, 0 new errors"
@@ -23,19 +29,19 @@ def of_class(**account):
 
 
 def test_what_is_well_is_said_with_its_figures():
-    told = judge(WELL)
-    assert (told.ok, told.faults, told.reasons) == (True, [], [])
-    assert told.sentence == ALL_SENT
+    reported = judge(WELL)
+    assert (reported.ok, reported.faults, reported.reasons) == (True, [], [])
+    assert reported.sentence == ALL_SENT
 
 
 @pytest.mark.parametrize(
     "reason",
     ["copy_data", "cut_off", "after_until", "writes", "ddl", "other_database", "dependent"],
 )
-def test_what_the_log_lacks_or_was_left_out_on_demand_is_told_and_no_fault(reason):
-    told = judge(of_class(captured=100, ok=90, failed=0, skipped={reason: 10}))
-    assert told.ok
-    assert told.sentence == "90 of 100 statements were sent, 10 skipped, 0 new errors"
+def test_what_the_log_lacks_or_was_left_out_on_demand_is_reported_and_no_fault(reason):
+    reported = judge(of_class(captured=100, ok=90, failed=0, skipped={reason: 10}))
+    assert reported.ok
+    assert reported.sentence == "90 of 100 statements were sent, 10 skipped, 0 new errors"
 
 
 @pytest.mark.parametrize(
@@ -57,20 +63,23 @@ def test_what_the_log_lacks_or_was_left_out_on_demand_is_told_and_no_fault(reaso
             "nothing_sent",
             "Nothing was sent: 100 for other database: 0 of 100 statements were sent",
         ),
-        ({"captured": 0, "ok": 0, "failed": 0}, "nothing_sent", "The trace holds no statement"),
-        ({"captured": 100, "ok": 60, "failed": 0}, "not_accounted", "lost count of"),
+        ({"captured": 0, "ok": 0, "failed": 0}, "nothing_sent", "The trace has no statements"),
+        ({"captured": 100, "ok": 60, "failed": 0}, "not_accounted", "do not add up"),
     ],
 )
 def test_what_was_not_sent(account, kind, words):
-    told = judge(of_class(**account))
-    assert not told.ok
-    assert told.faults[0].kind == kind
-    assert words in told.sentence
+    reported = judge(of_class(**account))
+    assert not reported.ok
+    assert reported.faults[0].kind == kind
+    assert words in reported.sentence
 
 
 def test_how_it_ended_comes_first():
     lost = judge(record_of(end="server_lost", words="57P01: shutting down"))
-    assert lost.sentence == f"The server was lost in mid-replay (57P01: shutting down): {ALL_SENT}"
+    assert lost.sentence == (
+        "The connection to the server was lost during the replay (57P01: shutting down): "
+        f"{ALL_SENT}"
+    )
     none = replace(SESSIONS, connected=0, refused=8, words="28000: no")
     assert kinds(record_of(end="server_lost", sessions=none)) == ["refused"]
     assert kinds(record_of(end="interrupted")) == ["interrupted"]
@@ -78,10 +87,10 @@ def test_how_it_ended_comes_first():
 
 def test_a_database_that_lacks_a_table_is_the_wrong_one():
     record = with_errors(error("new", now="42P01", count=12))
-    told = judge(record)
+    reported = judge(record)
     assert kinds(record) == ["wrong_database", "more_errors"]
-    assert told.sentence.startswith(
-        "The database lacks what 12 statements name (42P01: the server's words): "
+    assert reported.sentence.startswith(
+        "Objects used by 12 statements are missing in the database (42P01: the server's words): "
     )
     assert judge(with_errors(error("same", now="42P01", captured="42P01"))).ok
 
@@ -89,8 +98,8 @@ def test_a_database_that_lacks_a_table_is_the_wrong_one():
 def test_the_ddl_that_was_left_out_is_thought_of():
     record = with_errors(error("new", now="42P01", count=12))
     classes = {"ddl": ReplayAccount(captured=3, ok=0, failed=0, skipped={"ddl": 3}), **WELL.classes}
-    told = judge(replace(record, classes=classes))
-    assert "3 statements of DDL were left out: --allow ddl" in told.faults[0].next
+    reported = judge(replace(record, classes=classes))
+    assert "3 DDL statements were skipped: --allow ddl" in reported.faults[0].next
 
 
 @pytest.mark.parametrize(
@@ -113,21 +122,23 @@ def test_a_database_is_empty_or_another_where_most_rows_say_so(rows, kind):
 def test_lost_and_refused_sessions():
     sessions = replace(SESSIONS, lost=2, refused=1, words="53300: too many clients")
     skipped = ReplayAccount(captured=3, ok=0, failed=0, skipped={"no_connection": 3})
-    told = judge(record_of(sessions=sessions, classes={**WELL.classes, "insert": skipped}))
-    assert told.faults[0].kind == "lost_sessions"
-    assert "1 connection was refused and 2 connections were lost (53300: " in told.sentence
+    reported = judge(record_of(sessions=sessions, classes={**WELL.classes, "insert": skipped}))
+    assert reported.faults[0].kind == "lost_sessions"
+    assert "1 connection was refused and 2 connections were lost (53300: " in reported.sentence
 
 
 def test_who_was_refused_at_first_was_not_at_work_meanwhile():
-    told = judge(record_of(sessions=replace(SESSIONS, refused=5)))
-    assert told.sentence.startswith("5 connections were refused: ")
+    reported = judge(record_of(sessions=replace(SESSIONS, refused=5)))
+    assert reported.sentence.startswith("5 connections were refused: ")
 
 
 def test_more_errors_of_a_code_than_captured():
-    told = judge(with_errors(error("new", now="23505", count=3), error("gone", captured="40001")))
-    assert told.faults[0].kind == "more_errors"
-    assert told.sentence == (
-        "More errors than in the capture: 3 of 23505: 1,100 of 1,100 statements were sent, "
+    reported = judge(
+        with_errors(error("new", now="23505", count=3), error("gone", captured="40001"))
+    )
+    assert reported.faults[0].kind == "more_errors"
+    assert reported.sentence == (
+        "More errors than in the capture: 3 with 23505: 1,100 of 1,100 statements were sent, "
         "3 new errors"
     )
 
@@ -145,7 +156,7 @@ def test_errors_that_only_moved_are_not_more():
 def test_another_code_is_more_of_that_code():
     record = with_errors(error("other", now="25P02", captured="23505", count=2))
     assert errors_beyond(record.errors) == {"25P02": 2}
-    assert "2 errors of another code than captured" in judge(record).sentence
+    assert "2 errors with another code than captured" in judge(record).sentence
 
 
 def test_a_log_without_codes_may_have_had_any():
@@ -168,17 +179,19 @@ def test_statements_without_an_answer():
 def test_a_commit_that_was_a_rollback():
     record = record_of(commits=ReplayCommits(captured=100, committed=97, rolled_back=5))
     assert kinds(record) == ["rolled_back"]
-    assert judge(record).sentence.startswith("3 transactions of 100 that were committed")
+    assert judge(record).sentence.startswith(
+        "3 transactions of 100 that committed in the capture were rolled back"
+    )
 
 
 def test_several_rounds_are_as_the_worst_of_them():
     lost = record_of(end="server_lost", words="gone")
     interrupted = record_of(end="interrupted")
-    told = judge_rounds([WELL, interrupted, lost])
-    assert told.sentence.startswith(
-        "In 2 of 3 rounds something went wrong; in round 3: The server was lost"
+    reported = judge_rounds([WELL, interrupted, lost])
+    assert reported.sentence.startswith(
+        "2 of 3 rounds had faults; round 3: The connection to the server was lost"
     )
-    assert not told.ok
+    assert not reported.ok
     assert judge_rounds([WELL, WELL]).ok
     assert judge_rounds([lost]).sentence == judge(lost).sentence
     with pytest.raises(ValueError, match="no round"):
@@ -222,11 +235,11 @@ DIFFERS = ReplayContent(
 
 
 def test_other_rows_than_the_captured_ones_are_a_fault():
-    told = judge(record_of(content=DIFFERS))
-    assert [fault.kind for fault in told.faults] == ["other_content"]
-    assert told.sentence.startswith(
-        "Rows differ from the capture's in 2 of 5 tables: 36 of 600 rows of public.orders (seen, "
-        "note), 10 of 1,200 rows of public.lines, of which there are 1,190, not 1,200"
+    reported = judge(record_of(content=DIFFERS))
+    assert [fault.kind for fault in reported.faults] == ["other_content"]
+    assert reported.sentence.startswith(
+        "Rows differ from the capture in 2 of 5 tables: 36 of 600 rows of public.orders (seen, "
+        "note), 10 of 1,200 rows of public.lines (now 1,190 rows, captured 1,200)"
     )
 
 
@@ -244,13 +257,13 @@ def test_a_doubt_is_settled_where_every_table_holds_the_captured_rows():
         replace(same, against=REPLAY),
         ReplayContent(reason="nothing tells"),
     ):
-        told = judge(record_of(ids=ids, content=unsettled))
-        assert [fault.kind for fault in told.faults] == ["doubtful_ids"]
+        reported = judge(record_of(ids=ids, content=unsettled))
+        assert [fault.kind for fault in reported.faults] == ["doubtful_ids"]
 
 
 def test_ids_that_were_sent_as_captured_leave_a_doubt():
     assert judge(record_of(ids=ReplayIds(mode="infer", classes=[]))).ok
-    told = judge(record_of(ids=ReplayIds(mode="infer", classes=[], doubtful_uses=3)))
-    assert [fault.kind for fault in told.faults] == ["doubtful_ids"]
-    assert told.sentence.startswith("Rows may differ from the capture's: 3 values")
+    reported = judge(record_of(ids=ReplayIds(mode="infer", classes=[], doubtful_uses=3)))
+    assert [fault.kind for fault in reported.faults] == ["doubtful_ids"]
+    assert reported.sentence.startswith("Rows may differ from the capture: 3 values")
     assert judge(record_of(ids=ReplayIds(mode="off", classes=[], doubtful_uses=3))).ok

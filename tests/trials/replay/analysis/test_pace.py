@@ -8,7 +8,7 @@ import pytest
 from seatrial.findings.summary import summarise
 from seatrial.report.table import rate_text
 from seatrial.stats.wording import format_estimate
-from seatrial.trials.replay.analysis.model import replays_of
+from seatrial.trials.replay.analysis.model import replays_of, worst_of
 from seatrial.trials.replay.analysis.pace import (
     answered_per_s,
     captured_per_s,
@@ -17,7 +17,6 @@ from seatrial.trials.replay.analysis.pace import (
     lateness,
     ratio_to_capture,
 )
-from seatrial.trials.replay.analysis.samples import worst_of
 from seatrial.trials.replay.report.tables import rates_table
 from stats.builders import run_of
 from trials.database.analysis.hand import MACHINE
@@ -49,7 +48,7 @@ def test_the_ratio_has_an_interval_over_the_rounds():
     assert ratio.low < 4.5 < ratio.high
 
 
-def test_what_a_speed_asked_for_is_the_capture_times_the_speed():
+def test_what_a_speed_requested_is_the_capture_times_the_speed():
     samples = rounds_of(Play(speed=2.5))
     assert delivered(samples, 2.5).value == pytest.approx(1.0, abs=0.01)
     assert delivered(samples, None) is None
@@ -71,11 +70,13 @@ def test_a_capture_without_a_clock_has_no_rate():
 
 def test_until_shortens_the_capture():
     sample = sample_of(Play())
-    told = sample.cell.spec | {
+    reported = sample.cell.spec | {
         "database": sample.cell.spec["database"]
         | {"replay": sample.cell.spec["database"]["replay"] | {"until_s": 30.0}}
     }
-    shorter = msgspec.structs.replace(sample, cell=msgspec.structs.replace(sample.cell, spec=told))
+    shorter = msgspec.structs.replace(
+        sample, cell=msgspec.structs.replace(sample.cell, spec=reported)
+    )
     assert captured_per_s([shorter]) == pytest.approx(2 * captured_per_s([sample]))
 
 
@@ -91,7 +92,7 @@ def test_lateness_is_that_of_the_worst_round():
     assert found.within_1ms_share < 0.5
 
 
-def test_a_lag_grows_only_where_it_surely_does():
+def test_a_lag_grows_only_where_it_significantly_does():
     assert not lateness([sample_of(Play(speed=1.0))]).grows
     grown = sample_of(Play(speed=3.0, captured_s=900.0, captured_per_s=300.0))
     assert lateness([grown]).grows
@@ -105,7 +106,7 @@ def test_a_pace_is_kept_only_in_time():
     assert not keeps_pace(None, None)
 
 
-def test_the_round_that_is_told_is_the_one_with_the_most_that_went_wrong():
+def test_the_round_that_is_reported_is_the_one_with_the_most_that_went_wrong():
     well, failed = sample_of(Play()), sample_of(Play(failed=9), round=1)
     lost = sample_of(Play(ended_at_share=0.5, end="server_lost"), round=2)
     assert worst_of([well, failed])[0].round == 1
@@ -123,15 +124,15 @@ def test_a_start_up_phase_is_never_cut_off_a_replay():
 
 
 @pytest.mark.parametrize("failed", [0, 400])
-def test_verdict_and_tables_tell_one_rate_of_a_replay(failed):
+def test_verdict_and_tables_report_one_rate_of_a_replay(failed):
     """Where statements failed, the verdict told the rate of the others alone."""
     samples = rounds_of(Play(failed=failed, captured_s=20.0))
     summary = summarise(run_of(before=MACHINE), samples)
-    (told,) = replays_of(summary)
-    assert told.answered_per_s == answered_per_s(samples)
-    assert f" at {format_estimate(told.answered_per_s)}" in summary.verdict
-    (row,) = rates_table([(told, summary.cells[0])]).rows
-    assert rate_text(told.answered_per_s) in row
+    (reported,) = replays_of(summary)
+    assert reported.answered_per_s == answered_per_s(samples)
+    assert f" at {format_estimate(reported.answered_per_s)}" in summary.verdict
+    (row,) = rates_table([(reported, summary.cells[0])]).rows
+    assert rate_text(reported.answered_per_s) in row
 
 
 def test_one_round_without_failures_knows_its_interval_in_every_place():

@@ -7,12 +7,13 @@ import copy
 import msgspec
 import pytest
 
-from seatrial.cli.outcome import EXIT_PARTIAL, exit_code
+from seatrial.cli.outcome import exit_code
+from seatrial.errors import EXIT_PARTIAL
 from seatrial.findings.summary import summarise
+from seatrial.results.model import StartRecord
 from seatrial.results.replay import ReplayErrorExample
-from seatrial.results.start import StartRecord
 from seatrial.trials.replay.analysis.judgement import judge
-from seatrial.trials.replay.analysis.schemas import misfits
+from seatrial.trials.replay.analysis.model import misfits
 from seatrial.trials.replay.analysis.starts import sides_differ, start_differences, start_words
 from stats.builders import run_of
 from trials.database.analysis.hand import MACHINE, kinds_of, only
@@ -31,11 +32,11 @@ START = StartRecord(
 )
 
 
-def begun(start: StartRecord | None, round_number: int = 0, target="trial", **told):
+def begun(start: StartRecord | None, round_number: int = 0, target="trial", **reported):
     """A sample that began so; ``told`` changes what its cell tells of the database."""
     sample = sample_of(Play(target=target), round_number)
     spec = copy.deepcopy(sample.cell.spec)
-    spec.setdefault("database", {}).update(told)
+    spec.setdefault("database", {}).update(reported)
     database = msgspec.structs.replace(sample.database, start=start)
     cell = msgspec.structs.replace(sample.cell, spec=spec)
     return msgspec.structs.replace(sample, cell=cell, database=database)
@@ -68,22 +69,22 @@ def test_equal_starts_are_no_finding():
         (
             {"sequences": {"public.ids": 1_205, "public.ended": None}},
             "sequence",
-            "public.ids stood at 1,205, not at 5",
+            "public.ids was at 1,205, not at 5",
         ),
         (
             {"contents": {"public.orders": "9f"}},
             "contents",
-            "in round 2 on trial public.orders held other values",
+            "in round 2 on trial public.orders had other contents",
         ),
         (
             {"source_rows_written": 12},
             "source",
-            "in round 2 on trial the database that is copied had been written to (7 rows)",
+            "in round 2 on trial the source database had been written to (7 rows)",
         ),
         ({"checkpoint_lsn": "0/5D0"}, "checkpoint", "was at 0/5D0, not at 0/28"),
     ],
 )
-def test_what_differs_is_told_and_ends_with_its_exit_code(changes, what, words):
+def test_what_differs_is_reported_and_ends_with_its_exit_code(changes, what, words):
     samples = [begun(START), begun(changed(**changes), 1)]
     (difference,) = start_differences(samples)
     assert difference.what == what
@@ -95,7 +96,7 @@ def test_what_differs_is_told_and_ends_with_its_exit_code(changes, what, words):
 
 
 @pytest.mark.parametrize(
-    ("unrestored", "restored", "is_told"),
+    ("unrestored", "restored", "is_reported"),
     [
         ("0/90000", "0/90000", True),  # nothing was written between
         ("0/90000", "0/90060", True),  # what a server writes by itself
@@ -105,12 +106,12 @@ def test_what_differs_is_told_and_ends_with_its_exit_code(changes, what, words):
         ("", "0/90000", False),  # no command
     ],
 )
-def test_a_command_that_brought_nothing_back_is_told(unrestored, restored, is_told):
+def test_a_command_that_brought_nothing_back_is_reported(unrestored, restored, is_reported):
     samples = [begun(START), begun(changed(lsn_unrestored=unrestored, lsn=restored), 1)]
     found = start_differences(samples)
-    assert bool(found) == is_told
-    if is_told:
-        assert "had brought nothing back: it wrote" in start_words(found[0])
+    assert bool(found) == is_reported
+    if is_reported:
+        assert "the restore command did nothing: it wrote" in start_words(found[0])
     whole = {"rows": {"public.orders": 1_000}, "rows_estimated": {}}
     first, last = (
         begun(msgspec.structs.replace(sample.database.start, **whole), nth)
@@ -119,7 +120,7 @@ def test_a_command_that_brought_nothing_back_is_told(unrestored, restored, is_to
     assert start_differences([first, last]) == []
 
 
-def test_other_rows_are_told_once_and_unread_contents_are_no_difference():
+def test_other_rows_are_reported_once_and_unread_contents_are_no_difference():
     rows = {"public.orders": 1_120, "public.lines": 0}
     more = changed(rows=rows, contents={"public.orders": "9f"})
     (found,) = start_differences([begun(START), begun(more, 1)])
@@ -209,7 +210,7 @@ def test_statements_that_no_longer_fit_are_counted():
     assert (found.schema, found.statements, len(found.examples)) == ("new", 35, 2)
     finding = only(summary, "replay_schema_misfits")
     assert "Schema new: 35 statements of" in finding.sentence
-    assert "30 of 42703 (it is gone), as of SELECT gone FROM orders" in finding.sentence
+    assert "30 with 42703 (it is gone), such as SELECT gone FROM orders" in finding.sentence
     assert finding.severity == "note"
     assert not {"replay_wrong_database", "replay_new_errors"} & set(kinds_of(summary))
 

@@ -13,8 +13,15 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from seatrial.trials.replay.compare.entered import CallTimeline, Entrant, Named, Unit
-from seatrial.trials.replay.compare.model import CallFigures, Clock, Kind
+from seatrial.trials.replay.compare.model import (
+    CallFigures,
+    CallTimeline,
+    Clock,
+    Entrant,
+    Kind,
+    Named,
+    Unit,
+)
 
 RUNS_SD = 0.19
 RUNS_CORRELATION = 0.943

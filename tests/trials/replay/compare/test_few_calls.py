@@ -12,12 +12,16 @@ from seatrial.findings.registry import (
     find_in_before_after,
 )
 from seatrial.stats.estimate import Estimate
-from seatrial.trials.replay.compare.entered import CallTimeline, Entrant, Unit
-from seatrial.trials.replay.compare.model import BeforeAfter, CallFigures
+from seatrial.trials.replay.compare.model import (
+    BeforeAfter,
+    CallFigures,
+    CallTimeline,
+    Entrant,
+    Unit,
+)
 from seatrial.trials.replay.compare.report.words import floor_words
-from seatrial.trials.replay.compare.settled import Judging
-from seatrial.trials.replay.compare.slower import slower_by
 from seatrial.trials.replay.compare.table import compared
+from seatrial.trials.replay.compare.verdict import Judging, slower_by
 
 from .sides import entrant
 
@@ -53,9 +57,9 @@ def test_a_report_that_was_called_once_hot_and_once_cold_is_not_called_slower():
     (change,) = table.changes
     assert change.speed_up.value == pytest.approx(40 / 90)
     assert change.answer == table.overall.answer == "undecided"
-    told = BeforeAfter(queries=table)
-    assert slower_by(told, 0.1) == []
-    assert find_in_before_after(told) == []
+    reported = BeforeAfter(queries=table)
+    assert slower_by(reported, 0.1) == []
+    assert find_in_before_after(reported) == []
 
 
 def test_one_cold_call_does_not_decide_the_average_of_what_is_called_often():
@@ -117,6 +121,8 @@ def test_the_words_of_the_noise_claim_no_more_than_was_measured():
     sides = [log(name, {"often": often(seed)}) for name, seed in (("a", 1), ("b", 2))]
     floor = compared(*sides).floor
     assert floor.overall == floor.query
-    told = floor_words(floor)
-    assert "95 of 100" not in told
-    assert told.startswith("up to 90 %, of the whole and of a single one: what identical runs")
+    reported = floor_words(floor)
+    assert "95 of 100" not in reported
+    assert reported.startswith(
+        "up to 90 %, overall and for a single one (from identical pgbench runs"
+    )

@@ -50,28 +50,28 @@ def found_in(*changes: Change, kind: str = "replay"):
     table = Table(
         before=side, after=side, basis="interleaved", overall=overall, changes=list(changes)
     )
-    told = BeforeAfter(pages=table) if kind == "web" else BeforeAfter(queries=table)
-    return find_in_before_after(told)
+    reported = BeforeAfter(pages=table) if kind == "web" else BeforeAfter(queries=table)
+    return find_in_before_after(reported)
 
 
 FASTER = change("SELECT 1", 3.0, "faster", total_s=900.0)
 
 
-def test_nothing_is_found_where_nothing_surely_became_slower():
+def test_nothing_is_found_where_nothing_significantly_became_slower():
     assert found_in(FASTER, change("SELECT 2", 0.5, "undecided")) == []
     assert find_in_before_after(BeforeAfter()) == []
 
 
-def test_what_became_slower_is_told_by_the_slowest_and_by_what_it_costs():
+def test_what_became_slower_is_reported_by_the_slowest_and_by_what_it_costs():
     slow = change("SELECT slow\n  FROM t", 0.25, "slower", total_s=10.0)
     (found,) = found_in(FASTER, change("SELECT 2", 0.8, "slower"), slow)
     assert (found.kind, found.severity) == ("query_regressed", "warning")
     assert found.sentence.startswith(
         "2 of 3 queries became significantly slower, the slowest 4.0x slower (3.6 to 4.4): SELECT "
-        "slow FROM t. Together they cost 32 s more in one unit (4 % of the time before)."
+        "slow FROM t. Together they take 32 s more per unit of load (4 % of the time before)."
     )
     assert found.evidence["slower_factor_max"] == 4.0
-    assert "tell nothing, or are not known" in found.cause
+    assert "do not explain it, or are not known" in found.cause
 
 
 def test_what_costs_next_to_nothing_is_a_note():
@@ -85,10 +85,10 @@ def test_reads_and_plans_are_named_as_causes():
         "server_after": ServerWork(calls=9, blocks_read=90),
     }
     (reading,) = found_in(change("SELECT 2", 0.5, "slower", **work))
-    assert "found fewer blocks in the server's cache" in reading.cause
+    assert "fewer hits in shared buffers" in reading.cause
     plan = {"plan_before": "Index Scan(i)", "plan_after": "Seq Scan(t)", "plan_changed": True}
     regressed, planned = found_in(change("SELECT 2", 0.5, "slower", **plan))
-    assert "the plan is another" in regressed.cause
+    assert "The plan of 1 of them changed" in regressed.cause
     assert (planned.kind, planned.severity) == ("plan_changed", "warning")
     assert "Index Scan(i) before, Seq Scan(t) after, 2.0x slower (1.8 to 2.2)" in planned.sentence
 
@@ -97,7 +97,7 @@ def test_a_plan_that_changed_for_the_better_is_a_note():
     plan = {"plan_before": "Seq Scan(t)", "plan_after": "Index Scan(i)", "plan_changed": True}
     (found,) = found_in(change("SELECT 2", 4.0, "faster", **plan))
     assert (found.kind, found.severity) == ("plan_changed", "note")
-    assert found.sentence.startswith("The plan of 1 of 1 queries is another than before, 0 of them")
+    assert found.sentence.startswith("The plans of 1 of 1 queries changed; 0 of them")
 
 
 def test_pages_are_called_pages_and_sent_to_their_queries():

@@ -8,9 +8,8 @@ import msgspec
 import numpy as np
 import pytest
 
-from seatrial.cli.sql.compare.text import before_after_text
-from seatrial.trials.replay.compare.entered import Entrant, Unit
-from seatrial.trials.replay.compare.model import BeforeAfter, CallFigures, Table
+from seatrial.trials.replay.compare.model import BeforeAfter, CallFigures, Entrant, Table, Unit
+from seatrial.trials.replay.compare.report.terminal import before_after_text
 from seatrial.trials.replay.compare.table import compared
 from seatrial.trials.replay.compare.verdict import change_words, table_sentences
 
@@ -47,12 +46,12 @@ def test_a_round_in_which_the_server_took_no_connection_leaves_the_average_there
     assert (table.before.units, table.after.units) == (ROUNDS - 1, ROUNDS - 1)
     assert (table.before.left_out, table.after.left_out) == (1, 1)
     assert all(change.in_average for change in table.changes)
-    told = [each for each in table.warnings if "left out" in each]
-    assert told == [
-        "Round 4 of after is left out, and of the other side as well: queries with 100 % of the "
-        "time did not run in it, or failed."
+    reported = [each for each in table.warnings if "left out" in each]
+    assert reported == [
+        "Round 4 of after is left out on both sides: queries with 100 % of the time were missing "
+        "in it or failed."
     ]
-    assert "9 rounds, 1 more left out" in before_after_text(BeforeAfter(queries=table), top=3)
+    assert "9 rounds, 1 left out" in before_after_text(BeforeAfter(queries=table), top=3)
 
 
 def test_a_round_in_which_everything_failed_is_none_either():
@@ -79,7 +78,7 @@ def test_the_speed_up_and_the_sums_are_of_the_same_queries():
     assert table.overall.before_s == pytest.approx(
         sum(each.before.total_s for each in table.changes) - left.before.total_s
     )
-    assert any("did not run in every round: the average is without" in w for w in table.warnings)
+    assert any("did not run in every round and are not in the average" in w for w in table.warnings)
 
 
 def test_a_query_without_time_in_a_round_stays_in_the_table():
@@ -96,8 +95,8 @@ def test_no_average_is_not_nothing():
     first, second, *_ = keys_of(6)
     before = changed(before, 0, dict.fromkeys(keys_of(6)[1:]))
     before = changed(before, 1, {first: None})
-    told = list(table_sentences(compared(before, after)))
-    assert not any("Nothing can be compared" in each for each in told)
+    reported = list(table_sentences(compared(before, after)))
+    assert not any("Nothing can be compared" in each for each in reported)
     assert second != first
 
 
@@ -111,7 +110,8 @@ def failing(side: Entrant, key: str, mean_s: float) -> Entrant:
     return msgspec.structs.replace(side, units=units)
 
 
-def test_what_fails_at_once_is_not_faster():
+def test_what_fails_at_once_is_not_faster(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "120")
     before, after = pair(slower=1.0)
     key = max(keys_of(6), key=lambda each: before.units[0].measured[each].total_s)
     mean_s = before.units[0].measured[key].mean_s
@@ -119,7 +119,7 @@ def test_what_fails_at_once_is_not_faster():
     (change,) = [each for each in table.changes if each.key == key]
     assert change.speed_up.value > 100
     assert (change.answer, change.failing, change.in_average) == ("undecided", "after", False)
-    assert change_words(change, once="").endswith("?, more failed after")
+    assert change_words(change, once="").endswith("?, more failures after")
     assert table.overall.answer != "faster"
     assert table.overall.faster == 0
     assert saved_is_what_the_whole_saves(table)

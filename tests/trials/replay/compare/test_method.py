@@ -11,12 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from seatrial.trials.replay.compare.entered import Unit
-from seatrial.trials.replay.compare.fdr import LEVEL, judge
-from seatrial.trials.replay.compare.floors import USUAL, usual
-from seatrial.trials.replay.compare.model import CallFigures
-from seatrial.trials.replay.compare.rounds import are_in_turns
-from seatrial.trials.replay.compare.table import basis_of, compared
+from seatrial.trials.replay.compare.floors import LEVEL, USUAL, judge, usual
+from seatrial.trials.replay.compare.model import CallFigures, Unit
+from seatrial.trials.replay.compare.table import are_in_turns, basis_of, compared
 
 from .sides import capture, entrant, turns
 
@@ -69,7 +66,7 @@ def test_what_queries_save_adds_up_to_what_the_whole_saves():
     assert saved_s == pytest.approx(table.overall.before_s - table.overall.after_s)
 
 
-def test_turns_are_told_from_sequences_by_the_clock():
+def test_turns_are_reported_from_sequences_by_the_clock():
     rng = np.random.default_rng(3)
     assert are_in_turns(*turns(rng, rounds=4))
     assert not are_in_turns(*turns(rng, rounds=4, in_turns=False))

@@ -8,17 +8,21 @@ import msgspec
 import numpy as np
 import pytest
 
-from seatrial.cli.sql.compare.text import before_after_text
 from seatrial.findings.registry import (
     find_in_before_after,
 )
 from seatrial.stats.estimate import Estimate
-from seatrial.trials.replay.compare.batches import Timed, compare_batch
-from seatrial.trials.replay.compare.entered import Entrant, Unit
-from seatrial.trials.replay.compare.model import BeforeAfter, CallFigures
-from seatrial.trials.replay.compare.slower import perhaps_slower_by, slower_by
+from seatrial.trials.replay.compare.captures import Timed, compare_batch
+from seatrial.trials.replay.compare.model import BeforeAfter, CallFigures, Entrant, Unit
+from seatrial.trials.replay.compare.report.terminal import before_after_text
 from seatrial.trials.replay.compare.table import compared
-from seatrial.trials.replay.compare.verdict import batch_words, speed_words, verdict
+from seatrial.trials.replay.compare.verdict import (
+    batch_words,
+    perhaps_slower_by,
+    slower_by,
+    speed_words,
+    verdict,
+)
 
 from .sides import capture, entrant, keys_of, turns
 
@@ -28,11 +32,15 @@ def sentences(before, after, **how) -> str:
 
 
 def test_average_query_is_so_many_times_faster():
-    told = sentences(*turns(np.random.default_rng(1), rounds=10, slower=1 / 6.1))
-    assert re.match(r"Average query 6\.\d+x faster \(\d\.\d+ to \d\.\d+\); where each query", told)
-    assert re.search(r"counts alike 6\.\d+x faster \(\d\.\d+ to \d\.\d+\)\. Of 20 queries", told)
-    assert "20 faster" in told
-    assert "once" not in told
+    reported = sentences(*turns(np.random.default_rng(1), rounds=10, slower=1 / 6.1))
+    assert re.match(
+        r"Average query 6\.\d+x faster \(\d\.\d+ to \d\.\d+\); geometric mean", reported
+    )
+    assert re.search(
+        r"over queries: 6\.\d+x faster \(\d\.\d+ to \d\.\d+\)\. 20 queries: 20 faster", reported
+    )
+    assert "20 faster" in reported
+    assert "once" not in reported
 
 
 def test_pages_are_called_pages():
@@ -43,11 +51,13 @@ def test_pages_are_called_pages():
         )
         for factor in (1, 3)
     )
-    told = " ".join(verdict(BeforeAfter(pages=compared(before, after))))
-    assert re.match(r"Pages [23]\.\d+x faster \(.* within the captures; measured once each\)", told)
+    reported = " ".join(verdict(BeforeAfter(pages=compared(before, after))))
+    assert re.match(
+        r"Pages [23]\.\d+x faster \(.* within the captures; measured once each\)", reported
+    )
 
 
-def test_the_nightly_batch_is_told_as_measured_once():
+def test_the_nightly_batch_is_reported_as_measured_once():
     batch = compare_batch("nightly batch", [Timed(real_s=20886.451)], [Timed(real_s=1834.747)],
                           margin_share=0.05)  # fmt: skip
     assert batch.answer == "faster"
@@ -88,15 +98,13 @@ def test_a_batch_that_ran_once_needs_more_than_noise(after_s, answer):
     assert batch.answer == answer
 
 
-def test_a_batch_that_failed_is_told():
+def test_a_batch_that_failed_is_reported():
     times = [Timed(real_s=600), Timed(real_s=3, failed=True)]
     batch = compare_batch("b", times, [Timed(real_s=600)], margin_share=0.05)
-    assert batch.warnings == [
-        "1 of 2 times before it ended with an error: what fails early is fast."
-    ]
+    assert batch.warnings == ["1 of 2 runs before ended with an error: failing early is fast."]
 
 
-def test_slower_is_told_by_how_much_longer_it_takes():
+def test_slower_is_reported_by_how_much_longer_it_takes():
     ratio = Estimate(value=0.8, low=0.75, high=0.85, rounds=9, unit="ratio")
     assert speed_words(ratio) == "1.25x slower (1.18 to 1.33)"
 
@@ -106,19 +114,19 @@ def test_what_is_slower_is_first_and_named():
     slower = {key: 1.5, keys_of(20)[4]: 1.2}
     table = compared(*turns(np.random.default_rng(5), rounds=16, slower=slower))
     assert [each.key for each in table.regressions] == [key, keys_of(20)[4]]
-    told = slower_by(BeforeAfter(queries=table), 0.3)
-    assert told[-1].startswith(f"select {key} 1.")
-    assert not any(keys_of(20)[4] in each for each in told)
+    reported = slower_by(BeforeAfter(queries=table), 0.3)
+    assert reported[-1].startswith(f"select {key} 1.")
+    assert not any(keys_of(20)[4] in each for each in reported)
 
 
 def test_a_limit_is_passed_where_the_near_end_of_the_interval_is():
     table = compared(*turns(np.random.default_rng(5), rounds=10, queries=1, slower=1.3))
     slow = table.overall.speed_up
     found = BeforeAfter(queries=table)
-    surely, seen = 1 / slow.high - 1, 1 / slow.value - 1
-    assert surely > 0.05
-    assert slower_by(found, surely - 0.001)
-    between = (surely + seen) / 2
+    significant, seen = 1 / slow.high - 1, 1 / slow.value - 1
+    assert significant > 0.05
+    assert slower_by(found, significant - 0.001)
+    between = (significant + seen) / 2
     assert slower_by(found, between) == []
     assert [each.split(" 1.")[0] for each in perhaps_slower_by(found, between)] == [
         "average query",
@@ -140,13 +148,13 @@ def test_several_rounds_against_one_are_not_called_measured_once_each():
     before, after = turns(np.random.default_rng(6), rounds=10, slower=9.0)
     after = msgspec.structs.replace(after, units=after.units[:1])
     table = compared(before, after)
-    told = " ".join([*table.warnings, *verdict(BeforeAfter(queries=table))])
-    assert "measured once each" not in told
-    assert "One of the two was measured once: nothing is tested" in told
-    assert "slower (one of them measured once)" in told
+    reported = " ".join([*table.warnings, *verdict(BeforeAfter(queries=table))])
+    assert "measured once each" not in reported
+    assert "One side was measured once: there is no significance test" in reported
+    assert "slower (one of them measured once)" in reported
 
 
-def test_a_regression_that_was_measured_once_is_told_so():
+def test_a_regression_that_was_measured_once_is_reported_so():
     rng = np.random.default_rng(7)
     before, after = (
         capture(rng, means_s=np.full(4, 0.2 * factor), slices=100) for factor in (1, 3)
@@ -163,8 +171,10 @@ def test_halves_of_rounds_in_turns_are_no_noise_on_which_anything_rests():
 
 def test_the_same_is_said_with_its_bound():
     rng = np.random.default_rng(6)
-    told = sentences(*turns(rng, rounds=60, queries=3))
-    assert re.match(r"No difference seen in the average query \(within [1-5] %\); where", told)
+    reported = sentences(*turns(rng, rounds=60, queries=3))
+    assert re.match(
+        r"No difference in the average query \(within [1-5] %\); geometric mean", reported
+    )
 
 
 def once(name: str, mean_s: float, **more: object) -> Entrant:
@@ -173,14 +183,17 @@ def once(name: str, mean_s: float, **more: object) -> Entrant:
     return entrant(name, [unit], kind="statements", clock="server")
 
 
-def test_what_only_one_side_has_is_told_with_its_share():
+def test_what_only_one_side_has_is_reported_with_its_share():
     before, after = once("a", 0.001), once("b", 0.001)
     more = {**after.units[0].measured, "1": CallFigures(calls=10.0, total_s=3.0)}
     after = entrant("b", [msgspec.structs.replace(after.units[0], measured=more)],
                     kind="statements", clock="server")  # fmt: skip
     table = compared(before, after)
     assert [each.key for each in table.only_after] == ["1"]
-    assert any("75 % of the time of b is of 1 query that a lacks" in w for w in table.warnings)
+    assert any(
+        "75 % of the time of b was spent in 1 query that a does not have" in w
+        for w in table.warnings
+    )
 
 
 def test_sides_without_anything_in_common_say_so():
@@ -203,11 +216,11 @@ def test_an_aa_measurement_sharpens_what_is_measured_once():
     assert worse.overall.answer == "undecided"
 
 
-def test_traffic_and_failures_are_told():
+def test_traffic_and_failures_are_reported():
     before, after = once("a", 0.001), once("b", 0.001)
     measured = {"0": CallFigures(calls=9000.0, total_s=9.0, errors=900.0)}
     after = entrant("b", [msgspec.structs.replace(after.units[0], measured=measured)],
                     kind="statements", clock="server")  # fmt: skip
     warnings = compared(before, after).warnings
-    assert any("how busy a server is" in each for each in warnings)
+    assert any("load alone changes response times" in each for each in warnings)
     assert any("900 of 9,000" in each for each in warnings)

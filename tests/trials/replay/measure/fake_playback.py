@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from typing import Any
+from types import SimpleNamespace
 
 import msgspec
 
@@ -19,7 +19,7 @@ class FakePlayback:
     """Stands in for ``_core.SqlPlayback``.
 
     Attributes:
-        spec: What the engine was told.
+        spec: The engine's specification.
         waits: How often it is waited for before it has ended; endless if None.
     """
 
@@ -43,21 +43,21 @@ class FakePlayback:
         time.sleep(min(timeout_s, 0.01))
         return False
 
-    def live(self) -> dict[str, float]:
-        return {
-            "elapsed_s": self._looks * 0.1,
-            "answered": self._looks * 10,
-            "failed": 0,
-            "skipped": 1,
-            "captured_total": 40,
-            "lag_ns": 7_000,
-            "open": 2,
-        }
+    def live(self) -> SimpleNamespace:
+        return SimpleNamespace(
+            elapsed_s=self._looks * 0.1,
+            answered=self._looks * 10,
+            failed=0,
+            skipped=1,
+            captured_total=40,
+            lag_ns=7_000,
+            open=2,
+        )
 
     def stop(self) -> None:
         self.stopped += 1
 
-    def result(self) -> dict[str, Any]:
+    def result(self) -> SimpleNamespace:
         mix = json.loads(_core.show_trace(self.spec["trace"], 0))["mix"]
         by_class = {each["class"]: each["calls"] for each in mix["classes"]}
         count_of_all = sum(by_class.values())
@@ -67,11 +67,11 @@ class FakePlayback:
                 for name, count in by_class.items()
             }
         )
-        told = msgspec.to_builtins(record)
+        reported = msgspec.to_builtins(record)
         for name in ("end", "words", "trace"):
-            del told[name]
+            del reported[name]
         response = _core.Histogram.of([WITHIN_NS] * count_of_all).encode()
-        return {
+        parts = {
             "outcome": {
                 "offered": count_of_all,
                 "completed": count_of_all,
@@ -99,7 +99,7 @@ class FakePlayback:
             "started_unix_s": 1_795_247_101.0,
             "duration_s": 0.1,
             "counters": {"notices": 3.0},
-            "record": json.dumps(told),
-            "end": self.end,
-            "words": self.words,
         }
+        return SimpleNamespace(
+            parts=parts, record_json=json.dumps(reported), end=self.end, words=self.words
+        )

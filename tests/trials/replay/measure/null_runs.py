@@ -14,7 +14,7 @@ import pytest
 from seatrial import _core
 from seatrial.errors import TargetError
 from seatrial.postgres.binaries import find_binaries, wheel_binaries
-from seatrial.trials.database.measure.printed import totals
+from seatrial.trials.database.measure.pgbench import totals
 
 
 def programs() -> list[Path]:

@@ -69,7 +69,7 @@ def test_pipelines_and_new_connections_are_served(program, tmp_path):
     assert server.connections >= 18
 
 
-def test_a_client_sees_the_version_that_was_asked_for(tmp_path):
+def test_a_client_sees_the_version_that_was_requested(tmp_path):
     with (
         null_server(tmp_path, server_version="9.6.24") as server,
         psycopg.connect(host=server.host, port=server.port, user="x", dbname="y") as connection,
@@ -105,11 +105,11 @@ def test_a_server_that_is_stopped_or_dropped_is_gone(tmp_path):
 
 def test_a_bad_place_or_version_is_refused(tmp_path):
     tmp_path.chmod(0o755)
-    with pytest.raises(PermissionError, match="must have mode 700"):
+    with pytest.raises(_core.NativeUsageError, match="must have mode 700"):
         _core.NullServer(folder=tmp_path)
-    with pytest.raises(OSError, match="No such file"):
+    with pytest.raises(_core.NativeTargetError, match="No such file"):
         _core.NullServer(folder=tmp_path / "missing")
-    with pytest.raises(ValueError, match="no version"):
+    with pytest.raises(_core.NativeDefectError, match="no version"):
         _core.NullServer(server_version="newest")
 
 
@@ -125,7 +125,7 @@ def test_the_ceiling_is_a_rate_with_its_cost_and_is_measured_once(program):
 
 
 @needs_pgbench
-def test_a_ceiling_that_cannot_be_measured_is_told(tmp_path):
+def test_a_ceiling_that_cannot_be_measured_is_reported(tmp_path):
     script = tmp_path / "copy.sql"
     script.write_text("COPY t FROM STDIN;\n")
     with pytest.raises(TargetError, match="takes no COPY"):

@@ -1,9 +1,10 @@
-"""Replays with a playback that sends nothing: what it is told, what becomes of its answer."""
+"""Replays with a playback that sends nothing: its specification, and the use of its answer."""
 
 from __future__ import annotations
 
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -18,7 +19,7 @@ from seatrial.postgres.connection import connect
 from seatrial.study.model import PlannedTarget
 from seatrial.trials.database.measure.standing import StandingDatabase
 from seatrial.trials.database.study.workloads import DatabaseSpec, LoadSpec, ReplaySpec
-from seatrial.trials.replay.measure import own_ceiling, replay_ceiling
+from seatrial.trials.replay.measure import replay_ceiling
 from seatrial.trials.replay.measure.replay import Live, play
 from trials.database.measure.trial import trial
 from trials.replay.measure.fake_playback import FakePlayback
@@ -37,7 +38,7 @@ STUDY = """
 
 
 class Heard(Silent):
-    """Keeps what it is told while a cell runs."""
+    """Records the progress reported while a cell runs."""
 
     def __init__(self) -> None:
         self.readings = []
@@ -159,7 +160,7 @@ def test_a_database_of_somebodys_is_left_as_it_is(tmp_path, trace, played, serve
     assert (record.binaries, record.cloned, record.start_state) == ("remote", "", "as_is")
     assert record.loaded_s is None
     assert [each.spec["server"]["database"] for each in played].count("shop_copy") == 2
-    again = "The database holds what the replays before this one wrote."
+    again = "The database contains the writes of previous replays."
     assert again not in record.notes
     assert again in second.database.notes
     with connect(server.address, dbname="shop_copy") as connection:
@@ -169,16 +170,18 @@ def test_a_database_of_somebodys_is_left_as_it_is(tmp_path, trace, played, serve
 
 
 @pytest.mark.parametrize(
-    ("asked", "refusal"),
+    ("requested", "refusal"),
     [
         (("shop_copy", ""), (RefusedError, "--allow-writes shop_copy")),
-        (("shop_copy", 'allow_writes = "shop"'), (RefusedError, "the name that was given is shop")),
+        (("shop_copy", 'allow_writes = "shop"'), (RefusedError, "the given name is shop")),
         (("absent", "read_only = true"), (TargetError, "absent")),
         (("", "read_only = true"), (StudyError, "names no database")),
     ],
 )
-def test_what_must_not_be_is_said_before_anything_is_sent(tmp_path, trace, server, asked, refusal):
-    database, more = asked
+def test_what_must_not_be_is_said_before_anything_is_sent(
+    tmp_path, trace, server, requested, refusal
+):
+    database, more = requested
     kind, words = refusal
     with (
         pytest.raises(kind, match=words),
@@ -187,7 +190,7 @@ def test_what_must_not_be_is_said_before_anything_is_sent(tmp_path, trace, serve
         raise AssertionError("it was opened")
 
 
-def test_an_empty_database_is_told_before_anything_is_sent(tmp_path, trace, played, server):
+def test_an_empty_database_is_reported_before_anything_is_sent(tmp_path, trace, played, server):
     with connect(server.address) as connection:
         connection.execute("CREATE DATABASE bare")
     target = PlannedTarget(
@@ -209,7 +212,10 @@ def test_an_empty_database_is_told_before_anything_is_sent(tmp_path, trace, play
     database = StandingDatabase(target, [own], UndoJournal("bare", tmp_path))
     database.check()
     database.prepare(heard := Heard())
-    assert any("bare had no table before the replay" in told for told in heard.sentences)
+    assert any(
+        "The database bare had no tables before the replay" in reported
+        for reported in heard.sentences
+    )
     assert played == []
 
 
@@ -229,7 +235,7 @@ def test_the_logs_own_server_is_found_out(tmp_path, played, server):
     trace = make_trace(tmp_path / "own.trace", system_identifier=number)
     for more in ("read_only = true", 'allow_writes = "shop_copy"', "scale = 1"):
         with (
-            pytest.raises(RefusedError, match="the one that the log was written by"),
+            pytest.raises(RefusedError, match="the server that wrote the log"),
             trial(tmp_path, study(trace, there(server), more)),
         ):
             raise AssertionError("it was opened")
@@ -239,7 +245,7 @@ def test_the_logs_own_server_is_found_out(tmp_path, played, server):
 def test_an_encrypted_connection_cannot_be_had(tmp_path, trace, played, server):
     target = there(server).removesuffix('"') + '&sslmode=require"'
     with (
-        pytest.raises(StudyError, match="asks for sslmode=require"),
+        pytest.raises(StudyError, match="requests sslmode=require"),
         trial(tmp_path, study(trace, target, "read_only = true")),
     ):
         raise AssertionError("it was opened")
@@ -253,7 +259,7 @@ def test_a_server_that_was_lost_is_a_sample_that_says_so(tmp_path, trace, server
     with trial(tmp_path, study(trace, there(server), "read_only = true")) as here:
         sample = here.measure("replay")
     assert (sample.replay.end, sample.replay.words) == ("server_lost", "terminating connection")
-    assert any("lost in mid-replay: terminating" in note for note in sample.database.notes)
+    assert any("lost: terminating" in note for note in sample.database.notes)
 
 
 def test_an_interrupt_ends_it_in_order_and_what_ran_is_kept(monkeypatch):
@@ -264,9 +270,9 @@ def test_an_interrupt_ends_it_in_order_and_what_ran_is_kept(monkeypatch):
             raise KeyboardInterrupt
 
     monkeypatch.setattr(_core, "start_sql_playback", lambda _: fake, raising=False)
-    monkeypatch.setattr(fake, "result", lambda: {"kept": True})
+    monkeypatch.setattr(fake, "result", lambda: "kept")
     ran = play({"speed": None}, Impatient())
-    assert (ran.interrupted, ran.parts, fake.stopped) == (True, {"kept": True}, 1)
+    assert (ran.interrupted, ran.result, fake.stopped) == (True, "kept", 1)
 
 
 def test_a_trace_that_was_written_anew_is_not_played(tmp_path, trace, played, server):
@@ -280,35 +286,35 @@ def test_a_trace_that_was_written_anew_is_not_played(tmp_path, trace, played, se
 def test_the_ceiling_is_that_of_the_same_trace_and_measured_once(trace, played, monkeypatch):
     monkeypatch.setattr(replay_ceiling, "STATEMENTS_MIN", 10)
     replay = ReplaySpec(trace=str(trace), speed=2.0, order="commit")
-    asked = [
+    requested = [
         replay_ceiling.replay_ceiling_per_s(replay, connections=2),
         replay_ceiling.replay_ceiling_per_s(replay, connections=2),
     ]
-    assert asked == [pytest.approx(400.0)] * 2
+    assert requested == [pytest.approx(400.0)] * 2
     (only,) = played
     assert (only.spec["speed"], only.spec["order"]) == (None, "commit")
     assert only.spec["server"]["database"] == "null"
 
 
-def test_a_short_trace_tells_no_ceiling(trace, played):
+def test_a_short_trace_reports_no_ceiling(trace, played):
     spec = DatabaseSpec(
         load=LoadSpec(kind="nothing"),
         clients=2,
         start="as_is",
         replay=ReplaySpec(trace=str(trace)),
     )
-    found = own_ceiling.own_ceiling("replay", spec, installed_programs())
+    found = replay_ceiling.own_ceiling("replay", spec, installed_programs())
     assert found.per_s is None
-    assert found.notes == ["The driver's own ceiling is not known: the trace is too short."]
+    assert found.notes == ["The driver's maximum rate is unknown: the trace is too short."]
 
 
 @pytest.mark.parametrize("is_paced", [False, True])
-def test_progress_is_told_by_what_was_answered_since(is_paced):
+def test_progress_is_reported_by_what_was_answered_since(is_paced):
     heard = Heard()
     live = Live(heard, is_paced=is_paced)
     base = {"failed": 0, "skipped": 1, "captured_total": 40, "lag_ns": 5, "open": 1}
     for elapsed_s, answered in ((1.0, 100), (3.0, 100), (4.0, 150)):
-        live.tell({**base, "elapsed_s": elapsed_s, "answered": answered})
+        live.report(SimpleNamespace(**base, elapsed_s=elapsed_s, answered=answered))
     assert [reading.iops for reading in heard.readings] == [100.0, 0.0, 50.0]
     quiet_ns = 0 if is_paced else 2_000_000_000
     assert [reading.oldest_in_flight_ns for reading in heard.readings] == [0, quiet_ns, 0]

@@ -103,14 +103,14 @@ def test_sequences_that_stand_elsewhere_are_refused_before_anything_is_sent(
     run(source, "later", "SELECT setval('orders_id_seq', 500)")
     allowed = 'databases = ["shop"]\n    allow_writes = "later"\n    clone = "reuse"'
     text = study(source, trace, allowed, "later").replace('    clone = "template"\n', "")
-    words = "public.orders_id_seq would give 501 next, and the log's first draw gave 1"
+    words = "next value of public.orders_id_seq is 501, but the log's first value is 1"
     with trial(tmp_path, text) as here, pytest.raises(RefusedError, match=words) as refused:
         here.measure("replay")
     assert "--allow sequence_mismatch" in str(refused.value)
     assert ask(source, "later", "SELECT count(*) FROM orders") == 0
     with trial(tmp_path, f'{text}    allow = ["sequence_mismatch"]\n') as here:
         sample = here.measure("replay")
-    assert any("do not stand where the log begins" in note for note in sample.database.notes)
+    assert any("do not match the start of the log" in note for note in sample.database.notes)
     (orders,) = sample.replay.ids.classes
     assert orders.rewritten == 0
     assert orders.unresolved == {"sequence_elsewhere": CLIENTS * ORDERS}

@@ -12,7 +12,7 @@ from postgres.programs import installed_programs
 from seatrial._core import trace_statements
 from seatrial.errors import RefusedError
 from seatrial.machine.undo import UndoJournal
-from seatrial.measure.driver import Occasion
+from seatrial.measure.engine import Occasion
 from seatrial.measure.progress import Silent
 from seatrial.postgres.account import account_for
 from seatrial.postgres.cluster import create_cluster
@@ -131,7 +131,7 @@ def test_an_existing_database_is_written_to_where_its_name_was_typed(tmp_path, s
     assert (accounts, rows) == (history, PLAYED)
 
 
-def test_a_speed_is_kept_and_its_lag_told(tmp_path, source, trace):
+def test_a_speed_is_kept_and_its_lag_reported(tmp_path, source, trace):
     half_s = length_s(trace) / 2
     more = f"read_only = true\nspeed = 0.5\nuntil = {half_s}"
     with trial(tmp_path, study(trace, there(source), more)) as here:
@@ -204,7 +204,7 @@ class Kills(Silent):
             assert kill_server(pid_file.parent)
 
 
-def test_a_server_that_is_killed_is_told_and_what_ran_is_kept(tmp_path, trace):
+def test_a_server_that_is_killed_is_reported_and_what_ran_is_kept(tmp_path, trace):
     text = study(trace, folder(tmp_path), 'scale = 1\nstart = "warm"\nspeed = 0.1')
     with trial(tmp_path, text) as here:
         sample = here.measure("replay", watcher=Kills(tmp_path / "here"))
@@ -215,7 +215,7 @@ def test_a_server_that_is_killed_is_told_and_what_ran_is_kept(tmp_path, trace):
     assert record.total.adds_up
     assert record.total.sent > 0
     assert record.total.not_reached + record.total.skipped_count > 0
-    assert any("lost in mid-replay" in note for note in sample.database.notes)
+    assert any("The connection to the server was lost" in note for note in sample.database.notes)
     assert again.replay.total.ok > 0
 
 
@@ -237,7 +237,7 @@ def standby(source, tmp_path):
             yield server
 
 
-def test_a_standby_takes_only_what_reads_and_only_where_asked_for(tmp_path, trace, standby):
+def test_a_standby_takes_only_what_reads_and_only_where_requested(tmp_path, trace, standby):
     url = f"postgresql://{standby.address.user}@/postgres?host={standby.address.host}"
     target = f'url = "{url}"'
     for more, words in (
@@ -255,5 +255,5 @@ def test_a_standby_takes_only_what_reads_and_only_where_asked_for(tmp_path, trac
     record = sample.replay
     assert record.total.adds_up
     assert record.errors.new > 0
-    assert any("no table before the replay" in note for note in sample.database.notes)
+    assert any("no tables before the replay" in note for note in sample.database.notes)
     assert record.classes["transaction"].failed < record.classes["transaction"].captured

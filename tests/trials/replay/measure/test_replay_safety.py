@@ -1,4 +1,4 @@
-"""What a replay is never sent to, and what allows it: told with what was seen and what to do."""
+"""What a replay is never sent to, and what allows it: reported with cause and next step."""
 
 from __future__ import annotations
 
@@ -57,12 +57,12 @@ def test_what_only_reads_and_what_is_ours_need_no_name(trace):
 def test_a_server_in_recovery_takes_no_writes_whatever_is_typed(trace):
     standby = of(in_recovery=True)
     for allow in ([], ["recovery"]):
-        asked = replay(trace, allow_writes="shop_copy", allow=allow)
+        requested = replay(trace, allow_writes="shop_copy", allow=allow)
         with pytest.raises(RefusedError, match="in recovery, and the replay would write"):
-            require_safe(asked, standby, is_ours=False)
+            require_safe(requested, standby, is_ours=False)
 
 
-def test_a_standby_is_read_only_where_that_is_asked_for(trace):
+def test_a_standby_is_read_only_where_that_is_requested(trace):
     standby = of(in_recovery=True)
     with pytest.raises(RefusedError, match="--allow recovery"):
         require_safe(replay(trace, read_only=True), standby, is_ours=False)
@@ -73,11 +73,11 @@ def test_a_standby_is_read_only_where_that_is_asked_for(trace):
 @pytest.mark.parametrize("read_only", [False, True])
 def test_the_logs_own_server_is_refused_even_for_reading(trace, is_ours, read_only):
     own = of(system_identifier=str(NUMBER))
-    asked = replay(trace, read_only=read_only, allow_writes="" if read_only else "shop_copy")
+    requested = replay(trace, read_only=read_only, allow_writes="" if read_only else "shop_copy")
     with pytest.raises(RefusedError, match=f"system identifier {NUMBER}") as caught:
-        require_safe(asked, own, is_ours=is_ours)
+        require_safe(requested, own, is_ours=is_ours)
     assert "--allow same_system" in str(caught.value)
-    allowed = msgspec.structs.replace(asked, allow=["same_system"])
+    allowed = msgspec.structs.replace(requested, allow=["same_system"])
     require_safe(allowed, own, is_ours=is_ours)
 
 
@@ -89,8 +89,8 @@ def test_a_trace_that_knows_no_server_is_played_anywhere(tmp_path):
 def test_what_is_worth_knowing_is_noted(trace):
     assert notes_on(replay(trace), of(user="me")) == []
     (empty,) = notes_on(replay(trace), of(user="me", has_tables=False))
-    assert "shop_copy had no table before the replay" in empty
+    assert "shop_copy had no tables before the replay" in empty
     (unknown,) = notes_on(replay(trace), of(user="me", system_identifier=None))
-    assert "is not known" in unknown
+    assert "It is unknown whether" in unknown
     (roles,) = notes_on(replay(trace), PLACE)
-    assert roles == "All sessions were played as bench; in the capture they were of me."
+    assert roles == "All sessions were replayed as bench; in the capture they belonged to me."

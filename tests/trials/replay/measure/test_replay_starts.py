@@ -13,7 +13,7 @@ from postgres.programs import installed_programs
 from seatrial.errors import TargetError
 from seatrial.postgres.connection import connect
 from seatrial.trials.database.measure.driver_result import Endpoints
-from seatrial.trials.database.measure.restore import run_restore
+from seatrial.trials.database.measure.standing import run_restore
 from seatrial.trials.database.measure.start_state import look_at_start
 from seatrial.trials.replay.analysis.starts import start_differences
 from trials.database.measure.trial import trial
@@ -201,17 +201,17 @@ def test_contents_are_the_same_whatever_the_order_and_the_settings(source):
     assert look_at_start(to, restored="", keeps_contents=False).contents == {}
 
 
-def test_a_restore_that_fails_is_told_with_its_last_words(source):
+def test_a_restore_that_fails_is_reported_with_its_last_words(source):
     to = endpoints(source, "postgres")
     with pytest.raises(TargetError, match="exit code 3") as failed:
         run_restore("echo to $PGDATABASE; echo it broke >&2; exit 3", to, time_s_max=5)
     assert "to postgres / it broke" in failed.value.seen
-    with pytest.raises(TargetError, match=r"after 0\.2 s, which is all that it was given"):
+    with pytest.raises(TargetError, match=r"ended by its time limit of 0\.2 s"):
         run_restore("echo begun; sleep 30", to, time_s_max=0.2)
     assert 0.0 < run_restore('test -z "$PGPASSWORD"', to, time_s_max=5) < 5
 
 
-def test_large_tables_are_estimated_and_what_may_not_be_read_is_told(source, monkeypatch):
+def test_large_tables_are_estimated_and_what_may_not_be_read_is_reported(source, monkeypatch):
     run(source, "postgres", "CREATE TABLE IF NOT EXISTS tiny AS SELECT 1 AS one")
     run(source, "postgres", "CREATE SEQUENCE hidden; ANALYZE")
     monkeypatch.setattr("seatrial.trials.database.measure.start_state.COUNTED_BYTES_MAX", 1 << 20)

@@ -1,4 +1,4 @@
-"""Replays become the right cells, the plan knows their trace, and mistakes are told clearly."""
+"""Replays become the right cells, the plan knows their trace, and mistakes are reported clearly."""
 
 from __future__ import annotations
 
@@ -53,16 +53,21 @@ def test_every_list_multiplies(trace):
     assert cells[-1].key == "replay/statement/trace=shop.trace/speed=2.5/order=commit/scale=2"
 
 
-def test_what_is_played_is_told_to_the_driver(trace):
+def test_what_is_played_is_reported_to_the_driver(trace):
     more = (
         'speed = 2\npace = "think_times"\nread_only = true\nuntil = 2\nconnections = 7\n'
         'databases = ["shop"]\nallow = ["ddl", "recovery"]\n'
     )
     (cell,) = plan_of(replay(trace, more)).cells
-    told = spec_of(cell.spec).replay
-    assert (told.speed, told.pace, told.read_only, told.until_s) == (2.0, "think_times", True, 2.0)
-    assert (told.connections_max, told.databases) == (7, ["shop"])
-    assert told.allow == ["ddl", "recovery"]
+    reported = spec_of(cell.spec).replay
+    assert (reported.speed, reported.pace, reported.read_only, reported.until_s) == (
+        2.0,
+        "think_times",
+        True,
+        2.0,
+    )
+    assert (reported.connections_max, reported.databases) == (7, ["shop"])
+    assert reported.allow == ["ddl", "recovery"]
     assert cell.threads == 7
     assert cell.spec["limit"]["duration_s"] == pytest.approx(1.0)
     assert "pace=think_times/read_only=true/until=2s/databases=shop/allow=ddl" in cell.key
@@ -116,23 +121,23 @@ def test_the_plan_says_what_it_knows(trace):
     assert "2 sessions" in text
     assert "speed max, 1" in " ".join(text.split())
     assert "allowed: ddl" in " ".join(text.split())
-    assert "ids mapped to the target's" in " ".join(text.split())
+    assert "IDs mapped to those of the target" in " ".join(text.split())
     restored = render_plan(plan_of(SERVER + replay(trace, 'restore = "./again.sh"')))
-    assert "restored before each sample by: ./again.sh" in " ".join(restored.split())
+    assert "restored before each sample with: ./again.sh" in " ".join(restored.split())
     paced = render_plan(plan_of(replay(trace, "speed = 1")))
     assert "3.9 s" in paced
     assert "until the trace ends" not in paced
 
 
-def test_stand_ins_are_told(tmp_path):
+def test_stand_ins_are_reported(tmp_path):
     trace = make_trace(tmp_path / "masked.trace", mask=True)
-    assert any("stand-ins" in note for note in plan_of(replay(trace)).notes)
+    assert any("values in the trace are masked" in note for note in plan_of(replay(trace)).notes)
 
 
-def test_what_a_replay_begins_with_is_told(trace):
-    assert any("begins with an empty database" in note for note in plan_of(replay(trace)).notes)
+def test_what_a_replay_begins_with_is_reported(trace):
+    assert any("starts with an empty database" in note for note in plan_of(replay(trace)).notes)
     assert not any("an empty" in note for note in plan_of(replay(trace, "scale = 1")).notes)
-    again = "is played more than once to a database that stays as it becomes"
+    again = "is replayed more than once on a database that is not restored"
     written = plan_of(SERVER + replay(trace, 'allow_writes = "db"')).notes
     assert any(again in note for note in written)
     assert not any("an empty" in note for note in written)
@@ -140,14 +145,14 @@ def test_what_a_replay_begins_with_is_told(trace):
     assert not any(again in note for note in read)
 
 
-def test_several_databases_and_none_asked_for(two):
-    with pytest.raises(StudyError, match="of 2 databases: ") as caught:
+def test_several_databases_and_none_requested(two):
+    with pytest.raises(StudyError, match="used 2 databases: ") as caught:
         plan_of(replay(two))
     assert "shop" in str(caught.value)
     assert "stock" in str(caught.value)
     (cell,) = plan_of(replay(two, 'databases = ["stock"]')).cells
     assert spec_of(cell.spec).replay.databases == ["stock"]
-    with pytest.raises(StudyError, match=r"No session of two\.trace is of database shpo"):
+    with pytest.raises(StudyError, match=r"No session of two\.trace used database shpo"):
         plan_of(replay(two, 'databases = ["shpo"]'))
 
 
@@ -157,7 +162,7 @@ def test_a_trace_that_knows_no_databases(tmp_path):
     trace = read_raw(sql, tmp_path / "plain.trace")
     (cell,) = plan_of(replay(trace)).cells
     assert spec_of(cell.spec).replay.statements == 20
-    with pytest.raises(StudyError, match="does not tell which databases"):
+    with pytest.raises(StudyError, match="does not have the databases"):
         plan_of(replay(trace, 'databases = ["shop"]'))
     paced = plan_of(replay(trace, "speed = 1")).notes
     assert any("SQL without times" in note for note in paced)
@@ -173,9 +178,9 @@ def test_a_file_that_is_no_trace(tmp_path):
 def test_a_trace_that_is_not_there(tmp_path):
     study = tmp_path / "my.toml"
     study.write_text('name = "s"\n' + replay("absent.trace"))
-    with pytest.raises(StudyError, match=r"is 'absent\.trace', which is no file"):
+    with pytest.raises(StudyError, match=r"is 'absent\.trace', but there is no such file"):
         load_study(str(study))
-    assert any("is not there yet" in note for note in plan_of(replay("absent.trace")).notes)
+    assert any("does not exist yet" in note for note in plan_of(replay("absent.trace")).notes)
 
 
 def test_a_trace_without_a_statement_that_can_be_sent(tmp_path):
@@ -185,7 +190,7 @@ def test_a_trace_without_a_statement_that_can_be_sent(tmp_path):
     log.write_text(log.read_text().replace("UPDATE t SET a = 1", "COPY t FROM STDIN"))
 
     read_trace(log.read_text(), trace)
-    with pytest.raises(StudyError, match="holds no statement that can be sent again, of 40"):
+    with pytest.raises(StudyError, match="None of the 40 statements of the trace"):
         plan_of(replay(trace))
 
 
@@ -196,17 +201,17 @@ def test_a_trace_without_a_statement_that_can_be_sent(tmp_path):
         ("speed = 0", "speed"),
         ('speed = "fast"', "speed"),
         ('order = "commits"', "order"),
-        ("clients = 4", "'connections' bounds them"),
+        ("clients = 4", "'connections' limits them"),
         ("processes = 2", "one process"),
         ("seconds = 5", "until its trace ends"),
-        ('pace = "think_times"', "At speed 'max' nothing waits"),
+        ('pace = "think_times"', "At speed 'max' statements have no scheduled time"),
         ('prepare = "x.sql"\nscale = 3', "With 'prepare'"),
-        ('read_only = true\nallow_writes = "db"', "nothing that writes is sent"),
+        ('read_only = true\nallow_writes = "db"', "no writes are sent"),
         ('databases = [""]', "the name of a database"),
         ("rate = 5", "not a key of a replay"),
-        ("settings = { trace = 1 }", "is no setting of the server"),
-        ('read_only = true\nids = ["infer", "off"]', "What only reads makes no ids"),
-        ('prepare = "x.sql"\nrestore = "true"', "restores a database that is there already"),
+        ("settings = { trace = 1 }", "is not a server setting"),
+        ('read_only = true\nids = ["infer", "off"]', "Reads generate no IDs"),
+        ('prepare = "x.sql"\nrestore = "true"', "restores an existing database"),
         ('clone = "template"\nrestore = "true"', "expected one of them"),
         ("restore_seconds = 5", "There is no 'restore'"),
         ('schema = [{ name = "a" }, { name = "a", migrate = "x.sql" }]', "expected another name"),
@@ -228,16 +233,14 @@ def test_what_cannot_be_in_a_replay(more, says):
     ],
 )
 def test_what_a_database_that_stays_as_it_is_cannot_have(more):
-    assert "Nothing is made or changed there but by the trace" in said(
-        SERVER + replay("x.trace", more)
-    )
+    assert "Only the trace changes anything there" in said(SERVER + replay("x.trace", more))
 
 
 @pytest.mark.parametrize(
     ("more", "says"),
     [
-        ('start = "prewarmed"', "begins as it was"),
-        ('schema = [{ name = "new", migrate = "new.sql" }]', "A migration of it would stay"),
+        ('start = "prewarmed"', "start unchanged"),
+        ('schema = [{ name = "new", migrate = "new.sql" }]', "A migration is permanent"),
     ],
 )
 def test_what_only_a_database_that_begins_anew_can_have(more, says, trace, tmp_path, monkeypatch):
@@ -251,7 +254,7 @@ def test_what_only_a_database_that_begins_anew_can_have(more, says, trace, tmp_p
 
 def test_a_directory_has_nothing_to_restore(trace):
     directory = '[[target]]\nkind = "directory"\npath = "/tmp"\n'
-    assert "no server that is there" in said(directory + replay(trace, 'restore = "true"'))
+    assert "not an existing server" in said(directory + replay(trace, 'restore = "true"'))
 
 
 def test_ids_are_mapped_where_something_is_written(trace):
@@ -283,7 +286,7 @@ def test_schemas_are_migrations_of_one_load(trace, tmp_path):
     assert migrated.migrate == str(tmp_path / "new.sql")
     assert migrated.unmigrated == spec_of(old.spec).load
     study.write_text(text.replace('"new.sql"', '"other.sql"'))
-    with pytest.raises(StudyError, match="no file"):
+    with pytest.raises(StudyError, match="no such file"):
         load_study(str(study))
 
 

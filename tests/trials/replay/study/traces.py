@@ -22,7 +22,7 @@ def log_of(lines: Sequence[tuple[float, int, str, str]]) -> str:
 
 
 def read_trace(log: str, trace: Path, **spec: object) -> Path:
-    """Read a log into a trace, which is put beside it."""
+    """Read a log into a trace, which is put next to it."""
     path = trace.with_suffix(".log")
     path.write_text(log)
     wanted = {"logs": [str(path)], "output": str(trace), "prefix": PREFIX, "format": "stderr"}

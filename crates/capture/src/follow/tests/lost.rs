@@ -12,7 +12,7 @@ fn what_a_portal_returns_is_known_of_its_statement_from_then_on() {
         (bind, joined(&[message(b'2', b""), self::row(&[Some(row)]), complete("INSERT 0 1")]))
     };
     let ((bind, first), (_, second)) = (in_binary(&7i64.to_be_bytes()), in_binary(&[0; 8]));
-    let told = outcome(session(vec![
+    let reported = outcome(session(vec![
         Client(joined(&[
             parse("s", "insert into t values (1) returning id", &[]),
             bind.clone(),
@@ -33,11 +33,11 @@ fn what_a_portal_returns_is_known_of_its_statement_from_then_on() {
         ])),
         Server(joined(&[message(b'1', b""), second, ready(b'I')])),
     ]));
-    let kept: Vec<_> = told.statements.iter().map(|one| one.figures.returned.clone()).collect();
+    let kept: Vec<_> = reported.statements.iter().map(|one| one.figures.returned.clone()).collect();
     assert_eq!(kept[0], returned(&["id"], &[&[Some("6")]]));
     assert_eq!(kept[1], returned(&["id"], &[&[Some("7")]]));
     assert_eq!(kept[2], returned(&[""], &[&[None]]));
-    assert_eq!(told.keeper.tally.seen.returned_unread, 1);
+    assert_eq!(reported.keeper.tally.seen.returned_unread, 1);
 }
 
 /// JDBC's batches: the server rolls back what came before the one that failed.
@@ -45,7 +45,7 @@ fn what_a_portal_returns_is_known_of_its_statement_from_then_on() {
 fn what_was_rolled_back_with_a_pipeline_is_not_to_be_sent_again() {
     let insert = |value| joined(&[bind("", "i", &[Some(value)]), execute("", 0)]);
     let done = || joined(&[message(b'2', b""), complete("INSERT 0 1")]);
-    let told = outcome(session(vec![
+    let reported = outcome(session(vec![
         Client(joined(&[parse("i", "insert into t values ($1)", &[]), insert("1"), insert("2")])),
         Client(joined(&[insert("3"), sync(), insert("4"), sync()])),
         Server(joined(&[message(b'1', b""), done(), message(b'2', b""), error("23505")])),
@@ -60,10 +60,10 @@ fn what_was_rolled_back_with_a_pipeline_is_not_to_be_sent_again() {
         Server(joined(&[message(b'2', b""), error("23505"), ready(b'E')])),
         Server(joined(&[complete("ROLLBACK"), ready(b'I')])),
     ]));
-    let skips: Vec<_> = told.statements.iter().map(|one| one.figures.skip).collect();
+    let skips: Vec<_> = reported.statements.iter().map(|one| one.figures.skip).collect();
     let back = Some(Skip::RolledBack);
     assert_eq!(skips, [back, None, None, back, None, None, None, None, None]);
-    assert_eq!(told.statements[0].figures.rows, Some(1));
+    assert_eq!(reported.statements[0].figures.rows, Some(1));
 }
 
 #[test]
@@ -71,7 +71,7 @@ fn a_pipeline_that_is_too_long_is_counted_where_it_is_rolled_back() {
     let count = 4_097;
     let step = joined(&[bind("", "i", &[]), execute("", 0)]);
     let done = joined(&[message(b'2', b""), complete("INSERT 0 1")]);
-    let told = follow(
+    let reported = follow(
         &session(vec![
             Client(parse("i", "insert into t values (1)", &[])),
             Client(joined(&[step.repeat(count), sync()])),
@@ -80,13 +80,13 @@ fn a_pipeline_that_is_too_long_is_counted_where_it_is_rolled_back() {
         ]),
         usize::MAX,
     );
-    assert_eq!(told.keeper.tally.seen.rolled_back_kept, 4_096);
+    assert_eq!(reported.keeper.tally.seen.rolled_back_kept, 4_096);
 }
 
 #[test]
 fn what_never_ran_is_not_to_be_sent_again() {
     let failed = |code| Server(joined(&[error(code), ready(b'I')]));
-    let told = outcome(session(vec![
+    let reported = outcome(session(vec![
         Client(joined(&[parse("s", "select $1::int", &[]), sync()])),
         Server(joined(&[message(b'1', b""), ready(b'I')])),
         Client(joined(&[parse("s", "select 2", &[]), sync()])),
@@ -103,7 +103,7 @@ fn what_never_ran_is_not_to_be_sent_again() {
         Client(joined(&[bind("", "s", &[Some("x")]), execute("", 0), sync()])),
         failed("22P02"),
     ]));
-    let skips: Vec<_> = told.statements.iter().map(|one| one.figures.skip).collect();
+    let skips: Vec<_> = reported.statements.iter().map(|one| one.figures.skip).collect();
     let never = Some(Skip::NeverRan);
     assert_eq!(skips, [never, never, never, never, None, None]);
 }
@@ -115,7 +115,7 @@ fn statements_are_let_go_by_their_names_and_all_at_once() {
     let use_of = |name: &str| Client(joined(&[bind("", name, &[]), execute("", 0), sync()]));
     let gone = || Server(joined(&[error("26000"), ready(b'I')]));
     let ran = || Server(joined(&[message(b'2', b""), complete("SELECT 1"), ready(b'I')]));
-    let told = outcome(session(vec![
+    let reported = outcome(session(vec![
         prepare("a"),
         prepared(),
         prepare("b"),
@@ -135,29 +135,30 @@ fn statements_are_let_go_by_their_names_and_all_at_once() {
         use_of("c"),
         gone(),
     ]));
-    assert_eq!(sqls(&told), ["deallocate a; deallocate \"b\"", "select 1", "discard all"]);
+    assert_eq!(sqls(&reported), ["deallocate a; deallocate \"b\"", "select 1", "discard all"]);
 }
 
 #[test]
 fn an_error_that_ends_the_session_is_of_the_query() {
-    let told = outcome(session(vec![Client(query("select pg_sleep(99)")), Server(error("57P01"))]));
-    let figures = &told.statements[0].figures;
+    let reported =
+        outcome(session(vec![Client(query("select pg_sleep(99)")), Server(error("57P01"))]));
+    let figures = &reported.statements[0].figures;
     assert_eq!((figures.error, figures.duration_us.is_some()), (Some(*b"57P01"), true));
-    assert_eq!(told.keeper.tally.seen.unanswered, 0);
+    assert_eq!(reported.keeper.tally.seen.unanswered, 0);
 }
 
 #[test]
 fn what_is_set_as_a_client_connects_is_counted() {
     let mut said = login();
-    said[0] = Client(hello(&[
+    said[0] = Client(startup(&[
         ("user", "me"),
         ("client_encoding", "UTF8"),
         ("options", "-c search_path=x"),
         ("TimeZone", "UTC"),
         ("_pq_.command_tag", "x"),
     ]));
-    let told = outcome(said);
-    let settings: Vec<_> = told.keeper.tally.seen.settings.into_iter().collect();
+    let reported = outcome(said);
+    let settings: Vec<_> = reported.keeper.tally.seen.settings.into_iter().collect();
     assert_eq!(settings, [("TimeZone".to_owned(), 1), ("options".to_owned(), 1)]);
 }
 

@@ -39,7 +39,7 @@ pub fn message(kind: u8, body: &[u8]) -> Vec<u8> {
     out
 }
 
-pub fn hello(parameters: &[(&str, &str)]) -> Vec<u8> {
+pub fn startup(parameters: &[(&str, &str)]) -> Vec<u8> {
     let mut out = Vec::new();
     messages::startup(&mut out, parameters);
     out
@@ -118,9 +118,9 @@ pub fn joined(parts: &[Vec<u8>]) -> Vec<u8> {
 
 /// How a session of `me` in `shop` begins.
 pub fn login() -> Vec<Said> {
-    let hello = hello(&[("user", "me"), ("database", "shop"), ("application_name", "till")]);
+    let startup = startup(&[("user", "me"), ("database", "shop"), ("application_name", "till")]);
     vec![
-        Client(hello),
+        Client(startup),
         Server(message(b'R', b"\0\0\0\x0a-SCRAM-SHA-256\0\0")),
         Client(message(b'p', b"SCRAM-SHA-256\0secret")),
         Server(joined(&[
@@ -198,12 +198,12 @@ pub fn follow(said: &[Said], piece_bytes: usize) -> Outcome {
 pub fn outcome(said: Vec<Said>) -> Outcome {
     let whole = follow(&said, usize::MAX);
     let texts = |outcome: &Outcome| -> Vec<String> {
-        let told = |one: &Statement| {
+        let reported = |one: &Statement| {
             let Figures { start_us: _, duration_us: _, .. } = one.figures;
             let figures = Figures { start_us: 0, duration_us: None, ..one.figures.clone() };
             format!("{figures:?} {} {} {:?}", one.prepared, one.sql, one.parameters)
         };
-        outcome.statements.iter().map(told).collect()
+        outcome.statements.iter().map(reported).collect()
     };
     for piece_bytes in [1, 2, 3, 5, 7, 64] {
         let pieces = follow(&said, piece_bytes);

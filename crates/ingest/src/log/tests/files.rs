@@ -10,7 +10,7 @@ fn line(second: u32, text: &str) -> String {
 }
 
 fn texts(kept: &Kept) -> Vec<String> {
-    kept.statements.iter().map(Told::sql).collect()
+    kept.statements.iter().map(Reported::sql).collect()
 }
 
 fn gzip(bytes: &[u8]) -> Vec<u8> {
@@ -54,7 +54,7 @@ fn examples_name_their_file_and_line() {
     let logs = Logs::new(&[("1", first.as_bytes()), ("2", second.as_bytes())]);
     let logs = logs.prefix("%m [%p] ");
     let (_, reading) = logs.read();
-    let told: Vec<_> = reading
+    let reported: Vec<_> = reading
         .tally
         .examples
         .iter()
@@ -63,7 +63,7 @@ fn examples_name_their_file_and_line() {
     let at = |name: &str| logs.folder.path().join(name);
     let offset = line(1, "a").len() as u64;
     assert_eq!(
-        told,
+        reported,
         [(Reason::NoPrefix, at("1"), 2, offset), (Reason::NoPrefix, at("2"), 2, offset)]
     );
 }
@@ -77,9 +77,9 @@ fn what_cannot_be_read_is_said() {
     assert!(error.starts_with("/a is stderr and /b is csv: "), "{error}");
     assert!(Logs::one("").error().starts_with("/log is empty"));
     let error = Logs::one("hello\nworld\n").error();
-    assert!(error.starts_with("/log is in no format that is known; it begins with \"hello\""));
+    assert!(error.starts_with("/log is in no known format; it begins with \"hello\""));
     let error = Logs::one(&log).prefix("%t|").error();
-    assert!(error.starts_with("no line of /log begins as the prefix \"%t|\" says"), "{error}");
+    assert!(error.starts_with("no line of /log begins with the prefix \"%t|\""), "{error}");
     let error = Logs::one(&log).format(Format::Json).error();
     assert!(error.starts_with("/log has no record of the format json"), "{error}");
     let mut logs = Logs::one(&log);

@@ -5,7 +5,7 @@
 //! SEATRIAL_FUZZ_CASES=10000000 cargo test --release -p seatrial-ingest fuzz
 //! ```
 //!
-//! Each case has a seed of its own, which a failure names; `SEATRIAL_FUZZ_SEED` begins with it.
+//! Each case has its own seed, which a failure names; `SEATRIAL_FUZZ_SEED` begins with it.
 
 use std::env;
 use std::fmt::Display;
@@ -24,13 +24,13 @@ use super::matrix::LOGS;
 use super::*;
 use crate::streams::Split;
 
-/// Cases of a run that is not told how many. A second or two.
+/// Cases of a run by default. A second or two.
 const CASES: u64 = 20_000;
 
 /// Lines of a log that a case is made of, at most.
 const LINES_MAX: usize = 9;
 
-/// One in so many cases is read by several threads, and has its prefix guessed.
+/// One case in this many is read by several threads, and has its prefix guessed.
 const SELDOM: u64 = 64;
 
 /// What formats and statements treat apart.
@@ -205,8 +205,8 @@ impl Case {
         Case { files, format, prefix: prefix.to_owned() }
     }
 
-    /// Any length of a block that a line fits into. Of a shorter one, what begins a file could not
-    /// be told from what goes on in it.
+    /// Any length of a block that a line fits into. In a shorter one, the beginning of a file could
+    /// not be distinguished from its middle.
     fn block_bytes(&self, chance: &mut Chance) -> usize {
         let total_bytes: usize = self.files.iter().map(Vec::len).sum();
         let lines = self.files.iter().flat_map(|file| file.split(|&byte| byte == b'\n'));
@@ -214,7 +214,7 @@ impl Case {
         (1 + chance.below(total_bytes)).max(longest + 1)
     }
 
-    /// What comes of it in blocks of so many bytes, read by so many workers.
+    /// Reads it in blocks of this size, with this number of workers.
     fn read(&self, block_bytes: usize, workers: usize) -> (Kept, Tally) {
         let known = |bytes: &Vec<u8>| Known::in_memory(bytes, self.format, &self.prefix);
         let mut files: Vec<Known> = self.files.iter().map(known).collect();
@@ -241,15 +241,15 @@ fn run(seed: u64, sources: &[Source]) -> u64 {
     tally.check().unwrap();
     assert_eq!(kept.statements.len() as u64, tally.statements);
     let mut skipped = [0; Skip::COUNT];
-    for skip in kept.statements.iter().filter_map(|told| told.skip) {
+    for skip in kept.statements.iter().filter_map(|reported| reported.skip) {
         skipped[skip as usize] += 1;
     }
     assert_eq!(skipped, tally.skipped);
     let block_bytes = case.block_bytes(&mut chance);
     let workers = if chance.is_one_in(SELDOM) { 2 + chance.below(3) } else { 1 };
     assert_eq!(case.read(block_bytes, workers), (kept.clone(), tally), "blocks of {block_bytes}");
-    for told in &kept.statements {
-        check_text(&told.sql);
+    for reported in &kept.statements {
+        check_text(&reported.sql);
     }
     if chance.is_one_in(SELDOM) {
         check_text(&case.files[0]);
@@ -275,35 +275,36 @@ fn check_text(text: &[u8]) {
     assert!(fingerprint.statements > 0 || significant(text).iter().all(|token| token.is_sign(";")));
 }
 
-/// Streams hand on what they are given, each in its order.
+/// Streams pass on what they are given, each in its order.
 fn check_streams(kept: &Kept, streams: usize) {
     let mut parted = Kept::default();
     let mut split = Split::new(&mut parted, streams, false);
     for session in &kept.sessions {
         split.session(session).unwrap();
     }
-    for told in &kept.statements {
+    for reported in &kept.statements {
         let sent = Statement {
             session: SessionId(0),
-            start_us: told.start_us,
+            start_us: reported.start_us,
             duration_us: None,
-            told_meanwhile: None,
-            protocol: told.protocol,
+            reported_meanwhile: None,
+            protocol: reported.protocol,
             prepared: &[],
-            sql: &told.sql,
+            sql: &reported.sql,
             parameters: &[],
-            transaction: told.transaction,
+            transaction: reported.transaction,
             rows: None,
             tag: None,
             returned: None,
             error: None,
-            skip: told.skip,
+            skip: reported.skip,
         };
         split.statement(&sent).unwrap();
     }
     assert_eq!(split.finish().unwrap().statements, kept.statements.len() as u64);
     let texts = |kept: &Kept| {
-        let mut texts: Vec<_> = kept.statements.iter().map(|told| told.sql.clone()).collect();
+        let mut texts: Vec<_> =
+            kept.statements.iter().map(|reported| reported.sql.clone()).collect();
         texts.sort();
         texts
     };
@@ -322,8 +323,8 @@ fn damaged_logs_are_accounted_for_in_any_blocks() {
     let cases: u64 = wanted("SEATRIAL_FUZZ_CASES", CASES);
     let mut statements = 0;
     for seed in first..first + cases {
-        let told = catch_unwind(AssertUnwindSafe(|| run(seed, &sources)));
-        statements += told.unwrap_or_else(|_| panic!("SEATRIAL_FUZZ_SEED={seed} fails"));
+        let reported = catch_unwind(AssertUnwindSafe(|| run(seed, &sources)));
+        statements += reported.unwrap_or_else(|_| panic!("SEATRIAL_FUZZ_SEED={seed} fails"));
         if (seed + 1 - first).is_multiple_of(1_000_000) {
             println!("{} cases, {statements} statements", seed + 1 - first);
         }

@@ -14,19 +14,19 @@ fn log(lines: &[(u32, u32, &str)]) -> String {
 const NOON_US: i64 = 1_795_262_400_000_000;
 
 /// Session, start in us after noon, duration in us, and text of a statement.
-type Told = (u32, i64, Option<u64>, String);
+type Reported = (u32, i64, Option<u64>, String);
 
-fn told(lines: &[(u32, u32, &str)]) -> (Vec<Told>, Tally) {
+fn reported(lines: &[(u32, u32, &str)]) -> (Vec<Reported>, Tally) {
     let (statements, tally) = statements(&log(lines));
-    let told = statements
-        .iter()
-        .map(|told| (told.session, told.start_us - NOON_US, told.duration_us, told.sql()));
-    (told.collect(), tally)
+    let reported = statements.iter().map(|reported| {
+        (reported.session, reported.start_us - NOON_US, reported.duration_us, reported.sql())
+    });
+    (reported.collect(), tally)
 }
 
 #[test]
 fn parse_bind_and_execution_are_one() {
-    let (told, tally) = told(&[
+    let (reported, tally) = reported(&[
         (10, 7, "LOG:  duration: 1.000 ms  parse P_1: select $1"),
         (12, 7, "LOG:  duration: 0.500 ms  bind P_1: select $1"),
         (12, 7, "DETAIL:  parameters: $1 = '1'"),
@@ -39,25 +39,25 @@ fn parse_bind_and_execution_are_one() {
         (31, 7, "DETAIL:  parameters: $1 = '2'"),
     ]);
     let text = || "select $1".to_owned();
-    assert_eq!(told, [(0, 9_000, Some(3_500), text()), (0, 29_500, Some(900), text())]);
+    assert_eq!(reported, [(0, 9_000, Some(3_500), text()), (0, 29_500, Some(900), text())]);
     assert_eq!((tally.records, tally.statements, tally.joined), (5, 2, 3));
 }
 
 #[test]
 fn what_was_prepared_long_before_does_not_count_as_its_time() {
-    let (told, tally) = told(&[
+    let (reported, tally) = reported(&[
         (10, 7, "LOG:  duration: 1.000 ms  parse P_1: select 1"),
         (900, 7, "LOG:  duration: 0.500 ms  bind P_1: select 1"),
         (901, 7, "LOG:  duration: 0.500 ms  execute P_1: select 1"),
     ]);
-    assert_eq!(told, [(0, 899_500, Some(1_000), "select 1".to_owned())]);
+    assert_eq!(reported, [(0, 899_500, Some(1_000), "select 1".to_owned())]);
     assert_eq!(tally.joined, 2);
 }
 
-/// How many were told since its beginning was, of each statement.
-fn told_meanwhile(lines: &[(u32, u32, &str)]) -> Vec<(u32, Option<u64>)> {
-    let told = statements(&log(lines)).0;
-    told.iter().map(|one| (one.session, one.told_meanwhile)).collect()
+/// Of each statement, how many were reported since its beginning was.
+fn reported_meanwhile(lines: &[(u32, u32, &str)]) -> Vec<(u32, Option<u64>)> {
+    let reported = statements(&log(lines)).0;
+    reported.iter().map(|one| (one.session, one.reported_meanwhile)).collect()
 }
 
 #[test]
@@ -73,21 +73,21 @@ fn what_was_told_between_a_beginning_and_an_end_is_counted() {
         (4, 8, "STATEMENT:  insert 3"),
         (5, 9, "LOG:  duration: 2.000 ms"),
     ];
-    // Sessions by the order in which they are told of: 8, 7, 9.
+    // Sessions in the order in which they are reported: 8, 7, 9.
     let expected = [(0, Some(0)), (1, Some(1)), (0, Some(1)), (2, Some(2))];
-    assert_eq!(told_meanwhile(&both), expected);
-    // Without ends each is told by the next one of its session, or when the log ends.
+    assert_eq!(reported_meanwhile(&both), expected);
+    // Without ends each is reported with the next one of its session, or when the log ends.
     let begun: Vec<_> =
         both.iter().copied().filter(|(.., said)| !said.contains("duration")).collect();
     let expected = [(0, Some(0)), (0, Some(0)), (1, Some(2)), (2, Some(2))];
-    assert_eq!(told_meanwhile(&begun), expected);
+    assert_eq!(reported_meanwhile(&begun), expected);
     let ended = [(1, 7, "LOG:  duration: 1.000 ms  statement: insert 1")];
-    assert_eq!(told_meanwhile(&ended), [(0, None)]);
+    assert_eq!(reported_meanwhile(&ended), [(0, None)]);
 }
 
 #[test]
 fn a_duration_alone_is_that_of_the_statement_before() {
-    let (told, tally) = told(&[
+    let (reported, tally) = reported(&[
         (0, 7, "LOG:  statement: select 1"),
         (1, 8, "LOG:  statement: select 2"),
         (5, 7, "LOG:  duration: 4.900 ms"),
@@ -96,7 +96,7 @@ fn a_duration_alone_is_that_of_the_statement_before() {
     ]);
     // Each when it is known, so the last is that of which no duration came.
     assert_eq!(
-        told,
+        reported,
         [
             (0, 0, Some(4_900), "select 1".to_owned()),
             (1, 1_000, Some(5_000), "select 2".to_owned()),
@@ -108,8 +108,8 @@ fn a_duration_alone_is_that_of_the_statement_before() {
 
 #[test]
 fn durations_of_what_was_not_logged_count_for_no_other_statement() {
-    // `log_statement = mod` with `log_duration`: a SELECT, of which only three durations tell.
-    let (told, tally) = told(&[
+    // `log_statement = mod` with `log_duration`: a SELECT with three durations and no other record.
+    let (reported, tally) = reported(&[
         (10, 7, "LOG:  duration: 3.000 ms"),
         (11, 7, "LOG:  duration: 0.500 ms"),
         (13, 7, "LOG:  duration: 2.000 ms"),
@@ -119,14 +119,14 @@ fn durations_of_what_was_not_logged_count_for_no_other_statement() {
         (15, 7, "DETAIL:  parameters: $1 = '1'"),
         (16, 7, "LOG:  duration: 0.900 ms"),
     ]);
-    assert_eq!(told, [(0, 15_000, Some(900), "insert into t values ($1)".to_owned())]);
+    assert_eq!(reported, [(0, 15_000, Some(900), "insert into t values ($1)".to_owned())]);
     assert_eq!((tally.joined, tally.others), (1, 5));
 }
 
 #[test]
 fn what_a_function_says_is_no_statement() {
     let context = "CONTEXT:  PL/pgSQL function f() line 1 at RAISE";
-    let (told, tally) = told(&[
+    let (reported, tally) = reported(&[
         (0, 7, "LOG:  statement: select f()"),
         (1, 7, "LOG:  statement: drop table t"),
         (1, 7, context),
@@ -137,7 +137,7 @@ fn what_a_function_says_is_no_statement() {
         (3, 7, "STATEMENT:  select f()"),
         (4, 7, "LOG:  duration: 4.000 ms"),
     ]);
-    assert_eq!(told, [(0, 0, Some(4_000), "select f()".to_owned())]);
+    assert_eq!(reported, [(0, 0, Some(4_000), "select f()".to_owned())]);
     assert_eq!((tally.statements, tally.joined, tally.others), (1, 1, 3));
 }
 
@@ -148,9 +148,10 @@ fn names_may_have_what_ends_them() {
         (1, 7, "LOG:  execute S_1: select 'a: select'"),
         (2, 7, "LOG:  execute S_1: unheard of: words"),
     ]));
-    let told: Vec<_> = statements.iter().map(|told| (told.prepared.as_str(), told.sql())).collect();
+    let reported: Vec<_> =
+        statements.iter().map(|reported| (reported.prepared.as_str(), reported.sql())).collect();
     assert_eq!(
-        told,
+        reported,
         [
             ("by id: all", "select 1".to_owned()),
             ("S_1", "select 'a: select'".to_owned()),
@@ -161,13 +162,13 @@ fn names_may_have_what_ends_them() {
 
 #[test]
 fn durations_of_nothing_are_others() {
-    let (told, tally) = told(&[
+    let (reported, tally) = reported(&[
         (5, 7, "LOG:  duration: 4.900 ms"),
         (6, 7, "LOG:  duration: 0.900 ms"),
         (7, 7, "LOG:  statement: select 1"),
         (8, 8, "LOG:  duration: 0.900 ms"),
     ]);
-    assert_eq!(told.len(), 1);
+    assert_eq!(reported.len(), 1);
     assert_eq!((tally.records, tally.statements, tally.joined, tally.others), (4, 1, 0, 3));
 }
 
@@ -180,15 +181,16 @@ fn errors_belong_to_the_statement_that_they_name() {
         (2, 7, "STATEMENT:  select 1/0"),
         (3, 7, "ERROR:  syntax error"),
         (3, 7, "STATEMENT:  selct 1"),
-        (4, 7, "ERROR:  no statement is told of"),
+        (4, 7, "ERROR:  no statement is reported"),
         (5, 7, "FATAL:  terminating connection due to administrator command"),
         (6, 9, "ERROR:  of no session that is known"),
     ]));
-    let told: Vec<_> = statements.iter().map(|told| (told.sql(), told.error.clone())).collect();
+    let reported: Vec<_> =
+        statements.iter().map(|reported| (reported.sql(), reported.error.clone())).collect();
     // With %e the code would be known; in these lines it is that of a success.
     let unknown = Some("?????".to_owned());
     assert_eq!(
-        told,
+        reported,
         [
             ("select 1".to_owned(), None),
             ("select 1/0".to_owned(), unknown.clone()),
@@ -222,16 +224,18 @@ fn an_error_in_an_execution_has_the_parameters_of_its_bind() {
         (0, 7, "DETAIL:  parameters: $1 = '0'"),
         (1, 7, "ERROR:  division by zero"),
         (1, 7, "STATEMENT:  select 1 / $1"),
-        // Nothing but CONTEXT tells the parameters of this one.
+        // The parameters of this one are in CONTEXT only.
         (2, 7, "ERROR:  division by zero"),
         (2, 7, "CONTEXT:  unnamed portal with parameters: $1 = '00'"),
         (2, 7, "STATEMENT:  select 2 / $1"),
     ]));
-    let told: Vec<_> = statements
+    let reported: Vec<_> = statements
         .iter()
-        .map(|told| (told.prepared.as_str(), told.parameters[0].clone().unwrap(), told.skip))
+        .map(|reported| {
+            (reported.prepared.as_str(), reported.parameters[0].clone().unwrap(), reported.skip)
+        })
         .collect();
-    assert_eq!(told, [("S_1", b"0".to_vec(), None), ("", b"00".to_vec(), None)]);
+    assert_eq!(reported, [("S_1", b"0".to_vec(), None), ("", b"00".to_vec(), None)]);
 }
 
 #[test]
@@ -260,19 +264,19 @@ fn a_process_number_that_is_used_again_is_another_session() {
         (4, 7, "LOG:  disconnection: session time: 0:00:00.003 user=u database=d host=[local]"),
         (5, 7, "LOG:  statement: select 3"),
     ]));
-    assert_eq!(statements.iter().map(|told| told.session).collect::<Vec<_>>(), [0, 1, 2]);
+    assert_eq!(statements.iter().map(|reported| reported.session).collect::<Vec<_>>(), [0, 1, 2]);
 
     let line = |user: &str, number: u32| {
         format!("2026-11-21 12:00:00.000 UTC [7] {user}@d {number} LOG:  statement: select 1\n")
     };
     let lines = [line("u", 5), line("u", 6), line("v", 7), line("v", 2), line("v", 3)];
     let (kept, _) = Logs::one(lines.concat()).prefix("%m [%p] %u@%d %l ").read();
-    let sessions: Vec<u32> = kept.statements.iter().map(|told| told.session).collect();
+    let sessions: Vec<u32> = kept.statements.iter().map(|reported| reported.session).collect();
     assert_eq!(sessions, [0, 0, 1, 2, 2]);
 }
 
 #[test]
-fn a_connection_tells_whose_it_is() {
+fn a_connection_record_names_user_and_database() {
     let text = "2026-11-21 12:00:00.000 UTC [7] LOG:  connection received: host=10.0.0.1 port=5\n\
                 2026-11-21 12:00:00.500 UTC [7] LOG:  connection authorized: user=bob \
                 database=shop application_name=my app SSL enabled (protocol=TLSv1.3, bits=256)\n\
@@ -306,7 +310,7 @@ fn what_cannot_be_sent_again_is_told() {
         (6, 7, "LOG:  fastpath function call: \"lo_open\" (OID 952)"),
         (7, 7, "LOG:  statement: select 'whole'"),
     ]));
-    let skips: Vec<_> = statements.iter().map(|told| told.skip).collect();
+    let skips: Vec<_> = statements.iter().map(|reported| reported.skip).collect();
     assert_eq!(
         skips,
         [

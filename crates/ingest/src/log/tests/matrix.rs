@@ -114,16 +114,16 @@ pub(super) const LOGS: [&[Log]; 15] = [
     setting!("18-both": "log", "csv", "json"),
 ];
 
-fn assert_expected(told: &[Told], name: &str) {
-    assert_eq!(told.len(), EXPECTED.len(), "{name}");
-    for (told, expected) in told.iter().zip(&EXPECTED) {
+fn assert_expected(reported: &[Reported], name: &str) {
+    assert_eq!(reported.len(), EXPECTED.len(), "{name}");
+    for (reported, expected) in reported.iter().zip(&EXPECTED) {
         let &(session, protocol, prepared, sql, parameters, transaction, error, skip) = expected;
         let values = parameters.iter().map(|value| value.map(|text| text.as_bytes().to_vec()));
-        let expected = Told {
+        let expected = Reported {
             session,
-            start_us: told.start_us,
-            duration_us: told.duration_us,
-            told_meanwhile: told.told_meanwhile,
+            start_us: reported.start_us,
+            duration_us: reported.duration_us,
+            reported_meanwhile: reported.reported_meanwhile,
             protocol,
             prepared: prepared.to_owned(),
             sql: sql.as_bytes().to_vec(),
@@ -132,12 +132,12 @@ fn assert_expected(told: &[Told], name: &str) {
             error: error.map(str::to_owned),
             skip,
         };
-        assert_eq!(*told, expected, "{name}: {}", told.sql());
+        assert_eq!(*reported, expected, "{name}: {}", reported.sql());
     }
 }
 
 #[test]
-fn every_version_format_and_setting_tells_the_same() {
+fn every_version_format_and_setting_gives_the_same() {
     for (name, bytes) in LOGS.into_iter().flatten() {
         let (kept, reading) = Logs::new(&[(name, bytes)]).read();
         assert_expected(&kept.statements, name);
@@ -145,11 +145,11 @@ fn every_version_format_and_setting_tells_the_same() {
         assert_eq!(reading.tally.executable, 25, "{name}");
         assert_eq!(reading.notes, Vec::<String>::new(), "{name}");
         let has_durations = !name.contains("statements");
-        for told in &kept.statements {
-            let is_timed = has_durations && told.error.is_none();
-            assert_eq!(told.duration_us.is_some(), is_timed, "{name}: {}", told.sql());
+        for reported in &kept.statements {
+            let is_timed = has_durations && reported.error.is_none();
+            assert_eq!(reported.duration_us.is_some(), is_timed, "{name}: {}", reported.sql());
         }
-        let starts: Vec<i64> = kept.statements.iter().map(|told| told.start_us).collect();
+        let starts: Vec<i64> = kept.statements.iter().map(|reported| reported.start_us).collect();
         assert!(starts.is_sorted(), "{name}");
     }
 }
@@ -183,8 +183,12 @@ fn other_languages_tell_the_same() {
     for (name, bytes) in [russian, chinese] {
         let (kept, _) = Logs::new(&[(name, bytes)]).read();
         let quoted = "\"pg_backend_pid\" (OID 2026)".as_bytes();
-        assert_eq!(kept.statements.last().map(|told| told.sql.as_slice()), Some(quoted), "{name}");
-        // Sessions that cannot be told by their connection are numbered as they are met.
+        assert_eq!(
+            kept.statements.last().map(|reported| reported.sql.as_slice()),
+            Some(quoted),
+            "{name}"
+        );
+        // Sessions that cannot be identified by their connection are numbered as they are met.
         assert_expected(&kept.statements, name);
     }
 }

@@ -26,7 +26,8 @@ fn a_block_that_failed_goes_on_although_it_has_no_number_any_more() {
         .map(|(number, text)| format!("[7] {number} LOG:  statement: {text}\n"))
         .collect();
     let (kept, _) = Logs::one(&log).prefix("[%p] %v %x ").read_in(1 << 20, 1);
-    let transactions: Vec<u64> = kept.statements.iter().map(|told| told.transaction).collect();
+    let transactions: Vec<u64> =
+        kept.statements.iter().map(|reported| reported.transaction).collect();
     assert_eq!(transactions, [1, 1, 1, 1, 1, 0]);
 }
 
@@ -162,7 +163,7 @@ fn what_is_no_log_is_not_guessed() {
 }
 
 #[test]
-fn a_prefix_tells_how_fine_its_times_are() {
+fn a_prefix_shows_the_resolution_of_its_times() {
     for (prefix, resolution_us) in [
         ("%m ", 1_000),
         ("%-30m:", 1_000),

@@ -24,7 +24,7 @@ fn json(line: u32, message: &str) -> String {
 }
 
 fn texts(kept: &Kept) -> Vec<String> {
-    kept.statements.iter().map(Told::sql).collect()
+    kept.statements.iter().map(Reported::sql).collect()
 }
 
 fn count(tally: &Tally, reason: Reason) -> u64 {
@@ -146,7 +146,7 @@ fn bytes_of_any_encoding_are_kept() {
 fn a_statement_at_a_torn_end_is_cut_off() {
     let (kept, _) =
         Logs::one("[7] LOG:  statement: a\n[7] LOG:  statement: sel").prefix("[%p] ").read();
-    let skips: Vec<_> = kept.statements.iter().map(|told| told.skip).collect();
+    let skips: Vec<_> = kept.statements.iter().map(|reported| reported.skip).collect();
     assert_eq!(skips, [None, Some(Skip::CutOff)]);
 }
 
@@ -181,7 +181,8 @@ fn a_file_of_sql_is_split() {
     for block_bytes in [1, 2, 3, 7, 1 << 20] {
         let (kept, tally) = Logs::one(sql).format(Format::Raw).read_in(block_bytes, 1);
         assert_eq!(texts(&kept), expected, "{block_bytes}");
-        let transactions: Vec<u64> = kept.statements.iter().map(|told| told.transaction).collect();
+        let transactions: Vec<u64> =
+            kept.statements.iter().map(|reported| reported.transaction).collect();
         assert_eq!(transactions, [1, 1, 1, 1, 1, 0]);
         assert_eq!(kept.statements[3].skip, Some(Skip::CopyData));
         assert_eq!(count(&tally, Reason::PsqlCommand), 1);

@@ -179,14 +179,14 @@ proptest! {
         ];
         for logs in logs {
             let (kept, reading) = logs.read();
-            let mut told = kept.statements;
-            let name = |told: &Told| kept.sessions[told.session as usize].name.clone();
-            told.sort_by_key(name);
-            let told: Vec<_> = told
+            let mut reported = kept.statements;
+            let name = |reported: &Reported| kept.sessions[reported.session as usize].name.clone();
+            reported.sort_by_key(name);
+            let reported: Vec<_> = reported
                 .into_iter()
-                .map(|told| (told.start_us, told.duration_us, told.sql, told.parameters))
+                .map(|one| (one.start_us, one.duration_us, one.sql, one.parameters))
                 .collect();
-            prop_assert_eq!(told, expected(&all));
+            prop_assert_eq!(reported, expected(&all));
             prop_assert_eq!(reading.tally.records, all.len() as u64);
         }
     }
@@ -219,7 +219,7 @@ proptest! {
                     logs = logs.prefix(PREFIX);
                 }
                 let mut kept = Kept::default();
-                // The second file may hold no record of its own.
+                // The second file may hold no complete record.
                 let Ok(whole) = read_in_blocks(&logs.wanted, 1 << 20, &mut kept) else { continue };
                 let parts = logs.read_in(block_bytes, workers);
                 prop_assert_eq!(&parts.0, &kept);

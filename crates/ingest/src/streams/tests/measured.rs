@@ -1,4 +1,4 @@
-//! Statements with times keep them: as many streams as were at work at once.
+//! Statements with times keep them: as many streams as were active at once.
 
 use std::collections::BTreeMap;
 
@@ -11,9 +11,9 @@ use crate::streams::measured::Measured;
 type Timed<'a> = (&'a str, i64, u64);
 
 #[derive(Debug, Default)]
-struct Told(Vec<(u32, i64, u64, u64, String)>, usize);
+struct Reported(Vec<(u32, i64, u64, u64, String)>, usize);
 
-impl Sink for Told {
+impl Sink for Reported {
     type Error = Infallible;
 
     fn session(&mut self, _: &Session) -> Result<(), Infallible> {
@@ -25,17 +25,23 @@ impl Sink for Told {
         Ok(())
     }
 
-    fn statement(&mut self, told: &Statement<'_>) -> Result<(), Infallible> {
-        let sql = String::from_utf8_lossy(told.sql).into_owned();
-        let duration_us = told.duration_us.unwrap_or(0);
-        self.0.push((told.session.0, told.start_us, duration_us, told.transaction, sql));
+    fn statement(&mut self, reported: &Statement<'_>) -> Result<(), Infallible> {
+        let sql = String::from_utf8_lossy(reported.sql).into_owned();
+        let duration_us = reported.duration_us.unwrap_or(0);
+        self.0.push((
+            reported.session.0,
+            reported.start_us,
+            duration_us,
+            reported.transaction,
+            sql,
+        ));
         Ok(())
     }
 }
 
-impl Told {
+impl Reported {
     fn streams(&self) -> Vec<u32> {
-        self.0.iter().map(|told| told.0).collect()
+        self.0.iter().map(|reported| reported.0).collect()
     }
 
     /// Within a stream nothing overlaps.
@@ -48,22 +54,26 @@ impl Told {
     }
 }
 
-fn measure_to(resolution_us: i64, streams_max: usize, timed: &[Timed<'_>]) -> (Told, SplitReport) {
-    let mut told = Told::default();
-    let mut measured = Measured::new(&mut told, streams_max, resolution_us);
+fn measure_to(
+    resolution_us: i64,
+    streams_max: usize,
+    timed: &[Timed<'_>],
+) -> (Reported, SplitReport) {
+    let mut reported = Reported::default();
+    let mut measured = Measured::new(&mut reported, streams_max, resolution_us);
     let Ok(()) = measured.session(&Session::default());
     for (sql, start_us, duration_us) in timed {
         let (start_us, duration_us) = (*start_us, Some(*duration_us));
         let Ok(()) = measured.statement(&Statement { start_us, duration_us, ..statement(sql, 0) });
     }
     let report = measured.finish();
-    assert_eq!((report.statements, told.0.len()), (timed.len() as u64, timed.len()));
+    assert_eq!((report.statements, reported.0.len()), (timed.len() as u64, timed.len()));
     assert!(report.is_measured && report.steps.is_none());
-    assert_eq!(report.streams, told.1);
-    (told, report)
+    assert_eq!(report.streams, reported.1);
+    (reported, report)
 }
 
-fn measure(streams_max: usize, timed: &[Timed<'_>]) -> (Told, SplitReport) {
+fn measure(streams_max: usize, timed: &[Timed<'_>]) -> (Reported, SplitReport) {
     measure_to(1, streams_max, timed)
 }
 
@@ -71,8 +81,8 @@ fn measure(streams_max: usize, timed: &[Timed<'_>]) -> (Told, SplitReport) {
 fn a_statement_goes_where_it_was_free_the_shortest_time() {
     let timed =
         [("SELECT 1", 0, 10), ("SELECT 2", 5, 15), ("SELECT 3", 12, 9), ("SELECT 4", 20, 5)];
-    let (told, report) = measure(1_024, &timed);
-    assert_eq!(told.streams(), [0, 1, 0, 1]);
+    let (reported, report) = measure(1_024, &timed);
+    assert_eq!(reported.streams(), [0, 1, 0, 1]);
     assert_eq!((report.streams, report.transactions, report.crowded), (2, 4, 0));
 }
 
@@ -82,16 +92,16 @@ fn blocks_that_interleave_are_told_apart_by_their_times_and_their_begin() {
         ("BEGIN", 0, 1),
         ("BEGIN", 2, 1),
         ("UPDATE a SET x = 1", 4, 10),
-        // While one block is at work this can only be of the other.
+        // While one block is active this can only be of the other.
         ("UPDATE b SET x = 1", 5, 10),
         // While both are it is of none.
         ("SELECT 1", 6, 10),
         ("COMMIT", 16, 1),
         ("COMMIT", 16, 1),
     ];
-    let (told, report) = measure(1_024, &timed);
-    assert_eq!(told.streams(), [0, 1, 1, 0, 2, 0, 1]);
-    let transactions: Vec<_> = told.0.iter().map(|told| told.3).collect();
+    let (reported, report) = measure(1_024, &timed);
+    assert_eq!(reported.streams(), [0, 1, 1, 0, 2, 0, 1]);
+    let transactions: Vec<_> = reported.0.iter().map(|reported| reported.3).collect();
     assert_eq!(transactions, [1, 1, 1, 1, 0, 1, 1]);
     assert_eq!((report.transactions, report.crowded), (3, 0));
 }
@@ -100,33 +110,33 @@ fn blocks_that_interleave_are_told_apart_by_their_times_and_their_begin() {
 fn with_fewer_streams_than_needed_statements_keep_their_times_and_are_counted() {
     let timed =
         [("SELECT 1", 0, 10), ("SELECT 2", 1, 12), ("SELECT 3", 2, 13), ("SELECT 4", 30, 1)];
-    let (told, report) = measure(2, &timed);
-    assert_eq!(told.streams(), [0, 1, 0, 0]);
-    assert_eq!(told.0.iter().map(|told| told.1).collect::<Vec<_>>(), [0, 1, 2, 30]);
+    let (reported, report) = measure(2, &timed);
+    assert_eq!(reported.streams(), [0, 1, 0, 0]);
+    assert_eq!(reported.0.iter().map(|reported| reported.1).collect::<Vec<_>>(), [0, 1, 2, 30]);
     assert_eq!((report.streams, report.crowded), (2, 1));
 }
 
 #[test]
 fn what_is_of_a_session_is_in_the_first_stream() {
     let timed = [("SELECT 1", 0, 9), ("SELECT 2", 1, 9), ("SET x = 1", 11, 2), ("SELECT 3", 20, 1)];
-    let (told, report) = measure(8, &timed);
-    assert_eq!(told.streams(), [0, 1, 0, 0]);
+    let (reported, report) = measure(8, &timed);
+    assert_eq!(reported.streams(), [0, 1, 0, 0]);
     assert_eq!(report.pinned, 1);
 }
 
 #[test]
 fn users_are_never_in_one_stream() {
-    let mut told = Told::default();
-    let mut measured = Measured::new(&mut told, 8, 1);
+    let mut reported = Reported::default();
+    let mut measured = Measured::new(&mut reported, 8, 1);
     for user in [b"a", b"b", b"a"] {
         let Ok(()) = measured.session(&Session { user: user.to_vec(), ..Session::default() });
         let Ok(()) = measured.statement(&statement("SELECT 1", 0));
     }
     assert_eq!(measured.finish().streams, 2);
-    assert_eq!(told.streams(), [0, 1, 0]);
+    assert_eq!(reported.streams(), [0, 1, 0]);
 }
 
-/// One session's statements, told with stamps that are cut to ms, less their durations.
+/// One session's statements with timestamps that are truncated to ms, less their durations.
 fn cut_off(lengths_us: &[(u64, u64)]) -> Vec<Timed<'static>> {
     let mut now_us = 0;
     let each = lengths_us.iter().map(|(think_us, duration_us)| {
@@ -144,7 +154,7 @@ fn by_ends(starts: &[(i64, u64)]) -> Vec<Timed<'static>> {
     timed
 }
 
-/// So many were at work at once.
+/// The maximum that was active at once.
 fn at_once_max(timed: &[Timed<'_>]) -> usize {
     let at_work = |at_us: i64| {
         timed
@@ -162,22 +172,22 @@ proptest! {
     #[test]
     fn streams_are_those_at_work_at_once(starts in lengths()) {
         let timed = by_ends(&starts);
-        let (told, report) = measure(1_024, &timed);
+        let (reported, report) = measure(1_024, &timed);
         prop_assert_eq!(report.streams, at_once_max(&timed));
         prop_assert_eq!(report.crowded, 0);
-        told.check_apart();
-        let starts: Vec<_> = told.0.iter().map(|told| told.1).collect();
+        reported.check_apart();
+        let starts: Vec<_> = reported.0.iter().map(|reported| reported.1).collect();
         prop_assert_eq!(starts, timed.iter().map(|each| each.1).collect::<Vec<_>>());
     }
 
     #[test]
     fn there_are_never_more_streams_than_asked_for(starts in lengths(), max in 1_usize..5) {
         let timed = by_ends(&starts);
-        let (told, report) = measure(max, &timed);
+        let (reported, report) = measure(max, &timed);
         prop_assert!(report.streams <= max);
         prop_assert_eq!(report.crowded > 0, at_once_max(&timed) > max);
         let mut last: BTreeMap<u32, i64> = BTreeMap::new();
-        for (stream, start_us, ..) in &told.0 {
+        for (stream, start_us, ..) in &reported.0 {
             let before = last.insert(*stream, *start_us);
             prop_assert!(before.is_none_or(|before| before <= *start_us), "in order");
         }
@@ -187,9 +197,9 @@ proptest! {
     fn one_session_is_one_stream_though_its_stamps_are_cut(
         lengths in prop::collection::vec((0_u64..3_000, 1_u64..2_500), 1..80),
     ) {
-        let (told, report) = measure_to(1_000, 1_024, &cut_off(&lengths));
+        let (reported, report) = measure_to(1_000, 1_024, &cut_off(&lengths));
         prop_assert_eq!((report.streams, report.crowded), (1, 0));
-        told.check_apart();
+        reported.check_apart();
     }
 
     #[test]
@@ -197,10 +207,10 @@ proptest! {
         blocks in prop::collection::vec((1_usize..5, 0_i64..4), 1..20),
     ) {
         let (mut timed, mut now_us) = (Vec::new(), 0);
-        for (statements, beside) in &blocks {
-            // These begin before the block and end in it, so they are told in the midst of it.
+        for (statements, overlapping) in &blocks {
+            // These begin before the block and end in it, so they are reported in the midst of it.
             let long: Vec<Timed<'_>> =
-                (0..*beside).map(|place| ("SELECT 1", now_us - 1 - place, 20)).collect();
+                (0..*overlapping).map(|place| ("SELECT 1", now_us - 1 - place, 20)).collect();
             timed.push(("BEGIN", now_us, 5));
             timed.extend(long);
             let starts_us = (0..*statements as i64).map(|n| now_us + 30 + n);
@@ -209,12 +219,12 @@ proptest! {
             timed.push(("COMMIT", now_us, 1));
             now_us += 50;
         }
-        let (told, report) = measure(1_024, &timed);
-        let beside: i64 = blocks.iter().map(|block| block.1).sum();
-        prop_assert_eq!(report.transactions, (blocks.len() as i64 + beside) as u64);
-        told.check_apart();
+        let (reported, report) = measure(1_024, &timed);
+        let overlapping: i64 = blocks.iter().map(|block| block.1).sum();
+        prop_assert_eq!(report.transactions, (blocks.len() as i64 + overlapping) as u64);
+        reported.check_apart();
         let mut block = (0, 0);
-        for (stream, _, _, transaction, sql) in &told.0 {
+        for (stream, _, _, transaction, sql) in &reported.0 {
             match &sql[..] {
                 "SELECT 1" => prop_assert_eq!(*transaction, 0),
                 "BEGIN" => block = (*stream, *transaction),
@@ -228,7 +238,7 @@ proptest! {
         transactions in transactions(), gaps in prop::collection::vec(0_i64..5, 160),
         streams in 1_usize..6,
     ) {
-        let mut kept = Told::default();
+        let mut kept = Reported::default();
         let mut split = Split::new(&mut kept, streams, true);
         let Ok(()) = split.session(&Session::default());
         let (mut now_us, mut times) = (1_000, gaps.iter());
@@ -244,7 +254,7 @@ proptest! {
         let Ok(report) = split.finish();
         prop_assert!(report.streams <= streams && report.steps.is_none());
         prop_assert_eq!(kept.0.len(), given.len());
-        prop_assert!(kept.0.iter().zip(&given).all(|(told, given_us)| told.1 >= *given_us));
+        prop_assert!(kept.0.iter().zip(&given).all(|(reported, given_us)| reported.1 >= *given_us));
         let mut spans = Vec::new();
         let mut rest = &kept.0[..];
         for each in &transactions {

@@ -130,14 +130,3 @@ fn threads_together_make_each_write_once() {
     taken.dedup();
     assert!(taken.into_iter().eq((0..BLOCKS).map(|block| 8192 + block * 4096)));
 }
-
-/// Not a benchmark, but a guard against a slip of an order of magnitude; `--nocapture` shows it.
-#[test]
-fn drawing_a_write_is_cheap() {
-    let fill = OnePass::new(1 << 26, 4096, 0.07, 1);
-    let started = std::time::Instant::now();
-    let sum = (0..1_000_000).fold(0_u64, |sum, _| sum.wrapping_add(fill.next().unwrap()));
-    let each_ns = started.elapsed().as_nanos() as f64 / 1e6;
-    println!("{each_ns:.1} ns ({sum})");
-    assert!(each_ns < 500.0, "{each_ns} ns");
-}

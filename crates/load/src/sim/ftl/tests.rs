@@ -26,7 +26,7 @@ fn write_in_order(ftl: &mut Ftl) {
     }
 }
 
-/// Writes so many times the capacity at random, and returns the amplification of them.
+/// Writes this many times the capacity at random, and returns the amplification.
 fn amplification_at_random(ftl: &mut Ftl, seed: u64, laps: f64) -> f64 {
     let before = ftl.written();
     let mut rng = stream(seed, "test", 0);

@@ -22,11 +22,11 @@ fn refusal(said: &[Said]) -> &ServerError {
 fn a_client_says_who_it_is_and_has_nothing_converted() {
     let mut out = Vec::new();
     Connection::new(&who(), &mut out);
-    let told =
+    let reported =
         b"user\0ada\0database\0sea\0application_name\0seatrial\0client_encoding\0SQL_ASCII\0\0";
-    let mut expected = ((told.len() + 8) as u32).to_be_bytes().to_vec();
+    let mut expected = ((reported.len() + 8) as u32).to_be_bytes().to_vec();
     expected.extend_from_slice(&[0, 3, 0, 0]);
-    expected.extend_from_slice(told);
+    expected.extend_from_slice(reported);
     assert_eq!(out, expected);
     out.clear();
     Connection::new(&Login { read_only: true, options: Some("-c a=b"), ..who() }, &mut out);

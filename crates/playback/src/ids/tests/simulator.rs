@@ -73,17 +73,17 @@ pub struct Scene {
     pub draws_after_ns: f64,
     pub ends_after_ns: f64,
     pub thinks_ns: f64,
-    /// Whether records are written at the beginning (`log_statement`), or at the end and tell
+    /// Whether records are written at the beginning (`log_statement`), or at the end with
     /// durations.
     pub at_start: bool,
     /// Whether they are written at both (`log_duration` as well).
     pub at_both: bool,
     /// Shares: of INSERT that fail, with and without having drawn; of uses of rows that were there;
-    /// of draws of which the log does not tell.
+    /// of draws that are not in the log.
     pub fails: f64,
     pub old: f64,
     pub unseen: f64,
-    /// How much further the sequence stood than the catalogue says.
+    /// How much further the sequence was than the catalogue says.
     pub further: i64,
     /// The sequence's step.
     pub increment: i64,
@@ -120,7 +120,7 @@ pub struct Logged {
     pub session: u32,
     pub start_us: i64,
     pub duration_us: Option<u64>,
-    pub told_meanwhile: Option<u64>,
+    pub reported_meanwhile: Option<u64>,
     pub has_failed: bool,
     /// What it drew; nobody else knows.
     pub drew: Vec<i64>,
@@ -246,7 +246,7 @@ impl Simulator {
             session: session as u32,
             start_us: (now_ns / 1_000_000 * 1_000) as i64,
             duration_us: None,
-            told_meanwhile: None,
+            reported_meanwhile: None,
             has_failed: rows > 0 && self.chance.within(self.scene.fails),
             drew: Vec::new(),
             rows,
@@ -367,8 +367,8 @@ impl Simulator {
         self.clients[session].plan.extend(uses);
     }
 
-    /// The log, in the order in which its reader tells of statements: one that tells its beginning
-    /// only is told when its session's next record comes.
+    /// The log, in the order in which its reader reports statements: one with a record of its
+    /// beginning only is reported when its session's next record comes.
     fn capture(mut self) -> Capture {
         let begins = self.records.drain(..).map(|(at_ns, turn, one)| (at_ns, turn, Ok(one)));
         let ends = self.ends.drain(..).map(|(at_ns, turn, session)| (at_ns, turn, Err(session)));
@@ -376,23 +376,24 @@ impl Simulator {
         records.sort_by_key(|(at_ns, turn, _)| (*at_ns, *turn));
         let mut held: Vec<Option<(Logged, usize)>> = vec![None; self.scene.sessions];
         let mut statements: Vec<Logged> = Vec::new();
-        let tell = |statements: &mut Vec<Logged>, one: Option<(Logged, usize)>| {
+        let report = |statements: &mut Vec<Logged>, one: Option<(Logged, usize)>| {
             let meanwhile = |begun| Some((statements.len() - begun) as u64);
-            let one = one.map(|(one, begun)| Logged { told_meanwhile: meanwhile(begun), ..one });
+            let one =
+                one.map(|(one, begun)| Logged { reported_meanwhile: meanwhile(begun), ..one });
             statements.extend(one);
         };
         for (.., record) in records {
             match record {
                 Ok(record) if self.scene.at_start => {
                     let own = &mut held[record.session as usize];
-                    tell(&mut statements, own.take());
+                    report(&mut statements, own.take());
                     *own = Some((record, statements.len()));
                 }
                 Ok(record) => statements.push(record),
-                Err(session) => tell(&mut statements, held[session as usize].take()),
+                Err(session) => report(&mut statements, held[session as usize].take()),
             }
         }
-        held.into_iter().for_each(|one| tell(&mut statements, one));
+        held.into_iter().for_each(|one| report(&mut statements, one));
         let mut truth = HashMap::new();
         for (number, statement) in (0u64..).zip(&statements) {
             let rows = (0u32..).zip(&statement.drew);
@@ -434,7 +435,7 @@ impl Logged {
             begins: false,
             start_us: self.start_us,
             duration_us: self.duration_us,
-            told_meanwhile: self.told_meanwhile,
+            reported_meanwhile: self.reported_meanwhile,
             error: self.has_failed.then_some(*b"XX000"),
             fingerprint: self.used.map_or(100, |(_, text)| text),
             reading,

@@ -1,5 +1,5 @@
-//! What the order costs, and how that is told. Without a server it is measured by
-//! `cargo test --release -p seatrial-playback --lib order_costs -- --ignored --nocapture`.
+//! The cost of the order, and how to measure it. Without a server it is measured by `cargo test
+//! --release -p seatrial-playback --lib order_costs -- --ignored --nocapture`.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -29,26 +29,29 @@ impl Dice {
 }
 
 /// The touches of a transaction of TPC-B by pgbench: account, its balance, teller, branch, history.
-fn transaction(dice: &mut Dice) -> Vec<Touches> {
+fn transaction(dice: &mut Dice) -> Vec<AccessSet> {
     let (aid, tid, bid) = (dice.below(100_000 * SCALE), dice.below(10 * SCALE), dice.below(SCALE));
-    let touched = |touch: Touch| Touches { known: vec![touch], ..Touches::default() };
-    // A hash, as the toucher gives it.
+    let touched = |object_access: ObjectAccess| AccessSet {
+        known: vec![object_access],
+        ..AccessSet::default()
+    };
+    // A hash, as the access analyser gives it.
     let hash = |value: u64| value.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     vec![
-        Touches::default(),
-        touched(row(0, Deed::Values, hash(aid))),
-        touched(row(0, Deed::Read, hash(aid))),
-        touched(row(1, Deed::Values, hash(tid))),
-        touched(row(2, Deed::Values, hash(bid))),
-        touched(Touch::whole(Object::table(3), Deed::Add)),
-        Touches::default(),
+        AccessSet::default(),
+        touched(row(0, AccessMode::Values, hash(aid))),
+        touched(row(0, AccessMode::Read, hash(aid))),
+        touched(row(1, AccessMode::Values, hash(tid))),
+        touched(row(2, AccessMode::Values, hash(bid))),
+        touched(ObjectAccess::whole(Object::table(3), AccessMode::Add)),
+        AccessSet::default(),
     ]
 }
 
 /// A trace in which sessions go on in turn, as chance has it.
 fn trace() -> Vec<Made> {
     let mut dice = Dice(1);
-    let mut open: Vec<VecDeque<Touches>> = vec![VecDeque::new(); CLIENTS];
+    let mut open: Vec<VecDeque<AccessSet>> = vec![VecDeque::new(); CLIENTS];
     let mut transactions = [0u64; CLIENTS];
     (0..STATEMENTS)
         .map(|number| {
@@ -57,7 +60,7 @@ fn trace() -> Vec<Made> {
                 open[session].extend(transaction(&mut dice));
                 transactions[session] += 1;
             }
-            let touches = open[session].pop_front().unwrap();
+            let access_set = open[session].pop_front().unwrap();
             Made {
                 number: number as u64,
                 session: session as u32,
@@ -65,7 +68,7 @@ fn trace() -> Vec<Made> {
                 duration_us: None,
                 transaction: transactions[session],
                 ends: open[session].is_empty(),
-                touches,
+                access_set,
             }
         })
         .collect()

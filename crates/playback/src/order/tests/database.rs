@@ -13,12 +13,12 @@ use crate::order::turns::Turns;
 
 /// What a statement does to the one table with rows to be changed, and to one that grows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Deeds {
+enum Actions {
     /// `UPDATE t SET v = v * 3 + x WHERE id = row`
     Change(u64),
     /// `UPDATE t SET v = v * 3 + (SELECT v FROM t WHERE id = from) WHERE id = row`
     Feed(u64, u64),
-    /// `UPDATE t SET v = v * 5 + 1`, of which no key tells the rows.
+    /// `UPDATE t SET v = v * 5 + 1`, with rows that no key identifies.
     ChangeAll,
     /// `INSERT INTO log SELECT sum(v) FROM t`
     Log,
@@ -31,7 +31,7 @@ const ROWS: u64 = 4;
 #[derive(Clone, Debug)]
 struct Sent {
     made: Made,
-    deeds: Deeds,
+    actions: Actions,
 }
 
 impl Statement for Sent {
@@ -40,16 +40,18 @@ impl Statement for Sent {
     }
 }
 
-fn sent(number: u64, session: u32, transaction: u64, deeds: Deeds) -> Sent {
-    let known = match deeds {
-        Deeds::Change(value) => vec![row(0, Deed::Values, value)],
-        Deeds::Feed(value, from) => vec![row(0, Deed::Values, value), row(0, Deed::Read, from)],
-        Deeds::ChangeAll => vec![Touch::whole(Object::table(0), Deed::Values)],
-        Deeds::Log => vec![
-            Touch::whole(Object::table(0), Deed::Read),
-            Touch::whole(Object::table(1), Deed::Add),
+fn sent(number: u64, session: u32, transaction: u64, actions: Actions) -> Sent {
+    let known = match actions {
+        Actions::Change(value) => vec![row(0, AccessMode::Values, value)],
+        Actions::Feed(value, from) => {
+            vec![row(0, AccessMode::Values, value), row(0, AccessMode::Read, from)]
+        }
+        Actions::ChangeAll => vec![ObjectAccess::whole(Object::table(0), AccessMode::Values)],
+        Actions::Log => vec![
+            ObjectAccess::whole(Object::table(0), AccessMode::Read),
+            ObjectAccess::whole(Object::table(1), AccessMode::Add),
         ],
-        Deeds::End => Vec::new(),
+        Actions::End => Vec::new(),
     };
     let made = Made {
         number,
@@ -57,10 +59,10 @@ fn sent(number: u64, session: u32, transaction: u64, deeds: Deeds) -> Sent {
         start_us: number as i64,
         duration_us: None,
         transaction,
-        ends: deeds == Deeds::End,
-        touches: Touches { known, ..Touches::default() },
+        ends: actions == Actions::End,
+        access_set: AccessSet { known, ..AccessSet::default() },
     };
-    Sent { made, deeds }
+    Sent { made, actions }
 }
 
 /// A statement that a server works on.
@@ -96,17 +98,17 @@ impl Server {
 
     fn begin(&mut self, sent: Sent) {
         let session = sent.made.session;
-        let (rows, seen) = match sent.deeds {
-            Deeds::Change(row) => (VecDeque::from([row]), sent.made.number),
-            Deeds::Feed(row, from) => (VecDeque::from([row]), self.seen(session, from)),
-            Deeds::ChangeAll => ((0..ROWS).collect(), 1),
-            Deeds::Log => {
+        let (rows, seen) = match sent.actions {
+            Actions::Change(row) => (VecDeque::from([row]), sent.made.number),
+            Actions::Feed(row, from) => (VecDeque::from([row]), self.seen(session, from)),
+            Actions::ChangeAll => ((0..ROWS).collect(), 1),
+            Actions::Log => {
                 let sum = (0..ROWS).fold(0u64, |sum, row| {
                     sum.wrapping_mul(31).wrapping_add(self.seen(session, row))
                 });
                 (VecDeque::new(), sum)
             }
-            Deeds::End => (VecDeque::new(), 0),
+            Actions::End => (VecDeque::new(), 0),
         };
         self.work(Work { sent, rows, seen });
     }
@@ -122,11 +124,11 @@ impl Server {
             self.change(&work, row);
             work.rows.pop_front();
         }
-        if work.sent.deeds == Deeds::Log {
+        if work.sent.actions == Actions::Log {
             let number = work.sent.made.number;
             self.logged.entry(session).or_default().insert(number, work.seen);
         }
-        let is_over = work.sent.deeds == Deeds::End || work.sent.made.transaction == 0;
+        let is_over = work.sent.actions == Actions::End || work.sent.made.transaction == 0;
         self.answers.push(work.sent);
         if is_over {
             self.commit(session);
@@ -135,7 +137,7 @@ impl Server {
 
     fn change(&mut self, work: &Work, row: u64) {
         let session = work.sent.made.session;
-        let factor = if work.sent.deeds == Deeds::ChangeAll { 5 } else { 3 };
+        let factor = if work.sent.actions == Actions::ChangeAll { 5 } else { 3 };
         let value = self.seen(session, row).wrapping_mul(factor).wrapping_add(work.seen);
         self.locks.insert(row, session);
         self.changed.entry(session).or_default().insert(row, value);
@@ -173,12 +175,12 @@ impl Server {
 }
 
 /// What a session does: transactions of statements; those in the plural are in a block.
-type Script = Vec<Vec<Deeds>>;
+type Script = Vec<Vec<Actions>>;
 
 /// Runs scripts side by side; what was logged, in the order in which statements began.
 fn capture_of(scripts: &[Script], dice: &[u8]) -> (Vec<Sent>, Server) {
     let mut server = Server { luck: usize::from(dice[0]), ..Server::default() };
-    let mut queues: Vec<VecDeque<(u64, Deeds)>> = scripts.iter().map(statements).collect();
+    let mut queues: Vec<VecDeque<(u64, Actions)>> = scripts.iter().map(statements).collect();
     let mut trace = Vec::new();
     let mut dice = dice.iter().cycle();
     loop {
@@ -189,8 +191,8 @@ fn capture_of(scripts: &[Script], dice: &[u8]) -> (Vec<Sent>, Server) {
             break;
         }
         let session = ready[usize::from(*dice.next().unwrap()) % ready.len()];
-        let (transaction, deeds) = queues[session].pop_front().unwrap();
-        let sent = sent(trace.len() as u64, session as u32, transaction, deeds);
+        let (transaction, actions) = queues[session].pop_front().unwrap();
+        let sent = sent(trace.len() as u64, session as u32, transaction, actions);
         trace.push(sent.clone());
         server.begin(sent);
     }
@@ -206,7 +208,7 @@ const LONGEST_US: u64 = 10_000_000;
 fn ended_of(scripts: &[Script], dice: &[u8]) -> Vec<Sent> {
     const STEP_US: i64 = 20_000;
     let mut server = Server { luck: usize::from(dice[0]), ..Server::default() };
-    let mut queues: Vec<VecDeque<(u64, Deeds)>> = scripts.iter().map(statements).collect();
+    let mut queues: Vec<VecDeque<(u64, Actions)>> = scripts.iter().map(statements).collect();
     // By when they were written.
     let mut lines: Vec<(i64, Sent)> = Vec::new();
     let mut written_us = vec![0; scripts.len()];
@@ -221,8 +223,8 @@ fn ended_of(scripts: &[Script], dice: &[u8]) -> Vec<Sent> {
         now_us += STEP_US;
         if !ready.is_empty() {
             let session = ready[usize::from(die) % ready.len()];
-            let (transaction, deeds) = queues[session].pop_front().unwrap();
-            let mut sent = sent(number, session as u32, transaction, deeds);
+            let (transaction, actions) = queues[session].pop_front().unwrap();
+            let mut sent = sent(number, session as u32, transaction, actions);
             (sent.made.start_us, number) = (now_us, number + 1);
             server.begin(sent);
         } else if queues.iter().all(VecDeque::is_empty) {
@@ -243,13 +245,13 @@ fn ended_of(scripts: &[Script], dice: &[u8]) -> Vec<Sent> {
     trace
 }
 
-fn statements(script: &Script) -> VecDeque<(u64, Deeds)> {
+fn statements(script: &Script) -> VecDeque<(u64, Actions)> {
     let mut all = VecDeque::new();
-    for (place, deeds) in script.iter().enumerate() {
-        let transaction = if deeds.len() > 1 { place as u64 + 1 } else { 0 };
-        all.extend(deeds.iter().map(|&one| (transaction, one)));
+    for (place, actions) in script.iter().enumerate() {
+        let transaction = if actions.len() > 1 { place as u64 + 1 } else { 0 };
+        all.extend(actions.iter().map(|&one| (transaction, one)));
         if transaction > 0 {
-            all.push_back((transaction, Deeds::End));
+            all.push_back((transaction, Actions::End));
         }
     }
     all
@@ -344,7 +346,7 @@ impl Playback {
                 }
                 self.ask();
                 in_vain += 1;
-                assert!(in_vain < 9, "stuck");
+                assert!(in_vain < 9, "a deadlock");
                 continue;
             }
             in_vain = 0;
@@ -365,27 +367,27 @@ impl Playback {
     }
 }
 
-fn deeds(may_change_all: bool) -> impl Strategy<Value = Deeds> {
+fn actions(may_change_all: bool) -> impl Strategy<Value = Actions> {
     let most = if may_change_all { 12u8 } else { 11 };
     (0..most, 0..ROWS, 0..ROWS).prop_map(|(kind, row, from)| match kind {
-        0 => Deeds::Log,
-        1 | 2 => Deeds::Feed(row, from),
-        11 => Deeds::ChangeAll,
-        _ => Deeds::Change(row),
+        0 => Actions::Log,
+        1 | 2 => Actions::Feed(row, from),
+        11 => Actions::ChangeAll,
+        _ => Actions::Change(row),
     })
 }
 
 /// Transactions that lock rows in one order, so that they do not end in a deadlock.
 fn script(may_change_all: bool) -> impl Strategy<Value = Script> {
-    let block = proptest::collection::vec(deeds(may_change_all), 1..5).prop_map(|mut deeds| {
-        deeds.sort_by_key(|deeds| match deeds {
-            Deeds::Change(row) | Deeds::Feed(row, _) => *row,
+    let block = proptest::collection::vec(actions(may_change_all), 1..5).prop_map(|mut actions| {
+        actions.sort_by_key(|actions| match actions {
+            Actions::Change(row) | Actions::Feed(row, _) => *row,
             _ => 0,
         });
         // What locks all rows must not wait for them while it has some.
-        match deeds.iter().find(|deeds| **deeds == Deeds::ChangeAll) {
-            Some(_) => vec![Deeds::ChangeAll, Deeds::Log],
-            None => deeds,
+        match actions.iter().find(|actions| **actions == Actions::ChangeAll) {
+            Some(_) => vec![Actions::ChangeAll, Actions::Log],
+            None => actions,
         }
     });
     proptest::collection::vec(block, 0..6)
@@ -410,7 +412,7 @@ fn all_orders_agree(
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
-    /// Where keys tell who has to wait.
+    /// Where keys show who has to wait.
     #[test]
     fn keys_lead_to_the_same_data(
         scripts in scripts(false),
@@ -433,7 +435,7 @@ proptest! {
     ) {
         let change = |mut rows: Vec<u64>| {
             rows.sort_unstable();
-            rows.into_iter().map(Deeds::Change).collect()
+            rows.into_iter().map(Actions::Change).collect()
         };
         let scripts: Vec<Script> = rows
             .into_iter()
@@ -451,8 +453,8 @@ proptest! {
         ..ProptestConfig::with_cases(300)
     })]
 
-    /// Where no key tells the rows, the server's locks do. The loads are the same each time: in one
-    /// of some ten thousand, in which several statements wait for several others at once, it
+    /// Where no key identifies the rows, the server's locks do. The loads are the same each time:
+    /// in one of some ten thousand, in which several statements wait for several others at once, it
     /// matters when that is noticed.
     #[test]
     fn locks_lead_to_the_same_data(
@@ -469,8 +471,8 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
-    /// Where ends and durations were logged, nobody has to wait in the order of turns, whether a
-    /// key tells the rows or not; so there is nothing that it could matter when it is noticed.
+    /// Where ends and durations were logged, no statement has to wait in the order of turns,
+    /// whether a key identifies the rows or not; so it cannot matter when a wait is noticed.
     #[test]
     fn what_ended_when_leads_to_the_same_data(
         scripts in scripts(true),

@@ -53,29 +53,31 @@ fn play(made: &[Made], order: &mut EdgeOrder, places: &[Place], dice: &[u8]) -> 
 
 /// What others see of each statement: what it does itself, and what its transaction wrote where it
 /// is that transaction's end.
-fn seen(made: &[Made]) -> Vec<Touches> {
+fn seen(made: &[Made]) -> Vec<AccessSet> {
     let written = |number: usize| {
         let end = &made[number];
         let before = made[..number].iter().rev().filter(|one| one.session == end.session);
         let own = before.take_while(|one| one.transaction == end.transaction && !one.ends);
-        let mut all = Touches::default();
+        let mut all = AccessSet::default();
         for one in own {
-            let changes = one.touches.known.iter().filter(|touch| touch.deed.changes());
-            all.known.extend(changes.filter(|touch| touch.object.is_transactional()));
-            all.known.extend(&one.touches.at_end);
-            all.anything = all.anything.max(one.touches.anything.filter(|deed| deed.changes()));
+            let changes =
+                one.access_set.known.iter().filter(|object_access| object_access.mode.changes());
+            all.known
+                .extend(changes.filter(|object_access| object_access.object.is_transactional()));
+            all.known.extend(&one.access_set.at_end);
+            all.anything = all.anything.max(one.access_set.anything.filter(|mode| mode.changes()));
         }
         all
     };
     let sees = |number: usize| {
-        if made[number].ends { written(number) } else { made[number].touches.clone() }
+        if made[number].ends { written(number) } else { made[number].access_set.clone() }
     };
     (0..made.len()).map(sees).collect()
 }
 
-fn coarse(touches: &Touches) -> Touches {
-    let known = touches.known.iter().map(Touch::of_whole_object).collect();
-    Touches { known, anything: touches.anything, ..Touches::default() }
+fn coarse(access_set: &AccessSet) -> AccessSet {
+    let known = access_set.known.iter().map(ObjectAccess::of_whole_object).collect();
+    AccessSet { known, anything: access_set.anything, ..AccessSet::default() }
 }
 
 proptest! {
@@ -112,24 +114,24 @@ proptest! {
     /// A deferred check is made when the transaction ends, so it waits for the parent's row.
     #[test]
     fn what_is_checked_at_the_end_waits_there(waits_before in any::<bool>()) {
-        let check = row(0, Deed::Presence, 5);
-        let of = |number, session, touches, ends| Made {
+        let check = row(0, AccessMode::Presence, 5);
+        let of = |number, session, access_set, ends| Made {
             number,
             session,
             start_us: 0,
             duration_us: None,
             transaction: 1,
             ends,
-            touches,
+            access_set,
         };
         let at_end = if waits_before { vec![check] } else { Vec::new() };
-        let child = Touches { known: vec![check], at_end, anything: None };
-        let parent = Touches { known: vec![row(0, Deed::Add, 5)], ..Touches::default() };
+        let child = AccessSet { known: vec![check], at_end, anything: None };
+        let parent = AccessSet { known: vec![row(0, AccessMode::Add, 5)], ..AccessSet::default() };
         let made = [
             of(0, 0, child, false),
             of(1, 1, parent, false),
-            of(2, 1, Touches::default(), true),
-            of(3, 0, Touches::default(), true),
+            of(2, 1, AccessSet::default(), true),
+            of(3, 0, AccessSet::default(), true),
         ];
         let (mut order, places) = order_of(Grain::Key, &made, 2);
         order.done(places[0]);
@@ -150,11 +152,11 @@ proptest! {
                 duration_us: None,
                 transaction: 1,
                 ends: false,
-                touches: Touches {
-                    known: vec![row(0, Deed::Write, u64::from(session)), Touch::whole(
-                        Object::table(1), Deed::Add,
+                access_set: AccessSet {
+                    known: vec![row(0, AccessMode::Write, u64::from(session)), ObjectAccess::whole(
+                        Object::table(1), AccessMode::Add,
                     )],
-                    ..Touches::default()
+                    ..AccessSet::default()
                 },
             })
             .collect();
@@ -172,13 +174,13 @@ fn memory_follows_what_is_held() {
         let mut order = EdgeOrder::new(grain, 8);
         let mut held: VecDeque<Place> = VecDeque::new();
         for number in 0..40_000u64 {
-            let touches = Touches {
+            let access_set = AccessSet {
                 known: vec![
-                    row(0, Deed::Write, number),
-                    row(1, Deed::Read, number % 7),
-                    Touch::whole(Object::table(2), Deed::Add),
+                    row(0, AccessMode::Write, number),
+                    row(1, AccessMode::Read, number % 7),
+                    ObjectAccess::whole(Object::table(2), AccessMode::Add),
                 ],
-                ..Touches::default()
+                ..AccessSet::default()
             };
             let made = Made {
                 number,
@@ -187,7 +189,7 @@ fn memory_follows_what_is_held() {
                 duration_us: None,
                 transaction: 0,
                 ends: false,
-                touches,
+                access_set,
             };
             held.push_back(order.take_in(&made.turned()));
             if held.len() > 500 {
@@ -205,12 +207,12 @@ fn memory_follows_what_is_held() {
 fn those_who_wait_for_many_meet() {
     let mut order = EdgeOrder::new(Grain::Key, 1_000);
     for number in 0..1_000u64 {
-        let touch = if number % 2 == 0 {
-            row(0, Deed::Write, number)
+        let object_access = if number % 2 == 0 {
+            row(0, AccessMode::Write, number)
         } else {
-            Touch::whole(Object::table(0), Deed::Read)
+            ObjectAccess::whole(Object::table(0), AccessMode::Read)
         };
-        let touches = Touches { known: vec![touch], ..Touches::default() };
+        let access_set = AccessSet { known: vec![object_access], ..AccessSet::default() };
         let made = Made {
             number,
             session: number as u32,
@@ -218,7 +220,7 @@ fn those_who_wait_for_many_meet() {
             duration_us: None,
             transaction: 0,
             ends: false,
-            touches,
+            access_set,
         };
         order.take_in(&made.turned());
     }

@@ -7,16 +7,16 @@ use crate::order::turns::{Drift, Turns};
 
 fn turned(made: Vec<Made>, longest_us: Option<u64>) -> Vec<Made> {
     let mut turns = Turns::new(SESSIONS as usize, longest_us);
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     for one in made {
         turns.take_in(one);
         while let Some(one) = turns.next_turn() {
-            told.push(one);
+            reported.push(one);
         }
     }
     turns.end();
-    told.extend(std::iter::from_fn(|| turns.next_turn()));
-    told
+    reported.extend(std::iter::from_fn(|| turns.next_turn()));
+    reported
 }
 
 fn writes(number: u64, session: u32, transaction: u64, value: u64) -> Made {
@@ -27,17 +27,20 @@ fn writes(number: u64, session: u32, transaction: u64, value: u64) -> Made {
         duration_us: None,
         transaction,
         ends: false,
-        touches: Touches { known: vec![row(0, Deed::Write, value)], ..Touches::default() },
+        access_set: AccessSet {
+            known: vec![row(0, AccessMode::Write, value)],
+            ..AccessSet::default()
+        },
     }
 }
 
 fn end(number: u64, session: u32, transaction: u64) -> Made {
-    let touches = Touches::default();
-    Made { ends: true, touches, ..writes(number, session, transaction, 0) }
+    let access_set = AccessSet::default();
+    Made { ends: true, access_set, ..writes(number, session, transaction, 0) }
 }
 
-fn numbers(told: &[Made]) -> Vec<u64> {
-    told.iter().map(|one| one.number).collect()
+fn numbers(reported: &[Made]) -> Vec<u64> {
+    reported.iter().map(|one| one.number).collect()
 }
 
 #[test]
@@ -112,7 +115,7 @@ fn what_took_long_is_brought_back_to_where_it_began() {
     let made = times.map(|(session, start_us, length_us)| Made {
         start_us,
         duration_us: Some(length_us),
-        touches: Touches { known: vec![row(0, Deed::Read, 7)], ..Touches::default() },
+        access_set: AccessSet { known: vec![row(0, AccessMode::Read, 7)], ..AccessSet::default() },
         ..writes(u64::from(session), session, 0, 0)
     });
     let mut drift = Drift::default();
@@ -121,20 +124,20 @@ fn what_took_long_is_brought_back_to_where_it_began() {
     assert_eq!(numbers(&turned(made.to_vec(), drift.longest_us())), [0, 3, 1, 2]);
 }
 
-fn by_code(made: Made, deed: Deed) -> Made {
-    let touch = Touch { columns: 2, ..row(0, deed, 7) };
-    Made { touches: Touches { known: vec![touch], ..Touches::default() }, ..made }
+fn by_code(made: Made, mode: AccessMode) -> Made {
+    let object_access = ObjectAccess { columns: 2, ..row(0, mode, 7) };
+    Made { access_set: AccessSet { known: vec![object_access], ..AccessSet::default() }, ..made }
 }
 
 #[test]
 fn rows_of_another_key_may_be_the_same_rows() {
     let made = vec![
         writes(0, 0, 1, 7),
-        by_code(writes(1, 1, 0, 0), Deed::Values),
-        by_code(writes(2, 2, 0, 0), Deed::Presence),
-        by_code(writes(3, 3, 0, 0), Deed::Read),
-        by_code(writes(4, 4, 0, 0), Deed::Read),
-        by_code(writes(5, 2, 0, 0), Deed::Read),
+        by_code(writes(1, 1, 0, 0), AccessMode::Values),
+        by_code(writes(2, 2, 0, 0), AccessMode::Presence),
+        by_code(writes(3, 3, 0, 0), AccessMode::Read),
+        by_code(writes(4, 4, 0, 0), AccessMode::Read),
+        by_code(writes(5, 2, 0, 0), AccessMode::Read),
         end(6, 0, 1),
     ];
     assert_eq!(numbers(&turned(made, None)), [3, 4, 2, 5, 0, 6, 1]);
@@ -154,7 +157,7 @@ fn turned_by_end(made: &[(Made, i64, u64)]) -> Vec<u64> {
 fn an_end_that_had_begun_is_before_who_may_have_waited_for_it() {
     let ended = [
         (writes(0, 0, 1, 7), 0, 100),
-        (by_code(writes(1, 1, 0, 0), Deed::Values), 30_000, 29_000),
+        (by_code(writes(1, 1, 0, 0), AccessMode::Values), 30_000, 29_000),
         (writes(2, 2, 0, 7), 30_100, 100),
         (writes(3, 2, 0, 8), 30_200, 100),
         (end(4, 0, 1), 30_300, 400),
@@ -167,7 +170,7 @@ fn an_end_that_had_begun_is_before_who_may_have_waited_for_it() {
 fn who_ended_before_an_end_began_had_not_waited() {
     let ended = [
         (writes(0, 0, 1, 7), 0, 100),
-        (by_code(writes(1, 1, 0, 0), Deed::Values), 10_000, 9_000),
+        (by_code(writes(1, 1, 0, 0), AccessMode::Values), 10_000, 9_000),
         (end(2, 0, 1), 30_300, 400),
     ];
     assert_eq!(turned_by_end(&ended), [0, 1, 2]);
@@ -207,10 +210,10 @@ proptest! {
             let start_us = one.start_us * 500;
             Made { start_us, duration_us, ..one }
         });
-        let told = turned(timed.collect(), is_by_end.then_some(9_000));
-        prop_assert_eq!(told.len(), count);
+        let reported = turned(timed.collect(), is_by_end.then_some(9_000));
+        prop_assert_eq!(reported.len(), count);
         for session in 0..SESSIONS {
-            let own = told.iter().filter(|one| one.session == session).map(|one| one.number);
+            let own = reported.iter().filter(|one| one.session == session).map(|one| one.number);
             prop_assert!(own.is_sorted());
         }
     }

@@ -1,4 +1,4 @@
-//! Whatever the text: nothing panics, and what is told is there.
+//! Whatever the text: nothing panics, and every reported place exists.
 
 use proptest::prelude::*;
 

@@ -1,18 +1,18 @@
 //! What a session has decides what its statements mean.
 
-use super::told::told;
+use super::reported::reported;
 use super::{catalog, parts};
 use crate::catalog::{Catalog, Table};
 use crate::reading::{Object, Reader, SessionNames};
 
-/// What is told of the last of some statements of one session.
+/// The reading of the last of some statements of one session.
 fn last(statements: &[&str]) -> String {
     let mut reader = Reader::new(&catalog());
     let mut names = SessionNames::default();
     let mut last = String::new();
     for sql in statements {
         let reading = reader.read_in(&mut names, sql.as_bytes(), &parts(sql));
-        last = told(sql, &reading);
+        last = reported(sql, &reading);
     }
     last.replace("    ", "").replace('\n', "; ")
 }

@@ -18,7 +18,7 @@ def audit_tables(run: Run, cells: Sequence[CellSummary]) -> list[TableAudit]:
         run: The run.
         cells: Its cells, in any order.
     """
-    # A summary holds audits, and an audit is made from parts of a summary: the shapes first.
+    # A summary contains audits, and an audit uses parts of a summary: this avoids an import cycle.
     from seatrial.trials.audit.analysis import audit  # noqa: PLC0415
 
     return audit.audit_tables(run, cells)

@@ -1,9 +1,14 @@
-"""Gaps: cells far from what the rest of the table says, their class and how often they were seen.
+"""Gaps: cells that deviate strongly from the rest of the table, with class and status.
 
-A cell is odd when the logarithm of observed over predicted is below ``-max(4 * scale, ln 1.5)``,
-or above ``max(6 * scale, ln 1.75)``. It is called a gap when every one of its rounds is that odd,
-or its interval ends there; a cell whose rounds straddle the limit is called only where some round
-is twice as far off: that is no scatter. Cells without a figure are gaps whatever the model says.
+A cell is an outlier if the logarithm of observed over predicted is below ``-max(4 * scale, ln
+1.5)``, or above ``max(6 * scale, ln 1.75)``. It is a gap if all of its rounds or its interval are
+beyond this limit; a cell with rounds on both sides is a gap only if some round is twice as far off,
+which is more than noise. Cells without a figure are always gaps.
+
+Larger blocks never have more requests per second, nor fewer bytes per second; more threads, or more
+requests in flight per thread, never have fewer requests per second. Threads and depth are not
+interchangeable: one thread may be unable to submit as many requests as four. Below a page, larger
+blocks may be twice as fast, since a drive reads and writes whole pages.
 """
 
 from __future__ import annotations
@@ -11,7 +16,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from seatrial.stats.wording import (
     format_iops,
@@ -21,13 +26,85 @@ from seatrial.stats.wording import (
     format_size,
 )
 from seatrial.trials.audit.analysis.model import CellTable, Gap, GapKind, GapStatus, TablePoint
-from seatrial.trials.audit.analysis.order import are_neighbours, places_of
+from seatrial.trials.audit.queueing.forms import PAGE_BYTES
+
+if TYPE_CHECKING:
+    from numpy import bool_, float64
+    from numpy.typing import NDArray
+
+
+SUB_PAGE_LOG: Final = math.log(2.0)
+
+
+def contradictions_log(points: Sequence[TablePoint]) -> NDArray[float64]:
+    """Return by how much each cell (row) falls short of the minimum set by each other (column).
+
+    As logarithms; minus infinity if the other sets no minimum. With several rounds, the best round
+    is compared with the worst of the other cell, so that noise is no contradiction.
+
+    Args:
+        points: Cells that have a figure.
+    """
+    import numpy as np  # noqa: PLC0415
+
+    best = np.log([max(_rates_per_s(point)) for point in points])
+    worst = np.log([min(_rates_per_s(point)) for point in points])
+    size, threads, depth = (
+        np.array([getattr(point, name) for point in points])
+        for name in ("block_size_bytes", "threads", "depth")
+    )
+    smaller_log = np.minimum(0.0, np.log(size) - np.log(size)[:, np.newaxis])
+    short = worst + smaller_log - best[:, np.newaxis]
+    demands = (threads <= threads[:, np.newaxis]) & (depth <= depth[:, np.newaxis])
+    below_page = (size > size[:, np.newaxis]) & (size[:, np.newaxis] < PAGE_BYTES)
+    short = np.where(below_page, short - SUB_PAGE_LOG, short)
+    np.fill_diagonal(demands, val=False)
+    reported: NDArray[float64] = np.where(demands, short, -np.inf)
+    return reported
+
+
+def fewest_contradicting(short_log: NDArray[float64], limit_log: float) -> NDArray[bool_]:
+    """Return the cells that remain after removing those with most contradictions, one by one."""
+    import numpy as np  # noqa: PLC0415
+
+    contradicts = (short_log > limit_log) | (short_log > limit_log).T
+    kept = np.ones(len(contradicts), dtype=bool)
+    while (counts := (contradicts & np.outer(kept, kept)).sum(axis=1)).any():
+        kept[int(counts.argmax())] = False
+    return kept
+
+
+def places_of(points: Sequence[TablePoint]) -> dict[str, tuple[int, int, int]]:
+    """Return each cell's indices among block sizes, threads and depths, by its key."""
+    sizes, threads, depths = (
+        sorted({getattr(point, name) for point in points})
+        for name in ("block_size_bytes", "threads", "depth")
+    )
+    return {
+        point.key: (
+            sizes.index(point.block_size_bytes),
+            threads.index(point.threads),
+            depths.index(point.depth),
+        )
+        for point in points
+    }
+
+
+def are_neighbours(one: Sequence[int], other: Sequence[int]) -> bool:
+    """Return whether two positions of a table are at most one step apart in each dimension."""
+    return all(abs(a - b) <= 1 for a, b in zip(one, other, strict=True))
+
+
+def _rates_per_s(point: TablePoint) -> Sequence[float]:
+    rates = [rate for rate in point.rounds_per_s if rate > 0]
+    return rates or [point.iops.value if point.iops else 0.0]
+
 
 GAP_SCALES: Final = 4.0
 GAP_LOG_MIN: Final = math.log(1.5)
 FAST_SCALES: Final = 6.0
 FAST_LOG_MIN: Final = math.log(1.75)
-"""Far above is rarer than far below: chance takes more to be ruled out."""
+"""Rates far above the prediction are rarer than far below, so the limit is stricter."""
 CLEARLY_FACTOR: Final = 2.0
 START_PLACES_MAX: Final = 6
 COLLAPSE_SIZES_MIN: Final = 2
@@ -35,8 +112,8 @@ COLLAPSE_CELLS_MIN: Final = 3
 POINTS_NAMED_MAX: Final = 4
 BOUND_SHARE_MAX: Final = 1.02
 PASSED: Final = (
-    "Other rounds of the same cells are sound: a hiccup, a neighbour, or a background task of the "
-    "device."
+    "Other rounds of the same tests are normal: a transient disturbance, another tenant, or a "
+    "background task of the device."
 )
 ORDER: Final[tuple[GapKind, ...]] = (
     "collapse",
@@ -49,7 +126,7 @@ ORDER: Final[tuple[GapKind, ...]] = (
 
 
 def gap_limit_log(scale_log: float) -> float:
-    """Return how far from its prediction a cell's logarithm may be and still be no gap."""
+    """Return the largest deviation in logarithms from the prediction that is not a gap."""
     return max(GAP_SCALES * scale_log, GAP_LOG_MIN)
 
 
@@ -60,21 +137,21 @@ def find_gaps(
     *,
     bound_bytes_per_s: float | None = None,
 ) -> list[Gap]:
-    """Return the gaps of a table, the gravest first.
+    """Return the gaps of a table, worst first.
 
     Args:
         table: The table.
-        predicted_per_s: What each cell should do, by key; cells without one are not judged.
+        predicted_per_s: Expected rate of each cell, by key; cells without one are not judged.
         scale_log: Scatter of the logarithms of observed over predicted.
-        bound_bytes_per_s: What the path can carry at most; None where that is not known.
+        bound_bytes_per_s: Maximum bandwidth of the path; None if unknown.
     """
     limit_log = gap_limit_log(scale_log)
     judged = [point for point in table.points if point.key in predicted_per_s]
-    odd = [p for p in judged if _is_gap(p, predicted_per_s[p.key], limit_log)]
+    outlier = [p for p in judged if _is_gap(p, predicted_per_s[p.key], limit_log)]
     fast_log = max(FAST_SCALES * scale_log, FAST_LOG_MIN)
     fast = [p for p in judged if _is_too_fast(p, predicted_per_s[p.key], fast_log)]
-    started = _at_start(table, odd)
-    rest = [point for point in odd if point not in started]
+    started = _at_start(table, outlier)
+    rest = [point for point in outlier if point not in started]
     gaps = [_start_transient(table, started, predicted_per_s)] if started else []
     for group in _contiguous(table, rest):
         reported = _collapse if _is_collapse(table, group) else _noise
@@ -95,9 +172,9 @@ def ratio_to(point: TablePoint, predicted_per_s: float) -> float:
 
 
 def name_points(points: Sequence[TablePoint]) -> str:
-    """Return cells as a reader names them: ``512 B at 1 and 10 threads``.
+    """Return the names of cells: ``512 B at 1 and 10 threads``.
 
-    Of several depths threads and depth are told apart: ``4 KiB at 1 x 16 (threads x depth)``.
+    With several depths, threads and depth are given: ``4 KiB at 1 x 16 (threads x depth)``.
     """
     by_size: dict[int, list[TablePoint]] = {}
     for point in points:
@@ -125,7 +202,7 @@ def _is_gap(point: TablePoint, predicted_per_s: float, limit_log: float) -> bool
 
 
 def _is_too_fast(point: TablePoint, predicted_per_s: float, limit_log: float) -> bool:
-    """Tell whether a cell is as far above as another is below that is a gap."""
+    """Return whether a cell is far enough above its prediction to be a gap."""
     if point.iops is None:
         return False
     limit_per_s = predicted_per_s * math.exp(limit_log)
@@ -140,7 +217,7 @@ def _is_too_fast(point: TablePoint, predicted_per_s: float, limit_log: float) ->
 def _status(
     points: Sequence[TablePoint], predicted_per_s: Mapping[str, float], limit_log: float
 ) -> GapStatus:
-    """Return how often the gap was seen: that of the point which was measured the most."""
+    """Return the status of a gap, that of the point with the most rounds."""
     most = max(points, key=lambda point: len(point.rounds_per_s))
     if len(most.rounds_per_s) <= 1:
         return "seen_once"
@@ -152,21 +229,21 @@ def _status(
     return "persistent" if everywhere else "transient"
 
 
-def _at_start(table: CellTable, odd: Sequence[TablePoint]) -> list[TablePoint]:
-    """Return the odd cells that were measured first of all, without a sound one between."""
+def _at_start(table: CellTable, outlier: Sequence[TablePoint]) -> list[TablePoint]:
+    """Return the outliers measured first of all, up to the first normal cell."""
     by_place = {point.place: point for point in table.points}
-    odd_keys = {point.key for point in odd}
+    outlier_keys = {point.key for point in outlier}
     started: list[TablePoint] = []
     for place in range(min(START_PLACES_MAX, len(table.points) // 2)):
         point = by_place.get(place)
-        if point is None or point.key not in odd_keys:
+        if point is None or point.key not in outlier_keys:
             break
         started.append(point)
     return started
 
 
 def _contiguous(table: CellTable, points: Sequence[TablePoint]) -> list[list[TablePoint]]:
-    """Return the points in groups whose block sizes follow each other in the table.
+    """Return the points in groups of adjacent block sizes.
 
     In a table of one block size they are groups of neighbours in threads and depth.
     """
@@ -184,7 +261,7 @@ def _contiguous(table: CellTable, points: Sequence[TablePoint]) -> list[list[Tab
 
 
 def _neighbours(table: CellTable, points: Sequence[TablePoint]) -> list[list[TablePoint]]:
-    """Return the points in groups that hang together in the table."""
+    """Return the points in connected groups of the table."""
     places, left = places_of(table.points), list(points)
     groups: list[list[TablePoint]] = []
     while left:
@@ -202,7 +279,7 @@ def _is_of_one_size(table: CellTable) -> bool:
 
 
 def _is_collapse(table: CellTable, group: Sequence[TablePoint]) -> bool:
-    """Tell whether cells are more than one accident: of several sizes, or of several levels."""
+    """Return whether the cells cover several block sizes, or several levels of concurrency."""
     if not _is_of_one_size(table):
         return len({point.block_size_bytes for point in group}) >= COLLAPSE_SIZES_MIN
     levels = {point.concurrency for point in group}
@@ -215,35 +292,34 @@ def _worst(points: Sequence[TablePoint], predicted_per_s: Mapping[str, float]) -
 
 def _seen_and_expected(point: TablePoint, predicted_per_s: Mapping[str, float]) -> str:
     seen = format_iops(point.iops.value) if point.iops else "no"
-    return f"{seen} IOPS where {format_iops(predicted_per_s[point.key])} are expected"
+    return f"{seen} IOPS (expected {format_iops(predicted_per_s[point.key])})"
 
 
 def named_points(points: Sequence[TablePoint]) -> str:
-    """Return a few cells by name, more of them by their number."""
+    """Return the names of a few cells, or the number of many."""
     if len(points) <= POINTS_NAMED_MAX:
         return name_points(points)
-    return format_plural(len(points), "cell")
+    return format_plural(len(points), "test")
 
 
 def _start_transient(
     table: CellTable, points: Sequence[TablePoint], predicted_per_s: Mapping[str, float]
 ) -> Gap:
     worst = _worst(points, predicted_per_s)
-    first, did = "The first cell", "it did"
+    first, reached = "The first test was slow", "it reached"
     if len(points) > 1:
-        first, did = f"The first {len(points)} cells", "the worst did"
+        first, reached = f"The first {len(points)} tests were slow", "the worst reached"
     return Gap(
         kind="start_transient",
         keys=[point.key for point in points],
         status=_status(points, predicted_per_s, GAP_LOG_MIN),
         ratio=ratio_to(worst, predicted_per_s[worst.key]),
         sentence=(
-            f"{first} measured ({named_points(points)}, {table.operation}s): {did} "
+            f"{first} ({named_points(points)}, {table.operation}s): {reached} "
             f"{_seen_and_expected(worst, predicted_per_s)}."
         ),
         cause=(
-            "Likely what came before still went on: a write cache that drains what filled the "
-            "file, while requests wait."
+            "Likely a write cache was still draining the fill of the file, while requests waited."
         ),
     )
 
@@ -264,24 +340,21 @@ def _collapse(
         ratio=ratios[0],
         sentence=(
             f"{table.operation.capitalize()}s {_range(table, points)} collapse: "
-            f"{format_plural(len(points), 'cell')} reach {_shares(ratios)} of "
-            f"what the rest of the table says; the worst "
-            f"({name_points([worst])}) did {_seen_and_expected(worst, predicted_per_s)}."
+            f"{format_plural(len(points), 'test')} reached {_shares(ratios)} of the rate expected "
+            f"from the rest of the table; the worst ({name_points([worst])}) reached "
+            f"{_seen_and_expected(worst, predicted_per_s)}."
         ),
         cause=PASSED
         if status == "transient"
-        else (
-            f"{_THESE[_is_of_one_size(table)]} meet something that others do not: "
-            f"{_LIKELY[table.operation]}"
-        ),
+        else (f"Specific to {_THESE[_is_of_one_size(table)]}: {_LIKELY[table.operation]}"),
     )
 
 
-_THESE: Final = {False: "Requests of these sizes", True: "So many requests in flight"}
+_THESE: Final = {False: "these block sizes", True: "this number of requests in flight"}
 
 
 def _range(table: CellTable, points: Sequence[TablePoint]) -> str:
-    """Return ``from 64 KiB to 1 MiB``, or of one block size how many were in flight."""
+    """Return ``from 64 KiB to 1 MiB``, or for one block size the requests in flight."""
     if not _is_of_one_size(table):
         low, high = (format_size(points[end].block_size_bytes) for end in (0, -1))
         return f"from {low} to {high}"
@@ -292,17 +365,17 @@ def _range(table: CellTable, points: Sequence[TablePoint]) -> str:
 
 
 def _shares(ratios: Sequence[float]) -> str:
-    """Return the least and the largest ratio, such as ``3 % to 31 %``; one where they are alike."""
+    """Return the smallest and the largest ratio, such as ``3 % to 31 %``; one if they are equal."""
     least, most = format_share(ratios[0]), format_share(ratios[-1])
     return least if least == most else f"{least} to {most}"
 
 
 _LIKELY = defaultdict(
-    lambda: "something at work in the target, or a limit that bites at these sizes only.",
-    write="likely a cache that takes no more until it has written back, at the pace of partial "
-    "stripes or of garbage collection, or a file system that freezes meanwhile.",
-    read="likely read-ahead or a cache that works against them, a limit of requests that are "
-    "split, or other work of the target meanwhile.",
+    lambda: "background activity of the target, or a limit that applies only here.",
+    write="likely a full cache that is written back at the rate of partial stripes or of garbage "
+    "collection, or a file system that freezes meanwhile.",
+    read="likely adverse read-ahead or caching, a limit on split requests, or background activity "
+    "of the target.",
 )
 
 
@@ -315,9 +388,10 @@ def _noise(
     worst = _worst(points, predicted_per_s)
     status = _status(points, predicted_per_s, limit_log)
     cause = {
-        "seen_once": "Seen once and alone: it may be a hiccup of a shared or busy device.",
-        "persistent": "It is there in every round, so it is no accident: this size and "
-        "concurrency meet a limit of their own.",
+        "seen_once": "A single test, seen once: possibly a transient disturbance of a shared or "
+        "busy device.",
+        "persistent": "It occurs in every round: a limit specific to this block size and "
+        "concurrency.",
         "transient": PASSED,
     }[status]
     return Gap(
@@ -334,14 +408,14 @@ def _noise(
 
 
 def _one_thread(table: CellTable, points: Sequence[TablePoint]) -> str:
-    """Return that few threads may be the limit, where slow cells have the fewest and are deep."""
+    """Return that threads may be the limit, if all slow cells have the fewest and are deep."""
     counts = {point.threads for point in table.points}
     if len(counts) == 1 or any(p.depth == 1 or p.threads > min(counts) for p in points):
         return ""
     few = format_plural(min(counts), "thread")
     return (
-        f" Or {few} cannot submit more: as many in flight over more threads, or the processor "
-        "time of that thread, would show it."
+        f" Or {few} cannot submit more requests: check with the same number in flight over more "
+        "threads, or by the CPU time of that thread."
     )
 
 
@@ -362,20 +436,21 @@ def _too_fast(
         status=status,
         ratio=ratio,
         sentence=(
-            f"{named_points(points)} ({table.operation}s): {least}{ratio:.1f} times what the rest "
-            f"of the table allows; {_seen_and_expected(worst, predicted_per_s)}."
+            f"{named_points(points)} ({table.operation}s): {least}{ratio:.1f} times the rate "
+            "expected from the rest of the table; "
+            f"{_seen_and_expected(worst, predicted_per_s)}."
         ),
         cause=f"{_FIRST if is_first else ''}{_FASTER[table.operation]}",
     )
 
 
-_FIRST: Final = "It was measured first, when burst credit and caches were still unspent. "
+_FIRST: Final = "It was measured first, with unused burst credit and empty caches. "
 _FASTER = defaultdict(
-    lambda: "Likely a cache served it, or burst credit.",
-    write="Likely a cache took the writes and had not yet to write them back, or burst credit paid "
-    "for them: what it does for longer is less.",
-    read="Likely a cache held what was read, the blocks had never been written (a device answers "
-    "without reading), or burst credit paid for it: what it does for longer is less.",
+    lambda: "Likely served by a cache or on burst credit.",
+    write="Likely a cache absorbed the writes, or burst credit applied: the sustained rate is "
+    "lower.",
+    read="Likely served by a cache, from blocks that had never been written (a device does not "
+    "read them), or on burst credit: the sustained rate is lower.",
 )
 
 
@@ -387,20 +462,19 @@ def _absent(table: CellTable, points: Sequence[TablePoint]) -> Gap:
         status="seen_once",
         ratio=0.0,
         sentence=(
-            f"{format_plural(len(points), 'cell')} of the {table.operation}s {have} no figure: "
+            f"{format_plural(len(points), 'test')} of the {table.operation}s {have} no figure: "
             f"{name_points(points)}."
         ),
         cause=(
-            "The table that was imported leaves them blank: likely nothing completed in the time "
-            "of the cell."
+            "They are blank in the imported table: likely no request completed in their time."
             if table.imported
-            else "Nothing completed: the target hung for the whole of the cell."
+            else "No request completed: the target hung throughout."
         ),
     )
 
 
 def _bound_broken(table: CellTable, bound_bytes_per_s: float | None) -> list[Gap]:
-    """Return the cells above what their path can carry, if any, as one gap."""
+    """Return the cells above the bandwidth of their path, if any, as one gap."""
     if bound_bytes_per_s is None:
         return []
     carried = {
@@ -423,10 +497,10 @@ def _bound_broken(table: CellTable, bound_bytes_per_s: float | None) -> list[Gap
             status="seen_once" if len(above[0].rounds_per_s) <= 1 else "persistent",
             ratio=most_bytes_per_s / bound_bytes_per_s,
             sentence=(
-                f"{format_plural(len(above), 'cell')} of the {table.operation}s are above what "
-                f"the path can carry: up to {format_rate_bytes(most_bytes_per_s)} where it ends "
-                f"at {format_rate_bytes(bound_bytes_per_s)}."
+                f"{format_plural(len(above), 'test')} of the {table.operation}s exceed the "
+                f"bandwidth of the path: up to {format_rate_bytes(most_bytes_per_s)}, but its "
+                f"limit is {format_rate_bytes(bound_bytes_per_s)}."
             ),
-            cause="Not all of it came from the drives: a cache in between served it.",
+            cause="A cache on the path served part of the requests.",
         )
     ]

@@ -1,7 +1,7 @@
-"""What an audit takes and gives: tables of cells, fitted models, gaps, bounds. Pure data.
+"""Data of an audit: tables of cells, fitted models, gaps.
 
-A *table* is the cells of one operation on one target that differ in block size and concurrency
-alone: what bm-flash prints, and what the workload ``matrix`` measures.
+A *table* contains the cells of one operation on one target that differ only in block size and
+concurrency, as printed by bm-flash and measured by the workload ``matrix``.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from seatrial.stats.estimate import Estimate
 from seatrial.stats.model import Analysed
 
 Form = Literal["read", "locked_write", "parity_write", "none"]
-"""Which equation of docs/method.md describes a table; ``none`` where no form holds."""
+"""The equation of docs/method.md that fits a table; ``none`` if no form fits."""
 
 GapKind = Literal["bound_broken", "start_transient", "collapse", "too_fast", "absent", "noise"]
 
@@ -27,18 +27,17 @@ class TablePoint(msgspec.Struct, frozen=True, kw_only=True):
     """One cell of a table.
 
     Attributes:
-        key: Key of the cell, as in ``CellSummary.cell.key``; of an absent cell the key that it
+        key: Key of the cell, as in ``CellSummary.cell.key``; for an absent cell the key that it
             would have.
         block_size_bytes: Size of one request.
         threads: Concurrent workers.
-        depth: Requests that each keeps in flight.
-        iops: The figure; None where the cell is absent (nothing was told of it) or completed
-            nothing.
-        rounds_per_s: Each round's rate, in order of rounds; empty where absent.
-        place: Place in the order in which the cells were first measured, from 0.
-        duration_s: Mean length of its samples; None where it is not known.
-        measured: Whether anybody tried to measure it; not so for a cell that an adaptive plan
-            leaves to be predicted, which is no gap.
+        depth: Requests in flight per worker.
+        iops: The figure; None if the cell is absent or completed nothing.
+        rounds_per_s: Rate of each round, in order of rounds; empty if absent.
+        place: Position in the order of first measurements, from 0.
+        duration_s: Mean duration of its samples; None if unknown.
+        measured: Whether a measurement was attempted; False for a cell that an adaptive plan
+            leaves to prediction, which is not a gap.
     """
 
     key: str
@@ -58,14 +57,14 @@ class TablePoint(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CellTable(msgspec.Struct, frozen=True, kw_only=True):
-    """The cells of one operation that differ in block size and concurrency alone.
+    """The cells of one operation that differ only in block size and concurrency.
 
     Attributes:
         target: Label of the target.
         workload: Name of the workload.
         operation: ``read`` or ``write``.
-        factors: What else all of the cells have in common.
-        imported: Whether it comes from a foreign result, which nobody here can measure again.
+        factors: All other factors, which the cells have in common.
+        imported: Whether it was imported, so that it cannot be measured again.
         points: By block size, then concurrency.
     """
 
@@ -83,10 +82,10 @@ class Parameter(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         name: Stable name with its unit last, such as ``host_service_us``.
         value: Its value.
-        low: Lower end of the 95 % interval; None where the table does not determine it.
-        high: Upper end of the 95 % interval; None where the table does not determine it.
+        low: Lower end of the 95 % interval; None if the table does not determine it.
+        high: Upper end of the 95 % interval; None if the table does not determine it.
         unit: ``us``, ``MiB/s``, ``us/MiB``, ``KiB``, ``ratio`` or ``count``.
-        sentence: What it means, in words with figures; empty where it says nothing to a reader.
+        sentence: Its meaning in words, with figures; empty if there is nothing to report.
     """
 
     name: str
@@ -98,7 +97,7 @@ class Parameter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Prediction(msgspec.Struct, frozen=True, kw_only=True):
-    """What a model says of one cell.
+    """The prediction of a model for one cell.
 
     Attributes:
         iops: Requests per second.
@@ -112,17 +111,17 @@ class Prediction(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Gap(msgspec.Struct, frozen=True, kw_only=True):
-    """Cells that belong together and are far from what the rest of the table says.
+    """Cells that belong together and deviate strongly from the rest of the table.
 
     Attributes:
         kind: Its class.
         keys: Keys of the cells, in the table's order.
-        status: How often it was seen.
-        ratio: Observed over predicted, of the worst cell; 0 where the cells are absent.
-        sentence: What was seen, with figures.
+        status: In how many rounds it occurred.
+        ratio: Observed over predicted for the worst cell; 0 if the cells are absent.
+        sentence: Description with figures.
         cause: The likely cause.
-        drain_mib_per_s: Of a start transient, the rate at which what was written before must
-            have drained; None where nothing tells.
+        drain_mib_per_s: For a start transient, the implied drain rate of the data written before;
+            None if unknown.
     """
 
     kind: GapKind
@@ -135,27 +134,27 @@ class Gap(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TableAudit(msgspec.Struct, frozen=True, kw_only=True):
-    """What the audit of one table found.
+    """The audit of one table.
 
     Attributes:
         table: The table.
-        form: The equation that was chosen, by held-out error.
-        holds: Whether the model describes the table; where not, ``gaps`` come from monotonicity
-            and nothing is predicted.
-        sentence: Whether it holds, with its error beside the difference between rounds.
-        parameters: Of the model; empty where it does not hold.
-        predictions: By key, of every point of the table, absent ones included; empty where the
-            model does not hold.
-        error_share_median: Median of the relative errors over the cells that are not gaps.
+        form: The equation with the lowest cross-validation error.
+        holds: Whether the model fits the table; if not, ``gaps`` come from monotonicity and there
+            are no predictions.
+        sentence: Whether the model fits, with its errors and the difference between rounds.
+        parameters: Parameters of the model; empty if it does not fit.
+        predictions: By key, for every point of the table, including absent ones; empty if the
+            model does not fit.
+        error_share_median: Median relative error over the cells that are not gaps.
         error_share_p90: Their 90th percentile.
-        held_out_share_median: Median relative error of cells that the fit had not seen.
+        held_out_share_median: Median relative cross-validation error.
         scale_log: 1.4826 times the median absolute residual of the logarithms.
-        rounds_share_median: By how much two rounds of one cell differ, typically; None when each
-            was measured once.
-        gaps: The gravest first.
-        limits: Sentences on where the model must not be asked.
-        rests_on: Keys of the cells that the model was fitted to: all that have a figure, but for
-            those that others contradict by order; empty where it does not hold.
+        rounds_share_median: Median difference between two rounds of one cell; None if each was
+            measured once.
+        gaps: Worst first.
+        limits: Sentences on the range in which the model is valid.
+        rests_on: Keys of the cells used for the fit: all with a figure, except those that others
+            contradict by order; empty if the model does not fit.
     """
 
     table: CellTable
@@ -175,6 +174,6 @@ class TableAudit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def audits_of(analysed: Analysed) -> list[TableAudit]:
-    """Return the audits of a run, one of each table of block sizes and concurrency."""
+    """Return the audits of a run, one for each table of block sizes and concurrency."""
     found: list[TableAudit] = analysed.analyses.get("audit", [])
     return found

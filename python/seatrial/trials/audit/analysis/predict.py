@@ -1,4 +1,4 @@
-"""What an audited table says of a cell that it does not have, and where it must not be asked."""
+"""Predictions of cells from an audited table, and the limits of these predictions."""
 
 from __future__ import annotations
 
@@ -25,33 +25,33 @@ EXTRAPOLATION_DEVIATION_LOG: Final[dict[str, float]] = {
     "locked_write": 0.13,
     "parity_write": 0.25,
 }
-"""Deviation of what lies outside of the measured sizes, from the article's tables (method.md)."""
+"""Deviation outside of the measured block sizes, from the article's tables (method.md)."""
 
 USUAL_DEVIATION_LOG: Final[dict[str, float]] = {
     "read": 0.022,
     "locked_write": 0.08,
     "parity_write": 0.17,
 }
-"""Root mean square of what single cells are off by on the article's tables, gaps aside."""
+"""Root mean square error of single cells on the article's tables, without gaps."""
 USUAL_CELLS: Final = 4
-"""What is usual counts for as much as so many spare cells of the table itself."""
+"""Weight of the usual deviation, in spare cells of the table."""
 SPARE_CELLS_MIN: Final = 3
 
 
 def predict(
     audit: TableAudit, block_size_bytes: int, concurrency: int, threads: int | None = None
 ) -> Prediction:
-    """Return what a new measurement of one cell would give, with its 95 % interval.
+    """Return the predicted rate of a new measurement of one cell, with its 95 % interval.
 
     Args:
-        audit: Of a table whose model holds.
+        audit: Of a table whose model fits.
         block_size_bytes: Size of one request.
         concurrency: Requests in flight: threads times depth.
-        threads: How many threads keep them in flight; None where it is not said.
+        threads: Number of threads; None if not given.
 
     Raises:
-        UsageError: where the model does not hold, or has been shown to fail at such a distance
-            from what was measured.
+        UsageError: if no model fits, or if the model is known to fail this far from the
+            measured cells.
     """
     import numpy as np  # noqa: PLC0415
 
@@ -59,17 +59,17 @@ def predict(
         raise UsageError(
             seen=(f"No prediction for {format_size(block_size_bytes)} at {concurrency} in flight"),
             cause=refusal,
-            next_step="Measure that cell: seatrial io TARGET --block-size SIZE --threads N",
+            next_step="Measure it: seatrial io TARGET --block-size SIZE --threads N",
         )
     from seatrial.trials.audit.queueing.fit import fit  # noqa: PLC0415
     from seatrial.trials.audit.queueing.forms import Variant  # noqa: PLC0415
 
     names = tuple(parameter.name for parameter in audit.parameters)
-    variant = Variant(cast("FormName", audit.form), names)  # it holds, so it is not "none"
+    variant = Variant(cast("FormName", audit.form), names)  # the model fits, so it is not "none"
     rests_on = [point.key in audit.rests_on for point in known_points(audit.table)]
     fitted = fit(variant, observed_of(audit.table).taken(np.array(rests_on)))
     cells = [(float(block_size_bytes), float(concurrency), float(threads or concurrency))]
-    return predictions(fitted, audit.table, cells, odd_keys=odd_keys_of(audit))[0]
+    return predictions(fitted, audit.table, cells, outlier_keys=outlier_keys_of(audit))[0]
 
 
 def predictions(
@@ -77,14 +77,14 @@ def predictions(
     table: CellTable,
     cells: Sequence[tuple[float, float, float]],
     *,
-    odd_keys: frozenset[str] = frozenset(),
+    outlier_keys: frozenset[str] = frozenset(),
 ) -> list[Prediction]:
     """Return predictions of cells given as block size in bytes, concurrency and threads.
 
-    The interval pays for the parameters' doubt and for the scatter of single cells around the
-    model; gaps are not scatter. A few cells tell little of their own scatter, so that it is
-    moderated by what is usual: G. K. Smyth, "Linear models and empirical Bayes methods",
-    Statistical Applications in Genetics and Molecular Biology 3 (2004), section 4.
+    The interval includes the uncertainty of the parameters and the scatter of single cells around
+    the model, without gaps. With few cells the scatter is poorly known and is moderated towards
+    the usual deviation: G. K. Smyth, "Linear models and empirical Bayes methods", Statistical
+    Applications in Genetics and Molecular Biology 3 (2004), section 4.
     """
     import numpy as np  # noqa: PLC0415
     from scipy.special import stdtrit  # noqa: PLC0415
@@ -93,7 +93,7 @@ def predictions(
     concurrency = np.array([cell[1] for cell in cells])
     threads = np.array([cell[2] for cell in cells])
     points = known_points(table)
-    sound = np.array([point.key not in odd_keys for point in points])
+    sound = np.array([point.key not in outlier_keys for point in points])
     residual_log = residuals_log(fitted, points)[sound]
     own_log, freedom = _scatter_log(fitted, residual_log, rounds_deviation_log(points))
     measured = [point.block_size_bytes for point in points]
@@ -110,29 +110,29 @@ def predictions(
 
 
 def limits_of(form: Form, points: Sequence[TablePoint]) -> list[str]:
-    """Return sentences on where the model of a table must not be asked."""
+    """Return sentences on the range in which the model of a table is valid."""
     sizes = [point.block_size_bytes for point in points]
     flying = [point.concurrency for point in points]
     reported = [
-        f"It says nothing of fewer than {min(flying)} or more than {max(flying)} requests in "
-        "flight, which were not measured."
+        f"The model is valid for {min(flying)} to {max(flying)} requests in flight, the measured "
+        "range."
     ]
     if len(set(sizes)) == 1:
-        reported.append(f"It says nothing of blocks other than {format_size(sizes[0])}.")
+        reported.append(f"It is valid for blocks of {format_size(sizes[0])} only.")
         return reported
     lowest = max(SECTOR_BYTES, min(sizes) // EXTRAPOLATION_FACTOR_MAX)
     if form == "parity_write":
         lowest = min(sizes)
         reported.append(
-            "It is not asked below: partial stripes extrapolated downward were off by more than "
-            "half on the tables that this form was tried on."
+            "It does not extrapolate to smaller blocks: on the tables used for validation, the "
+            "error of such predictions exceeded 50 %."
         )
     highest = format_size(max(sizes) * EXTRAPOLATION_FACTOR_MAX)
-    reported.append(f"It says nothing of blocks below {format_size(lowest)} or above {highest}.")
+    reported.append(f"It is valid for blocks of {format_size(lowest)} to {highest}.")
     return reported
 
 
-def odd_keys_of(audit: TableAudit) -> frozenset[str]:
+def outlier_keys_of(audit: TableAudit) -> frozenset[str]:
     """Return the keys of all cells that belong to a gap."""
     return frozenset(key for gap in audit.gaps for key in gap.keys)
 
@@ -140,47 +140,47 @@ def odd_keys_of(audit: TableAudit) -> frozenset[str]:
 def _refusals(
     audit: TableAudit, block_size_bytes: int, concurrency: int, threads: int | None
 ) -> Iterator[str]:
-    """Return why a cell is not predicted; nothing where it is."""
+    """Yield the reasons why a cell cannot be predicted."""
     if not audit.holds:
-        yield "No model holds for this table, so nothing is predicted from it"
+        yield "No model fits this table, so there are no predictions"
     points = known_points(audit.table)
     sizes = [point.block_size_bytes for point in points]
     flying = [point.concurrency for point in points]
     if block_size_bytes < SECTOR_BYTES:
-        yield "No drive takes requests of less than 512 B"
+        yield "No drive supports requests below 512 B"
     if not min(flying) <= concurrency <= max(flying):
         yield (
-            f"The table was measured with {min(flying)} to {max(flying)} requests in flight; how "
-            "it goes on beyond cannot be told from it"
+            f"The table was measured with {min(flying)} to {max(flying)} requests in flight and "
+            "cannot be extrapolated beyond"
         )
     if len(set(sizes)) == 1 and block_size_bytes != sizes[0]:
         yield (
-            f"The table has blocks of {format_size(sizes[0])} alone, which do not show what others "
-            "cost"
+            f"The table contains only blocks of {format_size(sizes[0])} and cannot predict other "
+            "sizes"
         )
     if threads is None and any(parameter.name == "submit_us" for parameter in audit.parameters):
         yield (
-            "Threads limit this table apart from what is in flight: 1 thread with 16 requests is "
-            "not 16 threads. Say both, such as 4x8 for 4 threads at depth 8"
+            "In this table the number of threads limits the rate: 1 thread at depth 16 differs "
+            "from 16 threads. Give both, such as 4x8 for 4 threads at depth 8"
         )
     if audit.form == "parity_write" and block_size_bytes < min(sizes):
         yield (
-            "Writes that pay for parity were off by 63 % (median) when extrapolated to smaller "
-            f"blocks; the smallest measured here is {format_size(min(sizes))}"
+            "Parity writes had a median error of 63 % when extrapolated to smaller blocks; the "
+            f"smallest measured here is {format_size(min(sizes))}"
         )
     distance = max(block_size_bytes / max(sizes), min(sizes) / block_size_bytes)
     if distance > EXTRAPOLATION_FACTOR_MAX:
         yield (
-            f"It is {math.floor(distance)} times beyond the sizes that were measured; up to "
-            f"{EXTRAPOLATION_FACTOR_MAX} times has been tried"
+            f"The size is {math.floor(distance)} times beyond the measured sizes; the limit is "
+            f"{EXTRAPOLATION_FACTOR_MAX} times"
         )
 
 
 def rounds_deviation_log(points: Sequence[TablePoint]) -> float:
-    """Return how far the mean of a cell's rounds is off by the scatter of these rounds alone.
+    """Return the standard error of a cell's mean due to the scatter of its rounds.
 
-    It is pooled over the cells that have several rounds, in logarithms, of a cell measured as
-    often as they are; 0 where none was repeated.
+    In logarithms, pooled over the cells with several rounds, for a cell with their mean number of
+    rounds; 0 if no cell was repeated.
     """
     import numpy as np  # noqa: PLC0415
 
@@ -197,7 +197,7 @@ def rounds_deviation_log(points: Sequence[TablePoint]) -> float:
 
 
 def residuals_log(fitted: Fit, points: Sequence[TablePoint]) -> Array:
-    """Return the logarithm of observed over predicted of cells, whether fitted to or not."""
+    """Return the logarithm of observed over predicted of cells, used in the fit or not."""
     import numpy as np  # noqa: PLC0415
 
     predicted = fitted.predicted_per_s(
@@ -211,10 +211,10 @@ def residuals_log(fitted: Fit, points: Sequence[TablePoint]) -> Array:
 
 
 def _scatter_log(fitted: Fit, residual: Array, rounds_log: float) -> tuple[float, int]:
-    """Return the deviation of sound cells around the model, and its degrees of freedom.
+    """Return the deviation of cells outside gaps from the model, and its degrees of freedom.
 
-    A table that scatters more than is usual speaks for itself; what its rounds scatter by is
-    expected of its cells, even where those that were measured agree by chance.
+    If a table with enough spare cells scatters more than usual, its own scatter is used. Otherwise
+    at least the scatter of its rounds is expected, even if the measured cells agree by chance.
     """
     import numpy as np  # noqa: PLC0415
 

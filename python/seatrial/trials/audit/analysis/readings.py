@@ -1,16 +1,16 @@
-"""The readings of a table: which cells its model rests on, where they contradict each other.
+"""Interpretations of a table whose cells contradict each other: which cells its model is fitted to.
 
-A fit follows the most cells. Where most of a plateau has collapsed, it takes the collapse for the
-rule, and what is left of the plateau for odd. So a table whose cells contradict each other by order
-(``order.py``) is fitted from several subsets without contradictions: without the cells that fall
-short of others (the upper envelope), without those that demand too much, without the fewest. Each
-fit takes back what agrees with it and lets go of what does not (concentration steps: P. J.
+A fit follows the majority of cells. If most of a plateau has collapsed, it follows the collapse,
+and the rest of the plateau become outliers. So a table whose cells contradict each other by order
+(``gaps.py``) is fitted to several subsets without contradictions: without the cells that fall short
+of others (the upper envelope), without those that demand too much, without the fewest. Each fit
+then includes cells that agree with it and excludes those that do not (concentration steps: P. J.
 Rousseeuw and K. Van Driessen, "Computing LTS Regression for Large Data Sets", Data Mining and
 Knowledge Discovery 12 (2006)).
 
-The readings are compared by what they leave unexplained: the scatter of the cells that they rest
-on, and the events that made the others odd. Cells that follow each other are one event. A
-cell that is too slow is likelier than one that is too fast, unless it was measured first.
+The interpretations are compared by what they leave unexplained: the scatter of the cells of the
+fit, and the events that explain the outliers. Successive cells are one event. A cell that is too
+slow is more likely than one that is too fast, unless it was measured first.
 """
 
 from __future__ import annotations
@@ -20,18 +20,17 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from seatrial.trials.audit.analysis.gaps import gap_limit_log
-from seatrial.trials.audit.analysis.model import CellTable, TablePoint
-from seatrial.trials.audit.analysis.order import (
+from seatrial.trials.audit.analysis.gaps import (
     are_neighbours,
     contradictions_log,
     fewest_contradicting,
+    gap_limit_log,
     places_of,
 )
+from seatrial.trials.audit.analysis.model import CellTable, TablePoint
 from seatrial.trials.audit.analysis.predict import residuals_log
 from seatrial.trials.audit.analysis.tables import known_points, observed_of
-from seatrial.trials.audit.queueing.choose import Choice, choose, judged, usable_variants
-from seatrial.trials.audit.queueing.fit import fit
+from seatrial.trials.audit.queueing.fit import Choice, choose, fit, judged, usable_variants
 
 if TYPE_CHECKING:
     from numpy import bool_
@@ -53,10 +52,10 @@ SCALE_MOST_LOG: Final = 0.2
 MAD_TO_DEVIATION: Final = 1.4826
 
 MILD_COST: Final = 0.5
-"""Of a cell that is neither close to the model nor far from it."""
+"""For a cell that is neither close to the model nor far from it."""
 FREE_COST: Final = 1.8
-"""Of a cell that is far off by a factor of its own: anything up to a hundred."""
-ODD_CELL_COST: Final = 0.7
+"""For a cell that is far off by a factor of its own: anything up to a hundred."""
+OUTLIER_CELL_COST: Final = 0.7
 FACTOR_COST: Final = 2.0
 SLOW_EVENT_COST: Final = 3.0
 FAST_FIRST_COST: Final = 2.0
@@ -65,21 +64,21 @@ FAST_CELL_COST: Final = 2.0
 ALIKE_CELLS_MIN: Final = 3
 BETTER_COST: Final = 6.0
 OPEN_COST: Final = 12.0
-OPEN_ODD_SHARE_MAX: Final = 0.5
+OPEN_OUTLIER_SHARE_MAX: Final = 0.5
 
 
 @dataclass(frozen=True)
 class Reading:
-    """One way to read a table.
+    """One interpretation of a table.
 
     Attributes:
-        choice: The equation, fitted to the cells that it rests on.
-        rests_on: Which of the cells with a figure these are.
+        choice: The equation, fitted to the cells of the fit.
+        rests_on: Mask of these cells among the cells with a figure.
         residual_log: Logarithm of observed over predicted, of all cells with a figure.
-        scale_log: Scatter of those that it rests on.
-        cost: What it leaves unexplained, as a negative logarithm of likelihood.
-        unconfirmed: Cells that are far off, and that no cell which is not contradicts.
-        rival: Another reading that explains nearly as much; None where there is none.
+        scale_log: Scatter of the cells of the fit.
+        cost: What is unexplained, as a negative log likelihood.
+        unconfirmed: Cells far off that no normal cell contradicts.
+        rival: Another interpretation that explains nearly as much; None if absent.
     """
 
     choice: Choice
@@ -102,7 +101,7 @@ class Reading:
 
 
 def read_table(table: CellTable) -> Reading:
-    """Return the likeliest reading of a table: of all cells, unless they contradict each other.
+    """Return the likeliest interpretation of a table: of all cells, unless they contradict.
 
     Args:
         table: At least two points with a figure.
@@ -130,7 +129,7 @@ def read_table(table: CellTable) -> Reading:
 
 
 def _is_doubtful(of_all: Reading, short_log: Array) -> bool:
-    """Tell whether contradictions are left that slow cells do not explain."""
+    """Return whether contradictions remain that slow cells do not explain."""
     import numpy as np  # noqa: PLC0415
 
     limit_log = max(CONTRADICTION_LOG_MIN, CONTRADICTION_SCALES * _local_scale_log(of_all))
@@ -141,18 +140,18 @@ def _is_doubtful(of_all: Reading, short_log: Array) -> bool:
     return left_log > limit_log or bool(of_all.far_high.any())
 
 
-def is_contradicted(reading: Reading, table: CellTable, odd: Set[str]) -> bool:
-    """Tell whether cells that are no gaps contradict each other by more than cells scatter.
+def is_contradicted(reading: Reading, table: CellTable, outlier: Set[str]) -> bool:
+    """Return whether normal cells contradict each other by more than their scatter.
 
     Args:
-        reading: Of the table.
+        reading: Interpretation of the table.
         table: The table.
-        odd: Keys of the cells that are gaps.
+        outlier: Keys of the cells that are gaps.
     """
     import numpy as np  # noqa: PLC0415
 
     points = known_points(table)
-    sound = np.array([point.key not in odd for point in points])
+    sound = np.array([point.key not in outlier for point in points])
     short_log = contradictions_log(points)[np.ix_(sound, sound)]
     return float(short_log.max(initial=0.0)) > _limit_log(_local_scale_log(reading))
 
@@ -162,7 +161,7 @@ def _limit_log(scale_log: float) -> float:
 
 
 def _local_scale_log(reading: Reading) -> float:
-    """Return how far cells are off from their neighbours: a wrong model is off smoothly."""
+    """Return the deviation of cells from their neighbours: a wrong model deviates smoothly."""
     import numpy as np  # noqa: PLC0415
 
     observed, residual = reading.choice.fit.observed, reading.residual_log[reading.rests_on]
@@ -174,7 +173,7 @@ def _local_scale_log(reading: Reading) -> float:
 def _concentrated(
     points: Sequence[TablePoint], observed: Observed, short_log: Array, of_all: Reading
 ) -> list[Reading]:
-    """Return the readings that the subsets lead to."""
+    """Return the interpretations that result from the subsets."""
     found: dict[bytes, Reading] = {}
     for subset in _subsets(short_log, of_all):
         for variant in _variants(observed.taken(subset), of_all.choice.fit.variant):
@@ -188,7 +187,7 @@ def _concentrated(
 
 
 def _subsets(short_log: Array, of_all: Reading) -> Iterator[Mask]:
-    """Return cells to start from: without contradictions, or on one side of the model."""
+    """Yield initial subsets: without contradictions, or on one side of the model."""
     import numpy as np  # noqa: PLC0415
 
     seen: set[bytes] = set()
@@ -267,7 +266,7 @@ def _unconfirmed(points: Sequence[TablePoint], residual_log: Array, limit_log: f
 
 
 def _cost(points: Sequence[TablePoint], residual_log: Array, scale_log: float) -> float:
-    """Return what a fit leaves unexplained: scatter, and the events that made cells odd."""
+    """Return what a fit leaves unexplained: scatter, and the events that explain outliers."""
     import numpy as np  # noqa: PLC0415
 
     scale, limit_log = max(scale_log, SCALE_LEAST_LOG), gap_limit_log(scale_log)
@@ -292,7 +291,7 @@ def _cost(points: Sequence[TablePoint], residual_log: Array, scale_log: float) -
 
 
 def _cells_cost(far: Mapping[str, float], group: Sequence[TablePoint], scale_log: float) -> float:
-    """Return the cost of the cells of one event: less where all are off by one factor."""
+    """Return the cost of one event's cells: less if all are off by the same factor."""
     import numpy as np  # noqa: PLC0415
 
     each = FREE_COST
@@ -300,16 +299,16 @@ def _cells_cost(far: Mapping[str, float], group: Sequence[TablePoint], scale_log
     if len(group) >= ALIKE_CELLS_MIN:
         deviation = max(scale_log, float(np.std(factors_log)))
         each = min(each, math.log(deviation) + 0.5 * math.log(2 * math.pi) + 0.5)
-    return (each + ODD_CELL_COST) * len(group) + (each < FREE_COST) * FACTOR_COST
+    return (each + OUTLIER_CELL_COST) * len(group) + (each < FREE_COST) * FACTOR_COST
 
 
 def _first_places(points: Sequence[TablePoint], count: int) -> set[int]:
     return set(sorted(point.place for point in points)[:count])
 
 
-def _events(points: Sequence[TablePoint], odd: Sequence[TablePoint]) -> list[list[TablePoint]]:
-    """Return odd cells in groups of neighbours."""
-    places, left = places_of(points), list(odd)
+def _events(points: Sequence[TablePoint], outlier: Sequence[TablePoint]) -> list[list[TablePoint]]:
+    """Return outliers in groups of neighbours."""
+    places, left = places_of(points), list(outlier)
     groups: list[list[TablePoint]] = []
     while left:
         group = [left.pop(0)]
@@ -322,28 +321,28 @@ def _events(points: Sequence[TablePoint], odd: Sequence[TablePoint]) -> list[lis
 
 
 def _is_supported(reading: Reading, short_log: Array) -> bool:
-    """Tell whether order contradicts the cells that a reading leaves out, beyond its scatter.
+    """Return whether order contradicts the excluded cells, beyond the scatter.
 
-    A wide scatter explains everything, and nothing.
+    A wide scatter explains everything, and so nothing.
     """
     if reading.scale_log > SCALE_MOST_LOG:
         return False
-    odd = reading.far_low | reading.far_high
-    if not odd.any():
+    outlier = reading.far_low | reading.far_high
+    if not outlier.any():
         return True
     limit_log = max(CONTRADICTION_LOG_MIN, CONTRADICTION_SCALES * reading.scale_log)
-    return bool((short_log[odd] > limit_log).any() or (short_log[:, odd] > limit_log).any())
+    return bool((short_log[outlier] > limit_log).any() or (short_log[:, outlier] > limit_log).any())
 
 
 def _with_rival(reading: Reading, others: Sequence[Reading]) -> Reading:
-    """Return a reading with the best of those that call other cells odd and explain as much."""
+    """Add the best interpretation with other outliers that explains as much."""
     import dataclasses  # noqa: PLC0415
 
     different = [
         other
         for other in others
         if other.cost <= reading.cost + OPEN_COST
-        and (other.far_low | other.far_high).mean() <= OPEN_ODD_SHARE_MAX
+        and (other.far_low | other.far_high).mean() <= OPEN_OUTLIER_SHARE_MAX
         and (_swaps(other, reading) or _swaps(reading, other))
     ]
     rival = min(different, key=lambda each: each.cost, default=None)
@@ -351,6 +350,6 @@ def _with_rival(reading: Reading, others: Sequence[Reading]) -> Reading:
 
 
 def _swaps(one: Reading, other: Reading) -> bool:
-    """Tell whether cells are too slow for one reading where others are too fast for the other."""
+    """Return whether cells too slow for one interpretation are replaced by too fast ones."""
     is_slower = bool((one.far_low & ~other.far_low).any())
     return is_slower and bool((other.far_high & ~one.far_high).any())

@@ -1,4 +1,4 @@
-"""From the cells of a run to its tables of block sizes and concurrency."""
+"""Extracts the tables of block sizes and concurrency from the cells of a run."""
 
 from __future__ import annotations
 
@@ -6,16 +6,47 @@ import statistics
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from seatrial.results.model import Run, Sample
-from seatrial.results.origin import BlankCell, Origin, origin_of
+from seatrial.errors import SeatrialError
+from seatrial.results.model import BlankCell, Origin, Run, Sample, origin_of
 from seatrial.stats.estimates import counted, phases_of
 from seatrial.study.cell import Cell, FactorValue
+from seatrial.study.load import study_from_mapping
+from seatrial.study.plan import make_plan
 from seatrial.trials.audit.analysis.model import CellTable, TablePoint
-from seatrial.trials.audit.analysis.planned import left_out_cells
+from seatrial.trials.audit.study import adaptive_cells
 
 if TYPE_CHECKING:
     from seatrial.stats.model import CellSummary
     from seatrial.trials.audit.queueing.forms import Observed
+
+
+def left_out_cells(run: Run, cells: Sequence[CellSummary]) -> list[Cell]:
+    """Return the unmeasured cells of a run's adaptive matrices, in the plan's order.
+
+    Args:
+        run: The run; its study shows which matrices are adaptive.
+        cells: The measured cells.
+    """
+    if not any(workload.get("adaptive") for workload in run.study.get("workload", [])):
+        return []
+    try:
+        plan = make_plan(study_from_mapping(run.study, run.study_name))
+    except SeatrialError:
+        return []  # written by another version: its plan is unknown
+    measured = {summary.cell.key for summary in cells}
+    block_bytes = _logical_block_bytes(run)
+    return [
+        cell
+        for cell in adaptive_cells(plan)
+        if cell.key not in measured and cell.block_size_bytes % block_bytes == 0
+    ]
+
+
+def _logical_block_bytes(run: Run) -> int:
+    """Return the block size that direct requests had to be multiples of; others were left out."""
+    target = run.fingerprint_before.target
+    return (target.logical_block_bytes if target else None) or 1
+
 
 AUDITED_POINTS_MIN = 7
 LEVELS_MIN = 3
@@ -29,13 +60,12 @@ Group = tuple[str, str, str, tuple[tuple[str, object], ...]]
 def tables_of(run: Run, cells: Sequence[CellSummary]) -> list[CellTable]:
     """Return the tables of a run: random reads or writes in a closed loop, in the run's order.
 
-    Cells that differ in anything but block size and concurrency are in tables of their own.
-    Cells that a foreign table names without a figure are points without one, and so are cells
-    in which nothing completed. Cells that an adaptive plan left out are points that were not
-    measured.
+    Cells that differ in anything but block size and concurrency are in separate tables. Cells that
+    an imported table names without a figure are points without one, and so are cells in which
+    nothing completed. Cells that an adaptive plan left out are points that were not measured.
 
     Args:
-        run: The run, for what an imported one tells of its origin, and for what was planned.
+        run: The run, with the origin of an imported one, and the plan.
         cells: Its cells, in any order.
     """
     origin = origin_of(run)
@@ -70,10 +100,10 @@ def tables_of(run: Run, cells: Sequence[CellSummary]) -> list[CellTable]:
 
 
 def is_large_enough(table: CellTable) -> bool:
-    """Tell whether a table has enough figures to be audited.
+    """Return whether a table has enough figures to be audited.
 
-    They differ in block size, or, where there is one alone, in at least three levels of
-    concurrency: with fewer no curve is seen.
+    They differ in block size, or, with a single one, have at least three levels of concurrency:
+    fewer show no curve.
     """
     known = known_points(table)
     sizes = {point.block_size_bytes for point in known}
@@ -87,7 +117,7 @@ def known_points(table: CellTable) -> list[TablePoint]:
 
 
 def identity_of(table: CellTable, point: TablePoint) -> dict[str, FactorValue]:
-    """Return the factors of a table's cell, measured or not, as ``Cell.identity`` has them."""
+    """Return the factors of a table's cell, measured or not, as in ``Cell.identity``."""
     fixed: dict[str, FactorValue] = {
         "target": table.target,
         "workload": table.workload,
@@ -115,7 +145,7 @@ def observed_of(table: CellTable) -> Observed:
 
 
 def _belongs(summary: CellSummary, *, imported: bool) -> bool:
-    """Tell whether a cell is of the kind that tables consist of."""
+    """Return whether a cell is of a kind that tables consist of."""
     cell = summary.cell
     if cell.operation not in OPERATIONS or cell.block_size_bytes <= 0:
         return False
@@ -128,13 +158,13 @@ def _belongs(summary: CellSummary, *, imported: bool) -> bool:
 
 
 def group_of(cell: Cell) -> Group:
-    """Return what the cells of one table have in common."""
+    """Return the common factors of the cells of one table."""
     others = tuple(sorted(cell.factors.items(), key=lambda item: item[0]))
     return cell.target, cell.workload, cell.operation, others
 
 
 def _places(cells: Sequence[CellSummary]) -> dict[str, int]:
-    """Return the place of each cell's first measurement; what only fills has none of its own."""
+    """Return the position of each cell's first measurement; fills have none."""
     measured = [summary for summary in cells if summary.cell.kind != "fill"]
     first = {
         summary.cell.key: min((sample.round, sample.position) for sample in summary.samples)
@@ -144,7 +174,7 @@ def _places(cells: Sequence[CellSummary]) -> dict[str, int]:
 
 
 def _is_timed(origin: Origin | None) -> bool:
-    """Tell whether samples last as long as they say; printed tables do not tell how long."""
+    """Return whether the durations of samples are known, unlike those of printed tables."""
     return origin is None or origin.format not in ("bm-flash", "csv")
 
 
@@ -163,12 +193,12 @@ def _point(summary: CellSummary, place: int, *, is_timed: bool) -> TablePoint:
 
 
 def _rounds_per_s(samples: Sequence[Sample]) -> list[float]:
-    """Return the rate of each round's running phase, as the cell's figure rests on them."""
+    """Return the rate of each round's running phase, as used for the cell's figure."""
     return [phase.completed_per_s for phase in phases_of(samples)]
 
 
 def _planned_point(cell: Cell) -> TablePoint:
-    """Return the point of a cell that was left to be predicted; its place is past all others."""
+    """Return the point of a cell left to prediction; its position is after all others."""
     return TablePoint(
         key=cell.key,
         block_size_bytes=cell.block_size_bytes,
@@ -185,7 +215,7 @@ def _planned_point(cell: Cell) -> TablePoint:
 def _blank_points(
     blanks: Sequence[BlankCell], members: Sequence[CellSummary], *, first_place: int
 ) -> list[TablePoint]:
-    """Return points for cells that a foreign table names without a figure."""
+    """Return points for cells that an imported table names without a figure."""
     have = {(s.cell.block_size_bytes, s.cell.threads, s.cell.depth) for s in members}
     missing = [b for b in blanks if (b.block_size_bytes, b.threads, b.depth) not in have]
     return [
@@ -204,7 +234,7 @@ def _blank_points(
 
 
 def _key_like(neighbour: Cell, blank: BlankCell) -> str:
-    """Return the key that a blank cell would have, from that of one of its table."""
+    """Return the key of a blank cell, derived from that of another cell of its table."""
     theirs = f"{neighbour.block_size_bytes}B/{neighbour.threads}t/{neighbour.depth}d"
     own = f"{blank.block_size_bytes}B/{blank.threads}t/{blank.depth}d"
     if theirs in neighbour.key:

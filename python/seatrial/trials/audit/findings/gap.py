@@ -1,12 +1,15 @@
-"""Finding ``gap``: cells far from what the rest of their table says."""
+"""Finding ``gap``: cells that deviate strongly from the rest of their table."""
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Annotated, Final, Literal
+
+import msgspec
 
 from seatrial.findings.context import Context
 from seatrial.findings.rule import from_samples
-from seatrial.stats.model import Finding
+from seatrial.published import HIDDEN
+from seatrial.stats.model import Figures, Finding, Words
 from seatrial.stats.wording import format_size
 from seatrial.trials.audit.analysis.gaps import gap_limit_log
 from seatrial.trials.audit.analysis.model import Gap, GapKind, TableAudit, TablePoint, audits_of
@@ -15,40 +18,40 @@ from seatrial.trials.audit.analysis.tables import identity_of
 NOTES: Final[tuple[GapKind, ...]] = ("start_transient", "noise")
 """Classes that explain figures; the others may change a decision.
 
-By order alone and seen once, any class is a note: where single figures scatter by a third, two or
-three such gaps a table are scatter.
+A gap found by order alone and seen once is a note whatever its class: if single figures vary by a
+third, two or three such gaps per table are noise.
 """
 
 
 @from_samples(rank=180, section="Time")
 def gap(context: Context) -> list[Finding]:
-    """Find the gaps of all audited tables, one finding for each.
+    """Find the gaps of all audited tables, one finding each.
 
     Means:
-        Cells of a table of block sizes, threads and depth are far from what the rest of the table
-        says. Classes: `start_transient` (the first cells that were measured are too slow),
-        `collapse` (over block sizes that follow each other; with one block size, over neighbours in
-        threads and depth), `too_fast` (above what the rest allows: a cache served it, burst credit
-        paid for it, or its blocks had never been written), `absent` (a foreign table names the cell
-        without a figure), `noise` (a cell alone). Status: `seen_once`, `persistent` (in every
-        round), `transient` (in some).
+        Cells of a table of block sizes, threads and queue depths deviate strongly from the rest of
+        the table. Classes: `start_transient` (the first measured cells are too slow), `collapse`
+        (adjacent block sizes are too slow; with one block size, adjacent threads and depths),
+        `too_fast` (a cache served the cell, burst credit applied, or its blocks had never been
+        written), `absent` (an imported table lists the cell without a figure), `noise` (a single
+        cell). Status: `seen_once`, `persistent` (in every round), `transient` (in some rounds).
 
     Decided:
-        Against the model of the table where one holds (method.md, "Models and gaps"): the logarithm
-        of observed over predicted is below -max(4 × scatter, ln 1.5), or above max(6 × scatter, ln
-        1.75), in every round or with the whole interval, or in one round twice as far. Where cells
-        contradict each other by order, the model rests on those that the likeliest reading calls
-        sound; where another reading is nearly as likely, the cause names it. Where no model holds,
-        against the order that any storage keeps, which finds fewer. A gap seen once is no proof: of
-        two sweeps over one shared virtual disk, the gap of the first was gone in the second.
-        Warning for `collapse`, `too_fast`, `absent` and what persists; else note, as is a
-        `collapse` seen once by order alone.
+        Compared with the model of the table if one fits (method.md, "Models and gaps"): the
+        logarithm of observed over predicted is below -max(4 × scatter, ln 1.5), or above max(6 ×
+        scatter, ln 1.75), in every round or with the whole interval, or twice as far in one round.
+        If cells contradict each other by order, the model is fitted to those that are correct in
+        the likeliest interpretation; if another interpretation is nearly as likely, the cause
+        mentions it. If no model fits, cells are compared by order alone (any storage is monotonic
+        in block size and concurrency), which finds fewer gaps. A gap seen once proves nothing: in
+        two sweeps over one shared virtual disk, the gap of the first did not recur in the second.
+        Warning for `collapse`, `too_fast`, `absent` and all persistent gaps; otherwise note, also
+        for a `collapse` seen once by order alone.
 
     Do:
-        `seatrial audit RUN` shows the table beside its model. What was seen once is measured again
-        by Seatrial itself where rounds allow; else repeat the cell with `seatrial io`. Of what
-        persists, read the timeline and the stalls. Plan with nothing that is `too_fast` before it
-        was measured for longer than caches and credit last.
+        `seatrial audit RUN` shows the table next to its model. Gaps seen once are measured again
+        automatically if rounds allow; otherwise repeat the cell with `seatrial io`. For persistent
+        gaps, check timeline and stalls. Do not plan with a `too_fast` cell before it has been
+        measured for longer than caches and burst credit last.
     """
     return [
         _finding(context.run.id, audit, each)
@@ -59,35 +62,68 @@ def gap(context: Context) -> list[Finding]:
 
 
 def _is_reported(audit: TableAudit, each: Gap) -> bool:
-    """Tell whether a gap is told here: ``nothing_completed`` tells of cells that were measured."""
+    """Return whether to report a gap here; ``nothing_completed`` reports measured absent cells."""
     return each.kind != "bound_broken" and (each.kind != "absent" or audit.table.imported)
+
+
+class GapFigures(Figures, frozen=True, kw_only=True, tag="gap"):
+    """Figures of ``gap``."""
+
+    class_: (
+        Literal["bound_broken"]
+        | Literal["start_transient"]
+        | Literal["collapse"]
+        | Literal["too_fast"]
+        | Literal["absent"]
+        | Literal["noise"]
+    ) = msgspec.field(name="class")
+    status: Literal["seen_once"] | Literal["persistent"] | Literal["transient"]
+    cells_count: int
+    observed_over_predicted_ratio: float
+    gap_limit_log: float | None
+    scale_log: float | None
+    rounds_share_median: float | None
+    is_by_model: bool
+    drain_mib_per_s: float | None
+    each: Annotated[Gap, HIDDEN]
+    run_id: Annotated[str, HIDDEN]
+    audit: Annotated[TableAudit, HIDDEN]
+    points: Annotated[list[TablePoint], HIDDEN]
+
+    def words(self) -> Words:
+        """Return sentence, cause and next step."""
+        return Words(
+            sentence=self.each.sentence,
+            cause=self.each.cause,
+            next=_next(self.run_id, self.audit, self.each, self.points[0]),
+        )
 
 
 def _finding(run_id: str, audit: TableAudit, each: Gap) -> Finding:
     points = [point for point in audit.table.points if point.key in each.keys]
     return Finding(
-        kind="gap",
         severity=gap_severity(audit, each),
         cells=[identity_of(audit.table, point) for point in points],
-        sentence=each.sentence,
-        cause=each.cause,
-        evidence={
-            "class": each.kind,
-            "status": each.status,
-            "cells_count": len(points),
-            "observed_over_predicted_ratio": each.ratio,
-            "gap_limit_log": None if audit.scale_log is None else gap_limit_log(audit.scale_log),
-            "scale_log": audit.scale_log,
-            "rounds_share_median": audit.rounds_share_median,
-            "is_by_model": audit.holds,
-            "drain_mib_per_s": each.drain_mib_per_s,
-        },
-        next=_next(run_id, audit, each, points[0]),
+        figures=GapFigures(
+            class_=each.kind,
+            status=each.status,
+            cells_count=len(points),
+            observed_over_predicted_ratio=each.ratio,
+            gap_limit_log=None if audit.scale_log is None else gap_limit_log(audit.scale_log),
+            scale_log=audit.scale_log,
+            rounds_share_median=audit.rounds_share_median,
+            is_by_model=audit.holds,
+            drain_mib_per_s=each.drain_mib_per_s,
+            each=each,
+            run_id=run_id,
+            audit=audit,
+            points=points,
+        ),
     )
 
 
 def gap_severity(audit: TableAudit, each: Gap) -> str:
-    """Return how grave a gap is: ``warning``, or ``note`` where it explains more than it warns."""
+    """Return the severity of a gap: ``warning``, or ``note`` if it only explains figures."""
     is_by_order_once = not audit.holds and each.status == "seen_once" and each.kind != "absent"
     is_note = is_by_order_once or (each.kind in NOTES and each.status != "persistent")
     return "note" if is_note else "warning"
@@ -96,25 +132,25 @@ def gap_severity(audit: TableAudit, each: Gap) -> str:
 def _next(run_id: str, audit: TableAudit, each: Gap, point: TablePoint) -> str:
     if each.kind == "start_transient":
         return (
-            "Leave some time between the fill and the first cell, or measure in several rounds, "
-            "whose order differs."
+            "Wait between the fill and the first test, or measure several rounds, whose order "
+            "differs."
         )
     if each.kind == "too_fast":
         return _next_of_too_fast(audit, point)
     if each.status == "persistent":
         return (
-            "Look at the timeline, the stalls and the slowest requests of these cells in the "
-            "report ('seatrial report')."
+            "Check the timeline, the stalls and the slowest requests of these tests in the report "
+            "('seatrial report')."
         )
     if not audit.table.imported:
-        return f"Measure it again before it is believed: 'seatrial audit {run_id} --remeasure'."
-    return f"Measure it again before it is believed: '{_io_command(audit, point)} --rounds 5'."
+        return f"Measure it again to confirm it: 'seatrial audit {run_id} --remeasure'."
+    return f"Measure it again to confirm it: '{_io_command(audit, point)} --rounds 5'."
 
 
 def _next_of_too_fast(audit: TableAudit, point: TablePoint) -> str:
     return (
-        "Do not plan with it before it was measured for longer than caches and credit last, on "
-        "blocks that were written before, of more data than the caches hold: "
+        "Do not plan with this figure before it has been measured for longer than caches and "
+        "burst credit last, on previously written blocks and more data than the caches can hold: "
         f"'{_io_command(audit, point)} --seconds 120 --rounds 3'."
     )
 

@@ -1,12 +1,13 @@
-"""Finding ``host_limited``: requests per second end at what one request costs above the drives."""
+"""Finding ``host_limited``: the per-request cost above the drives limits the rate."""
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Annotated, Final
 
 from seatrial.findings.context import Context
 from seatrial.findings.rule import from_samples
-from seatrial.stats.model import Finding
+from seatrial.published import HIDDEN
+from seatrial.stats.model import Figures, Finding, Words
 from seatrial.stats.wording import format_plural, format_size
 from seatrial.trials.audit.analysis.model import Parameter, TableAudit, TablePoint, audits_of
 from seatrial.trials.audit.analysis.tables import identity_of
@@ -14,6 +15,7 @@ from seatrial.trials.audit.findings.limits import (
     agree,
     name_targets,
     on_target,
+    one_of_several,
     parameter_of,
     sound_points,
 )
@@ -24,29 +26,28 @@ AT_LIMIT_SHARE: Final = 0.9
 BEYOND_LIMIT_RATIO: Final = 1.05
 SIZES_MIN: Final = 2
 _OR_THE_DRIVES: Final = (
-    " One target alone cannot tell the host's limit from that of its drives, which serve so many "
-    "requests at once, each taking its time."
+    " With a single target, a limit of the host cannot be distinguished from a limit of its drives."
 )
 
 
-@from_samples(rank=520, section="Whose number is it?", holds_in_lab=False)
+@from_samples(rank=520, section="Validity of the figures", holds_in_lab=False)
 def host_limited(context: Context) -> list[Finding]:
-    """Find tables in which several block sizes end at one and the same rate of requests.
+    """Find tables in which several block sizes reach the same maximum IOPS.
 
     Means:
-        Several block sizes end at one and the same rate of requests: each costs a fixed time above
-        the drives. More drives do not raise it. Where targets with other drives share it, it says
-        so.
+        Several block sizes reach the same maximum IOPS: each request costs a fixed time above the
+        drives. More drives do not increase it. If targets with other drives have the same limit,
+        the finding says so.
 
     Decided:
-        The read form holds, its `host_service_us` has an interval, cells of at least two block
-        sizes reach 90 % of the limit, and none exceeds it by more than 5 %. Which part of the host,
-        or which IOPS limit of a volume, it is cannot be told from rates; of one target alone, nor
-        whether it is the drives themselves. Note.
+        The read form fits, its `host_service_us` has an interval, cells of at least two block
+        sizes reach 90 % of the limit, and none exceeds it by more than 5 %. Rates alone cannot show
+        which part of the host, or which IOPS limit of a volume, is responsible, nor, with a single
+        target, whether it is the drives. Note.
 
     Do:
-        Fewer and larger requests; a second controller; interrupts spread over processors; a volume
-        with a higher limit. Beside `generator_limited` it is the load generator's own.
+        Use fewer and larger requests, a second controller, interrupts spread over CPUs, or a volume
+        with a higher limit. Together with `generator_limited` it is the load generator's limit.
     """
     limited = [audit for audit in audits_of(context) if _cells_at_limit(audit)]
     found: list[Finding] = []
@@ -59,7 +60,7 @@ def host_limited(context: Context) -> list[Finding]:
 
 
 def _cells_at_limit(audit: TableAudit) -> list[TablePoint]:
-    """Return the cells at the limit; none where it is no limit, or of one block size alone."""
+    """Return the cells at the limit; none unless several block sizes reach it."""
     cost = parameter_of(audit, PARAMETER)
     if cost is None or audit.form != "read":
         return []
@@ -77,52 +78,81 @@ def _agree(one: TableAudit, other: TableAudit) -> bool:
     return mine is not None and theirs is not None and agree(mine, theirs)
 
 
+class HostLimitedFigures(Figures, frozen=True, kw_only=True, tag="host_limited"):
+    """Figures of ``host_limited``."""
+
+    host_service_us: float | None
+    host_service_us_low: float | None
+    host_service_us_high: float | None
+    iops_limit: float | None
+    tables: list[str]
+    at_limit_share: float
+    first_table_operation: Annotated[str, HIDDEN]
+    largest: Annotated[int, HIDDEN]
+    target: Annotated[str, HIDDEN]
+    cells_count: Annotated[int, HIDDEN]
+    cost: Annotated[Parameter | None, HIDDEN]
+    targets_count: Annotated[int, HIDDEN]
+    targets: Annotated[list[str], HIDDEN]
+
+    def words(self) -> Words:
+        """Return sentence, cause and next step."""
+        shared = _OR_THE_DRIVES
+        if self.targets_count > 1:
+            shared = (
+                f" The limit is the same on {name_targets(self.targets)}, so a shared resource "
+                "causes it, not the drives."
+            )
+        return Words(
+            sentence=(
+                f"{self.first_table_operation.capitalize()}s of up to "
+                f"{format_size(self.largest)}{on_target(self.target)} reach the same maximum rate "
+                f"({format_plural(self.cells_count, 'test')}). "
+                f"{self.cost.sentence if self.cost else ''}{shared}"
+            ),
+            cause=(
+                "Each request has a fixed, serialised cost, whatever its size: in the host's CPU "
+                "and driver, the controller, the hypervisor, or an IOPS limit of the volume. More "
+                "drives increase bandwidth, not IOPS."
+            ),
+            next=(
+                "Use fewer and larger requests; or change what is above the drives: a second "
+                "controller, another driver or interrupt affinity, a volume with a higher IOPS "
+                "limit. If 'generator_limited' is reported as well, it is the load generator's "
+                "limit."
+            ),
+        )
+
+
 def _finding(context: Context, alike: list[TableAudit]) -> Finding:
     first = alike[0]
     cost = parameter_of(first, PARAMETER)
     points = {audit.table.target: _cells_at_limit(audit) for audit in alike}
     largest = max(point.block_size_bytes for reported in points.values() for point in reported)
-    shared, where = _OR_THE_DRIVES, on_target(context, first)
-    if len(points) > 1:
-        where = ""
-        shared = (
-            f" It is the same on {name_targets(alike)}: their drives make no difference, so the "
-            "limit lies in what they share."
-        )
+    target = one_of_several(context, first) if len(points) == 1 else ""
+    targets = list(dict.fromkeys(audit.table.target for audit in alike))
+    cells_count = sum(map(len, points.values()))
     return Finding(
-        kind="host_limited",
         severity="note",
         cells=[
             identity_of(audit.table, point) for audit in alike for point in _cells_at_limit(audit)
         ],
-        sentence=(
-            f"{first.table.operation.capitalize()}s of up to {format_size(largest)}{where} end at "
-            f"one rate ({format_plural(sum(map(len, points.values())), 'cell')}). "
-            f"{cost.sentence if cost else ''}{shared}"
-        ),
-        cause=(
-            "Each request takes a fixed time that no other can use, whatever its size: the "
-            "processor and the driver of the host, the controller, the hypervisor, or an IOPS "
-            "limit of the volume. More drives move more bytes, not more requests."
-        ),
-        evidence=_evidence(alike, cost),
-        next=(
-            "Use fewer and larger requests; or look above the drives: a second controller, "
-            "another driver or interrupt affinity, a volume with a higher IOPS limit. If "
-            "'generator_limited' is found too, it is the load generator's own limit."
+        figures=HostLimitedFigures(
+            host_service_us=cost.value if cost else None,
+            host_service_us_low=cost.low if cost else None,
+            host_service_us_high=cost.high if cost else None,
+            iops_limit=US_PER_S / cost.value if cost else None,
+            tables=[
+                f"{audit.table.target}/{audit.table.workload}/{audit.table.operation}"
+                for audit in alike
+            ],
+            at_limit_share=AT_LIMIT_SHARE,
+            first_table_operation=first.table.operation,
+            largest=largest,
+            target=target,
+            cells_count=cells_count,
+            cost=cost,
+            targets_count=len(targets),
+            targets=targets,
         ),
     )
-
-
-def _evidence(alike: list[TableAudit], cost: Parameter | None) -> dict[str, object]:
-    return {
-        "host_service_us": cost.value if cost else None,
-        "host_service_us_low": cost.low if cost else None,
-        "host_service_us_high": cost.high if cost else None,
-        "iops_limit": US_PER_S / cost.value if cost else None,
-        "tables": [
-            f"{audit.table.target}/{audit.table.workload}/{audit.table.operation}"
-            for audit in alike
-        ],
-        "at_limit_share": AT_LIMIT_SHARE,
-    }

@@ -1,4 +1,4 @@
-"""What several findings ask of a table's model: its parameters, and which tables share one."""
+"""Shared by several findings: parameters of a table's model, and which tables share one."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 from seatrial.findings.context import Context
 from seatrial.trials.audit.analysis.model import Parameter, TableAudit, TablePoint, audits_of
-from seatrial.trials.audit.analysis.predict import odd_keys_of
+from seatrial.trials.audit.analysis.predict import outlier_keys_of
 from seatrial.trials.audit.analysis.tables import known_points
 
 
 def parameter_of(audit: TableAudit, name: str) -> Parameter | None:
-    """Return a parameter that the table determines; None where it has none such."""
+    """Return a parameter that the table determines; None if there is none."""
     for parameter in audit.parameters:
         if parameter.name == name and parameter.low is not None:
             return parameter
@@ -19,7 +19,7 @@ def parameter_of(audit: TableAudit, name: str) -> Parameter | None:
 
 
 def agree(one: Parameter, other: Parameter) -> bool:
-    """Tell whether the intervals of two parameters meet."""
+    """Return whether the intervals of two parameters overlap."""
     ends = (one.low, one.high, other.low, other.high)
     if None in ends:
         return False
@@ -28,18 +28,22 @@ def agree(one: Parameter, other: Parameter) -> bool:
 
 
 def sound_points(audit: TableAudit) -> list[TablePoint]:
-    """Return the points of a table that have a figure and are no gap."""
-    odd = odd_keys_of(audit)
-    return [point for point in known_points(audit.table) if point.key not in odd]
+    """Return the points of a table that have a figure and are not part of a gap."""
+    outlier = outlier_keys_of(audit)
+    return [point for point in known_points(audit.table) if point.key not in outlier]
 
 
-def name_targets(audits: Sequence[TableAudit]) -> str:
+def name_targets(names: Sequence[str]) -> str:
     """Return the targets of several tables, such as ``raid0 and raid5``."""
-    names = list(dict.fromkeys(audit.table.target for audit in audits))
     return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
 
-def on_target(context: Context, audit: TableAudit) -> str:
-    """Return `` on ssd``; nothing where all tables of the run are of one target."""
+def one_of_several(context: Context, audit: TableAudit) -> str:
+    """Return the target's label; empty if all tables of the run have the same target."""
     several = len({each.table.target for each in audits_of(context)}) > 1
-    return f" on {audit.table.target}" if several else ""
+    return audit.table.target if several else ""
+
+
+def on_target(target: str) -> str:
+    """Return `` on TARGET``; empty for an empty label."""
+    return f" on {target}" if target else ""

@@ -1,12 +1,14 @@
-"""Finding ``predicted``: cells of an adaptive matrix that nobody measured."""
+"""Finding ``predicted``: cells of an adaptive matrix that were not measured."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Annotated
 
 from seatrial.findings.context import NS_PER_S, Context
 from seatrial.findings.rule import from_samples
-from seatrial.stats.model import Finding
+from seatrial.published import HIDDEN
+from seatrial.stats.model import Figures, Finding, Words
 from seatrial.stats.wording import format_duration_s, format_plural, format_share
 from seatrial.trials.audit.analysis.model import TableAudit, TablePoint, audits_of
 from seatrial.trials.audit.analysis.tables import identity_of
@@ -14,20 +16,20 @@ from seatrial.trials.audit.analysis.tables import identity_of
 GUARD_COUNTER = "guard_ns"
 
 
-@from_samples(rank=540, section="Whose number is it?", holds_in_lab=False)
+@from_samples(rank=540, section="Validity of the figures", holds_in_lab=False)
 def predicted(context: Context) -> list[Finding]:
-    """Tell, of each table of an adaptive matrix, what was measured and how the rest is known.
+    """Report for each table of an adaptive matrix how many cells were predicted.
 
     Means:
-        Cells of an adaptive matrix were not measured; a model of those that were says what they do.
+        Some cells of an adaptive matrix were not measured but predicted by a model of the others.
 
     Decided:
-        By `adaptive = true`. Note, with half of the widest 95 % interval and the time that was
-        saved; warning where the budget ended before any model held, so that the rest is not known.
-        A gap among cells that nobody measured is not seen.
+        By `adaptive = true`. Note, with the half width of the widest 95 % interval and the time
+        saved; warning if the budget ended before a model fitted, so that the other cells are
+        unknown. A gap among cells that were not measured is not detected.
 
     Do:
-        `adaptive = false` where a gap would matter.
+        Set `adaptive = false` if a gap would matter.
     """
     return [
         _finding(context, audit, left_out)
@@ -36,42 +38,67 @@ def predicted(context: Context) -> list[Finding]:
     ]
 
 
+class PredictedFigures(Figures, frozen=True, kw_only=True, tag="predicted"):
+    """Figures of ``predicted``."""
+
+    measured_count: int
+    predicted_count: int
+    half_width_share_max: float | None
+    spent_s: float
+    full_s: float
+    table_workload: Annotated[str, HIDDEN]
+    table_operation: Annotated[str, HIDDEN]
+    table_target: Annotated[str, HIDDEN]
+    left_out_count: Annotated[int, HIDDEN]
+    table_points: Annotated[list[TablePoint], HIDDEN]
+
+    def words(self) -> Words:
+        """Return sentence, cause and next step."""
+        known = (
+            "no model fits, so they are unknown"
+            if self.half_width_share_max is None
+            else f"the model predicts them within {format_share(self.half_width_share_max)}"
+        )
+        return Words(
+            sentence=(
+                f"{self.table_workload}, {self.table_operation}s on {self.table_target}: "
+                f"{self.left_out_count} of {format_plural(len(self.table_points), 'test')} were "
+                f"not measured; {known}. This took {format_duration_s(self.spent_s)} instead of "
+                f"{format_duration_s(self.full_s)}."
+            ),
+            cause=(
+                "The matrix is adaptive: tests were run only until the others could be predicted. "
+                "A gap among the predicted ones is not detected."
+            ),
+            next="If a gap would matter, run all tests: adaptive = false.",
+        )
+
+
 def _finding(context: Context, audit: TableAudit, left_out: Sequence[TablePoint]) -> Finding:
     table = audit.table
     measured_count = len(table.points) - len(left_out)
     spent_s, full_s = _times_s(context, audit)
     widest_share = _widest_share(audit, left_out)
-    known = (
-        "no model holds, so that they are not known"
-        if widest_share is None
-        else f"the model puts them within {format_share(widest_share)}"
-    )
     return Finding(
-        kind="predicted",
         severity="note" if widest_share is not None else "warning",
         cells=[identity_of(table, point) for point in left_out],
-        sentence=(
-            f"{table.workload}, {table.operation}s on {table.target}: "
-            f"{format_plural(len(left_out), 'cell')} of {len(table.points)} were not measured; "
-            f"{known}. {format_duration_s(spent_s)} instead of {format_duration_s(full_s)}."
+        figures=PredictedFigures(
+            measured_count=measured_count,
+            predicted_count=len(left_out) if widest_share is not None else 0,
+            half_width_share_max=widest_share,
+            spent_s=spent_s,
+            full_s=full_s,
+            table_workload=table.workload,
+            table_operation=table.operation,
+            table_target=table.target,
+            left_out_count=len(left_out),
+            table_points=table.points,
         ),
-        cause=(
-            "The matrix is adaptive: cells were measured only until the others could be predicted. "
-            "A gap among these is not seen."
-        ),
-        evidence={
-            "measured_count": measured_count,
-            "predicted_count": len(left_out) if widest_share is not None else 0,
-            "half_width_share_max": widest_share,
-            "spent_s": spent_s,
-            "full_s": full_s,
-        },
-        next="Measure all cells where a gap would matter: adaptive = false.",
     )
 
 
 def _times_s(context: Context, audit: TableAudit) -> tuple[float, float]:
-    """Return what the measured cells took, their guard included, and what all would have taken."""
+    """Return the time of the measured cells with their probes, and the time for all cells."""
     keys = {point.key for point in audit.table.points if point.measured}
     samples = [sample for sample in context.samples if sample.cell.key in keys]
     cells_s = sum(sample.duration_s for sample in samples)
@@ -80,7 +107,7 @@ def _times_s(context: Context, audit: TableAudit) -> tuple[float, float]:
 
 
 def _widest_share(audit: TableAudit, left_out: Sequence[TablePoint]) -> float | None:
-    """Return half of the widest interval over its figure; None where nothing is predicted."""
+    """Return the widest half width relative to its figure; None if nothing is predicted."""
     reported = [
         audit.predictions[point.key] for point in left_out if point.key in audit.predictions
     ]

@@ -1,35 +1,42 @@
-"""Finding ``saturated``: from so many requests in flight on, more of them give no more rate."""
+"""Finding ``saturated``: more requests in flight no longer increase the rate."""
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Annotated, Final
 
 from seatrial.findings.context import Context
 from seatrial.findings.rule import from_samples
-from seatrial.stats.model import Finding
-from seatrial.stats.saturation import NO_GAIN_RATIO, Saturation, saturation
+from seatrial.published import HIDDEN
+from seatrial.stats.estimate import Estimate
+from seatrial.stats.fastest import NO_GAIN_RATIO, Saturation, saturation
+from seatrial.stats.model import Figures, Finding, Words
 from seatrial.stats.wording import format_interval, format_value
-from seatrial.trials.audit.analysis.model import TableAudit, audits_of
+from seatrial.trials.audit.analysis.model import Parameter, TableAudit, audits_of
 from seatrial.trials.audit.analysis.tables import identity_of
-from seatrial.trials.audit.findings.limits import on_target, parameter_of, sound_points
+from seatrial.trials.audit.findings.limits import (
+    on_target,
+    one_of_several,
+    parameter_of,
+    sound_points,
+)
 
 ADMITTED: Final = "admitted_count"
 
 
-@from_samples(rank=530, section="Whose number is it?")
+@from_samples(rank=530, section="Validity of the figures")
 def saturated(context: Context) -> list[Finding]:
-    """Find tables whose rate grows with concurrency up to a count that was measured, not beyond.
+    """Find tables whose rate saturates within the measured concurrency.
 
     Means:
-        From so many requests in flight on, more of them give no more rate, only more latency.
+        Beyond a number of requests in flight, more requests increase only latency, not the rate.
 
     Decided:
-        At the lowest count for which every higher one gains surely less than 5 %, while it itself
-        surely gained more than 5 % over the count before (geometric means over at least 3 block
-        sizes, 95 % t intervals). Gaps are left out. Note.
+        The lowest count at which every higher count gains significantly less than 5 %, and which
+        itself gained significantly more than 5 % over the previous count (geometric means over at
+        least 3 block sizes, 95 % t intervals). Gaps are excluded. Note.
 
     Do:
-        Let the database keep about so many requests in flight.
+        Configure the database for about this many requests in flight.
     """
     found = []
     for audit in audits_of(context):
@@ -37,7 +44,7 @@ def saturated(context: Context) -> list[Finding]:
         for point in sound_points(audit):
             if point.iops:
                 series = by_count.setdefault(point.concurrency, {})
-                # Threads and depth reach one count in several ways: what it can do is the best.
+                # Several combinations of threads and depth have the same count: use the best rate.
                 most = max(point.iops.value, series.get(point.block_size_bytes, 0.0))
                 series[point.block_size_bytes] = most
         reached = saturation({count: dict(series) for count, series in by_count.items()})
@@ -46,39 +53,68 @@ def saturated(context: Context) -> list[Finding]:
     return found
 
 
+class SaturatedFigures(Figures, frozen=True, kw_only=True, tag="saturated"):
+    """Figures of ``saturated``."""
+
+    saturated_from_count: int
+    gain_before_ratio: float | None
+    gain_beyond_ratio: float
+    gain_beyond_ratio_high: float | None
+    gain_ratio_allowed: float
+    admitted_count: float | None
+    operation: Annotated[str, HIDDEN]
+    target: Annotated[str, HIDDEN]
+    reached_most: Annotated[int, HIDDEN]
+    reached_gain_beyond: Annotated[Estimate, HIDDEN]
+    admitted: Annotated[Parameter | None, HIDDEN]
+
+    def words(self) -> Words:
+        """Return sentence, cause and next step."""
+        return Words(
+            sentence=(
+                (
+                    f"{self.operation.capitalize()}s{on_target(self.target)} saturate at "
+                    f"{self.saturated_from_count} in flight: {self.reached_most} in flight reach "
+                    f"{format_value(self.reached_gain_beyond)} of that rate "
+                    f"({format_interval(self.reached_gain_beyond)}). "
+                    f"{self.admitted.sentence if self.admitted else ''}"
+                ).rstrip()
+            ),
+            cause=(
+                "A resource is saturated: the link for large blocks, the per-request cost for "
+                "small ones. Additional requests only queue."
+            ),
+            next=(
+                f"Configure the database for about {self.saturated_from_count} requests in flight "
+                "(connections, effective_io_concurrency, background writers); more only add "
+                "latency."
+            ),
+        )
+
+
 def _finding(context: Context, audit: TableAudit, reached: Saturation) -> Finding:
     table = audit.table
     admitted = parameter_of(audit, ADMITTED)
     operation = table.operation
+    target = one_of_several(context, audit)
     return Finding(
-        kind="saturated",
         severity="note",
         cells=[
             identity_of(table, point)
             for point in sound_points(audit)
             if point.concurrency > reached.count
         ],
-        sentence=(
-            f"{operation.capitalize()}s{on_target(context, audit)} gain nothing beyond "
-            f"{reached.count} in flight: "
-            f"{reached.most} do {format_value(reached.gain_beyond)} of that rate "
-            f"({format_interval(reached.gain_beyond)}). "
-            f"{admitted.sentence if admitted else ''}"
-        ).rstrip(),
-        cause=(
-            "Something is always busy by then: the link for large blocks, what a request costs "
-            "for small ones. More requests in flight only wait longer."
-        ),
-        evidence={
-            "saturated_from_count": reached.count,
-            "gain_before_ratio": reached.gain_before.value if reached.gain_before else None,
-            "gain_beyond_ratio": reached.gain_beyond.value,
-            "gain_beyond_ratio_high": reached.gain_beyond.high,
-            "gain_ratio_allowed": NO_GAIN_RATIO,
-            "admitted_count": admitted.value if admitted else None,
-        },
-        next=(
-            f"Let the database keep about {reached.count} requests in flight (its connections, "
-            "effective_io_concurrency, background writers), not more: they add latency alone."
+        figures=SaturatedFigures(
+            saturated_from_count=reached.count,
+            gain_before_ratio=reached.gain_before.value if reached.gain_before else None,
+            gain_beyond_ratio=reached.gain_beyond.value,
+            gain_beyond_ratio_high=reached.gain_beyond.high,
+            gain_ratio_allowed=NO_GAIN_RATIO,
+            admitted_count=admitted.value if admitted else None,
+            operation=operation,
+            target=target,
+            reached_most=reached.most,
+            reached_gain_beyond=reached.gain_beyond,
+            admitted=admitted,
         ),
     )

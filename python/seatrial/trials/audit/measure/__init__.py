@@ -1,1 +1,1 @@
-"""Audits: how a cell is measured."""
+"""Measures audited matrices."""

@@ -1,7 +1,7 @@
-"""A matrix by its telling cells: a few first, then where a model is most in doubt.
+"""Measures an adaptive matrix: a few cells first, then where the model is most uncertain.
 
-Which cells are telling, and when the rest is known well enough, the analysis decides; here the
-cells are measured, in interleaved rounds like any others, each with a guard before it.
+The analysis decides which cells are next, and when the others are known well enough; here the cells
+are measured, in interleaved rounds like any others, each with a guard before it.
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ from seatrial.measure.budget import RunBudget
 from seatrial.measure.guard import GUARD_NS, NS_PER_S, Guard
 from seatrial.measure.progress import TimeLeft
 from seatrial.measure.recorder import COMPLETE, FILL, Recorder, RoundsEnd, Strategy
-from seatrial.measure.remeasure import Odd, measure_again
-from seatrial.measure.rounds import Settled
+from seatrial.measure.rounds import Outlier, Settled, measure_again
 from seatrial.results.model import Run, Sample
 from seatrial.study.cell import Cell
 from seatrial.study.estimate import cell_time_s
@@ -27,11 +26,11 @@ STEPS_MAX: Final = 1000
 
 
 class Guidance(Protocol):
-    """What the analysis says of an adaptive matrix at some point of its measuring."""
+    """The analysis of an adaptive matrix at some point of its measurement."""
 
     @property
     def keys(self) -> Sequence[str]:
-        """Cells to measure next; none when the rest is known well enough."""
+        """Cells to measure next; empty when the others are known well enough."""
 
     @property
     def predicted_count(self) -> int:
@@ -39,41 +38,41 @@ class Guidance(Protocol):
 
     @property
     def within_share(self) -> float | None:
-        """Half of the widest interval of these over its figure; None where none is predicted."""
+        """Half of the widest interval of these over its figure; None if none is predicted."""
 
 
 Guide = Callable[[Run, Sequence[Cell], Sequence[Sample], float], Guidance]
-"""From the run, the cells that it may choose from, what was measured, and how well to predict."""
+"""Arguments: the run, the candidate cells, the samples so far, and the requested precision."""
 
 
-def adaptive(settled: Settled, guide: Guide, odd: Odd | None = None) -> Strategy:
-    """Return the way through a plan some of whose matrices are adaptive.
+def adaptive(settled: Settled, guide: Guide, outlier: Outlier | None = None) -> Strategy:
+    """Return the strategy for a plan with adaptive matrices.
 
     Args:
-        settled: Tells when a cell needs no more rounds; the analysis's own rule.
-        guide: Tells which cells of the adaptive matrices to measure next.
-        odd: Tells which cells are to be measured again in the end; none are unless given.
+        settled: Decides when a cell needs no more rounds, by the rule of the analysis.
+        guide: Selects the next cells of the adaptive matrices.
+        outlier: Identifies outliers to be measured again at the end; optional.
     """
-    return lambda recorder: Adaptive(recorder, settled, guide, odd).measure()
+    return lambda recorder: Adaptive(recorder, settled, guide, outlier).measure()
 
 
 class Adaptive:
-    """Measures the plain cells of a plan and the telling ones of its adaptive matrices.
+    """Measures the plain cells of a plan and the selected ones of its adaptive matrices.
 
     Args:
         recorder: Measures and stores.
-        settled: Tells when a cell needs no more rounds.
-        guide: Tells which cells to measure next.
-        odd: Tells which cells are to be measured again in the end.
+        settled: Decides when a cell needs no more rounds.
+        guide: Selects the next cells.
+        outlier: Identifies outliers to be measured again at the end.
     """
 
     def __init__(
-        self, recorder: Recorder, settled: Settled, guide: Guide, odd: Odd | None = None
+        self, recorder: Recorder, settled: Settled, guide: Guide, outlier: Outlier | None = None
     ) -> None:
         self._plan = recorder.plan
         self._settled = settled
         self._guide = guide
-        self._odd = odd
+        self._outlier = outlier
         self._budget = RunBudget(recorder)
         self._matrix = adaptive_cells(self._plan)
         matrix_keys = {cell.key for cell in self._matrix}
@@ -81,7 +80,7 @@ class Adaptive:
         self._guard = Guard(self._budget, [])
 
     def measure(self) -> RoundsEnd:
-        """Measure until the rest is known well enough.
+        """Measure until the other cells are known well enough.
 
         Raises:
             Interrupted: when the user ended it; the cell in flight is left out.
@@ -94,7 +93,7 @@ class Adaptive:
         return RoundsEnd(status=COMPLETE, reason=" ".join(filter(None, (matrix, reported, again))))
 
     def _steps(self) -> str:
-        """Measure until nothing more is asked for; return the budget that ended it, if one did."""
+        """Measure until no cell is requested; return the budget that ended it, or empty."""
         first = list(self._next().keys)
         self._guard = Guard(self._budget, self._cells(first or [c.key for c in self._matrix]))
         keys = self._plain_keys + self._begun() + first
@@ -107,11 +106,11 @@ class Adaptive:
         return ""
 
     def _next(self) -> Guidance:
-        asked_share = predicted_within_share(self._plan.study)
-        return self._guide(self._budget.run, self._matrix, self._budget.all(), asked_share)
+        requested_share = predicted_within_share(self._plan.study)
+        return self._guide(self._budget.run, self._matrix, self._budget.all(), requested_share)
 
     def _begun(self) -> list[str]:
-        """Return the cells of the matrices that a run which is resumed has samples of."""
+        """Return the cells of the matrices that a resumed run has samples of."""
         return [cell.key for cell in self._matrix if self._budget.of(cell.key)]
 
     def _cells(self, keys: Iterable[str]) -> list[Cell]:
@@ -124,7 +123,7 @@ class Adaptive:
         for done in range(rounds.max):
             due = [key for key in keys if self._is_due(key, done)]
             number = self._budget.next_round
-            # Every plain cell, and enough for a model, whatever the budget: the first round.
+            # The first round is always finished: every plain cell, and enough cells for a model.
             is_first = number == 0
             cells = order(self._plan, number, due)
             for position, cell in enumerate(cells):
@@ -137,7 +136,7 @@ class Adaptive:
         return ""
 
     def _is_due(self, key: str, done: int) -> bool:
-        """Tell whether a cell takes part in a pass that follows so many others."""
+        """Return whether a cell takes part in a pass after so many others."""
         rounds, samples = self._plan.study.rounds, self._budget.of(key)
         if len(samples) > done:
             return False
@@ -152,7 +151,7 @@ class Adaptive:
         *,
         is_first: bool,
     ) -> TimeLeft:
-        """Return how long it takes at most: with every cell, and every round that it may have."""
+        """Return the most time left: with every cell, and every round that it may have."""
         rounds, due = self._plan.study.rounds, cells[position:]
         now, passing = {cell.key for cell in due}, {cell.key for cell in cells}
         needed_s = self._budget.load_lines_s()
@@ -162,21 +161,23 @@ class Adaptive:
             if cell.key in passing:
                 times = rounds.max - done - 1 + (cell.key in now)
             elif not measured or (cell.key in keys and measured > done):
-                # Others may be chosen yet; and of a run that is resumed some were ahead.
+                # Others may be selected later; and a resumed run has some already.
                 times = max(0, rounds.max - measured)
-            again = rounds.remeasure if self._odd and cell.kind != FILL else 0
+            again = rounds.remeasure if self._outlier and cell.kind != FILL else 0
             needed_s += (times + again) * cell_time_s(cell)
         certain_s = sum(map(cell_time_s, due)) if is_first else 0.0
         return self._budget.time_left(due[0], needed_s, certain_s=certain_s, may_end_sooner=True)
 
     def _again(self) -> str:
         rounds = self._plan.study.rounds.remeasure
-        if self._odd is None or rounds == 0:
+        if self._outlier is None or rounds == 0:
             return ""
-        return measure_again(self._budget, self._odd(self._budget.run, self._budget.all()), rounds)
+        return measure_again(
+            self._budget, self._outlier(self._budget.run, self._budget.all()), rounds
+        )
 
     def _matrix_sentence(self) -> str:
-        """Return how many cells were measured, the time saved, and how the rest is known."""
+        """Return how many cells were measured, the time saved, and the precision of the others."""
         measured = [cell for cell in self._matrix if self._budget.of(cell.key)]
         left = len(self._matrix) - len(measured)
         if not left:

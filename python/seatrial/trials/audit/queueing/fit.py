@@ -1,9 +1,13 @@
 """Robust least squares of a form on the logarithms of a table's rates.
 
 Parameters are fitted as logarithms, so that they stay above 0 and an interval is a factor. A weak
-pull towards the seeds (moving a parameter by a factor of e costs as much as a residual of 0.3 %)
-keeps a parameter that the table says nothing of from running away; such a parameter has no
-interval then.
+regularisation towards the seeds (changing a parameter by a factor of e costs as much as a residual
+of 0.3 %) bounds parameters that the table does not determine; such a parameter has no interval.
+
+The name of the operation is not used for the choice. Of the variants that are as good as the best
+within the uncertainty of the comparison, the one with the fewest parameters is chosen (the
+one-standard-error rule: L. Breiman et al., "Classification and Regression Trees", 1984, section
+3.4.3).
 """
 
 from __future__ import annotations
@@ -13,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
-from seatrial.trials.audit.queueing.forms import PARAMETERS, Observed, Variant
+from seatrial.trials.audit.queueing.forms import PAGE_BYTES, PARAMETERS, VARIANTS, Observed, Variant
 
 if TYPE_CHECKING:
     from numpy import float64
@@ -45,9 +49,9 @@ class Fit:
 
     Attributes:
         variant: The equation and its parameters.
-        observed: What it was fitted to.
+        observed: The cells of the fit.
         values: Parameters by name.
-        loss: How residuals were weighed.
+        loss: Loss function of the residuals.
         scale_log: 1.4826 times the median absolute residual of the logarithms.
         residual_log: Logarithm of observed over predicted, for each cell of ``observed``.
         covariance_log: Of the parameters' logarithms, in the order of ``variant.names``.
@@ -64,7 +68,7 @@ class Fit:
     def predicted_per_s(
         self, size_bytes: Array, concurrency: Array, threads: Array | None = None
     ) -> Array:
-        """Return requests per second for cells, measured or not; by default a thread to each."""
+        """Return requests per second for cells, measured or not; by default with depth 1."""
         import numpy as np  # noqa: PLC0415
 
         exact = {name: np.float64(value) for name, value in self.values.items()}
@@ -76,13 +80,13 @@ class Fit:
         )
 
     def sensitivity_log(self, size_bytes: Array, concurrency: Array, threads: Array) -> Array:
-        """Return how the logarithm of each cell's rate (row) moves with that of each parameter."""
+        """Return the derivatives of each cell's log rate (row) by each log parameter."""
         return _rates_log(self.variant, self._theta(), (size_bytes, concurrency, threads))[1]
 
     def prediction_deviation_log(
         self, size_bytes: Array, concurrency: Array, threads: Array
     ) -> Array:
-        """Return the standard deviation of a prediction's logarithm, from the parameters' own."""
+        """Return the standard deviation of a log prediction due to that of the parameters."""
         import numpy as np  # noqa: PLC0415
 
         jacobian = self.sensitivity_log(size_bytes, concurrency, threads)
@@ -100,7 +104,7 @@ class Fit:
         return value * math.exp(-half_log), value * math.exp(half_log)
 
     def quantile(self) -> float:
-        """Return Student's t for the cells that are left beyond one for each parameter."""
+        """Return Student's t with the number of cells beyond one for each parameter."""
         from scipy.special import stdtrit  # noqa: PLC0415
 
         spare = max(2, len(self.observed) - len(self.variant.names))
@@ -115,9 +119,9 @@ class Fit:
 def fit(variant: Variant, observed: Observed) -> Fit:
     """Return the best fit of a variant to a table.
 
-    Residuals are weighed by soft-L1. Where that leaves a wide scatter, the table may be gappy:
-    then Cauchy's weights, which let go of far cells wholly, are kept if they halve the scatter.
-    With few cells for each parameter that would only pick the cells that fit, so it is not tried.
+    Residuals have a soft-L1 loss. If the scatter remains wide, the table may have gaps: then
+    Cauchy's loss, which ignores distant cells, is used if it halves the scatter. With few cells for
+    each parameter that would only select the cells that fit, so it is not tried.
 
     Args:
         variant: The equation and its parameters.
@@ -132,7 +136,7 @@ def fit(variant: Variant, observed: Observed) -> Fit:
 
 
 def refit(fitted: Fit, observed: Observed) -> Fit:
-    """Return the fit of the same variant to other cells of the same table, started from it."""
+    """Return the fit of the same variant to other cells of the same table, starting from it."""
     theta = _solve(
         fitted.variant,
         observed,
@@ -146,7 +150,7 @@ def refit(fitted: Fit, observed: Observed) -> Fit:
 
 
 def _fit_from_seeds(variant: Variant, observed: Observed, loss: Loss) -> Fit:
-    """Try every seed with a wide scale, then narrow the scale to what the best one leaves."""
+    """Try every seed with a wide scale, then narrow the scale to the best one's residuals."""
     import numpy as np  # noqa: PLC0415
 
     seeds = [
@@ -174,7 +178,7 @@ def _fit_from_seeds(variant: Variant, observed: Observed, loss: Loss) -> Fit:
 
 
 def _different(variant: Variant, observed: Observed) -> list[dict[str, float]]:
-    """Return the seeds that differ in what the variant uses."""
+    """Return the seeds that differ in the parameters of the variant."""
     different: list[dict[str, float]] = []
     for seed in variant.seeds(observed):
         if seed not in different:
@@ -192,7 +196,7 @@ def _solve(
     scale_log: float,
     tolerance_share: float = _FINE_SHARE,
 ) -> tuple[Array, float]:
-    """Return the parameters' logarithms at the least cost, and that cost."""
+    """Return the log parameters with the least cost, and that cost."""
     import numpy as np  # noqa: PLC0415
     from scipy.optimize import least_squares  # noqa: PLC0415
 
@@ -205,7 +209,7 @@ def _solve(
     jacobians: dict[bytes, Array] = {}
 
     def residuals(theta: Array) -> Array:
-        # The derivatives come with the rates at hardly any cost; the solver asks for them next.
+        # The derivatives come with the rates at little cost; the solver requests them next.
         rates, jacobian = _rates_log(variant, theta, cells)
         jacobians.clear()
         jacobians[theta.tobytes()] = np.vstack([jacobian, identity])
@@ -292,7 +296,7 @@ def _covariance_log(residual: Array, jacobian: Array, loss: Loss, scale_log: flo
 
 
 def _influence(ratio: Array, loss: Loss) -> tuple[Array, Array]:
-    """Return influence and its slope at residuals over the scale."""
+    """Return influence and its slope at residuals relative to the scale."""
     squared = 1 + ratio**2
     if loss == "soft_l1":
         return ratio / squared**0.5, squared**-1.5
@@ -305,3 +309,157 @@ def errors_share(residual_log: Sequence[float] | Array) -> Array:
 
     errors: Array = np.abs(np.expm1(-np.asarray(residual_log)))
     return errors
+
+
+FOLDS: Final = 5
+SEED: Final = 20090220
+HELD_OUT_CELLS_MIN: Final = 14
+LOCK_SPREAD_RATIO_MIN: Final = 4.0
+ERROR_LOG_MAX: Final = math.log(1.5)
+THREADS_GAIN_LOG_MIN: Final = math.log(1.25)
+THREADS_PAIRS_MIN: Final = 2
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The chosen fit and its prediction error.
+
+    Attributes:
+        fit: Fitted to all cells.
+        held_out_log: Logarithm of observed over predicted for each cell, by a fit without it.
+    """
+
+    fit: Fit
+    held_out_log: Array
+
+    @property
+    def held_out_share_median(self) -> float:
+        """Median relative error of cells excluded from the fit."""
+        import numpy as np  # noqa: PLC0415
+
+        return float(np.median(errors_share(self.held_out_log)))
+
+
+def choose(observed: Observed) -> Choice:
+    """Return the equation that fits a table best.
+
+    Args:
+        observed: At least two cells.
+
+    Raises:
+        ValueError: when there are fewer.
+    """
+    if len(observed) < 2:
+        raise ValueError("a model needs at least two cells")
+    fits = [fit(variant, observed) for variant in usable_variants(observed)]
+    return _of_small_table(fits) if len(observed) < HELD_OUT_CELLS_MIN else _of_table(fits)
+
+
+def judged(fitted: Fit) -> Choice:
+    """Return a fit with its errors on cells excluded from it."""
+    count = len(fitted.observed)
+    folds = FOLDS if count >= HELD_OUT_CELLS_MIN else count
+    return Choice(fitted, _held_out_log(fitted, folds=folds))
+
+
+def usable_variants(observed: Observed) -> list[Variant]:
+    """Return the variants that the cells can distinguish, the fewest parameters first."""
+    below_page = bool((observed.size_bytes < PAGE_BYTES).any())
+    spread_ratio = observed.concurrency.max() / observed.concurrency.min()
+    has_threads = threads_matter(observed)
+    return [
+        variant
+        for variant in VARIANTS
+        if len(variant.names) <= len(observed)
+        and (below_page or "sub_page_us" not in variant.names)
+        and (spread_ratio >= LOCK_SPREAD_RATIO_MIN or variant.form != "locked_write")
+        and observed.is_of_one_size == _is_without_bytes(variant)
+        and ("submit_us" not in variant.names or has_threads)
+    ]
+
+
+def _is_without_bytes(variant: Variant) -> bool:
+    """Return whether an equation ignores the cost of bytes."""
+    return not {"link_mib_per_s", "full_stripe_mib_per_s"} & set(variant.names)
+
+
+def threads_matter(observed: Observed) -> bool:
+    """Return whether equal numbers in flight do more with more threads.
+
+    At least two pairs of cells must show it, and more than show the opposite; threads with depth 1
+    are no counterexample.
+    """
+    import numpy as np  # noqa: PLC0415
+
+    alike = (observed.size_bytes[:, np.newaxis] == observed.size_bytes) & (
+        observed.concurrency[:, np.newaxis] == observed.concurrency
+    )
+    pairs = alike & (observed.threads[:, np.newaxis] > observed.threads)
+    rate_log = np.log(observed.rate_per_s)
+    gain_log = (rate_log[:, np.newaxis] - rate_log)[pairs]
+    for_it = int((gain_log >= THREADS_GAIN_LOG_MIN).sum())
+    is_deep = (observed.concurrency > observed.threads)[np.nonzero(pairs)[0]]
+    against = int((is_deep & (gain_log <= -THREADS_GAIN_LOG_MIN)).sum())
+    return for_it >= THREADS_PAIRS_MIN and for_it > against
+
+
+def _of_small_table(fits: Sequence[Fit]) -> Choice:
+    """Choose the form by holding out one cell at a time, with all parameters that the cells allow.
+
+    With hardly more cells than parameters, a cell that alone determines a parameter is never
+    predicted well without it: held-out errors distinguish the forms, not their variants. The
+    regularisation determines the rest.
+    """
+    held_out = [_held_out_log(fitted, folds=len(fitted.observed)) for fitted in fits]
+    best = min(range(len(fits)), key=lambda index: _capped(held_out[index]).mean())
+    of_form = [i for i in range(len(fits)) if fits[i].variant.form == fits[best].variant.form]
+    chosen = max(of_form, key=lambda i: (len(fits[i].variant.names), -fits[i].scale_log))
+    return Choice(fits[chosen], held_out[chosen])
+
+
+def _of_table(fits: Sequence[Fit]) -> Choice:
+    """Use five-fold cross-validation; skip variants that are worse already on cells of the fit."""
+    errors: dict[int, Array] = {}
+    held_out: dict[int, Array] = {}
+    least = math.inf
+    for index in sorted(range(len(fits)), key=lambda i: _capped(fits[i].residual_log).mean()):
+        if _capped(fits[index].residual_log).mean() > least:
+            break
+        held_out[index] = _held_out_log(fits[index], folds=FOLDS)
+        errors[index] = _capped(held_out[index])
+        least = min(least, float(errors[index].mean()))
+    best = min(errors, key=lambda index: errors[index].mean())
+    for index in sorted(errors):  # by rising number of parameters, as the variants are
+        if "submit_us" in fits[best].variant.names and "submit_us" not in fits[index].variant.names:
+            continue  # cells with as many in flight differ: no simpler form can distinguish them
+        if _as_good(errors[index], errors[best]):
+            return Choice(fits[index], held_out[index])
+    return Choice(fits[best], held_out[best])
+
+
+def _held_out_log(fitted: Fit, *, folds: int) -> Array:
+    import numpy as np  # noqa: PLC0415
+
+    observed = fitted.observed
+    fold = np.random.default_rng(SEED).permutation(len(observed)) % folds
+    held_out = np.zeros(len(observed))
+    for number in range(folds):
+        unseen = fold == number
+        seen_fit = refit(fitted, observed.taken(~unseen))
+        cells = observed.taken(unseen)
+        predicted = seen_fit.predicted_per_s(cells.size_bytes, cells.concurrency, cells.threads)
+        held_out[unseen] = np.log(cells.rate_per_s / predicted)
+    return held_out
+
+
+def _capped(residual_log: Array) -> Array:
+    """Return absolute errors, capped at the limit of a gap: gaps must not choose the model."""
+    import numpy as np  # noqa: PLC0415
+
+    return np.minimum(np.abs(residual_log), ERROR_LOG_MAX)
+
+
+def _as_good(errors: Array, errors_of_best: Array) -> bool:
+    """Return whether errors exceed the best's by no more than the uncertainty."""
+    difference = errors - errors_of_best
+    return float(difference.mean()) <= float(difference.std(ddof=1)) / math.sqrt(len(difference))

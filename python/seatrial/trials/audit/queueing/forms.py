@@ -2,21 +2,92 @@
 
 The equations are those of docs/method.md, "Models and gaps". Each takes parameters of any shape
 that broadcasts against the cells, so that one call computes a whole Jacobian.
+
+Source: M. Reiser and S. S. Lavenberg, "Mean-value analysis of closed multichain queuing networks",
+Journal of the ACM 27 (2), 1980. One class of customers; stations with one server whose service
+times are exponential or that share their processor. A fractional population is interpolated
+linearly: an array that admits 7.7 requests on average admits 7 or 8.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
-
-from seatrial.trials.audit.queueing.mva import throughput_per_s
 
 if TYPE_CHECKING:
     from numpy import float64
     from numpy.typing import NDArray
 
     Array = NDArray[float64]
+
+SETTLED_SHARE = 1e-8
+CHECKED_EVERY = 8
+
+
+def throughput_per_s(delay_s: Array, demands_s: Sequence[Array], population: Array) -> Array:
+    """Return the throughput of many closed networks at once.
+
+    All arguments broadcast against each other; the result has their common shape.
+
+    Args:
+        delay_s: Time that a customer spends outside of all queues, per pass.
+        demands_s: Service time of one customer at each queueing station.
+        population: Customers in the network, at least 0, possibly fractional.
+
+    Raises:
+        ValueError: when a population is negative or a network takes no time at all.
+    """
+    import numpy as np  # noqa: PLC0415
+
+    delay, population, *demands = np.broadcast_arrays(delay_s, population, *demands_s)
+    if population.size == 0:
+        return np.zeros(population.shape)
+    if population.min() < 0:
+        raise ValueError("a population is at least 0")
+    if (delay + sum(demands)).min() <= 0:
+        raise ValueError("a network without delay and demand has no throughput")
+    by_population = _by_whole_population(delay, demands, int(np.ceil(population.max())))
+    settled = len(by_population) - 1
+    below = np.minimum(np.floor(population).astype(np.intp), settled)
+    above = np.minimum(np.ceil(population).astype(np.intp), settled)
+    at_below = np.take_along_axis(by_population, below[np.newaxis], axis=0)[0]
+    at_above = np.take_along_axis(by_population, above[np.newaxis], axis=0)[0]
+    interpolated: Array = at_below + (at_above - at_below) * (population - np.floor(population))
+    return interpolated
+
+
+def _by_whole_population(delay: Array, demands: Sequence[Array], population_max: int) -> Array:
+    """Return the throughput for 0, 1 ... customers along a first axis, by the exact recursion.
+
+    It ends where another customer adds nothing anywhere.
+    """
+    import numpy as np  # noqa: PLC0415
+
+    stations = np.stack([*demands]) if demands else np.zeros((0, *delay.shape))
+    throughput = np.zeros((population_max + 1, *delay.shape))
+    times = np.zeros(stations.shape)  # how many wait at each, then how long; reused, for speed
+    for customers in range(1, population_max + 1):
+        # Arrival theorem: an arriving customer sees the queue of a network with one customer less.
+        times += 1
+        times *= stations
+        passing = delay.copy()
+        for residence in times:
+            passing += residence
+        np.divide(customers, passing, out=throughput[customers])
+        times *= throughput[customers]
+        if customers % CHECKED_EVERY == 0 and _is_settled(throughput, customers):
+            return throughput[: customers + 1]
+    return throughput
+
+
+def _is_settled(throughput: Array, customers: int) -> bool:
+    """Return whether another customer adds nothing; throughput is concave, so no more do."""
+    gained = throughput[customers] - throughput[customers - 1]
+    return bool((gained <= SETTLED_SHARE * throughput[customers]).all())
+
+
+if TYPE_CHECKING:
     Values = Mapping[str, Array]
 
 FormName = Literal["read", "locked_write", "parity_write"]
@@ -29,7 +100,7 @@ US: Final = 1e-6
 
 @dataclass(frozen=True)
 class Observed:
-    """The cells of a table that have a figure, as arrays of one length.
+    """The cells of a table with a figure, as arrays of equal length.
 
     Attributes:
         size_bytes: Block sizes.
@@ -68,8 +139,8 @@ class ParameterSpec:
     Attributes:
         name: Stable name.
         unit: As in ``audit.model.Parameter``.
-        lowest: The least value that a fit may try.
-        highest: The largest value that a fit may try.
+        lowest: Smallest value for a fit.
+        highest: Largest value for a fit.
     """
 
     name: str
@@ -80,7 +151,7 @@ class ParameterSpec:
 
 @dataclass(frozen=True)
 class Variant:
-    """A form with those of its parameters that are used; the others are left out of its equation.
+    """A form with the parameters that are used; the others are omitted from its equation.
 
     Attributes:
         form: Which equation.
@@ -99,21 +170,21 @@ class Variant:
             values: The parameters.
             size_bytes: Block sizes.
             concurrency: Requests in flight.
-            threads: Workers that submit them; None for one to each request.
+            threads: Workers that submit them; None for one per request.
         """
         if threads is None:
             threads = concurrency
         return _EQUATIONS[self.form](values, size_bytes, concurrency, threads)
 
     def seeds(self, observed: Observed) -> list[dict[str, float]]:
-        """Return parameters to start a fit from, the likeliest first, read off the corners."""
+        """Return start parameters of a fit, the likeliest first, estimated from the corners."""
         return [{name: seed[name] for name in self.names} for seed in _SEEDS[self.form](observed)]
 
 
 def _read(values: Values, size_bytes: Array, concurrency: Array, threads: Array) -> Array:
-    """Closed network: a delay, a station that works per request, a link that works per byte.
+    """Closed network: a delay, a station with work per request, a link with work per byte.
 
-    Threads that keep several requests in flight are a station, too, with a server each.
+    Threads with several requests in flight are a station, too, with a server each.
     """
     import numpy as np  # noqa: PLC0415
 
@@ -135,12 +206,13 @@ def _read(values: Values, size_bytes: Array, concurrency: Array, threads: Array)
 
 
 def _queued_submit_us(submit_us: Array, concurrency: Array, threads: Array) -> Array:
-    """Return how much of a submission requests may wait for; the rest is delay alone.
+    """Return the part of a submission for which requests may queue; the rest is a delay.
 
-    A station of several servers is one server that is as many times as fast, and a delay for the
-    rest of the service: A. Seidmann, P. J. Schweitzer and S. Shalev-Oren, "Computerized closed
-    queueing network models of flexible manufacturing systems", Large Scale Systems 12 (1987).
-    Where each thread has one request, none waits for its thread.
+    A station of several servers is approximated by one faster server and a delay for the rest of
+    the
+    service: A. Seidmann, P. J. Schweitzer and S. Shalev-Oren, "Computerized closed queueing network
+    models of flexible manufacturing systems", Large Scale Systems 12 (1987). Threads with one
+    request each have no queue.
     """
     import numpy as np  # noqa: PLC0415
 
@@ -149,7 +221,7 @@ def _queued_submit_us(submit_us: Array, concurrency: Array, threads: Array) -> A
 
 
 def _locked_write(values: Values, size_bytes: Array, concurrency: Array, _threads: Array) -> Array:
-    """One request at a time, whoever asks: a lock, held for a fixed time and one per byte."""
+    """One request at a time: a lock, held for a fixed time and one per byte."""
     import numpy as np  # noqa: PLC0415
 
     locked_us = values["locked_us"] + _sub_page_us(values, size_bytes)
@@ -162,7 +234,7 @@ def _locked_write(values: Values, size_bytes: Array, concurrency: Array, _thread
 
 
 def _sub_page_us(values: Values, size_bytes: Array) -> Array:
-    """Return what a request pays for the part of a page that it does not ask for."""
+    """Return the cost of the part of a page that a request does not cover."""
     import numpy as np  # noqa: PLC0415
 
     if "sub_page_us" not in values:
@@ -276,13 +348,13 @@ PARAMETERS: Final[dict[str, ParameterSpec]] = {
         ParameterSpec("full_stripe_mib_per_s", "MiB/s", 1e-2, 1e7),
     )
 }
-"""Every parameter by name; bounds keep a fit from running away, they are not beliefs."""
+"""Every parameter by name; bounds only limit the fit and are not assumptions."""
 
 _BASE = ("setup_us", "host_service_us", "link_mib_per_s")
 _FORWARD = ("store_forward_us_per_mib", "store_forward_kib")
 
 _ONE_SIZE = ("setup_us", "host_service_us")
-"""With one block size, what a request costs and what its bytes cost are one time."""
+"""With one block size, the costs of a request and of its bytes are one time."""
 
 VARIANTS: Final[tuple[Variant, ...]] = (
     Variant("locked_write", ("locked_us",)),
@@ -308,4 +380,4 @@ VARIANTS: Final[tuple[Variant, ...]] = (
     Variant("read", (*_BASE, *_FORWARD, "admitted_count", "sub_page_us")),
     Variant("read", (*_BASE, *_FORWARD, "submit_us", "admitted_count", "sub_page_us")),
 )  # fmt: skip
-"""What is tried on a table, the fewest parameters first."""
+"""Variants tried on a table, the fewest parameters first."""

@@ -1,4 +1,4 @@
-"""A model's parameters in words, with their intervals and no more digits than those allow."""
+"""A model's parameters in words, with their intervals and the digits that these allow."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from seatrial.stats.wording import DIGITS_MAX, digits_allowed, format_iops
 from seatrial.trials.audit.analysis.model import Parameter
-from seatrial.trials.audit.queueing.choose import threads_matter
+from seatrial.trials.audit.queueing.fit import threads_matter
 from seatrial.trials.audit.queueing.forms import KIB, MIB, PARAMETERS
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ EXCEEDED_FACTOR: Final = 1.05
 REACHED_SHARE_MIN: Final = 0.75
 NO_GAIN_RATIO: Final = 1.25
 CELLS_PER_PARAMETER_MIN: Final = 4
-TOLD_OF_FEW_CELLS: Final = (
+SHOWN_OF_FEW_CELLS: Final = (
     *("setup_us", "host_service_us", "link_mib_per_s", "locked_us", "submit_us"),
 )
 UNIT_WORDS: Final = {"us": "µs", "us/MiB": "µs a MiB", "ratio": "", "count": ""}
@@ -32,13 +32,13 @@ UNIT_WORDS: Final = {"us": "µs", "us/MiB": "µs a MiB", "ratio": "", "count": "
 def parameters_of(fitted: Fit, operation: str) -> list[Parameter]:
     """Return the parameters of a fit, in the order of its form.
 
-    A parameter that the table does not determine has no sentence. Nor has a limit that no cell of
-    the table came near: what lies beyond what was measured follows from the form of the equation
-    alone. A limit that cells exceed is a mean of what several things do, and its sentence says so.
+    A parameter that the table does not determine has no sentence, nor has a limit that no cell
+    came near, since it then follows from the form of the equation alone. A limit that cells exceed
+    is an average over several effects, and its sentence says so.
 
     Args:
         fitted: The fit.
-        operation: ``read`` or ``write``, for the words.
+        operation: ``read`` or ``write``, for the sentences.
     """
     reported = []
     for name in fitted.variant.names:
@@ -61,20 +61,20 @@ def parameters_of(fitted: Fit, operation: str) -> list[Parameter]:
 
 
 def _is_seen(name: str, value: float, ends: tuple[float, float], fitted: Fit) -> bool:
-    """Tell whether the cells of the table themselves show what a parameter is to say."""
+    """Return whether the cells of the table show a parameter directly."""
     observed = fitted.observed
     is_ample = len(observed) >= CELLS_PER_PARAMETER_MIN * len(fitted.variant.names)
-    if not is_ample and name not in TOLD_OF_FEW_CELLS:
-        return False  # by simulation such intervals hold the truth in half of the cases at best
+    if not is_ample and name not in SHOWN_OF_FEW_CELLS:
+        return False  # by simulation, such intervals cover the true value in at most half the cases
     if (reached := _reached_share(name, value, observed)) is not None:
         return reached >= REACHED_SHARE_MIN
-    if name == "store_forward_kib":  # where it may be longer than all requests, none shows its end
+    if name == "store_forward_kib":  # it must be shorter than the largest request to be visible
         return ends[1] * KIB < float(observed.size_bytes.max())
     return name != "admitted_count" or value < float(observed.concurrency.max())
 
 
 def _reached_share(name: str, value: float, observed: Observed) -> float | None:
-    """Return how near to a limit the nearest cell came; None of what is no limit of rates."""
+    """Return the share of a limit that the nearest cell reached; None if it limits no rate."""
     if name == "host_service_us":
         return float(observed.rate_per_s.max()) * value / US_PER_S
     if name == "link_mib_per_s":
@@ -94,13 +94,13 @@ def _sentence(name: str, ends: tuple[float, float], fitted: Fit, operation: str)
     most_mib_per_s = float((rates * fitted.observed.size_bytes).max()) / MIB
     if name in PER_REQUEST and most_iops > EXCEEDED_FACTOR * US_PER_S / ends[0]:
         return (
-            f"One I/O costs {figure(value, ends, 'us')} on the whole; no hard limit, as single "
-            f"cells reached {format_iops(most_iops)} IOPS."
+            f"Average cost per I/O: {figure(value, ends, 'us')}; not a hard limit, since single "
+            f"tests reached {format_iops(most_iops)} IOPS."
         )
     if name == "link_mib_per_s" and most_mib_per_s > EXCEEDED_FACTOR * ends[1]:
         return (
-            f"Large {operation}s move {figure(value, ends, 'MiB/s')} on the whole; no hard "
-            f"limit, as single cells reached {most_mib_per_s:,.0f} MiB/s."
+            f"Average bandwidth of large {operation}s: {figure(value, ends, 'MiB/s')}; not a hard "
+            f"limit, since single tests reached {most_mib_per_s:,.0f} MiB/s."
         )
     if name in PER_REQUEST and fitted.observed.is_of_one_size:
         return _one_size(value, ends, operation)
@@ -118,7 +118,7 @@ def figure(value: float, interval: Interval, unit: str) -> str:
 
 
 def _digits(value: float, interval: Interval) -> int:
-    """Return how many digits a value may show: as anywhere, but whole numbers are told whole."""
+    """Return how many digits a value may show; the integer part is never rounded."""
     if interval is None:
         return digits_allowed(value, None)
     half_width = (interval[1] - interval[0]) / 2
@@ -133,103 +133,106 @@ def _rounded(value: float, decimals: int) -> str:
 
 def _setup(value: float, interval: Interval, operation: str) -> str:
     return (
-        f"A {operation} alone waits {figure(value, interval, 'us')} more, which requests in "
-        "flight share."
+        f"Base latency of a {operation}: {figure(value, interval, 'us')}, overlapped at higher "
+        "queue depth."
     )
 
 
 def _host_service(value: float, interval: Interval, _operation: str) -> str:
     limit = None if interval is None else (US_PER_S / interval[1], US_PER_S / interval[0])
     return (
-        f"One I/O costs the host {figure(value, interval, 'us')}: "
-        f"{figure(US_PER_S / value, limit, '')} IOPS is its limit, whatever the drives."
+        f"Host cost per I/O: {figure(value, interval, 'us')}, which limits any drives to "
+        f"{figure(US_PER_S / value, limit, '')} IOPS."
     )
 
 
 def _one_size(value: float, ends: tuple[float, float], operation: str) -> str:
     limit = (US_PER_S / ends[1], US_PER_S / ends[0])
     return (
-        f"However many are in flight, the {operation}s end at "
-        f"{figure(US_PER_S / value, limit, '')} IOPS: one each {figure(value, ends, 'us')}. One "
-        "block size does not tell whether requests or their bytes are the limit."
+        f"{operation.capitalize()}s saturate at {figure(US_PER_S / value, limit, '')} IOPS "
+        f"({figure(value, ends, 'us')} each). A single block size cannot show whether the limit is "
+        "IOPS or bandwidth."
     )
 
 
 def _submit(value: float, interval: Interval, operation: str) -> str:
     limit = None if interval is None else (US_PER_S / interval[1], US_PER_S / interval[0])
     return (
-        f"One thread takes {figure(value, interval, 'us')} to submit a {operation}, so that it "
-        f"ends at {figure(US_PER_S / value, limit, '')} IOPS however many it keeps in flight: more "
-        "threads give more."
+        f"Submitting a {operation} takes a thread {figure(value, interval, 'us')}, which limits "
+        f"one thread to {figure(US_PER_S / value, limit, '')} IOPS at any queue depth; more "
+        "threads reach more."
     )
 
 
 def _link(value: float, interval: Interval, _operation: str) -> str:
-    return f"The link ends at {figure(value, interval, 'MiB/s')}."
+    return f"Bandwidth ceiling: {figure(value, interval, 'MiB/s')}."
 
 
 def _store_forward(value: float, interval: Interval, _operation: str) -> str:
     return (
-        "The beginning of a request is passed on only when it is whole, which takes "
+        "Store-and-forward delay for the first part of a request: "
         f"{figure(value, interval, 'us/MiB')}."
     )
 
 
 def _store_forward_kib(value: float, interval: Interval, _operation: str) -> str:
-    return f"That beginning is {figure(value, interval, 'KiB')} long; the rest streams."
+    return f"Size of that first part: {figure(value, interval, 'KiB')}; the rest is streamed."
 
 
 def _admitted(value: float, interval: Interval, operation: str) -> str:
-    return f"More than {figure(value, interval, 'count')} {operation}s in flight gain nothing."
+    return f"{operation.capitalize()}s saturate at {figure(value, interval, 'count')} in flight."
 
 
 def _sub_page(value: float, interval: Interval, operation: str) -> str:
-    return f"{operation.capitalize()}s below 4 KiB take up to {figure(value, interval, 'us')} more."
+    return f"Additional latency of {operation}s below 4 KiB: up to {figure(value, interval, 'us')}."
 
 
 def _locked(value: float, interval: Interval, operation: str) -> str:
     limit = None if interval is None else (US_PER_S / interval[1], US_PER_S / interval[0])
-    # File systems lock a file against other writers; reads one by one are likelier a disk's.
-    how = "pass one lock, held for" if operation == "write" else "pass one by one, each taking"
+    # File systems lock a file against other writers; serialised reads are more likely a disk's.
+    how = "a lock held for" if operation == "write" else "a service time of"
     return (
-        f"Threads do not help: {operation}s {how} {figure(value, interval, 'us')}, so "
-        f"{figure(US_PER_S / value, limit, '')} IOPS is the limit."
+        f"More threads do not help: {operation}s are serialised by {how} "
+        f"{figure(value, interval, 'us')}, which limits them to "
+        f"{figure(US_PER_S / value, limit, '')} IOPS."
     )
 
 
 def _threads_gain(value: float, interval: Interval, operation: str) -> str:
     if interval is not None and interval[0] > NO_GAIN_RATIO:
-        return f"Several threads move the bytes {figure(value, interval, 'ratio')} times as fast."
+        return (
+            f"Bandwidth of several threads: {figure(value, interval, 'ratio')} times that of one."
+        )
     return (
-        f"Several threads move the bytes of {operation}s no faster than one: "
-        f"{figure(value, interval, 'ratio')} times."
+        f"Several threads do not increase the bandwidth of {operation}s: "
+        f"{figure(value, interval, 'ratio')} times that of one."
     )
 
 
 def _request(value: float, interval: Interval, operation: str) -> str:
-    return f"A {operation} costs {figure(value, interval, 'us')} before any byte of it."
+    return f"Fixed cost of a {operation}: {figure(value, interval, 'us')}."
 
 
 def _partial_stripe(value: float, interval: Interval, _operation: str) -> str:
     return (
-        f"A page of a partial stripe costs {figure(value, interval, 'us')}: parity is read and "
-        "written with it."
+        f"Cost of a page in a partial stripe: {figure(value, interval, 'us')}, including the read "
+        "and write of parity."
     )
 
 
 def _coalescing(value: float, interval: Interval, _operation: str) -> str:
     return (
-        "More pages of one stripe cost less than in proportion: as the power "
+        "The cost of several pages in one stripe grows with the power "
         f"{figure(value, interval, 'ratio')} of their number."
     )
 
 
 def _stripe(value: float, interval: Interval, _operation: str) -> str:
-    return f"A stripe holds {figure(value, interval, 'KiB')} of data."
+    return f"Stripe size: {figure(value, interval, 'KiB')} of data."
 
 
 def _full_stripe(value: float, interval: Interval, _operation: str) -> str:
-    return f"Full stripes are written at {figure(value, interval, 'MiB/s')}."
+    return f"Full-stripe write bandwidth: {figure(value, interval, 'MiB/s')}."
 
 
 _SENTENCES: Final[dict[str, Callable[[float, Interval, str], str]]] = {

@@ -1,4 +1,4 @@
-"""What an audit adds to a chart of rates: the model's lines, what is absent, what is circled."""
+"""The overlay of an audit on a chart of rates: model lines, absent cells, circled gaps."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ KIND_WORDS: Final = {
 
 
 def is_absent(point: TablePoint) -> bool:
-    """Return whether a cell has no figure though somebody tried to measure it."""
+    """Return whether a cell was measured but has no figure."""
     return point.iops is None and point.measured
 
 
 @dataclass
 class PanelOverlay:
-    """What one panel gets besides the measured lines."""
+    """The overlay of one panel."""
 
     lines: list[Line] = field(default_factory=list)
     feet: list[Foot] = field(default_factory=list)
@@ -51,7 +51,7 @@ class Overlay:
     """The audits of one view of a chart of rates.
 
     Args:
-        audits: Of the tables that the view shows.
+        audits: Audits of the tables in the view.
         unit: ``IOPS`` or ``B/s``.
     """
 
@@ -68,7 +68,7 @@ class Overlay:
 
     @property
     def predicted(self) -> list[Estimate]:
-        """What the models say, in the view's unit."""
+        """The predictions of the models, in the view's unit."""
         return [
             self._scaled(point, audit.predictions[point.key])
             for audit in self.audits
@@ -78,7 +78,7 @@ class Overlay:
 
     @property
     def absent_max(self) -> int:
-        """How many absent cells stand above one another at most."""
+        """The largest number of absent cells at the same block size."""
         places = Counter(
             (audit.table.operation, point.block_size_bytes)
             for audit in self.audits
@@ -89,21 +89,19 @@ class Overlay:
 
     @property
     def gaps(self) -> list[str]:
-        """A sentence for each gap, in order of the numbers that stand beside the rings."""
+        """A sentence for each gap, in the order of the numbers at the rings."""
         return [gap_text(gap) for _, _, gap in self._numbered()]
 
     @property
     def notes(self) -> list[str]:
-        """How good the models are."""
+        """The accuracy of the models."""
         reported = [text for audit in self.audits if (text := error_text(audit))]
-        return (
-            [f"Thin lines are what the model says of {'; of '.join(reported)}."] if reported else []
-        )
+        return [f"Thin lines show the model: {'; '.join(reported)}."] if reported else []
 
     def panel(
         self, operation: str, name_of: Callable[[Identity], str], styles: Mapping[str, int]
     ) -> PanelOverlay:
-        """Return what the panel of one operation gets.
+        """Return the overlay of one operation's panel.
 
         Args:
             operation: The operation.
@@ -129,7 +127,7 @@ class Overlay:
         points: Sequence[TablePoint],
         named: tuple[str, int],
     ) -> None:
-        """Add what the model says of one line's cells, and which of them have no figure."""
+        """Add the model's line for one measured line, and its cells without a figure."""
         name, style = named
         known = [point for point in points if point.key in audit.predictions]
         said = {
@@ -175,7 +173,7 @@ class Overlay:
             yield number, audit, gap
 
     def _place(self, point: TablePoint) -> float | None:
-        """Return the height of a point's figure; None where it has none above 0."""
+        """Return the height of a point's figure; None if it has none above 0."""
         if point.iops is None or point.iops.value <= 0:
             return None
         return point.iops.value * self._factor(point)
@@ -195,21 +193,21 @@ class Overlay:
 
 
 def gap_text(gap: Gap) -> str:
-    """Return a gap as one text: what was seen, how often, and the likely cause."""
+    """Return a gap as one text: sentence, status and likely cause."""
     return " ".join(filter(None, [seen_text(gap), gap.cause]))
 
 
 def seen_text(gap: Gap) -> str:
-    """Return what was seen of a gap, and how often."""
+    """Return the sentence of a gap with its status."""
     return f"{gap.sentence.removesuffix('.')} ({STATUS_WORDS[gap.status]})."
 
 
 def error_text(audit: TableAudit) -> str:
-    """Return how far a model is from its table; empty where none holds."""
+    """Return the errors of a model; empty if none fits."""
     if not audit.holds or audit.error_share_median is None:
         return ""
     reported = f"{requests_word(audit.table.operation)} (median error "
     reported += format_share(audit.error_share_median)
     if audit.held_out_share_median is not None:
-        reported += f", {format_share(audit.held_out_share_median)} of cells that it had not seen"
+        reported += f", {format_share(audit.held_out_share_median)} in cross-validation"
     return f"{reported})"

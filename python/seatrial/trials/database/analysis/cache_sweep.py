@@ -1,4 +1,14 @@
-"""The sweeps of a run over the size of a cache, and what the law through them predicts."""
+"""Sweeps over the size of a cache, and the power law that predicts the next size.
+
+The miss rate of a cache over data with unequal access frequencies falls as a power of its size
+(Chow, 1974, "On the optimization of storage hierarchies", IBM J. Res. Dev. 18; Mattson et al.,
+1970, for the curve itself). Each miss costs a read; the rest is CPU time. The law holds within 5 %
+on the one published sweep of a database's cache (P. Wetter, 2008, on webobjects-dev: 1.5 to 11 GB
+over 40 GB of data), which is a test of it here.
+
+The law is empirical. It does not hold for data with uniform access frequencies, whose misses fall
+linearly to zero where the cache holds all of it; so it is rejected if the points do not fit.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +16,15 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from seatrial.stats.compare.figures import COMPLETED, figures_of_both
 from seatrial.stats.compare.ratio import contrast, ratio_estimate
 from seatrial.stats.compare.verdict import ratio_words
-from seatrial.stats.estimate import Estimate
+from seatrial.stats.estimate import Estimate, t_of
 from seatrial.stats.estimates import t_quantile
 from seatrial.stats.model import CellSummary
 from seatrial.stats.wording import (
@@ -26,8 +37,275 @@ from seatrial.stats.wording import (
     format_size,
 )
 from seatrial.study.cell import Cell, FactorValue
-from seatrial.trials.database.analysis.cache_law import SIZES_MIN, CacheLaw, CacheTime, cache_law
 from seatrial.trials.database.analysis.model import CacheSweep, DatabaseCell
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.float64]
+
+SIZES_MIN: Final = 3
+USUAL_SCATTER: Final = 0.04
+"""Residual of the logarithms of the published times. Three points estimate it poorly, so theirs is
+moderated by this value, weighted like ``USUAL_WEIGHT`` additional degrees of freedom."""
+USUAL_WEIGHT: Final = 2
+OFF_SHARE_MAX: Final = 0.10
+"""A point with a larger residual than this, and than its variance explains, rejects the law."""
+GAIN_RATIO_MIN: Final = 1.05
+"""A smaller gain from the smallest cache to the largest is too small to fit the law."""
+_CPU_STEPS: Final = 20
+_CPU_SHARE_MAX: Final = 0.98
+_EXPONENT_MAX: Final = 8.0
+
+
+@dataclass(frozen=True)
+class CacheTime:
+    """A size of a cache and the time of one transaction with it.
+
+    Attributes:
+        size_bytes: Above 0.
+        time_s: Above 0.
+        error_share: Standard error of the time, as a share of it; 0 if it was measured once.
+        rounds: Number of rounds behind the time.
+    """
+
+    size_bytes: int
+    time_s: float
+    error_share: float = 0.0
+    rounds: int = 1
+
+
+@dataclass(frozen=True)
+class _Fit:
+    """The law through the points for one processor time."""
+
+    cpu_s: float
+    log_k: float  # at the mean of the logarithms of the sizes
+    a: float
+    square_sum: float
+
+    def time_s(self, place: float) -> float:
+        """Return the time at a size, given as its logarithm less the mean of the points'."""
+        return self.cpu_s + math.exp(self.log_k - self.a * place)
+
+
+@dataclass(frozen=True)
+class CacheLaw:
+    """The fitted law, with its uncertainty.
+
+    Attributes:
+        points: By size.
+        cpu_s: The part that does not depend on the cache.
+        k_s: ``k`` with sizes in bytes, so that ``t = cpu + k * C**-a`` in seconds.
+        a: The exponent.
+        scatter_share: Moderated residual of the times.
+        off_shares: Residual of each point: the logarithm of its time over the fitted one.
+        refused: Why there is no prediction, as a sentence; empty if the law fits.
+    """
+
+    points: tuple[CacheTime, ...]
+    cpu_s: Estimate
+    k_s: float
+    a: Estimate
+    scatter_share: float
+    off_shares: tuple[float, ...]
+    refused: str
+    _fits: tuple[_Fit, ...]
+    _best: _Fit
+    _degrees: float
+
+    def time_s(self, size_bytes: float) -> Estimate:
+        """Return the time of one transaction at a size, with a 95 % prediction interval.
+
+        The interval covers every CPU time that the points allow, the uncertainty of ``k`` and
+        ``a``, and the residual of a point.
+        """
+        place = math.log(size_bytes) - _center(self.points)
+        ends = [self._ends(fit, place) for fit in self._fits]
+        return Estimate(
+            value=self._best.time_s(place),
+            low=min(low for low, _ in ends),
+            high=max(high for _, high in ends),
+            rounds=min(point.rounds for point in self.points),
+            unit="s",
+        )
+
+    def rate_per_s(self, size_bytes: float) -> Estimate:
+        """Return transactions per second at a size, with the interval of the time."""
+        time = self.time_s(size_bytes)
+        low, high = (None if not end else 1 / end for end in (time.high, time.low))
+        return Estimate(value=1 / time.value, low=low, high=high, rounds=time.rounds, unit="tps")
+
+    def _ends(self, fit: _Fit, place: float) -> tuple[float, float]:
+        covariance = _covariance(fit, self.points)
+        gradient = _gradient(fit, place)
+        of_parameters = sum(
+            gradient[i] * covariance[i][j] * gradient[j] for i in (0, 1) for j in (0, 1)
+        )
+        half = t_of(self._degrees) * self.scatter_share * math.sqrt(1 + of_parameters)
+        time_s = fit.time_s(place)
+        return time_s * math.exp(-half), time_s * math.exp(half)
+
+
+def cache_law(points: Sequence[CacheTime], *, cpu_s: tuple[float, float] | None = None) -> CacheLaw:
+    """Return the law, fitted by least squares to the logarithms of the times.
+
+    Args:
+        points: Of at least three sizes, without duplicates.
+        cpu_s: Range of the CPU time in seconds: both ends equal if it is known, as from a run that
+            is CPU-bound on fast storage. From 0 to the shortest time by default.
+
+    Raises:
+        ValueError: with a sentence, when there are fewer than three sizes, or a duplicate.
+    """
+    ordered = tuple(sorted(points, key=lambda point: point.size_bytes))
+    if len({point.size_bytes for point in ordered}) < max(SIZES_MIN, len(ordered)):
+        raise ValueError(
+            f"the model needs at least {SIZES_MIN} different sizes without duplicates; "
+            f"there {_are(len(ordered))}"
+        )
+    shortest_s = min(point.time_s for point in ordered)
+    low_s, high_s = cpu_s or (0.0, shortest_s)
+    high_s = min(high_s, _CPU_SHARE_MAX * shortest_s)
+    low_s = min(low_s, high_s)
+    steps = 0 if low_s == high_s else _CPU_STEPS
+    tried = [low_s + (high_s - low_s) * step / max(1, steps) for step in range(steps + 1)]
+    fits = [_fitted(ordered, each_s) for each_s in tried]
+    best = min(fits, key=lambda fit: fit.square_sum)
+    return _judged(ordered, fits, best, is_cpu_known=steps == 0)
+
+
+def law_of_rates(
+    sizes_bytes: Sequence[int], rates_per_s: Sequence[float], *, cpu_s: float | None = None
+) -> CacheLaw:
+    """Return the law fitted to rates that are not from a run, such as published ones.
+
+    Args:
+        sizes_bytes: Of the cache, at least three.
+        rates_per_s: Transactions (lines, queries) per second at each of them.
+        cpu_s: CPU time of one transaction, if known.
+
+    Raises:
+        ValueError: with a sentence, when there are fewer than three sizes, or a duplicate.
+    """
+    points = [
+        CacheTime(size_bytes=size, time_s=1 / rate)
+        for size, rate in zip(sizes_bytes, rates_per_s, strict=True)
+    ]
+    return cache_law(points, cpu_s=None if cpu_s is None else (cpu_s, cpu_s))
+
+
+def _are(count: int) -> str:
+    return "is 1" if count == 1 else f"are {count}"
+
+
+def _center(points: Sequence[CacheTime]) -> float:
+    return math.fsum(math.log(point.size_bytes) for point in points) / len(points)
+
+
+def _places(points: Sequence[CacheTime]) -> list[float]:
+    center = _center(points)
+    return [math.log(point.size_bytes) - center for point in points]
+
+
+def _fitted(points: Sequence[CacheTime], cpu_s: float) -> _Fit:
+    """Return the least-squares fit of the logarithms for a given CPU time."""
+    import numpy as np  # noqa: PLC0415
+    from scipy.optimize import least_squares  # noqa: PLC0415
+
+    places = np.array(_places(points))
+    times_s = np.array([point.time_s for point in points])
+    logs = np.log(times_s)
+    slope, start = np.polyfit(places, np.log(times_s - cpu_s), 1)
+
+    def off(parameters: Array) -> Array:
+        found: Array = np.log(cpu_s + np.exp(parameters[0] - parameters[1] * places)) - logs
+        return found
+
+    found = least_squares(
+        off,
+        x0=[start, min(max(-slope, 0.0), _EXPONENT_MAX)],
+        bounds=([-np.inf, 0.0], [np.inf, _EXPONENT_MAX * (1 + 1e-9)]),
+    )
+    log_k, a = (float(each) for each in found.x)
+    return _Fit(cpu_s=cpu_s, log_k=log_k, a=a, square_sum=float(2 * found.cost))
+
+
+def _gradient(fit: _Fit, place: float) -> tuple[float, float]:
+    """Return the derivatives of the logarithm of the time by ``log k`` and by ``a``."""
+    share = 1 - fit.cpu_s / fit.time_s(place)
+    return share, -share * place
+
+
+def _covariance(fit: _Fit, points: Sequence[CacheTime]) -> tuple[tuple[float, float], ...]:
+    """Return the covariance of ``log k`` and ``a`` for a residual of 1."""
+    rows = [_gradient(fit, place) for place in _places(points)]
+    of_k = math.fsum(row[0] ** 2 for row in rows)
+    both = math.fsum(row[0] * row[1] for row in rows)
+    of_a = math.fsum(row[1] ** 2 for row in rows)
+    whole = of_k * of_a - both**2
+    return ((of_a / whole, -both / whole), (-both / whole, of_k / whole))
+
+
+def _judged(
+    points: tuple[CacheTime, ...], fits: Sequence[_Fit], best: _Fit, *, is_cpu_known: bool
+) -> CacheLaw:
+    """Return the law with the CPU times that the points allow, and whether it fits."""
+    spare = len(points) - (2 if is_cpu_known else 3)
+    degrees = float(spare + USUAL_WEIGHT)
+    moderated = (USUAL_WEIGHT * USUAL_SCATTER**2 + best.square_sum) / degrees
+    of_rounds = math.fsum(point.error_share**2 for point in points) / len(points)
+    scatter = math.sqrt(max(moderated, of_rounds))
+    allowed = best.square_sum + (t_of(degrees) * scatter) ** 2
+    possible = tuple(fit for fit in fits if fit.square_sum <= allowed)
+    rounds = min(point.rounds for point in points)
+    halves = [t_of(degrees) * scatter * math.sqrt(_covariance(f, points)[1][1]) for f in possible]
+    off = tuple(
+        math.log(point.time_s / best.time_s(place))
+        for point, place in zip(points, _places(points), strict=True)
+    )
+    return CacheLaw(
+        points=points,
+        cpu_s=Estimate(
+            value=best.cpu_s,
+            low=min(fit.cpu_s for fit in possible),
+            high=max(fit.cpu_s for fit in possible),
+            rounds=rounds,
+            unit="s",
+        ),
+        k_s=math.exp(min(best.log_k + best.a * _center(points), 700.0)),
+        a=Estimate(
+            value=best.a,
+            low=max(0.0, min(f.a - half for f, half in zip(possible, halves, strict=True))),
+            high=max(f.a + half for f, half in zip(possible, halves, strict=True)),
+            rounds=rounds,
+            unit="exponent",
+        ),
+        scatter_share=scatter,
+        off_shares=off,
+        refused=_law_refused(points, off),
+        _fits=possible,
+        _best=best,
+        _degrees=degrees,
+    )
+
+
+def _law_refused(points: Sequence[CacheTime], off_shares: Sequence[float]) -> str:
+    """Return why the law does not fit these points; empty if it does."""
+    first, last = points[0], points[-1]
+    gain = math.log(first.time_s / last.time_s)
+    noise = t_of(max(1, first.rounds - 1)) * math.hypot(first.error_share, last.error_share)
+    if gain < max(math.log(GAIN_RATIO_MIN), noise):
+        return "A larger cache has no significant effect"
+    worst = max(range(len(points)), key=lambda place: abs(off_shares[place]))
+    allowed = max(OFF_SHARE_MAX, 3 * points[worst].error_share)
+    if abs(off_shares[worst]) > allowed:
+        return (
+            f"The model does not fit: the largest deviation is {abs(off_shares[worst]):.0%}"
+        ).replace("%", " %")
+    return ""
+
 
 ALPHA: Final = 0.05
 CACHES: Final = ("shared_buffers", "memory_limit_bytes")
@@ -43,9 +321,9 @@ Group = tuple[str, str, tuple[tuple[str, FactorValue], ...]]
 
 
 def setting_bytes(value: FactorValue) -> int | None:
-    """Return a size as postgresql.conf has it, in bytes; a bare number is blocks of 8 KiB.
+    """Return a size from postgresql.conf in bytes; a plain number is in blocks of 8 KiB.
 
-    None where it is none. Source: PostgreSQL's documentation, "Parameter Names and Values".
+    None when invalid. Source: PostgreSQL's documentation, "Parameter Names and Values".
     """
     parts = _SETTING.fullmatch(str(value).strip())
     if parts is None:
@@ -55,11 +333,11 @@ def setting_bytes(value: FactorValue) -> int | None:
 
 
 def cache_sweeps(cells: Sequence[CellSummary], parts: Sequence[DatabaseCell]) -> list[CacheSweep]:
-    """Return the sweep of each group of cells that differ in the size of a cache alone.
+    """Return the sweep of each group of cells that differ only in the size of a cache.
 
     Args:
         cells: Of databases.
-        parts: What is particular to each of them, in the same order.
+        parts: The database analysis of each of them, in the same order.
     """
     by_key = {part.cell.key: part for part in parts}
     found = []
@@ -75,7 +353,7 @@ def cache_sweeps(cells: Sequence[CellSummary], parts: Sequence[DatabaseCell]) ->
 
 
 def cache_bytes(cell: Cell, factor: str) -> int | None:
-    """Return the size of a cell's cache; None where it does not say."""
+    """Return the size of a cell's cache; None if it has none."""
     value = cell.factors.get(factor)
     if value is None:
         return None
@@ -83,7 +361,7 @@ def cache_bytes(cell: Cell, factor: str) -> int | None:
 
 
 def is_of_sweep(cell: Cell, sweep: CacheSweep) -> bool:
-    """Tell whether a cell is one of those that a sweep is about."""
+    """Return whether a cell belongs to a sweep."""
     shared = (sweep.target, sweep.workload, tuple(sorted(sweep.where.items())))
     is_measured = cache_bytes(cell, sweep.factor) in sweep.sizes_bytes
     return is_measured and _group(cell, sweep.factor) == shared
@@ -116,7 +394,7 @@ def _sweep(
         law, sizes_bytes, data_bytes, ordered[0].cell
     )
     predicted = law.rate_per_s(next_bytes) if law and not refused else None
-    if predicted is not None:  # of a replay in statements, of all else in transactions
+    if predicted is not None:  # statements of a replay, transactions otherwise
         predicted = msgspec.structs.replace(predicted, unit=ordered[0].iops.unit)
     return CacheSweep(
         target=group[0],
@@ -137,14 +415,14 @@ def _sweep(
 
 
 def time_of(rate: Estimate) -> Estimate:
-    """Return the time for one transaction (s), which is one over the rate of all clients."""
+    """Return the time of one transaction (s), the inverse of the rate of all clients."""
     return rate.inverse(1.0, "s")
 
 
 def _law(
     sizes_bytes: Sequence[int], times: Sequence[Estimate], cpu_s: tuple[float, float] | None
 ) -> CacheLaw | None:
-    """Return the law through the sweep; None where there are fewer than three sizes."""
+    """Return the law fitted to the sweep; None if there are fewer than three sizes."""
     if len(set(sizes_bytes)) < SIZES_MIN or len(set(sizes_bytes)) < len(sizes_bytes):
         return None
     points = [
@@ -155,7 +433,7 @@ def _law(
 
 
 def _error_share(time: Estimate) -> float:
-    """Return the standard error of a time as a share of it; 0 where it was measured once."""
+    """Return the standard error of a time as a share of it; 0 if it was measured once."""
     if time.low is None or time.high is None or time.rounds < 2 or time.low <= 0:
         return 0.0
     return math.log(time.high / time.low) / 2 / t_quantile(time.rounds)
@@ -168,10 +446,11 @@ def _known_cpu_s(
     cells: Sequence[CellSummary],
     by_key: Mapping[str, DatabaseCell],
 ) -> tuple[float, float] | None:
-    """Return between what the processor time lies, by what the same cells did elsewhere.
+    """Return the range of the CPU time, from the same cells on other targets.
 
-    The fastest of the cells that differ in target and cache alone: one that processor or client
-    bound tells the time itself, as the SSD did in the article; any other an upper bound of it.
+    Uses the fastest of the cells that differ only in target and cache. If it is CPU- or
+    client-bound, its time is the CPU time, as with the SSD in the article; otherwise its time is
+    an upper bound.
     """
     own_s = min(1 / each.iops.value for each in members)
     alike = [
@@ -192,10 +471,10 @@ def _known_cpu_s(
 def _unfilled(
     ordered: Sequence[CellSummary], sizes_bytes: Sequence[int], by_key: Mapping[str, DatabaseCell]
 ) -> str:
-    """Return that a cache was never full, as a sentence; empty where each was.
+    """Return that a cache was never full, as a sentence; empty if each was.
 
-    A cold cache from which less was missed than it holds is one of a smaller size, whatever its
-    limit: its cell says nothing of that limit. Where reads are not waited for, all may fit.
+    A cold cache with fewer misses than its size acts like a smaller one, so its cell says nothing
+    about that size. If reads are not waited for, the whole working set may fit.
     """
     longest_s, short = 0.0, []
     for summary, size_bytes in zip(ordered, sizes_bytes, strict=True):
@@ -212,37 +491,37 @@ def _unfilled(
         return ""
     size_bytes, read_bytes = short[-1]
     return (
-        f"The samples were too short to fill the cache: of {format_size(size_bytes)}, "
-        f"{format_size(round(read_bytes))} were read in one. Nothing is predicted; measure with "
-        f"samples of {format_duration_s(1.5 * longest_s)} or more."
+        f"The samples were too short to fill the cache of {format_size(size_bytes)}: only "
+        f"{format_size(round(read_bytes))} were read per sample. There is no prediction; use "
+        f"samples of at least {format_duration_s(1.5 * longest_s)}."
     )
 
 
 def _refused(law: CacheLaw | None, sizes_bytes: Sequence[int], data_bytes: int, cell: Cell) -> str:
-    """Return why nothing is predicted, as a sentence; empty where it is."""
+    """Return why there is no prediction, as a sentence; empty if there is one."""
     if law is None:
         return (
-            f"{len(set(sizes_bytes))} sizes do not make a law: measure at least {SIZES_MIN}, "
-            "each twice the last."
+            f"{len(set(sizes_bytes))} sizes are too few for a prediction: measure at least "
+            f"{SIZES_MIN}, each twice the previous one."
         )
     held = [size for size in sizes_bytes if data_bytes and size >= data_bytes]
     if held:
         return (
-            f"From {format_size(held[0])} on the cache holds the whole database "
-            f"({format_size(data_bytes)}): there is nothing more to gain, and no law to draw."
+            f"A cache of {format_size(held[0])} holds the whole database "
+            f"({format_size(data_bytes)}): a larger one gains nothing, and there is no prediction."
         )
     if law.refused:
         return (
-            f"{law.refused}: from {format_size(sizes_bytes[0])} to "
-            f"{format_size(sizes_bytes[-1])} a {_asked(cell)} took "
-            f"{format_duration_ns(law.points[0].time_s * 1e9)} and "
-            f"{format_duration_ns(law.points[-1].time_s * 1e9)}. The data may fit another cache, "
-            "or it is not reads that are waited for; nothing is predicted."
+            f"{law.refused}: a {_requested(cell)} took "
+            f"{format_duration_ns(law.points[0].time_s * 1e9)} with {format_size(sizes_bytes[0])} "
+            f"and {format_duration_ns(law.points[-1].time_s * 1e9)} with "
+            f"{format_size(sizes_bytes[-1])}. The data may fit into another cache, or reads are "
+            "not the bottleneck. There is no prediction."
         )
     if data_bytes and 2 * sizes_bytes[-1] >= data_bytes:
         return (
             f"Twice the largest cache ({format_size(2 * sizes_bytes[-1])}) would hold the whole "
-            f"database ({format_size(data_bytes)}), for which the law does not speak: measure it."
+            f"database ({format_size(data_bytes)}). The model does not cover that: measure it."
         )
     return ""
 
@@ -257,19 +536,19 @@ def _predicting(
         return ""
     first, last = members[0].iops, members[-1].iops
     return (
-        f"With a cache of {format_size(next_bytes)}, twice the largest, "
-        f"{format_estimate(predicted)} are to be expected. From "
+        f"A cache of {format_size(next_bytes)}, twice the largest, would give "
+        f"{format_estimate(predicted)}. From "
         f"{format_size(law.points[0].size_bytes)} to {format_size(law.points[-1].size_bytes)} "
         f"the rate grew {_gain_words(members[0], members[-1])}, from {format_estimate(first)} to "
-        f"{format_estimate(last)}; the time for a {_asked(members[0].cell)} falls with the power "
-        f"{law.a.value:.2f} of the size ({format_interval(law.a)}) down to "
-        f"{_of_processor(law)}, and its points lie within "
-        f"{format_share(max(abs(off) for off in law.off_shares))} of that."
+        f"{format_estimate(last)}. Model: the time per {_requested(members[0].cell)} falls as "
+        f"size^-{law.a.value:.2f} ({format_interval(law.a)}) towards "
+        f"{_of_processor(law)}; the points deviate by at most "
+        f"{format_share(max(abs(off) for off in law.off_shares))}."
     )
 
 
 def _gain_words(first: CellSummary, last: CellSummary) -> str:
-    """Return by what factor the rate grew, with the interval that the rounds of both give."""
+    """Return the factor by which the rate grew, with its interval over the rounds of both."""
     both = figures_of_both(first.samples, last.samples, COMPLETED)
     (name,) = both.a.keys() & both.b.keys()
     of = contrast(both.a[name], both.b[name], paired=False)
@@ -278,17 +557,17 @@ def _gain_words(first: CellSummary, last: CellSummary) -> str:
     return ratio_words(ratio_estimate(of, ALPHA))
 
 
-def _asked(cell: Cell) -> str:
-    """Return what a cell asks of its database again and again."""
+def _requested(cell: Cell) -> str:
+    """Return the unit of work of a cell: statement or transaction."""
     return STATEMENT if cell.operation == STATEMENT else "transaction"
 
 
 def _of_processor(law: CacheLaw) -> str:
-    reported = format_duration_ns(law.cpu_s.value * 1e9) if law.cpu_s.value else "next to nothing"
+    reported = format_duration_ns(law.cpu_s.value * 1e9) if law.cpu_s.value else "almost 0"
     if law.cpu_s.high == law.cpu_s.low:
-        return f"{reported} of processor time"
+        return f"{reported} of CPU time"
     most = format_duration_ns((law.cpu_s.high or 0.0) * 1e9)
-    return f"{reported} (at most {most}) of processor time"
+    return f"{reported} (at most {most}) of CPU time"
 
 
 def _unknown(unit: str) -> Estimate:

@@ -1,42 +1,89 @@
-"""From the samples of a database's cell to what is particular to it."""
+"""The analysis of a database cell from its samples."""
 
 from __future__ import annotations
 
 import math
 import statistics
 from collections.abc import Sequence
+from typing import Final
 
-from seatrial.results.model import DatabaseRecord, Sample
+import msgspec
+
+from seatrial.findings.context import usable_cpus
+from seatrial.results.model import DatabaseRecord, Run, Sample
 from seatrial.stats.estimate import Estimate
 from seatrial.stats.estimates import counted, estimate_of_rounds, phases_of
 from seatrial.stats.model import CellSummary
+from seatrial.trials.database.analysis.cache_sweep import cache_sweeps
 from seatrial.trials.database.analysis.checkpoints import checkpoint_effect, running_share
-from seatrial.trials.database.analysis.grounds import Grounds
-from seatrial.trials.database.analysis.model import DatabaseCell
-from seatrial.trials.database.analysis.readings import Round, cell_columns
-from seatrial.trials.database.analysis.reads import read_shares
-from seatrial.trials.database.analysis.samples import records_of, specification
-from seatrial.trials.database.analysis.verdict import time_verdict
-from seatrial.trials.database.analysis.waits import (
+from seatrial.trials.database.analysis.model import (
+    DatabaseAnalysis,
+    DatabaseCell,
+    ReadShares,
+    TimeVerdict,
+    records_of,
+    specification,
+)
+from seatrial.trials.database.analysis.readings import (
+    Round,
+    cell_columns,
     class_shares,
     client_time,
     event_shares,
+    mean_of_rounds,
     sightings,
 )
+from seatrial.trials.database.analysis.rivals import Grounds
+from seatrial.trials.database.analysis.verdict import time_verdict
+from seatrial.trials.database.study.workloads import is_of_database
+from seatrial.trials.replay.analysis.model import ReplayCell
+
+PLACES: Final = ("shared_buffers", "page_cache", "device")
+BLOCKS_MIN: Final = 1000
+"""Of a round; fewer blocks are those of the catalog, and say nothing about the data."""
+
+
+def read_shares(samples: Sequence[Sample]) -> ReadShares | None:
+    """Return the shares over the rounds, of whole samples; None if any round lacks them.
+
+    The blocks are counted over whole samples, including a start-up phase that the rate leaves out.
+    """
+    rounds = [_blocks(sample) for sample in samples]
+    known = [blocks for blocks in rounds if blocks is not None]
+    if not known or len(known) < len(rounds):
+        return None
+    shares = {
+        place: mean_of_rounds(
+            [blocks[place] / math.fsum(blocks.values()) for blocks in known], "share", high_max=1.0
+        )
+        for place in PLACES
+    }
+    return ReadShares(
+        blocks=round(math.fsum(math.fsum(blocks.values()) for blocks in known)), **shares
+    )
+
+
+def _blocks(sample: Sample) -> dict[str, float] | None:
+    """Return the blocks (8 KiB) of a sample by source; None if too few or not all are known."""
+    names = {place: f"reads_{place}" for place in PLACES}
+    if not all(name in sample.counters for name in names.values()):
+        return None
+    blocks = {place: max(0.0, sample.counters[name]) for place, name in names.items()}
+    return blocks if math.fsum(blocks.values()) >= BLOCKS_MIN else None
 
 
 def rounds_of(summary: CellSummary) -> list[Round]:
-    """Return the samples that a cell's figures rest on, each with its running phase."""
+    """Return the samples behind a cell's figures, each with its running phase."""
     samples = counted(summary.samples)
     return [Round(s, phase) for s, phase in zip(samples, phases_of(samples), strict=True)]
 
 
 def database_cell(summary: CellSummary, cpus: float | None = None) -> DatabaseCell:
-    """Return what is particular to one cell, over the rounds that its figures rest on.
+    """Return the database analysis of one cell, over the rounds behind its figures.
 
     Args:
         summary: The cell.
-        cpus: Processors that server and clients can use; None where that is not known.
+        cpus: Processors that server and clients can use; None if unknown.
     """
     rounds = rounds_of(summary)
     samples = [each.sample for each in rounds]
@@ -66,7 +113,7 @@ def database_cell(summary: CellSummary, cpus: float | None = None) -> DatabaseCe
 
 
 def grounds_of(summary: CellSummary, cpus: float | None = None) -> Grounds:
-    """Return what a verdict on a cell looks at; arguments as of :func:`database_cell`."""
+    """Return the grounds of a verdict on a cell; arguments as of :func:`database_cell`."""
     rounds = rounds_of(summary)
     return _grounds(summary, rounds, cell_columns(rounds), cpus)
 
@@ -81,7 +128,7 @@ def _grounds(
     records = records_of(samples)
     spec = specification(summary.cell)
     asked_per_s = spec.rate_per_s * spec.processes if spec and spec.rate_per_s else None
-    # Of a server elsewhere nothing is known of its machine, and this one's is not its.
+    # A remote server runs on another machine, of which nothing is known.
     is_here = "server_cpu_cores" in columns or "cpu_idle_share" in columns
     return Grounds(
         time=client_time(samples),
@@ -99,7 +146,7 @@ def _grounds(
 
 
 def _totals(samples: Sequence[Sample]) -> dict[str, float]:
-    """Return the sums of those counters that every sample has: some alone say nothing of all."""
+    """Return the sums of the counters that every sample has; partial sums would mislead."""
     shared = set.intersection(*(set(sample.counters) for sample in samples)) if samples else set()
     return {name: math.fsum(sample.counters[name] for sample in samples) for name in shared}
 
@@ -114,10 +161,48 @@ def _median(values: Sequence[float]) -> float | None:
 
 
 def _batch(records: Sequence[DatabaseRecord]) -> dict[str, Estimate]:
-    """Return what a shell's ``time`` told, over the rounds that tell it; none of other cells."""
+    """Return the times of a batch, as reported by ``time``, over the rounds that have them."""
     reported = [record.batch_s for record in records if record.batch_s]
     names = dict.fromkeys(name for each in reported for name in each)
     return {
         name: estimate_of_rounds([each[name] for each in reported if name in each], "s")
         for name in names
     }
+
+
+def analyse(
+    run: Run, cells: Sequence[CellSummary], replays: Sequence[ReplayCell] = ()
+) -> DatabaseAnalysis | None:
+    """Return the analysis of a run's database cells; None if it has none.
+
+    Args:
+        run: The run; its fingerprint describes the machine.
+        cells: All cells of the run, in the order of the plan.
+        replays: The analysis of those that replay a trace; it has a separate verdict.
+    """
+    own = [summary for summary in cells if is_of_database(summary.cell)]
+    if not own:
+        return None
+    cpus = usable_cpus(run.fingerprint_before)
+    bottlenecks = {each.cell.key: each for each in replays}
+    parts = [
+        _as_replay(part, bottlenecks.get(part.cell.key))
+        for part in (database_cell(summary, cpus) for summary in own)
+    ]
+    return DatabaseAnalysis(cells=parts, sweeps=cache_sweeps(own, parts))
+
+
+def _as_replay(part: DatabaseCell, replay: ReplayCell | None) -> DatabaseCell:
+    """Return a cell with the verdict of its replay, if it is one."""
+    if replay is None:
+        return part
+    found = replay.bottleneck
+    verdict = TimeVerdict(
+        bound=found.bound,
+        sentence=found.sentence,
+        evidence=found.evidence,
+        likely=found.likely,
+        rivals=found.rivals,
+        next=found.next,
+    )
+    return msgspec.structs.replace(part, verdict=verdict)

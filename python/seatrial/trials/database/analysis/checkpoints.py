@@ -1,4 +1,4 @@
-"""What checkpoints cost: the seconds with one against the seconds without."""
+"""The effect of checkpoints: seconds with one compared with seconds without."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from seatrial.trials.database.analysis.readings import Round, entries_from
 RUNNING_COLUMN: Final = "checkpoint_running_share"
 DURING_SHARE_MIN: Final = 0.5
 ELSE_SHARE_MAX: Final = 0.1
-"""A second in which a checkpoint was seen in some looks only belongs to neither."""
+"""Seconds with a share between the two belong to neither kind."""
 SECONDS_MIN: Final = 2
-"""Of either kind that a round needs to say anything."""
+"""Number of seconds of each kind that a round needs."""
 _PERCENT: Final = 99.0
 
 
@@ -42,7 +42,7 @@ class Seconds:
 
     @property
     def rate_ratio(self) -> float | None:
-        """Rate with a checkpoint over that without; None where one of them is not known."""
+        """Rate with a checkpoint over the rate without; None if one of them is unknown."""
         if min(len(self.during_per_s), len(self.else_per_s)) < SECONDS_MIN:
             return None
         usual = math.fsum(self.else_per_s) / len(self.else_per_s)
@@ -50,7 +50,7 @@ class Seconds:
 
     @property
     def lost_share(self) -> float | None:
-        """By how much the whole round's rate is below that of the seconds without."""
+        """Reduction of the whole round's rate, compared with the seconds without."""
         if self.rate_ratio is None:
             return None
         every = [*self.during_per_s, *self.else_per_s]
@@ -60,13 +60,13 @@ class Seconds:
 
 @dataclass(frozen=True)
 class CheckpointEffect:
-    """What checkpoints cost over the rounds of a cell.
+    """The effect of checkpoints over the rounds of a cell.
 
     Attributes:
         rate_ratio: Rate in seconds with a checkpoint over that in seconds without; its interval is
-            over rounds, None where only one round has both.
-        lost_share: By how much the whole rate is below that of the seconds without; the mean.
-        p99_during_ns: Response time in seconds with one; None where too few ended to know it.
+            over rounds, None if only one round has both.
+        lost_share: Reduction of the whole rate, compared with the seconds without; the mean.
+        p99_during_ns: Response time in seconds with one; None if there were too few transactions.
         p99_else_ns: In seconds without.
         running_share: Share of all seconds in which one ran.
         seconds_during: Over all rounds.
@@ -82,8 +82,8 @@ class CheckpointEffect:
     seconds_else: int
 
     @property
-    def surely_below(self) -> float:
-        """The ratio that is surely not exceeded; 1 where it was seen in one round only."""
+    def is_confidently_below(self) -> float:
+        """Upper end of the ratio's interval; 1 if it was seen in one round only."""
         return 1.0 if self.rate_ratio.high is None else self.rate_ratio.high
 
     @property
@@ -95,7 +95,7 @@ class CheckpointEffect:
 
 
 def checkpoint_effect(rounds: Sequence[Round]) -> CheckpointEffect | None:
-    """Return what checkpoints cost; None where no round has seconds of either kind."""
+    """Return the effect of checkpoints; None if no round has seconds of both kinds."""
     known = [
         part
         for each in rounds
@@ -121,20 +121,20 @@ def checkpoint_effect(rounds: Sequence[Round]) -> CheckpointEffect | None:
 
 
 def running_share(rounds: Sequence[Round]) -> float | None:
-    """Return the share of the time in which a checkpoint ran; None where that is not known."""
+    """Return the share of the time in which a checkpoint ran; None if unknown."""
     values = [share for each in rounds for _, share in _entries(each)]
     return math.fsum(values) / len(values) if values else None
 
 
 def _entries(each: Round) -> Iterator[tuple[int, float]]:
-    """Yield place and share of the known entries of the running phase."""
+    """Yield index and share of the known entries of the running phase."""
     series = each.sample.series
     if series is None:
         return
     first = entries_from(series, each.phase.from_s)
-    for place, share in enumerate(series.columns.get(RUNNING_COLUMN, [])):
-        if place >= first and share is not None:
-            yield place, share
+    for index, share in enumerate(series.columns.get(RUNNING_COLUMN, [])):
+        if index >= first and share is not None:
+            yield index, share
 
 
 def _seconds(each: Round) -> Seconds | None:
@@ -143,16 +143,16 @@ def _seconds(each: Round) -> Seconds | None:
     if sample.series is None or not is_long_enough(sample):
         return None
     if sample.timeline.slice_ns > sample.series.period_s * NS_PER_S:
-        return None  # so long a sample that a slice holds several entries
+        return None  # the sample is so long that a slice covers several entries
     by_entry = _by_entry(sample, sample.series.period_s)
     whole = math.floor(sample.duration_s / sample.series.period_s + 1e-6)
     during, elsewhere = Histogram.of([]), Histogram.of([])
     during_per_s: list[float] = []
     else_per_s: list[float] = []
-    for place, share in _entries(each):
-        if place >= whole or ELSE_SHARE_MAX < share < DURING_SHARE_MIN:
+    for index, share in _entries(each):
+        if index >= whole or ELSE_SHARE_MAX < share < DURING_SHARE_MIN:
             continue
-        own = by_entry.get(place, Histogram.of([]))
+        own = by_entry.get(index, Histogram.of([]))
         if share >= DURING_SHARE_MIN:
             during_per_s.append(own.count / sample.series.period_s)
             during = during.merged(own)
@@ -167,9 +167,9 @@ def _by_entry(sample: Sample, period_s: float) -> dict[int, Histogram]:
     found: dict[int, Histogram] = {}
     slice_s = sample.timeline.slice_ns / NS_PER_S
     for part in sample.timeline.slices:
-        place = int(part.index * slice_s / period_s + 1e-6)
+        entry = int(part.index * slice_s / period_s + 1e-6)
         own = Histogram.decode(part.response)
-        found[place] = found[place].merged(own) if place in found else own
+        found[entry] = found[entry].merged(own) if entry in found else own
     return found
 
 

@@ -1,4 +1,4 @@
-"""What the crashes of a trial say together: whether the database kept its word."""
+"""The outcome of all crashes of a trial: whether durability and atomicity held."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ class CrashOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """All crashes of one cell.
 
     Attributes:
-        crashes: How many.
-        acknowledged: Transactions that were acknowledged to the client, over all of them.
-        lost: Of these, that were not there after a crash.
-        half: That were there in part, at least.
-        unsent: That were there, and were never to be committed.
-        altered: That were there with another content than was sent.
-        gone: Crashes after which the database did not come back.
-        index_faults: Crashes after which pg_amcheck found fault with tables or indexes.
-        in_flight: Whose commit was sent and not answered.
-        recovery_s_max: The longest time until the server took connections again.
+        crashes: Number of crashes.
+        acknowledged: Transactions acknowledged to the client, over all crashes.
+        lost: Acknowledged transactions that were missing after a crash.
+        half: Transactions that were partially applied; a lower bound.
+        unsent: Transactions that were visible but never committed.
+        altered: Transactions that had another content than was sent.
+        gone: Crashes after which the database did not recover.
+        index_faults: Crashes after which pg_amcheck reported corrupt tables or indexes.
+        in_flight: Transactions whose commit was sent but not answered.
+        recovery_s_max: The longest time until the server accepted connections again.
     """
 
     crashes: int
@@ -43,19 +43,19 @@ class CrashOutcome(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_well(self) -> bool:
-        """Whether all that was acknowledged was there, and nothing else."""
+        """Whether all acknowledged transactions were present, and nothing else."""
         return not (
             self.lost or self.half or self.unsent or self.altered or self.gone or self.index_faults
         )
 
 
 def is_crash_trial(cell: Cell) -> bool:
-    """Tell whether a cell is a crash trial."""
+    """Return whether a cell is a crash trial."""
     return cell.kind == KIND
 
 
 def crash_outcome(samples: Iterable[Sample]) -> CrashOutcome:
-    """Return what the samples of a crash trial say together."""
+    """Return the outcome over all samples of a crash trial."""
     all_samples = list(samples)
     return CrashOutcome(
         crashes=len(all_samples),
@@ -74,28 +74,28 @@ def crash_outcome(samples: Iterable[Sample]) -> CrashOutcome:
 
 
 def crash_words(outcome: CrashOutcome) -> str:
-    """Return what a crash trial showed, as the beginning of a sentence without a subject."""
+    """Return the outcome of a crash trial in one phrase."""
     crashes = format_plural(outcome.crashes, "crash", "crashes")
     if outcome.is_well:
         acknowledged = format_plural(outcome.acknowledged, "acknowledged transaction")
-        return f"kept all of {acknowledged} in {crashes}"
-    return f"broke its word in {crashes}"
+        return f"none of {acknowledged} lost in {crashes}"
+    return f"durability violated in {crashes}"
 
 
 def wrong_words(outcome: CrashOutcome) -> str:
-    """Return what was wrong, in a list; empty where nothing was."""
+    """Return the violations as a list in words; empty if there were none."""
     reported: Mapping[str, int] = {
         "{} lost": outcome.lost,
-        "at least {} there in part": outcome.half,
-        "{} there that were never committed": outcome.unsent,
-        "{} there with another content": outcome.altered,
+        "at least {} partially applied": outcome.half,
+        "{} visible but never committed": outcome.unsent,
+        "{} with altered content": outcome.altered,
     }
     words = [text.format(format_count(count)) for text, count in reported.items() if count]
     if outcome.gone:
         words.append(f"no recovery after {format_plural(outcome.gone, 'crash', 'crashes')}")
     if outcome.index_faults:
         times = format_plural(outcome.index_faults, "crash", "crashes")
-        words.append(f"tables or indexes at fault after {times}")
+        words.append(f"corrupt tables or indexes after {times}")
     return ", ".join(words)
 
 

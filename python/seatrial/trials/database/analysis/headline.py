@@ -1,13 +1,13 @@
-"""What a database did, in the few words at the top of a report."""
+"""The headline of a database in a report: its rate, latency and bottleneck."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 
-from seatrial.stats.compare.durability import KEPT
-from seatrial.stats.estimates import counted
-from seatrial.stats.model import CellSummary
+from seatrial.stats.compare.comparison import KEPT
+from seatrial.stats.estimates import counted, estimate_of_rounds
+from seatrial.stats.model import CellSummary, Estimate
 from seatrial.stats.wording import (
     format_duration_s,
     format_estimate,
@@ -17,27 +17,27 @@ from seatrial.stats.wording import (
     format_value,
 )
 from seatrial.trials.database.analysis.crashes import crash_outcome, crash_words, is_crash_trial
-from seatrial.trials.database.analysis.samples import batch_length, specification
+from seatrial.trials.database.analysis.model import batch_length, specification
 from seatrial.trials.database.study.workloads import is_of_database
+from seatrial.trials.replay.analysis.model import is_of_replay, replays
 from seatrial.trials.replay.analysis.pace import answered_per_s, ratio_to_capture
-from seatrial.trials.replay.analysis.samples import is_of_replay, replays
 
 READS_ALONE = ("select-only",)
 PERCENTILES = ("p99", "p90", "p50")
-"""The highest that is known is told."""
+"""The highest known one is reported."""
 
 
 def headline_cell(
     cells: Sequence[CellSummary], everywhere: Sequence[CellSummary]
 ) -> CellSummary | None:
-    """Return the cell of a target that stands for it; None where it has none of a database.
+    """Return the representative cell of a target; None if it has no database cell.
 
-    The same on every target where they have it in common. TPC-B before reads alone, because commits
-    are what storage is there for; of servers that keep what they acknowledge; of the most data
-    (scale, devices), because a database outgrows its caches sooner or later; of those the fastest.
+    The same cell on every target, if they have it in common. TPC-B is preferred to reads alone,
+    because commits depend on storage most; then durable servers; then the most data (scale,
+    devices), because most databases outgrow their caches; then the highest rate.
 
     Args:
-        cells: Of the target, in which something completed.
+        cells: Of the target, with at least one completed request.
         everywhere: Of all targets.
     """
     measure = _standing_out(everywhere)
@@ -56,7 +56,7 @@ def _standing_out(cells: Sequence[CellSummary]) -> CellSummary | None:
 
 
 def _order(summary: CellSummary) -> tuple[bool, bool, bool, bool, int]:
-    """Return a key of which the largest stands out: loads before crashes, transactions, data."""
+    """Return a sort key; the largest is representative: loads before crashes, then data."""
     spec = specification(summary.cell)
     data = max(spec.load.scale, spec.load.devices) if spec else 0
     writes = spec is None or spec.script not in READS_ALONE
@@ -66,16 +66,16 @@ def _order(summary: CellSummary) -> tuple[bool, bool, bool, bool, int]:
 
 
 def headline(
-    summary: CellSummary, bounds: Mapping[str, str], beside: Sequence[CellSummary] = ()
+    summary: CellSummary, bounds: Mapping[str, str], alongside: Sequence[CellSummary] = ()
 ) -> str:
     """Return a cell's figures: ``2,200 tps (± 3 %) with p99 12 ms (± 4 %) at scale 1000 ...``.
 
     Args:
         summary: Of a database.
         bounds: What bounds a cell, by its key.
-        beside: The cells of its target, none of which may be taken for it.
+        alongside: All cells of its target; the figures name what distinguishes it from them.
     """
-    apart = _apart(summary, beside)
+    apart = _apart(summary, alongside)
     if is_crash_trial(summary.cell):
         return crash_words(crash_outcome(summary.samples))
     if is_of_replay(summary.cell):
@@ -84,36 +84,36 @@ def headline(
     ending = "" if bound == "inconclusive" else f", {_BOUND_WORDS.get(bound, bound)}-bound"
     if summary.cell.operation == "batch":
         return f"{_of_batch(summary)}{ending}"
-    return f"{format_estimate(summary.iops)}{_tail(summary)} {_where(summary)}{apart}{ending}"
+    return f"{format_estimate(summary.iops)}{_tail(summary)} {cell_words(summary)}{apart}{ending}"
 
 
 _BOUND_WORDS = {"cpu": "CPU"}
 
 
 ERRORS_SHARE_MAX = 0.05
-"""Failed statements over those that ended well: with more, rate and ratio are of other things."""
+"""Failed over successful statements: with more, rate and ratio describe other work."""
 _REPLAY_ENDINGS = {
-    "pace": ", which is the capture's own pace",
-    "order": ", held back by the order",
-    "client": ", bound by the client",
-    "cpu": ", bound by the server's CPU",
-    "lock": ", bound by locks",
-    "commit": ", bound by the disk's commits",
-    "read": ", bound by the disk's reads",
-    "checkpoint": ", bound by checkpoints to disk",
+    "pace": ", the captured rate",
+    "order": ", limited by statement order",
+    "client": ", client-bound",
+    "cpu": ", CPU-bound",
+    "lock": ", lock-bound",
+    "commit": ", commit-bound",
+    "read": ", read-bound",
+    "checkpoint": ", checkpoint-bound",
 }
 
 
 def _of_replay(summary: CellSummary, bound: str, apart: str) -> str:
     """Return ``replays prod.trace at 880 statements/s (± 3 %), 4.5x the capture, ...``."""
     samples = counted(summary.samples)
-    # Errors were answered, too, and count beside the capture; not where they make up the rate.
+    # Errors are answers, too, and count in the comparison with the capture, unless they dominate.
     has_errors = summary.failed > ERRORS_SHARE_MAX * summary.completed
     ratio = None if has_errors else ratio_to_capture(samples)
-    beside = f", {format_value(ratio)} the capture's rate" if ratio else ""
+    alongside = f", {format_value(ratio)} the capture's rate" if ratio else ""
     name = PurePath(str(summary.cell.factors.get("trace", "a trace"))).name
     rate = answered_per_s(samples) if replays(samples) else summary.iops
-    reported = f"replays {name}{apart} at {format_estimate(rate)}{_tail(summary)}{beside}"
+    reported = f"replays {name}{apart} at {format_estimate(rate)}{_tail(summary)}{alongside}"
     return f"{reported}{_REPLAY_ENDINGS.get(bound, '')}"
 
 
@@ -127,7 +127,7 @@ def _of_batch(summary: CellSummary) -> str:
 
 
 def _tail(summary: CellSummary) -> str:
-    """Return the highest known percentile of the kind of transaction that there is most of."""
+    """Return the highest known percentile of the most frequent kind of transaction."""
     kinds = list(summary.latency)
     if not kinds:
         return ""
@@ -142,15 +142,15 @@ def _tail(summary: CellSummary) -> str:
     return f" with {name}{of} {format_estimate(known[name])}" if name else ""
 
 
-def _apart(summary: CellSummary, beside: Sequence[CellSummary]) -> str:
-    """Return what tells a cell from others that the same words would name; empty for none."""
+def _apart(summary: CellSummary, alongside: Sequence[CellSummary]) -> str:
+    """Return what distinguishes a cell from others with the same words; empty if nothing."""
     own = summary.cell.identity()
     others = [
         each.cell.identity()
-        for each in beside
+        for each in alongside
         if each.cell.key != summary.cell.key
         and is_of_database(each.cell)
-        and _where(each) == _where(summary)
+        and cell_words(each) == cell_words(summary)
     ]
     names = [name for name in own if any(other.get(name) != own[name] for other in others)]
     reported = {name: own[name] for name in names if name not in ("threads", "trace")}
@@ -158,7 +158,8 @@ def _apart(summary: CellSummary, beside: Sequence[CellSummary]) -> str:
     return f" ({words})" if words else ""
 
 
-def _where(summary: CellSummary) -> str:
+def cell_words(summary: CellSummary) -> str:
+    """Return scale, clients or devices of a test, such as ``at scale 10 with 10 clients``."""
     spec = specification(summary.cell)
     clients = format_plural(summary.cell.threads, "client")
     if spec is None:
@@ -168,3 +169,26 @@ def _where(summary: CellSummary) -> str:
         return f"of {format_plural(spec.load.devices, 'device')} with {clients}{several}"
     at = f"at scale {spec.load.scale} " if spec.load.scale else ""
     return f"{at}with {clients}{several}"
+
+
+def database_figure(quantity: str, summary: CellSummary) -> Estimate | str | None:
+    """Return the transactions per second of a cell, a batch's time, or why there is none."""
+    if quantity not in ("tps", "real"):
+        return None
+    if summary.blank:
+        return summary.blank
+    return summary.iops if quantity == "tps" else _real(summary)
+
+
+def _real(summary: CellSummary) -> Estimate | str:
+    """Return the elapsed time of a batch, or why it is not known for every round."""
+    times_ns = [
+        sample.database.batch_s["real"] * 1e9
+        for sample in counted(summary.samples)
+        if sample.outcome.completed and sample.database and "real" in sample.database.batch_s
+    ]
+    rounds = len(counted(summary.samples))
+    if len(times_ns) < rounds:
+        reported = format_plural(rounds, "round")
+        return f"it failed in {rounds - len(times_ns)} of {reported}"
+    return estimate_of_rounds(times_ns, "ns")

@@ -1,40 +1,44 @@
-"""What the analysis of a database's samples yields. Pure data."""
+"""The results of the analysis of database samples. Pure data."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Final
 
 import msgspec
 
 from seatrial.published import named, one_of
+from seatrial.results.model import DatabaseRecord, Sample
 from seatrial.stats.estimate import Estimate
+from seatrial.stats.estimates import counted, estimate_of_rounds
 from seatrial.stats.model import Analysed
-from seatrial.study.cell import Cell
+from seatrial.study.cell import Cell, FactorValue
+from seatrial.trials.database.study.workloads import DatabaseSpec, spec_of
 
 BOUNDS = (
     *("cpu", "read", "commit", "checkpoint", "lock", "client", "pace", "order"),
     "inconclusive",
 )
-"""What a database's throughput may be bound by; ``pace`` and ``order`` are those of a replay."""
+"""What a database's throughput may be bound by; ``pace`` and ``order`` apply to replays."""
 
 RIVALS = (
     *("other_waits", "processors", "client", "others_cpu", "steal", "others_io", "checkpoint"),
     *("seatrial", "kernel"),
 )
-"""What else a bound may be in truth: see docs/method.md, "What bounds a database"."""
+"""Alternative explanations of a bound: see docs/method.md, "What bounds a database"."""
 
 
 class Rival(msgspec.Struct, frozen=True, kw_only=True):
-    """Something else that may bound a cell, and the figure that excludes it or does not.
+    """An alternative explanation of a bound, and the figure that may exclude it.
 
     Attributes:
-        name: What it is.
+        name: What else may bound the cell.
         figure: Name of the figure, unit last.
-        value: None where it was not measured; then it excludes nothing.
-        allowed_max: The most at which the rival is excluded.
-        is_excluded: Whether it is.
-        sentence: What was measured, in words, without a full stop.
-        next: What settles it where it is not excluded.
+        value: None if it was not measured; then it excludes nothing.
+        allowed_max: The largest value at which the rival is excluded.
+        is_excluded: Whether it is excluded.
+        sentence: The figure in words, without a full stop.
+        next: What settles it if it is not excluded.
     """
 
     name: Annotated[str, one_of(*RIVALS)]
@@ -47,17 +51,17 @@ class Rival(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TimeVerdict(msgspec.Struct, frozen=True, kw_only=True):
-    """What bounds the throughput of a cell, and the ground for saying so.
+    """What bounds the throughput of a cell, and the evidence for it.
 
     Attributes:
-        bound: What it is; ``inconclusive`` where a rival is not excluded.
-        sentence: With figures, such as ``Commit-bound: 71 % of the clients' time waited for the WAL
-            to be written and synced ... Excluded: other work (2 % of the processors) ...``.
+        bound: The bound; ``inconclusive`` if a rival is not excluded.
+        sentence: With figures, such as ``Commit-bound: 71 % of the clients' time was spent waiting
+            for WAL writes and syncs ... Excluded: other work (2 % of the CPU) ...``.
         evidence: The figures behind it, by name with unit last.
-        likely: What leads, where the verdict is inconclusive; empty where
-            nothing does, and where the verdict says it.
-        rivals: What else it may be, each with its figure; empty where nothing leads.
-        next: What would settle an inconclusive verdict; empty where nothing is to be settled.
+        likely: The leading bound of an inconclusive verdict; empty if none leads, or if the verdict
+            is conclusive.
+        rivals: The alternative explanations, each with its figure; empty if no bound leads.
+        next: What would settle an inconclusive verdict; empty if there is nothing to settle.
     """
 
     bound: Annotated[str, one_of(*BOUNDS)]
@@ -69,13 +73,13 @@ class TimeVerdict(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReadShares(msgspec.Struct, frozen=True, kw_only=True):
-    """What served the blocks that queries read: shares that sum up to 1.
+    """Where the blocks that queries read came from: shares that add up to 1.
 
     Attributes:
-        shared_buffers: Found in the server's own cache.
-        page_cache: Asked of the operating system, and not read from the device.
+        shared_buffers: Hits in shared buffers.
+        page_cache: Requested from the operating system, and not read from the device.
         device: Read from the device.
-        blocks: How many blocks of 8 KiB there were over all rounds.
+        blocks: Number of blocks of 8 KiB over all rounds.
     """
 
     shared_buffers: Estimate
@@ -89,23 +93,23 @@ class DatabaseCell(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         cell: What was measured.
-        verdict: What the time went into.
-        waits: Share of the active clients' time by wait class, over all rounds, sums up to 1:
+        verdict: What bounds the throughput.
+        waits: Share of the active clients' time by wait class, over all rounds, adding up to 1:
             ``cpu``, ``io``, ``lwlock``, ``lock``, ``client``, ``ipc``, ``timeout``,
-            ``buffer_pin``, ``other``; empty where none were seen.
+            ``buffer_pin``, ``other``; empty if no wait events were sampled.
         wait_events: The most frequent events, ``class:event`` with share, at most 12.
-        reads: None where the server's statistics could not be read.
-        server: As it calls itself.
-        settings: That are not the server's defaults, by name; of the last round.
-        start_state: As the study asked for.
-        database_bytes: Size on disk as the samples began; the median.
-        loaded_s: How long loading took; None where nothing was loaded.
-        load_bytes_per_s: Size over that time.
+        reads: None if the server's statistics could not be read.
+        server: Its version string.
+        settings: Settings that differ from the server's defaults, by name; of the last round.
+        start_state: As requested by the study.
+        database_bytes: Size on disk when the samples began; the median.
+        loaded_s: Loading time; None if nothing was loaded.
+        load_bytes_per_s: Size over the loading time.
         client_cpu_share: Of a core; the largest of the rounds.
-        ceiling_per_s: Of the driver with a server that answers at once.
+        ceiling_per_s: Rate of the driver against a null server, which answers at once.
         columns: Figures over the rounds by name, unit last, such as ``cpu_user_share``,
             ``cpu_iowait_share``, ``server_cpu_cores``, ``device_read_per_s``,
-            ``wal_bytes_per_s``, ``checkpoints``; for the table of what the time went into.
+            ``wal_bytes_per_s``, ``checkpoints``; for the table of where the time goes.
         batch_s: ``real``, ``user``, ``sys`` of a batch.
     """
 
@@ -127,7 +131,7 @@ class DatabaseCell(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CacheSweep(msgspec.Struct, frozen=True, kw_only=True):
-    """Time for one transaction as a cache's size says: ``t = cpu + k * C**-a``.
+    """Time of one transaction as a function of the cache size: ``t = cpu + k * C**-a``.
 
     Attributes:
         target: Label.
@@ -135,22 +139,22 @@ class CacheSweep(msgspec.Struct, frozen=True, kw_only=True):
         factor: What was varied: ``shared_buffers`` or ``memory_limit_bytes``.
         where: The other factors that its cells share.
         sizes_bytes: Of the measured cells, ascending.
-        time_s: For one transaction, at each of them.
-        cpu_s: The part that no cache shortens.
-        k: At ``C`` in bytes; seconds.
+        time_s: Of one transaction, at each of them.
+        cpu_s: The part that does not depend on the cache size.
+        k: With ``C`` in bytes; seconds.
         a: The exponent.
-        next_size_bytes: Twice the largest.
-        predicted_per_s: At that size, with the interval of the prediction.
-        fits: Whether the law holds within the scatter of the rounds; else ``sentence`` says why
-            nothing is predicted.
-        sentence: What it says, with figures.
+        next_size_bytes: Twice the largest size.
+        predicted_per_s: At that size, with the prediction interval.
+        fits: Whether the model fits within the variance of the rounds; otherwise ``sentence`` says
+            why there is no prediction.
+        sentence: The result with figures.
         evidence: The figures behind it.
     """
 
     target: str
     workload: str
     factor: str
-    where: dict[str, Any]
+    where: dict[str, FactorValue]
     sizes_bytes: list[int]
     time_s: list[Estimate]
     cpu_s: Estimate
@@ -164,11 +168,11 @@ class CacheSweep(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DatabaseAnalysis(msgspec.Struct, frozen=True, kw_only=True):
-    """What is particular to a run's database cells.
+    """The analysis of a run's database cells.
 
     Attributes:
         cells: In the order of the plan.
-        sweeps: Of each factor that is the size of a cache.
+        sweeps: One for each factor that is the size of a cache.
     """
 
     cells: list[DatabaseCell]
@@ -176,6 +180,38 @@ class DatabaseAnalysis(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def database_of(analysed: Analysed) -> DatabaseAnalysis | None:
-    """Return what is particular to the database cells of a run; None where it has none."""
+    """Return the analysis of a run's database cells; None if it has none."""
     found: DatabaseAnalysis | None = analysed.analyses.get("database")
     return found
+
+
+CEILING_PASSED_RATIO: Final = 1.1
+"""Rate over ceiling: a larger ratio is not explained by noise."""
+
+
+def specification(cell: Cell) -> DatabaseSpec | None:
+    """Return a cell's specification; None for an imported cell."""
+    return spec_of(cell.spec) if cell.parsed.database is not None else None
+
+
+def records_of(samples: Iterable[Sample]) -> list[DatabaseRecord]:
+    """Return the database records of samples, in their order."""
+    return [sample.database for sample in samples if sample.database is not None]
+
+
+def ceiling_share(rate_per_s: float, ceiling_per_s: float | None) -> float | None:
+    """Return the rate as a share of the driver's ceiling; None if unknown.
+
+    A ceiling that was significantly exceeded is invalid: other work took its processors while it
+    was measured, once for a whole run.
+    """
+    if not ceiling_per_s or rate_per_s > CEILING_PASSED_RATIO * ceiling_per_s:
+        return None
+    return rate_per_s / ceiling_per_s
+
+
+def batch_length(samples: Sequence[Sample], name: str) -> Estimate | None:
+    """Return ``real``, ``user`` or ``sys`` of a batch over its repeats, in s; None if unknown."""
+    records = [sample.database for sample in counted(samples)]
+    values = [record.batch_s[name] for record in records if record and name in record.batch_s]
+    return estimate_of_rounds(values, "s") if values and len(values) == len(records) else None

@@ -1,37 +1,265 @@
-"""What else may bound a cell than what leads, and the figure that excludes it.
+"""The rivals of a leading bound, and the figures that exclude them.
 
-A figure excludes its rival where it is at most its limit. One that was not measured excludes
+A figure excludes its rival if it is at or below its limit. A figure that was not measured excludes
 nothing. The limits are in docs/method.md, "What bounds a database".
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
+from seatrial.stats.estimate import Estimate
 from seatrial.stats.wording import format_share
-from seatrial.trials.database.analysis.grounds import DRIVER_SHARE_MAX, Grounds
-from seatrial.trials.database.analysis.model import Rival
-from seatrial.trials.database.analysis.waits import GROUPS, LEAD_RATIO_MIN
+from seatrial.trials.database.analysis.checkpoints import CheckpointEffect
+from seatrial.trials.database.analysis.model import Rival, ceiling_share
+from seatrial.trials.database.analysis.readings import GROUPS, LEAD_RATIO_MIN, ClientTime
+
+DRIVER_SHARE_MAX: Final = 0.7
+"""Of a core, or of the driver's ceiling: above it the client may limit the rate (law 8)."""
+BLOCK_BYTES: Final = 8192
+WAITED_GROUPS: Final = ("commit", "read", "write", "lock")
+
+
+@dataclass(frozen=True)
+class Grounds:
+    """The figures of one cell that a verdict is based on.
+
+    Attributes:
+        time: Where the clients spent their time; None if no wait events were sampled.
+        columns: Figures by name, as ``DatabaseCell.columns``.
+        checkpoints: Their effect on the rate; None if unknown.
+        checkpoint_share: Share of the time in which a checkpoint ran.
+        rate: Transactions per second.
+        asked_per_s: Requested rate of a schedule; None in a closed loop.
+        client_cpu_share: Of the driver's busiest thread, of one core.
+        ceiling_per_s: Rate of the driver against a null server.
+        cpus: Processors of the server's machine; None if unknown.
+        cut_s: Length of each sample's start that the rate leaves out.
+        totals: Counters of the samples, summed over those that have them.
+        client_delay_share: Share of the time in which the driver's thread was runnable but had no
+            processor; None if it is not measured for one thread.
+    """
+
+    time: ClientTime | None
+    columns: Mapping[str, Estimate]
+    checkpoints: CheckpointEffect | None
+    checkpoint_share: float | None
+    rate: Estimate
+    asked_per_s: float | None
+    client_cpu_share: float | None
+    ceiling_per_s: float | None
+    cpus: float | None
+    cut_s: float = 0.0
+    totals: Mapping[str, float] = field(default_factory=dict)
+    client_delay_share: float | None = None
+
+    def column(self, name: str) -> float | None:
+        """Return a column's figure; None if unknown."""
+        found = self.columns.get(name)
+        return None if found is None else found.value
+
+    def share(self, group: str) -> float:
+        """Return a wait group's share of the clients' time; 0 if it was not seen."""
+        return self.time.shares.get(group, 0.0) if self.time else 0.0
+
+    @property
+    def waited_share(self) -> float:
+        """Share of the clients' time spent waiting for storage or for other clients."""
+        return math.fsum(self.share(group) for group in WAITED_GROUPS)
+
+    @property
+    def busy_share(self) -> float | None:
+        """Share of the processors that was busy or stolen.
+
+        That of the machine, or that of server and client within a CPU limit if it is larger; None
+        if the machine's is unknown.
+        """
+        idle, iowait = (self.column(f"cpu_{name}_share") for name in ("idle", "iowait"))
+        if idle is None or iowait is None:
+            return None
+        return min(1.0, max(1 - idle - iowait, self.own_share or 0.0))
+
+    @property
+    def own_share(self) -> float | None:
+        """Share that server and driver used of the processors available to them."""
+        cores = [self.column(f"{who}_cpu_cores") for who in ("server", "client")]
+        known = [each for each in cores if each is not None]
+        if not self.cpus or len(known) < len(cores):
+            return None
+        return min(1.0, sum(known) / self.cpus)
+
+    @property
+    def others_cpu_share(self) -> float | None:
+        """Share of the processors used by programs other than server, driver and Seatrial.
+
+        Kernel threads are left out if they are known, because they carry out I/O.
+        """
+        others_cores = self.column("others_cpu_cores")
+        if others_cores is None or not self.cpus:
+            return None
+        kernel_cores = self._cores_of("kernel_cpu_ns") or 0.0
+        return min(1.0, max(0.0, others_cores - kernel_cores) / self.cpus)
+
+    @property
+    def seatrial_cpu_share(self) -> float | None:
+        """Share of the processors used by Seatrial, including its session with the server."""
+        cores = self.column("seatrial_cpu_cores")
+        return None if cores is None or not self.cpus else cores / self.cpus
+
+    @property
+    def server_delay_share(self) -> float | None:
+        """Share of the clients' time in which the server's processes waited for a processor.
+
+        Over all of its processes, so it is at least that of the clients' backends.
+        """
+        delay_cores = self.column("server_delay_cores")
+        connections = self.time.connections_mean if self.time else None
+        if delay_cores is None or not connections:
+            return None
+        return min(1.0, delay_cores / connections)
+
+    @property
+    def others_io_share(self) -> float | None:
+        """Upper bound of other processes' share of the bytes that the disks moved.
+
+        The lower of two bounds: what other processes read and wrote anywhere, and what the disks
+        moved beyond the server's known requests.
+        """
+        disk_bytes = self._total("disk_read_bytes", "disk_write_bytes")
+        if not disk_bytes:
+            return None
+        requested_bytes = self._total("others_read_bytes", "others_write_bytes")
+        unclaimed_bytes = self._unclaimed_bytes()
+        known = [each for each in (requested_bytes, unclaimed_bytes) if each is not None]
+        return min(1.0, min(known) / disk_bytes) if known else None
+
+    @property
+    def checkpoint_bytes_share(self) -> float | None:
+        """Upper bound of the checkpoints' share of the bytes written to the disks.
+
+        The pages that they wrote, and the full-page images in the WAL that follow them.
+        """
+        written_bytes = self._total("disk_write_bytes")
+        blocks = self._total("checkpoint_buffers", "wal_fpi")
+        if not written_bytes or blocks is None:
+            return None
+        return min(1.0, blocks * BLOCK_BYTES / written_bytes)
+
+    @property
+    def checkpoints_count(self) -> float | None:
+        """How many checkpoints began in all samples."""
+        return self._total("checkpoints_timed", "checkpoints_requested")
+
+    @property
+    def ceiling_share(self) -> float | None:
+        """The rate as a share of the driver's ceiling."""
+        return ceiling_share(self.rate.value, self.ceiling_per_s)
+
+    @property
+    def driver_share(self) -> float | None:
+        """How close the driver is to its limit: share of a core or of its ceiling, the larger."""
+        known = [each for each in (self.client_cpu_share, self.ceiling_share) if each is not None]
+        return max(known, default=None)
+
+    @property
+    def on_processor_share(self) -> float | None:
+        """Of the time without a wait event, the share in which the server ran on a processor."""
+        cores, time = self.column("server_cpu_cores"), self.time
+        if cores is None or time is None or not time.active_mean or not time.active_share:
+            return None
+        wanted_cores = time.active_mean * self.share("cpu") / time.active_share
+        if self.cpus:
+            wanted_cores = min(wanted_cores, self.cpus)
+        return min(1.0, cores / wanted_cores) if wanted_cores > 0 else None
+
+    def evidence(self) -> dict[str, float]:
+        """Return every figure that the rules use, by name with unit last."""
+        time, effect = self.time, self.checkpoints
+        found: dict[str, float | None] = {
+            "rate_per_s": self.rate.value,
+            "asked_per_s": self.asked_per_s,
+            "client_cpu_share": self.client_cpu_share,
+            "client_delay_share": self.client_delay_share,
+            "ceiling_share": self.ceiling_share,
+            "driver_share": self.driver_share,
+            "cpus_count": self.cpus,
+            "busy_share": self.busy_share,
+            "own_cpu_share": self.own_share,
+            "others_cpu_share": self.others_cpu_share,
+            "seatrial_cpu_share": self.seatrial_cpu_share,
+            "kernel_cpu_cores": self._cores_of("kernel_cpu_ns"),
+            "server_delay_share": self.server_delay_share,
+            "on_processor_share": self.on_processor_share,
+            "others_io_share": self.others_io_share,
+            "checkpoint_running_share": self.checkpoint_share,
+            "checkpoint_bytes_share": self.checkpoint_bytes_share,
+            "checkpoint_rate_ratio": effect.rate_ratio.value if effect else None,
+            "checkpoint_rate_ratio_high": effect.rate_ratio.high if effect else None,
+            "checkpoint_lost_share": effect.lost_share if effect else None,
+            "looks_count": time.looks if time else None,
+            "active_share": time.active_share if time else None,
+            **({f"wait_{group}_share": self.share(group) for group in GROUPS} if time else {}),
+            **{name: self.column(name) for name in _EVIDENCE_COLUMNS},
+        }
+        return {name: value for name, value in found.items() if value is not None}
+
+    def _total(self, *names: str) -> float | None:
+        """Return the sum of some counters; None if any of them is unknown."""
+        known = [self.totals[name] for name in names if name in self.totals]
+        return math.fsum(known) if len(known) == len(names) else None
+
+    def _cores_of(self, time_ns: str) -> float | None:
+        """Return a counter of CPU time as cores, over all samples."""
+        used_ns, elapsed_ns = self._total(time_ns), self._total("surroundings_ns")
+        return None if used_ns is None or not elapsed_ns else used_ns / elapsed_ns
+
+    def _unclaimed_bytes(self) -> float | None:
+        """Return the bytes that the disks moved beyond the server's requests; None if unknown."""
+        read_bytes, write_bytes = (self._total(f"disk_{way}_bytes") for way in ("read", "write"))
+        own_read_bytes = self._total("server_read_bytes")
+        wal_bytes = self._total("wal_bytes")
+        if None in (read_bytes, write_bytes, own_read_bytes, wal_bytes):
+            return None
+        # The WAL is written in whole pages: each write begins and ends within a page, which adds
+        # half a page at either end on average.
+        wal_pages_bytes = (wal_bytes or 0.0) + (self._total("wal_writes") or 0.0) * BLOCK_BYTES
+        pages = math.fsum(
+            self._total(f"{who}_buffers") or 0.0 for who in ("checkpoint", "bgwriter", "backend")
+        )
+        own_write_bytes = wal_pages_bytes + pages * BLOCK_BYTES
+        return max(0.0, (read_bytes or 0.0) - (own_read_bytes or 0.0)) + max(
+            0.0, (write_bytes or 0.0) - own_write_bytes
+        )
+
+
+_EVIDENCE_COLUMNS: Final[Sequence[str]] = (
+    *("server_cpu_cores", "client_cpu_cores", "seatrial_cpu_cores", "others_cpu_cores"),
+    *("server_delay_cores", "client_delay_cores", "cpu_iowait_share", "cpu_steal_share"),
+    *("psi_cpu_some_share", "psi_io_some_share", "psi_io_full_share", "psi_memory_some_share"),
+    *("device_busy_share", "device_queue_mean", "device_read_per_s", "device_write_per_s"),
+    *("device_flush_per_s", "wal_bytes_per_s", "wal_sync_latency_ms"),
+)
 
 OTHERS_CPU_SHARE_MAX: Final = 0.1
 STEAL_SHARE_MAX: Final = 0.1
 SEATRIAL_SHARE_MAX: Final = 0.05
 DELAY_SHARE_MAX: Final = 0.05
-"""Of the clients' time: so long may the server's processes have lacked a processor."""
+"""Of the clients' time: how long the server's processes may have waited for a processor."""
 CLIENT_DELAY_CORES_MAX: Final = 0.1
 HEAD_ROOM_BUSY_SHARE_MAX: Final = 0.85
-"""Of the processors: below that the kernel's own work on I/O finds one, too."""
+"""Of the processors: below it, a processor is free for the kernel's work on I/O."""
 OTHERS_IO_SHARE_MAX: Final = 0.25
 CHECKPOINT_RUNNING_SHARE_MAX: Final = 0.1
 CHECKPOINT_BYTES_SHARE_MAX: Final = 0.25
 WAITED_SHARE_MAX: Final = 1 / 3
-"""Of the clients' time, where the processors are full: the rest is theirs by two to one."""
+"""Of the clients' time, if the processors are full: the rest is CPU time by two to one."""
 OFF_PROCESSOR_SHARE_MAX: Final = 0.5
-"""Of the time without a named wait: with more, the kernel kept the server (page cache, limits)."""
+"""Of the time without a wait event: above it, the kernel delayed the server (cache, limits)."""
 _OF_TIME: Final = "of the clients' time"
-_OF_CPUS: Final = "of the processors"
+_OF_CPUS: Final = "of the CPU"
 
 Judge = Callable[[Grounds, str], Rival]
 """Returns a rival of a bound."""
@@ -39,7 +267,7 @@ Judge = Callable[[Grounds, str], Rival]
 
 @dataclass(frozen=True)
 class _Kind:
-    """What is said of a rival: its name in words, and what settles it."""
+    """A rival in words, and the next step that settles it."""
 
     words: str
     next: str
@@ -48,44 +276,47 @@ class _Kind:
 _KINDS: Final[Mapping[str, _Kind]] = {
     "other_waits": _Kind(
         "other waits",
-        "Vary clients and memory ('--clients', '--memory-limit'): what the rate follows is what "
-        "bounds it",
+        "Vary clients and memory ('--clients', '--memory-limit'): the factor that changes the rate "
+        "is the bottleneck",
     ),
     "processors": _Kind(
-        "the processors",
-        "Repeat with fewer clients than processors: waits for a processor then go away, others "
-        "stay",
+        "the CPU",
+        "Repeat with fewer clients than processors: waits for a CPU then disappear, other waits "
+        "remain",
     ),
     "client": _Kind(
         "the client",
-        "Give the driver more threads or processes ('jobs', 'processes'), or a machine of its own "
+        "Give the driver more threads or processes ('jobs', 'processes') or a separate machine "
         "('seatrial db --url'), and repeat",
     ),
     "others_cpu": _Kind(
         "other work on the machine", "Stop the other work on the machine and repeat"
     ),
-    "steal": _Kind("the hypervisor", "Repeat when the host is quieter, or on a machine of its own"),
+    "steal": _Kind(
+        "the hypervisor (steal time)",
+        "Repeat when the host is less busy, or on a dedicated machine",
+    ),
     "others_io": _Kind(
-        "others' I/O",
-        "Stop what else uses the disk, or put the data on a disk of their own, and repeat",
+        "I/O of other processes",
+        "Stop the other users of the disk, or put the data on a separate disk, and repeat",
     ),
     "checkpoint": _Kind(
         "checkpoints",
-        "Repeat with a max_wal_size so large that no checkpoint comes ('--set max_wal_size=64GB'): "
-        "what the rate gains is theirs",
+        "Repeat with a max_wal_size so large that no checkpoint runs ('--set max_wal_size=64GB'): "
+        "the gain in rate is the cost of checkpoints",
     ),
     "seatrial": _Kind(
-        "Seatrial itself", "Put the driver on a machine of its own ('seatrial db --url')"
+        "Seatrial itself", "Put the driver on a separate machine ('seatrial db --url')"
     ),
     "kernel": _Kind(
         "the kernel",
-        "Repeat with more memory, and look at limits on writing and on memory",
+        "Repeat with more memory, and check limits on I/O and memory (cgroups)",
     ),
 }
 
 
 def rivals_of(grounds: Grounds, bound: str) -> list[Rival]:
-    """Return what else may bound a cell of which a bound leads, in the order of the method.
+    """Return the rivals of a cell's leading bound, in the order of the method.
 
     Args:
         grounds: Of the cell.
@@ -128,9 +359,9 @@ def _hidden_share(grounds: Grounds) -> float:
 
 
 def _own_share(grounds: Grounds, bound: str) -> float:
-    """Return the share of the clients' time that surely went into a bound.
+    """Return the lower bound of a bound's share of the clients' time.
 
-    A queue for locks counts with what it waits behind, as the verdict reads it.
+    Lock waits count with what the lock holders wait for, as in the verdict.
     """
     groups = {
         "cpu": ("cpu",),
@@ -146,7 +377,7 @@ def _leads_alone(grounds: Grounds, group: str) -> bool:
 
 
 def _other_waits(grounds: Grounds, bound: str) -> Rival:
-    """The next largest wait, against what is needed for the bound to lead by half."""
+    """Return the next largest wait; the bound has to be 1.5 times as large."""
     own = {
         "checkpoint": ("commit", "write", "lock"),
         "commit": ("commit", "lock"),
@@ -161,7 +392,7 @@ def _other_waits(grounds: Grounds, bound: str) -> Rival:
 
 
 def _waits(grounds: Grounds, _bound: str) -> Rival:
-    """All waits together, where the processors are full."""
+    """Return all waits together, if the processors are full."""
     value = grounds.waited_share if grounds.time else None
     return _rival(
         "other_waits", "waited_share", value, WAITED_SHARE_MAX, what=_OF_TIME, words="waits"
@@ -169,29 +400,30 @@ def _waits(grounds: Grounds, _bound: str) -> Rival:
 
 
 def _processors(grounds: Grounds, bound: str) -> Rival:
-    """Time without a named wait, and what may be hidden in waits of processes that were woken."""
+    """Return the time without a wait event, plus run-queue time hidden in other waits."""
     delay = grounds.server_delay_share
     allowed = max(0.0, _own_share(grounds, bound)) / LEAD_RATIO_MIN
     if delay is None:
-        # Where no queue can be seen, processors with room have none that matters.
+        # Without run-queue figures: processors with headroom have no relevant queue.
         busy = grounds.busy_share
         return _rival("processors", "busy_share", busy, HEAD_ROOM_BUSY_SHARE_MAX, what="busy")
     value = grounds.share("cpu") + delay
-    what = f"{_OF_TIME} on them or queued for them"
+    what = f"{_OF_TIME} on a CPU or waiting for one"
     return _rival("processors", "processor_time_share", value, allowed, what=what)
 
 
 def _client_waits(grounds: Grounds, bound: str) -> Rival:
-    """Connections that the server found idle: it waited for their next statement."""
+    """Return the share of idle connections: the server waited for their next statement."""
     value = grounds.share("client") if grounds.time else None
     allowed = max(0.0, _own_share(grounds, bound)) / LEAD_RATIO_MIN
     return _rival("client", "wait_client_share", value, allowed, what=_OF_TIME)
 
 
-def _client_beside_processors(grounds: Grounds, _bound: str) -> Rival:
-    """The driver beside a server that fills the processors: its threads, then its share of them.
+def _client_against_processors(grounds: Grounds, _bound: str) -> Rival:
+    """Return the driver's busiest thread, or its CPU compared with the server's.
 
-    Its ceiling says little there: the server that answers at once shares the processors, too.
+    For a server that fills the processors. The driver's ceiling says little in that case: the null
+    server shares the processors, too.
     """
     thread, limit = grounds.client_cpu_share, DRIVER_SHARE_MAX
     if thread is None or thread > limit:
@@ -204,23 +436,23 @@ def _client_beside_processors(grounds: Grounds, _bound: str) -> Rival:
         "client_to_server_cpu_ratio",
         value,
         1 / LEAD_RATIO_MIN,
-        what="of the server's time",
+        what="of the server's CPU time",
     )
 
 
 def _others_cpu(grounds: Grounds, _bound: str) -> Rival:
-    """Other programs: few, or with room for all so that the server hardly lacked a processor."""
+    """Return other programs' CPU share, or the server's run-queue wait if there is headroom."""
     others, delay, busy = grounds.others_cpu_share, grounds.server_delay_share, grounds.busy_share
     if others is not None and others <= OTHERS_CPU_SHARE_MAX:
         return _rival("others_cpu", "others_cpu_share", others, OTHERS_CPU_SHARE_MAX, what=_OF_CPUS)
     if busy is not None and busy <= HEAD_ROOM_BUSY_SHARE_MAX and delay is not None:
-        what = f"{_OF_TIME} the server lacked a processor"
+        what = f"{_OF_TIME} the server waited for a CPU"
         return _rival("others_cpu", "server_delay_share", delay, DELAY_SHARE_MAX, what=what)
     return _rival("others_cpu", "others_cpu_share", others, OTHERS_CPU_SHARE_MAX, what=_OF_CPUS)
 
 
 def _others_cpu_of_client(grounds: Grounds, bound: str) -> Rival:
-    """Other programs that took processors from the driver or from the server."""
+    """Return other programs that took CPU from the driver or from the server."""
     delay_cores = grounds.client_delay_share
     if delay_cores is None:
         delay_cores = grounds.column("client_delay_cores")
@@ -231,7 +463,7 @@ def _others_cpu_of_client(grounds: Grounds, bound: str) -> Rival:
 
 
 def _others_cpu_strictly(grounds: Grounds, _bound: str) -> Rival:
-    """Other programs, where the processors themselves are the bound."""
+    """Return other programs' CPU share, if the CPU itself is the bound."""
     others = grounds.others_cpu_share
     return _rival("others_cpu", "others_cpu_share", others, OTHERS_CPU_SHARE_MAX, what=_OF_CPUS)
 
@@ -243,12 +475,12 @@ def _steal(grounds: Grounds, _bound: str) -> Rival:
 
 def _others_io(grounds: Grounds, _bound: str) -> Rival:
     value = grounds.others_io_share
-    what = "of the disk's bytes at most"
+    what = "of the disk's traffic at most"
     return _rival("others_io", "others_io_share", value, OTHERS_IO_SHARE_MAX, what=what)
 
 
 def _checkpoint(grounds: Grounds, _bound: str) -> Rival:
-    """Checkpoints: none ran, or what they can have written is little."""
+    """Return how long checkpoints ran, or an upper bound of what they wrote."""
     running, written = grounds.checkpoint_share, grounds.checkpoint_bytes_share
     began = grounds.checkpoints_count
     is_rare = running is not None and running <= CHECKPOINT_RUNNING_SHARE_MAX
@@ -266,10 +498,10 @@ def _seatrial(grounds: Grounds, _bound: str) -> Rival:
 
 
 def _kernel(grounds: Grounds, _bound: str) -> Rival:
-    """Time without a named wait in which the server had no processor either."""
+    """Return the time without a wait event in which the server had no processor either."""
     on = grounds.on_processor_share
     value = None if on is None else max(0.0, 1 - on - _delay_of_unnamed_share(grounds))
-    what = "of the time without a named wait"
+    what = "of the time without a wait event"
     return _rival("kernel", "off_processor_share", value, OFF_PROCESSOR_SHARE_MAX, what=what)
 
 
@@ -284,6 +516,6 @@ _JUDGES: Final[Mapping[str, tuple[Judge, ...]]] = {
     "read": (*_DISK, _checkpoint),
     "checkpoint": _DISK,
     "lock": (_other_waits, _processors, _client_waits, _others_cpu, _steal),
-    "cpu": (_waits, _client_beside_processors, _others_cpu_strictly, _steal, _seatrial, _kernel),
+    "cpu": (_waits, _client_against_processors, _others_cpu_strictly, _steal, _seatrial, _kernel),
     "client": (_other_waits, _processors, _others_cpu_of_client, _steal, _seatrial),
 }

@@ -1,37 +1,77 @@
-"""Finding ``client_limited``: the number may be the driver's own, not the database's."""
+"""Finding ``client_limited``: the rate may be limited by the driver, not by the database."""
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Annotated, Final
 
-from seatrial.findings.context import Context
+from seatrial.findings.context import Concerned, Context
 from seatrial.findings.rule import from_samples
-from seatrial.stats.model import CellSummary, Finding
+from seatrial.published import HIDDEN
+from seatrial.stats.model import CellSummary, Figures, Finding, Words
 from seatrial.stats.wording import format_iops, format_share
-from seatrial.trials.database.analysis.model import DatabaseCell, database_of
-from seatrial.trials.database.analysis.samples import ceiling_share
+from seatrial.trials.database.analysis.model import DatabaseCell, ceiling_share, database_of
 
 CORE_SHARE_MAX: Final = 0.7
-"""Of one core, by the driver's busiest thread: with more it sometimes has no time for an answer."""
+"""Of one core, by the driver's busiest thread; above it, responses wait for the driver."""
 CEILING_SHARE_MAX: Final = 0.7
-"""Of what the same driver does with a server that answers at once."""
+"""Of the rate of the same driver against a null server, which answers at once."""
 
 
-@from_samples(rank=420, section="Of a database")
+class ClientLimitedFigures(Figures, frozen=True, kw_only=True, tag="client_limited"):
+    """Figures of ``client_limited``."""
+
+    client_cpu_share_max: float
+    client_cpu_share_allowed: float
+    ceiling_share_max: float
+    ceiling_share_allowed: float
+    cells_count: int
+    concerned: Annotated[Concerned, HIDDEN]
+    ceiling_per_s: Annotated[float, HIDDEN]
+
+    def words(self) -> Words:
+        """Return sentence, cause and next step."""
+        reported = []
+        if self.client_cpu_share_max:
+            reported.append(
+                f"the driver used up to {format_share(self.client_cpu_share_max)} of a core"
+            )
+        if self.ceiling_share_max:
+            reported.append(
+                f"the rate reached {format_share(self.ceiling_share_max)} of the driver's maximum "
+                f"({format_iops(self.ceiling_per_s)} transactions/s against a null server)"
+            )
+        return Words(
+            sentence=(
+                f"{self.concerned}: {' and '.join(reported)}. The rate is a lower bound of what "
+                "the database can do."
+            ),
+            cause=(
+                "Above 70 % the driver affects the result: responses wait until it reads them. "
+                "This happens with a fast database and short transactions."
+            ),
+            next=(
+                "If cores are idle, use more driver threads or processes ('jobs', 'processes'). "
+                'Otherwise use prepared statements (protocols = "prepared") or a separate client '
+                "machine ('seatrial db --url')."
+            ),
+        )
+
+
+@from_samples(rank=420, section="Databases")
 def client_limited(context: Context) -> list[Finding]:
-    """Find cells whose driver used 70 % of a core, or reached 70 % of its own ceiling.
+    """Find cells whose driver used 70 % of a core, or reached 70 % of its maximum rate.
 
     Means:
-        The driver may be what was measured, not the database: read the rate as "at least".
+        The driver may limit the rate, not the database. Read the rate as "at least".
 
     Decided:
-        The driver's busiest thread used more than 70 % of a core, or the rate is above 70 % of what
-        the same driver does with a server that answers at once. Warning. Of a batch, which is its
-        own driver, it is not told.
+        The driver's busiest thread used more than 70 % of a core, or the rate is above 70 % of the
+        same driver's rate against a null server, which answers at once. Warning. Batches are
+        exempt, since a batch is its own driver.
 
     Do:
-        More `jobs` or `processes` where cores are idle, prepared statements, or a client machine of
-        its own.
+        If cores are idle, use more `jobs` or `processes`. Otherwise use prepared statements or a
+        separate client machine.
     """
     parts = (
         {part.cell.key: part for part in analysis.cells}
@@ -44,52 +84,33 @@ def client_limited(context: Context) -> list[Finding]:
         return []
     cores = [_core(parts[c.cell.key]) for c in concerned]
     ceilings = [_ceiling(c, parts[c.cell.key]) for c in concerned]
-    reported = []
-    if max(cores):
-        reported.append(f"its driver used up to {format_share(max(cores))} of a core")
-    if max(ceilings):
-        place = ceilings.index(max(ceilings))
-        ceiling_per_s = parts[concerned[place].cell.key].ceiling_per_s or 0.0
-        reported.append(
-            f"it reached up to {format_share(max(ceilings))} of the {format_iops(ceiling_per_s)} "
-            "transactions a second that the driver does with a server that answers at once"
-        )
+    core_share, of_ceiling_share = max(cores), max(ceilings)
+    place = ceilings.index(of_ceiling_share)
+    ceiling_per_s = parts[concerned[place].cell.key].ceiling_per_s or 0.0
     return [
         Finding(
-            kind="client_limited",
             severity="warning",
             cells=[c.cell.identity() for c in concerned],
-            sentence=(
-                f"{context.of_cells(concerned)}: {' and '.join(reported)}, so the number is a "
-                "lower bound of what the database does."
-            ),
-            cause=(
-                "Above 70 % the driver is part of what is measured: answers wait until it has "
-                "time for them. A fast database with short transactions leads there."
-            ),
-            evidence={
-                "client_cpu_share_max": max(cores),
-                "client_cpu_share_allowed": CORE_SHARE_MAX,
-                "ceiling_share_max": max(ceilings),
-                "ceiling_share_allowed": CEILING_SHARE_MAX,
-                "cells_count": len(concerned),
-            },
-            next=(
-                "Use more threads or processes of the driver ('jobs', 'processes') where cores "
-                'are idle, prepared statements (protocols = "prepared"), or a client machine of '
-                "its own ('seatrial db --url')."
+            figures=ClientLimitedFigures(
+                client_cpu_share_max=core_share,
+                client_cpu_share_allowed=CORE_SHARE_MAX,
+                ceiling_share_max=of_ceiling_share,
+                ceiling_share_allowed=CEILING_SHARE_MAX,
+                cells_count=len(concerned),
+                concerned=context.concerned(concerned),
+                ceiling_per_s=ceiling_per_s,
             ),
         )
     ]
 
 
 def _core(part: DatabaseCell) -> float:
-    """Return the driver's share of a core where it is too much; else 0."""
+    """Return the driver's share of a core if it is above the limit, otherwise 0."""
     share = part.client_cpu_share or 0.0
     return share if share > CORE_SHARE_MAX and part.cell.operation != "batch" else 0.0
 
 
 def _ceiling(summary: CellSummary, part: DatabaseCell) -> float:
-    """Return the share of the driver's ceiling where it is too much; else 0."""
+    """Return the share of the driver's ceiling if it is above the limit, otherwise 0."""
     share = ceiling_share(summary.iops.value, part.ceiling_per_s) or 0.0
     return share if share > CEILING_SHARE_MAX else 0.0

@@ -1,22 +1,24 @@
-"""Finding ``database_bound``: what the time of a database's clients went into."""
+"""Finding ``database_bound``: where the time of a database's clients was spent."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import Final
+from typing import Annotated, Final
 
 from seatrial.findings.context import Context
 from seatrial.findings.rule import from_samples
-from seatrial.stats.model import Finding
+from seatrial.published import FLATTENED, HIDDEN
+from seatrial.stats.model import Figures, Finding, Words
 from seatrial.stats.wording import format_cell, format_plural
+from seatrial.study.cell import Cell
 from seatrial.trials.database.analysis.crashes import is_crash_trial
 from seatrial.trials.database.analysis.model import DatabaseCell, database_of
 
 
 @dataclass(frozen=True)
 class Explained:
-    """What being bound so means, and what to try."""
+    """What a bound means, and what to try."""
 
     cause: str
     next: str
@@ -24,110 +26,138 @@ class Explained:
 
 EXPLAINED: Final = {
     "commit": Explained(
-        "Each commit waits until the WAL is on the medium; its rate is that of the device's "
-        "flushes, times the commits that share one.",
-        "A device with a write cache that is safe from loss of power makes flushes cheap; more "
-        "clients share a flush (commit_delay makes them wait for each other); fewer, larger "
-        "transactions need fewer.",
+        "Each commit waits until its WAL is on stable storage. The commit rate is the device's "
+        "flush rate times the number of commits per flush (group commit).",
+        "Use a device with a power-loss protected write cache, which makes flushes fast. More "
+        "clients share a flush (commit_delay increases this). Fewer, larger transactions need "
+        "fewer flushes.",
     ),
     "read": Explained(
-        "The data do not fit into the caches, so that transactions wait for blocks from below.",
-        "Compare more memory by a sweep ('seatrial db DIR --memory-limit' or shared_buffers as a "
-        "list), or a device with more reads per second at this many clients.",
+        "The working set does not fit into the caches, so transactions wait for block reads.",
+        "Compare memory sizes ('seatrial db DIR --memory-limit', or shared_buffers as a list), or "
+        "use a device with more read IOPS at this number of clients.",
     ),
     "checkpoint": Explained(
-        "A checkpoint writes and syncs all changed pages, and after it each page that changes goes "
-        "whole into the WAL once more.",
-        "Raise max_wal_size and checkpoint_timeout, so that there are fewer, and keep "
-        "checkpoint_completion_target at 0.9, which spreads them.",
+        "A checkpoint writes and syncs all dirty pages. After it starts, the first change to each "
+        "page writes a full-page image to the WAL.",
+        "Raise max_wal_size and checkpoint_timeout to make checkpoints rarer, and keep "
+        "checkpoint_completion_target at 0.9 to spread their writes.",
     ),
     "lock": Explained(
-        "Clients queue for the same rows, or for the server's own inner locks.",
-        "Give the workload more to choose from (pgbench: a scale above the clients) or fewer "
-        "clients; where the holders wait to commit, a faster commit shortens the queue.",
+        "Clients wait for the same rows, or for the server's internal locks (LWLocks).",
+        "Reduce contention: more rows to choose from (pgbench: a scale above the number of "
+        "clients) or fewer clients. If lock holders wait to commit, faster commits shorten the "
+        "queue.",
     ),
     "cpu": Explained(
-        "The server's own work fills the processors that it can use.",
-        "Read the rate as what this machine does; compare storage with more clients, a larger "
-        "scale or less memory, until storage bounds it again.",
+        "The server uses all of the CPU that it can get.",
+        "The rate is a limit of this machine's CPU. To compare storage, use more clients, a larger "
+        "scale or less memory until storage is the bottleneck.",
     ),
     "client": Explained(
-        "The server had time to spare: the driver, its machine or the way to it set the pace.",
-        "Use more threads or processes of the driver ('jobs', 'processes'), prepared statements, "
-        "or a client machine of its own; read the rate as 'at least'.",
+        "The server was partly idle: the driver, its machine or the network limited the rate.",
+        "Use more driver threads or processes ('jobs', 'processes'), prepared statements, or a "
+        "separate client machine. Read the rate as 'at least'.",
     ),
     "pace": Explained(
-        "The replay asked for no more than this: its speed, and what was captured, set the rate.",
-        "Compare latencies, not rates; a higher '--speed', or '--speed max', tells what bounds it.",
+        "The replay requested no more than this: its speed and the captured load set the rate.",
+        "Compare latencies, not rates. A higher '--speed', or '--speed max', shows the bottleneck.",
     ),
     "order": Explained(
-        "Statements waited for those of other sessions, as the log's order has it.",
-        "Compare with '--order session', which holds nothing back between sessions.",
+        "Statements waited for statements of other sessions, to preserve the order of the log.",
+        "Compare with '--order session', which keeps the order only within each session.",
     ),
     "inconclusive": Explained(
-        "What was measured leaves more than one reason: several share the time, other work used "
-        "the machine meanwhile, or too little was seen.",
-        "Measure for longer, or vary clients and memory: what the rate follows is what bounds it.",
+        "The measurements allow more than one explanation: several waits share the time, other "
+        "work used the machine, or there were too few wait-event samples.",
+        "Measure for longer, or vary clients and memory: the factor that changes the rate is the "
+        "bottleneck.",
     ),
 }
 
 
-@from_samples(rank=550, section="Of a database", sees_replays=True)
+@from_samples(rank=550, section="Databases", sees_replays=True)
 def database_bound(context: Context) -> list[Finding]:
     """Find what bounds the databases' cells; one finding for those of a target that agree.
 
     Means:
-        What the clients' time went into, and so what would have to be faster: `cpu`, `read`,
-        `commit`, `checkpoint`, `lock`, `client`, or `inconclusive`; of a replay also `pace` (the
-        capture's own) and `order`. One finding for the cells of a target that agree, with the
-        clearest as example.
+        Where the clients spent their time, and so what has to become faster: `cpu`, `read`,
+        `commit`, `checkpoint`, `lock`, `client`, or `inconclusive`; for a replay also `pace` (the
+        captured rate) and `order`. There is one finding for all tests of a target with the same
+        bottleneck; the clearest one is the example.
 
     Decided:
-        By the rules of method.md ("What bounds a database"). A bound is said only where measured
-        figures exclude other work on the machine, the hypervisor, the client, checkpoints, others'
-        I/O and other waits. `inconclusive` where one of them is not excluded, where nothing takes
-        40 % of the time and half as much again as the next, where it was looked at fewer than 20
-        times, and where a schedule that is kept sets the rate. Note.
+        By the rules of method.md ("What bounds a database"). A bottleneck is reported only if
+        measured figures exclude other work on the machine, the hypervisor, the client,
+        checkpoints, I/O of other processes and other waits. `inconclusive` if one of them is not
+        excluded, if no wait takes 40 % of the time and 1.5 times as much as the next, if there are
+        fewer than 20 wait-event samples, and if a schedule sets the rate. Note.
 
     Do:
-        As the finding says for each bound: it is of no use to buy flushes for a database that waits
-        for reads. Of an inconclusive one it says what settles it, such as to stop other work on the
-        machine and repeat.
+        As the finding says for each bottleneck: faster flushes do not help a database that waits
+        for reads. For an inconclusive result, it names the next experiment, such as stopping other
+        work on the machine and repeating the run.
     """
     groups: dict[tuple[str, str], list[DatabaseCell]] = defaultdict(list)
     for part in analysis.cells if (analysis := database_of(context)) else []:
         if is_crash_trial(part.cell):
-            continue  # Its clients are slow on purpose: each notes what it sends and gets.
+            continue  # Its clients are slow on purpose: each logs what it sends and receives.
         groups[part.cell.target, part.verdict.bound].append(part)
     return [_finding(context, parts) for parts in groups.values()]
 
 
+class DatabaseBoundFigures(Figures, frozen=True, kw_only=True, tag="database_bound"):
+    """Figures of ``database_bound``."""
+
+    bound: str
+    cells_count: int
+    others: Annotated[dict[str, float], FLATTENED]
+    cell: Annotated[Cell, HIDDEN]
+    typical_sentence: Annotated[str, HIDDEN]
+    typical_next: Annotated[str, HIDDEN]
+    others_count: Annotated[int, HIDDEN]
+
+    def words(self) -> Words:
+        """Return sentence, cause and next step."""
+        also = (
+            f" The same holds for {format_plural(self.others_count, 'other test')} on this target."
+            if self.others_count and self.bound != "inconclusive"
+            else ""
+        )
+        if self.others_count and self.bound == "inconclusive":
+            also = (
+                f" {format_plural(self.others_count, 'other test')} on this target "
+                f"{'is' if self.others_count == 1 else 'are'} also inconclusive."
+            )
+        return Words(
+            sentence=f"{format_cell(self.cell)}: {self.typical_sentence}{also}",
+            cause=EXPLAINED[self.bound].cause,
+            next=(f"{self.typical_next}." if self.typical_next else EXPLAINED[self.bound].next),
+        )
+
+
 def _finding(context: Context, parts: list[DatabaseCell]) -> Finding:
-    """Return the finding with the cell as its example whose bound is the clearest."""
+    """Return the finding, with the cell of the clearest bound as its example."""
     bound = parts[0].verdict.bound
     typical = max(parts, key=_clearness)
-    explained = EXPLAINED[bound]
     others = len(parts) - 1
-    also = f" So {_are(others)}." if others and bound != "inconclusive" else ""
-    if others and bound == "inconclusive":
-        also = f" Inconclusive, too, {_are(others)}."
     return Finding(
-        kind="database_bound",
         severity="note",
         cells=[part.cell.identity() for part in parts],
-        sentence=f"{format_cell(typical.cell)}: {typical.verdict.sentence}{also}",
-        cause=explained.cause,
-        evidence={"bound": bound, "cells_count": len(parts), **typical.verdict.evidence},
-        next=f"{typical.verdict.next}." if typical.verdict.next else explained.next,
+        figures=DatabaseBoundFigures(
+            bound=bound,
+            cells_count=len(parts),
+            others=typical.verdict.evidence,
+            cell=typical.cell,
+            typical_sentence=typical.verdict.sentence,
+            typical_next=typical.verdict.next,
+            others_count=others,
+        ),
     )
 
 
 def _clearness(part: DatabaseCell) -> tuple[bool, float]:
-    """Return how clearly a cell shows its bound: that something leads at all, then its share."""
+    """Return how clearly a cell shows its bound: whether a wait leads, then its share."""
     verdict = part.verdict
     leads = verdict.likely or verdict.bound
     return leads != "inconclusive", verdict.evidence.get(f"wait_{leads}_share", 0.0)
-
-
-def _are(others: int) -> str:
-    return f"{'is' if others == 1 else 'are'} {format_plural(others, 'other cell')} there"

@@ -1,75 +1,76 @@
-"""Finding ``flushes_not_durable``: commits acknowledged faster than a medium can keep them."""
+"""Finding ``flushes_not_durable``: commits acknowledged before they are on stable storage."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Annotated, Final
 
 from seatrial.findings.context import (
     Context,
-    entries,
     identities,
     is_of_a_device,
-    lookup,
     median_over_samples,
     number,
-    physical_devices,
 )
 from seatrial.findings.rule import from_samples
 from seatrial.findings.traffic import is_direct, writes_are_flushed
+from seatrial.fingerprint import Fingerprint
+from seatrial.published import HIDDEN
 from seatrial.results.model import Sample
-from seatrial.stats.model import CellSummary, Estimate, Finding
+from seatrial.stats.model import CellSummary, Estimate, Figures, Finding, Words
 from seatrial.stats.wording import format_cell, format_estimate, format_share, format_value
-from seatrial.trials.database.analysis.samples import records_of
+from seatrial.study.cell import Cell
+from seatrial.trials.database.analysis.model import records_of
 
 REVOLUTIONS_PER_S: Final = 250.0
-"""15,000 in a minute; no disk that is sold turns faster."""
+"""15,000 rpm; no disk on the market rotates faster."""
 REVOLUTIONS_FACTOR: Final = 2.0
 FLUSHES_SHARE_MIN: Final = 0.5
-"""Of the commits of one session, those that must show as a flush at the device."""
+"""Of the commits of one session, the share that must appear as a flush at the device."""
 COMMITS_MIN: Final = 100
 FLUSH_RATIO_MAX: Final = 1.5
-"""A commit writes and flushes; flash that empties its cache for it takes several times as long as
-for the write alone, and a disk takes a revolution."""
+"""A commit writes and flushes; flash that empties its cache for a flush takes several times as long
+as for the write alone, and a disk takes a revolution."""
 VOLATILE: Final = "write back"
 _LOSES: Final = "a power cut loses commits"
 _INNOCENT: Final = (
-    "The innocent explanation is protection against loss of power: capacitors or a battery, as "
-    "server drives and RAID controllers have, make a cache as safe as the medium."
+    "The harmless explanation is power-loss protection: server drives and RAID controllers have "
+    "capacitors or a battery, which make a cache as safe as the medium."
 )
 
 
-@from_samples(rank=140, section="Of a database", sees_replays=True, holds_in_lab=False)
+@from_samples(rank=140, section="Databases", sees_replays=True, holds_in_lab=False)
 def flushes_not_durable(context: Context) -> list[Finding]:
-    """Find commits that were acknowledged without having reached a medium, as far as that shows.
+    """Find commits that were probably acknowledged before they were on stable storage.
 
-    On disks that rotate by their rate, where flushes are counted by their number, and else by what
-    a flush adds to a write. Of one session at a time: several share a flush.
+    Judged by the commit rate on hard disks, by the number of flushes where they are counted, and
+    otherwise by the time that a flush adds to a write. With one session only, since several
+    sessions share a flush.
 
     Means:
-        Commits were acknowledged without having reached a medium, as far as that shows from
-        outside: a power cut would lose them.
+        Commits were probably acknowledged before they reached stable storage: a power failure
+        would lose them.
 
     Decided:
-        Of one session at a time, as several share a flush, and on each target by the first of:
+        With one session, since several share a flush; on each target by the first of:
 
-        1. the device below is a hard disk, and commits of the workload `commit` are surely faster
-           than 500 a second: twice the revolutions of the fastest disk that is sold (15,000 a
-           minute). Critical; in a virtual machine, whose disks call themselves rotational at will,
+        1. the device is a hard disk, and the rate of the workload `commit` is significantly above
+           500 per second: twice the rotation rate of the fastest disks (15,000 rpm). Critical; in
+           a virtual machine, whose disks may be reported as rotational although they are not,
            warning;
-        2. the kernel drives the device as `write back`, that is with a volatile cache, and it
-           counted fewer than half as many flushes as there were commits with fdatasync (of a
-           database: as the server synced its WAL). Critical;
-        3. such a device without rotation, where the median commit takes less than 1.5 times as long
-           as a plain write of the same size in sequence past the page cache. Warning, as protection
-           against loss of power looks the same: its capacitors make a flush cheap and safe.
+        2. the device has a volatile write cache (`write back`), and counted fewer than half as many
+           flushes as there were commits with fdatasync (for a database: WAL syncs by the server).
+           Critical;
+        3. the device has a volatile write cache and does not rotate, and the median commit takes
+           less than 1.5 times as long as a direct sequential write of the same size. Warning,
+           because power-loss protection looks the same: capacitors make a flush fast and safe.
 
-        A device that is driven as `write through` promises that what it acknowledged is safe;
-        nothing here can tell whether it lies.
+        A `write through` device promises that acknowledged writes are safe; this test cannot
+        verify that.
 
     Do:
-        Read the data sheet (power-loss protection). Without it turn the cache off and measure
-        again. Only pulling the plug proves a drive.
+        Look for power-loss protection in the data sheet. Without it, turn the cache off and
+        measure again. Only a real power failure proves a drive.
     """
     cells = [summary for summary in context.cells if is_of_a_device(summary) and not summary.blank]
     commits = [c for c in cells if c.cell.operation == "commit" and c.cell.threads == 1]
@@ -77,7 +78,7 @@ def flushes_not_durable(context: Context) -> list[Finding]:
     for target in dict.fromkeys(summary.cell.target for summary in cells):
         own = [c for c in commits if c.cell.target == target]
         # A write with O_DSYNC may reach the medium by itself (FUA), without a flush after it.
-        counted = [c for c in own if lookup(c.cell.spec, "target", "dsync") is not True]
+        counted = [c for c in own if not c.cell.parsed.target.dsync]
         counted += [c for c in cells if c.cell.target == target and _keeps_wal(c)]
         found += (
             _faster_than_it_turns(context, own)
@@ -87,8 +88,35 @@ def flushes_not_durable(context: Context) -> list[Finding]:
     return found
 
 
+class FasterThanItTurnsFigures(Figures, frozen=True, kw_only=True, tag="flushes_not_durable"):
+    """Figures of ``flushes_not_durable``: faster than it turns."""
+
+    commits_per_s: float
+    commits_per_s_low: float | None
+    revolutions_per_s_max: float
+    virtual: bool
+    fastest_cell: Annotated[Cell, HIDDEN]
+    fastest_iops: Annotated[Estimate, HIDDEN]
+
+    def words(self) -> Words:
+        """Return sentence, cause and next step."""
+        return Words(
+            sentence=(
+                f"{format_cell(self.fastest_cell)}: {format_estimate(self.fastest_iops)} in one "
+                f"session, but a disk rotates at most {REVOLUTIONS_PER_S:.0f} times per second. A "
+                f"volatile write cache acknowledges flushes: {_LOSES}."
+            ),
+            cause=(
+                "Each commit writes the next block of a log, which passes the head once per "
+                "revolution. Faster commits did not wait for the medium. "
+                f"{_OF_VIRTUAL if self.virtual else ''}{_INNOCENT}"
+            ),
+            next=_NEXT,
+        )
+
+
 def _faster_than_it_turns(context: Context, commits: Sequence[CellSummary]) -> list[Finding]:
-    """Return commits faster than a disk passes its head: the same place comes once a turn."""
+    """Return commits faster than the disk rotates: a position passes the head once per turn."""
     limit_per_s = REVOLUTIONS_FACTOR * REVOLUTIONS_PER_S
     concerned = [
         c for c in commits if _low(c.iops) > limit_per_s and _rotates(context.before_of(c))
@@ -96,35 +124,56 @@ def _faster_than_it_turns(context: Context, commits: Sequence[CellSummary]) -> l
     if not concerned:
         return []
     fastest = max(concerned, key=lambda c: c.iops.value)
-    virtual = bool(lookup(context.before, "machine", "virtualisation"))
+    virtual = bool(context.before.machine.virtualisation)
     return [
         Finding(
-            kind="flushes_not_durable",
             severity="warning" if virtual else "critical",
             cells=identities(concerned),
-            sentence=(
-                f"{format_cell(fastest.cell)}: {format_estimate(fastest.iops)} of one session on a "
-                f"disk that turns at most {REVOLUTIONS_PER_S:.0f} times a second. A volatile write "
-                f"cache acknowledges flushes: {_LOSES}."
+            figures=FasterThanItTurnsFigures(
+                commits_per_s=fastest.iops.value,
+                commits_per_s_low=fastest.iops.low,
+                revolutions_per_s_max=REVOLUTIONS_PER_S,
+                virtual=virtual,
+                fastest_cell=fastest.cell,
+                fastest_iops=fastest.iops,
             ),
-            cause=(
-                "Each commit writes the next block of a log, which passes the head once a turn; "
-                "who is faster did not wait for the medium. "
-                f"{_OF_VIRTUAL if virtual else ''}{_INNOCENT}"
-            ),
-            evidence={
-                "commits_per_s": fastest.iops.value,
-                "commits_per_s_low": fastest.iops.low,
-                "revolutions_per_s_max": REVOLUTIONS_PER_S,
-                "virtual": virtual,
-            },
-            next=_NEXT,
         )
     ]
 
 
+class FlushesNotSentFigures(Figures, frozen=True, kw_only=True, tag="flushes_not_durable"):
+    """Figures of ``flushes_not_durable``: flushes not sent."""
+
+    flushes_share: float
+    flushes_share_allowed: float
+    commits_per_s: float
+    cells_count: int
+    worst_cell: Annotated[Cell, HIDDEN]
+    worst_iops: Annotated[Estimate, HIDDEN]
+
+    def words(self) -> Words:
+        """Return sentence, cause and next step."""
+        return Words(
+            sentence=(
+                f"{format_cell(self.worst_cell)}: only {format_share(self.flushes_share)} of the "
+                f"commits ({format_value(self.worst_iops)}) sent a flush to the device, whose "
+                f"write cache is volatile: {_LOSES}."
+            ),
+            cause=(
+                "A layer between the database and the device drops flushes: a mount option "
+                "(nobarrier), a block layer that does not pass them on, a virtual disk whose host "
+                "ignores them (cache=unsafe), or fsync = off."
+            ),
+            next=(
+                "Check the mount options ('findmnt -o TARGET,OPTIONS') and the layers ('lsblk'), "
+                "fix the cause and measure again. 'seatrial db DIR --crash --power-cut=lying' "
+                "shows what such a power failure does to a database."
+            ),
+        )
+
+
 def _not_sent(context: Context, cells: Sequence[CellSummary]) -> list[Finding]:
-    """Return commits of which the device, whose cache is volatile, saw no flush."""
+    """Return commits for which the device, whose cache is volatile, received no flush."""
     shares = {
         c.cell.key: share
         for c in cells
@@ -138,38 +187,54 @@ def _not_sent(context: Context, cells: Sequence[CellSummary]) -> list[Finding]:
     share = shares[worst.cell.key]
     return [
         Finding(
-            kind="flushes_not_durable",
             severity="critical",
             cells=identities(concerned),
-            sentence=(
-                f"{format_cell(worst.cell)}: of {format_value(worst.iops)}, "
-                f"{format_share(share)} sent a flush to the device, whose write cache is volatile: "
-                f"{_LOSES}."
-            ),
-            cause=(
-                "Something between the database and the device drops flushes: a mount option "
-                "(nobarrier), a layer that does not hand them on, a virtual disk whose host "
-                "ignores them (cache=unsafe), or fsync = off."
-            ),
-            evidence={
-                "flushes_share": share,
-                "flushes_share_allowed": FLUSHES_SHARE_MIN,
-                "commits_per_s": worst.iops.value,
-                "cells_count": len(concerned),
-            },
-            next=(
-                "Look at the mount options ('findmnt -o TARGET,OPTIONS') and at the layers "
-                "('lsblk'); mend that and measure again. What such a power cut does to a database "
-                "shows 'seatrial db DIR --crash --power-cut=lying'."
+            figures=FlushesNotSentFigures(
+                flushes_share=share,
+                flushes_share_allowed=FLUSHES_SHARE_MIN,
+                commits_per_s=worst.iops.value,
+                cells_count=len(concerned),
+                worst_cell=worst.cell,
+                worst_iops=worst.iops,
             ),
         )
     ]
 
 
+class FlushesAddNothingFigures(Figures, frozen=True, kw_only=True, tag="flushes_not_durable"):
+    """Figures of ``flushes_not_durable``: flushes add nothing."""
+
+    commit_over_write_ratio: float
+    commit_over_write_ratio_allowed: float
+    commits_per_s: float
+    writes_per_s: float
+    write_cache: str
+    worst_cell: Annotated[Cell, HIDDEN]
+    worst_iops: Annotated[Estimate, HIDDEN]
+    write_iops: Annotated[Estimate, HIDDEN]
+
+    def words(self) -> Words:
+        """Return sentence, cause and next step."""
+        return Words(
+            sentence=(
+                f"{format_cell(self.worst_cell)}: {format_estimate(self.worst_iops)}, compared "
+                f"with {format_estimate(self.write_iops)} for writes without a flush. A flush "
+                f"takes almost no time (a commit takes {self.commit_over_write_ratio:.2f} times "
+                "as long as a write). A volatile write cache probably acknowledges flushes: then "
+                f"{_LOSES}."
+            ),
+            cause=(
+                "The device reports a volatile cache, so a flush should write it to the medium, "
+                f"which takes flash a large part of a millisecond. {_INNOCENT}"
+            ),
+            next=_NEXT,
+        )
+
+
 def _adds_nothing(
     context: Context, commits: Sequence[CellSummary], cells: Sequence[CellSummary]
 ) -> list[Finding]:
-    """Return commits that take hardly longer than a write alone, on a volatile cache."""
+    """Return commits that take about as long as a write alone, on a volatile cache."""
     ratios = {
         c.cell.key: (ratio, write)
         for c in commits
@@ -184,36 +249,27 @@ def _adds_nothing(
     ratio, write = ratios[worst.cell.key]
     return [
         Finding(
-            kind="flushes_not_durable",
             severity="warning",
             cells=identities(concerned),
-            sentence=(
-                f"{format_cell(worst.cell)}: {format_estimate(worst.iops)}, where plain writes do "
-                f"{format_estimate(write.iops)}: a flush adds next to nothing to a write "
-                f"(a commit takes {ratio:.2f} times as long). A volatile write cache likely "
-                f"acknowledges flushes: then {_LOSES}."
+            figures=FlushesAddNothingFigures(
+                commit_over_write_ratio=ratio,
+                commit_over_write_ratio_allowed=FLUSH_RATIO_MAX,
+                commits_per_s=worst.iops.value,
+                writes_per_s=write.iops.value,
+                write_cache=VOLATILE,
+                worst_cell=worst.cell,
+                worst_iops=worst.iops,
+                write_iops=write.iops,
             ),
-            cause=(
-                "The device says that its cache is volatile, so a flush should empty it onto the "
-                f"medium, which takes flash a good part of a millisecond. {_INNOCENT}"
-            ),
-            evidence={
-                "commit_over_write_ratio": ratio,
-                "commit_over_write_ratio_allowed": FLUSH_RATIO_MAX,
-                "commits_per_s": worst.iops.value,
-                "writes_per_s": write.iops.value,
-                "write_cache": VOLATILE,
-            },
-            next=_NEXT,
         )
     ]
 
 
-_OF_VIRTUAL: Final = "Or the disk is a virtual one that only says that it rotates. "
+_OF_VIRTUAL: Final = "Or the disk is virtual and only reports that it rotates. "
 _NEXT: Final = (
-    "See the drive's data sheet for power-loss protection. Without it turn the cache off ('hdparm "
-    "-W0 DEVICE', 'nvme set-feature -f 6 -v 0 DEVICE') and measure again; only pulling the plug "
-    "proves a drive."
+    "Look for power-loss protection in the drive's data sheet. Without it, turn the cache off "
+    "('hdparm -W0 DEVICE', 'nvme set-feature -f 6 -v 0 DEVICE') and measure again. Only a real "
+    "power failure proves a drive."
 )
 
 
@@ -221,22 +277,22 @@ def _low(estimate: Estimate) -> float:
     return estimate.value if estimate.low is None else estimate.low
 
 
-def _rotates(fingerprint: dict[str, Any]) -> bool:
-    """Tell whether all that lies below are hard disks."""
-    devices = physical_devices(fingerprint)
+def _rotates(fingerprint: Fingerprint) -> bool:
+    """Return whether all physical devices are hard disks."""
+    devices = fingerprint.physical_devices
     return bool(devices) and all(
-        device.get("rotational") is True and device.get("kind") == "disk" for device in devices
+        device.rotational is True and device.kind == "disk" for device in devices
     )
 
 
-def _is_volatile(fingerprint: dict[str, Any]) -> bool:
-    """Tell whether the kernel takes every device below to hold writes in a volatile cache."""
-    devices = physical_devices(fingerprint)
-    return bool(devices) and all(device.get("write_cache") == VOLATILE for device in devices)
+def _is_volatile(fingerprint: Fingerprint) -> bool:
+    """Return whether every physical device has a volatile write cache, as the kernel sees it."""
+    devices = fingerprint.physical_devices
+    return bool(devices) and all(device.write_cache == VOLATILE for device in devices)
 
 
 def _keeps_wal(summary: CellSummary) -> bool:
-    """Tell whether a cell is one of a database that flushes its WAL at each commit."""
+    """Return whether a cell is of a database that flushes its WAL at each commit."""
     records = records_of(summary.samples)
     return bool(records) and all(
         record.settings.get("fsync", "on") != "off"
@@ -246,20 +302,20 @@ def _keeps_wal(summary: CellSummary) -> bool:
 
 
 def _flushes_a_commit(sample: Sample) -> float | None:
-    """Return flushes that the device counted over those that were asked of it."""
+    """Return flushes that the device counted over those that were requested."""
     flushes = sample.counters.get("device_flushes")
-    asked = sample.counters.get("wal_syncs")
+    requested = sample.counters.get("wal_syncs")
     if sample.cell.operation == "commit":
-        asked = float(sample.outcome.completed)
-    if flushes is None or asked is None or asked < COMMITS_MIN:
+        requested = float(sample.outcome.completed)
+    if flushes is None or requested is None or requested < COMMITS_MIN:
         return None
-    return flushes / asked
+    return flushes / requested
 
 
 def _is_plain_write(write: CellSummary, commit: CellSummary) -> bool:
-    """Tell whether a cell does what a commit does but for the flush."""
+    """Return whether a cell does the same as a commit, without the flush."""
     mine, own = write.cell, commit.cell
-    kinds = {lookup(each, "address", "kind") for each in entries(mine.spec, "accesses")}
+    kinds = mine.parsed.address_kinds
     return (
         mine.operation == "write"
         and (mine.block_size_bytes, mine.threads, mine.depth) == (own.block_size_bytes, 1, 1)
@@ -270,7 +326,7 @@ def _is_plain_write(write: CellSummary, commit: CellSummary) -> bool:
 
 
 def _time_ratio(commit: CellSummary, write: CellSummary) -> float | None:
-    """Return the median time of a commit over that of a write; None where one is not known."""
+    """Return the median time of a commit over that of a write; None if one is unknown."""
     medians = [
         number({name: each.value for name, each in part.latency.get(kind, {}).items()}, "p50")
         for part, kind in ((commit, "commit"), (write, "write"))

@@ -1,32 +1,63 @@
-"""Finding ``observer_missing``: what could not be seen or done beside a database's samples."""
+"""Finding ``observer_missing``: what could not be monitored or prepared for a database."""
 
 from __future__ import annotations
 
 from collections import Counter
-from typing import Final
+from typing import Annotated, Final
 
-from seatrial.findings.context import Context, identities
+from seatrial.findings.context import Concerned, Context, identities
 from seatrial.findings.rule import from_samples
-from seatrial.stats.model import Finding
+from seatrial.published import HIDDEN
+from seatrial.stats.model import Figures, Finding, Words
 from seatrial.stats.wording import format_plural
-from seatrial.trials.database.analysis.samples import records_of
+from seatrial.trials.database.analysis.model import records_of
 
-TOLD_MAX: Final = 3
+NOTES_SHOWN_MAX: Final = 3
 
 
-@from_samples(rank=640, section="Of a database", sees_faults=True, sees_replays=True)
+class ObserverMissingFigures(Figures, frozen=True, kw_only=True, tag="observer_missing"):
+    """Figures of ``observer_missing``."""
+
+    samples_count: int
+    notes: dict[str, int]
+    concerned: Annotated[Concerned, HIDDEN]
+    notes_count: Annotated[int, HIDDEN]
+
+    def words(self) -> Words:
+        """Return sentence, cause and next step."""
+        reported = list(self.notes)[:NOTES_SHOWN_MAX]
+        more = self.notes_count - len(reported)
+        return Words(
+            sentence=(
+                f"Monitoring was incomplete in {format_plural(self.samples_count, 'sample')} of "
+                f"{self.concerned}: {'. '.join(reported)}"
+                f"{f', and {more} more' if more > 0 else ''}."
+            ),
+            cause=(
+                "This user lacks permissions, the kernel or the server does not report the figure, "
+                "or the server was too busy to answer. The figures that are present are not "
+                "affected; missing ones are not judged."
+            ),
+            next=(
+                "If the missing figures matter, run as root, or grant the role pg_monitor "
+                "(GRANT pg_monitor TO ROLE). 'seatrial check DIR' lists what can be monitored here."
+            ),
+        )
+
+
+@from_samples(rank=640, section="Databases", sees_faults=True, sees_replays=True)
 def observer_missing(context: Context) -> list[Finding]:
-    """Find the notes that samples of databases bear, the most frequent first.
+    """Find the notes of database samples, the most frequent first.
 
     Means:
-        Something could not be read or done beside the samples of a database, so that a column, the
-        split of the reads or a start state is missing or not as asked.
+        Something could not be monitored or prepared, so a column or the breakdown of reads is
+        missing, or the start state is not the requested one.
 
     Decided:
-        The samples' own notes, the most frequent first. Note.
+        The notes of the samples, the most frequent first. Note.
 
     Do:
-        Run as root, or give the server's role `pg_monitor`, where what is missing matters.
+        If the missing figures matter, run as root, or grant the server's role `pg_monitor`.
     """
     counts: Counter[str] = Counter()
     for summary in context.cells:
@@ -36,27 +67,16 @@ def observer_missing(context: Context) -> list[Finding]:
         return []
     concerned = [c for c in context.cells if any(r.notes for r in records_of(c.samples))]
     samples = sum(bool(r.notes) for c in concerned for r in records_of(c.samples))
-    reported = [note for note, _ in counts.most_common(TOLD_MAX)]
-    more = len(counts) - len(reported)
+    notes = dict(counts.most_common())
     return [
         Finding(
-            kind="observer_missing",
             severity="note",
             cells=identities(concerned),
-            sentence=(
-                f"Not all could be seen or done in {format_plural(samples, 'sample')} of "
-                f"{context.of_cells(concerned)}: {'. '.join(reported)}"
-                f"{f', and {more} more' if more > 0 else ''}."
-            ),
-            cause=(
-                "Rights that this user lacks, a kernel or server that does not tell, or a server "
-                "too busy to answer. Figures that are there are not touched by it; what is missing "
-                "is not judged."
-            ),
-            evidence={"samples_count": samples, "notes": dict(counts.most_common())},
-            next=(
-                "Where it matters: run as root, or give the role pg_monitor "
-                "(GRANT pg_monitor TO ROLE); 'seatrial check DIR' tells what this machine lets see."
+            figures=ObserverMissingFigures(
+                samples_count=samples,
+                notes=notes,
+                concerned=context.concerned(concerned),
+                notes_count=len(notes),
             ),
         )
     ]

@@ -1,39 +1,70 @@
-"""Finding ``reads_from_cache``: a trial of storage whose reads never reached it."""
+"""Finding ``reads_from_cache``: a storage benchmark whose reads were served from memory."""
 
 from __future__ import annotations
 
 import math
-from typing import Final
+from typing import Annotated, Final
 
-from seatrial.findings.context import Context, memory_for_cache_bytes
+from seatrial.findings.context import Concerned, Context, memory_for_cache_bytes
 from seatrial.findings.rule import from_samples
-from seatrial.stats.model import Finding
+from seatrial.published import HIDDEN
+from seatrial.stats.model import Figures, Finding, Words
 from seatrial.stats.wording import format_share, format_size
-from seatrial.trials.database.analysis.model import DatabaseCell, database_of
-from seatrial.trials.database.analysis.samples import specification
+from seatrial.trials.database.analysis.model import database_of, specification
 
 DEVICE_SHARE_MAX: Final = 0.01
-"""Of the blocks that queries read; a read from a device costs about a hundred times one from
-memory, so that a hundredth of them already weighs as much as all the others."""
+"""Of the blocks that queries read; a read from a device takes about a hundred times as long as one
+from memory, so 1 % of the reads takes as much time as all the others."""
 HARDLY_SHARE: Final = 0.001
 LARGER_FACTOR: Final = 2
-"""A database twice as large as memory finds at most half of its blocks there."""
+"""At most half of the blocks of a database of twice the memory fit into it."""
 LIMIT_FACTOR: Final = 4
 
 
-@from_samples(rank=620, section="Of a database", sees_replays=True)
+class ReadsFromCacheFigures(Figures, frozen=True, kw_only=True, tag="reads_from_cache"):
+    """Figures of ``reads_from_cache``."""
+
+    cells_count: int
+    device_share_max: float
+    database_bytes_max: int
+    memory_bytes: float | None
+    concerned: Annotated[Concerned, HIDDEN]
+    scale: Annotated[int, HIDDEN]
+
+    def words(self) -> Words:
+        """Return sentence, cause and next step."""
+        sizes = f" (database: {format_size(self.database_bytes_max)}"
+        if self.memory_bytes:
+            sizes += f", memory: {format_size(int(self.memory_bytes))}"
+        sizes += ")"
+        return Words(
+            sentence=(
+                f"{self.concerned}: {_few(self.device_share_max)} of the blocks that queries "
+                "read came from the device, the rest from memory"
+                f"{sizes if self.database_bytes_max else ''}. The result says nothing about the "
+                "device's reads, only about its commits."
+            ),
+            cause=(
+                "Shared buffers and the page cache hold the whole working set. This is common in "
+                "production, but it does not test a device's reads."
+            ),
+            next=_next(self.scale, self.database_bytes_max, self.memory_bytes),
+        )
+
+
+@from_samples(rank=620, section="Databases", sees_replays=True)
 def reads_from_cache(context: Context) -> list[Finding]:
-    """Find cells of which less than one block in a hundred was read from the device.
+    """Find cells in which less than 1 % of the blocks was read from the device.
 
     Means:
-        Hardly any block that queries read came from the device: the cell is a trial of commits, or
-        of the processor, and none of the device's reads.
+        Almost no block that queries read came from the device: the test measures commits or the
+        CPU, but not the device's reads.
 
     Decided:
-        Less than 1 % of the blocks, of those that shared buffers had, too. Note.
+        Less than 1 % of all blocks read, hits in shared buffers included. Note.
 
     Do:
-        If the device's reads are meant: the memory limit or the scale that the finding names.
+        To test the device's reads, use the memory limit or the scale that the finding names.
     """
     analysis = database_of(context)
     parts = [
@@ -46,52 +77,41 @@ def reads_from_cache(context: Context) -> list[Finding]:
     keys = {part.cell.key for part in parts}
     concerned = [summary for summary in context.cells if summary.cell.key in keys]
     largest = max(parts, key=lambda part: part.database_bytes)
+    spec = specification(largest.cell)
+    scale = spec.load.scale if spec else 0
     memory_bytes = memory_for_cache_bytes(context.before)
     shares = [part.reads.device.value for part in parts if part.reads is not None]
-    sizes = f"; the database has {format_size(largest.database_bytes)}"
-    if memory_bytes:
-        sizes += f", memory {format_size(int(memory_bytes))}"
+    size_bytes, worst_share = largest.database_bytes, max(shares)
     return [
         Finding(
-            kind="reads_from_cache",
             severity="note",
             cells=[summary.cell.identity() for summary in concerned],
-            sentence=(
-                f"{context.of_cells(concerned)}: {_few(max(shares))} of the blocks that queries "
-                "read came from the device, the rest from memory"
-                f"{sizes if largest.database_bytes else ''}. What is said of the storage here is "
-                "said of its commits."
+            figures=ReadsFromCacheFigures(
+                cells_count=len(parts),
+                device_share_max=worst_share,
+                database_bytes_max=size_bytes,
+                memory_bytes=memory_bytes,
+                concerned=context.concerned(concerned),
+                scale=scale,
             ),
-            cause=(
-                "Shared buffers and the page cache hold all that the workload asks for. That is "
-                "how many databases live; it is no trial of a device's reads."
-            ),
-            evidence={
-                "cells_count": len(parts),
-                "device_share_max": max(shares),
-                "database_bytes_max": largest.database_bytes,
-                "memory_bytes": memory_bytes,
-            },
-            next=_next(largest, memory_bytes),
         )
     ]
 
 
 def _few(share: float) -> str:
-    return "hardly any" if share < HARDLY_SHARE else f"at most {format_share(share)}"
+    return "almost none" if share < HARDLY_SHARE else f"at most {format_share(share)}"
 
 
-def _next(largest: DatabaseCell, memory_bytes: float | None) -> str:
-    """Return what makes the reads the device's: a memory limit, or a scale."""
-    spec, size_bytes = specification(largest.cell), largest.database_bytes
+def _next(scale: float, size_bytes: int, memory_bytes: float | None) -> str:
+    """Return what makes reads reach the device: a memory limit, or a scale."""
     ways = []
     if size_bytes:
         limit_bytes = max(1 << 26, size_bytes // LIMIT_FACTOR)
         ways.append(f"a memory limit of {format_size(limit_bytes)} for this database")
-    if spec and spec.load.scale and size_bytes and memory_bytes:
-        needed = spec.load.scale * LARGER_FACTOR * memory_bytes / size_bytes
+    if scale and size_bytes and memory_bytes:
+        needed = scale * LARGER_FACTOR * memory_bytes / size_bytes
         digits = 10 ** max(0, math.floor(math.log10(needed)) - 1)
         ways.append(f"a scale of about {math.ceil(needed / digits) * digits:,}")
     if not ways:
-        return "Measure a database of twice the memory, or set a memory limit."
-    return f"To try the device's reads, measure with {' or '.join(ways)}."
+        return "Measure a database of twice the memory size, or set a memory limit."
+    return f"To test the device's reads, measure with {' or '.join(ways)}."

@@ -1,17 +1,19 @@
-"""Crash trials: a server is killed in mid-load, with or without its power, and held to its word.
+"""Crash trials: kills a server under load, with or without a power cut, and checks its durability.
 
-All transactions of a trial go on over all its crashes on the same data, so each check covers all
-crashes before it, too. A data folder that does not come back is given up; the next crash begins
-with a new one.
+All crashes of a trial use the same data, so each check also covers the transactions of earlier
+crashes. A data folder that does not recover is discarded; the next crash begins with a new one.
 """
 
 from __future__ import annotations
 
+import contextlib
 import random
 import subprocess
+import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -21,53 +23,290 @@ from seatrial.measure.progress import LiveReading, Watcher
 from seatrial.postgres.account import account_for
 from seatrial.postgres.binaries import Binaries
 from seatrial.postgres.cluster import Cluster, create_cluster
-from seatrial.postgres.connection import Address
+from seatrial.postgres.connection import Address, connect
 from seatrial.postgres.processes import end_server
 from seatrial.postgres.server import Server
-from seatrial.trials.database.measure.crash_check import can_check_indexes, found_in, index_faults
-from seatrial.trials.database.measure.crash_ledger import Ledger, Verdict, rows_of
-from seatrial.trials.database.measure.crash_load import CrashLoad, make_tables
+from seatrial.trials.database.measure.crash_ledger import (
+    FILLER_BYTES,
+    Entry,
+    Ledger,
+    LedgerContent,
+    Verdict,
+    rows_of,
+)
 from seatrial.trials.database.measure.driver_result import Endpoints
+from seatrial.trials.database.measure.pgbench import complaint
 from seatrial.trials.database.measure.power_cut import SIZE_BYTES, CuttableFilesystem
-from seatrial.trials.database.measure.server_session import ServerSession
+from seatrial.trials.database.measure.processes import Crowd, Process
+from seatrial.trials.database.measure.server_session import ServerSession, refused
 from seatrial.trials.database.study.cost import data_bytes
 from seatrial.trials.database.study.workloads import DatabaseSpec
 
+if TYPE_CHECKING:
+    import psycopg
+
+
+_LEDGER: Final = "SELECT worker, sequence, source, target, amount FROM crash_ledger"
+_CHANGED: Final = "SELECT id, value, changed FROM {} WHERE value <> 0 OR changed <> 0"
+_LEFT: Final = _CHANGED.format("crash_left")
+_RIGHT: Final = _CHANGED.format("crash_right")
+
+AMCHECK_SOUND: Final = 0
+AMCHECK_FAULTS: Final = 2
+"""Source: PostgreSQL's documentation of pg_amcheck, "Exit Status" in src/bin/pg_amcheck."""
+
+
+def found_in(address: Address) -> LedgerContent:
+    """Read all tables of a crash trial; where pages have checksums, reading verifies them.
+
+    Unchanged rows are read by the server, but not transferred.
+
+    Raises:
+        TargetError: when a table cannot be read.
+    """
+    import psycopg  # noqa: PLC0415 - heavy, and only where there is a server
+
+    try:
+        with contextlib.closing(connect(address)) as connection:
+            entries = [Entry(*row) for row in connection.execute(_LEDGER)]
+            left = {row[0]: (row[1], row[2]) for row in connection.execute(_LEFT)}
+            right = {row[0]: (row[1], row[2]) for row in connection.execute(_RIGHT)}
+    except psycopg.Error as error:
+        raise refused(error) from None
+    return LedgerContent(entries=entries, left=left, right=right)
+
+
+def can_check_indexes(binaries: Binaries) -> bool:
+    """Return whether this PostgreSQL has pg_amcheck (version 14 and later)."""
+    return (binaries.folder / "pg_amcheck").is_file()
+
+
+def index_faults(address: Address, binaries: Binaries) -> str:
+    """Return what pg_amcheck reports for tables and indexes; empty when nothing.
+
+    Every row of a table is looked up in its indexes (``--heapallindexed``).
+
+    Raises:
+        TargetError: when it cannot be run.
+    """
+    command = [
+        str(binaries.program("pg_amcheck")),
+        "--install-missing",
+        "--heapallindexed",
+        f"--database={address.dbname}",
+    ]
+    with Crowd() as crowd:
+        crowd.start(lambda: Process(command, address.environment(), lambda _line: None))
+        (ended,) = crowd.listen(lambda: None)
+    if ended.status == AMCHECK_SOUND:
+        return ""
+    words = complaint([*ended.lines, *ended.output.splitlines()])
+    if ended.status == AMCHECK_FAULTS:
+        return words
+    raise TargetError(
+        seen=f"pg_amcheck could not check the database: {words}",
+        cause="The extension amcheck is not installed with this PostgreSQL, or the server stopped",
+        next_step="Install PostgreSQL's contrib modules, or select another one with --pg-bin",
+    )
+
+
+_TABLES: Final = """
+    CREATE TABLE crash_left WITH (fillfactor = 80) AS
+        SELECT id, 0::bigint AS value, 0 AS changed, repeat(' ', {filler}) AS filler
+        FROM generate_series(1, {rows}) AS id;
+    CREATE TABLE crash_right WITH (fillfactor = 80) AS TABLE crash_left;
+    ALTER TABLE crash_left ADD PRIMARY KEY (id);
+    ALTER TABLE crash_right ADD PRIMARY KEY (id);
+    CREATE TABLE crash_ledger (
+        worker int, sequence int, source int NOT NULL, target int NOT NULL, amount int NOT NULL,
+        PRIMARY KEY (worker, sequence)
+    );
+"""
+
+_TAKE: Final = "UPDATE crash_left SET value = value - %s, changed = changed + 1 WHERE id = %s"
+_GIVE: Final = "UPDATE crash_right SET value = value + %s, changed = changed + 1 WHERE id = %s"
+_WRITE_DOWN: Final = "INSERT INTO crash_ledger VALUES (%s, %s, %s, %s, %s)"
+_CONNECT_S_MAX: Final = 30.0
+_END_S_MAX: Final = 30.0
+_PAUSE_S: Final = 0.01
+
+
+class Answer(msgspec.Struct, frozen=True, array_like=True):
+    """One acknowledged transaction.
+
+    Attributes:
+        at_ns: Time since the load began.
+        took_ns: Time since its BEGIN.
+    """
+
+    at_ns: int
+    took_ns: int
+
+
+def make_tables(connection: psycopg.Connection, scale: int) -> None:
+    """Create the tables of a crash trial, and fill the two between which amounts are moved.
+
+    Args:
+        connection: Connection to the database.
+        scale: 16 MB for each unit; 0 for tables without a filler.
+
+    Raises:
+        psycopg.Error: when the server refuses.
+    """
+    filler = FILLER_BYTES if scale else 0
+    connection.execute(_TABLES.format(rows=rows_of(scale), filler=filler).encode())
+
+
+class CrashLoad:
+    """Workers with a connection each, which run one transaction after the other.
+
+    Args:
+        address: Address of the database.
+        ledger: Records what each sends and what is acknowledged.
+        workers: Number of workers.
+    """
+
+    def __init__(self, address: Address, ledger: Ledger, workers: int) -> None:
+        self._address = address
+        self._ledger = ledger
+        self._begun = threading.Barrier(workers + 1)
+        self._stopped = threading.Event()
+        self._lock = threading.Lock()
+        self._threads = [
+            threading.Thread(target=self._work, args=(number,), daemon=True)
+            for number in range(workers)
+        ]
+        self._began_ns = 0
+        self.answers: list[Answer] = []
+        """Acknowledged transactions, in no particular order."""
+        self.failed = 0
+        """Transactions that the server refused while running."""
+        self.cut_off = 0
+        """Transactions in progress when the connection broke."""
+        self.refusals: list[str] = []
+        """The first error messages."""
+
+    def start(self) -> None:
+        """Connect all workers, then start them together.
+
+        Raises:
+            SeatrialError: when one cannot connect.
+        """
+        for thread in self._threads:
+            thread.start()
+        with contextlib.suppress(threading.BrokenBarrierError):
+            self._begun.wait(_CONNECT_S_MAX)
+        if self._begun.broken:
+            self.stop()
+            # Connecting again raises the server's own message.
+            connect(self._address).close()
+
+    def stop(self) -> None:
+        """Stop all workers; those whose server is dead have ended already."""
+        self._stopped.set()
+        self._begun.abort()
+        for thread in self._threads:
+            thread.join(_END_S_MAX)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all workers have ended, as when the server died by itself."""
+        return not any(thread.is_alive() for thread in self._threads)
+
+    def _work(self, worker: int) -> None:
+        try:
+            connection = connect(self._address)
+        except SeatrialError:
+            self._begun.abort()
+            return
+        with contextlib.closing(connection):
+            connection.prepare_threshold = 0
+            try:
+                self._begun.wait(_CONNECT_S_MAX)
+            except threading.BrokenBarrierError:
+                return
+            self._transact(connection, worker, time.monotonic_ns())
+
+    def _transact(self, connection: psycopg.Connection, worker: int, began_ns: int) -> None:
+        """Run transactions until the load is stopped or the connection breaks."""
+        import psycopg  # noqa: PLC0415 - heavy, and only where there is a server
+
+        while not self._stopped.is_set():
+            entry = self._ledger.next_entry(worker)
+            sent_ns = time.monotonic_ns()
+            try:
+                self._send(connection, entry)
+            except psycopg.Error as error:
+                if connection.closed:
+                    with self._lock:
+                        self.cut_off += 1
+                    return
+                self._refused(connection, str(error))
+            else:
+                now_ns = time.monotonic_ns()
+                self.answers.append(Answer(now_ns - began_ns, now_ns - sent_ns))
+
+    def _send(self, connection: psycopg.Connection, entry: Entry) -> None:
+        connection.execute("BEGIN")
+        connection.execute(_TAKE, (entry.amount, entry.left))
+        connection.execute(_GIVE, (entry.amount, entry.right))
+        connection.execute(_WRITE_DOWN, tuple(_fields(entry)))
+        self._ledger.commits(entry)
+        connection.execute("COMMIT")
+        self._ledger.acknowledge(entry)
+
+    def _refused(self, connection: psycopg.Connection, words: str) -> None:
+        """Record that the running server refused a transaction, and continue after a pause."""
+        import psycopg  # noqa: PLC0415 - heavy, and only where there is a server
+
+        with self._lock:
+            self.failed += 1
+            if not self.refusals:
+                self.refusals.append(" ".join(words.split()))
+        with contextlib.suppress(psycopg.Error):
+            connection.execute("ROLLBACK")
+        self._stopped.wait(_PAUSE_S)
+
+
+def _fields(entry: Entry) -> Iterator[int]:
+    yield from (entry.worker, entry.sequence, entry.left, entry.right, entry.amount)
+
+
 DATABASE: Final = "trial"
 DATA_FOLDER: Final = "data"
-"""On a file system whose power is cut."""
+"""On a file system with power cuts."""
 LIES_S: Final = 1.0
-"""A lying drive loses what was written so long before the power fails, if the load lasts longer."""
+"""A lying drive loses the writes of this time before the power cut, if the load lasts longer."""
 KILL_SHARE_MIN: Final = 0.2
 """The server is killed after this share of the longest time at the earliest."""
 
 _LOG_SETTINGS: Final = {"max_wal_size": "128MB", "min_wal_size": "32MB"}
-"""On a small file system of our own, unless the study sets them."""
+"""On our own small file system, unless the study sets them."""
 _TICK_S: Final = 0.1
-_TELL_S: Final = 1.0
+_REPORT_S: Final = 1.0
 _CHECKSUMS_TIMEOUT_S: Final = 300.0
 
 
 def drive_bytes(spec: DatabaseSpec) -> int:
-    """Return how large the file system is whose power is cut: each row may be there twice."""
+    """Return the size of the file system for power cuts: each row may exist twice."""
     return SIZE_BYTES + 2 * data_bytes(spec.load)
 
 
 class Crashed(msgspec.Struct, frozen=True, kw_only=True):
-    """One crash, and what was found after it.
+    """One crash and the result of its check.
 
     Attributes:
-        load: The load that it ended, with all that was acknowledged.
-        began_s: When the load began, in Unix time.
+        load: The load before it, with everything that was acknowledged.
+        began_s: Start of the load, in Unix time.
         lasted_s: From then to the kill.
-        verdict: On what was found.
+        verdict: Result of the check.
         came_back: Whether the server recovered.
-        recovery_s: How long it took until it took connections again, or gave up.
-        faults: What pg_amcheck found; empty when all is sound, None when it was not asked.
-        server: As it calls itself.
-        settings: That are not its defaults.
-        database_bytes: Of the database on disk; 0 where the server did not come back.
-        notes: What is worth knowing, as sentences.
+        recovery_s: Time until the server was ready again, or failed.
+        faults: Output of pg_amcheck; empty when nothing was found, None when it was not run.
+        server: Name and version of the server.
+        settings: Settings other than its defaults.
+        database_bytes: Size of the database on disk; 0 where the server did not recover.
+        notes: Notes, as sentences.
     """
 
     load: CrashLoad
@@ -84,15 +323,15 @@ class Crashed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CrashTrial:
-    """A server of our own that is crashed again and again.
+    """Our own server that is crashed repeatedly.
 
     Args:
-        folder: The trial folder, open.
-        name: Of what is made there.
-        spec: Of the cell.
+        folder: The open trial folder.
+        name: Name of the files created there.
+        spec: Specification of the cell.
         binaries: The programs.
-        journal: Where everything is recorded before it is made.
-        seed: Of the transactions and of the moments.
+        journal: Records every change before it is made.
+        seed: Seed of the transactions and of the crash times.
     """
 
     def __init__(
@@ -117,7 +356,7 @@ class CrashTrial:
         self._drive = (
             CuttableFilesystem(folder, name, journal, size_bytes=size_bytes) if cuts else None
         )
-        # Outside of the file system whose power is cut, a file survives whatever happens there.
+        # A file outside the file system with power cuts survives them.
         self.place = self._drive.point / DATA_FOLDER if self._drive else folder / name
         self._settings = {**_LOG_SETTINGS, **spec.settings} if cuts else spec.settings
         account = account_for(self.place, binaries)
@@ -126,11 +365,11 @@ class CrashTrial:
         self._checks_indexes = self._prepare()
 
     def crash(self, seconds_max: float, watcher: Watcher) -> Crashed:
-        """Put load on, kill the server at a moment of chance, restart it, and check.
+        """Start the load, kill the server at a random time, restart it, and check.
 
         Args:
             seconds_max: The longest time until the kill.
-            watcher: Told of the progress.
+            watcher: Receives the progress.
 
         Raises:
             KeyboardInterrupt: when the user ended it.
@@ -151,7 +390,7 @@ class CrashTrial:
         finally:
             load.stop()
         self._server = None
-        watcher.stage("Killed; the server recovers")
+        watcher.stage("Server killed; recovering")
         verdict, recovery_s, faults, size_bytes, notes = self._come_back()
         return Crashed(
             load=load,
@@ -168,10 +407,10 @@ class CrashTrial:
         )
 
     def close(self) -> None:
-        """Stop the server and put everything away.
+        """Stop the server and clean up.
 
         Raises:
-            TargetError: when something cannot be put away; it stays in the journal.
+            TargetError: when cleaning up fails; the rest stays in the journal.
         """
         if self._server is not None and self._server.is_alive():
             self._server.stop(0.0)
@@ -186,7 +425,7 @@ class CrashTrial:
         return server.address.with_dbname(DATABASE)
 
     def _prepare(self) -> bool:
-        """Make the tables, and bring all on the medium; tell whether indexes can be checked."""
+        """Create the tables durably; return whether indexes can be checked."""
         self._server = self._cluster.start(self._settings)
         with self._session(self._server.address) as session:
             session.connection.execute(f"CREATE DATABASE {DATABASE}".encode())
@@ -202,11 +441,11 @@ class CrashTrial:
         else:
             self._notes.append("Indexes were not checked: this PostgreSQL has no pg_amcheck.")
         if not self._checks_pages:
-            self._notes.append("Pages have no checksums: this PostgreSQL could not add them.")
+            self._notes.append("Pages have no checksums: this PostgreSQL could not enable them.")
         with self._session(self._server.address) as session:
             session.checkpoint()
         if self._drive:
-            # What initdb and we wrote without a sync is not what is on trial.
+            # Unsynced writes of initdb and of the preparation are not under test.
             self._drive.sync()
         return checks
 
@@ -220,37 +459,37 @@ class CrashTrial:
     def _load_until(
         self, moment_s: float, began_s: float, load: CrashLoad, server: Server, watcher: Watcher
     ) -> None:
-        """Let the load go on until the moment of the kill, and tell how it goes.
+        """Let the load run until the kill, and report the progress.
 
         Raises:
             TargetError: when the server died by itself.
         """
         lies_at_s = max(moment_s - LIES_S, moment_s / 2) if self._spec.power_cut == "lying" else -1
-        told_s = began_s
+        reported_s = began_s
         while (elapsed_s := time.monotonic() - began_s) < moment_s:
             if not server.is_alive() or load.is_over:
                 raise server.death()
             if self._drive and 0 <= lies_at_s <= elapsed_s:
                 self._drive.remember()
                 lies_at_s = -1
-            if time.monotonic() - told_s >= _TELL_S:
-                told_s = time.monotonic()
+            if time.monotonic() - reported_s >= _REPORT_S:
+                reported_s = time.monotonic()
                 watcher.live(_reading(load, elapsed_s))
             time.sleep(min(_TICK_S, max(moment_s - elapsed_s, 0.0)))
 
     def _kill(self, server: Server) -> None:
-        """Kill the server, then cut the power at once: nobody writes in between.
+        """Kill the server, then cut the power at once: nothing is written in between.
 
-        The other way about, the server might acknowledge what the cut has taken already.
+        In the opposite order, the server could acknowledge what the cut has already dropped.
         """
         server.kill()
         if self._drive:
             self._drive.cut()
-        # Its record would stand before those of the mount to come, and be undone after them.
+        # Its record would precede those of later mounts, and be undone after them.
         self._journal.undo(server.entries[-1])
 
     def _come_back(self) -> tuple[Verdict, float, str | None, int, list[str]]:
-        """Restart the server and check; what does not come back has lost all."""
+        """Restart the server and check; if it does not recover, everything is lost."""
         began_s = time.monotonic()
         try:
             if self._drive:
@@ -268,13 +507,13 @@ class CrashTrial:
             if self._server is not None:
                 self._server.stop(0.0)
                 self._server = None
-            words = f"The database did not come back: {error.seen} {error.cause}"
+            words = f"The database did not recover: {error.seen} {error.cause}"
             return self._ledger.lose_all(), recovery_s, None, 0, [words]
         return verdict, recovery_s, faults, size_bytes, []
 
 
 def _enable_checksums(cluster: Cluster) -> bool:
-    """Give every page of a new cluster a checksum; tell whether they have one now.
+    """Enable page checksums of a new cluster; return whether they are enabled.
 
     Raises:
         TargetError: when the cluster's file system fails meanwhile.
@@ -291,7 +530,7 @@ def _enable_checksums(cluster: Cluster) -> bool:
         )
     except (OSError, subprocess.TimeoutExpired):
         return False
-    # Since version 18 a new cluster has them already, and it says so.
+    # Since version 18 a new cluster has them already, and pg_checksums reports that.
     return done.returncode == 0 or b"already enabled" in done.stdout
 
 

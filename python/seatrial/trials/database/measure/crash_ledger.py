@@ -1,11 +1,11 @@
-"""What a client of a crash trial knows, and what it then finds in the database: do the two agree?
+"""Compares what a client of a crash trial knows with the content of the database afterwards.
 
-Every transaction moves an amount from a row of one table to a row of another and writes both into
-a ledger, under its worker's number and its own. The rows' sums and counts follow from the ledger
-alone, so a transaction of which only a part is there is seen, whichever part it is.
+Every transaction moves an amount from a row of one table to a row of another and writes both into a
+ledger, with the numbers of its worker and itself. The rows' sums and counts follow from the ledger
+alone, so a partial transaction is detected, whichever part is missing.
 
-The client's memory is the measure: what it was told is committed must be there (durability), all
-of it or nothing of it (atomicity), and nothing else.
+The reference is the client's memory: acknowledged transactions must be present (durability),
+completely or not at all (atomicity), and nothing else.
 """
 
 from __future__ import annotations
@@ -19,28 +19,28 @@ from typing import Final
 import msgspec
 
 ROWS: Final = 1000
-"""Of each of the two tables, unless they have a scale."""
+"""Rows of each of the two tables without a scale."""
 SCALE_ROWS: Final = 4000
-"""For each unit of scale; as each page holds four, these are 8 MB."""
+"""Rows for each unit of scale; with four in a page, 8 MB."""
 FILLER_BYTES: Final = 1500
-"""Of a row of a table with a scale: less than what PostgreSQL would compress or move elsewhere."""
+"""Size of a row of a table with a scale: below PostgreSQL's threshold for compression and TOAST."""
 AMOUNT_MAX = 1_000_000
 
 
 def rows_of(scale: int) -> int:
-    """Return how many rows each of the two tables has."""
+    """Return the number of rows of each of the two tables."""
     return scale * SCALE_ROWS or ROWS
 
 
 class Entry(msgspec.Struct, frozen=True, array_like=True):
-    """One transaction: what it moves, from where to where.
+    """One transaction: amount, source and destination.
 
     Attributes:
         worker: Number of the worker that sent it, from 0.
         sequence: Its number among those of its worker, from 1.
         left: Row of the first table, which loses the amount.
         right: Row of the second table, which gains it.
-        amount: What is moved.
+        amount: The amount that is moved.
     """
 
     worker: int
@@ -51,11 +51,11 @@ class Entry(msgspec.Struct, frozen=True, array_like=True):
 
 
 class LedgerContent(msgspec.Struct, frozen=True, kw_only=True):
-    """What the database holds after a crash.
+    """The content of the database after a crash.
 
     Attributes:
         entries: The rows of the ledger.
-        left: Of each changed row of the first table: its value, and how often it was changed.
+        left: Changed rows of the first table: value, and number of changes.
         right: The same of the second table.
     """
 
@@ -65,16 +65,16 @@ class LedgerContent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
-    """How what was found agrees with what the client knows.
+    """The comparison of the database with the client's memory.
 
     Attributes:
-        checked: Transactions that were acknowledged to the client, by this check or before.
-        lost: Of these, that are not there: the database broke its word.
-        half: At least so many are there in part.
-        unsent: That are there and cannot be: never sent, or never asked to be committed.
-        altered: That are there with another content than was sent.
-        in_flight: Whose commit was sent and not answered; either is right.
-        in_flight_kept: Of these, that are there.
+        checked: Transactions acknowledged to the client, including those of earlier checks.
+        lost: Those of them that are missing: durability was violated.
+        half: Lower bound of partial transactions.
+        unsent: Transactions that exist but were never sent, or never committed.
+        altered: Transactions whose content differs from what was sent.
+        in_flight: Those with a commit sent but not answered; they may exist or not.
+        in_flight_kept: Those of them that exist.
     """
 
     checked: int
@@ -87,16 +87,16 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_well(self) -> bool:
-        """Whether nothing was lost, and nothing is there that should not be."""
+        """Whether nothing was lost and nothing unexpected exists."""
         return not (self.lost or self.half or self.unsent or self.altered)
 
 
 class Ledger:
-    """The client's memory of a crash trial; its workers write to it at the same time.
+    """The client's memory of a crash trial, written by its workers concurrently.
 
     Args:
-        seed: Decides what each transaction moves.
-        rows: Of each table.
+        seed: Determines the amount, source and destination of each transaction.
+        rows: Rows of each table.
     """
 
     def __init__(self, seed: int, rows: int = ROWS) -> None:
@@ -110,27 +110,27 @@ class Ledger:
         self._half = 0
 
     def next_entry(self, worker: int) -> Entry:
-        """Return what a worker sends next."""
+        """Return the next transaction of a worker."""
         with self._lock:
             self._sent[worker] += 1
             return self._entry(worker, self._sent[worker])
 
     def commits(self, entry: Entry) -> None:
-        """Take in that its commit is about to be sent: from now on either is right."""
+        """Record that its commit is about to be sent: from now on it may exist or not."""
         with self._lock:
             self._in_flight.add((entry.worker, entry.sequence))
 
     def acknowledge(self, entry: Entry) -> None:
-        """Take in that the server said it is committed: from now on it must be there."""
+        """Record that it was acknowledged as committed: from now on it must exist."""
         with self._lock:
             self._in_flight.discard((entry.worker, entry.sequence))
             self._acknowledged.add((entry.worker, entry.sequence))
 
     def compare(self, found: LedgerContent) -> Verdict:
-        """Compare with what is found after a crash, and go on from there.
+        """Compare with the content after a crash, and continue from there.
 
-        What was in flight is settled by it: what is there must stay, what is not must not come.
-        What is wrong is counted once, by the first check that sees it.
+        It settles transactions in flight: existing ones must remain, missing ones must not appear
+        later. Each fault is counted once, by the first check that finds it.
         """
         there = {(entry.worker, entry.sequence) for entry in found.entries}
         checked, in_flight = len(self._acknowledged), len(self._in_flight)
@@ -157,7 +157,7 @@ class Ledger:
         )
 
     def lose_all(self) -> Verdict:
-        """Return the verdict on a database that does not come back: all of it is lost."""
+        """Return the verdict on a database that does not recover: everything is lost."""
         return Verdict(
             checked=len(self._acknowledged),
             lost=len(self._acknowledged),
@@ -169,7 +169,7 @@ class Ledger:
         )
 
     def _entry(self, worker: int, sequence: int) -> Entry:
-        """Return a transaction; the same number always means the same one."""
+        """Return a transaction, which is determined by its numbers."""
         draw = random.Random(f"{self._seed} {worker} {sequence}")
         return Entry(
             worker,
@@ -181,9 +181,9 @@ class Ledger:
 
 
 def _half(found: LedgerContent) -> int:
-    """Return how many transactions are at least there in part.
+    """Return a lower bound of the number of partial transactions.
 
-    Each changes one row of either table once, so in each table it can be missed, or be too many,
+    Each changes one row of either table once, so in each table it can be missing, or in excess,
     once.
     """
     moved_from = ((entry.left, -entry.amount) for entry in found.entries)
@@ -192,7 +192,7 @@ def _half(found: LedgerContent) -> int:
 
 
 def _discords(rows: Mapping[int, tuple[int, int]], changes: Iterable[tuple[int, int]]) -> int:
-    """Return how many changes of a table's rows the ledger does not tell, or tells in vain."""
+    """Return how many changes of a table's rows differ from the ledger, either way."""
     reported: dict[int, list[int]] = defaultdict(list)
     for row, amount in changes:
         reported[row].append(amount)

@@ -1,4 +1,4 @@
-"""The crash trials of a run, one for each of its cells; each crash becomes an ordinary sample."""
+"""The crash trials of a run, one for each cell; each crash becomes a sample."""
 
 from __future__ import annotations
 
@@ -14,16 +14,21 @@ from seatrial.errors import TargetError
 from seatrial.machine.file import TrialFolder
 from seatrial.machine.undo import UndoJournal
 from seatrial.measure.progress import Watcher
+from seatrial.measure.recorder import Surroundings
 from seatrial.measure.requests import Request, timeline_of
-from seatrial.measure.surroundings import Surroundings
 from seatrial.postgres.binaries import Binaries, find_binaries
 from seatrial.postgres.processes import end_server
 from seatrial.postgres.settings import check_settings
 from seatrial.results.model import DatabaseRecord, OperationResult, Outcome, Sample, Timeline
 from seatrial.study.cell import Cell
 from seatrial.study.model import Plan
-from seatrial.trials.database.measure.crash import DATA_FOLDER, Crashed, CrashTrial, drive_bytes
-from seatrial.trials.database.measure.crash_load import Answer
+from seatrial.trials.database.measure.crash import (
+    DATA_FOLDER,
+    Answer,
+    Crashed,
+    CrashTrial,
+    drive_bytes,
+)
 from seatrial.trials.database.measure.power_cut import require_cuttable
 from seatrial.trials.database.study.cost import data_bytes
 from seatrial.trials.database.study.workloads import DatabaseSpec, spec_of
@@ -33,7 +38,7 @@ ENGINE: Final = "ledger"
 OPERATION: Final = "transaction"
 
 CLUSTER_BYTES: Final = 1 << 30
-"""A server with its log, which wraps, and a ledger that grows by 100 bytes a transaction."""
+"""A server with its WAL, and a ledger that grows by 100 bytes a transaction."""
 NS_PER_MS: Final = 1_000_000
 
 
@@ -42,7 +47,7 @@ class CrashTrials:
 
     Args:
         plan: What the run measures.
-        journal: Where everything is recorded before it is made.
+        journal: Records every change before it is made.
     """
 
     def __init__(self, plan: Plan, journal: UndoJournal) -> None:
@@ -54,11 +59,11 @@ class CrashTrials:
         self._trials: dict[str, CrashTrial] = {}
 
     def check(self) -> None:
-        """Find the programs, and check what can be checked before anything is made.
+        """Find the programs, and check what can be checked in advance.
 
         Raises:
-            TargetError: when there is no PostgreSQL, or the power cannot be cut here.
-            UsageError: when a setting cannot be given.
+            TargetError: when there is no PostgreSQL, or power cuts are not possible here.
+            UsageError: when a setting is invalid.
         """
         for cell in self._cells:
             spec = spec_of(cell.spec)
@@ -69,19 +74,19 @@ class CrashTrials:
                 require_cuttable()
 
     def needed_bytes(self, label: str) -> int:
-        """Return what a directory must have room for; 0 for one without crash trials."""
+        """Return the space needed in a directory; 0 for one without crash trials."""
         return sum(_needed_bytes(spec_of(cell.spec)) for cell in self._of(label))
 
     def use(self, label: str, folder: TrialFolder) -> None:
-        """Have the servers of a directory work in its trial folder, which is open.
+        """Use the open trial folder of a directory for its servers.
 
-        What a killed run left running there is ended; its data are of no use, for what was
-        acknowledged died with it.
+        A server left running there by a killed run is ended; its data is useless, as the list of
+        acknowledged transactions is lost.
         """
         self._folders[label] = folder
         for left in folder.files():
             if left.is_dir():
-                # Behind a power that can be cut, the data lie one folder below.
+                # With power cuts, the data is one folder below.
                 for data_folder in (left, left / DATA_FOLDER):
                     end_server(data_folder)
 
@@ -91,22 +96,22 @@ class CrashTrials:
         Args:
             cell: Of kind ``crash``.
             round_number: The round, from 0.
-            position: The cell's place in the round's order, from 0.
-            watcher: Told of the progress.
+            position: The cell's position in the round's order, from 0.
+            watcher: Receives the progress.
 
         Returns:
             The sample, not stored yet.
 
         Raises:
             KeyboardInterrupt: when the user ended it.
-            SeatrialError: when a server cannot be made or started, or died before it was killed.
+            SeatrialError: when a server cannot be created or started, or died before it was killed.
         """
         trial = self._trials.get(cell.key)
         if trial is None:
-            watcher.stage(f"Making a server to crash on {cell.target}")
+            watcher.stage(f"Creating a server for the crash trial on {cell.target}")
             trial = self._trials[cell.key] = self._trial(cell, round_number)
         surroundings = Surroundings(trial.place)
-        crashed = trial.crash(float(cell.spec["limit"]["duration_s"]), watcher)
+        crashed = trial.crash(cell.parsed.duration_s, watcher)
         grown = surroundings.grown() if crashed.came_back else {}
         if not crashed.came_back:
             del self._trials[cell.key]
@@ -115,7 +120,7 @@ class CrashTrials:
         return self._sample(cell, crashed, grown, round_number, position)
 
     def close(self) -> None:
-        """Stop all servers and put everything away."""
+        """Stop all servers and clean up."""
         for trial in self._trials.values():
             trial.close()
         self._trials.clear()
@@ -129,7 +134,7 @@ class CrashTrials:
         seed = int.from_bytes(hashlib.sha256(text.encode()).digest()[:7], "big")
         return CrashTrial(
             self._folders[cell.target].path,
-            # A resumed run must not come upon what a killed one left mounted.
+            # A resumed run must not reuse a mount left by a killed one.
             f"crash-{number}-{secrets.token_hex(4)}",
             spec_of(cell.spec),
             binaries=self._binaries[cell.target],
@@ -171,7 +176,7 @@ class CrashTrials:
                     response=response.encode(),
                 )
             },
-            timeline=_timeline(load.answers, cell.spec["slice_ms"] * NS_PER_MS),
+            timeline=_timeline(load.answers, cell.parsed.slice_ms * NS_PER_MS),
             counters={**grown, **_counters(crashed)},
             database=self._record(cell, crashed),
         )
@@ -191,14 +196,14 @@ class CrashTrials:
 
 def _needed_bytes(spec: DatabaseSpec) -> int:
     if spec.power_cut == "none":
-        # Each row may be there twice.
+        # Each row may exist twice.
         return CLUSTER_BYTES + 2 * data_bytes(spec.load)
-    # A lying drive keeps what it held before, beside what it holds.
+    # A lying drive stores its earlier content in addition.
     return drive_bytes(spec) * (2 if spec.power_cut == "lying" else 1)
 
 
 def _counters(crashed: Crashed) -> dict[str, float]:
-    """Return the outcome of a crash by the names that its finding and its table read."""
+    """Return the outcome of a crash by the names used in its finding and table."""
     verdict = crashed.verdict
     reported = {
         f"crash_{name}": float(count) for name, count in msgspec.structs.asdict(verdict).items()
@@ -218,16 +223,16 @@ def _timeline(answers: list[Answer], slice_ns: int) -> Timeline:
 
 
 def _require_work(crashed: Crashed) -> None:
-    """Check that the load did something: a crash without any transaction proves nothing.
+    """Check that there were transactions: a crash without any proves nothing.
 
     Raises:
-        TargetError: when it did not.
+        TargetError: when there were none.
     """
     if crashed.load.answers or not crashed.load.refusals:
         return
     words = crashed.load.refusals[0]
     raise TargetError(
         seen=f"The server acknowledged none of the trial's transactions: {words}",
-        cause="A setting keeps it from writing, or its file system is full",
-        next_step="Look at the settings of the trial, and at the space with `df`",
+        cause="A setting prevents writes, or its file system is full",
+        next_step="Check the settings of the trial, and the space with `df`",
     )

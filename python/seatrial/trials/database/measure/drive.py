@@ -1,23 +1,185 @@
-"""One cell's load put on its databases, by the driver of its kind."""
+"""Runs a cell's load on its databases, by the driver of its kind."""
 
 from __future__ import annotations
 
+import itertools
+import os
+import signal
+import time
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
+from seatrial import _core
 from seatrial.errors import TargetError
 from seatrial.measure.progress import Watcher
 from seatrial.trials.database.measure import pgbench, telemetry
-from seatrial.trials.database.measure.batch import run_batch
 from seatrial.trials.database.measure.driver_result import DriverOptions, DriverResult, Endpoints
-from seatrial.trials.database.measure.pgbench import PgbenchRun, Scripts, run_pgbench
-from seatrial.trials.database.measure.pgbench_log import read_logs
+from seatrial.trials.database.measure.pgbench import PgbenchRun, Scripts, read_logs, run_pgbench
+from seatrial.trials.database.measure.processes import Crowd, Ended, Process
 from seatrial.trials.database.study.workloads import DatabaseSpec
 from seatrial.trials.replay.measure.replay import run_replay
 
+OPERATION: Final = "batch"
+LAST_WORDS: Final = 5
+LAST_WORDS_S: Final = 5.0
+"""Time for a batch that exceeds its limit to end by itself."""
+_NS_PER_S: Final = 1_000_000_000
+_NS_PER_MS: Final = 1_000_000
+
+
+def command_of(file: str, endpoints: Endpoints) -> list[str]:
+    """Return the command line of a batch: psql for SQL, else the file itself.
+
+    Raises:
+        TargetError: when it is neither SQL nor executable.
+    """
+    path = Path(file)
+    if path.suffix.lower() == ".sql":
+        psql = str(endpoints.binaries.program("psql"))
+        return [psql, "-X", "-q", "-v", "ON_ERROR_STOP=1", "-f", str(path.resolve())]
+    if not os.access(path, os.X_OK):
+        raise _unusable(
+            path, "cannot be run", "it is neither a .sql file nor executable", f"chmod +x {path}"
+        )
+    return [str(path.resolve())]
+
+
+def run_batch(spec: DatabaseSpec, endpoints: Endpoints, options: DriverOptions) -> DriverResult:
+    """Run the batch once on each database, in parallel.
+
+    One that fails or times out is a failed operation with its last messages.
+
+    Raises:
+        KeyboardInterrupt: when the user ended it: an unfinished batch is not measured.
+        TargetError: when the file cannot be run.
+    """
+    command = command_of(spec.script, endpoints)
+    started_unix_s = time.time()
+    deadline = _Deadline(options.duration_s)
+    with Crowd() as crowd:
+        deadline.crowd = crowd
+        for environment in endpoints.environments():
+            crowd.start(partial(_started, command, environment))
+        ended = crowd.listen(deadline.look)
+    return DriverResult(
+        parts={"started_at": started_unix_s, **_parts(ended, options, deadline)},
+        interrupted=False,
+        cpu_user_s=sum(process.user_s for process in ended),
+        cpu_system_s=sum(process.system_s for process in ended),
+        client_cpu_share=max(
+            ((each.user_s + each.system_s) / max(each.real_s, 1e-9) for each in ended),
+        ),
+        batch_s={
+            "real": max(process.real_s for process in ended),
+            "user": sum(process.user_s for process in ended),
+            "sys": sum(process.system_s for process in ended),
+        },
+        notes=[
+            f"The batch failed: {_last_words(process, deadline)}."
+            for process in ended
+            if process.status != 0
+        ],
+    )
+
+
+class _Deadline:
+    """Ends the batch when its time is over."""
+
+    def __init__(self, duration_s: float) -> None:
+        self.crowd = Crowd()
+        self.duration_s = duration_s
+        self.is_over = False
+        self._began_s = time.monotonic()
+
+    def look(self) -> None:
+        elapsed_s = time.monotonic() - self._began_s
+        if elapsed_s > self.duration_s + LAST_WORDS_S:
+            self.crowd.signal(signal.SIGKILL)
+        elif elapsed_s > self.duration_s and not self.is_over:
+            self.is_over = True
+            # On an interrupt, psql cancels its statement on the server, too.
+            self.crowd.signal(signal.SIGINT)
+
+
+def _started(command: Sequence[str], environment: dict[str, str]) -> Process:
+    try:
+        return Process(command, environment, lambda _line: None)
+    except OSError as error:
+        raise _unusable(
+            Path(command[0]),
+            f"cannot be started: {error.strerror}",
+            "its first line names an interpreter that does not exist here",
+            f"head -1 {command[0]}",
+        ) from None
+
+
+def _parts(ended: Sequence[Ended], options: DriverOptions, deadline: _Deadline) -> dict[str, Any]:
+    """Return the sample's parts: each batch is one operation, with its real time as response."""
+    good_ns = [round(each.real_s * _NS_PER_S) for each in ended if each.status == 0]
+    failed = [each for each in ended if each.status != 0]
+    slice_ns = options.slice_ms * _NS_PER_MS
+    slices = [
+        (index, OPERATION, len(same_ns), 0, _core.Histogram.of(same_ns).encode())
+        for index, same in itertools.groupby(sorted(good_ns), lambda real_ns: real_ns // slice_ns)
+        for same_ns in [list(same)]
+    ]
+    return {
+        "duration_s": max(each.real_s for each in ended),
+        "outcome": {
+            "offered": len(ended),
+            "completed": len(good_ns),
+            "failed": len(failed),
+            "late_skipped": 0,
+            "in_flight_at_end": 0,
+        },
+        "operations": {
+            OPERATION: {
+                "completed": len(good_ns),
+                "failed": len(failed),
+                "transferred_bytes": 0,
+                "response": _core.Histogram.of(good_ns).encode(),
+            }
+        },
+        "timeline": {"slice_ns": slice_ns, "slices": slices},
+        "errors_count": len(failed),
+        "errors": [_error(each, deadline) for each in failed],
+    }
+
+
+def _error(process: Ended, deadline: _Deadline) -> dict[str, Any]:
+    return {
+        "operation": OPERATION,
+        "offset_bytes": 0,
+        "length_bytes": 0,
+        "errno": max(process.status, 0),
+        "name": _last_words(process, deadline),
+        "at_s": process.real_s,
+    }
+
+
+def _last_words(process: Ended, deadline: _Deadline) -> str:
+    """Return how a batch failed, with its last lines on stderr."""
+    how = f"exit code {process.status}" if process.status > 0 else f"signal {-process.status}"
+    if deadline.is_over:
+        how = f"stopped after {deadline.duration_s:g} s"
+    words = " / ".join(line.strip() for line in process.lines[-LAST_WORDS:] if line.strip())
+    return f"{how}{': ' if words else ''}{words}"
+
+
+def _unusable(path: Path, what: str, cause: str, command: str) -> TargetError:
+    return TargetError(
+        seen=f"The batch {path} {what}",
+        cause=f"Probably {cause}",
+        next_step=f"Check it with `{command}`",
+    )
+
+
 SPREAD_S_MAX: Final = 0.1
-"""Processes whose first transactions lie further apart did not start together."""
+"""Processes whose first transactions are further apart did not start together."""
 _KEPT: Final = (
     *("outcome", "operations", "timeline", "stalls", "stalls_dropped"),
     *("errors_count", "errors"),
@@ -27,18 +189,18 @@ _KEPT: Final = (
 def drive(
     kind: str, spec: DatabaseSpec, endpoints: Endpoints, options: DriverOptions, watcher: Watcher
 ) -> DriverResult:
-    """Put a cell's load on its databases and return what was done.
+    """Run a cell's load on its databases and return the result.
 
     Args:
-        kind: Of the cell: ``pgbench``, ``telemetry``, ``batch`` or ``replay``.
-        spec: Of the cell.
-        endpoints: To the databases.
-        options: What else the driver needs to know.
-        watcher: Told of the progress.
+        kind: Kind of the cell: ``pgbench``, ``telemetry``, ``batch`` or ``replay``.
+        spec: Specification of the cell.
+        endpoints: The databases.
+        options: Options of the driver.
+        watcher: Receives the progress.
 
     Raises:
-        KeyboardInterrupt: when the user ended it before there was anything to keep.
-        TargetError: when the driver gives up, with its own words.
+        KeyboardInterrupt: when the user ended it before any result.
+        TargetError: when the driver fails; with its message.
     """
     if kind == "batch":
         return run_batch(spec, endpoints, options)
@@ -53,7 +215,7 @@ def drive(
 
 
 def scripts_of(kind: str, spec: DatabaseSpec) -> Scripts:
-    """Return what pgbench's clients run in a cell of a kind."""
+    """Return the scripts of pgbench's clients in a cell of a kind."""
     return telemetry.scripts_of(spec) if kind == "telemetry" else pgbench.scripts_of(spec)
 
 
@@ -65,10 +227,10 @@ def _completed(result: DriverResult, operation: str) -> int:
 def _read(
     run: PgbenchRun, spec: DatabaseSpec, scripts: Scripts, options: DriverOptions
 ) -> DriverResult:
-    """Put together what pgbench printed and what its logs say.
+    """Combine pgbench's output with its logs.
 
     Raises:
-        TargetError: when the two do not agree, or the logs cannot be read.
+        TargetError: when they disagree, or the logs cannot be read.
     """
     operations = [script.operation for script in scripts.scripts]
     parts = read_logs(run.logs, operations, options, has_lag=spec.rate_per_s is not None)
@@ -81,11 +243,11 @@ def _read(
         parts={
             **{name: parts[name] for name in _KEPT},
             "started_at": parts["started_unix_s"],
-            # So that our rate is pgbench's own to the digit.
+            # So that our rate equals pgbench's own exactly.
             "duration_s": transactions / per_s if per_s > 0 else parts["duration_s"],
         },
         interrupted=run.interrupted,
-        reported=run.told,
+        reported=run.reported,
         cpu_user_s=sum(each.user_s for each in run.ended),
         cpu_system_s=sum(each.system_s for each in run.ended),
         client_cpu_share=max(shares, default=None),
@@ -96,7 +258,7 @@ def _read(
 def _require_agreement(
     printed: dict[str, float], logged: dict[str, Any], options: DriverOptions
 ) -> None:
-    """Check that a log holds every transaction that pgbench counted.
+    """Check that a log contains every transaction that pgbench counted.
 
     Raises:
         TargetError: when it does not.
@@ -104,14 +266,14 @@ def _require_agreement(
     for name in ("transactions", "failed", "skipped"):
         if name in printed and printed[name] != logged[name]:
             raise TargetError(
-                seen=f"pgbench counted {printed[name]:.0f} {name}, its log has {logged[name]}",
-                cause=f"The log in {options.folder} was cut short, as when its file system is full",
+                seen=f"pgbench reported {printed[name]:.0f} {name}, but its log has {logged[name]}",
+                cause=f"The log in {options.folder} is incomplete; its file system may be full",
                 next_step=f"Check the space with `df {options.folder}`, then try again",
             )
 
 
 def _notes(parts: dict[str, Any]) -> list[str]:
-    """Return what is odd in the logs, as sentences."""
+    """Return anomalies of the logs, as sentences."""
     notes = []
     starts_us = [
         each["first_start_unix_us"]
@@ -120,10 +282,10 @@ def _notes(parts: dict[str, Any]) -> list[str]:
     ]
     spread_s = (max(starts_us) - min(starts_us)) / 1e6 if starts_us else 0.0
     if spread_s > SPREAD_S_MAX:
-        notes.append(f"The client processes began within {spread_s:.2f} s of each other.")
+        notes.append(f"The client processes started within {spread_s:.2f} s of each other.")
     if parts["disordered_lines"]:
         notes.append(
-            f"{parts['disordered_lines']} lines of pgbench's log are earlier than the one before, "
-            "as when the wall clock is set."
+            f"{parts['disordered_lines']} lines of pgbench's log are out of order; the system "
+            "clock may have been changed."
         )
     return notes

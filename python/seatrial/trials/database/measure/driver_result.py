@@ -1,4 +1,4 @@
-"""What every driver of a database is given, and what it returns."""
+"""Input and result of every database driver."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ class Endpoints(msgspec.Struct, frozen=True, kw_only=True):
     """The databases of a sample, one for each client process.
 
     Attributes:
-        addresses: Of the databases.
-        secret: The password, where there is one.
-        binaries: Whose client programs are used.
+        addresses: Addresses of the databases.
+        secret: The password, if any.
+        binaries: The client programs.
     """
 
     addresses: list[Address]
@@ -30,19 +30,19 @@ class Endpoints(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DriverResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What the client processes of a sample did.
+    """The result of a sample's client processes.
 
     Attributes:
-        parts: What a sample has of completions: ``started_at`` (Unix time, s), ``duration_s``,
-            ``outcome``, ``operations``, ``timeline``, ``stalls``, ``stalls_dropped``,
-            ``errors_count``, ``errors``.
-        interrupted: Whether the user asked for the end.
+        parts: The sample's completions: ``started_at`` (Unix time, s), ``duration_s``, ``outcome``,
+            ``operations``, ``timeline``, ``stalls``, ``stalls_dropped``, ``errors_count``,
+            ``errors``.
+        interrupted: Whether the user ended it.
         reported: The driver's own totals, as in ``DatabaseRecord.reported``.
-        cpu_user_s: Of the client processes together.
-        cpu_system_s: Of the client processes together.
-        client_cpu_share: Of one core, by the busiest thread.
+        cpu_user_s: Total of the client processes.
+        cpu_system_s: Total of the client processes.
+        client_cpu_share: Share of one core used by the busiest thread.
         batch_s: ``real``, ``user`` and ``sys`` of a batch.
-        counters: What else was counted, by name with unit last.
+        counters: Other counters; names end in the unit.
         notes: What could not be read or done, as sentences.
     """
 
@@ -58,14 +58,14 @@ class DriverResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DriverOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What a driver needs to know in addition to the cell's specification.
+    """Options of a driver in addition to the cell's specification.
 
     Attributes:
-        duration_s: How long it is to last.
+        duration_s: Duration.
         seed: The same for all targets, so that they get the same transactions.
         slice_ms: Length of the timeline's slices.
         stall_threshold_ms: Shortest time without a completion that is a stall.
-        folder: For its logs; empty, and ours.
+        folder: An empty folder for its logs.
     """
 
     duration_s: float

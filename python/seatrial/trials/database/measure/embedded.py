@@ -1,7 +1,7 @@
-"""Servers of our own for the cells of a directory: loaded once, cloned and started anew each time.
+"""Our own servers on a directory: loaded once, then cloned and started for each sample.
 
-In the run's trial folder lie a template for every load, ``template-...``, never measured itself,
-and the clone that a sample works on, which is removed after it.
+The run's trial folder contains a template for every load, ``template-...``, which is never measured
+itself, and the clone for a sample, which is removed after it.
 """
 
 from __future__ import annotations
@@ -17,9 +17,8 @@ from typing import Final
 
 import msgspec
 
-from seatrial.errors import SeatrialError, StudyError, TargetError
-from seatrial.machine.file import TrialFolder
-from seatrial.machine.space import as_space_error
+from seatrial.errors import SeatrialError, StudyError, TargetError, UsageError
+from seatrial.machine.file import TrialFolder, as_space_error
 from seatrial.machine.undo import UndoJournal
 from seatrial.machine.undoer import comes_true
 from seatrial.measure.progress import Watcher
@@ -32,48 +31,87 @@ from seatrial.postgres.page_cache import drop_cached
 from seatrial.postgres.processes import end_server
 from seatrial.postgres.server import Server
 from seatrial.postgres.settings import check_settings
-from seatrial.results.start import StartRecord
+from seatrial.results.model import StartRecord
 from seatrial.study.model import PlannedTarget
+from seatrial.study.units import format_size
 from seatrial.trials.database.measure.driver_result import Endpoints
 from seatrial.trials.database.measure.load import Loaded, fill, migrate
-from seatrial.trials.database.measure.memory_need import require_memory
 from seatrial.trials.database.measure.ready import Ready, Template, with_bases
 from seatrial.trials.database.measure.server_session import ServerSession, prewarm
 from seatrial.trials.database.measure.start_state import look_at_start
 from seatrial.trials.database.study.cost import space_bytes
 from seatrial.trials.database.study.workloads import DatabaseSpec, LoadSpec
 
+SERVER_BYTES: Final = 32 << 20
+"""Memory of the server's own processes besides shared memory; measured with 15 and 18."""
+CLIENT_BYTES: Final = 2 << 20
+"""Memory of each connection's process with small queries."""
+
+
+def require_memory(session: ServerSession, spec: DatabaseSpec) -> None:
+    """Check that a server fits into the memory limit of a cell.
+
+    The page cache of its files counts, too, but is reclaimable; shared buffers are not.
+
+    Args:
+        session: The session with the server, started with the settings of the cell.
+        spec: Specification of the cell.
+
+    Raises:
+        UsageError: when the limit is too small for the server alone.
+    """
+    limit_bytes = spec.memory_limit_bytes
+    if limit_bytes is None:
+        return
+    row = session.connection.execute(
+        "SELECT pg_size_bytes(current_setting('shared_buffers'))"
+    ).fetchone()
+    buffers_bytes = int(row[0]) if row else 0
+    clients = spec.clients * spec.processes
+    needed_bytes = buffers_bytes + SERVER_BYTES + clients * CLIENT_BYTES
+    if needed_bytes <= limit_bytes:
+        return
+    raise UsageError(
+        seen=f"A memory limit of {format_size(limit_bytes)} is less than the "
+        f"{format_size(needed_bytes)} that a server with shared_buffers of "
+        f"{format_size(buffers_bytes)} and {clients} clients may come to hold",
+        cause="The kernel would kill the server during the run, as soon as its buffers are in use",
+        next_step=f"Use a limit of at least {format_size(needed_bytes)}, or smaller "
+        "shared_buffers, such as --set shared_buffers=32MB",
+    )
+
+
 CLONE: Final = "sample"
 DATABASE: Final = "trial"
 COPY: Final = "copy"
 DEATH_S: Final = 1.0
-"""Clients may see the end of a server before we do."""
+"""Clients may notice the end of a server before we do."""
 LOG_LINES: Final = 5
 _GRAVE: Final = re.compile(r"\b(FATAL|PANIC): |terminated by signal")
 COLD_SHARE_MAX: Final = 0.01
-"""Of the data, what the page cache may still hold of them for the start to be cold."""
+"""Share of the data that may remain in the page cache for a cold start."""
 USUAL_CONNECTIONS: Final = 100
 """PostgreSQL's own max_connections."""
 OWN_CONNECTIONS: Final = 10
-"""Of the observer and of whom else a trial has, with those that the server keeps for superusers."""
+"""Connections for the observer and other tools, with those reserved for superusers."""
 WARM: Final = ("warm", "prewarmed", "as_is")
-"""Start states that looking at the data does not change."""
+"""Start states that reading the data does not change."""
 AT_ONCE_S: Final = 0.0
-"""A server whose data are thrown away need not write them first."""
+"""A server whose data is discarded need not be synced."""
 
 _HOW: Final[dict[str, How]] = {"reflink": "reflink", "copy": "copy"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Data:
-    """The loaded data, for one sample.
+    """The loaded data for one sample.
 
     Attributes:
-        cluster: On which no server runs yet.
-        database: What the names of the databases begin with.
-        how: They came here.
-        elapsed_s: That took.
-        is_kept: Whether they are there after the sample.
+        cluster: The cluster, with no server running yet.
+        database: Prefix of the names of the databases.
+        how: How it was provided.
+        elapsed_s: How long that took.
+        is_kept: Whether it remains after the sample.
     """
 
     cluster: Cluster
@@ -84,12 +122,12 @@ class _Data:
 
 
 class Embedded:
-    """Provides servers of our own on one directory.
+    """Provides our own servers on one directory.
 
     Args:
         target: The directory.
-        specs: Of its cells.
-        journal: Where everything is recorded before it is made.
+        specs: Specifications of its cells.
+        journal: Records every change before it is made.
     """
 
     def __init__(
@@ -104,12 +142,12 @@ class Embedded:
         self._loaded: dict[Template, Loaded] = {}
 
     def check(self) -> None:
-        """Find the programs, and check settings and limits as far as that needs no server.
+        """Find the programs, and check settings and limits as far as possible without a server.
 
         Raises:
-            StudyError: when a cell asks for what cannot be had together.
+            StudyError: when a cell requests an impossible combination.
             TargetError: when there is no PostgreSQL, or memory cannot be limited here.
-            UsageError: when a setting cannot be given.
+            UsageError: when a setting is invalid.
         """
         pg_bin = self._target.pg_bin
         self._binaries = find_binaries(Path(pg_bin) if pg_bin else None)
@@ -121,18 +159,18 @@ class Embedded:
             remove_group(memory_limit(limit_bytes, self._journal), self._journal)
 
     def needed_bytes(self) -> int:
-        """Return what the directory must have room for: every template, and the largest clone."""
+        """Return the space needed in the directory: all templates, and the largest clone."""
         return space_bytes(self._specs)
 
     def use(self, folder: TrialFolder) -> None:
-        """Work in a trial folder, which is open; what a killed server left there is ended."""
+        """Use an open trial folder; a server left there by a killed run is ended."""
         self._folder = folder
         for left in folder.files():
             if left.is_dir():
                 end_server(left)
 
     def prepare(self, watcher: Watcher) -> None:
-        """Make and load every template that is not there yet.
+        """Create and load every missing template.
 
         Raises:
             SpaceError: when the file system is full.
@@ -143,11 +181,11 @@ class Embedded:
             self._prepare(template, watcher)
 
     def close(self) -> None:
-        """Nothing runs between samples, and the trial folder goes with all that is in it."""
+        """Do nothing: no server runs between samples, and the trial folder is removed."""
 
     @contextmanager
     def ready(self, spec: DatabaseSpec) -> Iterator[Ready]:
-        """Clone, bring into the start state, start; stop and remove in the end.
+        """Clone, bring into the start state and start a server; stop and remove it at the end.
 
         Raises:
             SpaceError: when the clone does not fit.
@@ -197,7 +235,7 @@ class Embedded:
         self._loaded[template] = msgspec.json.decode(reported.read_bytes(), type=Loaded)
 
     def _cluster_at(self, path: Path, template: Template, binaries: Binaries) -> Cluster:
-        """Return a template's cluster; one that is cloned of another keeps that one's owner."""
+        """Return a template's cluster; a clone has the owner of its source."""
         load, processes = template
         if load.migrate:
             return self._clusters[load.unmigrated, processes].at(path)
@@ -205,18 +243,18 @@ class Embedded:
         return Cluster(folder=path, binaries=binaries, account=account, journal=self._journal)
 
     def _made(self, cluster: Cluster, template: Template, watcher: Watcher) -> Loaded:
-        """Make and load a template, or make it of the one whose schema it changes."""
+        """Create and load a template, or derive it from the one whose schema it changes."""
         load, processes = template
         if load.migrate:
             clone_folder(self._clusters[load.unmigrated, processes].folder, cluster.folder)
             return self._migrate(cluster, template, watcher)
-        watcher.stage(f"Making a database cluster on {self._target.label}")
+        watcher.stage(f"Creating a database cluster on {self._target.label}")
         create_cluster(cluster.folder, cluster.binaries, cluster.account, self._journal)
         self._try_settings(cluster, load, processes)
         return self._load(cluster, template, watcher)
 
     def _try_settings(self, cluster: Cluster, load: LoadSpec, processes: int) -> None:
-        """Start the empty server with the settings of each cell: wrong ones are told now."""
+        """Start the empty server with the settings of each cell, to report invalid ones early."""
         tried: dict[str, list[DatabaseSpec]] = {}
         for spec in self._specs:
             if (spec.load.unmigrated, spec.processes) == (load, processes):
@@ -254,7 +292,7 @@ class Embedded:
         return Loaded(loaded_s=base.loaded_s + migrated.loaded_s, rows=migrated.rows)
 
     def _looked_at_cold(self, data: _Data, spec: DatabaseSpec) -> StartRecord:
-        """Look at what a sample will begin with, by a start of its own: looking fills caches."""
+        """Read the initial state of a sample with a separate start, as reading fills caches."""
         with data.cluster.start({}) as server:
             return _looked_at(data, self._endpoints(server, data.database, spec.processes))
 
@@ -265,7 +303,7 @@ class Embedded:
 
     @contextmanager
     def _data(self, spec: DatabaseSpec) -> Iterator[_Data]:
-        """Give the loaded data to one sample, in the way that it asks for."""
+        """Provide the loaded data for one sample, in the requested way."""
         folder, _ = self._required()
         source = self._clusters[spec.load, spec.processes]
         if spec.clone == "template":
@@ -287,7 +325,7 @@ class Embedded:
                 cluster.remove()
 
     def _copy_databases(self, cluster: Cluster, processes: int) -> float:
-        """Have the server copy its loaded databases, over those of the sample before.
+        """Copy the loaded databases on the server, replacing those of the previous sample.
 
         Returns the seconds that it took.
         """
@@ -301,7 +339,7 @@ class Embedded:
             return time.monotonic() - began_s
 
     def _admin(self, server: Server) -> Endpoints:
-        """Return the way to the database that is there before any other."""
+        """Return the endpoints of the maintenance database."""
         return Endpoints(addresses=[server.address], secret=None, binaries=self.binaries)
 
     @property
@@ -309,7 +347,7 @@ class Embedded:
         """The programs of the server.
 
         Raises:
-            RuntimeError: when they were not looked for yet.
+            RuntimeError: before ``check``.
         """
         if self._binaries is None:
             raise RuntimeError("check comes before anything else")
@@ -327,18 +365,17 @@ def _looked_at(data: _Data, endpoints: Endpoints) -> StartRecord:
 
 
 def _require_possible(spec: DatabaseSpec) -> None:
-    """Raise StudyError for what cannot be had together."""
+    """Raise StudyError for impossible combinations."""
     if spec.memory_limit_bytes is not None and spec.start in ("warm", "as_is"):
         raise StudyError(
             seen=f'A workload asks for start = "{spec.start}" under a memory_limit',
-            cause="What the page cache holds of the files was brought there by the cloning, which "
-            "the limit does not cover",
-            next_step='Write start = "cold" or "prewarmed"',
+            cause="The cloned files are already in the page cache, which the limit does not cover",
+            next_step='Use start = "cold" or "prewarmed"',
         )
 
 
 def _settings(spec: DatabaseSpec) -> dict[str, str]:
-    """Return the settings of a cell, with room for the connections of a replay."""
+    """Return the settings of a cell, with enough connections for a replay."""
     needed = spec.clients + OWN_CONNECTIONS
     if spec.replay is None or needed <= USUAL_CONNECTIONS:
         return spec.settings
@@ -346,7 +383,7 @@ def _settings(spec: DatabaseSpec) -> dict[str, str]:
 
 
 def _bring_into(folder: Path, spec: DatabaseSpec) -> list[str]:
-    """Bring the files of a server that does not run into the start state; return notes."""
+    """Bring the files of a stopped server into the start state; return notes."""
     if spec.start in ("warm", "as_is"):
         return []
     dropped = drop_cached(folder)
@@ -360,7 +397,7 @@ def _bring_into(folder: Path, spec: DatabaseSpec) -> list[str]:
 
 
 def _clone_whole(source: Cluster, kept: Cluster) -> float:
-    """Clone a cluster, in such a way that a kill leaves no half one; return the seconds."""
+    """Clone a cluster atomically, so that a kill leaves no partial one; return the seconds."""
     part = kept.at(kept.folder.with_name(f"{kept.folder.name}-part"))
     part.remove()
     cloned = clone_folder(source.folder, part.folder)
@@ -369,9 +406,9 @@ def _clone_whole(source: Cluster, kept: Cluster) -> float:
 
 
 def _template_name(template: Template, binaries: Binaries) -> str:
-    """Return a name that tells what is loaded: two targets may be one directory, for an A/A pair.
+    """Return a name that identifies the load, so that targets in one directory share it.
 
-    Then what one has loaded serves both.
+    That is so in an A/A pair.
     """
     described = msgspec.json.encode([*template, str(binaries.folder)])
     return f"template-{hashlib.sha256(described).hexdigest()[:8]}"
@@ -382,9 +419,9 @@ def _names(database: str, processes: int) -> list[str]:
 
 
 def explained(error: SeatrialError, server: Server) -> SeatrialError:
-    """Return the error of a server that died in place of what its clients saw of it.
+    """Return the error of a server that died, instead of the clients' errors.
 
-    Where it lives on, the end of its log is told with what the clients saw.
+    If the server is alive, the end of its log is added to the clients' error.
     """
     if not comes_true(lambda: not server.is_alive(), DEATH_S):
         full = as_space_error(error, server.data_folder)
@@ -395,7 +432,7 @@ def explained(error: SeatrialError, server: Server) -> SeatrialError:
             return error
         last = " / ".join(reported[-LOG_LINES:])
         return TargetError(
-            seen=f"{error.seen.rstrip('.')}; the server's log says: {last}",
+            seen=f"{error.seen.rstrip('.')}; the server's log: {last}",
             cause=error.cause,
             next_step=error.next_step,
         )

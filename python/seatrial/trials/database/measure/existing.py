@@ -1,7 +1,7 @@
-"""Databases of our own on a server that is there already, for the cells of such a target.
+"""Our own databases on an existing server, for the cells of such a target.
 
-What is loaded is the template of a database for each sample, ``CREATE DATABASE ... TEMPLATE``; or,
-where the user named an empty database, that one, for all samples. All are dropped in the end.
+The loaded database is the template of a database for each sample, ``CREATE DATABASE ... TEMPLATE``;
+or the user's empty database is used for all samples. All are dropped at the end.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from seatrial.trials.database.study.workloads import DatabaseSpec, LoadSpec
 from seatrial.trials.replay.measure.replay_safety import require_safe_replays
 
 SETTABLE: Final = ("user", "superuser", "backend", "superuser-backend")
-"""The contexts, in pg_settings, of settings that a single database of a server can have."""
+"""The contexts, in pg_settings, of settings that can be set for a single database."""
 STARTS: Final = ("as_is", "prewarmed")
 CLONES: Final = ("auto", "template", "reuse")
 
 
 class Existing:
-    """Provides databases of a server that is there already.
+    """Provides databases on an existing server.
 
     Args:
         target: The server.
-        specs: Of its cells.
-        journal: Where everything is recorded before it is made.
+        specs: Specifications of its cells.
+        journal: Records every change before it is made.
     """
 
     def __init__(
@@ -54,12 +54,12 @@ class Existing:
         self._loaded: dict[Template, tuple[list[Address], Loaded]] = {}
 
     def check(self) -> None:
-        """Check that the server can be reached, and that we may do there what the cells need.
+        """Check that the server is accessible, with the permissions that the cells need.
 
         Raises:
-            RefusedError: when the database that was named holds anything.
-            StudyError: when a cell asks for what no existing server can have.
-            TargetError: when the server cannot be reached, is too old, or does not let us.
+            RefusedError: when the specified database is not empty.
+            StudyError: when a cell requests what an existing server does not support.
+            TargetError: when the server cannot be reached, is too old, or refuses.
             UsageError: when it has no such setting.
         """
         pg_bin = self._target.pg_bin
@@ -75,11 +75,11 @@ class Existing:
             raise may_not_create(self._server.address)
 
     def needed_bytes(self) -> int:
-        """Return 0: how much room there is cannot be seen from here."""
+        """Return 0: the server's free space is unknown."""
         return 0
 
     def prepare(self, watcher: Watcher) -> None:
-        """Make and load every template.
+        """Create and load every template.
 
         Raises:
             TargetError: when the server refuses.
@@ -101,7 +101,7 @@ class Existing:
             self._loaded[load, processes] = made
 
     def _filled(self, load: LoadSpec, addresses: list[Address], watcher: Watcher) -> Loaded:
-        """Load the one database that the user named, in the one schema that is asked for."""
+        """Load the user's database, with the only requested schema."""
         endpoints, label = self._endpoints(addresses), self._target.label
         loaded = fill(load.unmigrated, endpoints, label, watcher)
         if not load.migrate:
@@ -122,7 +122,7 @@ class Existing:
 
     @contextmanager
     def ready(self, spec: DatabaseSpec) -> Iterator[Ready]:
-        """Copy the loaded databases, or take them as they are, and drop the copies in the end.
+        """Copy the loaded databases, or use them as they are; drop the copies at the end.
 
         Raises:
             TargetError: when the server refuses.
@@ -159,7 +159,7 @@ class Existing:
         """Drop what was loaded."""
         for (load, _), (addresses, _) in self._loaded.items():
             if self._target.database:
-                # A server that died has been told of by now.
+                # The failure of a server was reported before.
                 with suppress(TargetError):
                     unload(load, self._endpoints(addresses))
             else:
@@ -167,17 +167,17 @@ class Existing:
         self._loaded.clear()
 
     def _drop(self, addresses: Sequence[Address]) -> None:
-        """Drop databases of the run; what a server that died keeps stays in the journal."""
+        """Drop databases of the run; if the server is gone, they stay in the journal."""
         for address in addresses:
             with suppress(TargetError):
                 self._server.drop_database(address.dbname)
 
     @property
     def binaries(self) -> Binaries:
-        """The client programs, which are ours, whatever the server is.
+        """Our own client programs, independent of the server.
 
         Raises:
-            RuntimeError: when they were not looked for yet.
+            RuntimeError: before ``check``.
         """
         if self._binaries is None:
             raise RuntimeError("check comes before anything else")
@@ -191,7 +191,7 @@ class Existing:
         return [database_name(self._run_id, f"{what}_{n}") for n in range(1, processes + 1)]
 
     def _made_anew(self, name: str, template: str | None = None) -> Address:
-        """Make a database of the run; one that it left there when it was killed goes before."""
+        """Create a database of the run, replacing one left by a killed run."""
         self._server.drop_database(name)
         return self._server.create_database(name, template=template)
 
@@ -206,10 +206,10 @@ class Existing:
         return Endpoints(addresses=list(addresses), secret=self._secret, binaries=self.binaries)
 
     def _set(self, addresses: Sequence[Address], spec: DatabaseSpec) -> None:
-        """Have new sessions of the databases begin with the settings of a cell.
+        """Set a cell's settings as defaults for new sessions of the databases.
 
         Raises:
-            TargetError: when the server refuses a value, in its own words.
+            TargetError: when the server refuses a value; with its message.
         """
         from psycopg import sql  # noqa: PLC0415 - heavy, and only where there is a server
 
@@ -243,29 +243,29 @@ class Existing:
         templates = self._templates()
         if len(templates) > 1 or templates[0][1] > 1:
             raise StudyError(
-                seen=f"The cells need {sum(count for _, count in templates)} loaded databases, and "
+                seen=f"The tests need {sum(count for _, count in templates)} loaded databases, but "
                 f"the target names one, {self._target.database}",
-                cause="Each scale, and each client process, has a database of its own",
-                next_step="Leave 'database' out, so that the run makes its own, or take one scale "
+                cause="Each scale and each client process needs a separate database",
+                next_step="Leave out 'database' so that the run creates them, or use one scale "
                 "and one process",
             )
 
 
 def explained(error: SeatrialError, server: RemoteServer) -> SeatrialError:
-    """Return the error of a server that cannot be reached any more, else the one given."""
+    """Return the error for a server that is no longer reachable, else the given one."""
     try:
         server.connect().close()
     except TargetError as gone:
         return TargetError(
-            seen=f"The server ended or was cut off in mid-run. {gone.seen} Before: {error.seen}",
+            seen=f"The server stopped or became unreachable. {gone.seen} Before: {error.seen}",
             cause=gone.cause,
-            next_step="Look at the server's log; what was measured before is kept",
+            next_step="Check the server's log; the results until then are kept",
         )
     return error
 
 
 def _require_possible(spec: DatabaseSpec) -> None:
-    """Raise StudyError for what only a server of our own can have."""
+    """Raise StudyError for requests that only our own servers support."""
     for what, is_possible in (
         (f'start = "{spec.start}"', spec.start in STARTS),
         ("a memory_limit", spec.memory_limit_bytes is None),
@@ -273,9 +273,9 @@ def _require_possible(spec: DatabaseSpec) -> None:
     ):
         if not is_possible:
             raise StudyError(
-                seen=f"A workload asks for {what} on an existing server",
-                cause="That would need its files or a start of the server, which are not ours",
-                next_step="Leave it out, or measure a directory, on which a server of our own runs",
+                seen=f"A workload requests {what} on an existing server",
+                cause="This needs access to the server's files or a server restart",
+                next_step="Leave it out, or measure a directory, where Seatrial starts a server",
             )
 
 
@@ -283,9 +283,9 @@ def may_not_create(address: Address) -> RefusedError:
     """Return the refusal for a user who may not create databases."""
     return RefusedError(
         seen=f"The user {address.user} may not create databases on the server at {address.place}",
-        cause="A trial makes a database of its own, so that it touches no other",
-        next_step=f"Give the right with `ALTER ROLE {address.user} CREATEDB`, or name an empty "
-        "database by --database, or in the target's key 'database' of a study",
+        cause="A trial creates its own database and touches no other",
+        next_step=f"Grant it with `ALTER ROLE {address.user} CREATEDB`, or name an empty "
+        "database with --database, or with the target's key 'database' in a study",
     )
 
 
@@ -293,19 +293,19 @@ def _not_settable(name: str, context: str | None) -> StudyError:
     if context is None:
         return StudyError(
             seen=f"The server has no setting {name}",
-            cause="Its name is mistyped, or it belongs to an extension that is not loaded",
+            cause="The name is misspelled, or it belongs to an extension that is not loaded",
             next_step="See `SHOW ALL` in psql",
         )
     return StudyError(
         seen=f"The setting {name} cannot be set on an existing server",
-        cause=f"It is set for the whole server (its context is {context}), and that is not ours",
-        next_step="Leave it out, or measure a directory, on which a server of our own runs",
+        cause=f"It applies to the whole server (its context is {context}), which is not ours",
+        next_step="Leave it out, or measure a directory, where Seatrial starts a server",
     )
 
 
 def _not_ours_to_set(database: str) -> StudyError:
     return StudyError(
-        seen=f"The study has settings, and the target names the database {database}",
-        cause="They would be set for that database, which is not ours, and last",
-        next_step="Leave 'database' or the settings out",
+        seen=f"The study has settings, but the target names the database {database}",
+        cause="They would be changed permanently in that database, which is not ours",
+        next_step="Leave out 'database' or the settings",
     )

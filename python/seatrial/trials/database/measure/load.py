@@ -1,4 +1,4 @@
-"""Filling a database with what its samples begin with, once for all of them."""
+"""Loads the initial data of the samples, once for all of them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from seatrial.postgres.connection import Address, connect
 from seatrial.study.units import format_size
 from seatrial.trials.database.measure import telemetry
 from seatrial.trials.database.measure.driver_result import Endpoints
-from seatrial.trials.database.measure.printed import complaint
+from seatrial.trials.database.measure.pgbench import complaint
 from seatrial.trials.database.measure.processes import Crowd, Process
 from seatrial.trials.database.study.cost import data_bytes, history_rows
 from seatrial.trials.database.study.workloads import LoadSpec
@@ -31,11 +31,11 @@ _SHARE: Final = re.compile(r"tuples \((\d+%)\) done")
 
 
 class Loaded(msgspec.Struct, frozen=True, kw_only=True):
-    """What loading did.
+    """The result of loading.
 
     Attributes:
-        loaded_s: How long it took, over all databases.
-        rows: How many were stored, over all databases.
+        loaded_s: Total time, over all databases.
+        rows: Total number of rows, over all databases.
     """
 
     loaded_s: float
@@ -43,7 +43,7 @@ class Loaded(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def describe(load: LoadSpec) -> str:
-    """Return what is loaded, for a person: ``scale 100`` or ``a day of 1,000 devices``."""
+    """Return a description of the load: ``scale 100`` or ``a day of 1,000 devices``."""
     if load.kind == "pgbench":
         return f"scale {load.scale}"
     if load.kind == "telemetry":
@@ -54,16 +54,16 @@ def describe(load: LoadSpec) -> str:
 
 
 def migrate(load: LoadSpec, endpoints: Endpoints, where: str, watcher: Watcher) -> Loaded:
-    """Change the schema of every database of a way, which hold the unmigrated load.
+    """Change the schema of every database, which contain the unmigrated load.
 
     Args:
-        load: Which names the file of SQL.
-        endpoints: To the databases.
-        where: The target's label, for whoever watches.
-        watcher: Told of it.
+        load: A load that names the SQL file.
+        endpoints: The databases.
+        where: The target's label, for the watcher.
+        watcher: Receives the progress.
 
     Raises:
-        TargetError: when a statement of the file fails, with the server's words.
+        TargetError: when a statement of the file fails; with the server's message.
     """
     began_s = time.monotonic()
     watcher.stage(f"Changing the schema on {where}: {Path(load.migrate).name}")
@@ -78,23 +78,23 @@ def _migrate_one(file: str, endpoints: Endpoints, address: Address) -> int:
     except TargetError as error:
         raise TargetError(
             seen=error.seen.replace("The database could not be loaded", f"{file} failed"),
-            cause="It does not fit the schema that was loaded, or the server ran out of space",
-            next_step="Try it by hand with `psql` on a restore of the snapshot",
+            cause="It does not match the loaded schema, or the server ran out of space",
+            next_step="Run it by hand with `psql` on a restore of the snapshot",
         ) from None
     return _count_rows(endpoints, address)
 
 
 def fill(load: LoadSpec, endpoints: Endpoints, where: str, watcher: Watcher) -> Loaded:
-    """Load every database of a way, one after the other, and write all of it out.
+    """Load every database, one after the other, and write everything out.
 
     Args:
-        load: What they will hold.
-        endpoints: To the databases, which are empty.
-        where: The target's label, for whoever watches.
-        watcher: Told of the progress.
+        load: The load.
+        endpoints: The empty databases.
+        where: The target's label, for the watcher.
+        watcher: Receives the progress.
 
     Raises:
-        TargetError: when a server or a program refuses, with its own words.
+        TargetError: when a server or a program fails; with its message.
     """
     began_s = time.monotonic()
     rows = 0
@@ -113,7 +113,7 @@ def fill(load: LoadSpec, endpoints: Endpoints, where: str, watcher: Watcher) -> 
 
 
 def unload(load: LoadSpec, endpoints: Endpoints) -> None:
-    """Drop what ``fill`` made in databases that are not ours; what a file made, stays.
+    """Drop what ``fill`` created in databases that are not ours, except what a file created.
 
     Raises:
         TargetError: when the server refuses.
@@ -129,7 +129,7 @@ def unload(load: LoadSpec, endpoints: Endpoints) -> None:
 def _fill_one(
     load: LoadSpec, endpoints: Endpoints, address: Address, report: Callable[[str], None]
 ) -> int:
-    """Load a database and return its rows; ``tell`` is called with how far it is."""
+    """Load a database and return its rows; ``report`` is called with the progress."""
     if load.kind == "pgbench":
         options = ("--initialize", "--quiet", "--scale", str(load.scale))
         _run(endpoints, address, "pgbench", *options, hear=lambda line: _report_share(line, report))
@@ -151,9 +151,9 @@ def _run_sql(file: str, endpoints: Endpoints, address: Address) -> None:
 
 
 def _restoring(archive: Path, address: Address) -> list[str]:
-    """Return how an archive of pg_dump is restored: of its roles none need be here.
+    """Return the command that restores an archive of pg_dump, ignoring its roles.
 
-    Several jobs at once can read a folder and the custom format, but no tar.
+    Directories and the custom format can be read by parallel jobs, tar archives cannot.
     """
     options = ["--no-owner", "--no-privileges", "--exit-on-error", "--dbname", address.dbname]
     if archive.is_dir() or _begins_with(archive, _CUSTOM_FORMAT):
@@ -171,7 +171,7 @@ def _report(watcher: Watcher, step: str, done: str) -> None:
 
 
 def _report_share(line: str, report: Callable[[str], None]) -> None:
-    """Tell the share in a line such as ``500000 of 1000000 tuples (50%) done (elapsed ...``."""
+    """Report the share in a line such as ``500000 of 1000000 tuples (50%) done (elapsed ...``."""
     found = _SHARE.search(line)
     if found:
         report(found[1])
@@ -194,7 +194,7 @@ def _fill_telemetry(
 
 
 def _count_rows(endpoints: Endpoints, address: Address) -> int:
-    """Return the rows of all tables, as VACUUM counted them."""
+    """Return the total rows of all tables, as counted by VACUUM."""
     with connect(address, secret=endpoints.secret) as connection:
         connection.execute("VACUUM ANALYZE")
         query = """
@@ -206,8 +206,8 @@ def _count_rows(endpoints: Endpoints, address: Address) -> int:
     return int(row[0]) if row else 0
 
 
-def _unheard(line: str) -> None:
-    """Hear what a program says; what it complains of is kept anyway."""
+def _ignored(line: str) -> None:
+    """Ignore a program's output; its errors are recorded anyway."""
 
 
 def _run(
@@ -215,7 +215,7 @@ def _run(
     address: Address,
     program: str,
     *arguments: str,
-    hear: Callable[[str], None] = _unheard,
+    hear: Callable[[str], None] = _ignored,
 ) -> None:
     """Run a client program to its end.
 
@@ -231,7 +231,7 @@ def _run(
 
 
 def _checkpoint(endpoints: Endpoints) -> None:
-    """Write all out where we may: on a server that is not ours, a checkpoint needs a right."""
+    """Run a checkpoint if permitted: on an existing server, it requires a privilege."""
     import psycopg  # noqa: PLC0415 - heavy, and only where there is a server
 
     with connect(endpoints.addresses[0], secret=endpoints.secret) as connection:
@@ -244,6 +244,6 @@ def _checkpoint(endpoints: Endpoints) -> None:
 def _not_loaded(words: str) -> TargetError:
     return TargetError(
         seen=f"The database could not be loaded: {' '.join(words.split())}",
-        cause="The server ran out of space or ended, or a statement of the file fails",
-        next_step="Check the space with `df`, and try the file by hand with `psql`",
+        cause="The server ran out of space or stopped, or a statement of the file failed",
+        next_step="Check the space with `df`, and run the file by hand with `psql`",
     )

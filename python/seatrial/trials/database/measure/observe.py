@@ -1,58 +1,245 @@
-"""Watching a trial of a database: machine, device and server, second by second.
+"""Monitors a database trial: machine, device and server, second by second.
 
-Two threads read: one the machine's own counters, one the server's statistics and waits over a
-connection of its own. So a server that hangs leaves no gap in what is known of the machine.
-The columns are those of observe_columns.py and observe_waits.py; docs/method.md says how each is
-come by.
+Two threads read: one the machine's counters, one the server's statistics and waits over its own
+connection, so that a hanging server leaves no gap in the machine's data. The columns are those of
+observe_series.py and observe_server.py; docs/method.md describes how each is computed.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
+from threading import Event
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from seatrial.machine import fingerprint as context
+from seatrial.machine.fingerprint.tree import LIVE, SystemTree
 from seatrial.results.model import Series
-from seatrial.trials.database.measure.observe_columns import (
+from seatrial.trials.database.measure.observe_series import Readings
+from seatrial.trials.database.measure.observe_server import (
     IO_PREFIX,
     MACHINE_COLUMNS,
     MOMENT_COLUMNS,
     REPORT_COLUMNS,
+    ServerWatch,
 )
-from seatrial.trials.database.measure.observe_machine import MachineWatch
-from seatrial.trials.database.measure.observe_reads import reads
-from seatrial.trials.database.measure.observe_server import ServerWatch
 
 if TYPE_CHECKING:
     from seatrial.postgres.connection import Address, Secret
 
+
+class MachineWatch:
+    """Reads counters of the data's machine, and of the processes of server and client.
+
+    Args:
+        place: Path of the data; None where it is not on this machine, so that only the client is
+            monitored.
+        server_pid: The server's first process; None where it is not visible.
+        client_pids: Parents of the processes that put the load on the server; what they use
+            themselves counts as Seatrial's own.
+        period_s: Interval between two readings.
+        tree: The machine.
+
+    Attributes:
+        readings: The readings.
+        notes: What could not be read and why, as sentences.
+        cpu_ns: CPU time of the monitoring thread.
+        bystanders: Activity of the rest of the machine from ``open`` to ``finish``: see
+            ``context.bystanders``.
+    """
+
+    def __init__(
+        self,
+        place: Path | None,
+        server_pid: int | None,
+        client_pids: Collection[int],
+        *,
+        period_s: float,
+        tree: SystemTree = LIVE,
+    ) -> None:
+        self.readings = Readings(period_s)
+        self.notes: list[str] = []
+        self.cpu_ns = 0
+        self.bystanders: dict[str, float] = {}
+        self._place = place
+        self._period_s = period_s
+        self._tree = tree
+        without = () if server_pid is None else (server_pid,)
+        self._server = None if server_pid is None else context.ProcessTree(server_pid, tree=tree)
+        self._clients = [
+            context.ProcessTree(pid, tree=tree, without=without, counts_root=False)
+            for pid in client_pids
+        ]
+        self._own_pids = [*client_pids, *without]
+        # Their children are counted by the trees above: what remains is their own.
+        self._selves = [_Own(pid, tree) for pid in client_pids]
+        self._session: _Own | None = None
+        self._bystanders_before: dict[str, float] = {}
+        self._began_s = 0.0
+
+    def open(self, session_pid: int | None) -> None:
+        """Take readings that need time, before the trial begins.
+
+        Args:
+            session_pid: The server process of the observer's session; None if unknown.
+        """
+        # A server in a container has different process numbers than on this machine.
+        if self._server and session_pid is not None and self._server.has_child(session_pid):
+            self._session = _Own(session_pid, self._tree)
+        if self._place is not None:
+            self._bystanders_before = context.bystanders(self._own_pids, tree=self._tree)
+
+    def begin(self, began_s: float) -> None:
+        """Take the first reading; ``began_s`` is the trial's start on the monotonic clock."""
+        self._began_s = began_s
+        found = self._read()
+        if self._place is None:
+            return
+        if "device_reads" not in found:
+            self.notes.append("No block device is visible under the data: its I/O is unknown")
+        if "psi_io_some_ns" not in found:
+            self.notes.append("This kernel does not report pressure (PSI)")
+
+    def watch(self, ending: Event) -> None:
+        """Read until the end is requested, and once more at the end."""
+        boundary = 1
+        while not ending.wait(max(0.0, boundary * self._period_s - self._now_s())):
+            self._read()
+            boundary = int(self._now_s() / self._period_s) + 1
+        self._read()
+        self.cpu_ns = time.thread_time_ns()
+
+    def finish(self) -> None:
+        """Add what the processes did until the server's last reports were read."""
+        self.readings.add(self._now_s(), self._processes())
+        if self._place is None:
+            return
+        after = context.bystanders(self._own_pids, tree=self._tree)
+        before = self._bystanders_before
+        self.bystanders = {
+            name: max(0.0, value - before[name]) for name, value in after.items() if name in before
+        }
+
+    def _read(self) -> dict[str, float]:
+        at_s = self._now_s()
+        found = self._processes()
+        if self._place is not None:
+            found |= context.surroundings(self._place, tree=self._tree)
+        self.readings.add(at_s, found)
+        return found
+
+    def _processes(self) -> dict[str, float]:
+        """Return the usage of server and clients up to now; absent where unknown."""
+        found: dict[str, float] = {}
+        session_ns = self._session.cpu_ns() if self._session else 0.0
+        server = self._server.usage() if self._server else None
+        if server is not None:
+            # The observer's session is Seatrial's work, not the load's.
+            found["server_cpu_ns"] = server.user_ns + server.system_ns - session_ns
+            if server.delay_ns is not None:
+                found["server_delay_ns"] = server.delay_ns
+            if server.read_bytes is not None:
+                found["server_read_bytes"] = float(server.read_bytes)
+        clients = [usage for tree in self._clients if (usage := tree.usage()) is not None]
+        if clients and len(clients) == len(self._clients):
+            found["client_cpu_ns"] = sum(usage.user_ns + usage.system_ns for usage in clients)
+            delays = [usage.delay_ns for usage in clients if usage.delay_ns is not None]
+            if delays:
+                found["client_delay_ns"] = sum(delays)
+            found["seatrial_cpu_ns"] = session_ns + sum(own.cpu_ns() for own in self._selves)
+        return found
+
+    def _now_s(self) -> float:
+        return time.monotonic() - self._began_s
+
+
+class _Own:
+    """CPU time of one process without its children; the last reading after it has ended.
+
+    Args:
+        pid: The process.
+        tree: The machine.
+    """
+
+    def __init__(self, pid: int, tree: SystemTree) -> None:
+        self._tree = context.ProcessTree(pid, tree=tree)
+        self._last_ns = 0.0
+
+    def cpu_ns(self) -> float:
+        self._last_ns = max(self._last_ns, self._tree.root_ns() or 0.0)
+        return self._last_ns
+
+
+READ_BLOCK_BYTES: Final = 8192
+"""The unit of reads, whatever the server's block size."""
+
+_OTHERS_COUNT_TOO: Final = (
+    "The server's own device reads cannot be monitored here: all reads of the device are used "
+    "instead"
+)
+_NO_DEVICE: Final = "Page cache hits are unknown, since the device's reads cannot be monitored"
+
+
+def reads(counters: Mapping[str, float], block_bytes: int) -> tuple[dict[str, float], list[str]]:
+    """Return where blocks of 8 KiB were found, and caveats.
+
+    ``reads_shared_buffers``: in the server's shared buffers. ``reads_device``: read by the kernel
+    from the device. ``reads_page_cache``: read by the kernel from the page cache. The three add up
+    to all blocks requested. Unknown ones are absent.
+
+    The device's part is what the server's processes read from storage (``read_bytes`` of
+    proc_pid_io(5), including ended backends), so other programs do not count. The server's control
+    group would report the same, but only if it has its own. If these counters are not readable, the
+    device's total reads are used.
+
+    Read-ahead blurs the boundary: the kernel reads more than requested. If it is requested later,
+    it counts correctly as the device's; if it never is, the device's part is too large. It never
+    exceeds what the server requested from the kernel. Reads of the WAL and of other files that
+    bypass the shared buffers are assumed to be few.
+
+    Args:
+        counters: Totals of a trial, by name.
+        block_bytes: Size of the server's blocks.
+    """
+    if "shared_hits" not in counters or "shared_reads" not in counters:
+        return {}, []
+    in_unit = block_bytes / READ_BLOCK_BYTES
+    session = counters["shared_reads"] * in_unit
+    found = {"reads_shared_buffers": counters["shared_hits"] * in_unit}
+    fetched_bytes = counters.get("server_read_bytes", counters.get("device_read_bytes"))
+    if fetched_bytes is None:
+        return found, [_NO_DEVICE]
+    found["reads_device"] = min(session, fetched_bytes / READ_BLOCK_BYTES)
+    found["reads_page_cache"] = session - found["reads_device"]
+    return found, [] if "server_read_bytes" in counters else [_OTHERS_COUNT_TOO]
+
+
 END_S_MAX: Final = 1.5
-"""How long the end waits for a server to answer before the line is cut."""
+"""Maximum wait for the server's response at the end before the connection is cut."""
 CUT_S_MAX: Final = 0.2
-"""How long a thread whose line was cut has to notice it."""
+"""Time for a thread to notice that its connection was cut."""
 
 
 class Observed(msgspec.Struct, frozen=True, kw_only=True):
-    """What was seen of a trial.
+    """The observations of a trial.
 
     Attributes:
-        series: By second: the columns of observe_columns.py and observe_waits.py, of those of which
-            anything is known; without those of pg_stat_io in which nothing happened.
+        series: By second: the known columns of observe_series.py and observe_server.py, without
+            those of pg_stat_io that are all zero.
         counters: Totals over the trial by name, unit last: of the machine (``machine_user_ns``,
             ``steal_ns``, ``psi_io_full_ns`` ... and ``surroundings_ns``, the time in which they
             grew), of the device (``device_reads``, ``device_flush_ns`` ...), of processes
             (``server_cpu_ns``, ``server_delay_ns``, ``client_cpu_ns``, ``client_delay_ns``,
             ``seatrial_cpu_ns``, and of the rest ``context.bystanders``), of the server
             (``transactions_committed``, ``shared_hits``, ``wal_bytes``, ``checkpoints_requested``,
-            ``io_normal_reads`` ...), of its reads (observe_reads.py), and of the observer itself
-            (``observer_cpu_ns``, ``observer_looks``: how often the waits were looked at).
-        waits: How often active clients were seen in a wait, by ``class:event`` as the server's
-            version has it (``IO:WALSync`` is ``IO:WalSync`` from 17 on); ``CPU`` for none.
+            ``io_normal_reads`` ...), of its reads (``reads``), and of the observer itself
+            (``observer_cpu_ns``, ``observer_looks``: number of readings of the waits).
+        waits: How often active clients were observed in a wait, by ``class:event`` in the server
+            version's spelling (``IO:WALSync`` is ``IO:WalSync`` from 17 on); ``CPU`` for none.
         notes: What could not be read and why, as sentences.
     """
 
@@ -63,20 +250,20 @@ class Observed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Observer:
-    """Watches from ``start`` to ``stop``; what cannot be read is noted and hinders nobody.
+    """Monitors from ``start`` to ``stop``; what cannot be read is noted and is no error.
 
     Args:
-        address: Where the server listens; the database named there is connected to.
-        secret: The password, if the server needs one.
-        place: Where the data lie; None when that is not on this machine: then nothing of this
-            machine is told as the server's.
+        address: Address of the server, with the database to connect to.
+        secret: The password, if needed.
+        place: Path of the data; None when it is not on this machine, so that no counters of this
+            machine are attributed to the server.
         server_pid: The server's first process; None where it is not on this machine.
-        client_pids: Processes below which are those that put the load on: of our own
-            (``os.getpid()``) all that it starts, but for the server. What they use themselves
-            counts as Seatrial's.
-        databases: Whose transactions and blocks count; those of all databases if empty.
+        client_pids: Parents of the processes that put the load on the server: for our own process
+            (``os.getpid()``) all that it starts, except the server. What they use themselves counts
+            as Seatrial's.
+        databases: Databases whose transactions and blocks count; all if empty.
         period_s: Length of an entry of the series.
-        waits_period_s: Between two looks at what clients wait for.
+        waits_period_s: Interval between two readings of the waits.
     """
 
     def __init__(
@@ -109,9 +296,9 @@ class Observer:
         ]
 
     def start(self) -> None:
-        """Take the first readings and begin to watch; to be called right before the load starts.
+        """Take the first readings and start monitoring; to be called right before the load starts.
 
-        Waits at most some seconds for a server that does not answer, and does not raise for it.
+        It waits some seconds at most for an unresponsive server, and does not raise for it.
         """
         self._server.open()
         self._machine.open(self._server.session_pid)
@@ -133,14 +320,14 @@ class Observer:
         notes = []
         if server.is_alive():
             self._server.hang_up()
-            notes.append("The server did not answer the observer's last queries in time")
+            notes.append("The server did not answer the last monitoring queries in time")
         server.join(CUT_S_MAX)
         machine.join(CUT_S_MAX)
         self._machine.finish()
         return self._observed(ended_s, notes)
 
     def _observed(self, ended_s: float, notes: list[str]) -> Observed:
-        """Put together what both threads saw in ``ended_s`` seconds."""
+        """Combine the observations of both threads over ``ended_s`` seconds."""
         entries = int(ended_s / self._period_s + 0.5)
         totals = {
             **self._machine.readings.totals(),
@@ -174,7 +361,7 @@ class Observer:
         )
 
     def _columns(self, entries: int) -> dict[str, list[float | None]]:
-        """Return the columns of a series of so many entries."""
+        """Return the columns of a series with so many entries."""
         columns = {
             **self._machine.readings.columns(entries, MACHINE_COLUMNS),
             **self._server.moments.columns(entries, MOMENT_COLUMNS),
@@ -188,13 +375,15 @@ class Observer:
             try:
                 watch(self._ending)
             except Exception as error:
-                # A trial is worth more than its observer.
+                # An error of the observer must not end the trial.
                 kind = type(error).__name__
-                self._defects.append(f"Watching the {name} ended early, by a defect: {kind}")
+                self._defects.append(
+                    f"Monitoring of the {name} ended early because of a bug: {kind}"
+                )
 
         return threading.Thread(target=run, name=f"seatrial-observe-{name}", daemon=True)
 
 
 def _is_idle(name: str, values: Sequence[float | None]) -> bool:
-    """Whether it tells of one of the server's many kinds of I/O, and there was none of it."""
+    """Return whether a column of pg_stat_io is all zero."""
     return name.startswith(IO_PREFIX) and not any(values)

@@ -1,4 +1,4 @@
-"""From absolute readings to a series: what grew between two readings, and what that means."""
+"""Converts absolute readings to a series of derived values."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Change(NamedTuple):
     Attributes:
         before: The earlier reading, by name.
         after: The later reading.
-        elapsed_s: Between the two.
+        elapsed_s: Time between them.
     """
 
     before: Mapping[str, float]
@@ -23,7 +23,7 @@ class Change(NamedTuple):
     elapsed_s: float
 
     def grown(self, name: str) -> float | None:
-        """Return what a counter grew by; None when it is not known, or fell as after a reset."""
+        """Return the increase of a counter; None when unknown, or after a reset."""
         if name not in self.before or name not in self.after:
             return None
         growth = self.after[name] - self.before[name]
@@ -31,25 +31,25 @@ class Change(NamedTuple):
 
 
 Derive = Callable[[Change], float | None]
-"""Makes an entry of a column of a change; None where it cannot be known."""
+"""Computes an entry of a column from a change; None where unknown."""
 
 
 def count(counter: str) -> Derive:
-    """Return how to tell by how much a counter grew."""
+    """Return a function for the increase of a counter."""
     return lambda change: change.grown(counter)
 
 
 def per_s(counter: str) -> Derive:
-    """Return how to tell by how much a counter grew each second."""
+    """Return a function for the increase of a counter per second."""
     return lambda change: _quotient(change.grown(counter), change.elapsed_s)
 
 
 def share_of_time(time_ns: str, among: str = "") -> Derive:
-    """Return how to tell for what share of the time a counter of nanoseconds grew.
+    """Return a function for the increase of a nanosecond counter as a share of time.
 
     Args:
         time_ns: Name of the counter.
-        among: Name of a gauge that says over how many devices it is summed up; one if empty.
+        among: Name of a gauge with the number of devices summed up; one if empty.
     """
 
     def derive(change: Change) -> float | None:
@@ -60,15 +60,15 @@ def share_of_time(time_ns: str, among: str = "") -> Derive:
 
 
 def cores(time_ns: str) -> Derive:
-    """Return how to tell how many processors a counter of processor time kept busy."""
+    """Return a function for the number of processors that CPU time corresponds to."""
     return share_of_time(time_ns)
 
 
 def rest_of(whole_ns: Iterable[str], parts_ns: Iterable[str]) -> Derive:
-    """Return how to tell how many processors some counters leave over of what others grew by.
+    """Return a function for the CPU time in some counters that is not in others, in processors.
 
-    None where any of them is not known; never below 0, as clocks of processes and of the machine
-    differ by some ticks.
+    None where any of them is unknown; never below 0, as the accounting of processes and of the
+    machine differs by some ticks.
     """
     wholes, parts = tuple(whole_ns), tuple(parts_ns)
 
@@ -84,9 +84,9 @@ def rest_of(whole_ns: Iterable[str], parts_ns: Iterable[str]) -> Derive:
 
 
 def share_among(part_ns: str, parts_ns: Iterable[str]) -> Derive:
-    """Return how to tell the share of one counter in the growth of several.
+    """Return a function for the share of one counter in the increase of several.
 
-    One that fell counts as 0: of processor time, iowait does so now and then (proc_stat(5)).
+    A decrease counts as 0: CPU time in iowait occasionally decreases (proc_stat(5)).
     """
     names = tuple(parts_ns)
 
@@ -100,7 +100,7 @@ def share_among(part_ns: str, parts_ns: Iterable[str]) -> Derive:
 
 
 def mean_ms(time_ns: str, counter: str) -> Derive:
-    """Return how to tell the mean time of each of what was counted; None where nothing was."""
+    """Return a function for the mean time of each counted event; None without any."""
 
     def derive(change: Change) -> float | None:
         mean_ns = _quotient(change.grown(time_ns), change.grown(counter))
@@ -110,22 +110,21 @@ def mean_ms(time_ns: str, counter: str) -> Derive:
 
 
 def now(gauge: str) -> Derive:
-    """Return how to tell how things stood at the end."""
+    """Return a function for a gauge's value at the end."""
     return lambda change: change.after.get(gauge)
 
 
 class Readings:
     """The readings of one source over a trial, one for each boundary between two entries.
 
-    A reading belongs to the boundary that it is nearest to. Where the source was silent at a
-    boundary, the entries on both sides are not known: what happened meanwhile is not spread over
-    them as if it were.
+    A reading belongs to the nearest boundary. Where a reading is missing at a boundary, the entries
+    on both sides are unknown: the increase is not distributed over them.
 
     Args:
-        period_s: Distance of the boundaries.
+        period_s: Interval between boundaries.
 
     Attributes:
-        last_s: When the last reading was taken, after the start; None while there is none.
+        last_s: Time of the last reading, after the start; None without any.
     """
 
     def __init__(self, period_s: float) -> None:
@@ -136,20 +135,20 @@ class Readings:
         self.last_s: float | None = None
 
     def add(self, at_s: float, values: Mapping[str, float]) -> None:
-        """Keep a reading taken at ``at_s`` after the start."""
+        """Record a reading taken at ``at_s`` after the start."""
         self._at_boundary.setdefault(int(at_s / self._period_s + 0.5), (at_s, values))
         self._first = {**values, **self._first}
         self._last.update(values)
         self.last_s = at_s
 
     def totals(self) -> dict[str, float]:
-        """Return what each counter grew by from when it was first known to when it was last."""
+        """Return the increase of each counter from its first to its last known value."""
         change = Change(self._first, self._last, self.last_s or 0.0)
         grown = {name: change.grown(name) for name in self._first}
         return {name: growth for name, growth in grown.items() if growth is not None}
 
     def columns(self, entries: int, derive: Mapping[str, Derive]) -> dict[str, list[float | None]]:
-        """Return a column of ``entries`` values for each name of which anything is known."""
+        """Return a column of ``entries`` values for each name with any known value."""
         changes = [self._change(entry) for entry in range(entries)]
         made = {
             name: [None if change is None else make(change) for change in changes]
@@ -169,5 +168,5 @@ class Readings:
 
 
 def _quotient(above: float | None, below: float | None) -> float | None:
-    """Return a quotient; None when a part is not known or nothing is below."""
+    """Return a quotient; None when a part is unknown or the divisor is 0."""
     return None if above is None or not below else above / below

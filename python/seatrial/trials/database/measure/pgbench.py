@@ -1,38 +1,152 @@
-"""PostgreSQL's own pgbench as the driver: started, followed, ended in order, its totals kept.
+"""PostgreSQL's own pgbench as the driver: started, monitored, stopped, its output parsed.
 
 Source of options and of the log: PostgreSQL's documentation of pgbench, versions 13 to 18.
+
+Source: PostgreSQL's documentation of pgbench, and ``printResults`` and ``printProgressReport`` of
+src/bin/pgbench/pgbench.c, versions 13 to 18.
 """
 
 from __future__ import annotations
 
 import math
 import os
+import re
 import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
-from seatrial.errors import TargetError
+from seatrial import _core
+from seatrial.errors import TargetError, UsageError, native_errors
 from seatrial.measure.progress import LiveReading, Watcher
 from seatrial.trials.database.measure.driver_result import DriverOptions, Endpoints
-from seatrial.trials.database.measure.printed import Progress, complaint, progress, totals
 from seatrial.trials.database.measure.processes import Crowd, Ended, Process
 from seatrial.trials.database.study.workloads import BUILTIN_SCRIPTS, DatabaseSpec
+
+
+def read_logs(
+    logs: Sequence[Sequence[Path]],
+    operations: Sequence[str],
+    options: DriverOptions,
+    *,
+    has_lag: bool,
+) -> dict[str, Any]:
+    """Return the parts of a sample (docs/engine.md, "pgbench's logs").
+
+    Args:
+        logs: The files of each process: one for each of its threads.
+        operations: The operation kind of each script, in pgbench's order.
+        options: Lengths of slices and stalls.
+        has_lag: Whether pgbench has a rate limit.
+
+    Raises:
+        TargetError: when a log cannot be read, or has an invalid line.
+    """
+    spec = {
+        "processes": [[str(path) for path in paths] for paths in logs],
+        "scripts": list(operations),
+        "has_lag": has_lag,
+        "slice_ms": options.slice_ms,
+        "stall_threshold_ms": options.stall_threshold_ms,
+    }
+    try:
+        with native_errors():
+            return _core.read_pgbench_logs(msgspec.json.encode(spec).decode())
+    except UsageError as error:
+        raise TargetError(
+            seen=error.seen,
+            cause=f"The file system of pgbench's log ({options.folder}) is full or failing",
+            next_step=f"Check it with `df {options.folder}`, then try again",
+        ) from None
+
+
+_NUMBER: Final = r"([\d.]+)"
+_TOTALS: Final = {
+    "transactions": r"^number of transactions actually processed: (\d+)",
+    "failed": r"^number of failed transactions: (\d+)",
+    "skipped": r"^number of transactions skipped: (\d+)",
+    "late": r"^number of transactions above the .* latency limit: (\d+)",
+    "latency_ms_mean": rf"^latency average = {_NUMBER} ms",
+    "latency_ms_stddev": rf"^latency stddev = {_NUMBER} ms",
+    "lag_ms_mean": rf"^rate limit schedule lag: avg {_NUMBER} ",
+    "lag_ms_max": rf"^rate limit schedule lag: .*\(max {_NUMBER}\) ms",
+    "connect_ms": rf"^initial connection time = {_NUMBER} ms",
+    "tps": rf"^tps = {_NUMBER} \((?:without initial|excluding) connection",
+}
+_PROGRESS: Final = re.compile(
+    rf"^progress: {_NUMBER} s, {_NUMBER} tps, lat (?:{_NUMBER}|NaN) ms stddev", re.ASCII
+)
+_CHATTER: Final = (
+    *("pgbench: setting random seed", "starting vacuum", "end.", "LINE ", "pgbench: hint:"),
+    "pgbench: error: Run was aborted",
+)
+_GRAVE: Final = re.compile(r"\b(ERROR|FATAL|PANIC|aborted|error):? ")
+_CLIENT: Final = re.compile(r"\bclient \d+")
+_LINES_KEPT: Final = 8
+
+
+class Progress(msgspec.Struct, frozen=True, kw_only=True):
+    """The last second of one process of pgbench.
+
+    Attributes:
+        at_s: Time since it began.
+        per_s: Transactions per second.
+        latency_ms: Their mean latency; 0 where there were none.
+    """
+
+    at_s: float
+    per_s: float
+    latency_ms: float
+
+
+def totals(text: str) -> dict[str, float]:
+    """Return pgbench's final output by our names; missing values are absent."""
+    found = {name: re.search(rule, text, re.MULTILINE) for name, rule in _TOTALS.items()}
+    return {name: float(match[1]) for name, match in found.items() if match}
+
+
+def progress(line: str) -> Progress | None:
+    """Return the progress in a line; None for another line."""
+    match = _PROGRESS.match(line)
+    if match is None:
+        return None
+    return Progress(at_s=float(match[1]), per_s=float(match[2]), latency_ms=float(match[3] or 0.0))
+
+
+def complaint(lines: Sequence[str]) -> str:
+    """Return pgbench's error in one sentence, from its output on stderr."""
+    informative = [
+        line
+        for line in lines
+        if line.strip(" ^") and progress(line) is None and not line.startswith(_CHATTER)
+    ]
+    # Hundreds of harmless notices may precede it.
+    grave = [line for line in informative if _GRAVE.search(line)]
+    # All clients report the same for a dead server or an invalid statement: the first is used.
+    words = [
+        line.removeprefix("pgbench: ").removeprefix("error: ").strip()
+        for line in grave or informative
+    ]
+    distinct: dict[str, str] = {}
+    for word in words:
+        distinct.setdefault(_CLIENT.sub("", word), word)
+    return "; ".join(list(distinct.values())[:_LINES_KEPT]) or "no reason given"
+
 
 LOG_PREFIX: Final = "pgbench"
 
 
 class Script(msgspec.Struct, frozen=True, kw_only=True):
-    """A script that the clients run.
+    """A script of the clients.
 
     Attributes:
         name: One of pgbench's own, or the path of a file.
-        weight: How often it is chosen among several.
-        operation: The operation kind that its transactions are.
+        weight: Its relative frequency among several.
+        operation: The operation kind of its transactions.
     """
 
     name: str
@@ -40,17 +154,17 @@ class Script(msgspec.Struct, frozen=True, kw_only=True):
     operation: str = "transaction"
 
     def arguments(self) -> list[str]:
-        """Return how pgbench is told of it."""
+        """Return pgbench's options for it."""
         option = "--builtin" if self.name in BUILTIN_SCRIPTS else "--file"
         return [option, f"{self.name}@{self.weight}"]
 
 
 class Scripts(msgspec.Struct, frozen=True, kw_only=True):
-    """What the clients run.
+    """The scripts of the clients.
 
     Attributes:
         scripts: At least one.
-        variables: That the scripts use, by name.
+        variables: Variables of the scripts, by name.
     """
 
     scripts: list[Script]
@@ -58,13 +172,13 @@ class Scripts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PgbenchRun(msgspec.Struct, frozen=True, kw_only=True):
-    """What the processes of pgbench left behind.
+    """The results of the processes of pgbench.
 
     Attributes:
         ended: Each process, in the order of the databases.
-        totals: What each printed at its end, by our names.
+        totals: The final output of each, by our names.
         logs: The log files of each: one for each of its threads.
-        interrupted: Whether the user asked for the end.
+        interrupted: Whether the user ended it.
     """
 
     ended: list[Ended]
@@ -73,8 +187,8 @@ class PgbenchRun(msgspec.Struct, frozen=True, kw_only=True):
     interrupted: bool
 
     @property
-    def told(self) -> dict[str, float]:
-        """The totals by name; with several processes their number follows the name."""
+    def reported(self) -> dict[str, float]:
+        """The totals by name; with several processes the name is followed by a number."""
         if len(self.totals) == 1:
             return dict(self.totals[0])
         return {
@@ -100,18 +214,18 @@ def run_pgbench(
 ) -> PgbenchRun:
     """Run one pgbench for each database, all at the same time.
 
-    An interrupt ends them in order, so that they print their totals; a second one kills them.
+    An interrupt stops them so that they print their totals; a second one kills them.
 
     Raises:
-        KeyboardInterrupt: when the user ended it twice, or before there was anything to keep.
-        TargetError: when one cannot be started, or gave up; with its own words.
+        KeyboardInterrupt: when the user ended it twice, or before any result.
+        TargetError: when one cannot be started, or fails; with its message.
     """
     command = _command(spec, scripts, endpoints, options)
     live = _Live(watcher)
     with Crowd() as crowd:
         for number, environment in enumerate(endpoints.environments()):
             arguments = [*command, *_own_arguments(options, number)]
-            crowd.start(partial(_started, arguments, environment, live.hearing(number)))
+            crowd.start(partial(_started, arguments, environment, live.listener(number)))
         ended = _ended_in_order(crowd, live)
     return _left_behind(ended, options, interrupted=live.interrupted)
 
@@ -119,7 +233,7 @@ def run_pgbench(
 def _command(
     spec: DatabaseSpec, scripts: Scripts, endpoints: Endpoints, options: DriverOptions
 ) -> list[str]:
-    """Return the command line that all processes share; there is nothing secret in it."""
+    """Return the command line that all processes share; it contains no secrets."""
     command = [
         str(endpoints.binaries.program("pgbench")),
         *("--no-vacuum", "--log", "--progress", "1"),
@@ -135,7 +249,7 @@ def _command(
 
 
 def script_arguments(spec: DatabaseSpec, scripts: Scripts) -> list[str]:
-    """Return how pgbench is told what to run, and by which protocol."""
+    """Return pgbench's options for scripts and protocol."""
     arguments = ["--protocol", spec.protocol]
     for name, value in scripts.variables.items():
         arguments += ["--define", f"{name}={value}"]
@@ -145,18 +259,18 @@ def script_arguments(spec: DatabaseSpec, scripts: Scripts) -> list[str]:
 
 
 def whole_seconds(duration_s: float) -> int:
-    """Return how long pgbench runs: it knows whole seconds only."""
+    """Return pgbench's duration: it supports whole seconds only."""
     return max(1, math.ceil(duration_s))
 
 
 def jobs(spec: DatabaseSpec) -> int:
-    """Return the threads of each process: as many as have a core, at most one for each client."""
+    """Return the threads of each process: one per core, at most one for each client."""
     cores = len(os.sched_getaffinity(0)) // spec.processes
     return min(spec.jobs or max(1, cores), spec.clients)
 
 
 def _own_arguments(options: DriverOptions, number: int) -> list[str]:
-    """Return what the processes differ in: their seeds, and where they log."""
+    """Return the options that differ between processes: seed and log prefix."""
     return [
         f"--random-seed={options.seed + number}",
         f"--log-prefix={options.folder / LOG_PREFIX}-{number}",
@@ -171,7 +285,7 @@ def _started(
     except OSError as error:
         raise TargetError(
             seen=f"{arguments[0]} cannot be started: {error.strerror}",
-            cause="The program is not one for this machine, or a limit of this session is reached",
+            cause="The program is for another architecture, or a limit of this session is reached",
             next_step=f"Try `{arguments[0]} --version`",
         ) from None
 
@@ -179,12 +293,12 @@ def _started(
 def _ended_in_order(crowd: Crowd, live: _Live) -> list[Ended]:
     while True:
         try:
-            return crowd.listen(live.tell)
+            return crowd.listen(live.report)
         except KeyboardInterrupt:
             if live.interrupted:
                 raise
             live.interrupted = True
-            # With --time the alarm is what ends pgbench: here it comes early.
+            # With --time an alarm ends pgbench: here it is sent early.
             crowd.signal(signal.SIGALRM)
 
 
@@ -194,7 +308,7 @@ def _left_behind(
     for number, process in enumerate(ended):
         if process.status != 0:
             if interrupted:
-                # It came before the clients were connected: there is nothing to keep.
+                # It ended before the clients were connected: there is no result.
                 raise KeyboardInterrupt
             raise _gave_up(process, number, len(ended))
     return PgbenchRun(
@@ -213,15 +327,15 @@ def _gave_up(process: Ended, number: int, count: int) -> TargetError:
     which = "pgbench" if count == 1 else f"pgbench number {number + 1}"
     how = f"exit code {process.status}" if process.status > 0 else f"signal {-process.status}"
     return TargetError(
-        seen=f"{which} gave up with {how}: {complaint(process.lines)}",
-        cause="A statement failed, the server refused or lost its connections (it takes so many "
-        "at once as max_connections says), or the script is not one of pgbench's",
-        next_step="Try the script by hand with `pgbench`, and look at the server's log",
+        seen=f"{which} failed with {how}: {complaint(process.lines)}",
+        cause="A statement failed, the server refused or closed connections (see "
+        "max_connections), or the script is not a valid pgbench script",
+        next_step="Run the script by hand with `pgbench`, and check the server's log",
     )
 
 
 class _Live:
-    """Puts the progress of all processes together for whoever watches."""
+    """Combines the progress of all processes for the watcher."""
 
     def __init__(self, watcher: Watcher) -> None:
         self.interrupted = False
@@ -230,11 +344,11 @@ class _Live:
         self._latest: dict[int, Progress] = {}
         self._completed_s = self._began_s
 
-    def hearing(self, number: int) -> Callable[[str], None]:
-        """Return what takes in the lines of a process."""
-        return lambda line: self._take_in(number, line)
+    def listener(self, number: int) -> Callable[[str], None]:
+        """Return a function that processes the lines of a process."""
+        return lambda line: self._add(number, line)
 
-    def _take_in(self, number: int, line: str) -> None:
+    def _add(self, number: int, line: str) -> None:
         heard = progress(line)
         if heard is None:
             return
@@ -242,8 +356,8 @@ class _Live:
         if heard.per_s > 0:
             self._completed_s = time.monotonic()
 
-    def tell(self) -> None:
-        """Tell how the last second went; pgbench tells means only, no percentiles."""
+    def report(self) -> None:
+        """Report the last second to the watcher; pgbench has means only, no percentiles."""
         now_s = time.monotonic()
         per_s = sum(each.per_s for each in self._latest.values())
         weighted = sum(each.per_s * each.latency_ms for each in self._latest.values())

@@ -1,10 +1,10 @@
-"""A file system of our own whose power can be cut: what it had not written out is then gone.
+"""Our own file system with simulated power cuts, which lose everything that was not written out.
 
-A file in the run's folder becomes a loop device with xfs or ext4 on it. A cut shuts that file
-system down at once, without flushing its log, which is what fstests' ``godown`` does to test crash
-recovery: what it had handed to the loop device stays, as on a drive that lost its power but keeps
-what it acknowledged; what lay in the page cache only, data and metadata alike, is lost. A drive
-that lies about flushes is simulated as well: then its content goes back to an earlier moment.
+A file in the run's folder becomes a loop device with xfs or ext4. A cut shuts that file system down
+at once, without flushing its log, like fstests' ``godown`` for testing crash recovery: what was
+passed to the loop device remains, as on a drive that lost its power but keeps what it acknowledged;
+what was only in the page cache, data and metadata alike, is lost. A drive that lies about flushes
+is simulated as well: its content is then reset to an earlier moment.
 
 Sources: the kernel's fs/xfs/libxfs/xfs_fs.h (``XFS_IOC_GOINGDOWN``,
 ``XFS_FSOP_GOING_FLAGS_NOLOGFLUSH``) and fs/ext4/ext4.h (``EXT4_IOC_SHUTDOWN``, the same number);
@@ -23,15 +23,15 @@ from typing import Final, Self
 from seatrial.errors import TargetError
 from seatrial.machine import loop
 from seatrial.machine.commands import run_command
-from seatrial.machine.frozen import freeze
 from seatrial.machine.loop import LoopDevice
 from seatrial.machine.undo import UndoJournal
 from seatrial.machine.undoer import Outcome
+from seatrial.machine.undoers import freeze
 from seatrial.postgres.clone import copy_file
 from seatrial.program import with_root
 
 SIZE_BYTES: Final = 512 << 20
-"""mkfs.xfs makes none below 300 MiB. The file is sparse: it takes what is written to it."""
+"""Minimum size of mkfs.xfs. The file is sparse: only written data takes space."""
 
 _SHUTDOWN: Final = 0x8004587D  # _IOR('X', 125, __u32)
 _WITHOUT_LOG: Final = struct.pack("I", 2)
@@ -42,19 +42,19 @@ _MAKERS: Final = {
 
 
 class CuttableFilesystem:
-    """A mounted file system in a run's trial folder; a context that puts it away.
+    """A mounted file system in a run's trial folder; a context that removes it.
 
-    Everything is in the undo journal before it is made.
+    Every change is recorded in the undo journal before it is made.
 
     Args:
-        folder: The trial folder, open.
-        name: Of the mount point in it, and of the files beside it.
-        journal: Of the run.
-        kind: ``xfs`` or ``ext4``; the first of the two that can be made unless given.
-        size_bytes: Of the file.
+        folder: The open trial folder.
+        name: Name of the mount point in it, and of the files next to it.
+        journal: The run's journal.
+        kind: ``xfs`` or ``ext4``; by default the first of the two that is available.
+        size_bytes: Size of the file.
 
     Raises:
-        TargetError: when not root, or no such file system can be made.
+        TargetError: when not root, or no such file system can be created.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class CuttableFilesystem:
         require_cuttable(self.kind)
         with self._image.open("wb") as file:
             file.truncate(size_bytes)
-        # On the file, not on the device: it is the run's own, and needs no leave of the guard.
+        # On the file, not the device: it is the run's own, and needs no permit of the guard.
         run_command(*_MAKERS[self.kind], str(self._image))
         self.point.mkdir(mode=0o711)
         self._attach()
@@ -88,7 +88,7 @@ class CuttableFilesystem:
         self.close()
 
     def sync(self) -> None:
-        """Write everything out, so that a later cut cannot take it.
+        """Write everything out, so that a later cut does not lose it.
 
         Raises:
             TargetError: when that fails.
@@ -96,9 +96,9 @@ class CuttableFilesystem:
         run_command("sync", "--file-system", str(self.point))
 
     def remember(self) -> None:
-        """Keep what the drive holds now, for a later ``cut`` that goes back to it.
+        """Save the drive's current content, for a later ``cut`` that resets to it.
 
-        The file system stands still meanwhile, so that what is kept is whole.
+        The file system is frozen meanwhile, so that the copy is consistent.
 
         Raises:
             TargetError: when it cannot be frozen.
@@ -115,7 +115,7 @@ class CuttableFilesystem:
     def cut(self) -> None:
         """Cut the power: the file system is shut down at once, without flushing its log.
 
-        Nobody may write to it any more; what runs on it is to be killed before.
+        Its users must be killed before.
 
         Raises:
             TargetError: when the kernel refuses.
@@ -132,8 +132,8 @@ class CuttableFilesystem:
         """Mount the file system again after a cut, which replays its journal.
 
         Args:
-            with_earlier: Whether the drive holds what it held when it was told to remember: it
-                lied about every flush since.
+            with_earlier: Whether the drive has the content of the last ``remember``: it lied about
+                    every flush since.
 
         Raises:
             TargetError: when it cannot be unmounted or mounted again.
@@ -173,20 +173,20 @@ class CuttableFilesystem:
             undone = self._journal.undo(entry)
             if undone.outcome == Outcome.FAILED:
                 raise TargetError(
-                    seen=f"{undone.subject} could not be put away: {undone.detail}",
-                    cause="A process still works in it",
+                    seen=f"{undone.subject} could not be removed: {undone.detail}",
+                    cause="A process still uses it",
                     next_step="End that process, then run `seatrial clean`",
                 )
         self._device = None
 
 
 def usual_kind() -> str:
-    """Return the kind of file system that is made here: xfs, else ext4."""
+    """Return the kind of file system that is used here: xfs, else ext4."""
     return "xfs" if shutil.which(_MAKERS["xfs"][0]) else "ext4"
 
 
 def require_cuttable(kind: str = "") -> None:
-    """Check that a file system whose power can be cut can be made here.
+    """Check that a file system with power cuts can be created here.
 
     Args:
         kind: ``xfs`` or ``ext4``; the usual one unless given.
@@ -197,25 +197,25 @@ def require_cuttable(kind: str = "") -> None:
     wanted = kind or usual_kind()
     if os.geteuid() != 0 or not Path("/dev/loop-control").exists():
         raise TargetError(
-            seen="The power of a file system cannot be cut here",
-            cause="That takes a loop device with a file system of our own on it, which needs root "
-            "and the kernel's loop module",
-            next_step=f"Run it {with_root()}, or leave --power-cut out: the server is then killed, "
-            "and what the page cache holds survives",
+            seen="A power failure cannot be simulated here",
+            cause="It needs a loop device with a separate file system, which requires root and the "
+            "kernel's loop module",
+            next_step=f"Run it {with_root()}, or leave out --power-cut: then only the server is "
+            "killed, and the page cache survives",
         )
     maker = _MAKERS[wanted][0]
     if shutil.which(maker) is None:
         package = "xfsprogs" if wanted == "xfs" else "e2fsprogs"
         raise TargetError(
             seen=f"The command {maker} was not found",
-            cause="A file system of our own is made, whose power can be cut",
+            cause="It creates the file system for the simulated power failure",
             next_step=f"Install it with `apt-get install {package}` and try again",
         )
 
 
 def _not_kept(earlier: Path, error: OSError) -> TargetError:
     return TargetError(
-        seen=f"What the drive holds could not be kept as {earlier}: {error.strerror}",
+        seen=f"The contents of the drive could not be saved as {earlier}: {error.strerror}",
         cause="The file system above is full, or this container may not freeze one (CAP_SYS_ADMIN)",
         next_step=f"Check the space with `df {earlier.parent}`, then try again",
     )
@@ -224,6 +224,6 @@ def _not_kept(earlier: Path, error: OSError) -> TargetError:
 def _no_cut(kind: str, error: OSError) -> TargetError:
     return TargetError(
         seen=f"The {kind} file system could not be shut down: {error.strerror}",
-        cause="The kernel is too old for it, or this container may not do it (CAP_SYS_ADMIN)",
-        next_step="Run it on the host itself, or leave --power-cut out",
+        cause="The kernel is too old, or this container lacks CAP_SYS_ADMIN",
+        next_step="Run it on the host, or leave out --power-cut",
     )

@@ -1,7 +1,7 @@
-"""Before a replay writes: do the target's sequences stand where the log begins?
+"""Checks before a replay writes: are the target's sequences at the start of the log?
 
-Where they do not, the target is not what the captured database was then: what the replay inserts
-gets other ids, and what the log names by id are other rows.
+If not, the target differs from the captured database at that time: inserts of the replay get other
+ids, and ids in the log refer to other rows.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from seatrial import _core
-from seatrial.errors import RefusedError
+from seatrial.errors import RefusedError, native_errors
 from seatrial.postgres.catalogue import Catalogue
 from seatrial.trials.database.measure.driver_result import Endpoints
 from seatrial.trials.database.study.workloads import ReplaySpec
@@ -20,7 +20,7 @@ from seatrial.trials.database.study.workloads import ReplaySpec
 INFER: Final = "infer"
 OFF: Final = "off"
 BY_CATALOGUE: Final = frozenset({"object", "key", "strict"})
-"""Orders that ask what a statement touches."""
+"""Orders that need to know what a statement accesses."""
 MISMATCH: Final = "sequence_mismatch"
 _NAMED_MAX: Final = 3
 
@@ -29,9 +29,9 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
     """A sequence whose ids a trace uses.
 
     Attributes:
-        sequence: Its place in the catalogue.
-        next_value_target: What the target would give next; None where that may not be read.
-        next_value_log: What the log's first draw gave; None where the log does not show it.
+        sequence: Its index in the catalogue.
+        next_value_target: The target's next value; None where that may not be read.
+        next_value_log: The first value drawn in the log; None where the log does not show it.
     """
 
     sequence: int
@@ -40,48 +40,47 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def differs(self) -> bool:
-        """Whether the target surely stands elsewhere."""
+        """Whether the target certainly differs."""
         known = self.next_value_target is not None and self.next_value_log is not None
         return known and self.next_value_target != self.next_value_log
 
 
 def needs_catalogue(replay: ReplaySpec) -> bool:
-    """Tell whether the engine has to know what the target's catalogue says."""
+    """Return whether the engine needs the target's catalogue."""
     return replay.ids == INFER or replay.order in BY_CATALOGUE
 
 
 def require_sequences(replay: ReplaySpec, catalogue: Catalogue, endpoints: Endpoints) -> list[str]:
-    """Check, before anything is sent, that sequences stand where the log begins.
+    """Check, before anything is sent, that sequences are at the start of the log.
 
     Args:
-        replay: What is to be played; its ids are inferred.
-        catalogue: The target's, as it is now.
-        endpoints: To the target.
+        replay: The replay, with inferred ids.
+        catalogue: The target's current catalogue.
+        endpoints: The target.
 
     Returns:
-        What is worth knowing of it, as sentences: mismatches that were allowed, and sequences of
-        which nothing is known.
+        Notes, as sentences: allowed mismatches, and sequences in unknown state.
 
     Raises:
-        RefusedError: when one stands elsewhere and that was not allowed.
+        RefusedError: when one differs and that is not allowed.
     """
     shown = _shown(
         replay.trace, replay.identity, catalogue.as_json(), tuple(sorted(replay.databases))
     )
     differing = [
-        f"{_name(catalogue, each)} would give {each.next_value_target:,} next, and the log's first "
-        f"draw gave {each.next_value_log:,}"
+        f"the next value of {_name(catalogue, each)} is {each.next_value_target:,}, but the "
+        f"log's first value is {each.next_value_log:,}"
         for each in shown
         if each.differs
     ]
     unread = [_name(catalogue, each) for each in shown if each.next_value_target is None]
     if differing and MISMATCH not in replay.allow:
         raise _elsewhere(differing, endpoints)
-    notes = [f"Sequences do not stand where the log begins: {_some(differing)}."] * bool(differing)
+    notes = [f"Sequences do not match the start of the log: {_some(differing)}."] * bool(differing)
     if unread:
         notes.append(
-            f"Where {_some(unread)} stood could not be read: whether the target is what the "
-            "captured database was is not known."
+            f"The values of {_some(unread)} could not be read, so it is unknown whether the target "
+            "matches the captured database."
         )
     return notes
 
@@ -90,8 +89,9 @@ def require_sequences(replay: ReplaySpec, catalogue: Catalogue, endpoints: Endpo
 def _shown(
     trace: str, _identity: str, catalogue: str, databases: tuple[str, ...]
 ) -> tuple[Shown, ...]:
-    """Return what a trace shows; every sample that begins alike gets the same answer."""
-    reported = _core.trace_sequences(trace, catalogue, list(databases))
+    """Return what a trace shows; cached for samples that begin alike."""
+    with native_errors():
+        reported = _core.trace_sequences(trace, catalogue, list(databases))
     return msgspec.json.decode(reported, type=tuple[Shown, ...])
 
 
@@ -108,10 +108,10 @@ def _some(reported: list[str]) -> str:
 def _elsewhere(differing: list[str], endpoints: Endpoints) -> RefusedError:
     address = endpoints.addresses[0]
     return RefusedError(
-        seen=f"In the database {address.dbname} at {address.place} sequences do not stand where "
-        f"the log begins: {_some(differing)}",
-        cause="The database is not the captured one at the moment at which the log begins: rows "
-        "that the log names by id are other rows here, or none",
-        next_step="Replay on a restore of that moment; to replay all the same, with ids that "
-        "cannot be mapped left alone, add --allow sequence_mismatch",
+        seen=f"Sequences of the database {address.dbname} at {address.place} do not match the "
+        f"start of the log: {_some(differing)}",
+        cause="The database is not the captured one at the time at which the log begins: IDs in "
+        "the log refer to other rows here, or to none",
+        next_step="Replay on a restore to that time; to replay nevertheless, without mapping "
+        "these IDs, add --allow sequence_mismatch",
     )

@@ -1,4 +1,4 @@
-"""Client processes of a trial: started together, listened to, timed, ended in order."""
+"""Client processes of a trial: started together, monitored, timed, ended."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from seatrial.machine.fingerprint.tree import LIVE
 LISTEN_S: Final = 0.1
 THREADS_EVERY_S: Final = 0.5
 LINES_MAX: Final = 200
-"""Of what a process complains of, so much of the beginning is kept, and as much of the end."""
+"""Number of lines kept from the beginning of stderr, and as many from the end."""
 OUTPUT_BYTES_MAX: Final = 1 << 20
-"""Of what a process prints, so much of the end is kept."""
+"""Bytes kept from the end of stdout."""
 _READ_BYTES: Final = 1 << 16
 _NS_PER_S: Final = 1_000_000_000
 _TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")
@@ -31,17 +31,17 @@ _USER_FIELD, _SYSTEM_FIELD = 11, 12  # of what follows the name in a stat file; 
 
 
 class Ended(msgspec.Struct, frozen=True, kw_only=True):
-    """What a process left behind.
+    """The result of a process.
 
     Attributes:
-        status: Its exit status; negative where a signal ended it.
-        output: What it wrote to stdout, the last MiB of it.
-        lines: What it wrote to stderr, the first and the last lines of it.
+        status: Its exit status; negative for a signal.
+        output: Its stdout, the last MiB of it.
+        lines: Its stderr, the first and the last lines of it.
         real_s: From its start to its end.
-        user_s: Of processors, in user space, its children's included.
+        user_s: CPU time in user mode, including its children.
         system_s: The same in the kernel.
-        thread_cpu_share: What its busiest thread used of one core; None where it was too short
-            to be looked at twice.
+        thread_cpu_share: Share of one core used by its busiest thread; None where it was too short
+            to be read twice.
     """
 
     status: int
@@ -54,13 +54,13 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Process:
-    """One client process in a process group of its own, so that a Ctrl-C does not reach it.
+    """One client process in its own process group, so that a Ctrl-C does not reach it.
 
     Args:
         command: Program and arguments; nothing secret.
-        environment: All of it; may hold a password.
-        hear: Called with each line that it writes to stderr.
-        folder: Where it runs; ours unless given.
+        environment: All of it; may contain a password.
+        hear: Called with each line on stderr.
+        folder: Its working folder; ours unless given.
 
     Raises:
         OSError: when it cannot be started.
@@ -98,7 +98,7 @@ class Process:
 
     @property
     def is_running(self) -> bool:
-        """Whether it has not ended yet; looks at its threads meanwhile."""
+        """Whether it is still running; also reads its threads."""
         if self._usage is not None:
             return False
         pid, status, usage = os.wait4(self.pid, os.WNOHANG)
@@ -111,14 +111,14 @@ class Process:
         return False
 
     def sources(self) -> Iterator[tuple[int, str]]:
-        """Yield what is to be listened to: a file number and what it tells of."""
+        """Yield the file descriptors to read, each with its name."""
         for name, pipe in (("out", self._child.stdout), ("err", self._child.stderr)):
             if pipe is not None:
                 yield pipe.fileno(), name
         yield self._end, "end"
 
     def take(self, number: int, name: str) -> bool:
-        """Take in what a file number has to tell; False when it will tell nothing more."""
+        """Read from a file descriptor; return False at its end."""
         if name == "end":
             return self.is_running
         data = os.read(number, _READ_BYTES)
@@ -143,13 +143,13 @@ class Process:
             self._hear(line)
 
     def signal(self, number: signal.Signals) -> None:
-        """Send a signal to it and to what it started; none where it has ended."""
+        """Send a signal to it and its children, unless it has ended."""
         if self._usage is None:
             with suppress(ProcessLookupError):
                 os.killpg(self.pid, number)
 
     def end(self) -> None:
-        """Kill it, if it still runs, and close what it wrote to."""
+        """Kill it, if it is still running, and close its pipes."""
         self.signal(signal.SIGKILL)
         while self.is_running:
             time.sleep(LISTEN_S / 10)
@@ -159,10 +159,10 @@ class Process:
         os.close(self._end)
 
     def ended(self) -> Ended:
-        """Return what it left behind.
+        """Return its result.
 
         Raises:
-            RuntimeError: when it still runs.
+            RuntimeError: when it is still running.
         """
         if self._usage is None:
             raise RuntimeError(f"process {self.pid} still runs")
@@ -192,7 +192,7 @@ class Crowd:
             process.end()
 
     def start(self, starting: Callable[[], Process]) -> None:
-        """Start a process and take it in; no signal comes between the two.
+        """Start a process and register it, without interruption by signals.
 
         Args:
             starting: Starts it; what it raises is passed on.
@@ -201,14 +201,14 @@ class Crowd:
             self.processes.append(starting())
 
     def signal(self, number: signal.Signals) -> None:
-        """Send a signal to all that still run."""
+        """Send a signal to all that are still running."""
         for process in self.processes:
             process.signal(number)
 
     def listen(self, between: Callable[[], None]) -> list[Ended]:
-        """Listen until all have ended, and call ``between`` about ten times a second.
+        """Wait until all have ended, and call ``between`` about ten times a second.
 
-        What ``between`` raises ends the listening.
+        Exceptions of ``between`` end the wait.
         """
         with _selecting(self.processes) as selector:
             while True:
@@ -218,7 +218,7 @@ class Crowd:
                     process, name = key.data
                     if not process.take(key.fd, name):
                         selector.unregister(key.fd)
-                # What they started may hold on to their outputs, and need not be waited for.
+                # Their children may keep the pipes open, and are not waited for.
                 if not any(running) and not ready:
                     return [process.ended() for process in self.processes]
                 between()
@@ -234,7 +234,7 @@ def _selecting(processes: Sequence[Process]) -> Iterator[selectors.BaseSelector]
 
 
 class _Threads:
-    """Looks now and then at what the threads of a process have used of the processors."""
+    """Samples the CPU time of a process's threads."""
 
     def __init__(self) -> None:
         self._first: dict[str, tuple[float, float]] = {}
@@ -253,7 +253,7 @@ class _Threads:
                 self._last[name] = (now_s, used_s)
 
     def busiest_share(self) -> float | None:
-        """Return the largest share of a core that a thread used between the looks at it."""
+        """Return the largest share of a core that a thread used between samples."""
         shares = [
             (used_s - self._first[name][1]) / (at_s - self._first[name][0])
             for name, (at_s, used_s) in self._last.items()
@@ -263,7 +263,7 @@ class _Threads:
 
 
 def _used_s(task: str) -> float | None:
-    """Return for how long a thread was on a processor; None when it has ended.
+    """Return the CPU time of a thread; None when it has ended.
 
     Source: proc_pid_schedstat(5), in ns; where the kernel keeps none, proc_pid_stat(5), in ticks.
     """

@@ -1,4 +1,4 @@
-"""A server that a sample may begin on, and who provides it."""
+"""A server that is ready for a sample, and its provider."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from typing import Protocol
 from seatrial.errors import SeatrialError
 from seatrial.measure.progress import Watcher
 from seatrial.postgres.binaries import Binaries
-from seatrial.results.start import StartRecord
+from seatrial.results.model import StartRecord
 from seatrial.trials.database.measure.driver_result import Endpoints
 from seatrial.trials.database.measure.load import Loaded
 from seatrial.trials.database.study.workloads import DatabaseSpec, LoadSpec
 
 Template = tuple[LoadSpec, int]
-"""What is loaded, and into how many databases."""
+"""A load, and the number of databases."""
 
 
 def with_bases(templates: Iterable[Template]) -> list[Template]:
-    """Return templates, each once, behind those that they are made of by a change of the schema."""
+    """Return distinct templates, each after the one that it is derived from by a schema change."""
     return list(
         dict.fromkeys(
             each
@@ -33,19 +33,19 @@ def with_bases(templates: Iterable[Template]) -> list[Template]:
 
 @dataclass(kw_only=True)
 class Ready:
-    """A server in the start state that a cell asks for.
+    """A server in the requested start state.
 
     Attributes:
-        endpoints: To its databases.
-        origin: Where its programs are from: ``installed``, ``wheel``, ``given`` or ``remote``.
-        start_state: What it was brought into.
-        place: Where its data lie; None when that is not on this machine.
-        server_pid: Its first process; None when that is not on this machine.
-        loaded: What loading did, once for all samples; None where nothing was loaded.
-        cloned: How the loaded data came here.
+        endpoints: Its databases.
+        origin: Source of its programs: ``installed``, ``wheel``, ``given`` or ``remote``.
+        start_state: Its start state.
+        place: Path of its data; None when it is not on this machine.
+        server_pid: Its first process; None when it is not on this machine.
+        loaded: Result of loading, once for all samples; None where nothing was loaded.
+        cloned: How the loaded data was provided.
         cloned_s: How long that took.
-        start: What the database held before anything was done; None where nobody looked.
-        explain: Turns an error of the driver into that of the server, where it died.
+        start: The initial content of the database; None where it was not read.
+        explain: Turns an error of the driver into that of the server, if it died.
         notes: What could not be done, as sentences.
     """
 
@@ -67,27 +67,27 @@ class Host(Protocol):
 
     @property
     def binaries(self) -> Binaries:
-        """The programs that are used, known once they were checked."""
+        """The programs, known after ``check``."""
 
     def check(self) -> None:
-        """Check all that can be checked before anything is made.
+        """Check everything that can be checked in advance.
 
         Raises:
             SeatrialError: with what is missing.
         """
 
     def needed_bytes(self) -> int:
-        """Return what its folder must have room for; 0 where it has none."""
+        """Return the space needed in its folder; 0 without one."""
 
     def prepare(self, watcher: Watcher) -> None:
-        """Load what the samples begin with.
+        """Load the initial data of the samples.
 
         Raises:
             SeatrialError: when it cannot be loaded.
         """
 
     def ready(self, spec: DatabaseSpec) -> AbstractContextManager[Ready]:
-        """Return a server for one sample, which is put away after it."""
+        """Return a server for one sample, which is removed after it."""
 
     def close(self) -> None:
-        """Put everything away."""
+        """Clean up."""

@@ -1,28 +1,98 @@
-"""From a server that is ready to an ordinary sample: asked, watched, put under load."""
+"""Makes a sample with a server that is ready: reads its state, puts load on it, monitors it.
+
+pgbench's log shows when nothing completed, not why. The readings have a resolution of a second, so
+a cause is named only if they exclude others; else it is ``unknown``, with the evidence.
+"""
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
 from seatrial.errors import SeatrialError
 from seatrial.measure.background import Background
 from seatrial.measure.progress import Watcher
-from seatrial.measure.surroundings import Surroundings
+from seatrial.measure.recorder import Surroundings
 from seatrial.postgres.page_cache import cached_bytes
-from seatrial.results.model import DatabaseRecord, Sample
+from seatrial.results.model import DatabaseRecord, Sample, Series
 from seatrial.study.cell import Cell
 from seatrial.trials.database.measure import telemetry
-from seatrial.trials.database.measure.attribution import attributed
 from seatrial.trials.database.measure.drive import drive
 from seatrial.trials.database.measure.driver_result import DriverOptions, DriverResult
 from seatrial.trials.database.measure.observe import Observed, Observer
 from seatrial.trials.database.measure.ready import Ready
 from seatrial.trials.database.measure.server_session import ServerSession
 from seatrial.trials.database.study.workloads import DatabaseSpec
+
+STOLEN_SHARE_MIN: Final = 0.5
+"""Share of every processor during a stall that the hypervisor must have taken to be its cause."""
+BUSY_SHARE_MIN: Final = 0.9
+"""Share of a second, completely within a stall, in which the device must have had requests."""
+FLUSH_SHARE_MIN: Final = 0.5
+"""Share of a stall that the mean flush of that second must have taken."""
+
+_EVIDENCE: Final = {
+    "device_busy_share": "device_busy_share_max",
+    "device_flush_latency_ms": "device_flush_latency_ms_max",
+    "device_write_latency_ms": "device_write_latency_ms_max",
+    "device_read_latency_ms": "device_read_latency_ms_max",
+    "cpu_steal_share": "cpu_steal_share_max",
+    "checkpoint_running_share": "checkpoint_running_share_max",
+    "waits_lock_share": "waits_lock_share_max",
+    "waits_io_share": "waits_io_share_max",
+    "waits_lwlock_share": "waits_lwlock_share_max",
+}
+"""Columns of the series, and the names of their maxima in a stall as evidence."""
+
+
+def attributed(stall: Mapping[str, Any], series: Series) -> dict[str, Any]:
+    """Return a stall with its cause, as far as the series shows it, and the evidence.
+
+    Args:
+        stall: A stall from the log.
+        series: The readings, starting with the sample.
+    """
+    first = int(stall["start_s"] / series.period_s)
+    end = math.ceil((stall["start_s"] + stall["length_s"]) / series.period_s)
+    evidence = {
+        reported: value
+        for column, reported in _EVIDENCE.items()
+        if (value := _largest(series, column, first, end)) is not None
+    }
+    return {**stall, "cause": _cause(stall, series, evidence), "evidence": evidence}
+
+
+def _cause(stall: Mapping[str, Any], series: Series, evidence: Mapping[str, float]) -> str:
+    length_s = float(stall["length_s"])
+    stolen_s = evidence.get("cpu_steal_share_max", 0.0) * series.period_s
+    if stolen_s >= STOLEN_SHARE_MIN * length_s and length_s <= series.period_s:
+        return "generator"
+    latencies_ms = [
+        evidence.get(f"device_{kind}_latency_ms_max", 0.0) for kind in ("flush", "write", "read")
+    ]
+    if max(latencies_ms) >= FLUSH_SHARE_MIN * length_s * 1e3:
+        return "device"
+    if _covers_busy_seconds(stall, series):
+        return "device"
+    return "unknown"
+
+
+def _covers_busy_seconds(stall: Mapping[str, Any], series: Series) -> bool:
+    """Return whether the device was busy in all seconds completely within the stall."""
+    first = math.ceil(stall["start_s"] / series.period_s)
+    end = int((stall["start_s"] + stall["length_s"]) / series.period_s)
+    busy = (series.columns.get("device_busy_share") or [])[first:end]
+    return bool(busy) and all(share is not None and share >= BUSY_SHARE_MIN for share in busy)
+
+
+def _largest(series: Series, column: str, first: int, end: int) -> float | None:
+    values = [value for value in (series.columns.get(column) or [])[first:end] if value is not None]
+    return max(values, default=None)
+
 
 DRIVER: Final = {
     "pgbench": "pgbench",
@@ -41,13 +111,13 @@ NS_PER_S: Final = 1e9
 
 
 class Begun(msgspec.Struct, frozen=True, kw_only=True):
-    """What the server was when the sample began.
+    """The state of the server when the sample began.
 
     Attributes:
-        server: As it calls itself.
-        settings: That are not its defaults.
-        database_bytes: Of its databases on disk.
-        cached_bytes: Of its files in the page cache; None if unknown.
+        server: Name and version of the server.
+        settings: Settings other than its defaults.
+        database_bytes: Size of its databases on disk.
+        cached_bytes: Bytes of its files in the page cache; None if unknown.
         notes: What could not be done, as sentences.
     """
 
@@ -59,11 +129,11 @@ class Begun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Parts = tuple[Begun, DriverResult, Observed, Mapping[str, float]]
-"""What the server was, what was done, what was seen, and what the counters grew by."""
+"""Initial state of the server, driver's result, observations, and increases of the counters."""
 
 
 def begin(ready: Ready, cell: Cell, spec: DatabaseSpec) -> Begun:
-    """Ask what is recorded of a server, and bring it to the start of its checkpoints' cycle.
+    """Read the state of a server to record, and run a checkpoint.
 
     Raises:
         TargetError: when the server cannot be reached or refuses.
@@ -76,14 +146,14 @@ def begin(ready: Ready, cell: Cell, spec: DatabaseSpec) -> Begun:
     with ServerSession(ready.endpoints) as session:
         is_left_alone = spec.is_standing and spec.replay is not None and spec.replay.read_only
         if not is_left_alone and not session.checkpoint():
-            notes.append("The user may not CHECKPOINT, so samples begin anywhere in its cycle.")
+            notes.append("The role may not run CHECKPOINT, so samples start anywhere in its cycle.")
         server, settings, size_bytes = session.name(), session.settings(), session.size_bytes()
     held_bytes = None
     if ready.place is not None:
         try:
             held_bytes = cached_bytes(ready.place)
         except OSError as error:
-            notes.append(f"What the page cache holds is not known: {error.strerror}.")
+            notes.append(f"The contents of the page cache are unknown: {error.strerror}.")
     return Begun(
         server=server,
         settings=settings,
@@ -102,11 +172,11 @@ def measured(
     *,
     background: Background,
 ) -> Parts:
-    """Put the load on and watch; return what the server was, what was done, and what was seen.
+    """Run the load and monitor it; return the server's state, the result and the observations.
 
     Raises:
-        KeyboardInterrupt: when the user ended it before there was anything to keep.
-        SeatrialError: when the driver gives up, or the server died.
+        KeyboardInterrupt: when the user ended it before any result.
+        SeatrialError: when the driver fails, or the server died.
     """
     try:
         begun = begin(ready, cell, spec)

@@ -1,4 +1,4 @@
-"""A session with the server under trial: its name, settings and sizes; checkpoints."""
+"""A session with the server under test: its name, settings and sizes; checkpoints."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
     import psycopg
 
-# What somebody has set to other than it was built with, less what belongs to a session, to the
-# language, or to the way in which the server is found. Checksums are chosen when a cluster is made.
+# Settings that were changed from the built-in defaults, except those of a session, of the language,
+# or of the connection. Checksums are chosen when a cluster is created.
 _SETTINGS: Final = """
     SELECT name, current_setting(name) FROM pg_settings
     WHERE (name = 'data_checksums' AND setting = 'on')
@@ -33,11 +33,11 @@ _SETTINGS: Final = """
 """
 _MAY_BE_SECRET: Final = re.compile(r"conninfo|command|password|passphrase|secret|token|key", re.I)
 HIDDEN: Final = "(set)"
-"""In place of a setting that may hold a password."""
+"""Replaces a setting that may contain a password."""
 
 _SIZE: Final = "SELECT sum(pg_database_size(datname)) FROM pg_database WHERE datname = ANY(%s)"
 
-# Tables and indexes of the user, and what was moved out of the rows of the tables.
+# Tables and indexes of the user, including TOAST tables.
 _PREWARM: Final = """
     SELECT count(pg_prewarm(pg_class.oid)) FROM pg_class
     JOIN pg_namespace ON pg_namespace.oid = relnamespace
@@ -47,13 +47,13 @@ _PREWARM: Final = """
 
 
 class ServerSession:
-    """A connection to a database of the server under trial; a context that closes it.
+    """A connection to a database of the server under test; a context that closes it.
 
-    What the server refuses is raised as a ``TargetError`` with its own words.
+    Refusals of the server are raised as a ``TargetError`` with its message.
 
     Args:
-        endpoints: To the databases.
-        address: Of the database to ask; the first one's unless given.
+        endpoints: The databases.
+        address: Address of the database; by default the first one.
     """
 
     def __init__(self, endpoints: Endpoints, address: Address | None = None) -> None:
@@ -81,12 +81,12 @@ class ServerSession:
         return self._connection
 
     def name(self) -> str:
-        """Return what the server calls itself, such as ``PostgreSQL 15.20``."""
+        """Return the server's name and version, such as ``PostgreSQL 15.20``."""
         row = self._connection.execute("SHOW server_version").fetchone()
         return f"PostgreSQL {str(row[0]).split()[0]}" if row else "PostgreSQL"
 
     def settings(self) -> dict[str, str]:
-        """Return every setting that is not what the server was built with, as it shows it."""
+        """Return all settings other than the built-in defaults, as shown by the server."""
         rows = self._connection.execute(_SETTINGS).fetchall()
         return {
             str(name): HIDDEN if _MAY_BE_SECRET.search(name) else str(value) for name, value in rows
@@ -99,9 +99,9 @@ class ServerSession:
         return int(row[0] or 0) if row else 0
 
     def checkpoint(self) -> bool:
-        """Write all out, so that every sample begins at the same place of the checkpoints' cycle.
+        """Run a checkpoint, so that every sample begins at the same point of the checkpoint cycle.
 
-        Returns False where we may not.
+        Returns False without the permission.
         """
         import psycopg  # noqa: PLC0415 - heavy, and only where there is a server
 
@@ -118,10 +118,10 @@ class ServerSession:
 
 
 def prewarm(endpoints: Endpoints) -> None:
-    """Read all databases of a way into shared buffers.
+    """Read all databases into shared buffers.
 
     Raises:
-        TargetError: when a server lacks the extension pg_prewarm, or does not let us make it.
+        TargetError: when a server lacks the extension pg_prewarm, or does not allow it.
     """
     for address in endpoints.addresses:
         with ServerSession(endpoints, address) as server:
@@ -129,9 +129,9 @@ def prewarm(endpoints: Endpoints) -> None:
 
 
 def refused(error: psycopg.Error) -> TargetError:
-    """Return the error for what a server refuses or fails in, in its own words."""
+    """Return the error for a refusal or failure of the server, with its message."""
     return TargetError(
         seen=f"The server refused: {' '.join(str(error).split())}",
-        cause="A setting or a right is missing, or the server ended",
-        next_step="Try the same by hand with `psql`, and look at the server's log",
+        cause="A setting or a privilege is missing, or the server stopped",
+        next_step="Try the same by hand with `psql`, and check the server's log",
     )

@@ -1,32 +1,401 @@
-"""What the server itself tells of a replay's queries: counters around it, plans after it."""
+"""The server's own statistics of a replay's queries: counters around it, plans after it.
+
+One statement of each query of the trace is explained, never executed: ``EXPLAIN`` without
+``ANALYZE``, in a read-only transaction that is rolled back. The shape of a plan consists of the
+kinds of nodes, their relations and indexes, and the order of joins; costs and row counts are
+omitted, as they differ between any two servers.
+
+Columns depend on the version of the extension (1.8 of PostgreSQL 13 to 1.12 of 18): the available
+ones are read.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, Self
+
 import msgspec
 
+from seatrial import _core
+from seatrial.errors import TargetError, native_errors
+from seatrial.postgres.connection import Address, Secret, connect, parse_url
 from seatrial.results.replay import ReplayRecord, ReplayServerQuery
 from seatrial.trials.database.measure.driver_result import Endpoints
-from seatrial.trials.database.measure.plans import plans_of
-from seatrial.trials.database.measure.statements import ServerCounts
+
+if TYPE_CHECKING:
+    import psycopg
+
+
+QUERIES_MAX: Final = 50
+PLANNED: Final = frozenset({"select", "insert", "update", "delete", "merge"})
+SHAPE_CHARACTERS_MAX: Final = 300
+TIMEOUT_MS: Final = 2_000
+_PREPARED: Final = "seatrial_plan"
+_READ_ONLY: Final = f"""
+    BEGIN READ ONLY; SET LOCAL statement_timeout = {TIMEOUT_MS}; SET LOCAL lock_timeout = 200
+"""
+_EXPLAIN: Final = "EXPLAIN (FORMAT JSON) "
+
+
+def plans_of(
+    endpoints: Endpoints, trace: str, fingerprints: Sequence[str]
+) -> dict[str, tuple[str, str]]:
+    """Return hash and shape of the plan of each query that can be explained, by fingerprint.
+
+    Args:
+        endpoints: The database.
+        trace: The trace, with a statement of each.
+        fingerprints: The queries, most time first; the first 50 are used.
+    """
+    with native_errors():
+        examples = _core.trace_examples(trace, list(fingerprints[:QUERIES_MAX]))
+    found: dict[str, tuple[str, str]] = {}
+    with contextlib.suppress(TargetError):
+        opened = connect(endpoints.addresses[0], secret=endpoints.secret)
+        with contextlib.closing(opened) as connection:
+            for fingerprint, example in examples.items():
+                plan = _plan(connection, example)
+                if plan is not None:
+                    whole = shape(plan)
+                    reported = hashlib.sha256(whole.encode()).hexdigest()[:16]
+                    found[fingerprint] = reported, _cut(whole)
+    return found
+
+
+def shape(plan: Mapping[str, Any]) -> str:
+    """Return the shape of a plan, as ``Nested Loop(Index Scan orders_pkey, Seq Scan lines)``.
+
+    Args:
+        plan: A node of ``EXPLAIN (FORMAT JSON)``.
+    """
+    kind = str(plan.get("Node Type", ""))
+    if plan.get("Strategy") in ("Hashed", "Sorted", "Mixed"):
+        kind = f"{plan['Strategy']} {kind}"
+    if plan.get("Join Type", "Inner") != "Inner":
+        kind = f"{plan['Join Type']} {kind}"
+    if kind == "ModifyTable":
+        kind = str(plan.get("Operation", kind))
+    about = plan.get("Index Name") or plan.get("Relation Name") or plan.get("Function Name")
+    named = f"{kind} {about}" if about else kind
+    inner = ", ".join(shape(each) for each in plan.get("Plans", ()))
+    return f"{named}({inner})" if inner else named
+
+
+def _plan(connection: psycopg.Connection, example: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the plan of a statement; None if absent or it cannot be planned."""
+    import psycopg  # noqa: PLC0415 - heavy, and only where there is a server
+
+    text = example["sql"]
+    if not isinstance(text, str) or "\0" in text:
+        return None
+    _, _, kind, statements = _core.fingerprint_sql(text)
+    # A second statement in the text would be executed.
+    if kind not in PLANNED or statements != 1:
+        return None
+    try:
+        connection.execute(_READ_ONLY)
+        reported = _explained(connection, text, example["parameters"])
+    except psycopg.Error:  # it needs what its session had: a temporary table, a search_path
+        return None
+    finally:
+        with contextlib.suppress(psycopg.Error):
+            connection.execute("ROLLBACK")
+            connection.execute(f"DEALLOCATE {_PREPARED}")
+    is_reported = isinstance(reported, list) and reported and isinstance(reported[0], dict)
+    return reported[0].get("Plan") if is_reported else None
+
+
+def _explained(
+    connection: psycopg.Connection, text: str, parameters: Sequence[str | bytes | None]
+) -> Any:  # noqa: ANN401 - whatever JSON holds
+    """Return the output of EXPLAIN; parameter values affect the plan, as they did originally."""
+    if not parameters:
+        return _rows(connection, _EXPLAIN + text)
+    connection.execute(f"PREPARE {_PREPARED} AS {text}".encode())
+    values = ", ".join(_literal(each) for each in parameters)
+    return _rows(connection, f"{_EXPLAIN}EXECUTE {_PREPARED}({values})")
+
+
+def _rows(connection: psycopg.Connection, text: str) -> Any:  # noqa: ANN401
+    row = connection.execute(text.encode()).fetchone()
+    return row[0] if row else None
+
+
+def _literal(value: str | bytes | None) -> str:
+    """Return a parameter as an untyped literal, whose type the server infers."""
+    if value is None:
+        return "NULL"
+    text = value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _cut(whole: str) -> str:
+    if len(whole) <= SHAPE_CHARACTERS_MAX:
+        return whole
+    return f"{whole[: SHAPE_CHARACTERS_MAX - 4]} ..."
+
+
+EXTENSION: Final = "pg_stat_statements"
+COLUMNS: Final = (
+    *("userid", "dbid", "toplevel", "queryid", "query", "calls", "rows"),
+    *("total_exec_time", "total_plan_time", "shared_blks_hit", "shared_blks_read", "wal_bytes"),
+    "stats_since",
+)
+TAKEN: Final = "snapshot_at"
+ELSEWHERE: Final = "postgres"
+"""The database in which extensions are often installed."""
+_NS_PER_MS: Final = 1e6
+
+_SCHEMA: Final = """
+    SELECT quote_ident(nspname) FROM pg_extension JOIN pg_namespace ON pg_namespace.oid =
+    extnamespace WHERE extname = %s
+"""
+_NAMES: Final = """
+    SELECT attname FROM pg_attribute WHERE attrelid = %s::regclass AND attnum > 0
+    AND NOT attisdropped
+"""
+_ROWS: Final = """
+    SELECT {columns} FROM {view} WHERE queryid IS NOT NULL AND dbid =
+    (SELECT oid FROM pg_database WHERE datname = %s)
+"""
+_LET_GO: Final = "SELECT dealloc FROM {view}_info"
+
+
+class Counted(msgspec.Struct, frozen=True, kw_only=True):
+    """All counters of a database at one moment.
+
+    Attributes:
+        columns: The columns of ``COLUMNS`` that the server has.
+        rows: Values in their order.
+        taken_at: Unix time in s.
+        let_go: How often the extension evicted statements; None where unknown (before 1.9).
+    """
+
+    columns: list[str]
+    rows: list[tuple[Any, ...]]
+    taken_at: float
+    let_go: int | None
+
+    def as_texts(self) -> list[dict[str, str]]:
+        """Return the rows by name, as in a CSV file, with their time."""
+        taken = f"{self.taken_at:.3f}"
+        return [
+            {
+                **{n: _text(v) for n, v in zip(self.columns, row, strict=True)},
+                TAKEN: taken,
+            }
+            for row in self.rows
+        ]
+
+
+def counted_at(url: str) -> Counted:
+    """Return the counters of the database that a URL names.
+
+    Raises:
+        TargetError: when the server cannot be reached or has no such extension.
+        UsageError: when it is not a URL.
+    """
+    address, secret = parse_url(url)
+    found = counted(address, secret)
+    if found is None:
+        raise TargetError(
+            seen=f"The server at {address.place} has no {EXTENSION}",
+            cause=f"It is neither in the database {address.dbname} nor in {ELSEWHERE}, or it is "
+            "not loaded, or this role may not read it",
+            next_step="Add it to shared_preload_libraries, restart the server, and run "
+            f"`CREATE EXTENSION {EXTENSION}`",
+        )
+    return found
+
+
+def counted(address: Address, secret: Secret | None) -> Counted | None:
+    """Return the counters of a database; None where its server has no such extension.
+
+    Raises:
+        TargetError: when it cannot be connected to.
+    """
+    for dbname in dict.fromkeys([address.dbname, ELSEWHERE]):
+        try:
+            opened = connect(address, secret=secret, dbname=dbname)
+        except TargetError:
+            if dbname == address.dbname:
+                raise
+            return None
+        with contextlib.closing(opened) as connection:
+            found = _read(connection, address.dbname)
+            if found is not None:
+                return found
+    return None
+
+
+def _read(connection: psycopg.Connection, dbname: str) -> Counted | None:
+    """Return the counters of a database from the extension in another; None without it."""
+    import psycopg  # noqa: PLC0415 - heavy, and only where there is a server
+
+    def ask(query: str, *given: object) -> list[tuple[Any, ...]]:
+        # Query texts are our own, and parameters are quoted by the server.
+        return connection.execute(query, given or None).fetchall()
+
+    try:
+        schemas = ask(_SCHEMA, EXTENSION)
+        if not schemas:
+            return None
+        view = f"{schemas[0][0]}.{EXTENSION}"
+        there = {name for (name,) in ask(_NAMES, view)}
+        columns = [name for name in COLUMNS if name in there]
+        rows = ask(_ROWS.format(columns=", ".join(columns), view=view), dbname)
+        return Counted(columns=columns, rows=rows, taken_at=time.time(), let_go=_let_go(ask, view))
+    except psycopg.Error:  # not loaded, or not readable by this role
+        return None
+
+
+def _let_go(ask: Callable[..., list[tuple[Any, ...]]], view: str) -> int | None:
+    import psycopg  # noqa: PLC0415
+
+    try:
+        return int(ask(_LET_GO.format(view=view))[0][0])
+    except psycopg.Error:
+        return None
+
+
+def _text(value: object) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "t" if value else "f"
+    return str(value)
+
+
+class ServerCounts:
+    """The server's counters of each query from now on.
+
+    Args:
+        endpoints: The database.
+    """
+
+    def __init__(self, endpoints: Endpoints) -> None:
+        self._endpoints = endpoints
+        self._before: Counted | None = None
+
+    def begin(self) -> Self:
+        """Read the counters, if available; nothing is reset."""
+        with contextlib.suppress(TargetError):
+            self._before = counted(self._endpoints.addresses[0], self._endpoints.secret)
+        return self
+
+    def grown(self) -> tuple[dict[str, ReplayServerQuery], list[str]]:
+        """Return their increases since, by fingerprint, and notes on missing ones."""
+        if self._before is None:
+            return {}, []
+        try:
+            after = counted(self._endpoints.addresses[0], self._endpoints.secret)
+        except TargetError:
+            after = None
+        if after is None:
+            return {}, ["The server's statistics per query could not be read at the end."]
+        notes = []
+        if (after.let_go or 0) > (self._before.let_go or 0):
+            notes.append(
+                "pg_stat_statements evicted entries during the replay: blocks and WAL of some "
+                "queries cover only part of their calls. Raise pg_stat_statements.max."
+            )
+        return grown(self._before, after), notes
+
+
+def grown(before: Counted, after: Counted) -> dict[str, ReplayServerQuery]:
+    """Return the increases of counters, summed by fingerprint.
+
+    Statements inside functions are part of the call, and excluded. If any counter decreased, or
+    counting began later, all of them were reset.
+    """
+    first = {_key(row): row for row in _by_name(before)}
+    sums: dict[str, dict[str, float | None]] = {}
+    for row in _by_name(after):
+        if row.get("toplevel") is False or not row["query"]:
+            continue
+        earlier = first.get(_key(row))
+        if earlier is not None and _was_reset(earlier, row):
+            earlier = None
+        own = {name: _step(row, earlier, name) for name in _FIELDS}
+        if not own["calls"]:
+            continue
+        fingerprint = _core.fingerprint_sql(row["query"])[0]
+        held = sums.setdefault(fingerprint, dict.fromkeys(_FIELDS, 0.0))
+        for name, value in own.items():
+            so_far = held[name]
+            held[name] = None if so_far is None or value is None else so_far + value
+    return {key: _query(key, own) for key, own in sums.items()}
+
+
+_FIELDS: Final = {
+    "calls": "calls",
+    "exec_ns": "total_exec_time",
+    "blocks_hit": "shared_blks_hit",
+    "blocks_read": "shared_blks_read",
+    "wal_bytes": "wal_bytes",
+}
+
+
+def _was_reset(earlier: Mapping[str, Any], row: Mapping[str, Any]) -> bool:
+    """Return whether a statement was reset, or evicted and added again."""
+    since = earlier.get("stats_since"), row.get("stats_since")
+    if None not in since and since[0] != since[1]:
+        return True
+    pairs = [(earlier.get(column), row.get(column)) for column in _FIELDS.values()]
+    return any(then is not None and now is not None and now < then for then, now in pairs)
+
+
+def _by_name(found: Counted) -> list[dict[str, Any]]:
+    return [dict(zip(found.columns, row, strict=True)) for row in found.rows]
+
+
+def _key(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    return row["userid"], row["dbid"], row["queryid"], row.get("toplevel")
+
+
+def _step(row: Mapping[str, Any], earlier: Mapping[str, Any] | None, name: str) -> float | None:
+    """Return what one counter grew by; None where the server has no such counter."""
+    column = _FIELDS[name]
+    if row.get(column) is None:
+        return None
+    return float(row[column]) - float(earlier[column] if earlier else 0)
+
+
+def _query(fingerprint: str, own: Mapping[str, float | None]) -> ReplayServerQuery:
+    def whole(name: str, scale: float = 1.0) -> int | None:
+        value = own[name]
+        return None if value is None else round(value * scale)
+
+    return ReplayServerQuery(
+        fingerprint=fingerprint,
+        calls=whole("calls"),
+        exec_ns=whole("exec_ns", _NS_PER_MS),
+        blocks_hit=whole("blocks_hit"),
+        blocks_read=whole("blocks_read"),
+        wal_bytes=whole("wal_bytes"),
+    )
 
 
 class ServerSide:
-    """What the server tells from now on; nothing of it is reset or changed.
+    """The server's statistics from now on, without resetting or changing anything.
 
     Args:
-        endpoints: To the database.
+        endpoints: The database.
     """
 
     def __init__(self, endpoints: Endpoints) -> None:
         self._endpoints = endpoints
         self._counts = ServerCounts(endpoints).begin()
 
-    def told(self, record: ReplayRecord, trace: str) -> tuple[ReplayRecord, list[str]]:
-        """Return a record with what the server tells of its queries, and notes.
+    def with_statistics(self, record: ReplayRecord, trace: str) -> tuple[ReplayRecord, list[str]]:
+        """Return a record with the server's statistics of its queries, and notes.
 
         Args:
-            record: What came of the replay.
-            trace: What was played.
+            record: The record of the replay.
+            trace: The replayed trace.
         """
         if record.end == "server_lost":
             return record, []

@@ -1,35 +1,44 @@
-"""The databases of a run: made ready for each of its cells, measured, all put away after."""
+"""The databases of a run: prepared for each of its cells, measured, removed afterwards.
+
+Every transaction of pgbench's ``tpcb-like`` adds one amount to an account, a teller and a branch,
+and records it in the history; so the four sums are equal at any time, whatever was lost or repaired
+below.
+Source: PostgreSQL's documentation of pgbench, "What Is the Transaction Actually Performed in
+pgbench?".
+"""
 
 from __future__ import annotations
 
 import hashlib
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, Self
 
-from seatrial.errors import SeatrialError, StudyError
+import msgspec
+
+from seatrial.errors import SeatrialError, StudyError, TargetError
+from seatrial.machine import fingerprint as context
 from seatrial.machine.file import TrialFolder
 from seatrial.machine.undo import UndoJournal
 from seatrial.measure.background import Background, Nothing
-from seatrial.measure.driver import Occasion
+from seatrial.measure.engine import Occasion
 from seatrial.measure.progress import Watcher
-from seatrial.postgres.row_file import load_content
-from seatrial.postgres.socket_folder import SocketFolder, make_own_socket_folder
+from seatrial.postgres.cluster import SocketFolder, make_own_socket_folder
+from seatrial.postgres.row_content import load_content
 from seatrial.results.model import Sample
 from seatrial.study.cell import Cell
 from seatrial.study.model import Plan
 from seatrial.trials.database.measure import crash_sample
 from seatrial.trials.database.measure.crash_sample import CrashTrials
-from seatrial.trials.database.measure.driver_result import DriverOptions
+from seatrial.trials.database.measure.driver_result import DriverOptions, DriverResult, Endpoints
 from seatrial.trials.database.measure.embedded import Embedded
 from seatrial.trials.database.measure.existing import Existing
-from seatrial.trials.database.measure.invariant import with_invariant
-from seatrial.trials.database.measure.logs import choose_place
 from seatrial.trials.database.measure.ready import Host, Ready
 from seatrial.trials.database.measure.sample import Parts, measured, sample_of
+from seatrial.trials.database.measure.server_session import ServerSession
 from seatrial.trials.database.measure.standing import StandingDatabase
 from seatrial.trials.database.study.files import is_archive_folder
 from seatrial.trials.database.study.workloads import (
@@ -39,13 +48,108 @@ from seatrial.trials.database.study.workloads import (
     spec_of,
 )
 from seatrial.trials.replay.measure.null_server import FOLDER_BYTES_MAX
-from seatrial.trials.replay.measure.own_ceiling import own_ceiling
+from seatrial.trials.replay.measure.replay_ceiling import own_ceiling
 from seatrial.trials.replay.measure.row_comparison import RowComparison, rows_file
+
+MEMORY: Final = Path("/dev/shm")  # noqa: S108 - a folder of ours is made in it, for us alone
+ROOM_BYTES_MIN: Final = 512 << 20
+"""A transaction takes some 35 bytes of log: a quarter of an hour at 15,000 per second."""
+
+
+def choose_place(trials: Sequence[Path], state: Path) -> tuple[Path, str]:
+    """Return a folder for logs, and a warning if it is unsuitable; else empty.
+
+    Writes there would be measured with the target, if it were on the same device.
+
+    Args:
+        trials: The directories under test.
+        state: The folder of the undo journals: the first choice.
+    """
+    places = [state, Path(tempfile.gettempdir()), MEMORY]
+    for place in places:
+        if place.is_dir() and _has_room(place) and not any(_share(place, each) for each in trials):
+            return place, ""
+    return state, (
+        f"pgbench's log is on the device under test ({state}): there is no space elsewhere."
+    )
+
+
+def _has_room(place: Path) -> bool:
+    status = os.statvfs(place)
+    return status.f_bavail * status.f_frsize >= ROOM_BYTES_MIN and os.access(place, os.W_OK)
+
+
+def _share(place: Path, other: Path) -> bool:
+    """Return whether two folders are on one file system or one device."""
+    if place.stat().st_dev == other.stat().st_dev:
+        return True
+    device = context.block_device_of(place)
+    return bool(device) and device == context.block_device_of(other)
+
+
+HOLDS: Final = "invariant_holds"
+"""Among the driver's totals: 1 if the sums agree, else 0."""
+_SUMS: Final = {
+    "accounts": "SELECT coalesce(sum(abalance), 0) FROM pgbench_accounts",
+    "tellers": "SELECT coalesce(sum(tbalance), 0) FROM pgbench_tellers",
+    "branches": "SELECT coalesce(sum(bbalance), 0) FROM pgbench_branches",
+    "history": "SELECT coalesce(sum(delta), 0) FROM pgbench_history",
+}
+_MOVED_BY: Final = {
+    "tpcb-like": ("accounts", "tellers", "branches", "history"),
+    "simple-update": ("accounts", "history"),
+}
+"""The tables that each of pgbench's own scripts keeps in agreement."""
+
+
+def with_invariant(result: DriverResult, endpoints: Endpoints, script: str) -> DriverResult:
+    """Add whether the sums of pgbench's tables agree in all databases.
+
+    Args:
+        result: Result of the load.
+        endpoints: The databases of a running server.
+        script: The script; only pgbench's own are known.
+    """
+    tables = _MOVED_BY.get(script)
+    if tables is None:
+        return result
+    try:
+        notes = [
+            note
+            for number in range(len(endpoints.addresses))
+            for note in _outlier(endpoints, number, tables)
+        ]
+    except TargetError as error:
+        # A server that cannot read its own tables has lost them.
+        notes = [f"The sums of pgbench's tables cannot be read: {error.seen.rstrip('.')}."]
+    return msgspec.structs.replace(
+        result,
+        reported=result.reported | {HOLDS: float(not notes)},
+        notes=[*result.notes, *notes],
+    )
+
+
+def _outlier(endpoints: Endpoints, number: int, tables: tuple[str, ...]) -> list[str]:
+    """Return a sentence if the sums of one database differ.
+
+    Raises:
+        TargetError: when the server refuses or fails.
+    """
+    with ServerSession(endpoints, endpoints.addresses[number]) as session:
+        rows = {
+            name: session.connection.execute(_SUMS[name].encode()).fetchone() for name in tables
+        }
+    sums = {name: int(row[0]) for name, row in rows.items() if row}
+    if len(set(sums.values())) <= 1:
+        return []
+    shown = ", ".join(f"{name} {total}" for name, total in sums.items())
+    return [f"The sums of pgbench's tables differ: {shown}."]
+
 
 REPLAY: Final = "replay"
 SEED_MAX: Final = 1 << 31
 _Place = tuple[str, bool]
-"""A target's label, and whether a database there is taken as it is."""
+"""A target's label, and whether an existing database is used there."""
 
 
 class Databases:
@@ -53,8 +157,8 @@ class Databases:
 
     Args:
         plan: What the run measures.
-        journal: Where everything is recorded before it is made.
-        side: The first choice of a place for the driver's logs; the journal's folder unless given.
+        journal: Records every change before it is made.
+        side: The preferred folder for the driver's logs; the journal's folder by default.
     """
 
     shrink_option = "--scale"
@@ -75,7 +179,7 @@ class Databases:
         self._sockets: SocketFolder | None = None
 
     def open(self) -> Self:
-        """Check everything that can be checked, and make a folder for the driver's logs.
+        """Check everything that can be checked, and create a folder for the driver's logs.
 
         Raises:
             SeatrialError: with what is missing, refused or wrong.
@@ -99,23 +203,23 @@ class Databases:
         self._crashes.check()
 
     def needed_bytes(self, label: str) -> int:
-        """Return what a directory must have room for; 0 for one without databases."""
+        """Return the space needed in a directory; 0 for one without databases."""
         host = self._hosts.get((label, False))
         own_bytes = host.needed_bytes() if host else 0
         return own_bytes + self._crashes.needed_bytes(label)
 
     def use(self, label: str, folder: TrialFolder) -> None:
-        """Have the servers of a directory work in its trial folder, which is open."""
+        """Use the open trial folder of a directory for its servers."""
         host = self._hosts.get((label, False))
         if isinstance(host, Embedded):
             host.use(folder)
         self._crashes.use(label, folder)
 
     def prepare(self, watcher: Watcher) -> dict[str, SeatrialError]:
-        """Load what the samples begin with, once for all of them.
+        """Load the initial data of the samples, once for all of them.
 
         Returns:
-            What went wrong on targets all of whose databases are optional, by label.
+            Errors on targets whose databases are all optional, by label.
 
         Raises:
             SeatrialError: when a server does not start, or loading fails, on any other target.
@@ -139,15 +243,15 @@ class Databases:
         """Measure one cell once.
 
         Args:
-            cell: Of a database.
-            occasion: Round and position, who watches, and what goes on meanwhile.
+            cell: A database cell.
+            occasion: Round, position, watcher and background activity.
 
         Returns:
             The sample, not stored yet; ``interrupted`` in its status if the user ended it.
 
         Raises:
-            KeyboardInterrupt: when the user ended it before there was anything to keep.
-            SeatrialError: when the server does not start or dies, or the driver gives up.
+            KeyboardInterrupt: when the user ended it before any result.
+            SeatrialError: when the server does not start or dies, or the driver fails.
         """
         round_number, position = occasion.round_number, occasion.position
         watcher, background = occasion.watcher, occasion.background
@@ -158,17 +262,17 @@ class Databases:
         ceiling = own_ceiling(cell.kind, spec, host.binaries, self._place_of_sockets())
         with host.ready(spec) as ready, self._log_folder() as folder:
             options = DriverOptions(
-                duration_s=float(cell.spec["limit"]["duration_s"]),
+                duration_s=cell.parsed.duration_s,
                 seed=self._seed(round_number),
-                slice_ms=cell.spec["slice_ms"],
-                stall_threshold_ms=cell.spec["stall_threshold_ms"],
+                slice_ms=cell.parsed.slice_ms,
+                stall_threshold_ms=cell.parsed.stall_threshold_ms,
                 folder=folder,
             )
             ready.notes += [*self._log_notes, *ceiling.notes]
             parts = measured(
                 ready, cell, spec, options, watcher, background=background or Nothing()
             )
-            if background and cell.spec.get("fail"):
+            if background and cell.parsed.fail:
                 parts = _after_failure(parts, ready, cell, background)
             if cell.kind == REPLAY:
                 begun, result, observed, grown = parts
@@ -184,7 +288,7 @@ class Databases:
         )
 
     def close(self) -> None:
-        """Put everything away."""
+        """Clean up."""
         self._crashes.close()
         for host in self._hosts.values():
             host.close()
@@ -204,12 +308,12 @@ class Databases:
         return Existing(target, specs, self._journal)
 
     def _seed(self, round_number: int) -> int:
-        """Return the seed of a round's transactions: each cell and target gets the same ones."""
+        """Return the seed of a round's transactions, the same for each cell and target."""
         text = f"{self._plan.study.seed} transactions {round_number}"
         return int.from_bytes(hashlib.sha256(text.encode()).digest()[:7], "big") % SEED_MAX
 
     def _open_logs(self) -> None:
-        """Make a folder for the driver's logs."""
+        """Create a folder for the driver's logs."""
         trials = [Path(target.path) for target in self._plan.targets if target.holds_files]
         place, note = choose_place(trials, self._side)
         self._log_notes = [note] if note else []
@@ -228,10 +332,10 @@ class Databases:
 
     @contextmanager
     def _log_folder(self) -> Iterator[Path]:
-        """Give a folder for the logs of one sample, which goes with them."""
+        """Provide a folder for the logs of one sample, removed with them."""
         if self._logs is None:
             raise RuntimeError("open comes before measure")
-        # Its folder may have gone with something else of the run that lay in it.
+        # Its parent may have been removed with another part of the run.
         self._logs.open(0, direct=False)
         with tempfile.TemporaryDirectory(prefix="logs-", dir=self._logs.path) as folder:
             yield Path(folder)
@@ -242,7 +346,7 @@ def _place(cell: Cell) -> _Place:
 
 
 def _after_failure(parts: Parts, ready: Ready, cell: Cell, background: Background) -> Parts:
-    """Wait until the array is whole again, and check what pgbench's tables say of themselves."""
+    """Wait until the array is repaired, and check the invariant of pgbench's tables."""
     begun, result, observed, grown = parts
     if result.interrupted or cell.kind != "pgbench":
         return parts
@@ -256,11 +360,11 @@ def _after_failure(parts: Parts, ready: Ready, cell: Cell, background: Backgroun
 
 
 def _require_files(cell: Cell) -> None:
-    """Check that the files which a cell names are there.
+    """Check that the files of a cell exist.
 
     Raises:
-        StudyError: when one is not.
-        UsageError: when the rows that a replay is to be held against cannot be read.
+        StudyError: when one does not.
+        UsageError: when the rows to compare with cannot be read.
     """
     spec = spec_of(cell.spec)
     named = [spec.load.file] if spec.load.file else []
@@ -274,8 +378,8 @@ def _require_files(cell: Cell) -> None:
         if not Path(name).is_file() and not is_archive_folder(Path(name)):
             raise StudyError(
                 seen=f"The file {name} of workload {cell.workload!r} does not exist",
-                cause="Its name is mistyped, or relative to another folder than this one; what a "
-                "shipped study replays is made first, as its first lines tell",
+                cause="Its name is misspelled, or relative to another folder; the files of a "
+                "shipped study are created first, as its first lines describe",
                 next_step=f"See `ls -l {Path(name).parent}`",
             )
     if spec.replay is not None and not spec.replay.read_only:

@@ -1,15 +1,17 @@
-"""A database that is there already: taken as it is, restored by the user's command, or copied.
+"""An existing database: used as it is, restored by the user's command, or copied.
 
-Nothing is loaded into it. Where samples get copies of it, ``CREATE DATABASE ... TEMPLATE``, it is
+Nothing is loaded into it. Where samples use copies of it, ``CREATE DATABASE ... TEMPLATE``, it is
 only read, and the copies are dropped.
 """
 
 from __future__ import annotations
 
+import signal
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Final
 
 import msgspec
 
@@ -23,8 +25,8 @@ from seatrial.study.model import PlannedTarget
 from seatrial.trials.database.measure.driver_result import Endpoints
 from seatrial.trials.database.measure.existing import explained, may_not_create
 from seatrial.trials.database.measure.load import migrate
+from seatrial.trials.database.measure.processes import Crowd, Ended, Process
 from seatrial.trials.database.measure.ready import Ready
-from seatrial.trials.database.measure.restore import run_restore
 from seatrial.trials.database.measure.server_session import prewarm
 from seatrial.trials.database.measure.start_state import log_place, look_at_start, rows_written
 from seatrial.trials.database.study.workloads import DatabaseSpec, ReplaySpec
@@ -37,14 +39,62 @@ from seatrial.trials.replay.measure.replay_safety import (
     require_safe_replays,
 )
 
+SHELL: Final = "/bin/sh"
+LAST_LINES: Final = 20
+LAST_WORDS_S: Final = 5.0
+"""Time for a command that exceeds its limit to end by itself."""
+
+
+def run_restore(command: str, endpoints: Endpoints, *, time_s_max: float) -> float:
+    """Run a shell command to its end; return its duration in seconds.
+
+    Its environment contains the database's address in ``DATABASE_URL`` (without the password), and
+    in libpq's variables, including ``PGPASSWORD`` if there is one.
+
+    Raises:
+        TargetError: when it fails or times out, with the end of its output.
+    """
+    address = endpoints.addresses[0]
+    environment = address.environment(endpoints.secret) | {"DATABASE_URL": address.as_url()}
+    began_s = time.monotonic()
+    with Crowd() as crowd:
+        # One stream, so that errors keep their position in the output.
+        words = [SHELL, "-c", f"exec 2>&1\n{command}"]
+        crowd.start(lambda: Process(words, environment, lambda _line: None))
+        (ended,) = crowd.listen(lambda: _end_late(crowd, time.monotonic() - began_s - time_s_max))
+    elapsed_s = time.monotonic() - began_s
+    if ended.status != 0:
+        raise _failed(command, ended, time_s_max if elapsed_s > time_s_max else None)
+    return elapsed_s
+
+
+def _end_late(crowd: Crowd, over_s: float) -> None:
+    if over_s > LAST_WORDS_S:
+        crowd.signal(signal.SIGKILL)
+    elif over_s > 0:
+        crowd.signal(signal.SIGTERM)
+
+
+def _failed(command: str, ended: Ended, time_s_max: float | None) -> TargetError:
+    how = f"with exit code {ended.status}" if ended.status > 0 else f"by signal {-ended.status}"
+    if time_s_max is not None:
+        how = f"by its time limit of {time_s_max:g} s"
+    lines = [line.strip() for line in ended.output.splitlines() if line.strip()][-LAST_LINES:]
+    printed = f"with the output: {' / '.join(lines)}" if lines else "without output"
+    return TargetError(
+        seen=f"The restore command, {command!r}, ended {how} {printed}",
+        cause="A sample would start with unknown data, so none was measured",
+        next_step="Run the command by hand, with DATABASE_URL and PGDATABASE set as for a replay",
+    )
+
 
 class StandingDatabase:
-    """Gives replays the database that an address names, as it is.
+    """Provides an existing database for replays.
 
     Args:
         target: The server; the database is its ``database``, else that of its address.
-        specs: Of the cells that take it so.
-        journal: Where a copy is recorded before it is made.
+        specs: Specifications of the cells that use it.
+        journal: Records a copy before it is made.
     """
 
     def __init__(
@@ -60,18 +110,18 @@ class StandingDatabase:
         self._was_written = False
 
     def check(self) -> None:
-        """Check that the database can be reached, and that every replay may be sent to it.
+        """Check that the database is accessible, and that all replays are allowed.
 
         Raises:
-            RefusedError: when one must not be.
-            StudyError: when the address names no database.
+            RefusedError: when one is not allowed.
+            StudyError: when the address specifies no database.
             TargetError: when the server cannot be reached.
         """
         if not self._target.database and not names_database(self._target.url):
             raise StudyError(
                 seen=f"The address of target {self._target.label} names no database",
-                cause="A replay for which nothing is loaded is sent to a database that is there",
-                next_step="Write its name at the end of the address, as in "
+                cause="A replay without a load step needs an existing database",
+                next_step="Add its name to the end of the address, as in "
                 "postgresql://USER@HOST:PORT/DATABASE",
             )
         copied = [spec for spec in self._specs if _is_copied(spec)]
@@ -82,11 +132,11 @@ class StandingDatabase:
             raise may_not_create(self._server.address)
 
     def needed_bytes(self) -> int:
-        """Return 0: how much room there is cannot be seen from here."""
+        """Return 0: the server's free space is unknown."""
         return 0
 
     def prepare(self, watcher: Watcher) -> None:
-        """Load nothing, but tell what is worth knowing of the database before a replay is sent.
+        """Report notes on the database before a replay is sent; nothing is loaded.
 
         Raises:
             TargetError: when the server cannot be reached.
@@ -98,10 +148,10 @@ class StandingDatabase:
 
     @contextmanager
     def ready(self, spec: DatabaseSpec) -> Iterator[Ready]:
-        """Give the database as it is, restored, or a copy, once more made sure that it may be used.
+        """Provide the database as it is, restored, or as a copy, after another safety check.
 
         Raises:
-            RefusedError: when it has become what a replay must not be sent to.
+            RefusedError: when replays to it are no longer allowed.
             TargetError: when the server cannot be reached, or the restore fails.
         """
         replay = required(spec)
@@ -113,7 +163,7 @@ class StandingDatabase:
             unrestored = log_place(self._way_to(""))
             run_restore(replay.restore, self._way_to(""), time_s_max=replay.restore_s_max)
         standing = self._look()
-        # A restore may have put another server there.
+        # A restore may have replaced the server.
         require_safe(replay, standing, is_ours=is_copied)
         written = rows_written(self._way_to("")) if is_copied else None
         with self._database(is_copied=is_copied) as endpoints:
@@ -148,25 +198,25 @@ class StandingDatabase:
             )
 
     def _written_before(self, replay: ReplaySpec, restored: str) -> list[str]:
-        """Return what is worth knowing where a database holds what replays before wrote."""
+        """Return a note if a database contains the writes of earlier replays."""
         was_written = self._was_written and not restored
         self._was_written = self._was_written or not (replay.read_only or restored)
-        reported = "The database holds what the replays before this one wrote."
+        reported = "The database contains the writes of previous replays."
         return [reported] if was_written else []
 
     @contextmanager
     def _database(self, *, is_copied: bool) -> Iterator[Endpoints]:
-        """Give the way to the database itself, or to a copy that is dropped in the end."""
+        """Provide the database itself, or a copy that is dropped at the end."""
         if not is_copied:
             yield self._way_to("")
             return
-        # One that a killed run left goes before.
+        # A copy left by a killed run is dropped first.
         self._server.drop_database(self._copy)
         self._server.create_database(self._copy, template=self._server.address.dbname)
         try:
             yield self._way_to(self._copy)
         finally:
-            # A server that died has been told of by now; what it keeps stays in the journal.
+            # The failure of a server was reported before; its copy stays in the journal.
             with suppress(TargetError):
                 self._server.drop_database(self._copy)
 
@@ -175,14 +225,14 @@ class StandingDatabase:
         return Endpoints(addresses=[address], secret=self._secret, binaries=self.binaries)
 
     def close(self) -> None:
-        """Nothing is left: copies went with their samples."""
+        """Do nothing: copies are dropped with their samples."""
 
     def _look(self) -> Standing:
         return look_at(self._server, self._server.address.dbname)
 
     @property
     def binaries(self) -> Binaries:
-        """The client programs; without any where none are installed, for a replay needs none."""
+        """The client programs; empty if none are installed, as a replay needs none."""
         if self._binaries is None:
             pg_bin = self._target.pg_bin
             try:

@@ -1,12 +1,12 @@
-"""What a database holds before a sample: looked at, so that equal starts are not merely assumed."""
+"""The content of a database before a sample, to verify that samples start equally."""
 
 from __future__ import annotations
 
 import time
 from typing import TYPE_CHECKING, Any, Final, LiteralString
 
-from seatrial.postgres.sequences import read_sequences
-from seatrial.results.start import StartRecord
+from seatrial.postgres.catalogue import read_sequences
+from seatrial.results.model import StartRecord
 from seatrial.trials.database.measure.driver_result import Endpoints
 from seatrial.trials.database.measure.server_session import ServerSession
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     import psycopg
 
 COUNTED_BYTES_MAX: Final = 64 << 20
-"""Tables are counted, the smallest first, until so much was read: a second or two of a disk.
+"""Tables are counted, smallest first, up to this size: a second or two of a disk.
 
-Likewise for the contents, of which long values (TOAST) are a part."""
+The same applies to their contents, which include long values (TOAST)."""
 COUNT_S_MAX: Final = 30.0
-"""A server that is too busy to count for so long is believed what it estimates."""
+"""If a server takes longer to count, its estimates are used."""
 _AT_ONCE: Final = 50
 _TABLES: Final = """
     SELECT n.nspname, c.relname, pg_relation_size(c.oid), pg_table_size(c.oid), c.reltuples,
@@ -37,7 +37,7 @@ _WORDING: Final = """
     SET LOCAL timezone = 'UTC'; SET LOCAL datestyle = 'ISO'; SET LOCAL intervalstyle = 'iso_8601';
     SET LOCAL bytea_output = 'hex'; SET LOCAL extra_float_digits = 1
 """
-"""So that the same values are the same texts, whatever a server or a role is set to."""
+"""Makes the text of values independent of the settings of a server or role."""
 _WRITTEN: Final = """
     SELECT coalesce(sum(n_tup_ins + n_tup_upd + n_tup_del), 0)::text FROM pg_stat_user_tables
 """
@@ -56,18 +56,18 @@ def look_at_start(
     of_copied_files: bool = False,
     keeps_contents: bool = True,
 ) -> StartRecord:
-    """Return what the first database of a way holds.
+    """Return the content of the first database.
 
     Args:
-        endpoints: To the database.
-        restored: What brought it here.
-        counts: Whether small tables are counted, rather than believed what is estimated of them.
-        of_copied_files: Whether its last checkpoint is that of the files that were copied.
-        keeps_contents: Whether small tables have to hold the same values for each sample; not
-            where a migration that may write its own time was made for this one.
+        endpoints: The database.
+        restored: How it was provided.
+        counts: Whether small tables are counted, instead of using estimates.
+        of_copied_files: Whether its last checkpoint is that of the copied files.
+        keeps_contents: Whether small tables must have the same values for each sample; not after a
+            migration for this sample, which may write timestamps.
 
     Raises:
-        TargetError: when the server refuses, or ends.
+        TargetError: when the server refuses or ends.
     """
     began_s = time.monotonic()
     with ServerSession(endpoints) as session:
@@ -98,7 +98,7 @@ def look_at_start(
 
 
 def log_place(endpoints: Endpoints) -> str:
-    """Return where the log of a way's server stands; empty where that may not be read.
+    """Return the server's WAL position; empty where that may not be read.
 
     Raises:
         TargetError: when the server cannot be reached.
@@ -108,7 +108,7 @@ def log_place(endpoints: Endpoints) -> str:
 
 
 def rows_written(endpoints: Endpoints) -> int:
-    """Return how many rows of its tables a database counts as written, since it counts.
+    """Return how many rows a database counts as written, since it counts.
 
     Raises:
         TargetError: when the server cannot be reached.
@@ -118,7 +118,7 @@ def rows_written(endpoints: Endpoints) -> int:
 
 
 def _reported(connection: psycopg.Connection, query: LiteralString) -> str:
-    """Return one text; empty where it may not be asked for."""
+    """Return one text; empty if not permitted."""
     import psycopg  # noqa: PLC0415 - heavy, and only where there is a server
 
     try:
@@ -129,11 +129,11 @@ def _reported(connection: psycopg.Connection, query: LiteralString) -> str:
 
 
 Counts = dict[str, tuple[int, str]]
-"""Rows by table, and the fingerprint of their contents; empty where these were not read."""
+"""Rows by table, and the fingerprint of their contents; empty where not read."""
 
 
 def _counted(connection: psycopg.Connection, tables: list[tuple[Any, ...]]) -> Counts:
-    """Return how many rows tables have, the smallest first, as far as there is time."""
+    """Return the number of rows of tables, smallest first, within a time limit."""
     import psycopg  # noqa: PLC0415 - heavy, and only where there is a server
 
     chosen, read_bytes, whole_bytes = [], 0, 0

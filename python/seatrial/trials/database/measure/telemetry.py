@@ -1,7 +1,7 @@
-"""The telemetry of many devices: its tables and history, and the transactions that go on with it.
+"""Telemetry of many devices: its tables and history, and the transactions on them.
 
-Each minute every device reports once, so rows come in the order of time and belong, one after the
-other, to devices all over the primary key: every batch touches as many leaves of the index.
+Each minute every device reports once, so rows are in the order of time and belong to devices all
+over the primary key: every batch touches as many leaves of the index.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 INGEST: Final = "ingest"
 QUERY: Final = "query"
 LOAD_ROWS_MAX: Final = 200_000
-"""Rows that one transaction of the load stores."""
+"""Rows stored by one transaction of the load."""
 
 _FOLDER: Final = Path(__file__).parent / "scripts"
 _WEIGHTS: Final = 1000
@@ -29,7 +29,7 @@ _STRIDES: Final = (7919, 104729, 1299709)  # primes
 
 
 def scripts_of(spec: DatabaseSpec) -> Scripts:
-    """Return what the clients of a telemetry cell run, by their shares."""
+    """Return the scripts of a telemetry cell's clients, with their shares."""
     query_weight = round(spec.query_share * _WEIGHTS)
     weights = {INGEST: _WEIGHTS - query_weight, QUERY: query_weight}
     return Scripts(
@@ -43,10 +43,10 @@ def scripts_of(spec: DatabaseSpec) -> Scripts:
 
 
 def load(connection: psycopg.Connection, spec: LoadSpec) -> Iterator[int]:
-    """Make the tables and store the history; yield the rows stored so far, after each part.
+    """Create the tables and store the history; yield the rows stored so far, after each part.
 
     Raises:
-        psycopg.Error: when the server does not let it.
+        psycopg.Error: when the server refuses.
     """
     stride = next(each for each in _STRIDES if math.gcd(each, spec.devices) == 1)
     schema = (_FOLDER / "telemetry_schema.sql").read_text()
@@ -60,17 +60,17 @@ def load(connection: psycopg.Connection, spec: LoadSpec) -> Iterator[int]:
         )
         yield first + rows
     connection.execute("SELECT setval('telemetry_number', %s)", (whole_rows,))
-    # VACUUM needs a statement of its own.
+    # VACUUM requires a separate statement.
     for statement in (_FOLDER / "telemetry_indexes.sql").read_text().split(";"):
         if statement.strip():
             connection.execute(statement.encode())
 
 
 def unload(connection: psycopg.Connection) -> None:
-    """Drop the tables and all that belongs to them.
+    """Drop the tables and everything that belongs to them.
 
     Raises:
-        psycopg.Error: when the server does not let it.
+        psycopg.Error: when the server refuses.
     """
     connection.execute("DROP TABLE IF EXISTS telemetry_sample CASCADE")
     connection.execute("DROP FUNCTION IF EXISTS telemetry_now()")
@@ -78,9 +78,9 @@ def unload(connection: psycopg.Connection) -> None:
 
 
 def set_batch(connection: psycopg.Connection, batch_rows: int) -> None:
-    """Have the next batches take so many numbers each, so that no two store the same row.
+    """Let each batch take so many numbers, so that no two batches store the same row.
 
     Raises:
-        psycopg.Error: when the server does not let it.
+        psycopg.Error: when the server refuses.
     """
     connection.execute(f"ALTER SEQUENCE telemetry_number INCREMENT BY {int(batch_rows)}".encode())

@@ -1,4 +1,4 @@
-"""What databases did: transactions per second as bars, latencies as a ladder, caches as a law."""
+"""Charts of databases: transactions per second, latency percentiles, cache size sweeps."""
 
 from __future__ import annotations
 
@@ -6,27 +6,42 @@ import math
 from collections.abc import Sequence
 from typing import Final
 
-from seatrial.report.figures.axes import bar_axis, block_size_axis, extent, linear_axis
+from seatrial.report.figures.axes import (
+    bar_axis,
+    blank_notes,
+    block_size_axis,
+    extent,
+    interval_note,
+    linear_axis,
+    scatter_notes,
+)
 from seatrial.report.figures.latency import ladder_figure
 from seatrial.report.figures.model import Figure, Guide, Line, Panel, Point, Row, View
 from seatrial.report.figures.naming import capitalized, grouped, of_kind
-from seatrial.report.figures.notes import blank_notes, interval_note, scatter_notes
 from seatrial.report.published import PGBENCH_SOURCE, PublishedRate, published_rates
 from seatrial.stats.model import CellSummary, Estimate
-from seatrial.stats.wording import format_count, format_estimate, format_size, format_value
+from seatrial.stats.wording import (
+    format_count,
+    format_estimate,
+    format_share,
+    format_size,
+    format_value,
+)
 from seatrial.study.cell import Cell
 from seatrial.trials.database.analysis.model import CacheSweep, DatabaseCell
 from seatrial.trials.database.report.tables import inverse, process_rate
 from seatrial.trials.database.report.words import (
+    WAIT_NAMES,
     cell_words,
     database_spec,
     label_names,
     sweep_words,
+    waits_of,
 )
 
 _LAW_POINTS: Final = 48
 _LADDER_KINDS: Final = ("pgbench", "telemetry")
-_MEASURED, _BESIDE = "measured here", "beside the figures published in 2010"
+_MEASURED, _WITH_PUBLISHED = "measured", "with figures published in 2010"
 
 
 def database_figures(
@@ -36,18 +51,19 @@ def database_figures(
     *,
     with_published: bool,
 ) -> list[Figure]:
-    """Return the charts of a run's databases but for those over time; none is ever empty.
+    """Return the charts of a run's databases except those over time; empty charts are left out.
 
     Args:
         cells: Of databases.
         sweeps: Of caches.
-        reported: What the analysis says of the cells, by key.
-        with_published: Whether the published figures are shown from the start; the reader can
-            switch them on and off in any case.
+        reported: The analysis of the cells, by key.
+        with_published: Whether the published figures are shown first; the reader can switch them
+            on and off in any case.
     """
     return [
         *_rates(cells, reported, with_published=with_published),
         *_sweeps(sweeps, cells),
+        *_waits(cells, reported),
         *_latencies(cells),
     ]
 
@@ -61,7 +77,7 @@ def _rates(
     views = [_bars(_MEASURED, drawn, reported, ())]
     published = comparable(drawn)
     if published:
-        views.append(_bars(_BESIDE, drawn, reported, published))
+        views.append(_bars(_WITH_PUBLISHED, drawn, reported, published))
     return [
         Figure(
             id="database-tps",
@@ -79,13 +95,13 @@ def _rates(
 
 
 def comparable(cells: Sequence[CellSummary]) -> tuple[PublishedRate, ...]:
-    """Return the published figures where a run has cells of the script that gave them."""
+    """Return the published figures if a run has comparable cells."""
     return published_rates() if any(map(_is_as_published, cells)) else ()
 
 
 def _is_as_published(part: CellSummary) -> bool:
-    """Tell whether a cell ran what the article did: TPC-B like, as fast as its clients could."""
-    if part.cell.kind != "pgbench" or "database" not in part.cell.spec:
+    """Return whether a cell is comparable with the article: TPC-B-like, in a closed loop."""
+    if part.cell.kind != "pgbench" or part.cell.parsed.database is None:
         return False
     spec = database_spec(part.cell)
     return spec.script == "tpcb-like" and spec.rate_per_s is None
@@ -97,7 +113,7 @@ def _bars(
     reported: dict[str, DatabaseCell],
     published: Sequence[PublishedRate],
 ) -> View:
-    """Return the targets below a heading for each of the other factors, as the article has it."""
+    """Return the targets grouped by the other factors, as in the article."""
     rows = []
     estimates = [part.iops for part in drawn]
     left = list(published)
@@ -122,7 +138,7 @@ def _bars(
 
 
 def _by_setting(drawn: Sequence[CellSummary]) -> dict[str, list[CellSummary]]:
-    """Return the cells by their workload and all factors but the target."""
+    """Return the cells by workload and all factors except the target."""
     workloads = {part.cell.workload for part in drawn}
 
     def words(part: CellSummary) -> str:
@@ -151,7 +167,7 @@ def _measured_row(part: CellSummary, reported: dict[str, DatabaseCell]) -> Row:
 
 def _published_row(published: PublishedRate) -> Row:
     figure = f"{format_count(round(published.rate_per_s))} tps"
-    alone = " of client 1" if published.processes > 1 else ""
+    alone = " (client 1)" if published.processes > 1 else ""
     return Row(
         label=published.device,
         points={"published": Point(0, published.rate_per_s, None, None, f"{figure}{alone}")},
@@ -172,7 +188,7 @@ def _published_estimate(published: PublishedRate) -> Estimate:
 
 
 def _is_of(published: PublishedRate, part: CellSummary) -> bool:
-    """Tell whether a published figure has the scale, clients and processes of a cell."""
+    """Return whether a published figure has the scale, clients and processes of a cell."""
     if not _is_as_published(part):
         return False
     spec = database_spec(part.cell)
@@ -181,7 +197,7 @@ def _is_of(published: PublishedRate, part: CellSummary) -> bool:
 
 
 def _bars_title(drawn: Sequence[CellSummary]) -> str:
-    """Return the fastest and the slowest where there are several targets; else the fastest."""
+    """Return the fastest and, with several targets, the slowest."""
     best = max(drawn, key=lambda part: part.iops.value)
     names = label_names([p for p in drawn if p.cell.workload == best.cell.workload])
     words = cell_words(best, names) or best.cell.workload
@@ -191,10 +207,10 @@ def _bars_title(drawn: Sequence[CellSummary]) -> str:
     same = [part for part in drawn if _others(part.cell) == _others(best.cell)]
     worst = min(same, key=lambda part: part.iops.value)
     if worst.cell.target == best.cell.target:
-        return capitalized(f"{title}, the most of {len(drawn)} cells")
+        return capitalized(f"{title}, the highest of {len(drawn)} tests")
     return (
-        f"{title}, the most of {len(drawn)} cells; {worst.cell.target} does "
-        f"{format_estimate(worst.iops)} there"
+        f"{title}, the highest of {len(drawn)} tests; {worst.cell.target}: "
+        f"{format_estimate(worst.iops)}"
     )
 
 
@@ -203,7 +219,7 @@ def _others(cell: Cell) -> tuple[object, ...]:
 
 
 def _latencies(cells: Sequence[CellSummary]) -> list[Figure]:
-    """Return the percentiles of every kind of transaction of every cell as a ladder."""
+    """Return the percentiles of every kind of transaction of every cell."""
     drawn = [part for part in of_kind(cells, *_LADDER_KINDS) if part.latency]
     rows = []
     for workload, members in grouped(drawn, lambda part: part.cell.workload).items():
@@ -222,26 +238,66 @@ def _latencies(cells: Sequence[CellSummary]) -> list[Figure]:
             rows,
             cells,
             name="database-latency",
-            topic="Latency of transactions",
+            topic="Transaction latency",
             title=f"The slowest transaction took {worst}: {slowest[2]}",
             table="database",
         )
     ]
 
 
+def _waits(cells: Sequence[CellSummary], reported: dict[str, DatabaseCell]) -> list[Figure]:
+    """Return the share of the clients' time by wait class, a view for each test."""
+    names = label_names(cells)
+    views = [
+        _waits_view(cell_words(part, names) or part.cell.workload, reported[part.cell.key])
+        for part in cells
+        if part.cell.key in reported and reported[part.cell.key].waits
+    ]
+    if not views:
+        return []
+    return [
+        Figure(
+            id="database-time",
+            kind="bars",
+            topic="Where the time goes",
+            notes=[
+                "Share of the active clients' time by wait class, sampled from the server over all "
+                "rounds; cpu: running or waiting for a processor."
+            ],
+            views=views,
+            table="database",
+        )
+    ]
+
+
+def _waits_view(label: str, cell: DatabaseCell) -> View:
+    shares = waits_of(cell)
+    rows = []
+    for name, share in shares:
+        text = format_share(share)
+        points = {"share": Point(0, share, None, None, text)}
+        rows.append(Row(label=WAIT_NAMES.get(name, name), points=points, remark=text))
+    return View(
+        label=label,
+        title=cell.verdict.sentence,
+        rows=rows,
+        axis=linear_axis("Share of the active clients' time", "share", [s for _, s in shares]),
+    )
+
+
 def _sweeps(sweeps: Sequence[CacheSweep], cells: Sequence[CellSummary]) -> list[Figure]:
-    """Return throughput against the size of a cache, a view for each sweep."""
+    """Return throughput against cache size, a view per sweep."""
     if not sweeps:
         return []
     return [
         Figure(
             id="database-sweep",
             kind="lines",
-            topic="Size of the cache",
+            topic="Cache size",
             notes=[
-                "The line is the law t = cpu + k * C^-a, fitted to the time of one transaction; "
-                "the hollow mark is what it predicts for twice the largest size. "
-                "Bands and strokes are 95 % intervals.",
+                "The line is the model t = cpu + k * C^-a, fitted to the time of one transaction. "
+                "The hollow mark is its prediction for twice the largest size. "
+                "Bands and bars are 95 % intervals.",
                 *scatter_notes("strokes", (time for each in sweeps for time in each.time_s)),
             ],
             views=[_sweep_view(sweep, sweep_words(sweep, cells)) for sweep in sweeps],
@@ -261,12 +317,12 @@ def _sweep_view(sweep: CacheSweep, label: str) -> View:
     if sweep.fits and sweep.predicted_per_s is not None:
         sizes.append(sweep.next_size_bytes)
         estimates.append(sweep.predicted_per_s)
-        lines.append(Line(name="fitted law", style=1, points=_law(sweep), look="model"))
+        lines.append(Line(name="fitted model", style=1, points=_law(sweep), look="model"))
         foreseen = Point.of(sweep.next_size_bytes, sweep.predicted_per_s)
         lines.append(Line(name="predicted", style=1, points=[foreseen], look="foreseen"))
     panel = Panel(
         title=label,
-        x=block_size_axis(sizes, name=f"Size of the cache ({sweep.factor})"),
+        x=block_size_axis(sizes, name=f"Cache size ({sweep.factor})"),
         y=linear_axis("Transactions per second", "tps", extent(estimates)),
         lines=lines,
         guides=[Guide(axis="x", low=sizes[-1], label=f"next: {format_size(sizes[-1])}")]
@@ -277,7 +333,7 @@ def _sweep_view(sweep: CacheSweep, label: str) -> View:
 
 
 def _law(sweep: CacheSweep) -> list[Point]:
-    """Return the fitted law from the smallest size to the next after the largest."""
+    """Return the fitted model from the smallest size to the predicted one."""
     low, high = math.log(sweep.sizes_bytes[0]), math.log(sweep.next_size_bytes)
     points = []
     for step in range(_LAW_POINTS + 1):

@@ -1,25 +1,34 @@
-"""Databases: the article's table and chart, where the time goes cell by cell, what was loaded."""
+"""Databases on the page: the article's table and chart, where the time goes, what was loaded."""
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Sequence
 from typing import Final
 
+from markupsafe import Markup
+
 from seatrial.findings.model import Summary
-from seatrial.report.figures.heatmap import stalled_s
+from seatrial.report.exports.csv_table import Field, interval_columns
+from seatrial.report.figures.latency import stalled_s
 from seatrial.report.figures.model import Figure
 from seatrial.report.figures.naming import capitalized
-from seatrial.report.markup import Markup, element, join, unbroken
+from seatrial.report.markup import fill
 from seatrial.report.part import Detail, PagePart
 from seatrial.report.published import PGBENCH_SOURCE
-from seatrial.report.sections.charts import frame, unscripted
-from seatrial.report.sections.tables import plain_table
 from seatrial.report.table import Table
+from seatrial.results.model import Sample
+from seatrial.stats.estimates import counted
 from seatrial.stats.model import CellSummary
 from seatrial.stats.wording import format_count, format_estimate, format_plural
 from seatrial.trials.database.analysis.crashes import is_crash_trial
-from seatrial.trials.database.analysis.model import DatabaseCell
-from seatrial.trials.database.analysis.samples import batch_length
+from seatrial.trials.database.analysis.headline import headline_cell
+from seatrial.trials.database.analysis.model import (
+    DatabaseCell,
+    ReadShares,
+    batch_length,
+    database_of,
+)
 from seatrial.trials.database.report.figures import comparable, database_figures
 from seatrial.trials.database.report.tables import latency_table, rate_tables, sweep_tables
 from seatrial.trials.database.report.time_tables import (
@@ -30,8 +39,7 @@ from seatrial.trials.database.report.time_tables import (
     rivals_table,
     time_tables,
 )
-from seatrial.trials.database.report.timelines import timeline_figure
-from seatrial.trials.database.report.timelines_section import timeline_table
+from seatrial.trials.database.report.timelines import timeline_figure, timeline_table
 from seatrial.trials.database.report.words import (
     analysed,
     cell_words,
@@ -40,14 +48,13 @@ from seatrial.trials.database.report.words import (
     seconds_interval,
     sweeps_of,
 )
-from seatrial.trials.replay.analysis.samples import is_of_replay
+from seatrial.trials.replay.analysis.model import is_of_replay
 
 HEADING: Final = "Databases"
-_TIMELINES_OPEN: Final = 1
 
 
 def database_part(summary: Summary, detail: Detail) -> PagePart:
-    """Return the part of a page on a run's databases, with as much of it as there is room for."""
+    """Return a page's part on a run's databases, in as much detail as there is room for."""
     cells = database_cells(summary)
     if not cells:
         return PagePart("database", HEADING, Markup(""), [])
@@ -57,28 +64,41 @@ def database_part(summary: Summary, detail: Detail) -> PagePart:
     )
     timed = [part for part in cells if not is_crash_trial(part.cell)]
     timelines = _timelines(timed, detail.rounds_max, detail.timelines_max)
-    by_id = {figure.id: frame(figure) for figure in figures}
-    rates = rate_tables(cells)
-    body = [
-        unscripted("beside them"),
-        *(plain_table(table) for table in rates[:1]),
-        by_id.pop("database-tps", Markup("")),
-        _published(cells),
-        *(plain_table(table) for table in rates[1:]),
-        *_sweep_part(summary, by_id),
-        _where_time_goes(summary, timed, timelines),
-        *by_id.values(),
-        _every_latency([part for part in cells if not is_of_replay(part.cell)]),
-        *(plain_table(table) for table in time_tables(summary)),
-    ]
-    section = element("section", element("h2", HEADING), *body, id="database", aria_label=HEADING)
+    by_id = {figure.id: figure for figure in figures}
+    without_replays = [part for part in cells if not is_of_replay(part.cell)]
+    undrawn = len(timed) - len(timelines) if timelines else 0
+    section = fill(
+        "trials/database/report/section.html",
+        heading=HEADING,
+        line=_line(without_replays or cells),
+        rates=rate_tables(cells),
+        article=by_id.pop("database-tps", None),
+        published=_published(cells),
+        source=PGBENCH_SOURCE,
+        sweep=by_id.pop("database-sweep", None),
+        sweeps=sweeps_of(summary),
+        sweep_tables=sweep_tables(summary),
+        parts=_where_time_goes(summary, timed, timelines),
+        undrawn=format_plural(undrawn, "test") if undrawn else "",
+        figures=list(by_id.values()),
+        latency=latency_table(without_replays),
+        latency_cells=format_plural(len(without_replays), "test"),
+        tables=time_tables(summary),
+    )
     return PagePart("database", HEADING, section, [*figures, *timelines.values()])
+
+
+def _line(cells: Sequence[CellSummary]) -> str:
+    """Return how many tests there are, and the rate of the one that stands for them."""
+    best = headline_cell(cells, cells)
+    rate = format_estimate(best.iops) if best and best.cell.operation != "batch" else ""
+    return ", ".join(filter(None, [format_plural(len(cells), "test"), rate]))
 
 
 def _timelines(
     cells: Sequence[CellSummary], rounds_max: int, timelines_max: int
 ) -> dict[str, Figure]:
-    """Return the charts over time by the keys of their cells, the most telling ones."""
+    """Return the most informative charts over time, by the keys of their cells."""
     ranked = sorted(cells, key=lambda part: (-stalled_s(part), part.iops.value))
     kept = {part.cell.key for part in ranked[:timelines_max]}
     found = {}
@@ -93,37 +113,16 @@ def _timelines(
     return found
 
 
-def _sweep_part(summary: Summary, frames: dict[str, Markup]) -> list[Markup]:
-    """Return chart and tables of the caches' sizes; nothing where none was varied."""
-    tables = sweep_tables(summary)
-    if not tables:
-        return []
-    sentences = [element("p", unbroken(sweep.sentence)) for sweep in sweeps_of(summary)]
-    drawn = frames.pop("database-sweep", Markup(""))
-    return [drawn or join(sentences), *(plain_table(table) for table in tables)]
-
-
-def _every_latency(cells: Sequence[CellSummary]) -> Markup:
-    """Return all percentiles and counts of every cell, folded; nothing where there is none."""
-    if not cells:
-        return Markup("")
-    table = latency_table(cells)
-    label = f"{table.title} of {format_plural(len(cells), 'cell')}"
-    return element(
-        "details", element("summary", label), plain_table(table, captioned=False), class_="every"
-    )
-
-
-def _published(cells: Sequence[CellSummary]) -> Markup:
-    """Return the article's own figures, folded; nothing where no cell did what it did."""
+def _published(cells: Sequence[CellSummary]) -> Table | None:
+    """Return the article's figures; None if no cell is comparable."""
     published = comparable(cells)
     if not published:
-        return Markup("")
-    table = Table(
+        return None
+    return Table(
         id="database-published",
         title="Published in 2010",
         labels=4,
-        headers=["Device", "Scale", "Client machines", "Clients of each", "tps", "Runs"],
+        headers=["Device", "Scale", "Client machines", "Clients each", "tps", "Runs"],
         rows=[
             [
                 each.device,
@@ -136,40 +135,25 @@ def _published(cells: Sequence[CellSummary]) -> Markup:
             for each in published
         ],
     )
-    return element(
-        "details",
-        element("summary", "The figures published in 2010"),
-        element("p", PGBENCH_SOURCE),
-        plain_table(table, captioned=False),
-        class_="published",
-    )
 
 
 def _where_time_goes(
     summary: Summary, cells: Sequence[CellSummary], timelines: dict[str, Figure]
-) -> Markup:
-    """Return each cell's verdict, figures, waits and timeline; folded where there are several."""
+) -> list[dict[str, object]]:
+    """Return each cell's verdict, figures, waits and timeline."""
     reported = analysed(summary)
-    shown = [part for part in cells if part.cell.key in reported or part.cell.key in timelines]
-    if not shown:
-        return Markup("")
-    parts = []
-    for place, part in enumerate(shown):
-        content = _cell_content(part, reported.get(part.cell.key), timelines.get(part.cell.key))
-        if len(shown) == 1:
-            parts.append(content)
-            continue
-        heading = element("summary", unbroken(_cell_heading(part, cells, reported)))
-        parts.append(
-            element("details", heading, content, class_="cell", open=place < _TIMELINES_OPEN)
-        )
-    missing = len(cells) - len(timelines)
-    more = (
-        element("p", f"Of {format_plural(missing, 'cell')} the timeline is not shown here.")
-        if timelines and missing
-        else ""
-    )
-    return element("section", element("h3", "Where the time goes"), *parts, more, id="time")
+    return [
+        {
+            "heading": _cell_heading(part, cells, reported),
+            "cell": reported.get(part.cell.key),
+            "figure": (figure := timelines.get(part.cell.key)),
+            "timeline": timeline_table(figure) if figure else "",
+            "notes": _notes(part),
+        }
+        | (_numbers(reported[part.cell.key]) if part.cell.key in reported else {})
+        for part in cells
+        if part.cell.key in reported or part.cell.key in timelines
+    ]
 
 
 def _cell_heading(
@@ -179,7 +163,7 @@ def _cell_heading(
     several = len({each.cell.workload for each in cells}) > 1
     words = [part.cell.workload if several else "", cell_words(part, label_names(same))]
     name = ": ".join(filter(None, words)) or part.cell.workload
-    # The name of a target is spelt as the user spells it.
+    # A target's name keeps the user's spelling.
     name = name if several or "target" in label_names(same) else capitalized(name)
     real = batch_length(part.samples, "real")
     rate = seconds_interval(real) if real else format_estimate(part.iops)
@@ -188,47 +172,65 @@ def _cell_heading(
     return f"{name}: {part.blank or rate}{bound}"
 
 
-def _cell_content(part: CellSummary, cell: DatabaseCell | None, figure: Figure | None) -> Markup:
-    return element(
-        "div",
-        element("p", unbroken(cell.verdict.sentence), class_="verdict") if cell else "",
-        frame(figure) if figure else "",
-        _numbers(cell) if cell else "",
-        timeline_table(figure) if figure else "",
-        _notes(part),
-        class_="time",
-    )
-
-
-def _numbers(cell: DatabaseCell) -> Markup:
+def _numbers(cell: DatabaseCell) -> dict[str, object]:
+    """Return a cell's tables, its other readings, and the readings that were zero."""
     tables = [facts_table(cell)]
     tables += [events_table(cell)] if cell.wait_events else []
     tables += [rivals_table(cell)] if cell.verdict.rivals else []
-    shown = element("div", *(plain_table(table) for table in tables), class_="beside")
-    return join([shown, _other_readings(cell)])
+    return {"tables": tables, "others": others_table(cell), "nothing": absent_readings(cell)}
 
 
-def _other_readings(cell: DatabaseCell) -> Markup:
-    """Return what else was read of the server, folded, and what there was nothing of."""
-    others, nothing = others_table(cell), absent_readings(cell)
-    if not others.rows and not nothing:
-        return Markup("")
-    return element(
-        "details",
-        element("summary", others.title),
-        plain_table(others, captioned=False) if others.rows else "",
-        element("p", f"Nothing in any round: {', '.join(nothing)}.", class_="lead")
-        if nothing
-        else "",
-    )
-
-
-def _notes(part: CellSummary) -> Markup:
-    """Return what could not be read or done in the cell's samples, each sentence once."""
+def _notes(part: CellSummary) -> list[str]:
+    """Return the notes of the cell's samples, each sentence once."""
     records = [sample.database for sample in part.samples if sample.database]
-    notes = dict.fromkeys(note for record in records for note in record.notes)
-    return (
-        element("ul", *(element("li", note) for note in notes), class_="notes")
-        if notes
-        else (Markup(""))
+    return list(dict.fromkeys(note for record in records for note in record.notes))
+
+
+def database_columns(summary: Summary) -> dict[str, dict[str, Field]]:
+    """Return the export columns of each database cell, by its key."""
+    found = (
+        {each.cell.key: each for each in analysis.cells}
+        if (analysis := database_of(summary))
+        else {}
     )
+    return {
+        part.cell.key: _of_database(part, found[part.cell.key])
+        for part in summary.cells
+        if part.cell.key in found
+    }
+
+
+def _of_database(summary: CellSummary, found: DatabaseCell) -> dict[str, Field]:
+    """Return the columns that only database cells have."""
+    real_s = found.batch_s.get("real")
+    return {
+        "server": found.server,
+        "start_state": found.start_state,
+        "database_bytes": found.database_bytes,
+        "loaded_s": found.loaded_s,
+        "bound": found.verdict.bound,
+        "client_cpu_share": found.client_cpu_share,
+        "ceiling_per_s": found.ceiling_per_s,
+        **_shares(found.reads),
+        **(interval_columns("real_s", real_s) if real_s else {}),
+        **_reported(summary.samples),
+    }
+
+
+def _shares(reads: ReadShares | None) -> dict[str, Field]:
+    if reads is None:
+        return {}
+    return {
+        "reads_shared_buffers_share": reads.shared_buffers.value,
+        "reads_page_cache_share": reads.page_cache.value,
+        "reads_device_share": reads.device.value,
+    }
+
+
+def _reported(samples: Sequence[Sample]) -> dict[str, Field]:
+    """Return the mean over the rounds of each total that the driver printed in all of them."""
+    reported = [sample.database.reported for sample in counted(samples) if sample.database]
+    names = (
+        [name for name in reported[0] if all(name in each for each in reported)] if reported else []
+    )
+    return {f"told_{name}": statistics.fmean(each[name] for each in reported) for name in names}

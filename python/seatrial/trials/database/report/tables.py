@@ -1,7 +1,6 @@
-"""The tables of a run's databases: what the article of 2010 tells, with intervals and latencies.
+"""The tables of a run's databases: rates as in the article of 2010, with intervals and latencies.
 
-The terminal, the Markdown export and the page all show these. What the time went into is in
-database_time_tables.py.
+The terminal, the Markdown export and the page show these. Where the time goes is in time_tables.py.
 """
 
 from __future__ import annotations
@@ -11,15 +10,20 @@ from typing import Final
 
 from seatrial.findings.model import Summary
 from seatrial.report.figures.naming import grouped
-from seatrial.report.table import NO_FIGURE, Table, as_text, doubt_text, latency_text, rate_text
+from seatrial.report.table import NO_FIGURE, Table, doubt_text, latency_text, rate_text, table_width
 from seatrial.results.model import Sample
 from seatrial.stats.estimates import counted, estimate_of_rounds
 from seatrial.stats.model import CellSummary, Estimate
-from seatrial.stats.wording import format_count, format_share, format_size, format_value
+from seatrial.stats.wording import (
+    format_count,
+    format_duration_s,
+    format_share,
+    format_size,
+    format_value,
+)
 from seatrial.trials.database.analysis.crashes import KIND as CRASH
-from seatrial.trials.database.analysis.model import CacheSweep
-from seatrial.trials.database.analysis.samples import batch_length
-from seatrial.trials.database.report.crash_tables import crash_tables
+from seatrial.trials.database.analysis.crashes import CrashOutcome, crash_outcome
+from seatrial.trials.database.analysis.model import CacheSweep, batch_length
 from seatrial.trials.database.report.time_tables import time_tables
 from seatrial.trials.database.report.words import (
     by_workload,
@@ -35,15 +39,116 @@ from seatrial.trials.database.report.words import (
     sweeps_of,
 )
 
+_POWER: Final = {
+    "none": "server killed",
+    "honest": "power cut",
+    "lying": "power cut, no flush",
+}
+
+
+def crash_tables(workload: str, cells: Sequence[CellSummary]) -> list[Table]:
+    """Return the results of crash trials, and each of their crashes.
+
+    Args:
+        workload: Name.
+        cells: Of kind ``crash``, at least one.
+    """
+    return [_trials(workload, cells), _crashes(workload, cells)]
+
+
+def _trials(workload: str, cells: Sequence[CellSummary]) -> Table:
+    """Return a row per trial: number of crashes, and whether durability held."""
+    return Table(
+        id=f"database-crash-{workload}",
+        title="Crash trial: transactions acknowledged and found after recovery",
+        labels=2,
+        headers=["Target", "Failure", "Crashes", "Acknowledged", "Lost", "Partial", "Wrong",
+                 "Recovery", "Durability"],
+        rows=[[*_labels(part), *_trial_texts(part.samples)] for part in cells],
+    )  # fmt: skip
+
+
+def _trial_texts(samples: Sequence[Sample]) -> list[str]:
+    outcome = crash_outcome(samples)
+    counts = (
+        outcome.crashes,
+        outcome.acknowledged,
+        outcome.lost,
+        outcome.half,
+        outcome.unsent + outcome.altered,
+    )
+    return [*map(format_count, counts), _recovery(samples), _answer(outcome)]
+
+
+def _labels(part: CellSummary) -> list[str]:
+    kind = str(part.cell.factors.get("power_cut", "none"))
+    scale = f", scale {part.cell.factors['scale']}" if "scale" in part.cell.factors else ""
+    return [part.cell.target, _POWER.get(kind, kind) + scale]
+
+
+def _recovery(samples: Sequence[Sample]) -> str:
+    """Return the mean recovery time of the crashes with its interval."""
+    lengths_s = [
+        sample.counters["crash_recovery_s"]
+        for sample in samples
+        if sample.counters.get("crash_came_back") and "crash_recovery_s" in sample.counters
+    ]
+    if not lengths_s:
+        return NO_FIGURE
+    mean = estimate_of_rounds(lengths_s, "s")
+    return latency_text({"mean": _nanoseconds(mean)}, "mean")
+
+
+def _nanoseconds(mean_s: Estimate) -> Estimate:
+    return mean_s.scaled(1e9, "ns")
+
+
+def _answer(outcome: CrashOutcome) -> str:
+    """Return whether durability and atomicity held in these crashes."""
+    return "held" if outcome.is_well else "violated"
+
+
+def _crashes(workload: str, cells: Sequence[CellSummary]) -> Table:
+    """Return a row for each crash."""
+    return Table(
+        id=f"database-crashes-{workload}",
+        title="Each crash",
+        labels=3,
+        headers=["Target", "Failure", "Round", "After", "Acknowledged", "In flight",
+                 "In flight, found", "Lost", "Partial", "Unsent", "Altered", "Recovery"],
+        rows=[
+            [*_labels(part), str(sample.round + 1), *_crash_texts(sample)]
+            for part in cells
+            for sample in part.samples
+        ],
+    )  # fmt: skip
+
+
+def _crash_texts(sample: Sample) -> list[str]:
+    outcome = crash_outcome([sample])
+    kept = round(sample.counters.get("crash_in_flight_kept", 0.0))
+    counts = (
+        *(outcome.acknowledged, outcome.in_flight, kept),
+        *(outcome.lost, outcome.half, outcome.unsent, outcome.altered),
+    )
+    recovery_s = sample.counters.get("crash_recovery_s", 0.0)
+    came_back = bool(sample.counters.get("crash_came_back"))
+    return [
+        format_duration_s(sample.duration_s),
+        *map(format_count, counts),
+        format_duration_s(recovery_s) if came_back and recovery_s else "failed",
+    ]
+
+
 WIDTH_MAX: Final = 100
 """Columns of a terminal that a table should not exceed."""
 
 PERCENTILES: Final = ("p50", "p99", "p99.9", "max")
-_LESS_TELLING: Final = (
+_LESS_INFORMATIVE: Final = (
     *("p99.9", "Skipped", "Blocks", "MB/s written", "MB/s read", "checkpoints", "p99", "p50"),
-    *("of these there", "In flight"),
+    *("In flight, found", "In flight"),
 )
-"""Columns that a narrow place does without, the least telling first."""
+"""Columns that a narrow table leaves out, the least informative first."""
 
 _ALL_LATENCIES: Final = ("p50", "p90", "p99", "p99.9", "max", "mean")
 _KIND_PERCENTILES: Final = ("p50", "p99")
@@ -51,7 +156,7 @@ _REPEATS_SHOWN_MAX: Final = 20
 
 
 def database_tables(summary: Summary) -> list[Table]:
-    """Return the tables of a run's databases that fit a terminal; none where it has none."""
+    """Return the tables of a run's databases, narrowed to a terminal; empty without databases."""
     cells = database_cells(summary)
     if not cells:
         return []
@@ -60,7 +165,7 @@ def database_tables(summary: Summary) -> list[Table]:
 
 
 def rate_tables(cells: Sequence[CellSummary]) -> list[Table]:
-    """Return what the databases did: transactions, telemetry, batches, and after crashes."""
+    """Return the tables of results: transactions, telemetry, batches and crash trials."""
     makers: tuple[tuple[str, Callable[[str, Sequence[CellSummary]], list[Table]]], ...] = (
         ("pgbench", _transactions),
         ("telemetry", _telemetry),
@@ -75,15 +180,16 @@ def rate_tables(cells: Sequence[CellSummary]) -> list[Table]:
     return found
 
 
-def narrowed(table: Table, less_telling: Sequence[str] = _LESS_TELLING) -> Table:
-    """Return a table without its least telling columns, as far as a terminal's width asks.
+def narrowed(table: Table, less_informative: Sequence[str] = _LESS_INFORMATIVE) -> Table:
+    """Return a table without its least informative columns, as far as the width requires.
 
     Args:
         table: The table.
-        less_telling: Headings of columns that a narrow place does without, the least telling first.
+        less_informative: Headings of columns that a narrow page leaves out, the least informative
+            first.
     """
-    for name in less_telling:
-        if max(map(len, as_text(table).splitlines())) <= WIDTH_MAX:
+    for name in less_informative:
+        if table_width(table) <= WIDTH_MAX:
             break
         table = _without(table, name)
     return table
@@ -92,10 +198,10 @@ def narrowed(table: Table, less_telling: Sequence[str] = _LESS_TELLING) -> Table
 def _without(table: Table, header: str) -> Table:
     if header not in table.headers[table.labels :]:
         return table
-    place = table.headers.index(header, table.labels)
+    index = table.headers.index(header, table.labels)
 
     def cut(texts: list[str]) -> list[str]:
-        return [*texts[:place], *texts[place + 1 :]]
+        return [*texts[:index], *texts[index + 1 :]]
 
     return Table(
         id=table.id,
@@ -107,7 +213,7 @@ def _without(table: Table, header: str) -> Table:
 
 
 def _transactions(workload: str, cells: Sequence[CellSummary]) -> list[Table]:
-    """Return the article's table, and where there are several client processes each of them."""
+    """Return the article's table, and a table of the client processes if there are several."""
     names = label_names(cells)
     has_skipped = any(s.outcome.late_skipped for part in cells for s in part.samples)
     table = Table(
@@ -136,7 +242,7 @@ def _title(heading: str, workload: str, usual: str) -> str:
 
 
 def _rate_texts(part: CellSummary, kind: str) -> list[str]:
-    """Return rate, doubt and latencies of a cell, or why there are none."""
+    """Return rate, interval and latencies of a cell, or why there are none."""
     if part.blank:
         return ["0", part.blank, *[NO_FIGURE] * len(PERCENTILES)]
     latency = part.latency.get(kind, {})
@@ -148,14 +254,14 @@ def _rate_texts(part: CellSummary, kind: str) -> list[str]:
 
 
 def _skipped(part: CellSummary) -> str:
-    """Return the share of the transactions due that were too late to start."""
+    """Return the share of scheduled transactions that were skipped because they were late."""
     offered = sum(sample.outcome.offered for sample in part.samples)
     skipped = sum(sample.outcome.late_skipped for sample in part.samples)
     return format_share(skipped / offered) if skipped else NO_FIGURE
 
 
 def _processes(workload: str, cells: Sequence[CellSummary]) -> list[Table]:
-    """Return each client process by itself, as the article of 2010 told only its client 1."""
+    """Return each client process separately; the article of 2010 reported only its client 1."""
     several = [part for part in cells if _process_count(part) > 1]
     if not several:
         return []
@@ -167,7 +273,7 @@ def _processes(workload: str, cells: Sequence[CellSummary]) -> list[Table]:
     ]
     table = Table(
         id=f"database-processes-{workload}",
-        title=_title("Each client process, which has a database of its own", workload, "pgbench"),
+        title=_title("Each client process (separate databases)", workload, "pgbench"),
         labels=len(names) + 1,
         headers=[*label_headers(names), "Process", "tps", "±", "Mean latency", "±"],
         rows=rows,
@@ -176,11 +282,11 @@ def _processes(workload: str, cells: Sequence[CellSummary]) -> list[Table]:
 
 
 def _process_count(part: CellSummary) -> int:
-    return database_spec(part.cell).processes if "database" in part.cell.spec else 1
+    return database_spec(part.cell).processes if part.cell.parsed.database is not None else 1
 
 
 def process_rate(part: CellSummary, number: int) -> Estimate | None:
-    """Return the tps of one client process over the rounds; None where it was not told.
+    """Return the tps of one client process over the rounds; None if it was not reported.
 
     Args:
         part: A cell.
@@ -200,7 +306,7 @@ def _process_texts(part: CellSummary, number: int) -> list[str]:
 
 
 def _reported(part: CellSummary, name: str, unit: str) -> Estimate | None:
-    """Return what the driver told of itself in every round."""
+    """Return a figure that the driver reported in every round."""
     records = [sample.database for sample in counted(part.samples)]
     values = [record.reported[name] for record in records if record and name in record.reported]
     if not values or len(values) < len(records):
@@ -209,13 +315,13 @@ def _reported(part: CellSummary, name: str, unit: str) -> Estimate | None:
 
 
 def _telemetry(workload: str, cells: Sequence[CellSummary]) -> list[Table]:
-    """Return ingest and query apart: rows a minute, transactions a second, latencies."""
+    """Return ingest and query separately: rows per minute, transactions per second, latencies."""
     names = label_names(cells)
     table = Table(
         id=f"database-telemetry-{workload}",
-        title=_title("Telemetry: rows stored, ranges of time read", workload, "telemetry"),
+        title=_title("Telemetry: inserts and time-range queries", workload, "telemetry"),
         labels=len(names) + 1,
-        headers=[*label_headers(names), "Kind", "Per second", "±", "Rows a minute",
+        headers=[*label_headers(names), "Kind", "Per second", "±", "Rows/min",
                  *_KIND_PERCENTILES, "max"],
         rows=[
             [*label_texts(part, names), *texts] for part in cells for texts in _kind_rows(part)
@@ -228,7 +334,7 @@ def _kind_rows(part: CellSummary) -> list[list[str]]:
     if part.blank:
         return [["all", "0", part.blank, *[NO_FIGURE] * 4]]
     rows = []
-    batch_rows = database_spec(part.cell).batch_rows if "database" in part.cell.spec else 0
+    batch_rows = database_spec(part.cell).batch_rows if part.cell.parsed.database is not None else 0
     for kind, latency in part.latency.items():
         rate = kind_rate(counted(part.samples), kind)
         minute = rate.scaled(60.0 * batch_rows, "rows")
@@ -245,7 +351,7 @@ def _kind_rows(part: CellSummary) -> list[list[str]]:
 
 
 def kind_rate(samples: Sequence[Sample], kind: str) -> Estimate:
-    """Return transactions of one kind a second over the rounds, at least one."""
+    """Return transactions of one kind per second, over at least one round."""
     rates = [
         sample.operations[kind].completed / sample.duration_s if kind in sample.operations else 0.0
         for sample in samples
@@ -273,19 +379,19 @@ def latency_table(cells: Sequence[CellSummary]) -> Table:
                 )
     return Table(
         id="database-latency",
-        title="Every latency and count",
+        title="All latencies and counts",
         labels=3,
-        headers=["Workload", "Cell", "Kind", *_ALL_LATENCIES, "Completed", "Failed", "Rounds"],
+        headers=["Workload", "Test", "Kind", *_ALL_LATENCIES, "Completed", "Failed", "Rounds"],
         rows=rows,
     )
 
 
 def _batches(workload: str, cells: Sequence[CellSummary]) -> list[Table]:
-    """Return what a batch took, and each of its repeats as a shell's ``time`` tells it."""
+    """Return the elapsed time of a batch, and each of its repeats as ``time`` reports it."""
     names = label_names(cells)
     mean = Table(
         id=f"database-batch-{workload}",
-        title=f"Batch {workload}: time from start to end",
+        title=f"Batch {workload}: elapsed time",
         labels=len(names),
         headers=[*label_headers(names), "real", "95 %", "user", "sys", "Repeats"],
         rows=[[*label_texts(part, names), *_batch_texts(part)] for part in cells],
@@ -328,7 +434,7 @@ def _repeat_texts(sample: Sample) -> list[str]:
 
 
 def sweep_tables(summary: Summary) -> list[Table]:
-    """Return each cache's sweep: what was measured at each size, and what the law predicts."""
+    """Return each cache size sweep: the measured sizes and the prediction."""
     cells = database_cells(summary)
     return [
         _sweep_table(sweep, number, sweep_words(sweep, cells))
@@ -353,7 +459,7 @@ def _sweep_table(sweep: CacheSweep, number: int, words: str) -> Table:
         )
     return Table(
         id=f"database-sweep-{number}",
-        title=f"Size of the cache ({sweep.factor}), {words}",
+        title=f"Cache size ({sweep.factor}), {words}",
         labels=2,
         headers=["Size", "Figure", "Per transaction", "±", "tps", "±"],
         rows=rows,
@@ -372,5 +478,5 @@ def _time_texts(time_s: Estimate) -> list[str]:
 
 
 def inverse(time_s: Estimate) -> Estimate:
-    """Return transactions a second of the time for one, with the ends of its interval."""
+    """Return transactions per second from the time of one, with its interval."""
     return time_s.inverse(1.0, "tps")

@@ -1,7 +1,7 @@
-"""Tables of a database's surroundings: what the time went into, what served the reads, the load.
+"""Tables of where the time goes, where reads come from, and what was loaded.
 
-With few cells a column is a cell and every figure has its interval; with many a row is a cell, and
-the figures show no more digits than their intervals allow.
+With few cells each cell is a column and every figure has its interval. With many cells each cell is
+a row, and the figures have no more digits than their intervals allow.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ from seatrial.stats.wording import (
 from seatrial.trials.database.analysis.model import DatabaseCell
 from seatrial.trials.database.report.words import (
     FIGURE_NAMES,
-    WAIT_CLASSES,
     WAIT_NAMES,
     analysed,
     cell_words,
@@ -42,18 +41,19 @@ from seatrial.trials.database.report.words import (
     label_texts,
     load_words,
     size_text,
+    waits_of,
 )
-from seatrial.trials.replay.analysis.samples import is_of_replay
+from seatrial.trials.replay.analysis.model import is_of_replay
 
 FEW_CELLS_MAX: Final = 2
 _WAITS_NAMED: Final = 2
 _SETTING_SHOWN_MAX: Final = 60
 
 _COPIES: Final = {
-    "reflink": "a reflink",
-    "copy": "a copy",
-    "template": "a copy by the server",
-    "reuse": "the same data",
+    "reflink": "reflink",
+    "copy": "file copy",
+    "template": "template database",
+    "reuse": "reused data",
 }
 
 _ACROSS: Final = (
@@ -75,7 +75,7 @@ _DEVICE: Final = (
 
 
 def time_tables(summary: Summary) -> list[Table]:
-    """Return what the time went into, what served the reads, what was loaded, and the server."""
+    """Return the tables of time, read sources, loaded data and server settings."""
     reported = analysed(summary)
     cells = [part for part in database_cells(summary) if part.cell.key in reported]
     if not cells:
@@ -93,14 +93,14 @@ def time_tables(summary: Summary) -> list[Table]:
 
 
 def _named(table: Table, workload: str) -> Table:
-    """Return a table that tells whose it is."""
+    """Return a table with the workload in its title."""
     return msgspec.structs.replace(
         table, id=f"{table.id}-{workload}", title=f"{table.title}, {workload}"
     )
 
 
 def _of_workload(cells: Sequence[CellSummary], reported: dict[str, DatabaseCell]) -> list[Table]:
-    """Return what the time of one workload's cells went into, and what served their reads."""
+    """Return the tables of time and read sources for one workload's cells."""
     measured = [
         part for part in cells if reported[part.cell.key].columns or reported[part.cell.key].waits
     ]
@@ -114,19 +114,19 @@ def _of_workload(cells: Sequence[CellSummary], reported: dict[str, DatabaseCell]
 
 
 def facts(cell: DatabaseCell) -> list[tuple[str, str, str]]:
-    """Return what tells most of a cell's time: name, figure, its doubt."""
+    """Return the most important figures of a cell's time: name, figure, interval."""
     rows = [("bound by", cell.verdict.bound, NO_FIGURE)]
     rows += [
         (f"active clients' time: {WAIT_NAMES.get(name, name)}", format_share(share), NO_FIGURE)
-        for name, share in _waits(cell)
+        for name, share in waits_of(cell)
     ]
     rows += [_fact(name, cell.columns[name]) for name in FIGURE_NAMES if name in cell.columns]
     if cell.client_cpu_share is not None:
-        rows.append(("client's share of a core", format_share(cell.client_cpu_share), "largest"))
+        rows.append(("core used by the client", format_share(cell.client_cpu_share), "largest"))
     if cell.ceiling_per_s is not None:
         unit = "statements/s" if is_of_replay(cell.cell) else "tps"
         rows.append(
-            ("client alone, on a null server", f"{format_iops(cell.ceiling_per_s)} {unit}", "once")
+            ("client with a null server", f"{format_iops(cell.ceiling_per_s)} {unit}", "once")
         )
     return rows
 
@@ -136,19 +136,19 @@ def _fact(name: str, estimate: Estimate) -> tuple[str, str, str]:
 
 
 def facts_table(cell: DatabaseCell) -> Table:
-    """Return what tells most of one cell's time as a table."""
-    return _facts_table(cell, "What the time went into", facts(cell))
+    """Return the most important figures of one cell's time as a table."""
+    return _facts_table(cell, "Where the time goes", facts(cell))
 
 
 def others_table(cell: DatabaseCell) -> Table:
-    """Return all other readings of one cell of which there was anything."""
+    """Return all other readings of one cell that are not zero."""
     names = [name for name in cell.columns if name not in FIGURE_NAMES]
     rows = [_fact(name, cell.columns[name]) for name in names if not is_nothing(cell.columns[name])]
     return _facts_table(cell, "All other readings", rows)
 
 
 def absent_readings(cell: DatabaseCell) -> list[str]:
-    """Return the names of all other readings of which there was nothing in any round."""
+    """Return the names of all other readings that are zero in every round."""
     return [
         figure_name(name)
         for name, estimate in cell.columns.items()
@@ -161,16 +161,16 @@ def _facts_table(cell: DatabaseCell, title: str, rows: Sequence[tuple[str, str, 
         id=f"database-{title.lower().replace(' ', '-')}-{cell.cell.key}",
         title=title,
         labels=1,
-        headers=["Figure", "Mean of the rounds", "95 %"],
+        headers=["Figure", "Mean", "95 % CI"],
         rows=[list(row) for row in rows],
     )
 
 
 def events_table(cell: DatabaseCell) -> Table:
-    """Return the most frequent waits of one cell by name, as the server calls them."""
+    """Return the most frequent wait events of one cell, by the server's names."""
     return Table(
         id=f"database-events-{cell.cell.key}",
-        title="What active clients were seen in",
+        title="Wait events (sampled)",
         labels=1,
         headers=["Wait event", "Share"],
         rows=[
@@ -181,17 +181,17 @@ def events_table(cell: DatabaseCell) -> Table:
 
 
 def rivals_table(cell: DatabaseCell) -> Table:
-    """Return what else may bound one cell, with the figure that excludes it or does not."""
+    """Return the alternative explanations for one cell, with the figures that test them."""
     return Table(
         id=f"database-rivals-{cell.cell.key}",
-        title="What else it may be",
+        title="Alternative explanations",
         labels=1,
-        headers=["Rival", "Measured", "Allowed", "Excluded"],
+        headers=["Alternative", "Measured", "Limit", "Excluded"],
         rows=[
             [
                 capitalized(rival.sentence.partition(" (")[0]),
                 NO_FIGURE if rival.value is None else format_share(rival.value),
-                f"up to {format_share(rival.allowed_max)}",
+                format_share(rival.allowed_max),
                 "yes" if rival.is_excluded else "no",
             ]
             for rival in cell.verdict.rivals
@@ -199,20 +199,14 @@ def rivals_table(cell: DatabaseCell) -> Table:
     )
 
 
-def _waits(cell: DatabaseCell) -> list[tuple[str, float]]:
-    """Return the classes of waits that were seen, in the order of all charts."""
-    known = [*WAIT_CLASSES, *(name for name in cell.waits if name not in WAIT_CLASSES)]
-    return [(name, cell.waits[name]) for name in known if cell.waits.get(name, 0.0) > 0]
-
-
 def _upright(cells: Sequence[CellSummary], reported: dict[str, DatabaseCell]) -> Table:
-    """Return a column for each of few cells, with every figure's interval."""
+    """Return a table with a column per cell, with every figure's interval."""
     columns = [dict(_reported_facts(reported[part.cell.key])) for part in cells]
     names = _in_order(columns)
     labels = label_names(cells)
     return Table(
         id="database-time",
-        title="What the time went into",
+        title="Where the time goes",
         labels=1,
         headers=["Figure", *(cell_words(part, labels) or part.cell.workload for part in cells)],
         rows=[
@@ -223,14 +217,14 @@ def _upright(cells: Sequence[CellSummary], reported: dict[str, DatabaseCell]) ->
 
 
 def _in_order(columns: Sequence[dict[str, str]]) -> list[str]:
-    """Return the names of all columns; one that only some have stands where it stands there."""
+    """Return the names of all columns, merged in their order."""
     names: list[str] = []
     for column in columns:
-        place = 0
+        index = 0
         for name in column:
             if name not in names:
-                names.insert(place, name)
-            place = names.index(name) + 1
+                names.insert(index, name)
+            index = names.index(name) + 1
     return names
 
 
@@ -242,11 +236,11 @@ def _reported_facts(cell: DatabaseCell) -> list[tuple[str, str]]:
 
 
 def _time_across(cells: Sequence[CellSummary], reported: dict[str, DatabaseCell]) -> Table:
-    """Return a row for each cell: what bounds it, the processors, the clients' waits."""
+    """Return a row per cell: its bound, the CPU, and the clients' waits."""
     names = label_names(cells)
     return Table(
         id="database-time",
-        title="What the time went into",
+        title="Where the time goes",
         labels=len(names),
         headers=[*label_headers(names), "Bound by", *(name for _, name in _ACROSS),
                  "Active clients' time"],
@@ -263,13 +257,13 @@ def _time_across(cells: Sequence[CellSummary], reported: dict[str, DatabaseCell]
 
 
 def _device_across(cells: Sequence[CellSummary], reported: dict[str, DatabaseCell]) -> Table:
-    """Return a row for each cell: the device, WAL, checkpoints and the client's own share."""
+    """Return a row per cell: the device, WAL, checkpoints and the client's CPU."""
     names = label_names(cells)
     return Table(
         id="database-device",
-        title="Device, WAL, checkpoints, and the client's share of a core",
+        title="Device, WAL, checkpoints and client CPU",
         labels=len(names),
-        headers=[*label_headers(names), *(name for _, name in _DEVICE), "client"],
+        headers=[*label_headers(names), *(name for _, name in _DEVICE), "client core"],
         rows=[
             [
                 *label_texts(part, names),
@@ -286,7 +280,7 @@ def _share_or_none(share: float | None) -> str:
 
 
 def _columns(cell: DatabaseCell, names: Sequence[str]) -> list[str]:
-    """Return figures without their units, which the headings state."""
+    """Return figures without their units, which are in the headings."""
     return [
         _bare(name, cell.columns[name]) if name in cell.columns else NO_FIGURE for name in names
     ]
@@ -299,8 +293,8 @@ def _bare(name: str, estimate: Estimate) -> str:
 
 
 def _longest_waits(cell: DatabaseCell) -> str:
-    """Return what the active clients did most: ``I/O 86 %, light lock 9 %``."""
-    ordered = sorted(_waits(cell), key=lambda pair: -pair[1])[:_WAITS_NAMED]
+    """Return the most frequent waits of active clients: ``I/O 86 %, LWLock 9 %``."""
+    ordered = sorted(waits_of(cell), key=lambda pair: -pair[1])[:_WAITS_NAMED]
     reported = [f"{WAIT_NAMES.get(name, name)} {format_share(share)}" for name, share in ordered]
     return ", ".join(reported) or NO_FIGURE
 
@@ -312,12 +306,12 @@ def _reads(cells: Sequence[CellSummary], reported: dict[str, DatabaseCell]) -> T
         reads = reported[part.cell.key].reads
         if reads is None:
             continue
-        places = (reads.shared_buffers, reads.page_cache, reads.device)
-        texts = [figure_text("_share", each) for each in places]
+        sources = (reads.shared_buffers, reads.page_cache, reads.device)
+        texts = [figure_text("_share", each) for each in sources]
         rows.append([*label_texts(part, names), *texts, format_count(reads.blocks)])
     return Table(
         id="database-reads",
-        title="What served the reads",
+        title="Read sources",
         labels=len(names),
         headers=[*label_headers(names), "Shared buffers", "Page cache", "Device", "Blocks"],
         rows=rows,
@@ -325,14 +319,14 @@ def _reads(cells: Sequence[CellSummary], reported: dict[str, DatabaseCell]) -> T
 
 
 def _loads(cells: Sequence[CellSummary], reported: dict[str, DatabaseCell]) -> Table:
-    """Return what was loaded, once for all cells that share it."""
-    known = [part for part in cells if "database" in part.cell.spec]
+    """Return what was loaded, one row for all cells that share it."""
+    known = [part for part in cells if part.cell.parsed.database is not None]
     by_load = grouped(known, lambda p: (p.cell.target, load_words(database_spec(p.cell))))
     return Table(
         id="database-load",
-        title="The databases",
+        title="Databases",
         labels=2,
-        headers=["Target", "Holds", "On disk", "Loaded in", "MB/s", "Rows", "Each sample has"],
+        headers=["Target", "Contents", "On disk", "Load time", "MB/s", "Rows", "Copy per sample"],
         rows=[[*labels, *_load_texts(members, reported)] for labels, members in by_load.items()],
     )
 
@@ -347,14 +341,14 @@ def _load_texts(cells: Sequence[CellSummary], reported: dict[str, DatabaseCell])
     return [
         size_text(cell.database_bytes),
         loaded,
-        NO_FIGURE if per_s is None else format_rate_bytes(per_s).partition(" ")[0],
+        NO_FIGURE if per_s is None else format_rate_bytes(per_s).removesuffix(" MB/s"),
         format_count(rows) if rows else NO_FIGURE,
         _copied(records),
     ]
 
 
 def _copied(records: Sequence[DatabaseRecord]) -> str:
-    """Return how samples got their data, and how long that took at the median."""
+    """Return how samples got their data, and the median time for it."""
     ways = dict.fromkeys(record.cloned for record in records if record.cloned)
     times_s = sorted(record.cloned_s for record in records if record.cloned)
     if not ways:
@@ -365,18 +359,18 @@ def _copied(records: Sequence[DatabaseRecord]) -> str:
 
 
 def _settings(cells: Sequence[CellSummary], reported: dict[str, DatabaseCell]) -> Table:
-    """Return server, start state and every setting that is not the server's default."""
+    """Return server, start state and all non-default settings."""
     by_name: dict[str, dict[str, None]] = {}
     for part in cells:
         cell = reported[part.cell.key]
         own = {"server": cell.server, "start state": cell.start_state.replace("_", " ")}
-        # Of a log of others neither server nor start is known.
+        # For an imported log neither server nor start state is known.
         known = {name: value for name, value in own.items() if value}
         for name, value in (known | dict(sorted(cell.settings.items()))).items():
             by_name.setdefault(name, {})[value or "''"] = None
     return Table(
         id="database-settings",
-        title="Server, start state, and every setting that is not the server's default",
+        title="Server, start state and non-default settings",
         labels=2,
         headers=["Setting", "Value"],
         rows=[[name, _shortened(" | ".join(values))] for name, values in by_name.items()],
@@ -384,5 +378,5 @@ def _settings(cells: Sequence[CellSummary], reported: dict[str, DatabaseCell]) -
 
 
 def _shortened(text: str) -> str:
-    """Return a text that fits a terminal; the results file holds the whole."""
+    """Return a text that fits a terminal; the results file has the full text."""
     return text if len(text) <= _SETTING_SHOWN_MAX else f"{text[: _SETTING_SHOWN_MAX - 1]}…"

@@ -1,6 +1,6 @@
-"""A sample over its time: rate and latency, waits, processors, device, WAL, a rebuild.
+"""A sample over time: rate, latency, wait events, CPU, device, WAL, a rebuild.
 
-The readings are coarsened for the page to at most so many steps; the results file keeps them all.
+The page shows the readings averaged into a limited number of steps; the results file has all.
 """
 
 from __future__ import annotations
@@ -8,10 +8,11 @@ from __future__ import annotations
 import functools
 import math
 import statistics
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 import msgspec
+from markupsafe import Markup
 
 from seatrial._core import Histogram
 from seatrial.report.figures.axes import linear_axis, log_axis, time_axis
@@ -25,20 +26,30 @@ from seatrial.report.figures.model import (
     View,
 )
 from seatrial.report.figures.naming import capitalized, grouped
+from seatrial.report.markup import fill
+from seatrial.report.table import NO_FIGURE
 from seatrial.results.model import Sample, Series, Slice
 from seatrial.stats.estimates import rate_unit
 from seatrial.stats.facts import format_number
 from seatrial.stats.model import CellSummary, Estimate
-from seatrial.stats.wording import format_duration_s, format_plural, format_value
+from seatrial.stats.wording import (
+    format_duration_ns,
+    format_duration_s,
+    format_iops,
+    format_plural,
+    format_rate_bytes,
+    format_share,
+    format_value,
+)
 from seatrial.trials.database.report.words import WAIT_CLASSES, WAIT_NAMES
 from seatrial.trials.database.study.workloads import is_of_database
-from seatrial.trials.layouts.report.array_marks import (
+from seatrial.trials.layouts.report.words import (
     ARRAY_COLUMNS,
     array_marks,
     event_text,
     happened_after,
 )
-from seatrial.trials.replay.analysis.samples import is_of_replay
+from seatrial.trials.replay.analysis.model import is_of_replay
 
 STEPS_MAX: Final = 60
 P99_ENTRIES_MIN: Final = 100
@@ -50,25 +61,24 @@ _COUNTED: Final = ("checkpoints_timed", "checkpoints_requested")
 _WAIT_STYLES: Final = {"cpu": 2, "io": 0, "lwlock": 4, "lock": 1, "client": 5, "ipc": 3, "other": 6}
 _KIND_STYLES: Final = {"transaction": 0, "ingest": 0, "read": 0, "query": 1, "write": 1}
 _OF_DATABASES: Final = (
-    "Shaded grey: a checkpoint. Shaded in the colour of alarm: a stall, when transactions were "
-    "waiting and none ended."
+    "Shaded grey: a checkpoint. Shaded red: a stall (transactions were pending and none completed)."
 )
-_ARRAY_LINES: Final = "Upright lines: what happened to the array."
+_ARRAY_LINES: Final = "Vertical lines: events of the array."
 _OF_ARRAYS: Final = (
-    f"{_ARRAY_LINES} Shaded yellow: a drive is missing or is being rebuilt, or all is "
-    "checked. Shaded in the colour of alarm: a stall, when requests waited and none ended."
+    f"{_ARRAY_LINES} Shaded yellow: the array is degraded, rebuilding or being checked. Shaded "
+    "red: a stall (requests were pending and none completed)."
 )
 _READING: Final = (
-    "A value is the mean of its step; the 99th percentile is absent where a step has fewer than "
+    "Each value is the mean of its step; p99 is omitted for steps with fewer than "
     f"{P99_ENTRIES_MIN} {{}}."
 )
 
 Marker = Callable[[Sample], tuple[str, list[TimelineMark]]]
-"""What is said of a sample in which an array was broken: its title, and what is shaded."""
+"""Returns the title and the shaded parts of a sample in which an array failed."""
 
 
 class _Drawn(NamedTuple):
-    """A panel to be drawn of a series' columns: names of columns, of lines, their styles."""
+    """A panel of a series' columns: names of columns and lines, and their styles."""
 
     title: str
     unit: str
@@ -77,11 +87,11 @@ class _Drawn(NamedTuple):
 
 
 _PANELS: Final = (
-    _Drawn("Processors' time", "share", stacked=True, columns=(
+    _Drawn("CPU time", "share", stacked=True, columns=(
         ("cpu_user_share", "user", 2),
         ("cpu_system_share", "system", 5),
         ("cpu_iowait_share", "iowait", 0),
-        ("cpu_steal_share", "stolen", 1),
+        ("cpu_steal_share", "steal", 1),
     )),
     _Drawn("Requests to the device (IOPS)", "IOPS", stacked=False, columns=(
         ("device_read_per_s", "reads", 0),
@@ -100,15 +110,15 @@ def timeline_figure(
     *,
     reported: Marker | None = None,
 ) -> Figure | None:
-    """Return a cell's chart over time with a view for each round; None where there is no time.
+    """Return a cell's chart over time with a view per round; None without a timeline.
 
     The median round is shown first.
 
     Args:
         summary: A cell of a database, or one in which an array was broken.
         identifier: Of the figure.
-        rounds_max: How many rounds may be kept: the median one, then the outermost.
-        reported: Of what was done to an array: then only rates, times and the array are drawn.
+        rounds_max: Maximum number of rounds: the median one, then the extremes.
+        reported: Marker of array failures; with it only rates, latencies and the array are drawn.
     """
     drawn = [sample for sample in summary.samples if _steps(sample) > 1]
     if not drawn:
@@ -121,7 +131,7 @@ def timeline_figure(
         notes.append(_ARRAY_LINES)
     if len(kept) < len(drawn):
         rounds = format_plural(len(drawn), "round")
-        notes.append(f"{len(kept)} of {rounds} are kept in this page; the results file has all.")
+        notes.append(f"This page has {len(kept)} of {rounds}; the results file has all.")
     return Figure(
         id=identifier,
         kind="timeline",
@@ -143,7 +153,7 @@ def _requests(summary: CellSummary) -> str:
 
 
 def _kept(ordered: Sequence[Sample], median: Sample, rounds_max: int) -> list[Sample]:
-    """Return the median round and the outermost, at most so many, in order of rounds."""
+    """Return the median round and the extremes, at most ``rounds_max``, in order of rounds."""
     ends = [end for pair in zip(ordered, reversed(ordered), strict=True) for end in pair]
     wanted = [median, *(sample for sample in ends if sample is not median)]
     unique = list({id(sample): sample for sample in wanted}.values())
@@ -175,7 +185,7 @@ def _title(sample: Sample, name: str) -> str:
     if sample.stalls:
         length = format_duration_s(sum(stall.length_s for stall in sample.stalls))
         stalls = format_plural(len(sample.stalls), "stall")
-        reported.append(f"{stalls} of {length}{' together' if len(sample.stalls) > 1 else ''}")
+        reported.append(f"{stalls} ({length}{' in total' if len(sample.stalls) > 1 else ''})")
     return capitalized(", ".join(reported))
 
 
@@ -228,7 +238,7 @@ def _timeline_panels(sample: Sample, step_s: float) -> Iterable[TimelinePanel]:
         rates.append(TimelineColumn(name, style, values))
     on_database = is_of_database(sample.cell)
     title = "Transactions per second" if on_database else "Requests per second (IOPS)"
-    title = "Statements per second, ended well" if of_replay else title
+    title = "Successful statements per second" if of_replay else title
     yield _panel(title, "tps" if on_database else "IOPS", rates)
     times = [
         column
@@ -275,7 +285,7 @@ def _p99_ns(histogram: Histogram) -> float | None:
 
 
 def _waits_panel(series: Series, step_s: float, steps: int) -> list[TimelinePanel]:
-    """Return what active clients did, the classes that were hardly seen as ``other``."""
+    """Return the wait classes of active clients; rare classes are part of ``other``."""
     seen = {
         name: _by_step(series, f"waits_{name}_share", step_s, steps)
         for name in WAIT_CLASSES
@@ -294,7 +304,7 @@ def _waits_panel(series: Series, step_s: float, steps: int) -> list[TimelinePane
         columns.append(TimelineColumn(WAIT_NAMES["other"], _WAIT_STYLES["other"], sums))
     if not columns:
         return []
-    return [_panel("Time of active clients", "share", columns, stacked=True)]
+    return [_panel("Wait events of active clients", "share", columns, stacked=True)]
 
 
 def _sum(values: Iterable[float | None]) -> float | None:
@@ -316,7 +326,7 @@ def _series_panels(series: Series, step_s: float, steps: int) -> list[TimelinePa
 
 
 def _array_panels(series: Series, step_s: float, steps: int) -> list[TimelinePanel]:
-    """Return how far a rebuild is and how many drives are missing, where either is known."""
+    """Return the progress of a rebuild and the number of missing drives, if known."""
     found = []
     for title, unit, column in ARRAY_COLUMNS:
         values = _by_step(series, column, step_s, steps)
@@ -329,7 +339,7 @@ def _array_panels(series: Series, step_s: float, steps: int) -> list[TimelinePan
 
 
 def _by_step(series: Series, name: str, step_s: float, steps: int) -> list[float | None]:
-    """Return a column's mean over each step; None where nothing could be read."""
+    """Return a column's mean over each step; None if nothing could be read."""
     values = series.columns.get(name, [])
     group = max(1, round(step_s / series.period_s))
     made: list[float | None] = []
@@ -340,7 +350,7 @@ def _by_step(series: Series, name: str, step_s: float, steps: int) -> list[float
 
 
 def _in_percents(column: TimelineColumn) -> TimelineColumn:
-    """Return a column of shares as they are told: in whole percents, below one in tenths."""
+    """Return a column of shares as they are shown: in whole percents, below one in tenths."""
     values = [
         None if share is None else round(share, 2 if share >= _PERCENT_MIN else 3)
         for share in column.values
@@ -369,7 +379,7 @@ def _panel(
 
 
 def _share_axis(top: float) -> Axis:
-    """Return an axis of shares from 0 to all; to less only where all values are small."""
+    """Return an axis of shares from 0 to 1, or to less if all values are small."""
     whole = linear_axis("", "share", [1.0 if top > 0.25 else max(top, 0.05)])
     return Axis(
         name="", unit="share", scale="linear", low=0.0,
@@ -395,7 +405,7 @@ def _marks(sample: Sample) -> list[TimelineMark]:
 
 
 def _checkpoints(series: Series) -> list[TimelineMark]:
-    """Return the stretches in which the checkpointer did not rest; else when one was counted."""
+    """Return the intervals in which the checkpointer was active, or the counted checkpoints."""
     running = series.columns.get("checkpoint_running_share")
     if running is None:
         counted = [series.columns.get(name, []) for name in _COUNTED]
@@ -425,8 +435,49 @@ def _checkpoints(series: Series) -> list[TimelineMark]:
 
 
 def _short(value: float | None) -> float | None:
-    """Return a value with three significant digits: what a reader can tell apart, and short."""
+    """Return a value with three significant digits."""
     if value is None:
         return None
     short = float(f"{value:.{_DIGITS - 1}e}")
     return int(short) if short == int(short) else short
+
+
+_EXACT: Final = 0.0  # read, not estimated: three digits
+
+
+def timeline_table(figure: Figure) -> Markup:
+    """Return the numbers of the round that the chart shows first, collapsed.
+
+    With scripts, the table follows the selected round (assets/timeline.js).
+    """
+    view = figure.views[figure.chosen]
+    if view.timeline is None:
+        return Markup("")
+    return fill(
+        "trials/database/report/timeline.html",
+        figure=figure,
+        view=view,
+        panels=view.timeline.panels,
+        rows=_rows(view.timeline),
+    )
+
+
+def _rows(timeline: TimelineChart) -> Iterator[list[str]]:
+    columns = [(panel.y.unit, column) for panel in timeline.panels for column in panel.columns]
+    steps = max((len(column.values) for _, column in columns), default=0)
+    for step in range(steps):
+        texts = [format_number(step * timeline.step_s)]
+        yield texts + [_reading(unit, column.values[step]) for unit, column in columns]
+
+
+def _reading(unit: str, value: float | None) -> str:
+    """Return one reading in words, formatted as by assets/timeline.js."""
+    if value is None:
+        return NO_FIGURE
+    if unit == "share":
+        return format_share(value)
+    if unit == "ns":
+        return format_duration_ns(value, _EXACT)
+    if unit == "B/s":
+        return format_rate_bytes(value, _EXACT)
+    return format_iops(value, _EXACT)

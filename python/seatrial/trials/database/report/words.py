@@ -1,4 +1,4 @@
-"""How cells and figures of a database are put into words: labels of rows, shares, readings."""
+"""Cells and figures of a database in words: labels of rows, shares, readings."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ from seatrial.trials.database.analysis.model import (
     database_of,
 )
 from seatrial.trials.database.study.workloads import DatabaseSpec, is_of_database, spec_of
-from seatrial.trials.replay.analysis.samples import is_of_replay
+from seatrial.trials.replay.analysis.model import is_of_replay
 
 WAIT_CLASSES: Final = (
     *("cpu", "io", "lwlock", "lock", "client", "ipc", "timeout", "buffer_pin", "other"),
 )
-"""Of an active client's time, in the order in which all charts and tables show them."""
+"""Wait classes of an active client's time, in the order of all charts and tables."""
 
 WAIT_NAMES: Final = {
     "cpu": "CPU",
@@ -55,47 +55,47 @@ WAIT_NAMES: Final = {
     "buffer_pin": "buffer pin",
     "other": "other",
 }
-"""What an active client does or waits for, in words; PostgreSQL's classes of wait events."""
+"""Names of PostgreSQL's classes of wait events, and of CPU time."""
 
 FIGURE_NAMES: Final = {
-    "cpu_user_share": "processors, user",
-    "cpu_system_share": "processors, system",
-    "cpu_iowait_share": "processors, iowait",
-    "cpu_steal_share": "processors, stolen",
-    "server_cpu_cores": "cores that the server used",
-    "client_cpu_cores": "cores that the client used",
-    "seatrial_cpu_cores": "cores that Seatrial used",
-    "others_cpu_cores": "cores that others used",
-    "server_delay_cores": "server waited for a processor",
+    "cpu_user_share": "CPU, user",
+    "cpu_system_share": "CPU, system",
+    "cpu_iowait_share": "CPU, iowait",
+    "cpu_steal_share": "CPU, steal",
+    "server_cpu_cores": "cores used, server",
+    "client_cpu_cores": "cores used, client",
+    "seatrial_cpu_cores": "cores used, Seatrial",
+    "others_cpu_cores": "cores used, other processes",
+    "server_delay_cores": "server processes waiting for a CPU",
     "device_read_per_s": "device, reads",
     "device_write_per_s": "device, writes",
-    "device_read_bytes_per_s": "device, read",
-    "device_write_bytes_per_s": "device, written",
-    "device_read_latency_ms": "device, time of a read",
-    "device_write_latency_ms": "device, time of a write",
-    "device_flush_latency_ms": "device, time of a flush",
+    "device_read_bytes_per_s": "device, read throughput",
+    "device_write_bytes_per_s": "device, write throughput",
+    "device_read_latency_ms": "device, read latency",
+    "device_write_latency_ms": "device, write latency",
+    "device_flush_latency_ms": "device, flush latency",
     "device_flush_per_s": "device, flushes",
     "device_busy_share": "device, busy",
-    "wal_bytes_per_s": "WAL",
-    "wal_sync_latency_ms": "WAL, time of a sync",
-    "checkpoints": "checkpoints a round",
+    "wal_bytes_per_s": "WAL written",
+    "wal_sync_latency_ms": "WAL sync latency",
+    "checkpoints": "checkpoints per round",
 }
-"""The columns of a database's cell that tell most, in the order in which they are read."""
+"""The most important columns of a database cell, in reading order."""
 
 _OTHER_NAMES: Final = {
-    "cpu_idle_share": "processors, idle",
-    "client_delay_cores": "client waited for a processor",
-    "psi_cpu_some_share": "pressure on processors",
-    "psi_io_some_share": "pressure on I/O, some tasks",
-    "psi_io_full_share": "pressure on I/O, all tasks",
-    "psi_memory_some_share": "pressure on memory",
-    "device_queue_mean": "device, requests on their way",
-    "wal_fpi_per_s": "WAL, full pages",
+    "cpu_idle_share": "CPU, idle",
+    "client_delay_cores": "client processes waiting for a CPU",
+    "psi_cpu_some_share": "CPU pressure (PSI some)",
+    "psi_io_some_share": "I/O pressure (PSI some)",
+    "psi_io_full_share": "I/O pressure (PSI full)",
+    "psi_memory_some_share": "memory pressure (PSI some)",
+    "device_queue_mean": "device, queue depth",
+    "wal_fpi_per_s": "WAL full-page images",
 }
-"""What some of the other columns are called; the rest go by their own words."""
+"""Names of some other columns; the rest are named after their keys."""
 
 _OF_SERVER_IO: Final = "io_"
-"""How the columns begin that the server's view pg_stat_io tells."""
+"""Prefix of the columns from the server's view pg_stat_io."""
 
 _HEADERS: Final = {
     "threads": "Clients",
@@ -115,16 +115,16 @@ def database_cells(summary: Summary) -> list[CellSummary]:
 
 
 def analysed(summary: Summary) -> dict[str, DatabaseCell]:
-    """Return what the analysis says of each database cell, by the cell's key.
+    """Return the analysis of each database cell, by the cell's key.
 
-    A crash trial has no say in what the time went into.
+    Crash trials are left out: where their time goes is of no interest.
     """
     reported = database_of(summary) or DatabaseAnalysis(cells=[], sweeps=[])
     return {part.cell.key: part for part in reported.cells if not is_crash_trial(part.cell)}
 
 
 def label_names(cells: Sequence[CellSummary]) -> list[str]:
-    """Return the factors that name a row: scale and clients always, all others that vary."""
+    """Return the factors that label a row: scale and clients always, others if they vary."""
     identities = [known_factors(part.cell) for part in cells]
     names = dict.fromkeys(name for identity in identities for name in identity)
     varying = [
@@ -133,16 +133,16 @@ def label_names(cells: Sequence[CellSummary]) -> list[str]:
         if name not in _FIXED and len({identity.get(name) for identity in identities}) > 1
     ]
     always = [name for name in ("scale", "threads") if name in names]
-    return sorted(dict.fromkeys([*varying, *always]), key=_place)
+    return sorted(dict.fromkeys([*varying, *always]), key=_label_order)
 
 
-def _place(name: str) -> tuple[int, str]:
-    """Return a key that sorts what is measured on first, then its size, clients, all others."""
+def _label_order(name: str) -> tuple[int, str]:
+    """Return a sort key: target first, then its size, clients, all others."""
     return (_SCALES.index(name), "") if name in _SCALES else (len(_SCALES), name)
 
 
 def label_headers(names: Iterable[str]) -> list[str]:
-    """Return the headings of the columns that name a row."""
+    """Return the headings of the label columns."""
     return [_HEADERS.get(name, _heading(name)) for name in names]
 
 
@@ -152,7 +152,7 @@ def _heading(name: str) -> str:
 
 
 def label_texts(part: CellSummary, names: Iterable[str]) -> list[str]:
-    """Return the texts that name a row; a dash where a cell has no such factor."""
+    """Return the label texts of a row; a dash if a cell has no such factor."""
     identity = known_factors(part.cell)
     return [_factor_text(name, identity.get(name)) for name in names]
 
@@ -166,9 +166,9 @@ def _factor_text(name: str, value: FactorValue | None) -> str:
 
 
 def known_factors(cell: Cell) -> dict[str, FactorValue]:
-    """Return a cell's factors with those that its key does not say, for they are usual."""
+    """Return a cell's factors, including defaults that its key leaves out."""
     identity = cell.identity()
-    if "database" not in cell.spec:
+    if cell.parsed.database is None:
         return identity
     spec = database_spec(cell)
     usual: dict[str, FactorValue] = {"processes": spec.processes, "start": spec.start}
@@ -178,10 +178,10 @@ def known_factors(cell: Cell) -> dict[str, FactorValue]:
 
 
 def database_spec(cell: Cell) -> DatabaseSpec:
-    """Return what the measuring room was told of a cell.
+    """Return a cell's specification.
 
     Raises:
-        KeyError: when the cell is not one of a database.
+        KeyError: when the cell is not of a database.
     """
     return spec_of(cell.spec)
 
@@ -192,9 +192,9 @@ def cell_words(part: CellSummary, names: Iterable[str]) -> str:
 
 
 def sweeps_of(summary: Summary) -> list[CacheSweep]:
-    """Return the sweeps over the size of a cache that a run's databases have.
+    """Return the cache size sweeps of a run's databases.
 
-    Those of replays are told with them (trials/replay/report/caches.py).
+    Those of replays are reported with the replays (trials/replay/report/caches.py).
     """
     sweeps = analysis.sweeps if (analysis := database_of(summary)) else []
     played = [part.cell for part in summary.cells if is_of_replay(part.cell)]
@@ -202,17 +202,17 @@ def sweeps_of(summary: Summary) -> list[CacheSweep]:
 
 
 def sweep_words(sweep: CacheSweep, cells: Sequence[CellSummary]) -> str:
-    """Return whose sweep it is: target, workload, and what tells it from others beside it."""
+    """Return target and workload of a sweep, and what distinguishes it from other sweeps."""
     whose = f"{sweep.target}, {sweep.workload}"
     own = [part for part in cells if is_of_sweep(part.cell, sweep)]
     if not own:
         return whose
-    beside = [
+    alongside = [
         part
         for part in cells
         if (part.cell.target, part.cell.workload) == (sweep.target, sweep.workload)
     ]
-    names = [name for name in label_names(beside) if name != sweep.factor]
+    names = [name for name in label_names(alongside) if name != sweep.factor]
     return ": ".join(filter(None, [whose, cell_words(own[0], names)]))
 
 
@@ -222,19 +222,19 @@ def by_workload(cells: Iterable[CellSummary], kind: str) -> dict[str, list[CellS
 
 
 def is_nothing(estimate: Estimate) -> bool:
-    """Tell whether there was nothing of a figure in any round."""
+    """Return whether a figure is zero in every round."""
     return estimate.value == 0 and not estimate.high
 
 
 def figure_name(name: str) -> str:
-    """Return what a column of a database's cell is called, such as ``device, reads``."""
+    """Return the name of a column of a database cell, such as ``device, reads``."""
     if name.startswith(_OF_SERVER_IO):
         return f"pg_stat_io, {fact_name(name.removeprefix(_OF_SERVER_IO))}"
     return FIGURE_NAMES.get(name) or _OTHER_NAMES.get(name) or fact_name(name)
 
 
 def load_words(spec: DatabaseSpec) -> str:
-    """Return what a cell's databases hold: ``2 x pgbench scale 1000``, ``telemetry of ...``."""
+    """Return the contents of a cell's databases, such as ``2 x pgbench scale 1000``."""
     load = spec.load
     held = {
         "pgbench": f"pgbench scale {load.scale}",
@@ -252,7 +252,7 @@ def figure_value(name: str, estimate: Estimate) -> str:
     if name.endswith("_bytes_per_s"):
         return format_rate_bytes(value, half)
     if name.endswith("_per_s"):
-        return f"{format_iops(value, half)} a second"
+        return f"{format_iops(value, half)} per second"
     if name.endswith("_ms"):
         return format_duration_ns(value * 1e6, None if half is None else half * 1e6)
     if name.endswith("_s"):
@@ -261,14 +261,14 @@ def figure_value(name: str, estimate: Estimate) -> str:
 
 
 def figure_text(name: str, estimate: Estimate) -> str:
-    """Return a column's figure with its doubt: ``1,240 a second (± 3 %)``."""
+    """Return a column's figure with its interval: ``1,240 per second (± 3 %)``."""
     return f"{figure_value(name, estimate)} ({figure_doubt(name, estimate)})"
 
 
 def figure_doubt(name: str, estimate: Estimate) -> str:
-    """Return how sure a figure is: ``± 3 %``; of a share, whose ``± %`` misleads, its two ends.
+    """Return the interval of a figure: ``± 3 %``; of a share, whose ``± %`` misleads, both ends.
 
-    Of a figure whose interval is wider than itself only that is said, as in all tables.
+    If the interval is wider than the figure, only that is reported, as in all tables.
     """
     if estimate.low is None or estimate.high is None or estimate.over == "timeline":
         return doubt_text(estimate).strip("()")
@@ -280,7 +280,7 @@ def figure_doubt(name: str, estimate: Estimate) -> str:
 
 
 def _in_shown_unit(name: str, estimate: Estimate) -> Estimate:
-    """Return a figure in the unit in which its words tell it, so that its ends have it too."""
+    """Return a figure in the unit in which it is shown, for the ends of its interval."""
     unit = "B/s" if name.endswith("_bytes_per_s") else ""
     if not name.endswith("_ms"):
         return msgspec.structs.replace(estimate, unit=unit)
@@ -288,20 +288,20 @@ def _in_shown_unit(name: str, estimate: Estimate) -> Estimate:
 
 
 def _is_fine(share: Estimate) -> bool:
-    """Tell whether a share is known so well that whole percents would hide its interval."""
+    """Return whether whole percents would hide the interval of a share."""
     if share.low is None or share.high is None or share.low == share.high:
         return False
     return format_share(share.low) == format_share(min(share.high, 1.0))
 
 
 def _share_ends(share: Estimate, low: float, high: float) -> str:
-    """Return the ends of a share's interval, with a digit more where they would look alike."""
+    """Return the ends of a share's interval, with another digit if they would look alike."""
     first, last = (_tenths(end) if _is_fine(share) else format_share(end) for end in (low, high))
     return "± < 0.1 %" if first == last else f"{first.removesuffix(' %')} to {last}"
 
 
 def _tenths(share: float) -> str:
-    """Return a share in percent with one decimal; of what that would hide, only that it is less."""
+    """Return a share in percent with one decimal, or ``< 0.1 %``."""
     return "< 0.1 %" if 0 < share < 0.0005 else f"{share * 100:.1f} %"
 
 
@@ -324,7 +324,7 @@ def seconds_interval(estimate: Estimate) -> str:
 
 
 def seconds_doubt(estimate: Estimate) -> str:
-    """Return the interval of a length: ``33 to 35 min``, ``1.9 s to 2.3 s``, or how often."""
+    """Return the interval of a length: ``33 to 35 min``, ``1.9 s to 2.3 s``, or the rounds."""
     if estimate.low is None or estimate.high is None:
         return doubt_text(estimate).strip("()")
     if estimate.scatter:
@@ -337,5 +337,11 @@ def seconds_doubt(estimate: Estimate) -> str:
 
 
 def size_text(size_bytes: int) -> str:
-    """Return a size on disk; ``unknown`` of 0, which no database has."""
+    """Return a size on disk; ``unknown`` for 0."""
     return format_size(size_bytes) if size_bytes else UNKNOWN
+
+
+def waits_of(cell: DatabaseCell) -> list[tuple[str, float]]:
+    """Return the wait classes that were seen, in the order of all charts."""
+    known = [*WAIT_CLASSES, *(name for name in cell.waits if name not in WAIT_CLASSES)]
+    return [(name, cell.waits[name]) for name in known if cell.waits.get(name, 0.0) > 0]

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any, Final
 
 import msgspec
 
 from seatrial.study.cell import Cell, FactorValue
-from seatrial.study.model import PlannedTarget
+from seatrial.study.model import PlannedTarget, TargetInfo
 from seatrial.study.sampled import REBUILD_LIMIT, breaking
-from seatrial.study.units import format_factor
+from seatrial.study.schema import Study
+from seatrial.study.units import format_factor, format_size
 from seatrial.study.values import many
+from seatrial.trials.database.study import cost
 from seatrial.trials.database.study.workloads import (
     BUILTIN_SCRIPTS,
     MAX,
@@ -314,7 +316,7 @@ def _cell_spec(
 
 def usual_factors_of(cell: Cell) -> Factors:
     """Return the factors that a cell leaves out where they are the usual."""
-    is_measured = "database" in cell.spec  # an imported cell says nothing of its server
+    is_measured = cell.parsed.database is not None  # an imported cell says nothing of its server
     server_is_ours = not is_measured or spec_of(cell.spec).start != "as_is"
     return usual_database_factors(server_is_ours=server_is_ours)
 
@@ -323,3 +325,38 @@ def fixed_settings(cell: Cell) -> list[str]:
     """Return the server's settings that the cells of a workload have in common."""
     settings = spec_of(cell.spec).settings
     return [f"{name} {value}" for name, value in settings.items() if name not in cell.factors]
+
+
+def databases_left_out(
+    study: Study, target: PlannedTarget, info: TargetInfo, cells: Sequence[Cell], used_bytes: int
+) -> Iterator[tuple[OnDatabase, str]]:
+    """Yield optional workloads for which there is no PostgreSQL, or no room, with the reason.
+
+    Args:
+        study: The study.
+        target: The target.
+        info: What is known of it; what is not known stands in nobody's way.
+        cells: Those of the target.
+        used_bytes: What trial files take there.
+    """
+    for workload in study.workloads:
+        if not isinstance(workload, OnDatabase) or not workload.optional:
+            continue
+        own = [cell for cell in cells if cell.workload == workload.label]
+        if reason := _reason(target, info, used_bytes, own) if own else "":
+            yield workload, reason
+
+
+def _reason(target: PlannedTarget, info: TargetInfo, used_bytes: int, cells: Sequence[Cell]) -> str:
+    """Return why the cells of a workload cannot be measured; empty where nothing is known."""
+    if not target.holds_files:
+        return ""
+    if info.database_obstacle:
+        return info.database_obstacle
+    needed_bytes = used_bytes + cost.space_bytes(spec_of(cell.spec) for cell in cells)
+    if info.free_bytes is None or needed_bytes <= info.free_bytes:
+        return ""
+    return (
+        f"with the trial files it needs about {format_size(needed_bytes)}, and "
+        f"{format_size(info.free_bytes)} are free there"
+    )

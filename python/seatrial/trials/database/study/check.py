@@ -32,7 +32,7 @@ SETTING_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_$]*(?:\.[A-Za-z_][A-Za-z0
 """A parameter's name; of an extension's, with the extension before it."""
 DATABASE_NAME_BYTES_MAX: Final = 63  # PostgreSQL cuts longer identifiers off
 
-_STARTED_BY_US: Final = "Only a server that Seatrial starts itself, in a directory, can have that"
+_STARTED_BY_US: Final = "This needs a server that Seatrial starts itself, in a directory"
 
 
 def check_databases(study: Study) -> Iterator[ConstraintError]:
@@ -54,26 +54,28 @@ def _address(target: Target) -> Iterator[ConstraintError]:
         if is_server_address(address) and holds_password(address):
             yield ConstraintError(
                 "holds a password, which would be stored with the results",
-                "Leave it out, and give it in the variable PGPASSWORD or in the file ~/.pgpass",
+                "Remove it, and set the variable PGPASSWORD or use ~/.pgpass",
                 key,
             )
     if target.url and not is_server_address(target.url):
-        yield ConstraintError("is no address of a server", f"Expected {ADDRESS_EXPECTED}", "url")
+        yield ConstraintError(
+            "is not the address of a server", f"Expected {ADDRESS_EXPECTED}", "url"
+        )
     if target.url and target.path:
         yield ConstraintError(
-            "is given beside a path", "A target has one place: path or url", "url"
+            "is given together with a path", "A target has either path or url", "url"
         )
     if target.url and target.kind not in ("auto", "database"):
         yield ConstraintError(
             f"is given, but the target's kind is {target.kind!r}",
-            "Only a target of kind 'database' has an address",
+            "Only targets of kind 'database' have an address",
             "url",
         )
     if target.kind == "database" and target.path and not is_server_address(target.path):
         yield ConstraintError(
-            f"is {target.path!r}, no address of a server",
-            f"A database has an address: url = {ADDRESS_EXPECTED!r}; for a PostgreSQL of its own "
-            "in that directory leave out kind",
+            f"is {target.path!r}, not the address of a server",
+            f"A database has an address: url = {ADDRESS_EXPECTED!r}; leave out kind to start a "
+            "separate PostgreSQL in that directory",
             "path",
         )
 
@@ -82,24 +84,24 @@ def _place(target: Target) -> Iterator[ConstraintError]:
     is_server = is_server_of_others(target)
     if target.database and not is_server and not may_become_server(target):
         yield ConstraintError(
-            "is given, but the target is no server",
-            "Only a target of kind 'database' has one; elsewhere one is made for the run",
+            "is given, but the target is not a server",
+            "Only targets of kind 'database' have one; otherwise the run creates one",
             "database",
         )
     if len(target.database.encode()) > DATABASE_NAME_BYTES_MAX or not _is_plain(target.database):
         yield ConstraintError(
             f"is {target.database!r}",
-            f"A database's name is plain text of at most {DATABASE_NAME_BYTES_MAX} bytes",
+            f"A database name is plain text of at most {DATABASE_NAME_BYTES_MAX} bytes",
             "database",
         )
     if is_server and target.size_bytes is not None:
         yield ConstraintError(
-            "has no effect here", "A database is as large as its workloads make it", "size"
+            "has no effect here", "The workloads determine the size of a database", "size"
         )
     if target.pg_bin and target.kind in ("device", "file", "null", "simulated"):
         yield ConstraintError(
             f"is given, but the target's kind is {target.kind!r}",
-            "It belongs to a directory or a database",
+            "It is for directories and databases",
             "pg_bin",
         )
 
@@ -138,7 +140,9 @@ def _clients(workload: OnDatabase) -> Iterator[ConstraintError]:
     if isinstance(workload, Batch) and many(workload.clients) != [1]:
         reported = ", ".join(map(str, many(workload.clients)))
         yield ConstraintError(
-            f"is {reported}", "A batch has one client; several at once are 'processes'", "clients"
+            f"is {reported}",
+            "A batch has one client; use 'processes' for several in parallel",
+            "clients",
         )
 
 
@@ -148,7 +152,7 @@ def _rate(workload: OnDatabase) -> Iterator[ConstraintError]:
     if workload.latency_limit_ms is not None and workload.rate_per_s is None:
         yield ConstraintError(
             "has no effect here",
-            "Only transactions that are due at a time can be late: it needs a rate",
+            "Only scheduled transactions can be late: set a rate",
             "latency_limit_ms",
         )
 
@@ -166,12 +170,12 @@ def _crashes(workload: OnDatabase) -> Iterator[ConstraintError]:
     for key, is_given in given.items():
         if is_given:
             yield ConstraintError(
-                "has no effect here", "A crash trial has one server, which goes on as it is", key
+                "has no effect here", "A crash trial has one server, which keeps its state", key
             )
 
 
 def _scripts(workload: OnDatabase) -> Iterator[ConstraintError]:
-    """Yield scripts that their cells could not be told apart by."""
+    """Yield scripts that their cells could not be distinguished by."""
     if not isinstance(workload, Pgbench):
         return
     seen: set[str] = set()
@@ -179,12 +183,12 @@ def _scripts(workload: OnDatabase) -> Iterator[ConstraintError]:
         name = PurePath(script).name
         if not name or not _is_plain(script):
             yield ConstraintError(
-                f"is {script!r}, no name of a file", "Expected a script", "scripts"
+                f"is {script!r}, not the name of a file", "Expected a script", "scripts"
             )
         if name in seen:
             yield ConstraintError(
-                f"is called {name!r}, as is one before it",
-                "Cells are distinguished by their scripts' names: rename one",
+                f"has the name {name!r} of a previous one",
+                "Tests are named after their scripts: rename one",
                 "scripts",
                 nth,
             )
@@ -194,7 +198,7 @@ def _scripts(workload: OnDatabase) -> Iterator[ConstraintError]:
 def _prepared(workload: OnDatabase) -> Iterator[ConstraintError]:
     if isinstance(workload, Batch) and workload.prepare and workload.scale != Batch(file="x").scale:
         yield ConstraintError(
-            "has no effect here", "With 'prepare' there are no tables of pgbench's", "scale"
+            "has no effect here", "With 'prepare' there are no pgbench tables", "scale"
         )
 
 
@@ -204,17 +208,19 @@ def _settings(workload: OnDatabase) -> Iterator[ConstraintError]:
         place = ("settings", name)
         plain = name.lower()
         if not SETTING_NAME.fullmatch(name):
-            yield ConstraintError("is no name of a setting", "An example: shared_buffers", *place)
+            yield ConstraintError(
+                "is not the name of a setting", "An example: shared_buffers", *place
+            )
         if plain in OURS_TO_SET:
             yield ConstraintError(
-                "cannot be set", "Seatrial sets it, to reach the server and to read its log", *place
+                "cannot be set", "Seatrial sets it to reach the server and to read its log", *place
             )
         if plain in OWN_FACTORS:
             yield ConstraintError(
-                "is no setting of the server", "It is a key of the workload: write it above", *place
+                "is not a server setting", "It is a key of the workload: move it there", *place
             )
         if plain in seen:
-            yield ConstraintError("is given twice", "Upper and lower case mean the same", *place)
+            yield ConstraintError("is given twice", "Names are not case-sensitive", *place)
         seen.add(plain)
         yield from _setting_values(many(values), *place)
 
@@ -240,8 +246,8 @@ def _memory(workload: OnDatabase) -> Iterator[ConstraintError]:
     if workload.memory_limit_bytes is not None and "warm" in many(workload.start):
         yield ConstraintError(
             "is given, but start is 'warm'",
-            "What the page cache holds of a copy was brought there by the copying, which the "
-            "limit does not cover: expected start = 'cold' or 'prewarmed'",
+            "The pages of a copy are already in the page cache, which the limit does not cover: "
+            "expected start = 'cold' or 'prewarmed'",
             "memory_limit",
         )
 
@@ -256,26 +262,26 @@ def _on_targets(study: Study, workload: OnDatabase) -> Iterator[ConstraintError]
             continue
         if isinstance(workload, Replay) and workload.restore and not may_become_server(target):
             yield ConstraintError(
-                f"is given, but target {target.label!r} is no server that is there already",
-                "On a directory each sample begins with a copy of what 'prepare' loads",
+                f"is given, but target {target.label!r} is not an existing server",
+                "In a directory, each sample starts with a copy of what 'prepare' loads",
                 "restore",
             )
         if not may_become_server(target) and "as_is" in many(workload.start):
             yield ConstraintError(
-                f"is 'as_is', but target {target.label!r} is no server that is there already",
+                f"is 'as_is', but target {target.label!r} is not an existing server",
                 "Expected cold, warm or prewarmed",
                 "start",
             )
 
 
 def _on_server(workload: OnDatabase, target: Target) -> Iterator[ConstraintError]:
-    there = f"target {target.label!r} is a server that is there already"
+    there = f"target {target.label!r} is an existing server"
     if isinstance(workload, Replay) and not workload.loads:
         yield from on_server(workload, there)
         return
     if isinstance(workload, Crash):
         yield ConstraintError(
-            f"asks for crashes, but {there}", "Only a server of our own is killed", "kind"
+            f"requests crashes, but {there}", "Seatrial kills only servers that it started", "kind"
         )
     started = [each for each in many(workload.start) if each not in (None, "as_is", "prewarmed")]
     if started:
@@ -284,26 +290,26 @@ def _on_server(workload: OnDatabase, target: Target) -> Iterator[ConstraintError
         yield ConstraintError(f"is given, but {there}", _STARTED_BY_US, "memory_limit")
     if workload.clone in ("reflink", "copy"):
         yield ConstraintError(
-            f"is {workload.clone!r}, but {there}, whose files are not ours",
+            f"is {workload.clone!r}, but {there}, whose files Seatrial does not touch",
             "Expected template, reuse or auto",
             "clone",
         )
     if target.database and workload.settings:
         yield ConstraintError(
             f"are given, but target {target.label!r} names a database",
-            "They would be set for that database, and last: leave out 'database' or the settings",
+            "They would be changed permanently there: leave out 'database' or the settings",
             "settings",
         )
     if target.database and max(many(workload.processes)) > 1:
         yield ConstraintError(
             f"is {max(many(workload.processes))}, but target {target.label!r} names one database",
-            "Each process needs a database of its own: leave out 'database', so that they are made",
+            "Each process needs a separate database: leave out 'database' to create them",
             "processes",
         )
     if target.database and workload.clone == "template":
         yield ConstraintError(
             f"is 'template', but target {target.label!r} names one database",
-            "A copy would be another one: expected reuse, or leave out 'database'",
+            "A copy would be another database: expected reuse, or leave out 'database'",
             "clone",
         )
 
@@ -318,6 +324,6 @@ def databases_on_layouts(study: Study) -> Iterator[ConstraintError]:
         if "as_is" in many(workload.start):
             yield ConstraintError(
                 "is 'as_is', but the targets are layouts",
-                "Expected cold, warm or prewarmed: the server there is made for the trial",
+                "Expected cold, warm or prewarmed: the server is created for the trial",
                 *("workload", index, "start"),
             )

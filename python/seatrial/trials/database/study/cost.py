@@ -8,13 +8,26 @@ with 10 clients) and rounded up; tests/trials/database/study/test_database_cost.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
 from seatrial.study.cell import Cell
 from seatrial.study.layouts.cost import ASSUMED_BYTES_PER_S
-from seatrial.trials.database.study.workloads import DatabaseSpec, LoadSpec, is_of_database, spec_of
+from seatrial.study.schema import Study
+from seatrial.study.units import format_seconds
+from seatrial.study.values import many
+from seatrial.trials.database.study.workloads import (
+    MAX,
+    Batch,
+    DatabaseSpec,
+    LoadSpec,
+    Replay,
+    is_of_database,
+    spec_of,
+)
+from seatrial.trials.replay.study.cells import ASSUMED_STATEMENTS_PER_S
+from seatrial.trials.replay.study.trace_facts import trace_facts
 
 CLUSTER_BYTES: Final = 40 << 20
 """A server without data."""
@@ -40,7 +53,7 @@ START_S: Final = 1.5
 MAKE_S: Final = 2.0
 """Making an empty server by initdb."""
 
-ASSUMED_WRITES: Final = "of a database it is assumed that it writes 250 MB/s at most"
+ASSUMED_WRITES: Final = "databases are assumed to write at most 250 MB/s"
 
 COPIES_STAY: Final = ("reuse", "template")
 """Ways to clone after which a copy of each load stays."""
@@ -157,11 +170,111 @@ def sample_write_bytes(cell: Cell) -> int:
 
 def _lasts_s(cell: Cell) -> float:
     """Return how long a sample is driven: pgbench knows whole seconds only."""
-    asked_s = float(cell.spec["limit"]["duration_s"])
-    return asked_s if cell.kind in ("batch", "replay") else float(max(1, math.ceil(asked_s)))
+    requested_s = cell.parsed.duration_s
+    return (
+        requested_s if cell.kind in ("batch", "replay") else float(max(1, math.ceil(requested_s)))
+    )
 
 
 def _copied_bytes(spec: DatabaseSpec) -> int:
     # A crash trial goes on with what the crashes before have left.
     goes_on = spec.clone == "reuse" or spec.load.kind == "ledger" or spec.is_standing
     return 0 if goes_on else cluster_bytes(spec.load, spec.processes)
+
+
+OFF: Final = frozenset({"off", "false", "no", "0", "of", "f", "fa", "fal", "fals", "n"})
+"""Spellings of ``off`` that PostgreSQL accepts, in lower case."""
+
+_COSTS: Final = {
+    "fsync": "a power failure may destroy the database, and the figures cannot be compared with "
+    "those of a durable server",
+    "full_page_writes": "safe only if the file system writes pages of 8 KiB atomically",
+    "synchronous_commit": "a commit is acknowledged before it is durable, and a crash loses the "
+    "most recent commits",
+}
+"""What is given up if a setting is off."""
+
+
+def notes_on_databases(study: Study, cells: Sequence[Cell]) -> Iterator[str]:
+    """Yield notes on the databases of a plan."""
+    yield from _on_durability(study, cells)
+    yield from _on_batches(study, cells)
+    yield from _on_replays(study, cells)
+
+
+def _on_durability(study: Study, cells: Sequence[Cell]) -> Iterator[str]:
+    """Yield a note on each setting that gives up durability."""
+    for workload in study.workloads:
+        own = [cell for cell in cells if cell.workload == workload.label]
+        specs = [spec_of(cell.spec) for cell in own if is_of_database(cell)]
+        for name, cost in _COSTS.items():
+            off = [spec for spec in specs if _value(spec.settings, name) in OFF]
+            if off:
+                some = "" if len(off) == len(specs) else f"{len(off)} of {len(specs)} tests of "
+                yield f"{name} is off in {some}{workload.label}: {cost}"
+
+
+def _value(settings: dict[str, str], name: str) -> str:
+    """Return the value of a setting in lower case; names and words have no case."""
+    return next((value.lower() for key, value in settings.items() if key.lower() == name), "")
+
+
+def _on_batches(study: Study, cells: Sequence[Cell]) -> Iterator[str]:
+    """Yield a note on each batch, whose duration is not known in advance."""
+    for workload in study.workloads:
+        if isinstance(workload, Batch) and any(c.workload == workload.label for c in cells):
+            yield (
+                f"The duration of {workload.label} is not known; the plan assumes its limit of "
+                f"{format_seconds(workload.duration_s)}"
+            )
+
+
+def _on_replays(study: Study, cells: Sequence[Cell]) -> Iterator[str]:
+    """Yield notes on replays: unknown durations, and limitations of their traces."""
+    for workload in study.workloads:
+        if not isinstance(workload, Replay) or not any(c.workload == workload.label for c in cells):
+            continue
+        facts = trace_facts(workload.trace)
+        if facts is None:
+            yield f"{workload.label}: the trace {workload.trace} does not exist yet"
+            continue
+        if MAX in many(workload.speed):
+            yield (
+                f"{workload.label} runs until the end of the trace; the plan assumes "
+                f"{ASSUMED_STATEMENTS_PER_S:,} statements per second"
+            )
+        if not facts.has_clock and set(many(workload.speed)) != {MAX}:
+            yield (
+                f"{workload.label}: the trace comes from SQL without times, so its statements have "
+                "made-up times"
+            )
+        if _is_played_again(study, workload, cells):
+            yield (
+                f"{workload.label} is replayed more than once on a database that is not restored: "
+                "each replay starts with the writes of the previous ones"
+            )
+        if _is_empty(workload, cells):
+            yield (
+                f"{workload.label} starts with an empty database, since nothing is loaded: set "
+                "'prepare' to a dump of the captured database"
+            )
+        if facts.is_masked:
+            yield (
+                f"{workload.label}: the values in the trace are masked, so its statements find "
+                "other rows than in the capture, or none"
+            )
+
+
+def _is_empty(workload: Replay, cells: Sequence[Cell]) -> bool:
+    """Return whether a replay finds nothing where it is played: a database of ours, and no load."""
+    own = (spec_of(cell.spec) for cell in cells if cell.workload == workload.label)
+    return not workload.loads and any(not spec.is_standing for spec in own)
+
+
+def _is_played_again(study: Study, workload: Replay, cells: Sequence[Cell]) -> bool:
+    """Return whether a replay that writes goes more than once to a database of somebody's."""
+    own = [cell for cell in cells if cell.workload == workload.label]
+    standing = [cell for cell in own if spec_of(cell.spec).is_standing]
+    begins_anew = bool(workload.restore) or workload.clone == "template"
+    is_again = len(standing) * study.rounds.max > 1
+    return bool(standing) and is_again and not workload.read_only and not begins_anew

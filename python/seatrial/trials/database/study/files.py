@@ -37,8 +37,8 @@ def with_database_files(workload: Sampled, files: Finder) -> Sampled:
     changes: dict[str, Any] = {"file": files.found(workload.file, "file")}
     if not workload.file.endswith(SQL_SUFFIX) and not os.access(changes["file"], os.X_OK):
         raise files.violation(
-            f"is {workload.file!r}, which may not be run",
-            f"What does not end in {SQL_SUFFIX} is run as a program: `chmod +x` makes it one",
+            f"is {workload.file!r}, which is not executable",
+            f"Files without {SQL_SUFFIX} are run as programs: use `chmod +x`",
             "file",
         )
     if workload.prepare:
@@ -69,7 +69,7 @@ def _with_migration(schema: SchemaVariant, files: Finder, nth: int) -> SchemaVar
 
 
 def is_archive_folder(path: Path) -> bool:
-    """Tell whether a folder is an archive of pg_dump in its format ``directory``."""
+    """Return whether a folder is an archive of pg_dump in its format ``directory``."""
     return (path / "toc.dat").is_file()
 
 

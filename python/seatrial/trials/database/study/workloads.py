@@ -10,6 +10,7 @@ from typing import Annotated, ClassVar, Final, Literal
 import msgspec
 from msgspec import Meta, field
 
+from seatrial import _core
 from seatrial.study.cell import Cell
 from seatrial.study.sampled import DATABASE_STALL_THRESHOLD_MS, Sampled
 from seatrial.study.values import (
@@ -20,6 +21,7 @@ from seatrial.study.values import (
     Rates,
     Seconds,
     Sizes,
+    StallThresholdMs,
     Threads,
 )
 
@@ -87,7 +89,7 @@ class OnDatabase(Sampled, frozen=True, kw_only=True):
     """
 
     duration_s: Seconds = field(default=10.0, name="seconds")
-    stall_threshold_ms: Annotated[int, Meta(ge=1, le=60_000)] = DATABASE_STALL_THRESHOLD_MS
+    stall_threshold_ms: StallThresholdMs = DATABASE_STALL_THRESHOLD_MS
     clients: ManyThreads = 10
     processes: Processes = 1
     settings: Settings = field(default_factory=dict)
@@ -208,7 +210,7 @@ class SchemaVariant(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     migrate: str = ""
 
 
-REPLAY_S_MAX: Final = 86_400.0
+REPLAY_S_MAX: Final = _core.DURATION_S_MAX
 """The default of a key that a replay has no use for: it lasts until its trace ends."""
 MAX: Final = "max"
 """The speed at which nothing waits but for an answer."""
@@ -402,7 +404,7 @@ class DatabaseSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def is_of_database(cell: Cell) -> bool:
-    """Tell whether a cell is one of a database, measured or imported."""
+    """Return whether a cell is one of a database, measured or imported."""
     return cell.kind in DATABASE_KINDS
 
 

@@ -1,58 +1,61 @@
-"""Finding ``bound_broken``: a rate that the way to the target cannot carry."""
+"""Finding ``bound_broken``: a rate above the bandwidth of the path to the target."""
 
 from __future__ import annotations
 
-from seatrial.findings.context import Context, identities, is_of_a_device
+from typing import Annotated
+
+from seatrial.findings.context import Concerned, Context, identities, is_of_a_device
 from seatrial.findings.rule import from_samples
-from seatrial.stats.model import CellSummary, Finding
+from seatrial.published import HIDDEN
+from seatrial.stats.estimate import Estimate
+from seatrial.stats.model import CellSummary, Figures, Finding, Words
 from seatrial.stats.wording import format_estimate, format_rate_bytes, format_share
-from seatrial.trials.io.bounds.path import Broken, broken_bound
+from seatrial.trials.io.bounds import Broken, broken_bound
 
 CAUSES = {
     "host_bus": (
-        "What no bus can carry did not come over it, so neither drives nor controller answered: "
-        "memory of this machine did, or a layer that compresses or knows empty blocks; or the bus "
-        "is another one."
+        "The rate exceeds the bandwidth of the bus, so neither drives nor controller served it: "
+        "main memory did, or a layer that compresses or skips empty blocks; or the bus was "
+        "identified incorrectly."
     ),
     "memory_copy": (
-        "Data are not moved faster than memory is copied: blocks that were never written, a target "
-        "that throws its data away, or a wrong count."
+        "Data cannot be transferred faster than memory is copied: blocks were never written, the "
+        "target discards its data, or the count is wrong."
     ),
 }
 STEPS = {
     "host_bus": (
-        "Do not read these cells as the device's. Compare the bus with 'lspci -vv | grep -E "
+        "These figures are not those of the device. Compare the bus with 'lspci -vv | grep -E "
         '"^[0-9a-f]|LnkSta:"\', fill the file with incompressible data, and repeat.'
     ),
     "memory_copy": (
-        "Do not use these cells. Fill the file with incompressible data and repeat with --verify, "
-        "which checks that what is read was written."
+        "Do not use these figures. Fill the file with incompressible data and repeat with "
+        "--verify, which checks that reads return what was written."
     ),
 }
 
 
-@from_samples(rank=190, section="Whose number is it?", holds_in_lab=False)
+@from_samples(rank=190, section="Validity of the figures", holds_in_lab=False)
 def bound_broken(context: Context) -> list[Finding]:
-    """Find cells faster than the bus to the drives, or than memory is copied.
+    """Find cells faster than the bus to the drives, or than a memory copy.
 
-    What only the drives' own links cannot carry came out of a cache behind the bus: that is
+    A rate above the drives' links alone came from a cache behind the bus: that is
     ``device_cache_served``.
 
     Means:
-        The figure is more than the way to the target can carry, and no cache behind that way can
-        have answered either.
+        The rate exceeds the bandwidth of the path to the target, and no cache behind that path
+        explains it.
 
     Decided:
-        The lower end of the interval of what moved one way (the figure itself where it was measured
-        once) is above the PCIe links that the drives' controllers hang from, added up, a shared one
-        once (direct cells); or above 1.5 times what all processors that the run could use copy in
-        memory (any cell that touches at least 64 MiB; one thread's copy is measured when the
-        fingerprint is taken). Critical. Of several bounds that a cell breaks the outermost is told:
-        what is faster than the bus is `bound_broken`, what is faster than the drives' links alone
-        is `device_cache_served`. A drive without a link of its own (NVMe, a virtual disk) ends with
-        its PCIe link, which then counts as the drive's. Links of an imported table, or of drives
-        that a RAID controller hides, are those that `seatrial audit` was told of: `--drives`,
-        `--link`, `--bus`.
+        The lower end of the interval of the bandwidth in one direction (the figure itself if
+        measured once) exceeds the sum of the PCIe links of the drives' controllers, a shared one
+        counted once (direct cells); or exceeds 1.5 times the memory copy bandwidth of all CPUs
+        available to the run (any cell that accesses at least 64 MiB; the copy bandwidth of one
+        thread is measured with the fingerprint). Critical. Of several bounds exceeded, the
+        outermost is reported: faster than the bus is `bound_broken`, faster than the drives' links
+        alone is `device_cache_served`. For a drive without another link (NVMe, a virtual disk), its
+        PCIe link counts as the drive's. For imported tables, and for drives hidden by a RAID
+        controller, `seatrial audit` gets the links from `--drives`, `--link` and `--bus`.
 
     Do:
         Compare the bus with `LnkSta` in `lspci -vv`. Fill with incompressible data and repeat with
@@ -64,36 +67,61 @@ def bound_broken(context: Context) -> list[Finding]:
     return [finding for finding in found if finding]
 
 
+class BoundBrokenFigures(Figures, frozen=True, kw_only=True, tag="bound_broken"):
+    """Figures of ``bound_broken``."""
+
+    bound: str
+    bound_bytes_per_s: float
+    bound_source: str
+    bandwidth_bytes_per_s: float
+    bandwidth_low_bytes_per_s: float | None
+    excess_share: float
+    cells_count: int
+    concerned: Annotated[Concerned, HIDDEN]
+    rate: Annotated[Estimate, HIDDEN]
+    bound_words: Annotated[str, HIDDEN]
+    bound_detail: Annotated[str, HIDDEN]
+
+    def words(self) -> Words:
+        """Return sentence, cause and next step."""
+        significant = "" if self.bandwidth_low_bytes_per_s is None else "at least "
+        return Words(
+            sentence=(
+                f"The rate of {self.concerned} (up to {format_estimate(self.rate)}) exceeds the "
+                f"bandwidth of the path to the target by {significant}"
+                f"{format_share(self.excess_share)}: {self.bound_words} at "
+                f"{format_rate_bytes(self.bound_bytes_per_s, 0)} ({self.bound_detail})."
+            ),
+            cause=CAUSES[self.bound],
+            next=STEPS[self.bound],
+        )
+
+
 def _of_bound(
     context: Context, cells: list[CellSummary], broken: dict[str, Broken | None], name: str
 ) -> Finding | None:
-    """Return the finding on all cells of which this is the outermost bound that they break."""
+    """Return the finding on all cells for which this is the outermost bound exceeded."""
     above = {key: one for key, one in broken.items() if one and one.bound.name == name}
     if not above:
         return None
     concerned = [c for c in cells if c.cell.key in above]
     bound, rate = max(above.values(), key=lambda one: one.rate.value)
-    surely_bytes_per_s = rate.value if rate.low is None else rate.low
-    excess_share = surely_bytes_per_s / bound.bytes_per_s - 1
-    surely = "" if rate.low is None else "surely "
+    confident_bytes_per_s = rate.value if rate.low is None else rate.low
+    excess_share = confident_bytes_per_s / bound.bytes_per_s - 1
     return Finding(
-        kind="bound_broken",
         severity="critical",
         cells=identities(concerned),
-        sentence=(
-            f"{context.of_cells(concerned)}, up to {format_estimate(rate)}: more than the way to "
-            f"the target can carry, {surely}by {format_share(excess_share)}: {bound.words} at "
-            f"{format_rate_bytes(bound.bytes_per_s, 0)} ({bound.detail})."
+        figures=BoundBrokenFigures(
+            bound=name,
+            bound_bytes_per_s=bound.bytes_per_s,
+            bound_source=bound.source,
+            bandwidth_bytes_per_s=rate.value,
+            bandwidth_low_bytes_per_s=rate.low,
+            excess_share=excess_share,
+            cells_count=len(concerned),
+            concerned=context.concerned(concerned),
+            rate=rate,
+            bound_words=bound.words,
+            bound_detail=bound.detail,
         ),
-        cause=CAUSES[name],
-        evidence={
-            "bound": name,
-            "bound_bytes_per_s": bound.bytes_per_s,
-            "bound_source": bound.source,
-            "bandwidth_bytes_per_s": rate.value,
-            "bandwidth_low_bytes_per_s": rate.low,
-            "excess_share": excess_share,
-            "cells_count": len(concerned),
-        },
-        next=STEPS[name],
     )

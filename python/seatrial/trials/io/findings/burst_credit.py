@@ -1,17 +1,18 @@
-"""Finding ``burst_credit``: fast while a credit lasts, then one base rate for everything."""
+"""Finding ``burst_credit``: fast while burst credit lasts, then one base rate for all cells."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from seatrial.findings.context import Context, identities
+from seatrial.findings.context import Concerned, Context, identities
 from seatrial.findings.rule import from_samples
+from seatrial.published import FLATTENED, HIDDEN
 from seatrial.results.model import Sample
 from seatrial.stats.estimates import counted, estimate_of_rounds
-from seatrial.stats.model import CellSummary, Estimate, Finding
+from seatrial.stats.model import CellSummary, Estimate, Figures, Finding, Words
 from seatrial.stats.steady.phases import levels_of
 from seatrial.stats.timeline import is_long_enough, median, series_of
 from seatrial.stats.wording import format_duration_s, format_estimate, format_iops
@@ -34,13 +35,13 @@ SCATTER_SHARE_MAX = 0.07
 
 @dataclass(frozen=True)
 class Stretch:
-    """A stretch of one sample at one level, on the run's own clock.
+    """A stretch of one sample at a constant rate, on the run's clock.
 
     Attributes:
         start_s: Unix time.
-        length_s: How long it lasted.
-        per_s: Its rate: requests or bytes per second.
-        scatter_share: Median distance of its steps from that rate, over it.
+        length_s: Duration.
+        per_s: Rate in requests or bytes per second.
+        scatter_share: Median deviation of its steps from that rate, as a share of the rate.
         summary: The cell.
         sample: The sample.
     """
@@ -55,15 +56,15 @@ class Stretch:
 
 @dataclass(frozen=True)
 class Credit:
-    """What was spent, and the base rate that was left.
+    """The credit used and the base rate that followed.
 
     Attributes:
         unit: ``IOPS`` or ``B/s``.
-        base: The base rate, over the samples that came down to it.
-        spent: Requests or bytes above the base rate, of each episode before it was spent.
-        burst_s: How long the first episode lasted.
-        witnesses: Cells that fell to the base rate, or were held at it ever since.
-        recovers: Whether a later sample was above the base rate again.
+        base: The base rate, over the samples that dropped to it.
+        spent: Requests or bytes above the base rate, for each episode until the credit was used up.
+        burst_s: Duration of the first episode.
+        witnesses: Cells that dropped to the base rate, or stayed at it from then on.
+        recovers: Whether a later sample exceeded the base rate again.
     """
 
     unit: str
@@ -76,23 +77,24 @@ class Credit:
 
 @from_samples(rank=220, section="Time", holds_in_lab=False)
 def burst_credit(context: Context) -> list[Finding]:
-    """Find a base rate to which different cells fell alike after the same amount of work.
+    """Find a base rate to which different cells dropped after the same amount of work.
 
     Means:
-        The target lends a rate: after a number of requests (or bytes) above it, everything falls to
-        one base rate, whatever the cell.
+        The target has burst credit: after a number of requests (or bytes) above the base rate, all
+        cells drop to this rate.
 
     Decided:
-        Within samples the rate falls by a factor of at least 1.3 and is then held, as what meters
-        out holds it (the median step is within 7 % of it); at least two cells, not all of them
-        writes, were seen above and at that same base rate (within 7 %, three times at least); and
-        what was spent above the base rate before each fall agrees within a factor of 1.5. Where the
-        credit was gone before a second cell could use it: one fall, and at least three cells,
-        nothing above that rate, ever since. A cache for writes falls too, but it spares reads, and
-        is `left_steady_state` or `start_up_phase`. Critical: most figures of the run are on credit.
+        Within samples the rate drops by a factor of at least 1.3 and then stays constant, as a
+        rate limiter enforces it (the median step is within 7 % of it); at least two cells, not all
+        of them writes, were observed above and at that base rate (within 7 %, at least three
+        times); and the work above the base rate before each drop agrees within a factor of 1.5. If
+        the credit was used up before a second cell could use it: one drop, followed by at least
+        three cells at the base rate and none above it. A write cache drops too, but does not
+        affect reads, and is reported as `left_steady_state` or `start_up_phase`. Critical: most
+        figures of the run depend on the credit.
 
     Do:
-        Plan with the base rate. To see it, measure until the credit is spent.
+        Plan with the base rate. To measure it, run until the credit is used up.
     """
     found = []
     targets = sorted({summary.cell.target for summary in context.cells})
@@ -107,8 +109,8 @@ def burst_credit(context: Context) -> list[Finding]:
 def credit_of(cells: Sequence[CellSummary]) -> Credit | None:
     """Return the burst credit that explains the rates of a target's cells; None if none does.
 
-    Tried for requests and for bytes, as cloud volumes have a credit of either kind; of two that
-    explain, the one with more cells as witnesses.
+    Tried for requests and for bytes, since cloud volumes have credits of either kind. If both
+    fit, the one with more cells wins.
     """
     found = []
     for unit in ("IOPS", "B/s"):
@@ -121,7 +123,7 @@ def credit_of(cells: Sequence[CellSummary]) -> Credit | None:
 
 
 def _stretches(cells: Sequence[CellSummary], unit: str) -> list[Stretch]:
-    """Return every level of every sample, in the order in which they were measured."""
+    """Return every level of every sample, in the order of measurement."""
     measured = [
         (summary, sample)
         for summary in cells
@@ -134,20 +136,19 @@ def _stretches(cells: Sequence[CellSummary], unit: str) -> list[Stretch]:
 
 
 def _order(sample: Sample) -> tuple[float, int, int]:
-    """Return when a sample was measured; simulated ones all start at 0 and go by their place."""
+    """Return the sort key of a sample by time; simulated samples all start at 0."""
     return (sample.started_at, sample.round, sample.position)
 
 
 def _is_judged(summary: CellSummary) -> bool:
-    """Tell whether a cell asks for all that the target gives, for as long as it lasts."""
+    """Return whether a cell loads the target as fast as possible for its whole duration."""
     cell = summary.cell
     is_of_one_pass = cell.kind in ("fill", "map")
     return not (is_of_one_pass or topic_of(cell).has_server or _is_scheduled(summary))
 
 
 def _is_scheduled(summary: CellSummary) -> bool:
-    arrival = summary.cell.spec.get("arrival")
-    return isinstance(arrival, dict) and arrival.get("kind", "closed") != "closed"
+    return summary.cell.parsed.arrival.is_scheduled
 
 
 def _of_sample(summary: CellSummary, sample: Sample, unit: str) -> list[Stretch]:
@@ -172,18 +173,18 @@ def _of_sample(summary: CellSummary, sample: Sample, unit: str) -> list[Stretch]
 
 
 def _scatter_share(rates: Array) -> float:
-    """Return the median distance from the median, over it; 0 where that is 0."""
+    """Return the median deviation from the median, as a share of it; 0 if the median is 0."""
     middle = median(rates)
     return median(abs(rates - middle)) / middle if middle > 0 else 0.0
 
 
 def _bases(stretches: Sequence[Stretch]) -> list[float]:
-    """Return the rates that samples fell to and kept to their end, the candidates."""
+    """Return the candidates: rates that samples dropped to and stayed at to their end."""
     bases = []
     for _, own in groupby(stretches, key=lambda stretch: _order(stretch.sample)):
         levels = list(own)
         last = levels[-1]
-        # What meters out holds its rate; a rate of 0 is a target that stopped.
+        # A rate limiter keeps its rate constant; a rate of 0 is a target that stopped.
         is_held = last.per_s > 0 and last.scatter_share <= SCATTER_SHARE_MAX
         if is_held and len(levels) > 1 and levels[-2].per_s >= BURST_RATIO_MIN * last.per_s:
             bases.append(last.per_s)
@@ -191,7 +192,7 @@ def _bases(stretches: Sequence[Stretch]) -> list[float]:
 
 
 def _judge(stretches: Sequence[Stretch], base_per_s: float, unit: str) -> Credit | None:
-    """Return the credit with one base rate, where all of the run agrees with it."""
+    """Return the credit with one base rate, if the whole run is consistent with it."""
 
     def is_at_base(stretch: Stretch) -> bool:
         is_held = stretch.scatter_share <= SCATTER_SHARE_MAX
@@ -205,11 +206,11 @@ def _judge(stretches: Sequence[Stretch], base_per_s: float, unit: str) -> Credit
     if len(at_base) < SAMPLES_AT_BASE_MIN or not witnesses:
         return None
     if len(witnesses) < WITNESSES_MIN:
-        # The credit may be gone before a second cell could use it: then all that came after it
-        # must stand at the base rate or below, and nothing stood there before.
+        # The credit may be used up before a second cell could use it: then everything after it
+        # must be at or below the base rate, and nothing before it.
         witnesses = _all_at_base_since(stretches, is_burst, is_at_base)
     if len(witnesses) < WITNESSES_MIN or all(c.cell.operation == "write" for c in witnesses):
-        return None  # where reads are spared, a cache for writes is likelier
+        return None  # if reads are not affected, a write cache is more likely
     episodes = _episodes(stretches, base_per_s, is_burst, is_at_base)
     full = [episode.spent for episode in episodes if episode.is_full]
     most = max((episode.spent for episode in episodes), default=0.0)
@@ -231,7 +232,7 @@ def _witnesses(
     is_burst: Callable[[Stretch], bool],
     is_at_base: Callable[[Stretch], bool],
 ) -> list[CellSummary]:
-    """Return the cells that were seen both above the base rate and at it."""
+    """Return the cells that were observed both above the base rate and at it."""
     above = {s.summary.cell.key for s in stretches if is_burst(s)}
     at_base = {s.summary.cell.key: s.summary for s in stretches if is_at_base(s)}
     return [summary for key, summary in at_base.items() if key in above]
@@ -242,7 +243,7 @@ def _all_at_base_since(
     is_burst: Callable[[Stretch], bool],
     is_at_base: Callable[[Stretch], bool],
 ) -> list[CellSummary]:
-    """Return the cells at the base rate since one fall to it; none where any went above since."""
+    """Return the cells at the base rate after one drop; none if any exceeded it later."""
     first = next(place for place, stretch in enumerate(stretches) if is_at_base(stretch))
     fell = first > 0 and is_burst(stretches[first - 1])
     if not fell or any(is_burst(stretch) for stretch in stretches[first:]):
@@ -253,13 +254,13 @@ def _all_at_base_since(
 
 @dataclass(frozen=True)
 class Episode:
-    """A time above the base rate, until it ended at the base rate.
+    """A period above the base rate that ended at the base rate.
 
     Attributes:
-        spent: Requests or bytes above what the base rate gave meanwhile.
-        length_s: How long it lasted.
-        is_full: Whether it surely began with the whole credit: the first of the run, and one
-            after a pause in which the base rate gave all of it back.
+        spent: Requests or bytes in excess of the base rate.
+        length_s: Duration.
+        is_full: Whether it certainly began with the full credit: the first one of the run, and one
+            after a pause long enough to restore it.
     """
 
     spent: float
@@ -273,7 +274,7 @@ def _episodes(
     is_burst: Callable[[Stretch], bool],
     is_at_base: Callable[[Stretch], bool],
 ) -> list[Episode]:
-    """Return the times above the base rate that ended at it, in order."""
+    """Return the periods above the base rate that ended at it, in order."""
     episodes: list[Episode] = []
     spent, length_s, is_full = 0.0, 0.0, True
     last_end_s = stretches[0].start_s
@@ -292,37 +293,61 @@ def _episodes(
     return episodes
 
 
+class BurstCreditFigures(Figures, frozen=True, kw_only=True, tag="burst_credit"):
+    """Figures of ``burst_credit``."""
+
+    cells_count: int
+    others: Annotated[dict[str, float], FLATTENED]
+    episodes_count: int
+    burst_s: float
+    base_unit: str
+    base_per_s: float
+    base_per_s_low: float | None
+    base_per_s_high: float | None
+    recovers: bool
+    spent_amount: Annotated[float, HIDDEN]
+    credit_base: Annotated[Estimate, HIDDEN]
+    concerned: Annotated[Concerned, HIDDEN]
+
+    def words(self) -> Words:
+        """Return sentence, cause and next step."""
+        return Words(
+            sentence=(
+                f"The target drops to a base rate of {format_estimate(self.credit_base)} after "
+                f"{format_iops(self.spent_amount)} "
+                f"{'requests' if self.base_unit == 'IOPS' else 'bytes'} above it "
+                f"({format_duration_s(self.burst_s)} of load), in {self.concerned}"
+                f"{'; later samples start fast again' if self.recovers else ''}."
+            ),
+            cause=(
+                "Likely burst credit: a cloud volume (or a token-bucket throttle) grants a rate "
+                "that it does not sustain. Figures above the base rate depend on the credit."
+            ),
+            next=(
+                "Plan with the base rate, or buy provisioned IOPS. To measure it, run "
+                "'seatrial io' until the credit is used up and read the rate after that."
+            ),
+        )
+
+
 def _finding(context: Context, credit: Credit) -> Finding:
     spent = estimate_of_rounds(credit.spent, "count")
-    work = "requests" if credit.unit == "IOPS" else "bytes"
-    amount = format_iops(spent.value)
+    spent_amount = spent.value
     return Finding(
-        kind="burst_credit",
         severity="critical",
         cells=identities(credit.witnesses),
-        sentence=(
-            f"After {amount} {work} above it ({format_duration_s(credit.burst_s)} of load) the "
-            f"target falls to one base rate, {format_estimate(credit.base)}, in "
-            f"{context.of_cells(credit.witnesses)} alike"
-            f"{'; later samples begin fast again' if credit.recovers else ''}."
-        ),
-        cause=(
-            "Likely burst credit: a cloud volume (or a throttle with a token bucket) lends a rate "
-            "that it does not sustain. Figures above the base rate are on credit."
-        ),
-        evidence={
-            "cells_count": len(credit.witnesses),
-            f"credit_{'operations' if credit.unit == 'IOPS' else 'bytes'}": spent.value,
-            "episodes_count": len(credit.spent),
-            "burst_s": credit.burst_s,
-            "base_unit": credit.unit,
-            "base_per_s": credit.base.value,
-            "base_per_s_low": credit.base.low,
-            "base_per_s_high": credit.base.high,
-            "recovers": credit.recovers,
-        },
-        next=(
-            "Plan with the base rate, or buy one that is provisioned; to measure it, let 'seatrial "
-            "io' run until the credit is spent and read what comes after."
+        figures=BurstCreditFigures(
+            cells_count=len(credit.witnesses),
+            others={f"credit_{'operations' if credit.unit == 'IOPS' else 'bytes'}": spent_amount},
+            episodes_count=len(credit.spent),
+            burst_s=credit.burst_s,
+            base_unit=credit.unit,
+            base_per_s=credit.base.value,
+            base_per_s_low=credit.base.low,
+            base_per_s_high=credit.base.high,
+            recovers=credit.recovers,
+            spent_amount=spent_amount,
+            credit_base=credit.base,
+            concerned=context.concerned(credit.witnesses),
         ),
     )

@@ -1,13 +1,15 @@
-"""Finding ``corruption``: a block did not hold what was written to it."""
+"""Finding ``corruption``: a block read back differs from what was written."""
 
 from __future__ import annotations
 
 from collections import Counter
+from typing import Annotated
 
-from seatrial.findings.context import Context, identities
+from seatrial.findings.context import Concerned, Context, identities
 from seatrial.findings.rule import from_samples
+from seatrial.published import HIDDEN
 from seatrial.results.model import Corruption
-from seatrial.stats.model import Finding
+from seatrial.stats.model import Figures, Finding, Words
 from seatrial.stats.wording import format_plural
 
 EXAMPLES_MAX = 8
@@ -15,29 +17,62 @@ _NAMES = {
     "flipped_bit": "flipped bits",
     "torn_write": "torn writes (part new, part old)",
     "stale": "older data (a lost write)",
-    "newer": "newer data than was last acknowledged",
-    "misplaced": "another place's data (a misdirected write or read)",
+    "newer": "newer data than the last acknowledged write",
+    "misplaced": "data of another offset (a misdirected write or read)",
     "foreign": "data that this run did not write",
 }
 
 
-@from_samples(rank=30, section="Data and errors")
+class CorruptionFigures(Figures, frozen=True, kw_only=True, tag="corruption"):
+    """Figures of ``corruption``."""
+
+    corrupt_blocks_count: int
+    checked_blocks_count: int
+    kinds: dict[str, int]
+    examples: list[dict[str, object]]
+    concerned: Annotated[Concerned, HIDDEN]
+    first_bytes: Annotated[int, HIDDEN]
+
+    def words(self) -> Words:
+        """Return sentence, cause and next step."""
+        return Words(
+            sentence=(
+                f"{format_plural(self.corrupt_blocks_count, 'block')} of "
+                f"{self.checked_blocks_count:,} failed verification in "
+                f"{self.concerned}{_kinds(self.kinds, self.first_bytes)}."
+            ),
+            cause=(
+                "The storage lost, tore, flipped or misplaced data: a failing drive or memory, a "
+                "cache that ignores flushes, a faulty controller or array. Another process that "
+                "writes to the same file has the same effect."
+            ),
+            next=(
+                "Do not store data here. Read 'dmesg -T' and 'smartctl -x DEVICE', test the "
+                "memory, and repeat with --verify on another port, cable and machine to find the "
+                "faulty part."
+            ),
+        )
+
+
+@from_samples(
+    rank=30, section="Data and errors", doubt="data came back wrong", doubts_all_cells=True
+)
 def corruption(context: Context) -> list[Finding]:
-    """Find blocks that verification proved wrong, all cells merged.
+    """Find blocks that failed verification, all cells merged.
 
     Means:
-        Blocks did not hold what was written to them. Kinds: `flipped_bit`, `torn_write` (part new,
+        Blocks read back differ from what was written. Kinds: `flipped_bit`, `torn_write` (part new,
         part old), `stale` (a lost write), `newer`, `misplaced` (a misdirected write or read),
-        `foreign` (not ours; zeros if the place was discarded).
+        `foreign` (not written by this run; zeros if the block was discarded).
 
     Decided:
-        With `verify` on, every sector that is read carries its offset, its generation and a
-        checksum; one wrong sector is enough. Critical. Another program that wrote to the same file
-        looks the same from here.
+        With `verify` on, every sector contains its offset, its generation and a checksum; one wrong
+        sector is enough. Critical. Writes of another process to the same file cannot be
+        distinguished from corruption.
 
     Do:
-        Keep no data there. Look at `dmesg -T` and `smartctl -x DEVICE`, test the memory, then
-        repeat on another port, cable and machine until the part is found.
+        Do not store data there. Read `dmesg -T` and `smartctl -x DEVICE`, test the memory, then
+        repeat on another port, cable and machine until the faulty part is found.
     """
     concerned = [
         summary
@@ -50,40 +85,29 @@ def corruption(context: Context) -> list[Finding]:
     corrupt = sum(check.corrupt_blocks for check in checks)
     checked = sum(check.checked_blocks for check in checks)
     examples = [example for check in checks for example in check.corruptions]
+    kinds = dict(Counter(example.kind for example in examples))
+    first_bytes = min((example.offset_bytes for example in examples), default=0)
     return [
         Finding(
-            kind="corruption",
             severity="critical",
             cells=identities(concerned),
-            sentence=(
-                f"{format_plural(corrupt, 'block')} of {checked:,} checked did not hold what was "
-                f"written, in {context.of_cells(concerned)}{_kinds(examples)}."
-            ),
-            cause=(
-                "The storage below lost, tore, flipped or misplaced data: a failing drive or "
-                "memory, a cache that lies about flushes, a controller or an array at fault. "
-                "Another program that wrote to the same file would show the same."
-            ),
-            evidence={
-                "corrupt_blocks_count": corrupt,
-                "checked_blocks_count": checked,
-                "kinds": dict(Counter(example.kind for example in examples)),
-                "examples": [_example(example) for example in examples[:EXAMPLES_MAX]],
-            },
-            next=(
-                "Keep no data here. Look at 'dmesg -T' and 'smartctl -x DEVICE', test the memory, "
-                "and repeat with --verify on another port, cable and machine to find the part."
+            figures=CorruptionFigures(
+                corrupt_blocks_count=corrupt,
+                checked_blocks_count=checked,
+                kinds=kinds,
+                examples=[_example(example) for example in examples[:EXAMPLES_MAX]],
+                concerned=context.concerned(concerned),
+                first_bytes=first_bytes,
             ),
         )
     ]
 
 
-def _kinds(examples: list[Corruption]) -> str:
-    counts = Counter(example.kind for example in examples)
+def _kinds(counts: dict[str, int], first_bytes: int) -> str:
     if not counts:
         return ""
     names = ", ".join(_NAMES.get(kind, kind) for kind in counts)
-    return f": {names}; first at offset {min(example.offset_bytes for example in examples):,}"
+    return f": {names}; first at offset {first_bytes:,}"
 
 
 def _example(example: Corruption) -> dict[str, object]:

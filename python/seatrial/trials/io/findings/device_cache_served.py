@@ -1,20 +1,28 @@
-"""Finding ``device_cache_served``: something between page cache and medium answered."""
+"""Finding ``device_cache_served``: a cache between page cache and medium served requests."""
 
 from __future__ import annotations
 
 from collections import defaultdict
+from typing import Annotated
 
-from seatrial.findings.context import Context, identities, is_of_a_device, median_over_samples
+from seatrial.findings.context import (
+    Concerned,
+    Context,
+    identities,
+    is_of_a_device,
+    median_over_samples,
+)
 from seatrial.findings.rule import from_samples
 from seatrial.findings.traffic import (
     DEVICE_SHARE_MIN,
-    asked_read_bytes,
     device_share,
     is_direct,
+    requested_read_bytes,
     span_bytes,
 )
+from seatrial.published import HIDDEN
 from seatrial.stats.estimates import paired_ratio
-from seatrial.stats.model import CellSummary, Estimate, Finding
+from seatrial.stats.model import CellSummary, Estimate, Figures, Finding, Words
 from seatrial.stats.wording import (
     format_estimate,
     format_plural,
@@ -22,46 +30,51 @@ from seatrial.stats.wording import (
     format_share,
     format_size,
 )
-from seatrial.trials.io.bounds.path import Broken, broken_bound, controller_cache
+from seatrial.trials.io.bounds import Broken, broken_bound, controller_cache
 
 SMALL_FILE_FACTOR = 1.5
 SMALL_FILE_FACTOR_LOW = 1.1
 CACHED_SHARE_MIN = 0.5
-"""Of a file, the least that a cache must be able to hold for its cells to be doubted."""
+"""Least share of a file that a cache must be able to hold to put its cells in doubt."""
 
 
-@from_samples(rank=200, section="Whose number is it?", holds_in_lab=False)
+@from_samples(
+    rank=200,
+    section="Validity of the figures",
+    holds_in_lab=False,
+    doubt="a cache, not the device, served the requests",
+)
 def device_cache_served(context: Context) -> list[Finding]:
-    """Find direct cells faster than their links, than the device moved, or than a bigger file.
+    """Find direct cells faster than their links, the device's traffic, or a larger file.
 
-    Cells that are not proven to be a cache's, but whose file a controller's cache holds in good
-    part, are told of as such.
+    Also finds cells without such proof whose file mostly fits in a controller's cache.
 
     Means:
-        With direct I/O, something between page cache and medium answered: the drive's memory, a
-        controller, a cache tier, the host of a virtual machine, a loop device over the page cache.
+        With direct I/O, a cache between page cache and medium served the requests: the drive's
+        memory, a controller, a cache tier, the host of a virtual machine, a loop device backed by
+        the page cache.
 
     Decided:
         Any of four, for direct cells:
 
-        - the lower end of the interval of what moved one way is above what the drives' links carry
-          after encoding (SATA and SAS 100 MB/s per Gb/s and lane; where a drive has no other link,
-          the narrowest PCIe link on its way; links of an array added up, a shared one once), though
-          not above the bus (`bound_broken`): critical;
+        - the lower end of the interval of the bandwidth in one direction exceeds the bandwidth of
+          the drives' links after encoding (SATA and SAS 100 MB/s per Gb/s and lane; for a drive
+          without another link, the narrowest PCIe link on its path; links of an array are added
+          up, a shared one counts once), but not that of the bus (`bound_broken`): critical;
         - the device under the file system delivered less than half of the bytes read, by its own
           counters (samples of at least 16 MiB): critical;
-        - a small file was more than 1.5 times as fast as a big one with all else equal, paired by
+        - a small file was more than 1.5 times as fast as a large one with all else equal, paired by
           round, and the interval begins above 1.1: warning;
-        - the controller's cache, where it tells its size or `seatrial audit --controller-cache`
-          does, can hold more than half of the file, and no bound proves more: "may be a cache's",
-          warning. No interface tells what a drive itself holds.
+        - the controller's cache, if it reports its size or `seatrial audit --controller-cache`
+          gives it, can hold more than half of the file, and no bound proves more: "may be served
+          by a cache", warning. No interface reports the contents of a drive's own cache.
 
-        The first and second also hold for layers that compress, and for blocks that were never
+        The first and second also apply to layers that compress, and to blocks that were never
         written.
 
     Do:
-        Fill with incompressible data and repeat on a range of twice the cache; attach loop devices
-        with `--direct-io=on`; plan with the big file's numbers.
+        Fill with incompressible data and repeat on a range of twice the cache size; attach loop
+        devices with `--direct-io=on`; plan with the figures of the large file.
     """
     direct = [c for c in context.cells if is_of_a_device(c) and is_direct(c)]
     broken = {c.cell.key: broken_bound(context.before_of(c), c) for c in direct}
@@ -75,45 +88,106 @@ def device_cache_served(context: Context) -> list[Finding]:
     return [finding for finding in found if finding]
 
 
+class DeviceCacheServedInShort(Figures, frozen=True, kw_only=True):
+    """Figures of every ``device_cache_served``."""
+
+    def in_short(self, cells_count: int) -> str:
+        """Return the short form for a verdict."""
+        return f"a cache below the file system served {format_plural(cells_count, 'test')}"
+
+
+class AboveLinksFigures(
+    DeviceCacheServedInShort, frozen=True, kw_only=True, tag="device_cache_served"
+):
+    """Figures of ``device_cache_served``: above links."""
+
+    bandwidth_bytes_per_s: float
+    link_bytes_per_s: float
+    link_source: str
+    cells_count: int
+    concerned: Annotated[Concerned, HIDDEN]
+    rate: Annotated[Estimate, HIDDEN]
+    bound_words: Annotated[str, HIDDEN]
+    bound_detail: Annotated[str, HIDDEN]
+
+    def words(self) -> Words:
+        """Return sentence, cause and next step."""
+        return Words(
+            sentence=(
+                f"A cache served {self.concerned}: up to {format_estimate(self.rate)}, but "
+                f"{self.bound_words} at {format_rate_bytes(self.link_bytes_per_s, 0)} "
+                f"({self.bound_detail})."
+            ),
+            cause=(
+                "The rate exceeds the bandwidth of the links, so memory on the host's side of them "
+                "served the requests (a RAID controller's cache, a loop device backed by the page "
+                "cache, the host of a virtual machine, a cache tier), or a layer that compresses "
+                "or skips empty blocks."
+            ),
+            next=(
+                "These figures are not those of the device. Measure a range of twice the cache "
+                "size, filled with incompressible data; check the layers with 'lsblk' and "
+                "'losetup --list --output NAME,DIO,BACK-FILE'."
+            ),
+        )
+
+
 def _above_links(
     context: Context, direct: list[CellSummary], broken: dict[str, Broken | None]
 ) -> Finding | None:
-    """Return what is faster than the drives' links; faster than the bus is ``bound_broken``."""
+    """Return cells faster than the drives' links; faster than the bus is ``bound_broken``."""
     above = {key: one for key, one in broken.items() if one and one.bound.name == "drive_links"}
     if not above:
         return None
     concerned = [c for c in direct if c.cell.key in above]
     bound, rate = max(above.values(), key=lambda one: one.rate.value)
-    are = "is" if len(concerned) == 1 else "are"
     return Finding(
-        kind="device_cache_served",
         severity="critical",
         cells=identities(concerned),
-        sentence=(
-            f"{context.of_cells(concerned)}, up to {format_estimate(rate)}, {are} served by a "
-            f"cache: {bound.words} at {format_rate_bytes(bound.bytes_per_s, 0)} ({bound.detail})."
-        ),
-        cause=(
-            "What no link can carry did not come over it: memory on the near side of the links "
-            "answered (a RAID controller's cache, a loop device over the page cache, the host of a "
-            "virtual machine, a cache tier), or a layer that compresses or knows empty blocks."
-        ),
-        evidence={
-            "bandwidth_bytes_per_s": rate.value,
-            "link_bytes_per_s": bound.bytes_per_s,
-            "link_source": bound.source,
-            "cells_count": len(concerned),
-        },
-        next=(
-            "Do not read these cells as the device's. Measure a range of twice the cache's size, "
-            "filled with incompressible data; look at the layers with 'lsblk' and 'losetup --list "
-            "--output NAME,DIO,BACK-FILE'."
+        figures=AboveLinksFigures(
+            bandwidth_bytes_per_s=rate.value,
+            link_bytes_per_s=bound.bytes_per_s,
+            link_source=bound.source,
+            cells_count=len(concerned),
+            concerned=context.concerned(concerned),
+            rate=rate,
+            bound_words=bound.words,
+            bound_detail=bound.detail,
         ),
     )
 
 
+class HeldByControllerFigures(
+    DeviceCacheServedInShort, frozen=True, kw_only=True, tag="device_cache_served"
+):
+    """Figures of ``device_cache_served``: held by controller."""
+
+    cache_bytes: int
+    cache_source: str
+    span_bytes_min: int
+    cells_count: int
+    concerned: Annotated[Concerned, HIDDEN]
+    cache_words: Annotated[str, HIDDEN]
+
+    def words(self) -> Words:
+        """Return sentence, cause and next step."""
+        return Words(
+            sentence=(
+                f"{self.concerned} may be served by a cache: {self.cache_words} "
+                f"({format_size(self.cache_bytes)}) can hold "
+                f"{format_share(min(1.0, self.cache_bytes / self.span_bytes_min))} of the file "
+                f"({format_size(self.span_bytes_min)})."
+            ),
+            cause=(
+                "A controller serves reads of cached blocks and acknowledges writes before the "
+                "drives do. The measurement neither proves nor excludes this."
+            ),
+            next="Measure a range of at least twice the cache size (--size) and compare.",
+        )
+
+
 def _held_by_controller(context: Context, plausible: list[CellSummary]) -> Finding | None:
-    """Return the cells of which a controller's cache may have served at least half."""
+    """Return the cells whose requests a controller's cache may have served by half or more."""
     held = {
         c.cell.key: (cache, span)
         for c in plausible
@@ -126,33 +200,53 @@ def _held_by_controller(context: Context, plausible: list[CellSummary]) -> Findi
     concerned = [c for c in plausible if c.cell.key in held]
     cache, span = min(held.values(), key=lambda one: one[1])
     return Finding(
-        kind="device_cache_served",
         severity="warning",
         cells=identities(concerned),
-        sentence=(
-            f"{context.of_cells(concerned)} may be a cache's: {cache.words} "
-            f"({format_size(cache.size_bytes)}) can hold "
-            f"{format_share(min(1.0, cache.size_bytes / span))} of the file ({format_size(span)})."
+        figures=HeldByControllerFigures(
+            cache_bytes=cache.size_bytes,
+            cache_source=cache.source,
+            span_bytes_min=span,
+            cells_count=len(concerned),
+            concerned=context.concerned(concerned),
+            cache_words=cache.words,
         ),
-        cause=(
-            "A controller answers reads of what it holds, and takes writes before the drives do. "
-            "Nothing here proves that it did, and nothing excludes it."
-        ),
-        evidence={
-            "cache_bytes": cache.size_bytes,
-            "cache_source": cache.source,
-            "span_bytes_min": span,
-            "cells_count": len(concerned),
-        },
-        next="Measure a range of at least twice the cache, and compare: --size.",
     )
+
+
+class DeviceIdleFigures(
+    DeviceCacheServedInShort, frozen=True, kw_only=True, tag="device_cache_served"
+):
+    """Figures of ``device_cache_served``: device idle."""
+
+    device_read_share_min: float
+    device_read_share_allowed: float
+    cells_count: int
+    concerned: Annotated[Concerned, HIDDEN]
+
+    def words(self) -> Words:
+        """Return sentence, cause and next step."""
+        return Words(
+            sentence=(
+                f"Most direct reads of {self.concerned} did not reach the device: it delivered "
+                f"only {format_share(self.device_read_share_min)} of the bytes."
+            ),
+            cause=(
+                "A layer below O_DIRECT served them from memory: a loop device backed by the page "
+                "cache, a cache tier, a file system that caches or compresses (ZFS, btrfs), or "
+                "blocks that were never written and need no read."
+            ),
+            next=(
+                "Fill the file first, attach a loop device with 'losetup --direct-io=on', and "
+                "measure the underlying device; watch 'iostat -x 1' meanwhile."
+            ),
+        )
 
 
 def _device_idle(context: Context, direct: list[CellSummary]) -> Finding | None:
     shares = {
         c.cell.key: median_over_samples(
             c.samples,
-            lambda sample: device_share(sample, "device_read_bytes", asked_read_bytes(sample)),
+            lambda sample: device_share(sample, "device_read_bytes", requested_read_bytes(sample)),
         )
         for c in direct
     }
@@ -162,32 +256,53 @@ def _device_idle(context: Context, direct: list[CellSummary]) -> Finding | None:
         return None
     share_min = min(least[c.cell.key] for c in concerned)
     return Finding(
-        kind="device_cache_served",
         severity="critical",
         cells=identities(concerned),
-        sentence=(
-            f"Direct reads of {context.of_cells(concerned)} hardly reached the device: it "
-            f"delivered as little as {format_share(share_min)} of the bytes."
-        ),
-        cause=(
-            "A layer below O_DIRECT answered from memory: a loop device over a file in the page "
-            "cache, a cache tier, a file system that caches or compresses (ZFS, btrfs), or blocks "
-            "that were never written, which need no reading."
-        ),
-        evidence={
-            "device_read_share_min": share_min,
-            "device_read_share_allowed": DEVICE_SHARE_MIN,
-            "cells_count": len(concerned),
-        },
-        next=(
-            "Fill the file first, attach a loop device with 'losetup --direct-io=on', and try the "
-            "device below; compare with 'iostat -x 1' meanwhile."
+        figures=DeviceIdleFigures(
+            device_read_share_min=share_min,
+            device_read_share_allowed=DEVICE_SHARE_MIN,
+            cells_count=len(concerned),
+            concerned=context.concerned(concerned),
         ),
     )
 
 
+class SmallFileFigures(
+    DeviceCacheServedInShort, frozen=True, kw_only=True, tag="device_cache_served"
+):
+    """Figures of ``device_cache_served``: small file."""
+
+    ratio_max: float
+    ratio_low: float | None
+    ratio_allowed: float
+    small_bytes: int
+    big_bytes: int
+    pairs_count: int
+    most: Annotated[Estimate, HIDDEN]
+
+    def words(self) -> Words:
+        """Return sentence, cause and next step."""
+        return Words(
+            sentence=(
+                f"The small file ({format_size(self.small_bytes)}) is up to "
+                f"{format_estimate(self.most)} as fast as the large one "
+                f"({format_size(self.big_bytes)}) in {format_plural(self.pairs_count, 'pair')} of "
+                "tests."
+            ),
+            cause=(
+                "The small file fits in a cache below the file system: the drive's memory, the SLC "
+                "cache of a flash drive, or the cache of a controller or array. The large file "
+                "does not."
+            ),
+            next=(
+                "Plan with the figures of the large file, and repeat with an even larger one until "
+                "the rate no longer decreases."
+            ),
+        )
+
+
 def _small_file(direct: list[CellSummary]) -> Finding | None:
-    """Return what a small file gained over a big one with everything else equal."""
+    """Return the speedup of a small file over a large one with everything else equal."""
     gains = [(small, big, gain) for small, big in _pairs(direct) if (gain := _gain(small, big))]
     gains = [one for one in gains if _is_gain(one[2])]
     if not gains:
@@ -196,29 +311,16 @@ def _small_file(direct: list[CellSummary]) -> Finding | None:
     small_bytes, big_bytes = span_bytes(small) or 0, span_bytes(big) or 0
     concerned = [one[0] for one in gains]
     return Finding(
-        kind="device_cache_served",
         severity="warning",
         cells=identities(concerned),
-        sentence=(
-            f"The small file ({format_size(small_bytes)}) is up to {format_estimate(most)} as fast "
-            f"as the big one ({format_size(big_bytes)}), in {format_plural(len(gains), 'pair')} "
-            "of cells."
-        ),
-        cause=(
-            "A cache below the file system holds the small file: the drive's own memory, a flash "
-            "drive's fast region, a controller's or an array's cache. The big file shows the rest."
-        ),
-        evidence={
-            "ratio_max": most.value,
-            "ratio_low": most.low,
-            "ratio_allowed": SMALL_FILE_FACTOR,
-            "small_bytes": small_bytes,
-            "big_bytes": big_bytes,
-            "pairs_count": len(gains),
-        },
-        next=(
-            "Plan with the big file's numbers, and repeat with a still bigger one: where the rate "
-            "stops falling the cache no longer helps."
+        figures=SmallFileFigures(
+            ratio_max=most.value,
+            ratio_low=most.low,
+            ratio_allowed=SMALL_FILE_FACTOR,
+            small_bytes=small_bytes,
+            big_bytes=big_bytes,
+            pairs_count=len(gains),
+            most=most,
         ),
     )
 
@@ -241,5 +343,5 @@ def _gain(small: CellSummary, big: CellSummary) -> Estimate | None:
 
 
 def _is_gain(gain: Estimate) -> bool:
-    surely = gain.low is None or gain.low > SMALL_FILE_FACTOR_LOW
-    return gain.value > SMALL_FILE_FACTOR and surely
+    significant = gain.low is None or gain.low > SMALL_FILE_FACTOR_LOW
+    return gain.value > SMALL_FILE_FACTOR and significant

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 from seatrial.findings.context import (
+    Concerned,
     Context,
     identities,
-    lookup,
-    number,
     response_times,
     service_times,
 )
 from seatrial.findings.rule import from_samples
-from seatrial.stats.model import CellSummary, Finding
-from seatrial.stats.wording import format_cell, format_duration_ns, format_share
+from seatrial.published import HIDDEN
+from seatrial.stats.model import CellSummary, Figures, Finding, Words
+from seatrial.stats.wording import format_cell, format_duration_ns, format_plural, format_share
+from seatrial.study.cell import Cell
 from seatrial.topic import topic_of
 
 RESPONSE_FACTOR = 2.0
@@ -24,9 +26,9 @@ CRITICAL_SHARE = 0.01
 
 @dataclass(frozen=True)
 class Lateness:
-    """How late the requests of one cell were, over all its rounds."""
+    """Lateness of the requests of one cell, over all its rounds."""
 
-    summary: CellSummary
+    cell: Cell
     rate_per_s: float | None
     offered: int
     skipped: int
@@ -40,62 +42,86 @@ class Lateness:
 
     @property
     def queued(self) -> bool:
-        """Whether the response p99 is far above the service p99: requests waited to start."""
+        """Whether the response p99 is far above the service p99: requests queued before start."""
         far_ns = max(RESPONSE_FACTOR * self.service_ns, self.service_ns + RESPONSE_EXTRA_NS)
         return self.response_ns > far_ns
 
 
-@from_samples(rank=230, section="Time")
+class LateRequestsFigures(Figures, frozen=True, kw_only=True, tag="late_requests"):
+    """Figures of ``late_requests``."""
+
+    cells_count: int
+    offered_count: int
+    late_skipped_count: int
+    late_skipped_share_max: float
+    response_p99_ns: int
+    service_p99_ns: int
+    rate_per_s: float | None
+    concerned: Annotated[Concerned, HIDDEN]
+    worst: Annotated[Lateness, HIDDEN]
+
+    def words(self) -> Words:
+        """Return sentence, cause and next step."""
+        return Words(
+            sentence=f"{_opening(self.concerned, self.worst)}: {_reported(self.worst)}.",
+            cause=(
+                "The target could not keep up with the schedule, throughout or after a stall. A "
+                "user of the database would wait for the time from the intended start."
+            ),
+            next=(
+                "Check the timeline for a stall. If there is none, lower the rate until both "
+                "percentiles agree: that is the rate the target sustains."
+            ),
+        )
+
+    def in_short(self, cells_count: int) -> str:
+        """Return the short form for a verdict."""
+        tests = format_plural(cells_count, "test")
+        return f"the target could not keep up with the schedule in {tests}"
+
+
+@from_samples(rank=230, section="Time", doubt="the target could not keep up with the schedule")
 def late_requests(context: Context) -> list[Finding]:
-    """Find cells with a schedule whose requests were skipped or waited long for their start.
+    """Find scheduled cells whose requests were skipped or started late.
 
     Means:
-        Under a schedule (`fixed`, `poisson`, `bursts`) requests started late, or were skipped as
-        too late. What the user of a database waits is the response time, from the intended start.
+        Under a schedule (`fixed`, `poisson`, `bursts`) requests started late or were skipped as
+        too late. The user of a database waits for the response time, from the intended start.
 
     Decided:
-        Not in load lines, which seek the rate that is too high. Any skipped request, or a response
-        p99 above twice the service p99 and at least 1 ms above it. Critical when more than 1 % were
-        skipped, else warning.
+        Load lines are exempt, since they search for a rate that is too high. Any skipped request,
+        or a response p99 above twice the service p99 and at least 1 ms above it. Critical if more
+        than 1 % were skipped, otherwise warning.
 
     Do:
-        Look for a stall; if there is none, lower the rate until the two percentiles agree.
+        Check for a stall. If there is none, lower the rate until both percentiles agree.
     """
     scheduled = [
         _lateness(summary)
         for summary in context.cells
-        # A load line seeks the rate that is too high; its own finding tells of it.
-        if topic_of(summary.cell).in_rounds
-        and lookup(summary.cell.spec, "arrival", "kind") not in (None, "closed")
+        # A load line searches for a rate that is too high and has its own finding.
+        if topic_of(summary.cell).in_rounds and summary.cell.parsed.arrival.is_scheduled
     ]
     late = [one for one in scheduled if one.skipped or one.queued]
     if not late:
         return []
     worst = max(late, key=lambda one: (one.skipped_share, one.response_ns))
-    concerned = [one.summary for one in late]
+    keys = {one.cell.key for one in late}
+    concerned = [summary for summary in context.cells if summary.cell.key in keys]
     return [
         Finding(
-            kind="late_requests",
             severity="critical" if worst.skipped_share > CRITICAL_SHARE else "warning",
             cells=identities(concerned),
-            sentence=f"{_opening(context, concerned, worst)}: {_reported(worst)}.",
-            cause=(
-                "The target could not keep up with the schedule, all the time or after a stall; "
-                "the time from the intended start is what a user of the database would have "
-                "waited."
-            ),
-            evidence={
-                "cells_count": len(late),
-                "offered_count": sum(one.offered for one in late),
-                "late_skipped_count": sum(one.skipped for one in late),
-                "late_skipped_share_max": worst.skipped_share,
-                "response_p99_ns": worst.response_ns,
-                "service_p99_ns": worst.service_ns,
-                "rate_per_s": worst.rate_per_s,
-            },
-            next=(
-                "Look for a stall in the timeline; if there is none, lower the rate until the two "
-                "percentiles agree: that is what the target carries."
+            figures=LateRequestsFigures(
+                cells_count=len(late),
+                offered_count=sum(one.offered for one in late),
+                late_skipped_count=sum(one.skipped for one in late),
+                late_skipped_share_max=worst.skipped_share,
+                response_p99_ns=worst.response_ns,
+                service_p99_ns=worst.service_ns,
+                rate_per_s=worst.rate_per_s,
+                concerned=context.concerned(concerned),
+                worst=worst,
             ),
         )
     ]
@@ -103,8 +129,8 @@ def late_requests(context: Context) -> list[Finding]:
 
 def _lateness(summary: CellSummary) -> Lateness:
     return Lateness(
-        summary=summary,
-        rate_per_s=number(summary.cell.spec, "arrival", "rate_per_s"),
+        cell=summary.cell,
+        rate_per_s=summary.cell.parsed.arrival.rate_per_s,
         offered=sum(sample.outcome.offered for sample in summary.samples),
         skipped=sum(sample.outcome.late_skipped for sample in summary.samples),
         response_ns=response_times(summary.samples).percentile_ns(99),
@@ -112,11 +138,11 @@ def _lateness(summary: CellSummary) -> Lateness:
     )
 
 
-def _opening(context: Context, concerned: list[CellSummary], worst: Lateness) -> str:
-    opening = f"{context.of_cells(concerned)} could not keep the schedule"
-    if len(concerned) == 1:
+def _opening(concerned: Concerned, worst: Lateness) -> str:
+    opening = f"The target could not keep up with the schedule in {concerned}"
+    if concerned.count == 1:
         return opening
-    return f"{opening}; the worst ({format_cell(worst.summary.cell)})"
+    return f"{opening}; worst ({format_cell(worst.cell)})"
 
 
 def _reported(one: Lateness) -> str:
@@ -128,6 +154,6 @@ def _reported(one: Lateness) -> str:
     if one.queued:
         reported.append(
             f"p99 was {format_duration_ns(one.response_ns)} from the intended start and "
-            f"{format_duration_ns(one.service_ns)} from the actual one"
+            f"{format_duration_ns(one.service_ns)} from the actual start"
         )
     return ", ".join(reported)

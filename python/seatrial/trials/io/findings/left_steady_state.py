@@ -1,15 +1,17 @@
-"""Finding ``left_steady_state``: a rate that was steady, and then was not."""
+"""Finding ``left_steady_state``: the rate dropped from a steady level."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Literal
 
-from seatrial.findings.context import Context, identities
+from seatrial.findings.context import Concerned, Context, identities
 from seatrial.findings.rule import from_samples
 from seatrial.findings.rules.temperature import temperature
-from seatrial.stats.model import CellSummary, Finding
-from seatrial.stats.steady.model import Phase, SteadyState
+from seatrial.published import FLATTENED, HIDDEN
+from seatrial.stats.estimate import Estimate
+from seatrial.stats.model import CellSummary, Figures, Finding, Words
+from seatrial.stats.steady.phases import Phase, SteadyState
 from seatrial.stats.wording import (
     format_cell,
     format_duration_s,
@@ -17,6 +19,7 @@ from seatrial.stats.wording import (
     format_size,
     format_value,
 )
+from seatrial.study.cell import Cell
 from seatrial.topic import topic_of
 from seatrial.trials.io.findings.burst_credit import burst_credit
 
@@ -26,14 +29,14 @@ MIB = 1 << 20
 
 @dataclass(frozen=True)
 class Drop:
-    """A fall from a steady level.
+    """A drop from a steady level.
 
     Attributes:
         summary: The cell.
-        state: The series in which it was seen.
+        state: The series in which it occurred.
         before: The steady phase before it.
         after: The phase at the lower level.
-        returned: Whether the steady level came back.
+        returned: Whether the rate returned to the steady level.
     """
 
     summary: CellSummary
@@ -48,70 +51,108 @@ class Drop:
         return self.after.rate.value / self.before.rate.value
 
 
+class LeftSteadyStateFigures(Figures, frozen=True, kw_only=True, tag="left_steady_state"):
+    """Figures of ``left_steady_state``."""
+
+    cells_count: int
+    worst_cell: str
+    worst_operation: str
+    steady_until_s: float
+    steady_per_s: float
+    left_per_s: float
+    returned: bool
+    over: Literal["timeline"] | Literal["rounds"]
+    likely: str
+    others: Annotated[dict[str, float], FLATTENED]
+    concerned: Annotated[Concerned, HIDDEN]
+    worst_summary_cell: Annotated[Cell, HIDDEN]
+    worst_before_rate: Annotated[Estimate, HIDDEN]
+    worst_after_rate: Annotated[Estimate, HIDDEN]
+    grounds: Annotated[Finding | None, HIDDEN]
+    is_database: Annotated[bool, HIDDEN]
+    command: Annotated[str, HIDDEN]
+
+    def words(self) -> Words:
+        """Return sentence, cause and next step."""
+        ending = "and then recovered" if self.returned else "and did not recover"
+        over = "over its rounds" if self.over == "rounds" else "within a sample"
+        return Words(
+            sentence=(
+                f"The rate dropped from a steady level in {self.concerned}; worst: "
+                f"{format_cell(self.worst_summary_cell)}, {self.worst_operation}s fell from "
+                f"{format_value(self.worst_before_rate)} to {format_value(self.worst_after_rate)} "
+                f"after {format_duration_s(self.steady_until_s)} {over} {ending}."
+            ),
+            cause=(_cause(self.likely, self.grounds, self.others, is_database=self.is_database)),
+            next=(
+                f"Measure the test alone and longer with '{self.command} --seconds 300', watch "
+                "the drive's temperature meanwhile, and plan with the sustained rate."
+            ),
+        )
+
+
 @from_samples(rank=270, section="Time")
 def left_steady_state(context: Context) -> list[Finding]:
-    """Find cells whose rate fell from a steady level, with the cause that the evidence tells.
+    """Find cells whose rate dropped from a steady level, with the cause that evidence supports.
 
     Means:
-        A rate was steady for the longest part, and then fell to another level.
+        A rate was steady for most of the time and then dropped to another level.
 
     Decided:
-        The states of [method.md](method.md#steady-state): a phase `left` at a lower rate. Warning
-        where it stays, note where the level came back in all of them. The cause is taken from the
+        By the states of [method.md](method.md#steady-state): a phase `left` at a lower rate.
+        Warning if the rate stays low, note if it recovered in all cells. The cause follows from the
         evidence:
 
-        - heat: the drive counted throttling, reached its limit, or the kernel logged heat
+        - heat: the drive counted throttling or reached its limit, or the kernel logged overheating
         - burst credit: the finding `burst_credit` explains the run
-        - write cache full: of a write cell, what was written until then, less what drained
-          meanwhile, is the cache
-        - unknown: none of these; garbage collection, a neighbour, heat that cannot be read
+        - write cache full: for a write cell; the cache size is the amount written up to the drop
+          minus the amount drained by then
+        - unknown: none of these; garbage collection, another tenant, or a temperature that cannot
+          be read
 
     Do:
-        The cell alone and longer (`seatrial io --seconds 300`); plan with the rate that it keeps.
+        Measure the cell alone and longer (`seatrial io --seconds 300`); plan with the sustained
+        rate.
     """
     drops = [drop for state in context.steady for drop in _drops(context, state)]
     if not drops:
         return []
-    # A fall that stays is graver than one that passed; of equals, the deepest.
+    # A drop that lasts is worse than one that recovered; among equals, the deepest is worst.
     worst = min(drops, key=lambda drop: (drop.returned, drop.ratio))
     concerned = [c for c in context.cells if any(drop.summary is c for drop in drops)]
-    cause, evidence = _cause(context, worst)
-    ending = "then came back" if worst.returned else "and stayed there"
+    likely, grounds = _likely(context, worst)
+    cache = _cache_of(worst) if likely == "cache_full" else {}
+    is_database = topic_of(worst.summary.cell).has_server
     command = topic_of(worst.summary.cell).command_for(worst.summary.cell)
-    whose = "over its rounds" if worst.state.over == "rounds" else "within a sample"
     return [
         Finding(
-            kind="left_steady_state",
             severity="note" if all(drop.returned for drop in drops) else "warning",
             cells=identities(concerned),
-            sentence=(
-                f"{context.of_cells(concerned)} left a steady level; the worst "
-                f"({format_cell(worst.summary.cell)}, {worst.state.operation}s, {whose}) fell "
-                f"after {format_duration_s(worst.before.end_s)} from "
-                f"{format_value(worst.before.rate)} to {format_value(worst.after.rate)}, {ending}."
-            ),
-            cause=cause,
-            evidence={
-                "cells_count": len(concerned),
-                "worst_cell": worst.summary.cell.key,
-                "worst_operation": worst.state.operation,
-                "steady_until_s": worst.before.end_s,
-                "steady_per_s": worst.before.rate.value,
-                "left_per_s": worst.after.rate.value,
-                "returned": worst.returned,
-                "over": worst.state.over,
-                **evidence,
-            },
-            next=(
-                f"Measure the cell alone and longer with '{command} --seconds 300', watch "
-                "the drive's temperature meanwhile, and plan with the rate that it keeps."
+            figures=LeftSteadyStateFigures(
+                cells_count=len(concerned),
+                worst_cell=worst.summary.cell.key,
+                worst_operation=worst.state.operation,
+                steady_until_s=worst.before.end_s,
+                steady_per_s=worst.before.rate.value,
+                left_per_s=worst.after.rate.value,
+                returned=worst.returned,
+                over=worst.state.over,
+                likely=likely,
+                others=cache,
+                concerned=context.concerned(concerned),
+                worst_summary_cell=worst.summary.cell,
+                worst_before_rate=worst.before.rate,
+                worst_after_rate=worst.after.rate,
+                grounds=grounds,
+                is_database=is_database,
+                command=command,
             ),
         )
     ]
 
 
 def _drops(context: Context, state: SteadyState) -> list[Drop]:
-    """Return the falls of one series: each slower phase that follows the steady level."""
+    """Return the drops of one series: each slower phase that follows the steady level."""
     summary = next(c for c in context.cells if c.cell.key == state.cell)
     found = []
     steady: Phase | None = None
@@ -124,60 +165,73 @@ def _drops(context: Context, state: SteadyState) -> list[Drop]:
     return found
 
 
-def _cause(context: Context, drop: Drop) -> tuple[str, dict[str, Any]]:
-    """Return the likely cause in words and the figures that speak for it."""
+def _likely(context: Context, drop: Drop) -> tuple[str, Finding | None]:
+    """Return the likely cause, and the finding that supports it."""
     if topic_of(drop.summary.cell).has_server:
-        return _OF_DATABASE, {"likely": "unknown"}
+        return "unknown", None
     hot = [f for f in temperature(context) if f.severity in ("critical", "warning")]
     if hot:
-        return f"Likely heat: {hot[0].sentence}", {"likely": "heat"}
+        return "heat", hot[0]
     credit = burst_credit(context)
     if credit:
-        return f"Likely burst credit: {credit[0].sentence}", {"likely": "burst_credit"}
+        return "burst_credit", credit[0]
     if drop.state.operation in WRITING and drop.state.over == "timeline":
-        return _cache_full(drop)
+        return "cache_full", None
+    return "unknown", None
+
+
+def _cause(
+    likely: str, grounds: Finding | None, cache: dict[str, float], *, is_database: bool
+) -> str:
+    """Return the likely cause in words, from its evidence."""
+    if is_database:
+        return _OF_DATABASE
+    if grounds:
+        return f"Likely {likely.replace('_', ' ')}: {grounds.sentence}"
+    if likely == "cache_full":
+        return _cache_full(cache)
     return (
-        "Not told by the evidence: no heat was read and no credit fits. What else does it: "
-        "garbage collection that sets in, a neighbour on the same host or array, or a drive whose "
-        "temperature cannot be read here.",
-        {"likely": "unknown"},
+        "Unknown: there is no evidence of heat or burst credit. Other possible causes are garbage "
+        "collection, another tenant on the same host or array, or a drive whose temperature cannot "
+        "be read here."
     )
 
 
 _OF_DATABASE = (
-    "Of a database mostly a checkpoint or a vacuum that began (the finding checkpoint_dips tells "
-    "of the first), or data that outgrew a cache; heat, burst credit and a full write cache of the "
-    "device look the same from here."
+    "For a database, usually a checkpoint (see the finding checkpoint_dips) or a vacuum that "
+    "started, or data that outgrew a cache; heat, burst credit and a full write cache of the "
+    "device cannot be excluded."
 )
 
 
-def _cache_full(drop: Drop) -> tuple[str, dict[str, Any]]:
-    """Return what a write cache of the size that the drop implies would explain."""
+def _cache_of(drop: Drop) -> dict[str, float]:
+    """Return the write cache that the drop implies; empty if there is no single block size."""
     block_bytes = drop.summary.cell.block_size_bytes
     if block_bytes == 0:
-        return "A write cache that was full, or garbage collection that set in.", {
-            "likely": "cache_full"
-        }
+        return {}
     earlier = [phase for phase in drop.state.phases if phase.end_s <= drop.before.end_s]
     requests = sum(phase.rate.value * (phase.end_s - phase.start_s) for phase in earlier)
     written_bytes = requests * block_bytes
     drain_bytes_per_s = drop.after.rate.value * block_bytes
-    held_bytes = written_bytes - drain_bytes_per_s * drop.before.end_s
-    evidence = {
-        "likely": "cache_full",
+    return {
         "written_until_drop_bytes": written_bytes,
-        "cache_bytes": held_bytes,
+        "cache_bytes": written_bytes - drain_bytes_per_s * drop.before.end_s,
         "drain_bytes_per_s": drain_bytes_per_s,
     }
+
+
+def _cache_full(cache: dict[str, float]) -> str:
+    """Return the cause as a full write cache of the size that the drop implies."""
+    if not cache:
+        return "A full write cache, or garbage collection."
     return (
-        f"Either a write cache, then of about {format_size(_rounded(held_bytes))}, full after "
-        f"{format_size(_rounded(written_bytes))} and draining at "
-        f"{format_rate_bytes(drain_bytes_per_s)}, or garbage collection that set in. A sample "
-        "after a pause tells them apart: a cache has drained meanwhile.",
-        evidence,
+        f"Either a full write cache of about {format_size(_rounded(cache['cache_bytes']))} (full "
+        f"after {format_size(_rounded(cache['written_until_drop_bytes']))}, draining at "
+        f"{format_rate_bytes(cache['drain_bytes_per_s'])}), or garbage collection. A sample after "
+        "a pause distinguishes them: a cache drains during the pause."
     )
 
 
 def _rounded(size_bytes: float) -> int:
-    """Return a size to two digits of MiB, as it is not known better."""
+    """Return a size rounded to two significant digits in MiB, its precision."""
     return int(float(f"{size_bytes / MIB:.1e}") * MIB)

@@ -1,173 +1,238 @@
-"""Finding ``link_narrower``: a link to the device carries less than the device is capable of."""
+"""Finding ``link_narrower``: a link on the path to the device is slower than the device."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated
 
-from seatrial.findings.context import device_name, entries, lookup, number
+from seatrial.findings.context import device_name, smart_of
 from seatrial.findings.rule import from_fingerprint
-from seatrial.stats.model import Finding
+from seatrial.fingerprint import Device, Fingerprint, PcieLink, PciePath
+from seatrial.published import HIDDEN
+from seatrial.stats.model import Figures, Finding, Words
 from seatrial.stats.wording import format_rate_bytes, format_share
 
 ROUNDING_SHARE = 0.01
-"""Encodings differ by a percent between generations; less than that is no narrower link."""
+"""Encodings differ by 1 % between generations; a smaller difference is not a narrower link."""
 
 
-@from_fingerprint(rank=730, section="The device, before anything is measured")
-def link_narrower(fingerprint: dict[str, Any]) -> list[Finding]:
-    """Find PCIe paths and SATA links that are narrower than they could be.
+@from_fingerprint(rank=730, section="Preflight: device")
+def link_narrower(fingerprint: Fingerprint) -> list[Finding]:
+    """Find PCIe paths and SATA links that are slower than their drive.
 
     Means:
-        A link to the drive carries less than the drive could.
+        A link on the path to the drive is slower than the drive supports.
 
     Decided:
-        PCIe: of all links between drive and processor, the narrowest now against what the drive is
-        capable of, after encoding. The two ends of a link tell a small slot from a link that came
-        up below what both ends can do; a wide port above a narrow drive is no finding. SATA: the
-        link is slower than both ends can (than its port, where the drive does not say), or the
-        kernel lowered it after errors. Warning; note for a hard disk on an old SATA link. A drive
-        that saves power may lower its link while idle: look again while it is busy.
+        PCIe: the narrowest link between drive and CPU at present, compared with the drive's
+        maximum, after encoding. The capabilities of both ends of a link distinguish a small slot
+        from a link trained below both ends; a wide port above a narrow drive is not reported. SATA:
+        the link is slower than both ends support (or than its port, if the drive does not report
+        its maximum), or the kernel lowered it after errors. Warning; note for a hard disk on an old
+        SATA link. Power saving may lower the link of an idle drive: check again under load.
 
     Do:
-        Another slot, reseat it, another cable or bay; compare `LnkCap` with `LnkSta` in `lspci
-        -vv`.
+        Use another slot, cable or bay, or reseat the drive; compare `LnkCap` with `LnkSta` in
+        `lspci -vv`.
     """
-    devices = entries(fingerprint, "target", "stack")
+    devices = fingerprint.stack
     by_address = {
-        str(lookup(device, "pcie", "address")): device
-        for device in devices
-        if isinstance(device.get("pcie"), dict)
+        device.pcie.address: (device, device.pcie) for device in devices if device.pcie is not None
     }
-    found = [_pcie(device) for device in by_address.values()]
+    found = [_pcie(device, own) for device, own in by_address.values()]
     found += [_sata(device, _drive_max_gb_s(fingerprint, device)) for device in devices]
     return [finding for finding in found if finding]
 
 
-def _pcie(device: dict[str, Any]) -> Finding | None:
-    """Return what the narrowest link between device and processor costs."""
-    own = device["pcie"]
-    most, now = number(own, "bandwidth_max_bytes_per_s"), _path_bytes_per_s(own)
+class LinkNarrowerInShort(Figures, frozen=True, kw_only=True):
+    """Figures of every ``link_narrower``."""
+
+    lost_share: float
+
+    def in_short(self, cells_count: int) -> str:
+        """Return the short form for a verdict."""
+        del cells_count
+        return f"the drive's link is {format_share(self.lost_share)} below the drive's maximum"
+
+
+class PcieNarrowerFigures(LinkNarrowerInShort, frozen=True, kw_only=True, tag="link_narrower"):
+    """Figures of ``link_narrower``: pcie narrower."""
+
+    device: str
+    narrowest_address: str | None
+    speed_now_gt_s: float | None
+    width_now_lanes: int | None
+    speed_max_gt_s: float | None
+    width_max_lanes: int | None
+    bandwidth_now_bytes_per_s: float
+    bandwidth_max_bytes_per_s: float
+    lost_share: float
+    device_label: Annotated[str, HIDDEN]
+    own_link: Annotated[str, HIDDEN]
+    narrowest_link: Annotated[str, HIDDEN]
+    at: Annotated[str, HIDDEN]
+    reason: Annotated[str, HIDDEN]
+
+    def words(self) -> Words:
+        """Return sentence, cause and next step."""
+        return Words(
+            sentence=(
+                f"{self.device_label} supports PCIe {self.own_link}, but its path to the CPU has a "
+                f"{self.narrowest_link} link{self.at}: at most "
+                f"{format_rate_bytes(self.bandwidth_now_bytes_per_s)} instead of "
+                f"{format_rate_bytes(self.bandwidth_max_bytes_per_s)}, "
+                f"{format_share(self.lost_share)} less."
+            ),
+            cause=_REASONS[self.reason][0],
+            next=_REASONS[self.reason][1],
+        )
+
+
+def _pcie(device: Device, own: PciePath) -> Finding | None:
+    """Return the finding on the narrowest link between device and CPU; None if none is narrow."""
+    narrowest = own.narrowest or own
+    most, now = own.bandwidth_max_bytes_per_s, _path_bytes_per_s(own)
     if most is None or now is None or now >= most * (1 - ROUNDING_SHARE):
         return None
-    narrowest = own.get("narrowest") or own
     lost_share = 1 - now / most
-    cause, step = _reason(own, narrowest)
+    reason = _reason(own, narrowest)
     return Finding(
-        kind="link_narrower",
         severity="warning",
         cells=[],
-        sentence=(
-            f"{device_name(device)} is capable of PCIe {_link(own, 'max')} but reaches the "
-            f"processor through {_link(narrowest, 'now')}{_at(own, narrowest)}: at most "
-            f"{format_rate_bytes(now)} in place of {format_rate_bytes(most)}, "
-            f"{format_share(lost_share)} less."
+        figures=PcieNarrowerFigures(
+            device=device.name,
+            narrowest_address=narrowest.address,
+            speed_now_gt_s=narrowest.speed_now_gt_s,
+            width_now_lanes=narrowest.width_now,
+            speed_max_gt_s=own.speed_max_gt_s,
+            width_max_lanes=own.width_max,
+            bandwidth_now_bytes_per_s=now,
+            bandwidth_max_bytes_per_s=most,
+            lost_share=lost_share,
+            device_label=device_name(device),
+            own_link=_link(own.speed_max_gt_s, own.width_max),
+            narrowest_link=_link(narrowest.speed_now_gt_s, narrowest.width_now),
+            at=_at(own, narrowest),
+            reason=reason,
         ),
-        cause=cause,
-        evidence={
-            "device": device.get("name"),
-            "narrowest_address": narrowest.get("address"),
-            "speed_now_gt_s": narrowest.get("speed_now_gt_s"),
-            "width_now_lanes": narrowest.get("width_now"),
-            "speed_max_gt_s": own.get("speed_max_gt_s"),
-            "width_max_lanes": own.get("width_max"),
-            "bandwidth_now_bytes_per_s": now,
-            "bandwidth_max_bytes_per_s": most,
-            "lost_share": lost_share,
-        },
-        next=step,
     )
 
 
-def _path_bytes_per_s(own: dict[str, Any]) -> float | None:
-    """Return what the narrowest link of the path carries now."""
-    narrowest_bytes_per_s = number(own, "narrowest", "bandwidth_now_bytes_per_s")
-    if narrowest_bytes_per_s is not None:
-        return narrowest_bytes_per_s
-    return number(own, "bandwidth_now_bytes_per_s")
+def _path_bytes_per_s(own: PciePath) -> float | None:
+    """Return the present bandwidth of the narrowest link of the path."""
+    if own.narrowest and own.narrowest.bandwidth_now_bytes_per_s is not None:
+        return own.narrowest.bandwidth_now_bytes_per_s
+    return own.bandwidth_now_bytes_per_s
 
 
-def _reason(own: dict[str, Any], narrowest: dict[str, Any]) -> tuple[str, str]:
-    """Return cause and next step.
+def _reason(own: PciePath, narrowest: PcieLink) -> str:
+    """Return the kind of reason.
 
-    A link has two ends, so the device's own link is told twice: by the device and by the bridge
-    just above it. What that bridge could do at most tells a slot that is too small from a link
-    that came up below what both ends can do.
+    A link has two ends, so the device's own link is described twice: by the device and by the
+    bridge just above it. The maximum of that bridge distinguishes a slot that is too small from a
+    link trained below both ends.
     """
-    first = next(iter(entries(own, "chain")), {})
-    at_the_device = narrowest.get("address") in (own.get("address"), first.get("address"))
+    first = next(iter(own.chain), PcieLink())
+    at_the_device = narrowest.address in (own.address, first.address)
     if not at_the_device:
-        return (
-            "A bridge or switch further up is narrower than the device; what hangs below it "
-            "shares that link.",
-            "Compare the links with 'lspci -tv' and 'lspci -vv | grep -E \"^[0-9a-f]|LnkSta:\"'; "
-            "move the device to a slot that leads straight to the processor.",
-        )
+        return "further_up"
     if _slot_is_smaller(own, first):
-        return (
-            "The slot has fewer lanes or an older generation than the device.",
-            "Move the device to a faster slot; the mainboard's manual names the lanes of each.",
-        )
-    return (
-        "The link came up below what the device and its slot can do: a loose or dirty contact, a "
+        return "slot"
+    return "link"
+
+
+_REASONS = {
+    "further_up": (
+        "A bridge or switch further up is narrower than the device; all devices below it share "
+        "that link.",
+        "Compare the links with 'lspci -tv' and 'lspci -vv | grep -E \"^[0-9a-f]|LnkSta:\"'; "
+        "move the device to a slot that is connected directly to the CPU.",
+    ),
+    "slot": (
+        "The slot has fewer lanes or an older PCIe generation than the device.",
+        "Move the device to a faster slot; the mainboard's manual lists the lanes of each.",
+    ),
+    "link": (
+        "The link was trained below the maximum of device and slot: a loose or dirty contact, a "
         "riser or cable, a firmware setting, or power saving of an idle link.",
         "Compare 'LnkCap' and 'LnkSta' in 'lspci -vv' while the device is busy; reseat it, try "
         "another slot, and look for PCIe errors with 'dmesg -T | grep -i -E \"aer|pcie\"'.",
-    )
+    ),
+}
 
 
-def _slot_is_smaller(own: dict[str, Any], slot: dict[str, Any]) -> bool:
-    """Tell whether the slot's end can do no more than the link does now, and less than the device.
+def _slot_is_smaller(own: PcieLink, slot: PcieLink) -> bool:
+    """Return whether the slot supports no more than the link's present rate, less than the device.
 
-    Compared by speed and width apart: eight slow lanes are not four fast ones.
+    Speed and width are compared separately: eight slow lanes are not four fast ones.
     """
-    for key in ("speed", "width"):
-        unit = "_gt_s" if key == "speed" else ""
-        device_max, slot_max = number(own, f"{key}_max{unit}"), number(slot, f"{key}_max{unit}")
-        now = number(own, f"{key}_now{unit}")
+    speeds = (own.speed_max_gt_s, slot.speed_max_gt_s, own.speed_now_gt_s)
+    widths = (own.width_max, slot.width_max, own.width_now)
+    for device_max, slot_max, now in (speeds, widths):
         if device_max is None or slot_max is None or now is None or now >= device_max:
             continue
         if now < min(device_max, slot_max):
             return False
-    slot_most = number(slot, "bandwidth_max_bytes_per_s")
-    most = number(own, "bandwidth_max_bytes_per_s")
+    slot_most, most = slot.bandwidth_max_bytes_per_s, own.bandwidth_max_bytes_per_s
     return slot_most is not None and most is not None and slot_most < most
 
 
-def _drive_max_gb_s(fingerprint: dict[str, Any], device: dict[str, Any]) -> float | None:
-    """Return the fastest SATA link that the drive says it can do; None when it does not say."""
-    return number(fingerprint, "health", str(device.get("name")), "smart", "link_max_gb_s")
+def _drive_max_gb_s(fingerprint: Fingerprint, device: Device) -> float | None:
+    """Return the fastest SATA link that the drive reports; None if it reports none."""
+    return smart_of(fingerprint, device.name).get("link_max_gb_s")
 
 
-def _sata(device: dict[str, Any], drive_max_gb_s: float | None) -> Finding | None:
-    """Return what a SATA link costs that is slower than both of its ends."""
-    now, port_max = number(device, "sata_link_gb_s"), number(device, "sata_link_max_gb_s")
+class SataSlowerFigures(LinkNarrowerInShort, frozen=True, kw_only=True, tag="link_narrower"):
+    """Figures of ``link_narrower``: sata slower."""
+
+    device: str
+    sata_link_gb_s: float
+    sata_link_limit_gb_s: float | None
+    sata_link_max_gb_s: float
+    lost_share: float
+    device_label: Annotated[str, HIDDEN]
+    lowered: Annotated[bool, HIDDEN]
+    drive_max_gb_s: Annotated[float | None, HIDDEN]
+
+    def words(self) -> Words:
+        """Return sentence, cause and next step."""
+        ends = "its port supports" if self.drive_max_gb_s is None else "both ends support"
+        return Words(
+            sentence=(
+                f"{self.device_label} runs at SATA {self.sata_link_gb_s:g} Gb/s, but {ends} "
+                f"{self.sata_link_max_gb_s:g} Gb/s: {format_share(self.lost_share)} less."
+            ),
+            cause=(
+                _sata_cause(lowered=self.lowered, drive_is_faster=self.drive_max_gb_s is not None)
+            ),
+            next=(
+                "Read 'dmesg -T | grep -i -E \"ata[0-9]|SATA link\"'; change the cable or the bay "
+                "and compare."
+            ),
+        )
+
+
+def _sata(device: Device, drive_max_gb_s: float | None) -> Finding | None:
+    """Return the finding on a SATA link that is slower than both of its ends."""
+    now, port_max = device.sata_link_gb_s, device.sata_link_max_gb_s
     if now is None or port_max is None:
         return None
     most = min(port_max, drive_max_gb_s or port_max)
     if now >= most:
         return None
-    limit = number(device, "sata_link_limit_gb_s")
+    limit = device.sata_link_limit_gb_s
     lowered = limit is not None and limit < most
-    ends = "its port" if drive_max_gb_s is None else "both ends"
     return Finding(
-        kind="link_narrower",
-        severity="warning" if lowered or not device.get("rotational") else "note",
+        severity="warning" if lowered or not device.rotational else "note",
         cells=[],
-        sentence=(
-            f"{device_name(device)} is linked at SATA {now:g} Gb/s where {ends} can do "
-            f"{most:g} Gb/s, {format_share(1 - now / most)} less."
-        ),
-        cause=_sata_cause(lowered=lowered, drive_is_faster=drive_max_gb_s is not None),
-        evidence={
-            "device": device.get("name"),
-            "sata_link_gb_s": now,
-            "sata_link_limit_gb_s": limit,
-            "sata_link_max_gb_s": most,
-            "lost_share": 1 - now / most,
-        },
-        next=(
-            "Look at 'dmesg -T | grep -i -E \"ata[0-9]|SATA link\"'; change the cable or the bay "
-            "and compare."
+        figures=SataSlowerFigures(
+            device=device.name,
+            sata_link_gb_s=now,
+            sata_link_limit_gb_s=limit,
+            sata_link_max_gb_s=most,
+            lost_share=1 - now / most,
+            device_label=device_name(device),
+            lowered=lowered,
+            drive_max_gb_s=drive_max_gb_s,
         ),
     )
 
@@ -179,17 +244,16 @@ def _sata_cause(*, lowered: bool, drive_is_faster: bool) -> str:
             "drive's port."
         )
     if drive_is_faster:
-        return "A cable or backplane keeps it slow."
-    return "The drive is of an older generation, or a cable or backplane keeps it slow."
+        return "A cable or backplane limits the link."
+    return "The drive is of an older generation, or a cable or backplane limits the link."
 
 
-def _link(link: dict[str, Any], when: str) -> str:
-    speed, width = number(link, f"speed_{when}_gt_s"), number(link, f"width_{when}")
-    speed_told = f"{speed:g} GT/s" if speed is not None else "an unknown speed"
-    return f"{speed_told} x{width:.0f}" if width is not None else speed_told
+def _link(speed: float | None, width: int | None) -> str:
+    speed_text = f"{speed:g} GT/s" if speed is not None else "an unknown speed"
+    return f"{speed_text} x{width}" if width is not None else speed_text
 
 
-def _at(own: dict[str, Any], narrowest: dict[str, Any]) -> str:
-    if narrowest.get("address") in (None, own.get("address")):
+def _at(own: PciePath, narrowest: PcieLink) -> str:
+    if narrowest.address in (None, own.address):
         return ""
-    return f" at {narrowest['address']}"
+    return f" at {narrowest.address}"

@@ -1,14 +1,18 @@
-"""Finding ``not_steady``: a cell that writes, or the whole run, was still on its way."""
+"""Finding ``not_steady``: a writing cell, or the whole run, did not reach steady state."""
 
 from __future__ import annotations
 
 from collections import defaultdict
+from typing import Annotated, Literal
 
-from seatrial.findings.context import Context, identities
+from seatrial.findings.context import Concerned, Context, identities
 from seatrial.findings.rule import from_samples
-from seatrial.stats.model import CellSummary, Finding
-from seatrial.stats.steady.model import SteadyState
+from seatrial.published import HIDDEN
+from seatrial.stats.estimate import Estimate
+from seatrial.stats.model import CellSummary, Figures, Finding, Words
+from seatrial.stats.steady.phases import SteadyState
 from seatrial.stats.wording import format_cell, format_share, format_value
+from seatrial.study.cell import Cell
 from seatrial.topic import topic_of
 
 WHOLE_RUN_CELLS_MIN = 3
@@ -17,27 +21,27 @@ WRITING = ("write", "commit", "copy")
 
 @from_samples(rank=280, section="Time")
 def not_steady(context: Context) -> list[Finding]:
-    """Find cells that surely moved to the end and never kept SNIA's rule of steady state.
+    """Find cells that did not reach steady state by SNIA's rule.
 
-    Databases have a finding of their own: their caches warm up, which no conditioning ends.
+    Databases have a separate finding: their caches warm up, and preconditioning does not help.
 
-    A cell counts when more than half of what could be judged of it was so. Reads count only
-    where the whole run, more than half of at least three cells, was so: then it is the target.
+    A cell counts if more than half of its series show it. Reads count only if the whole run (more
+    than half of at least three cells) shows it: then the target is not steady.
 
     Means:
-        A cell that writes was still on its way from one rate to another when it ended: its figures
-        are of the transition. Of most cells at once: the target was.
+        The rate of a writing cell was still changing when it ended: its figures describe the
+        transition. If this applies to most cells, the target was not in steady state.
 
     Decided:
-        No level that lasts for a third of the series without moving surely by more than a tenth (99
-        %, autocorrelation paid for) or going one way all along, and SNIA's rule not met over the
-        last five rounds or parts of the sample; in more than half of what could be judged of a cell
-        (timelines of at least 20 slices, or 5 rounds). Reads count only where more than half of at
-        least three cells are so. Warning. Noise alone raises it in less than 1 % of flat series
+        No level lasts for a third of the series without a significant change of more than 10 % (99
+        % confidence, corrected for autocorrelation) or a monotonic trend, and SNIA's rule is not
+        met over the last five rounds or parts of the sample; in more than half of a cell's series
+        (timelines of at least 20 slices, or 5 rounds). Reads count only if more than half of at
+        least three cells show it. Warning. False positives occur in less than 1 % of flat series
         ([method.md](method.md#steady-state)).
 
     Do:
-        `seatrial precondition`, or longer samples, and repeat.
+        Run `seatrial precondition`, or use longer samples, and repeat.
     """
     judged: dict[str, list[SteadyState]] = defaultdict(list)
     for state in context.steady:
@@ -57,7 +61,7 @@ def not_steady(context: Context) -> list[Finding]:
 
 
 def _is_moving(states: list[SteadyState]) -> bool:
-    """Tell whether most of what is known of a cell has no steady phase and breaks SNIA's rule."""
+    """Return whether most series of a cell have no steady phase and violate SNIA's rule."""
     moving = [state for state in states if _has_no_level(state)]
     return len(moving) > len(states) / 2
 
@@ -72,63 +76,129 @@ def _writes(states: list[SteadyState]) -> bool:
     return any(state.operation in WRITING and _has_no_level(state) for state in states)
 
 
+class NotSteadyFigures(Figures, frozen=True, kw_only=True, tag="not_steady"):
+    """Figures of ``not_steady``: not steady."""
+
+    cells_count: int
+    worst_cell: str
+    worst_operation: str
+    line_share: float
+    first_phase_per_s: float
+    last_phase_per_s: float
+    over: Literal["timeline"] | Literal["rounds"]
+    first: Annotated[Estimate, HIDDEN]
+    last: Annotated[Estimate, HIDDEN]
+    is_whole_run: Annotated[bool, HIDDEN]
+    concerned: Annotated[Concerned, HIDDEN]
+
+    def words(self) -> Words:
+        """Return sentence, cause and next step."""
+        where = "most of the run" if self.is_whole_run else f"{self.concerned}"
+        among = "rounds" if self.over == "rounds" else "parts of a sample"
+        return Words(
+            sentence=(
+                f"Steady state was not reached in {where}: {self.worst_operation}s of "
+                f"{self.worst_cell} "
+                f"{_moved(format_value(self.first), format_value(self.last))}; the slope over "
+                f"the last five {among} is {format_share(self.line_share)} (SNIA limit: 10 %)."
+            ),
+            cause=(
+                "Flash was not fully written before, so garbage collection has not yet set in; a "
+                "cache is still filling or draining; or the drive is still warming up."
+            ),
+            next=(
+                "Bring the target to steady state with 'seatrial precondition', or use longer "
+                "samples until the rule is met; then repeat."
+            ),
+        )
+
+
 def _finding(
     context: Context,
     concerned: list[CellSummary],
     judged: dict[str, list[SteadyState]],
     is_whole_run: bool,
 ) -> Finding:
-    """Return the finding with the cell whose line moves most as its example."""
+    """Return the finding with the cell of the steepest slope as its example."""
     states = [s for c in concerned for s in judged[c.cell.key] if _has_no_level(s)]
     worst = max(states, key=_line_share)
-    where = "Most of the run was" if is_whole_run else f"{context.of_cells(concerned)}:"
     first, last = worst.phases[0].rate, worst.phases[-1].rate
-    among = "rounds" if worst.over == "rounds" else "parts of a sample"
     return Finding(
-        kind="not_steady",
         severity="warning",
         cells=identities(concerned),
-        sentence=(
-            f"{where} not in a steady state to the end: {worst.operation}s of {worst.cell} "
-            f"{_moved(format_value(first), format_value(last))}, the line through the last five "
-            f"{among} moves by {format_share(_line_share(worst))} (SNIA's rule: at most 10 %)."
-        ),
-        cause=(
-            "Flash that was not written whole before, whose garbage collection has yet to begin; a "
-            "cache that still fills or drains; or a drive that still warms up."
-        ),
-        evidence=_evidence(concerned, worst),
-        next=(
-            "Bring the target into its steady state with 'seatrial precondition', or measure "
-            "longer samples, until the rule is met; then repeat."
+        figures=NotSteadyFigures(
+            cells_count=len(concerned),
+            worst_cell=worst.cell,
+            worst_operation=worst.operation,
+            line_share=_line_share(worst),
+            first_phase_per_s=worst.phases[0].rate.value,
+            last_phase_per_s=worst.phases[-1].rate.value,
+            over=worst.over,
+            first=first,
+            last=last,
+            is_whole_run=is_whole_run,
+            concerned=context.concerned(concerned),
         ),
     )
+
+
+class DatabaseNotSteadyFigures(Figures, frozen=True, kw_only=True, tag="not_steady"):
+    """Figures of ``not_steady``: database not steady."""
+
+    cells_count: int
+    worst_cell: str
+    worst_operation: str
+    line_share: float
+    first_phase_per_s: float
+    last_phase_per_s: float
+    over: Literal["timeline"] | Literal["rounds"]
+    concerned: Annotated[Concerned, HIDDEN]
+    summary_cell: Annotated[Cell, HIDDEN]
+    first: Annotated[Estimate, HIDDEN]
+    last: Annotated[Estimate, HIDDEN]
+
+    def words(self) -> Words:
+        """Return sentence, cause and next step."""
+        return Words(
+            sentence=(
+                f"Steady state was not reached in {self.concerned}: "
+                f"{format_cell(self.summary_cell)} "
+                f"{_moved(format_value(self.first), format_value(self.last))} within a sample."
+            ),
+            cause=(
+                "Shared buffers and page cache were still filling, as after every cold start; "
+                "tables and WAL grew; a checkpoint was running; or the device was not in steady "
+                "state."
+            ),
+            next=(
+                'Use longer samples, or start = "prewarmed" if the database runs with warm caches '
+                "in production."
+            ),
+        )
 
 
 def _of_databases(
     context: Context, concerned: list[CellSummary], judged: dict[str, list[SteadyState]]
 ) -> Finding:
-    """Return the finding on databases, with the cell whose line moves most as its example."""
+    """Return the finding on databases, with the cell of the steepest slope as its example."""
     states = {id(s): (s, c) for c in concerned for s in judged[c.cell.key] if _has_no_level(s)}
     worst, summary = max(states.values(), key=lambda pair: _line_share(pair[0]))
     first, last = worst.phases[0].rate, worst.phases[-1].rate
     return Finding(
-        kind="not_steady",
         severity="note",
         cells=identities(concerned),
-        sentence=(
-            f"{context.of_cells(concerned)}: still on the way at the end; "
-            f"{format_cell(summary.cell)} {_moved(format_value(first), format_value(last))} within "
-            "a sample."
-        ),
-        cause=(
-            "Shared buffers and page cache that still fill, which a cold start always begins with; "
-            "tables and WAL that grow; a checkpoint under way; or the device's own state."
-        ),
-        evidence=_evidence(concerned, worst),
-        next=(
-            'Measure longer samples; or begin them with start = "prewarmed", if the database '
-            "will be found warm."
+        figures=DatabaseNotSteadyFigures(
+            cells_count=len(concerned),
+            worst_cell=worst.cell,
+            worst_operation=worst.operation,
+            line_share=_line_share(worst),
+            first_phase_per_s=worst.phases[0].rate.value,
+            last_phase_per_s=worst.phases[-1].rate.value,
+            over=worst.over,
+            concerned=context.concerned(concerned),
+            summary_cell=summary.cell,
+            first=first,
+            last=last,
         ),
     )
 
@@ -138,16 +208,4 @@ def _line_share(state: SteadyState) -> float:
 
 
 def _moved(first: str, last: str) -> str:
-    return f"went from {first} to {last}" if first != last else f"moved about {last}"
-
-
-def _evidence(concerned: list[CellSummary], worst: SteadyState) -> dict[str, object]:
-    return {
-        "cells_count": len(concerned),
-        "worst_cell": worst.cell,
-        "worst_operation": worst.operation,
-        "line_share": _line_share(worst),
-        "first_phase_per_s": worst.phases[0].rate.value,
-        "last_phase_per_s": worst.phases[-1].rate.value,
-        "over": worst.over,
-    }
+    return f"went from {first} to {last}" if first != last else f"varied around {last}"

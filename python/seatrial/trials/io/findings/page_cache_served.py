@@ -1,8 +1,11 @@
-"""Finding ``page_cache_served``: memory answered in place of the device."""
+"""Finding ``page_cache_served``: the page cache, not the device, served the requests."""
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from seatrial.findings.context import (
+    Concerned,
     Context,
     identities,
     is_of_a_device,
@@ -12,37 +15,45 @@ from seatrial.findings.context import (
 from seatrial.findings.rule import from_samples
 from seatrial.findings.traffic import (
     DEVICE_SHARE_MIN,
-    asked_read_bytes,
-    asked_write_bytes,
     device_share,
     is_direct,
+    requested_read_bytes,
+    requested_write_bytes,
     span_bytes,
     writes_are_flushed,
 )
-from seatrial.stats.model import CellSummary, Finding
-from seatrial.stats.wording import format_estimate, format_rate_bytes, format_share, format_size
-from seatrial.trials.io.bounds.path import Broken, busier_direction, outermost_below, path_bounds
+from seatrial.published import HIDDEN
+from seatrial.stats.model import CellSummary, Figures, Finding, Words
+from seatrial.stats.wording import (
+    format_estimate,
+    format_plural,
+    format_rate_bytes,
+    format_share,
+    format_size,
+)
+from seatrial.trials.io.bounds import Broken, busier_direction, outermost_below, path_bounds
 
 
-@from_samples(rank=210, section="Whose number is it?", holds_in_lab=False)
+@from_samples(rank=210, section="Validity of the figures", holds_in_lab=False)
 def page_cache_served(context: Context) -> list[Finding]:
     """Find buffered cells that the page cache served.
 
-    What the device moved decides, where it was counted; else whether the drives' links can carry
-    the rate and, for reads, whether memory is larger than what was read from.
+    Decided by the device's counters if it has any; otherwise by the bandwidth of the drives' links
+    and, for reads, by the size of memory.
 
     Means:
         Buffered cells measured memory.
 
     Decided:
         By the device's own counters: it delivered less than half of the bytes read, or less than
-        half of those written without a sync had reached it when the sample ended. Where it has no
-        counters: the drives' links or the bus cannot carry the rate; for reads also, the file (or
-        the part that the cell reads) is smaller than the memory that this process may use. Warning.
+        half of the bytes written without a sync had reached it at the end of the sample. Without
+        counters: the rate exceeds the bandwidth of the drives' links or the bus; or, for reads, the
+        file (or the range that the cell reads) is smaller than the memory that this process may
+        use. Warning.
 
     Do:
-        Use direct I/O, or a file of twice the memory. Keep the cell only if the database will find
-        that data in memory too.
+        Use direct I/O, or a file of twice the memory. Keep the cell only if the database will also
+        have this data in memory.
     """
     buffered = [c for c in context.cells if is_of_a_device(c) and not is_direct(c)]
     found = [_reads(context, buffered), _writes(context, buffered)]
@@ -50,19 +61,69 @@ def page_cache_served(context: Context) -> list[Finding]:
 
 
 def _above_path(context: Context, summary: CellSummary) -> Broken | None:
-    """Return the link or bus that a buffered cell's rate is above."""
+    """Return the link or bus whose bandwidth a buffered cell's rate exceeds."""
     bounds = path_bounds(context.before_of(summary))
     return outermost_below(busier_direction(summary), bounds)
 
 
-def _path_sentences(context: Context, concerned: list[CellSummary]) -> list[str]:
-    """Return the fastest of the cells that their path cannot carry, as a phrase; or nothing."""
+def _fastest_above(context: Context, concerned: list[CellSummary]) -> Broken | None:
+    """Return the fastest of the cells that exceed the bandwidth of their path."""
     above = [broken for c in concerned if (broken := _above_path(context, c))]
-    if not above:
+    return max(above, key=lambda broken: broken.rate.value, default=None)
+
+
+def _path_words(above: Broken | None) -> list[str]:
+    if above is None:
         return []
-    bound, rate = max(above, key=lambda broken: broken.rate.value)
-    limit = format_rate_bytes(bound.bytes_per_s, 0)
-    return [f"{format_estimate(rate)} where {bound.words} at {limit}"]
+    limit = format_rate_bytes(above.bound.bytes_per_s, 0)
+    return [f"{format_estimate(above.rate)}, but {above.bound.words} at {limit}"]
+
+
+class PageCacheServedInShort(Figures, frozen=True, kw_only=True):
+    """Figures of every ``page_cache_served``."""
+
+    def in_short(self, cells_count: int) -> str:
+        """Return the short form for a verdict."""
+        return f"memory, not the device, served {format_plural(cells_count, 'test')}"
+
+
+class ReadsCachedFigures(
+    PageCacheServedInShort, frozen=True, kw_only=True, tag="page_cache_served"
+):
+    """Figures of ``page_cache_served``: reads cached."""
+
+    device_read_share_min: float | None
+    span_bytes_max: int
+    memory_bytes: float | None
+    cells_count: int
+    concerned: Annotated[Concerned, HIDDEN]
+    above: Annotated[Broken | None, HIDDEN]
+
+    def words(self) -> Words:
+        """Return sentence, cause and next step."""
+        reported = _path_words(self.above)
+        if self.device_read_share_min is not None:
+            reported.append(
+                f"the device delivered only {format_share(self.device_read_share_min)} of the bytes"
+            )
+        if self.span_bytes_max and self.memory_bytes:
+            reported.append(
+                f"file size {format_size(self.span_bytes_max)}, memory "
+                f"{format_size(int(self.memory_bytes))}"
+            )
+        return Words(
+            sentence=(
+                f"The page cache served the reads of {self.concerned}: {'; '.join(reported)}."
+            ),
+            cause=(
+                "Buffered reads of a file that fits in memory are served by the page cache after "
+                "the first pass, at the speed of a memory copy."
+            ),
+            next=(
+                "To measure the device, use direct = true or a file of at least twice the memory; "
+                "keep the test only if the database will also have this data in memory."
+            ),
+        )
 
 
 def _reads(context: Context, buffered: list[CellSummary]) -> Finding | None:
@@ -72,35 +133,18 @@ def _reads(context: Context, buffered: list[CellSummary]) -> Finding | None:
         return None
     shares = [share for c in concerned if (share := _read_share(c)) is not None]
     span = max(span_bytes(c) or 0 for c in concerned)
-    reported = _path_sentences(context, concerned)
-    if shares:
-        reported.append(
-            f"the device delivered as little as {format_share(min(shares))} of the bytes"
-        )
-    if span and memory_bytes:
-        reported.append(
-            f"the file has {format_size(span)}, memory {format_size(int(memory_bytes))}"
-        )
+    above = _fastest_above(context, concerned)
+    least_share = min(shares, default=None)
     return Finding(
-        kind="page_cache_served",
         severity="warning",
         cells=identities(concerned),
-        sentence=(
-            f"Memory served the reads of {context.of_cells(concerned)}: {'; '.join(reported)}."
-        ),
-        cause=(
-            "Buffered reads of a file that fits into memory come from the page cache after the "
-            "first pass; the rate is that of copying memory."
-        ),
-        evidence={
-            "device_read_share_min": min(shares) if shares else None,
-            "span_bytes_max": span,
-            "memory_bytes": memory_bytes,
-            "cells_count": len(concerned),
-        },
-        next=(
-            "For the device use direct = true, or a file of at least twice the memory; keep the "
-            "cell only if the database too will find this data in memory."
+        figures=ReadsCachedFigures(
+            device_read_share_min=least_share,
+            span_bytes_max=span,
+            memory_bytes=memory_bytes,
+            cells_count=len(concerned),
+            concerned=context.concerned(concerned),
+            above=above,
         ),
     )
 
@@ -108,12 +152,12 @@ def _reads(context: Context, buffered: list[CellSummary]) -> Finding | None:
 def _read_share(summary: CellSummary) -> float | None:
     return median_over_samples(
         summary.samples,
-        lambda sample: device_share(sample, "device_read_bytes", asked_read_bytes(sample)),
+        lambda sample: device_share(sample, "device_read_bytes", requested_read_bytes(sample)),
     )
 
 
 def _reads_were_cached(context: Context, summary: CellSummary, memory_bytes: float | None) -> bool:
-    if not any(asked_read_bytes(sample) for sample in summary.samples):
+    if not any(requested_read_bytes(sample) for sample in summary.samples):
         return False
     share = _read_share(summary)
     if share is not None:
@@ -126,12 +170,12 @@ def _reads_were_cached(context: Context, summary: CellSummary, memory_bytes: flo
 def _write_share(summary: CellSummary) -> float | None:
     return median_over_samples(
         summary.samples,
-        lambda sample: device_share(sample, "device_write_bytes", asked_write_bytes(sample)),
+        lambda sample: device_share(sample, "device_write_bytes", requested_write_bytes(sample)),
     )
 
 
 def _writes_were_cached(context: Context, summary: CellSummary) -> bool:
-    if writes_are_flushed(summary) or not any(map(asked_write_bytes, summary.samples)):
+    if writes_are_flushed(summary) or not any(map(requested_write_bytes, summary.samples)):
         return False
     share = _write_share(summary)
     if share is not None:
@@ -139,24 +183,51 @@ def _writes_were_cached(context: Context, summary: CellSummary) -> bool:
     return _above_path(context, summary) is not None
 
 
+class WritesCachedFigures(
+    PageCacheServedInShort, frozen=True, kw_only=True, tag="page_cache_served"
+):
+    """Figures of ``page_cache_served``: writes cached."""
+
+    device_write_share_min: float | None
+    cells_count: int
+    concerned: Annotated[Concerned, HIDDEN]
+    above: Annotated[Broken | None, HIDDEN]
+
+    def words(self) -> Words:
+        """Return sentence, cause and next step."""
+        reported = _path_words(self.above)
+        if self.device_write_share_min is not None:
+            least = format_share(self.device_write_share_min)
+            reported.append(f"only {least} of the bytes had reached the device at the end")
+        return Words(
+            sentence=(
+                f"The page cache absorbed the writes of {self.concerned}: {'; '.join(reported)}."
+            ),
+            cause=(
+                "Buffered writes without a sync complete in the page cache; the kernel writes "
+                "them back later."
+            ),
+            next=(
+                "To measure the device, use direct = true, sync_every, or a file larger than "
+                "memory."
+            ),
+        )
+
+
 def _writes(context: Context, buffered: list[CellSummary]) -> Finding | None:
     concerned = [c for c in buffered if _writes_were_cached(context, c)]
     if not concerned:
         return None
     shares = [share for c in concerned if (share := _write_share(c)) is not None]
-    reported = _path_sentences(context, concerned)
-    if shares:
-        least = format_share(min(shares))
-        reported.append(f"as little as {least} of the bytes had reached the device at the end")
+    above = _fastest_above(context, concerned)
+    least_share = min(shares, default=None)
     return Finding(
-        kind="page_cache_served",
         severity="warning",
         cells=identities(concerned),
-        sentence=f"Memory took the writes of {context.of_cells(concerned)}: {'; '.join(reported)}.",
-        cause="Buffered writes without a sync end in the page cache; the kernel writes them later.",
-        evidence={
-            "device_write_share_min": min(shares) if shares else None,
-            "cells_count": len(concerned),
-        },
-        next="For the device use direct = true, or sync_every, or a file larger than memory.",
+        figures=WritesCachedFigures(
+            device_write_share_min=least_share,
+            cells_count=len(concerned),
+            concerned=context.concerned(concerned),
+            above=above,
+        ),
     )

@@ -1,17 +1,18 @@
-"""I/O cells: each is turned into one sample, with the readings of its surroundings."""
+"""Measures I/O cells: one sample each, with counters of the machine."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
+from seatrial import _core
 from seatrial.measure.background import Nothing
-from seatrial.measure.driver import Occasion
-from seatrial.measure.engine import measure_spec
-from seatrial.measure.surroundings import Surroundings
+from seatrial.measure.descriptors import DescriptorNeed
+from seatrial.measure.engine import Occasion, measure_spec
+from seatrial.measure.recorder import Surroundings
 from seatrial.results.model import Sample
 from seatrial.study.cell import Cell
 
@@ -20,16 +21,17 @@ def measure_cell(cell: Cell, spec: Mapping[str, Any], occasion: Occasion) -> Sam
     """Measure one cell once.
 
     Args:
-        cell: What the sample is of.
-        spec: The engine's whole specification (docs/engine.md), with paths, seed and duration.
-        occasion: Round and position, who watches, and what goes on meanwhile.
+        cell: The cell.
+        spec: The complete specification for the engine (docs/engine.md), with paths, seed and
+            duration.
+        occasion: Round and position, watcher, and background activity.
 
     Returns:
-        The sample, not stored yet; ``interrupted`` in its status if the user ended it.
+        The sample, not stored yet; its status is ``interrupted`` if the user stopped it.
 
     Raises:
-        TargetError: when the target cannot be opened.
-        EngineError: when the engine refuses or fails.
+        TargetError: if the target cannot be opened.
+        EngineError: if the engine rejects the specification or fails.
     """
     path = spec["target"].get("path")
     place = Path(path) if path else None
@@ -62,3 +64,26 @@ def measure_cell(cell: Cell, spec: Mapping[str, Any], occasion: Occasion) -> Sam
         Sample,
         from_attributes=True,
     )
+
+
+_HAS_SEQUENCES: Final = ("commit", "copy")
+"""Operations that do not use io_uring."""
+
+
+def descriptors(cell: Cell) -> DescriptorNeed:
+    """Return one descriptor for each thread that has an io_uring."""
+    return DescriptorNeed(
+        here=cell.threads if _has_rings(cell) else 0,
+        why=f"Each of its {cell.threads} threads has its own io_uring",
+        takes_fewer="use fewer threads, or --engine psync, which needs no descriptors",
+    )
+
+
+def _has_rings(cell: Cell) -> bool:
+    """Return whether each thread of a cell has an io_uring, by the rules of the engine."""
+    engine = cell.parsed.engine
+    if cell.parsed.target.kind == "simulated" or cell.operation in _HAS_SEQUENCES:
+        return False
+    if engine == "auto":
+        return cell.depth > 1 and not _core.io_uring_status()
+    return bool(engine == "io_uring")

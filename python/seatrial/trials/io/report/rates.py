@@ -1,4 +1,4 @@
-"""Rates against block size: the random matrix in requests and in bytes, the sequential sweep."""
+"""Rates against block size: the random matrix in IOPS and bandwidth, the sequential sweep."""
 
 from __future__ import annotations
 
@@ -7,19 +7,28 @@ from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
 from typing import Literal, NamedTuple
 
-from seatrial.report.figures.axes import block_size_axis, extent, log_axis, value_axis
-from seatrial.report.figures.model import Axis, Figure, Line, Look, Panel, Point, View
+from seatrial.report.figures.axes import (
+    bar_axis,
+    blank_notes,
+    block_size_axis,
+    extent,
+    interval_note,
+    log_axis,
+    value_axis,
+)
+from seatrial.report.figures.model import Axis, Figure, Line, Look, Panel, Point, Row, View
 from seatrial.report.figures.naming import (
     Identity,
     capitalized,
     grouped,
     identity_by,
     line_style_of,
+    name_by,
     of_kind,
     requests_word,
+    varying,
     varying_among,
 )
-from seatrial.report.figures.notes import blank_notes, interval_note
 from seatrial.stats.fastest import Served, fastest, least_within, settings_words
 from seatrial.stats.model import CellSummary, Estimate
 from seatrial.stats.wording import format_estimate, format_plural
@@ -30,13 +39,13 @@ _Measure = Literal["iops", "bandwidth"]
 _AXIS_NAMES = {"iops": "Requests per second (IOPS)", "bandwidth": "Bandwidth (MB/s)"}
 _UNITS = {"iops": "IOPS", "bandwidth": "B/s"}
 TARGETS_TOGETHER_MAX = 8
-"""On one pair of axes; of more nobody tells the lines apart."""
+"""Maximum targets on one pair of axes; more lines cannot be distinguished."""
 _ROW_SHARE = 0.09  # of a panel's height, for one row of marks of absent cells
 _ROOM_SHARE_MAX = 0.4
 
 
 class _Sort(NamedTuple):
-    """What a chart of rates shows, and how."""
+    """The contents and the scale of a chart of rates."""
 
     kind: str
     measure: _Measure
@@ -50,12 +59,12 @@ def matrix_figures(
 ) -> list[Figure]:
     """Return IOPS and bandwidth of the random matrix against block size, log-log.
 
-    Where its tables were audited, the model's lines and the gaps are drawn too.
+    For audited tables, the chart includes the model's lines and the gaps.
 
     Args:
-        cells: Of a run.
-        audits: Of its tables.
-        served: What a cache served, by identity; no title tells it as the device's.
+        cells: Cells of a run.
+        audits: Audits of its tables.
+        served: Cells served by a cache, by identity; titles leave them out.
     """
     rates = _Sort("matrix", "iops", "Random access: requests", "log", served)
     bandwidths = _Sort("matrix", "bandwidth", "Random access: bandwidth", "log", served)
@@ -66,8 +75,8 @@ def sequential_figures(cells: Sequence[CellSummary], served: Served = ()) -> lis
     """Return the rate of the sequential sweep against block size, from 0.
 
     Args:
-        cells: Of a run.
-        served: What a cache served, by identity; no title tells it as the device's.
+        cells: Cells of a run.
+        served: Cells served by a cache, by identity; titles leave them out.
     """
     sort = _Sort("sequential", "bandwidth", "Sequential access", "linear", served)
     return _figure(cells, sort, ())
@@ -76,7 +85,7 @@ def sequential_figures(cells: Sequence[CellSummary], served: Served = ()) -> lis
 def _figure(
     cells: Sequence[CellSummary], sort: _Sort, audits: Sequence[TableAudit]
 ) -> list[Figure]:
-    """Return the figure, or none when no cell of the kind has a figure."""
+    """Return the figure; empty if no cell of the kind has a figure."""
     drawn = [s for s in of_kind(cells, sort.kind) if s.cell.block_size_bytes > 0]
     if not drawn:
         return []
@@ -105,7 +114,7 @@ def _figure(
 
 
 def _first_shown(workloads: Mapping[tuple[str, str], Sequence[CellSummary]], sort: _Sort) -> int:
-    """Return the place of the workload whose figure the verdict tells: the first target's best."""
+    """Return the index of the workload whose figure is in the verdict: the first target's best."""
     (target, _), first = next(iter(workloads.items()))
     operation = first[0].cell.operation
     own = [s for (on, _), members in workloads.items() for s in members if on == target]
@@ -117,7 +126,7 @@ def _first_shown(workloads: Mapping[tuple[str, str], Sequence[CellSummary]], sor
 
 
 def _views_of_all_targets(cells: Sequence[CellSummary], sort: _Sort) -> list[View]:
-    """Return a view for each workload of several targets that has them all on one axis."""
+    """Return a view with all targets for each workload that runs on several targets."""
     by_workload = grouped(cells, lambda s: s.cell.workload)
     return [
         _view(f"all targets: {workload}", members, sort, ())
@@ -173,7 +182,7 @@ def _rate_axis(cells: Sequence[CellSummary], sort: _Sort, overlay: Overlay) -> A
 
 
 def _room_below(values: Sequence[float], rows: int) -> float:
-    """Return a value so far below all others that so many rows of marks stand under them."""
+    """Return a value far enough below all others to leave room for rows of marks."""
     share = min(rows * _ROW_SHARE, _ROOM_SHARE_MAX)
     low, high = min(values), max(values)
     return low * math.pow(low / high, share / (1 - share))
@@ -202,9 +211,9 @@ def _lines(
 
 
 def _title(cells: Sequence[CellSummary], measure: _Measure, served: Served) -> str:
-    """Return the fastest cell of each operation, and with how little one does as much.
+    """Return the fastest cell of each operation, and the smallest load that equals it.
 
-    The verdict tells the same cells: what a cache served is left out of both.
+    The verdict reports the same cells; cells served by a cache are left out of both.
     """
     figure = attrgetter(measure)
     parts: list[str] = []
@@ -216,16 +225,110 @@ def _title(cells: Sequence[CellSummary], measure: _Measure, served: Served) -> s
         parts.append(f"{requests_word(operation)} reach {format_estimate(figure(best))} {where}")
         least = least_within(members, figure, best)
         if least:
-            parts.append(f"within that interval {_where(least, cells)}")
+            parts.append(f"already within that interval {_where(least, cells)}")
         if any(figure(each).value > figure(best).value for each in members):
-            parts.append("what is faster was served by a cache")
+            parts.append("a cache served faster tests")
     return capitalized("; ".join(parts))
 
 
 def _where(summary: CellSummary, cells: Sequence[CellSummary]) -> str:
-    """Return which cell it is; with its target and its pattern where there are several."""
+    """Return a cell's settings, with target and pattern if there are several."""
     several = len({each.cell.target for each in cells}) > 1
     target = f" on {summary.cell.target}" if several else ""
     patterns = {each.cell.factors.get("pattern") for each in cells}
     pattern = f", {summary.cell.factors.get('pattern')}" if len(patterns) > 1 else ""
     return f"with {settings_words(summary)}{pattern}{target}"
+
+
+_TITLE_ROWS_MAX = 3
+_AXES = {
+    "iops": ("Requests per second (IOPS)", "IOPS"),
+    "bandwidth": ("Bandwidth (MB/s)", "B/s"),
+}
+
+
+def four_figures(cells: Sequence[CellSummary]) -> list[Figure]:
+    """Return the four 4 KiB numbers in IOPS."""
+    return _bars_figure(cells, ("four",), "iops", "The four 4 KiB numbers")
+
+
+def mix_figures(cells: Sequence[CellSummary]) -> list[Figure]:
+    """Return the mixes of access specifications, and single workloads, in IOPS."""
+    return [
+        *_bars_figure(cells, ("mix",), "iops", "Mixed access"),
+        *_bars_figure(cells, ("io",), "iops", "Single workloads"),
+    ]
+
+
+def whole_file_figures(cells: Sequence[CellSummary]) -> list[Figure]:
+    """Return the rates of filling and copying whole files in B/s."""
+    return _bars_figure(cells, ("fill", "copy"), "bandwidth", "Whole files")
+
+
+def _bars_figure(
+    cells: Sequence[CellSummary], kinds: tuple[str, ...], measure: _Measure, topic: str
+) -> list[Figure]:
+    """Return the figure; empty if no cell of these kinds has a figure."""
+    drawn = of_kind(cells, *kinds)
+    if not drawn:
+        return []
+    name, unit = _AXES[measure]
+    rows = _rows(drawn, measure)
+    view = View(
+        label=topic,
+        title=_bars_title(drawn, rows, measure),
+        rows=rows,
+        axis=bar_axis(name, unit, [attrgetter(measure)(s) for s in drawn]),
+    )
+    return [
+        Figure(
+            id=f"{kinds[0]}-{measure}",
+            kind="bars",
+            topic=topic,
+            notes=[
+                interval_note(drawn, "whiskers"),
+                *blank_notes(s for s in cells if s.cell.kind in kinds),
+            ],
+            views=[view],
+            table=f"table-{kinds[0]}",
+        )
+    ]
+
+
+def _bars_title(cells: Sequence[CellSummary], rows: Sequence[Row], measure: _Measure) -> str:
+    """Return all figures if they are few, otherwise the highest and whether it is significant.
+
+    It is called the highest only if its interval over rounds is above all others.
+    """
+    if len(rows) <= _TITLE_ROWS_MAX:
+        reported = "; ".join(f"{row.label} {row.points[measure].text}" for row in rows)
+        return capitalized(reported)
+    best = max(rows, key=lambda row: row.points[measure].y)
+    figure = f"{capitalized(best.label)}: {best.points[measure].text}"
+    estimates: list[Estimate] = [attrgetter(measure)(s) for s in cells]
+    if any(each.low is None or each.over != "rounds" for each in estimates):
+        return f"{figure}; it may not be the highest of {len(rows)}"
+    low = max(estimates, key=lambda each: each.value).low or 0.0
+    overlapping = sum((each.high or 0.0) >= low for each in estimates) - 1
+    if overlapping == 0:
+        return f"{figure}, the highest of {len(rows)}"
+    others = len(rows) - 1
+    which = f"the other {others}" if overlapping == others else f"{overlapping} of {others} others"
+    return f"{figure}; no significant difference to {which}"
+
+
+def _rows(cells: Sequence[CellSummary], measure: _Measure) -> list[Row]:
+    """Return a row for each cell, named by the factors that vary in its workload."""
+    rows = []
+    for workload, members in grouped(cells, lambda s: s.cell.workload).items():
+        factors = varying(members)
+        for summary in members:
+            estimate = attrgetter(measure)(summary)
+            rows.append(
+                Row(
+                    label=name_by(summary, factors) or workload,
+                    points={measure: Point.of(0, estimate)},
+                    remark=format_estimate(estimate),
+                )
+            )
+    return rows

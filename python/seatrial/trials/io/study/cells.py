@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 from seatrial.study.cell import Cell
+from seatrial.study.estimate import OVERHEAD_S
+from seatrial.study.layouts.cost import ASSUMED_BYTES_PER_S
 from seatrial.study.model import LOG_FILE, PlannedTarget
+from seatrial.study.plan import writes
 from seatrial.study.sampled import REBUILD_LIMIT, breaking
 from seatrial.study.schema import Study
 from seatrial.study.units import format_factor
@@ -114,7 +117,7 @@ def _unusual(workload: WorkloadBase, variation: Factors) -> Factors:
 
 def _spec(
     workload: WorkloadBase, shape: Shape, variation: Factors, target: PlannedTarget
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return the engine's specification (docs/engine.md), all but paths and seed.
 
     What is broken meanwhile stands beside it and is not for the engine. ``target.file`` and
@@ -122,7 +125,7 @@ def _spec(
     for.
     """
     kind = target.kind if not target.is_storage else "file"
-    spec_target: dict[str, Any] = {
+    spec_target: dict[str, object] = {
         "kind": kind,
         "file": shape.file,
         "size_bytes": shape.length_bytes if shape.file == LOG_FILE else target.size_bytes,
@@ -133,10 +136,10 @@ def _spec(
     }
     if target.kind == "simulated":
         spec_target["model"] = target.model
-    data: dict[str, Any] = {"kind": variation["data"]}
+    data: dict[str, object] = {"kind": variation["data"]}
     if "compressible_share" in variation:
         data["share"] = variation["compressible_share"]
-    arrival: dict[str, Any] = {"kind": variation.get("arrival", "closed")}
+    arrival: dict[str, object] = {"kind": variation.get("arrival", "closed")}
     if "rate" in variation:
         arrival["rate_per_s"] = variation["rate"]
     if "burst" in variation:
@@ -165,3 +168,18 @@ def _spec(
         "iopoll": workload.iopoll,
         **breaking(workload, int(variation.get(REBUILD_LIMIT, 0))),
     }
+
+
+def sample_s(cell: Cell) -> float:
+    """Return the seconds that one sample of a cell is expected to take."""
+    duration_s = cell.parsed.duration_s
+    if cell.kind == "fill":
+        duration_s = min(duration_s, (cell.parsed.limit.bytes or 0) / ASSUMED_BYTES_PER_S)
+    return duration_s + OVERHEAD_S
+
+
+def sample_write_bytes(cell: Cell) -> int:
+    """Return the most bytes that one sample of a cell writes to storage."""
+    if not writes(cell) or cell.parsed.target.kind != "file":
+        return 0
+    return cell.parsed.limit.bytes or 0

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from seatrial.study.access import CLASSIC, AccessLine
+from seatrial.study.cell import NAME, NAME_RULE
 from seatrial.study.check import default_of, twice
-from seatrial.study.names import NAME, NAME_RULE
 from seatrial.study.problems import ConstraintError, suggestion
-from seatrial.study.schema import Study
+from seatrial.study.schema import CLASSIC, AccessLine, Study
 from seatrial.study.selection import labels_of
 from seatrial.study.values import many, only
 from seatrial.trials.io.study.workloads import (

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Final
 
 from seatrial.errors import AlignmentError, DirectError, StudyError
 from seatrial.study.cell import Cell
 from seatrial.study.model import COPY_FILE, LOG_FILE, TRIAL_FILE, PlannedTarget, TrialFile
 from seatrial.study.plan import misaligned, writes
+from seatrial.study.spec import Spec
 from seatrial.study.units import format_size
 from seatrial.trials.io.study.workloads import WorkloadBase
 
-SECTOR_BYTES: Final = 512  # verifiable data are told apart by sectors
+SECTOR_BYTES: Final = 512  # verifiable data are distinguished by sectors
 
 
 def is_possible(cell: Cell, workload: WorkloadBase, target: PlannedTarget) -> bool:
     """Return whether a target can do a cell; False where it may be left out, else raise."""
-    spec = cell.spec
-    if spec["target"]["direct"] and not target.direct:
+    spec = cell.parsed
+    if spec.target.direct and not target.direct:
         raise DirectError(
             seen=f"Workload {workload.label!r} goes past the page cache (O_DIRECT), which target "
             f"{target.label!r} does not support",
@@ -27,38 +28,42 @@ def is_possible(cell: Cell, workload: WorkloadBase, target: PlannedTarget) -> bo
         )
     _check_fit(cell, workload, target)
     for block_bytes, what in _granules(spec, target):
-        odd_bytes = next((each for each in _positions_bytes(spec) if each % block_bytes), None)
-        if odd_bytes is None:
+        misaligned_bytes = next(
+            (each for each in _positions_bytes(spec) if each % block_bytes), None
+        )
+        if misaligned_bytes is None:
             continue
         if workload.skip_unaligned:
             return False
-        raise misaligned(target, f"In workload {workload.label!r} {what}", odd_bytes, block_bytes)
+        raise misaligned(
+            target, f"In workload {workload.label!r} {what}", misaligned_bytes, block_bytes
+        )
     return True
 
 
-def _granules(spec: dict[str, Any], target: PlannedTarget) -> Iterator[tuple[int, str]]:
+def _granules(spec: Spec, target: PlannedTarget) -> Iterator[tuple[int, str]]:
     """Yield what sizes and positions must be multiples of (bytes), and what is said of a breach."""
-    if spec["target"]["direct"]:
+    if spec.target.direct:
         yield target.logical_block_bytes, "a size or position past the page cache"
-    if spec["data"]["kind"] == "verifiable":
+    if spec.data.kind == "verifiable":
         yield SECTOR_BYTES, "a size or position of verifiable data"
 
 
-def _positions_bytes(spec: dict[str, Any]) -> Iterator[int]:
+def _positions_bytes(spec: Spec) -> Iterator[int]:
     """Yield every size, alignment and start that requests are made of, in bytes."""
-    yield spec["range"]["start_bytes"]
-    for access in spec["accesses"]:
-        yield from (size["bytes"] for size in access["sizes"])
-        if access["address"]["kind"] != "sequential":
-            yield access["align_bytes"]
+    yield spec.range.start_bytes
+    for access in spec.accesses:
+        yield from (size.bytes for size in access.sizes)
+        if access.address.kind != "sequential":
+            yield access.align_bytes or 0
 
 
 def _check_fit(cell: Cell, workload: WorkloadBase, target: PlannedTarget) -> None:
     """Raise StudyError when a cell could not make a single request."""
-    spec = cell.spec
-    block_bytes = max(size["bytes"] for access in spec["accesses"] for size in access["sizes"])
-    length_bytes = spec["range"]["length_bytes"]
-    limit_bytes = spec["limit"]["bytes"]
+    spec = cell.parsed
+    block_bytes = max(size.bytes for access in spec.accesses for size in access.sizes)
+    length_bytes = spec.range.length_bytes or 0
+    limit_bytes = spec.limit.bytes
     name = f"Workload {workload.label!r}"
     if _needed_bytes(cell, block_bytes) > _room_bytes(spec):
         raise StudyError(
@@ -87,25 +92,25 @@ def _check_fit(cell: Cell, workload: WorkloadBase, target: PlannedTarget) -> Non
 
 def _needed_bytes(cell: Cell, block_bytes: int) -> int:
     """Return the shortest range in which a cell can run."""
-    strides = (access["address"].get("stride_bytes", 0) for access in cell.spec["accesses"])
-    owners = cell.threads if cell.spec["data"]["kind"] == "verifiable" else 1
-    return int(max(block_bytes * owners, *strides))
+    strides = (access.address.stride_bytes for access in cell.parsed.accesses)
+    owners = cell.threads if cell.parsed.data.kind == "verifiable" else 1
+    return max(block_bytes * owners, *strides)
 
 
-def _room_bytes(spec: dict[str, Any]) -> int:
+def _room_bytes(spec: Spec) -> int:
     """Return the length of the range from its first aligned position; negative if past the end."""
-    start_bytes, length_bytes = spec["range"]["start_bytes"], spec["range"]["length_bytes"]
-    if start_bytes + length_bytes > spec["target"]["size_bytes"]:
+    start_bytes, length_bytes = spec.range.start_bytes, spec.range.length_bytes or 0
+    if start_bytes + length_bytes > (spec.target.size_bytes or 0):
         return -1
-    align_bytes = max(access["align_bytes"] for access in spec["accesses"])
-    return int(length_bytes - (-start_bytes) % align_bytes)
+    align_bytes = max(access.align_bytes or 0 for access in spec.accesses)
+    return length_bytes - (-start_bytes) % align_bytes
 
 
 def check_verified(targets: Sequence[PlannedTarget], cells: Sequence[Cell]) -> None:
     """Raise StudyError where a check would compare with what nobody has written."""
     for target in targets:
         own = [cell for cell in cells if cell.target == target.label]
-        if _read_as_is(target, own) and any(cell.spec["verify"] for cell in own):
+        if _read_as_is(target, own) and any(cell.parsed.verify for cell in own):
             raise StudyError(
                 seen=f"Target {target.label!r} is to be verified, but nothing is written to it",
                 cause=f"Only what this run has written can be checked, and the {target.kind} is "
@@ -120,9 +125,9 @@ def files(target: PlannedTarget, cells: Sequence[Cell]) -> Iterator[TrialFile]:
     own = [cell for cell in cells if cell.target == target.label]
     if not own or not target.is_storage:
         return
-    on_trial_file = [cell for cell in own if cell.spec["target"]["file"] == TRIAL_FILE]
+    on_trial_file = [cell for cell in own if cell.parsed.target.file == TRIAL_FILE]
     if on_trial_file:
-        verified = any(cell.spec["verify"] for cell in on_trial_file)
+        verified = any(cell.parsed.verify for cell in on_trial_file)
         filled = any(cell.kind == "fill" for cell in own)
         yield TrialFile(
             target=target.label,
@@ -131,14 +136,14 @@ def files(target: PlannedTarget, cells: Sequence[Cell]) -> Iterator[TrialFile]:
             prefill=not filled and not _read_as_is(target, cells),
             data={"kind": "verifiable" if verified else "random"},
         )
-    others = ((COPY_FILE, "copy_to"), (LOG_FILE, "file"))
-    for name, key in others:
-        using = [cell for cell in own if cell.spec["target"][key] == name]
+    copied_to = [cell for cell in own if cell.parsed.target.copy_to == COPY_FILE]
+    logging = [cell for cell in own if cell.parsed.target.file == LOG_FILE]
+    for name, using in ((COPY_FILE, copied_to), (LOG_FILE, logging)):
         if using:
             yield TrialFile(
                 target=target.label,
                 name=name,
-                size_bytes=max(cell.spec["range"]["length_bytes"] for cell in using),
+                size_bytes=max(cell.parsed.range.length_bytes or 0 for cell in using),
                 prefill=True,
                 data={"kind": "random"},
             )

@@ -10,10 +10,9 @@ from typing import Any, Final
 import msgspec
 
 from seatrial import _core
-from seatrial.study.access import CLASSIC, AccessLine, AccessSpecification
 from seatrial.study.cell import FactorValue
 from seatrial.study.model import COPY_FILE, LOG_FILE, TRIAL_FILE, PlannedTarget
-from seatrial.study.schema import Study
+from seatrial.study.schema import CLASSIC, AccessLine, AccessSpecification, Study
 from seatrial.study.values import many
 from seatrial.trials.io.study.workloads import (
     Commit,
@@ -61,7 +60,7 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     block_size_bytes: int
     threads: int
     depth: int
-    accesses: list[dict[str, Any]]
+    accesses: list[Access]
     start_bytes: int = 0
     length_bytes: int
     factors: Factors = {}

@@ -1,4 +1,4 @@
-"""The figures of the article with what a run measured: which lines each of them has."""
+"""The figures of the article with the lines that a run has for each."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ from seatrial.trials.layouts.analysis.model import (
     SweepPoint,
     SweepSeries,
     Variant,
+    is_breaking_summary,
+    variant_of,
 )
-from seatrial.trials.layouts.analysis.samples import is_breaking_summary, variant_of
 
 SIZES_MIN: Final = 3
-"""Fewer block sizes make a row of a table, not a figure."""
+"""With fewer block sizes there is no figure."""
 UNITS: Final[Mapping[Quantity, str]] = {"bandwidth": "B/s", "iops": "IOPS", "copy_time": "ns"}
 TITLES: Final[Mapping[Quantity, str]] = {
     "bandwidth": "Random bandwidth against block size and threads",
@@ -48,10 +49,10 @@ class OnLayout(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def drawn_figures(cells: Sequence[CellSummary], series: Sequence[SweepSeries]) -> list[DrawnFigure]:
-    """Return the figures that a run has lines for, those of the article first.
+    """Return the figures for which a run has lines, those of the article first.
 
     Args:
-        cells: Of the run.
+        cells: Cells of the run.
         series: Its sweeps over the number of drives.
     """
     own = [
@@ -83,7 +84,7 @@ def _drawn(
 
 
 def _fits(figure: ArticleFigure, identity: Identity) -> bool:
-    """Tell whether a cell shows what a figure does, whatever its layout."""
+    """Return whether a cell belongs to a figure, whatever its layout."""
     is_alike = figure.pattern in ("copy", identity.get("pattern"))
     size_bytes = figure.block_size_bytes
     return (
@@ -122,7 +123,7 @@ def _of_point(figure: ArticleFigure, point: SweepPoint) -> Estimate:
 
 
 def _time_of_gib(bandwidth: Estimate) -> Estimate:
-    """Return how long a GiB takes (ns): of as much for each, as files of layouts differ in size."""
+    """Return the time to copy one GiB (ns), since the files of layouts differ in size."""
     unit = UNITS["copy_time"]
     return (
         bandwidth.inverse(_GIB * _NS_PER_S, unit)
@@ -132,7 +133,7 @@ def _time_of_gib(bandwidth: Estimate) -> Estimate:
 
 
 def _of_sizes(figure: ArticleFigure, cells: Sequence[OnLayout]) -> list[FigureLine]:
-    """Return the lines of a figure over block sizes, of the layouts that it is of."""
+    """Return the lines of a figure over block sizes, for its layouts."""
     own = [each for each in cells if _is_of(figure, each.variant) and _fits(figure, each.identity)]
     return _lines(figure.quantity, own)
 
@@ -177,7 +178,7 @@ def _line(quantity: Quantity, group: Sequence[OnLayout], *, several: bool) -> Fi
 
 
 def _of_other_layouts(cells: Sequence[OnLayout], shown: set[str]) -> list[DrawnFigure]:
-    """Return the figures 6 and 7 of the layouts that the article has not, without a number."""
+    """Return figures like 6 and 7, without a number, for layouts that are not in the article."""
     random = [
         each
         for each in cells

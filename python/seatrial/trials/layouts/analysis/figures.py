@@ -6,9 +6,20 @@ RAID5 of 2 x 4 to 2 x 8 drives striped over two controllers by lvm2 (RAID00, RAI
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final, Literal
 
 import msgspec
+
+from seatrial.stats.wording import (
+    format_count,
+    format_duration_s,
+    format_estimate,
+    format_plural,
+    format_size,
+    format_value,
+)
+from seatrial.trials.layouts.analysis.model import Best, LayoutAnalysis, PhaseFigures, Recovery
 
 BLOCK_BYTES: Final = 8192
 """Of the article's database."""
@@ -141,5 +152,163 @@ FIGURES: Final[tuple[ArticleFigure, ...]] = (
         drives=10,
     ),
 )
-"""In the article's order. Of layouts that are not the article's the same is drawn as in figures 6
-to 29, without a number (drawn.py)."""
+"""In the article's order. Other layouts have figures like 6 to 29, without a number (drawn.py)."""
+
+EQUALS_NAMED_MAX: Final = 2
+RECOVERIES_SHOWN_MAX: Final = 2
+
+
+def best_words(found: LayoutAnalysis) -> list[str]:
+    """Return a phrase for each use with its fastest layout; empty if there is only one layout.
+
+    Uses without a significantly fastest layout share one phrase; the table has their order.
+    """
+    open_uses = [each for each in found.best if _is_open(each) and each.among == "all"]
+    names = {each.use for each in open_uses}
+    reported = [
+        f"{_opening(each)}{_against(each)}"
+        for each in found.best
+        if each.use not in names and not (_is_open(each) and each.among == "redundant")
+    ]
+    return [*reported, *([_undecided(open_uses)] if open_uses else [])]
+
+
+def _is_open(best: Best) -> bool:
+    """Return whether the first of many is not significantly faster than any other."""
+    return best.ratio is None and len(best.equals) > EQUALS_NAMED_MAX
+
+
+def _undecided(open_uses: Sequence[Best]) -> str:
+    layouts = max(len(each.equals) for each in open_uses) + 1
+    uses = [_in_brackets(each.use) for each in open_uses]
+    listed = " or ".join([", ".join(uses[:-1]), uses[-1]] if len(uses) > 1 else uses)
+    once = all(each.figure.rounds == 1 for each in open_uses)
+    why = ": each was measured once" if once else ""
+    return f"none of {layouts} layouts is significantly the fastest in {listed}{why}"
+
+
+def _in_brackets(use: str) -> str:
+    what, _, detail = use.partition(", ")
+    return f"{what} ({detail})" if detail else what
+
+
+def _opening(best: Best) -> str:
+    figure = format_estimate(best.figure)
+    if best.among == "redundant":
+        return f"with redundancy, {best.target} at {figure}"
+    return f"{best.use}: {best.target} at {figure}"
+
+
+def _against(best: Best) -> str:
+    reported = ""
+    if best.ratio and best.runner_up:
+        reported = f", {format_estimate(best.ratio)} of {best.runner_up}"
+    if not best.equals:
+        return reported
+    if len(best.equals) > EQUALS_NAMED_MAX:
+        others = f"{format_plural(len(best.equals), 'other')}"
+    else:
+        others = " and ".join(best.equals)
+    return f"{reported}{' and' if reported else ','} not significantly more than {others}"
+
+
+def recovery_words(recoveries: Sequence[Recovery]) -> list[str]:
+    """Return the effects of failures, a phrase for each of the first cells.
+
+    Cells that lost data or failed requests come first.
+    """
+    reported = sorted(recoveries, key=_gravity)[:RECOVERIES_SHOWN_MAX]
+    return [f"{_when(each)}, {each.cell.target} {recovery_phrase(each)}" for each in reported]
+
+
+def worst_recovery(recoveries: Sequence[Recovery]) -> str:
+    """Return the worst effects of a failure in few words; empty without a failure."""
+    if not recoveries:
+        return ""
+    worst = min(recoveries, key=_gravity)
+    state = lost_words(worst) or _kept_words(worst)
+    count = format_count(worst.failed_count) if worst.failed_count else "no"
+    said = f"{_when(worst)}, {worst.cell.target} {state}: {count} failed requests"
+    if (phase := _phase_after(worst)) and phase.share:
+        said += f", {format_value(phase.share)} of its rate"
+    return said
+
+
+def _phase_after(recovery: Recovery) -> PhaseFigures | None:
+    """Return the phase that shows best what a failure costs."""
+    return recovery.phase("rebuild") or recovery.phase("degraded") or recovery.phase("scrub")
+
+
+def _gravity(recovery: Recovery) -> tuple[bool, bool]:
+    return not lost_words(recovery), not recovery.failed_count
+
+
+def _when(recovery: Recovery) -> str:
+    """Return the fault as the beginning of a sentence."""
+    failed = sum("failed after" in fault for fault in recovery.faults)
+    if failed == len(recovery.faults) > 0:
+        return "after a drive failure" if failed == 1 else f"after {failed} drive failures"
+    return "after the injected faults"
+
+
+def recovery_phrase(recovery: Recovery) -> str:
+    """Return the effects of a failure: ``failed 0 of 1,240 requests, reached 0.4x ...``."""
+    parts = [
+        f"failed {format_count(recovery.failed_count)} of "
+        f"{format_plural(recovery.offered_count, 'request')}"
+    ]
+    phase = _phase_after(recovery)
+    if phase and phase.share:
+        during = {"rebuild": "during the rebuild", "scrub": "during the scrub"}
+        when = during.get(phase.phase, "while degraded")
+        parts.append(f"reached {format_estimate(phase.share)} of its rate {when}")
+    if recovery.rebuild_time:
+        parts.append(f"was rebuilt in {format_estimate(recovery.rebuild_time)}")
+    elif recovery.unfinished_count:
+        parts.append("did not finish its rebuild")
+    lost = lost_words(recovery)
+    parts.append(lost or _kept_words(recovery))
+    return ", ".join(parts)
+
+
+def lost_words(recovery: Recovery) -> str:
+    """Return the data loss: ``lost 12 KiB (unreadable)``; empty if there is none.
+
+    Corrupt data returned to the load are reported only if all data were correct at the end.
+    """
+    reported = []
+    if recovery.unreadable_bytes:
+        reported.append(f"{format_size(recovery.unreadable_bytes)} (unreadable)")
+    if recovery.wrong_bytes:
+        reported.append(f"{format_size(recovery.wrong_bytes)} (corrupt)")
+    if reported:
+        return f"lost {' and '.join(reported)}"
+    if recovery.sums_differ_count:
+        rounds = format_plural(recovery.sums_differ_count, "round")
+        return f"lost parts of transactions in {rounds}"
+    wrong = recovery.wrong_reads
+    return f"returned corrupt data to {format_plural(wrong, 'read')}" if wrong else ""
+
+
+def _kept_words(recovery: Recovery) -> str:
+    """Return the state of data without a known loss."""
+    if recovery.checked_blocks:
+        return "lost no data"
+    known = recovery.sums_differ_count is not None
+    return "preserved the sums of its database" if known else "was not checked for data loss"
+
+
+def checked_words(recovery: Recovery) -> str:
+    """Return how much was verified: ``24 MiB``, or reads if there was no final verification."""
+    if not recovery.checked_blocks and recovery.sums_differ_count is not None:
+        return "those in pgbench's tables, whose sums every transaction preserves"
+    if recovery.wrong_bytes is not None:
+        return f"{format_size(recovery.checked_bytes)} verified"
+    return f"{format_plural(recovery.checked_blocks, 'read')} verified"
+
+
+def window_words(recovery: Recovery) -> str:
+    """Return the time without redundancy: ``4.1 s (± 3 %)``, ``more than 60 s``; may be empty."""
+    if recovery.window_open_s is not None:
+        return f"more than {format_duration_s(recovery.window_open_s)}"
+    return format_estimate(recovery.window) if recovery.window else ""

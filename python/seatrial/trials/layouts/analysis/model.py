@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Iterable
+from typing import Annotated, Final, Literal
 
 import msgspec
 
 from seatrial.published import Count, named
+from seatrial.results.model import LayoutRecord
 from seatrial.stats.estimate import Estimate
-from seatrial.stats.model import Analysed
+from seatrial.stats.model import Analysed, CellSummary, is_breaking, is_broken
 from seatrial.study.cell import Cell, FactorValue
+from seatrial.study.layouts.layout import LayoutSpec
 
 CHECKED_BLOCK_BYTES = 4096
 """What is checked in the end is known to so much."""
@@ -25,7 +28,7 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         target: What cells call it.
         label: Of the layout.
-        factors: What tells it from other layouts (level, chunk and what else differs).
+        factors: What distinguishes it from other layouts (level, chunk and others).
         drives: Active drives that it lies on.
         losses_survived: Drives of it that may fail, whichever they are.
     """
@@ -43,8 +46,8 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         reads: Device reads for each; None where only bytes are known, for requests are merged.
         writes: Device writes for each; None where only bytes are known.
-        read_bytes: Bytes read from the drives for each byte that was asked for.
-        write_bytes: Bytes written to the drives for each byte that was asked for.
+        read_bytes: Bytes read from the drives for each byte requested.
+        write_bytes: Bytes written to the drives for each byte requested.
         write_bytes_max: The same where the file system puts the file as badly as it can, so that
             its blocks begin anywhere on 4 KiB; equal to ``write_bytes`` where that is known.
         read_bytes_max: As ``write_bytes_max``, of what is read.
@@ -140,7 +143,7 @@ class ArraySaturation(msgspec.Struct, frozen=True, kw_only=True):
         gain_before: Rate there over that at the next lower count; None where it is the lowest.
         gain_beyond: The largest gain of any higher count.
         drives_max: The most that were measured.
-        sentence: Such as ``No more read bandwidth from 6 drives on: 12 give 1.01x (± 2 %).``
+        sentence: Such as ``Read bandwidth saturates at 6 drives: up to 12 drives reach ...``.
     """
 
     drives: int
@@ -154,11 +157,11 @@ class SweepSeries(msgspec.Struct, frozen=True, kw_only=True):
     """One figure of layouts that differ in nothing but their number of drives.
 
     Attributes:
-        name: Such as ``raid5`` or ``raid5, md+lvm``: what tells it from the run's other series.
+        name: Such as ``raid5`` or ``raid5, md+lvm``: distinguishes it from the run's other series.
         factors: Of the layouts, without what the number of drives changes.
         cell: Factors of the cell that all have, without the target.
         points: By number of drives, at least two.
-        saturation: None where it surely still grows, or that is not sure.
+        saturation: None where it significantly still grows, or is undecided.
     """
 
     name: str
@@ -184,8 +187,8 @@ class LayoutRatio(msgspec.Struct, frozen=True, kw_only=True):
             adjusted for all that is compared.
         p_adjusted: Of no difference, after Holm's adjustment; None where measured once.
         answer: ``higher``, ``lower``, ``same`` or ``undecided``.
-        within_share: For ``same``: the difference is surely less.
-        rounds_more: How many more rounds would decide; None where that cannot be told.
+        within_share: For ``same``: the difference is significantly smaller.
+        rounds_more: How many more rounds would decide it; None if unknown.
     """
 
     factor: str
@@ -211,7 +214,7 @@ class Best(msgspec.Struct, frozen=True, kw_only=True):
         among: ``all``, or ``redundant``: those that survive the loss of a drive.
         target: The fastest.
         figure: Its rate.
-        runner_up: The fastest of those that it is surely faster than; empty where it is of none.
+        runner_up: The fastest of those that are significantly slower; empty without any.
         ratio: Its rate over that one's, paired by round; None without one.
         equals: Others that may be as fast.
     """
@@ -374,7 +377,7 @@ class FigureLine(msgspec.Struct, frozen=True, kw_only=True):
     """One line of a figure.
 
     Attributes:
-        name: What tells it from the others.
+        name: What distinguishes it from the others.
         operation: ``read``, ``write``, ``copy`` ...
         points: By ``x``.
         saturation: Against drives: from how many on there is no more.
@@ -433,3 +436,65 @@ def layouts_of(analysed: Analysed) -> LayoutAnalysis | None:
     """Return what is particular to the layouts of a run; None where it has none."""
     found: LayoutAnalysis | None = analysed.analyses.get("layouts")
     return found
+
+
+OTHER_FACTORS: Final = (
+    *("stripe_kib", "mkfs_options", "mount_options", "logs", "caches", "size_bytes"),
+    *("member_bytes", "delay_ms"),
+)
+"""Other properties that may distinguish two layouts, which no sweep varies."""
+
+
+def spec_of(record: LayoutRecord) -> LayoutSpec | None:
+    """Return the variant that a sample was taken on; None of a record of another version."""
+    try:
+        return msgspec.convert(record.layout, LayoutSpec)
+    except msgspec.ValidationError:
+        return None
+
+
+def layout_of(summary: CellSummary) -> LayoutSpec | None:
+    """Return the variant of a cell; None where it was not measured on a layout."""
+    known = (spec_of(sample.layout) for sample in summary.samples if sample.layout)
+    return next((spec for spec in known if spec), None)
+
+
+def is_breaking_summary(summary: CellSummary) -> bool:
+    """Return whether a cell breaks something, or something broke in one of its samples."""
+    return is_breaking(summary.cell) or any(is_broken(sample) for sample in summary.samples)
+
+
+def variant_of(summary: CellSummary) -> Variant | None:
+    """Return what a cell was measured on; None where that is no layout."""
+    spec = layout_of(summary)
+    return variant(spec, summary.cell.target) if spec else None
+
+
+def variant(spec: LayoutSpec, target: str) -> Variant:
+    """Return a layout, or the leg of it that a target is."""
+    is_leg = leg_of(spec, target) > 0
+    drives = spec.drives if is_leg else spec.legs * spec.drives
+    beside: dict[str, FactorValue] = {
+        name: str(value) for name in OTHER_FACTORS if (value := getattr(spec, name))
+    }
+    return Variant(
+        target=target,
+        label=spec.label,
+        factors=spec.factors() | {"drives": drives} | beside,
+        drives=drives,
+        losses_survived=spec.facts.losses_survived(spec.drives),
+    )
+
+
+def leg_of(spec: LayoutSpec, target: str) -> int:
+    """Return which leg of a layout a target is, from 1; 0 where it is the whole."""
+    if spec.expose != "legs":
+        return 0
+    number = target.removeprefix(f"{spec.label}-leg")
+    return int(number) if number.isdecimal() else 0
+
+
+def variants_of(cells: Iterable[CellSummary]) -> list[Variant]:
+    """Return what a run's cells were measured on, each once, in the order of the cells."""
+    found = (variant_of(summary) for summary in cells)
+    return list({each.target: each for each in found if each}.values())

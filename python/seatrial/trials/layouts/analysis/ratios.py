@@ -1,30 +1,49 @@
-"""Layouts against each other: those that differ in one factor, and which is best for what.
+"""Comparison of layouts: pairs that differ in one factor, and the fastest layout for each use.
 
-Rounds are paired: each round builds every layout once. All questions of a run are judged together
-by Holm's method, as a comparison judges them (compare/multiplicity.py).
+Rounds are paired: each round builds every layout once. All pairs of a run are tested together with
+Holm's correction, as in a comparison (compare/multiplicity.py).
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
 
 import msgspec
 
 from seatrial.results.model import Sample
 from seatrial.stats.compare.comparison import MARGIN_SHARE_DEFAULT
 from seatrial.stats.compare.figures import Rounds
-from seatrial.stats.compare.multiplicity import ALPHA, holm
-from seatrial.stats.compare.overall import overall_contrast
-from seatrial.stats.compare.ratio import Contrast, p_value, ratio_estimate
-from seatrial.stats.compare.settle import is_same, rounds_more, within_share
+from seatrial.stats.compare.noise import is_same, rounds_more, within_share
+from seatrial.stats.compare.ratio import (
+    ALPHA,
+    Contrast,
+    holm,
+    overall_contrast,
+    p_value,
+    ratio_estimate,
+)
+from seatrial.stats.estimate import Estimate
 from seatrial.stats.estimates import counted, rate_unit
 from seatrial.stats.model import CellSummary
 from seatrial.stats.running import Running, running, running_from
-from seatrial.study.cell import FactorValue
-from seatrial.trials.layouts.analysis.model import LayoutRatio, Variant
-from seatrial.trials.layouts.analysis.samples import is_breaking_summary, variant_of
+from seatrial.stats.wording import format_plural, format_size, operation_words
+from seatrial.study.cell import Cell, FactorValue
+from seatrial.trials.layouts.analysis.accounting import accounting
+from seatrial.trials.layouts.analysis.drawn import drawn_figures
+from seatrial.trials.layouts.analysis.model import (
+    Best,
+    LayoutAnalysis,
+    LayoutRatio,
+    Variant,
+    is_breaking_summary,
+    variant_of,
+    variants_of,
+)
+from seatrial.trials.layouts.analysis.recovery import limit_tables, recoveries
+from seatrial.trials.layouts.analysis.sweep import sweeps
 
 LAYOUT: Final = "layout"
 BACKEND: Final = "backend"
@@ -33,7 +52,7 @@ ABSENT: Final = ""
 
 
 class LayoutCells:
-    """The cells of a run's layouts, with the running phase of every sample taken once."""
+    """The cells of a run's layouts; the running phase of every sample is computed once."""
 
     def __init__(self, cells: Sequence[CellSummary]) -> None:
         self.by_target: dict[str, dict[str, CellSummary]] = {}
@@ -100,13 +119,15 @@ class _Question(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def layout_ratios(measured: LayoutCells) -> list[LayoutRatio]:
-    """Return every pair of layouts that differ in one factor, with what is certain of it."""
-    asked = list(_questions(measured))
-    known = [(place, p) for place, each in enumerate(asked) if (p := p_value(each.of)) is not None]
+    """Return every pair of layouts that differ in one factor, with its ratio and result."""
+    requested = list(_questions(measured))
+    known = [
+        (place, p) for place, each in enumerate(requested) if (p := p_value(each.of)) is not None
+    ]
     adjusted = dict(zip([place for place, _ in known], holm([p for _, p in known]), strict=True))
     still_open = sum(p > ALPHA for p in adjusted.values())
     alpha = ALPHA / max(1, still_open)
-    return [_judged(each, adjusted.get(place), alpha) for place, each in enumerate(asked)]
+    return [_judged(each, adjusted.get(place), alpha) for place, each in enumerate(requested)]
 
 
 def _questions(measured: LayoutCells) -> Iterator[_Question]:
@@ -123,10 +144,10 @@ def _questions(measured: LayoutCells) -> Iterator[_Question]:
 
 
 def one_difference(a: Mapping[str, FactorValue], b: Mapping[str, FactorValue]) -> str:
-    """Return the one factor in which two layouts differ; empty where it is none or several.
+    """Return the single factor in which two layouts differ; empty if there are none or several.
 
-    The name counts where nothing else differs. That stripes over legs need a backend that makes
-    them is no difference of its own. Numbers of drives are compared by the sweep.
+    The name counts only if nothing else differs. A backend that is needed to stripe over legs is
+    not a separate difference. Numbers of drives are compared by the sweep.
     """
     names = dict.fromkeys([*a, *b])
     differing = {name for name in names if a.get(name) != b.get(name) and name != LAYOUT}
@@ -165,3 +186,175 @@ def _judged(question: _Question, p_adjusted: float | None, alpha: float) -> Layo
         return msgspec.structs.replace(reported, answer="same", within_share=within_share(ratio))
     (more,) = rounds_more([question.of], alpha, MARGIN_SHARE_DEFAULT)
     return msgspec.structs.replace(reported, rounds_more=more)
+
+
+BLOCK_SIZES_BYTES: Final = (8192, 4096, 16384)
+"""Page sizes of databases: 8 KiB, else the nearest size measured."""
+_OF_PARTS: Final = ("fill", "map")
+"""Kinds of cells that create a file or measure a part of one."""
+Among = Literal["all", "redundant"]
+
+
+@dataclass(frozen=True)
+class Use:
+    """One use that layouts are compared for.
+
+    Attributes:
+        words: Its name.
+        key: Key of the cell, without its target.
+    """
+
+    words: str
+    key: str
+
+
+def best_layouts(measured: LayoutCells) -> list[Best]:
+    """Return the fastest layout for each use that two or more layouts have in common.
+
+    Since the fastest is selected among many, it is significantly faster than another layout only
+    at 5 % divided by all pairs and uses (Bonferroni). If the fastest tolerates no drive failure,
+    the fastest layout with redundancy is returned as well.
+    """
+    uses = list(_uses(measured))
+    found = []
+    for use in uses:
+        fitting = [t for t, own in measured.by_target.items() if use.key in own]
+        alpha = ALPHA / (len(fitting) * (len(fitting) - 1) / 2 * len(uses))
+        first = _best(measured, use, fitting, alpha, "all")
+        found.append(first)
+        redundant = [t for t in fitting if measured.variants[t].losses_survived > 0]
+        if redundant and first.target not in redundant:
+            found.append(_best(measured, use, redundant, alpha, "redundant"))
+    return found
+
+
+def _best(
+    measured: LayoutCells, use: Use, targets: Sequence[str], alpha: float, among: Among
+) -> Best:
+    ordered = sorted(targets, key=lambda t: -_rate(measured, t, use).value)
+    first, others = ordered[0], ordered[1:]
+    slower: dict[str, Estimate] = {}
+    for other in others:
+        found = measured.contrast(other, first, [use.key])
+        ratio = ratio_estimate(found[0], alpha) if found else None
+        if ratio and ratio.low is not None and ratio.low > 1:
+            slower[other] = ratio
+    runner_up = next(iter(slower), "")
+    return Best(
+        use=use.words,
+        among=among,
+        target=first,
+        figure=_figure(measured.by_target[first][use.key]),
+        runner_up=runner_up,
+        ratio=slower.get(runner_up),
+        equals=[other for other in others if other not in slower],
+    )
+
+
+def _rate(measured: LayoutCells, target: str, use: Use) -> Estimate:
+    return measured.by_target[target][use.key].iops
+
+
+def _figure(summary: CellSummary) -> Estimate:
+    """Return the usual figure: bandwidth for sequential requests, otherwise the rate."""
+    is_in_sequence = summary.cell.parsed.address_kinds == {"sequential"}
+    return summary.bandwidth if is_in_sequence else summary.iops
+
+
+def _uses(measured: LayoutCells) -> Iterator[Use]:
+    for operation in ("read", "write"):
+        for size_bytes in BLOCK_SIZES_BYTES:
+            wanted = _random(operation, size_bytes)
+            use = _use(measured, wanted, f"random {operation}s of {format_size(size_bytes)}")
+            if use:
+                yield use
+                break
+    for operation in ("read", "write"):
+        use = _use(measured, _sequential(operation), f"sequential {operation}s")
+        if use:
+            yield use
+    for operation in ("commit", "transaction", "copy"):
+        use = _use(measured, _operation(operation), operation_words(operation))
+        if use:
+            yield use
+
+
+def _random(operation: str, size_bytes: int) -> Callable[[Cell], bool]:
+    return lambda cell: (
+        cell.operation == operation
+        and cell.block_size_bytes == size_bytes
+        and cell.parsed.address_kinds == {"random"}
+    )
+
+
+def _sequential(operation: str) -> Callable[[Cell], bool]:
+    return lambda cell: cell.operation == operation and cell.parsed.address_kinds == {"sequential"}
+
+
+def _made_for(cell: Cell) -> bool:
+    """Return whether a cell is of the kind ``sequential``, not only sequential by its addresses."""
+    return cell.kind == "sequential"
+
+
+def _operation(operation: str) -> Callable[[Cell], bool]:
+    return lambda cell: cell.operation == operation
+
+
+def _use(measured: LayoutCells, wanted: Callable[[Cell], bool], words: str) -> Use | None:
+    """Return the matching cell that most layouts have; among several the fastest.
+
+    For commits it is the cell with the fewest threads, since a single session waits for each one.
+    """
+    found: dict[str, list[CellSummary]] = {}
+    for own in measured.by_target.values():
+        for key, summary in own.items():
+            if summary.cell.kind not in _OF_PARTS and wanted(summary.cell):
+                found.setdefault(key, []).append(summary)
+    shared = {key: cells for key, cells in found.items() if len(cells) > 1}
+    if not shared:
+        return None
+    made_for = {key: cells for key, cells in shared.items() if _made_for(cells[0].cell)}
+    shared = made_for or shared
+    key = max(shared, key=lambda each: _weight(shared[each]))
+    cell = shared[key][0].cell
+    size = f" of {format_size(cell.block_size_bytes)}" if words.startswith("sequential") else ""
+    return Use(f"{words}{size}{_concurrency(cell)}", key)
+
+
+def _weight(cells: Sequence[CellSummary]) -> tuple[float, ...]:
+    cell = cells[0].cell
+    if cell.operation == "commit":
+        return len(cells), -cell.threads
+    fastest = max(cells, key=lambda each: (each.bandwidth.value, each.iops.value))
+    return len(cells), fastest.bandwidth.value, fastest.iops.value
+
+
+def _concurrency(cell: Cell) -> str:
+    if cell.operation == "transaction":
+        return f" of {format_plural(cell.threads, 'client')}"
+    in_flight = cell.threads * cell.depth
+    return f", {in_flight} in flight" if in_flight > 1 else ""
+
+
+def analyse_layouts(cells: Sequence[CellSummary]) -> LayoutAnalysis | None:
+    """Return the analysis of a run's layouts; None if it has none.
+
+    Args:
+        cells: All cells of the run, in the order of the plan.
+    """
+    own = [summary for summary in cells if any(sample.layout for sample in summary.samples)]
+    variants = variants_of(own)
+    if not variants:
+        return None
+    measured = LayoutCells(own)
+    series, broken = sweeps(own), recoveries(own)
+    return LayoutAnalysis(
+        variants=variants,
+        accounting=accounting(own),
+        sweeps=series,
+        ratios=layout_ratios(measured),
+        best=best_layouts(measured),
+        recoveries=broken,
+        limits=limit_tables(broken),
+        figures=drawn_figures(own, series),
+    )

@@ -1,41 +1,379 @@
-"""What a failure costs: the dip, the rebuild, the time without redundancy, errors, lost data."""
+"""What a failure costs: the dip, the rebuild, the time without redundancy, errors, lost data.
+
+A phase's figure in a round is a mean over its slices; intervals are over rounds. Of a single round
+the interval is that of its slices by the block bootstrap, which says so (``over`` is ``timeline``).
+Never is a single latency the unit.
+"""
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property, reduce
 from typing import Final
 
+from seatrial._core import Histogram
 from seatrial.results.model import ArrayEvent, LayoutRecord, Sample
-from seatrial.stats.estimate import Estimate
-from seatrial.stats.estimates import counted, estimate_of_rounds
+from seatrial.stats.estimate import HISTOGRAM_RESOLUTION_SHARE, Estimate, half_width_of_mean
+from seatrial.stats.estimates import counted, entries_needed, estimate_of_rounds, rate_unit
 from seatrial.stats.model import CellSummary
-from seatrial.stats.timeline import NS_PER_S
+from seatrial.stats.running import start_up_steps
+from seatrial.stats.timeline import NS_PER_S, SLICES_MIN, is_long_enough, slice_counts
 from seatrial.stats.wording import format_duration_s
 from seatrial.study.layouts.layout import FILESYSTEMS, LayoutSpec
 from seatrial.study.sampled import REBUILD_LIMIT
-from seatrial.trials.layouts.analysis.model import LimitRow, LimitTable, Recovery
-from seatrial.trials.layouts.analysis.phase_timeline import (
-    lowest_shares,
-    phase_figures,
-    phase_timeline_of,
+from seatrial.trials.layouts.analysis.model import (
+    LimitRow,
+    LimitTable,
+    PhaseFigures,
+    PhaseName,
+    Recovery,
+    is_breaking_summary,
+    layout_of,
+    variant,
 )
-from seatrial.trials.layouts.analysis.phases import FAULTS, missing_at_end, missing_max, spans_of
-from seatrial.trials.layouts.analysis.samples import is_breaking_summary, layout_of, variant
+
+FAULTS: Final = (
+    *("failed", "bad_sectors", "rotten", "faltering", "dropping_writes"),
+    *("replaced", "scrub_started", "fault_failed"),
+)
+"""Events that somebody caused."""
+
+
+@dataclass(frozen=True)
+class Span:
+    """A stretch of one phase.
+
+    Attributes:
+        phase: Which.
+        from_s: From the sample's start.
+        to_s: Its end; of the last one the sample's end, or that of the last reading after it.
+        missing: Drives that the leg lacks which lacks most.
+    """
+
+    phase: PhaseName
+    from_s: float
+    to_s: float
+    missing: int = 0
+
+    @property
+    def length_s(self) -> float:
+        """Its length in seconds."""
+        return self.to_s - self.from_s
+
+
+@dataclass
+class ArrayTimeline:
+    """The state of an array as event follows event."""
+
+    missing: Counter[int] = field(default_factory=Counter)
+    rebuilding: set[int] = field(default_factory=set)
+    scrubbing: set[int] = field(default_factory=set)
+
+    def take(self, event: ArrayEvent, *, rebuilds_again: bool) -> None:
+        """Take in what happened.
+
+        Args:
+            event: It.
+            rebuilds_again: Whether the same leg starts another rebuild later: then the end of this
+                one brought back one drive, else all; where the array was not asked how many.
+        """
+        leg = event.leg
+        if event.what == "failed":
+            self.missing[leg] += 1
+        elif event.what == "rebuild_started":
+            self.rebuilding.add(leg)
+        elif event.what == "rebuild_ended":
+            self.rebuilding.discard(leg)
+            guessed = max(0, self.missing[leg] - 1) if rebuilds_again else 0
+            self.missing[leg] = guessed if event.missing is None else event.missing
+        elif event.what == "scrub_started":
+            self.scrubbing.add(leg)
+        elif event.what == "scrub_ended":
+            self.scrubbing.discard(leg)
+
+    @property
+    def missing_max(self) -> int:
+        """Drives that are missing in the leg that misses most."""
+        return max(self.missing.values(), default=0)
+
+    @property
+    def phase(self) -> PhaseName:
+        """What phase this is, once anything has happened."""
+        if self.rebuilding:
+            return "rebuild"
+        if self.missing_max:
+            return "degraded"
+        return "scrub" if self.scrubbing else "after"
+
+
+def spans_of(sample: Sample) -> list[Span]:
+    """Return the phases of a sample in order of time; what happened after its end is one more."""
+    spans: list[Span] = []
+    phase: PhaseName = "before"
+    from_s, missing = 0.0, 0
+    for at_s, timeline in _timelines(sample):
+        if at_s > from_s:
+            spans.append(Span(phase, from_s, at_s, missing))
+        phase, from_s, missing = timeline.phase, max(from_s, at_s), timeline.missing_max
+    end_s = last_seen_s(sample)
+    return [*spans, Span(phase, from_s, end_s, missing)] if end_s > from_s else spans
+
+
+def spans_within(sample: Sample) -> list[Span]:
+    """Return the phases of a sample as long as its load lasted."""
+    end_s = sample.duration_s
+    return [
+        Span(span.phase, span.from_s, min(span.to_s, end_s), span.missing)
+        for span in spans_of(sample)
+        if span.from_s < end_s
+    ]
+
+
+def missing_max(sample: Sample) -> int:
+    """Return how many drives one leg missed at most."""
+    return max((timeline.missing_max for _, timeline in _timelines(sample)), default=0)
+
+
+def missing_at_end(sample: Sample) -> int:
+    """Return how many drives one leg missed still when the array was last looked at."""
+    *_, (_, timeline) = [(0.0, ArrayTimeline()), *_timelines(sample)]
+    return timeline.missing_max
+
+
+def last_seen_s(sample: Sample) -> float:
+    """Return until when the array was looked at, from the sample's start."""
+    record, series = sample.layout, sample.series
+    events = record.events if record else []
+    read_s = series.period_s * _readings(sample) if series else 0.0
+    return max(sample.duration_s, read_s, *(event.at_s for event in events), 0.0)
+
+
+def _readings(sample: Sample) -> int:
+    """Return how many readings tell of the array."""
+    columns = sample.series.columns if sample.series else {}
+    return len(columns.get("missing_members", []))
+
+
+def _timelines(sample: Sample) -> Iterator[tuple[float, ArrayTimeline]]:
+    """Yield the time of each event, and the state of the array from then on."""
+    events = sample.layout.events if sample.layout else []
+    timeline = ArrayTimeline()
+    for place, event in enumerate(events):
+        again = any(
+            later.what == "rebuild_started" and later.leg == event.leg
+            for later in events[place + 1 :]
+        )
+        timeline.take(event, rebuilds_again=again)
+        yield event.at_s, timeline
+
+
+PHASES: Final[tuple[PhaseName, ...]] = ("before", "degraded", "rebuild", "scrub", "after")
+SLICES_OF_PHASE_MIN: Final = 3
+SECOND_S: Final = 1.0
+_P99: Final = 99.0
+
+
+@dataclass(frozen=True)
+class Part:
+    """One phase of one sample: the whole slices that lie in it.
+
+    Attributes:
+        counts: Completed requests in each of them.
+        slice_s: Length of a slice.
+        places: Their indices in the timeline.
+    """
+
+    counts: list[float]
+    slice_s: float
+    places: list[int]
+
+    @property
+    def length_s(self) -> float:
+        """How long they last together."""
+        return len(self.counts) * self.slice_s
+
+    @property
+    def per_s(self) -> float:
+        """Completed requests per second."""
+        return math.fsum(self.counts) / self.length_s
+
+    @cached_property
+    def log_half_width(self) -> float | None:
+        """Half of the width of the interval of the rate's logarithm; None where not known."""
+        import numpy as np  # noqa: PLC0415  (only an analysis pays for the import)
+
+        if len(self.counts) < SLICES_MIN or self.per_s <= 0:
+            return None
+        half = half_width_of_mean(np.array(self.counts))
+        return None if half is None else half / (math.fsum(self.counts) / len(self.counts))
+
+    @property
+    def slowest_second_per_s(self) -> float | None:
+        """The lowest rate of a second, one second after the other; None if it is shorter."""
+        count = max(1, round(SECOND_S / self.slice_s))
+        starts = range(0, len(self.counts) - count + 1, count)
+        sums = [math.fsum(self.counts[at : at + count]) for at in starts]
+        return min(sums) / (count * self.slice_s) if sums else None
+
+
+@dataclass(frozen=True)
+class PhaseTimeline:
+    """One sample by its phases."""
+
+    sample: Sample
+    parts: dict[PhaseName, Part]
+    broken: Part | None = None
+    """All from the first event on, whatever phase it is of; None where nothing happened."""
+
+    @property
+    def before_per_s(self) -> float:
+        """The rate before anything was broken; 0 where that is not known."""
+        part = self.parts.get("before")
+        return part.per_s if part else 0.0
+
+    def share(self, name: PhaseName) -> float | None:
+        """Return a phase's rate over that before; None where one of them is not known."""
+        part = self.parts.get(name)
+        return part.per_s / self.before_per_s if part and self.before_per_s > 0 else None
+
+    def p99_ns(self, name: PhaseName) -> float | None:
+        """Return the response time (ns) of all requests that ended in a phase, if it is known."""
+        places = set(self.parts[name].places)
+        merged = reduce(
+            lambda one, other: one.merged(other),
+            (
+                Histogram.decode(s.response)
+                for s in self.sample.timeline.slices
+                if s.index in places
+            ),
+            Histogram.of([]),
+        )
+        return merged.percentile_ns(_P99) if merged.count >= entries_needed(_P99) else None
+
+
+def phase_timeline_of(sample: Sample) -> PhaseTimeline:
+    """Return a sample's phases; without any where its timeline cannot tell of them."""
+    if not is_long_enough(sample):
+        return PhaseTimeline(sample, {})
+    counts = [float(count) for count in slice_counts(sample)]
+    slice_s = sample.timeline.slice_ns / NS_PER_S
+    places: dict[PhaseName, list[int]] = {}
+    for span in spans_within(sample):
+        first = math.ceil(span.from_s / slice_s - 1e-6)
+        until = min(len(counts), math.floor(span.to_s / slice_s + 1e-6))
+        places.setdefault(span.phase, []).extend(range(first, until))
+    later = [place for phase, own in places.items() if phase != "before" for place in own]
+    broken = [*range(min(later), max(later) + 1)] if later else []
+    if "before" in places:
+        places["before"] = _running(counts, places["before"], slice_s)
+    return PhaseTimeline(
+        sample,
+        {
+            phase: Part([counts[place] for place in own], slice_s, own)
+            for phase, own in places.items()
+            if len(own) >= SLICES_OF_PHASE_MIN
+        },
+        Part([counts[place] for place in broken], slice_s, broken) if broken else None,
+    )
+
+
+def _running(counts: Sequence[float], places: list[int], slice_s: float) -> list[int]:
+    """Return what is left of the slices before a failure without a start-up phase."""
+    import numpy as np  # noqa: PLC0415
+
+    if len(places) < SLICES_MIN:
+        return places
+    return places[start_up_steps(np.array([counts[place] / slice_s for place in places])) :]
+
+
+def phase_figures(timelines: Sequence[PhaseTimeline]) -> list[PhaseFigures]:
+    """Return the figures of each phase over the rounds that have it."""
+    found = []
+    for name in PHASES:
+        own = [timeline for timeline in timelines if name in timeline.parts]
+        if own:
+            found.append(_figures(name, own))
+    return found
+
+
+def _figures(name: PhaseName, timelines: Sequence[PhaseTimeline]) -> PhaseFigures:
+    parts = [timeline.parts[name] for timeline in timelines]
+    shares = [share for timeline in timelines if (share := timeline.share(name)) is not None]
+    p99s = [value for timeline in timelines if (value := timeline.p99_ns(name)) is not None]
+    rate = estimate_of_rounds([part.per_s for part in parts], rate_unit(timelines[0].sample))
+    over_before = estimate_of_rounds(shares, "ratio") if shares and name != "before" else None
+    if len(timelines) == 1:
+        rate = _within(rate, parts[0].log_half_width)
+        half = _half_of_share(timelines[0], name)
+        over_before = _within(over_before, half) if over_before else None
+    return PhaseFigures(
+        phase=name,
+        length=estimate_of_rounds([part.length_s * NS_PER_S for part in parts], "ns"),
+        rate=rate,
+        share=over_before,
+        p99=_p99(p99s) if len(p99s) == len(timelines) else None,
+    )
+
+
+def _p99(values_ns: Sequence[float]) -> Estimate:
+    return estimate_of_rounds(values_ns, "ns", resolution_share=HISTOGRAM_RESOLUTION_SHARE)
+
+
+def _half_of_share(timeline: PhaseTimeline, name: PhaseName) -> float | None:
+    """Return half of the width of a share's logarithm: both of its rates are uncertain."""
+    halves = [timeline.parts[each].log_half_width for each in ("before", name)]
+    known = [half for half in halves if half is not None]
+    return math.hypot(*known) if len(known) == len(halves) else None
+
+
+def _within(estimate: Estimate, log_half: float | None) -> Estimate:
+    """Return a figure of one round with the interval from its slices, as a factor."""
+    if log_half is None or estimate.value <= 0:
+        return estimate
+    factor = math.exp(log_half)
+    return Estimate(
+        value=estimate.value,
+        low=estimate.value / factor,
+        high=estimate.value * factor,
+        rounds=1,
+        unit=estimate.unit,
+        over="timeline",
+    )
+
+
+def lowest_shares(timelines: Sequence[PhaseTimeline]) -> tuple[float | None, float | None]:
+    """Return the slowest second after the first event and before it, over the rate before.
+
+    The lowest of all rounds is an extreme value that falls with observation time; the one before
+    the event is the baseline.
+    """
+    after: list[float] = []
+    before: list[float] = []
+    for timeline in timelines:
+        if timeline.before_per_s <= 0:
+            continue
+        for part, shares in ((timeline.parts["before"], before), (timeline.broken, after)):
+            slowest_per_s = part.slowest_second_per_s if part else None
+            if slowest_per_s is not None:
+                shares.append(slowest_per_s / timeline.before_per_s)
+    return min(after, default=None), min(before, default=None)
+
 
 INVARIANT: Final = "invariant_holds"
-"""What a database's driver tells of the sums of pgbench's tables: 1 where they agree."""
+"""Reported by a database's driver on the sums of pgbench's tables: 1 if they match."""
 REBUILD_SHARE: Final = "rebuild_share"
-_DEED_WORDS: Final = {
+_FAULT_WORDS: Final = {
     "failed": "drive {member} failed",
     "bad_sectors": "sectors of {member} became unreadable",
-    "rotten": "data of {member} rotted in silence",
-    "faltering": "{member} began to fail in every other second",
-    "dropping_writes": "{member} began to drop writes that it said were done",
-    "replaced": "{member} took the place of a failed drive",
-    "scrub_started": "a scrub began",
-    "fault_failed": "what was to be done could not be",
+    "rotten": "data of {member} were silently corrupted",
+    "faltering": "{member} began to fail every other second",
+    "dropping_writes": "{member} began to drop acknowledged writes",
+    "replaced": "{member} replaced a failed drive",
+    "scrub_started": "a scrub started",
+    "fault_failed": "the fault could not be injected",
 }
 
 
@@ -44,8 +382,8 @@ class Rebuild:
     """One rebuild of one leg.
 
     Attributes:
-        length_s: How long it took; None where it was not seen to end.
-        ended_s: When it ended, from the sample's start.
+        length_s: Duration; None if its end was not observed.
+        ended_s: End, from the start of the sample.
     """
 
     length_s: float | None
@@ -53,13 +391,13 @@ class Rebuild:
 
 
 def recoveries(cells: Sequence[CellSummary]) -> list[Recovery]:
-    """Return what became of each cell in whose samples something was broken."""
+    """Return the recovery of each cell with injected faults."""
     found = (recovery_of(summary) for summary in cells if is_breaking_summary(summary))
     return [each for each in found if each]
 
 
 def recovery_of(summary: CellSummary) -> Recovery | None:
-    """Return what became of one cell; None where nothing happened in any of its samples."""
+    """Return the recovery of one cell; None if its samples have no events."""
     spec = layout_of(summary)
     samples = [s for s in counted(summary.samples) if s.layout and s.layout.events]
     if spec is None or not samples:
@@ -109,7 +447,7 @@ def recovery_of(summary: CellSummary) -> Recovery | None:
 
 
 def _sums_differ_count(samples: Sequence[Sample]) -> int | None:
-    """Return after how many samples the sums of a database's tables differed, if any tells."""
+    """Return after how many samples the sums of a database's tables differed; None if unknown."""
     reported = [sample.database.reported.get(INVARIANT) for sample in samples if sample.database]
     known = [holds for holds in reported if holds is not None]
     return sum(not holds for holds in known) if known else None
@@ -117,21 +455,21 @@ def _sums_differ_count(samples: Sequence[Sample]) -> int | None:
 
 def _fault_words(event: ArrayEvent) -> str:
     if event.what == "failed" and not event.member:
-        return f"a drive failed {event.detail or 'of its own accord'}"
-    words = _DEED_WORDS[event.what].format(member=event.member or "the array")
+        return f"a drive failed {event.detail or 'spontaneously'}"
+    words = _FAULT_WORDS[event.what].format(member=event.member or "the array")
     detail = f" ({event.detail})" if event.detail and event.what == "fault_failed" else ""
     return f"{words} after {format_duration_s(event.at_s)}{detail}"
 
 
 def _rebuilds(sample: Sample) -> Iterator[Rebuild]:
-    """Yield the rebuilds of a sample; one that a later failure broke off goes on in the next."""
+    """Yield the rebuilds of a sample; one that was interrupted by a failure continues later."""
     started: dict[int, float] = {}
     for event in sample.layout.events if sample.layout else []:
         if event.what == "rebuild_started":
             started.setdefault(event.leg, event.at_s)
         elif event.what == "rebuild_ended":
             from_s = started.pop(event.leg, None)
-            # One that came and went between two looks has no start.
+            # A rebuild that started and ended between two polls has no start.
             length_s = event.at_s - from_s if from_s is not None else None
             yield Rebuild(length_s=length_s, ended_s=event.at_s)
     for _ in started:
@@ -139,7 +477,7 @@ def _rebuilds(sample: Sample) -> Iterator[Rebuild]:
 
 
 def _windows_s(samples: Sequence[Sample], missing: int) -> tuple[list[float], list[float]]:
-    """Return how long each sample lacked so many drives: of those that ended, and of the others."""
+    """Return how long each sample lacked this many drives: completed windows, and open ones."""
     closed_s: list[float] = []
     open_s: list[float] = []
     for sample in samples:
@@ -151,17 +489,17 @@ def _windows_s(samples: Sequence[Sample], missing: int) -> tuple[list[float], li
 
 
 def _is_exposed(sample: Sample, spec: LayoutSpec) -> bool:
-    """Tell whether one more failure could have lost data at any time."""
+    """Return whether one more failure could have lost data at any time."""
     return missing_max(sample) >= _losses_survived(spec)
 
 
 def _losses_survived(spec: LayoutSpec) -> int:
-    """Return the drives that a leg must lack for the next loss to cost data; at least 1."""
+    """Return how many drives of a leg must be missing before the next failure loses data; >= 1."""
     return max(1, spec.facts.losses_survived(spec.drives))
 
 
 def _longest_stall_s(sample: Sample) -> float:
-    """Return the longest stall, as far as it lies after the first event."""
+    """Return the longest stall, counted from the first event."""
     first_s = sample.layout.events[0].at_s if sample.layout and sample.layout.events else 0.0
     after_s = (
         stall.start_s + stall.length_s - max(first_s, stall.start_s) for stall in sample.stalls
@@ -170,14 +508,14 @@ def _longest_stall_s(sample: Sample) -> float:
 
 
 def _duration(lengths_s: Sequence[float]) -> Estimate | None:
-    """Return the mean of durations, in ns; None of none."""
+    """Return the mean of durations, in ns; None if there are none."""
     if not lengths_s:
         return None
     return estimate_of_rounds([length_s * NS_PER_S for length_s in lengths_s], "ns")
 
 
 def member_bytes(spec: LayoutSpec, record: LayoutRecord) -> float | None:
-    """Return what is rebuilt of a drive; None where only what is in use is (btrfs, ZFS)."""
+    """Return the bytes rebuilt per drive; None if only used space is rebuilt (btrfs, ZFS)."""
     if spec.backend in FILESYSTEMS or not record.usable_bytes:
         return None
     return record.usable_bytes / spec.data_members
@@ -193,7 +531,7 @@ def _rebuild_rate(
 
 
 def _unfinished_share(samples: Sequence[Sample]) -> float | None:
-    """Return how far the rebuilds that did not end were at most, as last seen."""
+    """Return the largest last known progress of the unfinished rebuilds."""
     shares = []
     for sample in samples:
         columns = sample.series.columns if sample.series else {}
@@ -212,7 +550,7 @@ def _sum_known(values: Sequence[int | None]) -> int | None:
 
 
 def limit_tables(found: Sequence[Recovery]) -> list[LimitTable]:
-    """Return rebuild time against service of those cells that differ in the limit alone."""
+    """Return rebuild time against service for cells that differ only in the limit."""
     groups: dict[str, list[Recovery]] = {}
     for each in found:
         common = {k: v for k, v in each.cell.identity().items() if k != REBUILD_LIMIT}

@@ -1,4 +1,4 @@
-"""What more drives give: figures against the number of drives, and where they stop to grow."""
+"""Scaling with the number of drives, and where it saturates."""
 
 from __future__ import annotations
 
@@ -7,16 +7,22 @@ from typing import Final
 
 from seatrial.stats.estimate import Estimate
 from seatrial.stats.estimates import counted
+from seatrial.stats.fastest import Saturation, saturation
 from seatrial.stats.model import CellSummary
 from seatrial.stats.running import running
-from seatrial.stats.saturation import Saturation, saturation
 from seatrial.stats.wording import format_estimate, format_plural, is_on_database, operation_words
 from seatrial.study.cell import FactorValue
-from seatrial.trials.layouts.analysis.model import ArraySaturation, SweepPoint, SweepSeries, Variant
-from seatrial.trials.layouts.analysis.samples import is_breaking_summary, variant_of
+from seatrial.trials.layouts.analysis.model import (
+    ArraySaturation,
+    SweepPoint,
+    SweepSeries,
+    Variant,
+    is_breaking_summary,
+    variant_of,
+)
 
 WITH_DRIVES: Final = ("layout", "drives", "size_bytes")
-"""Factors of a layout that go with the number of drives, and tell no series from another."""
+"""Factors of a layout that vary with the number of drives and do not distinguish series."""
 POINTS_MIN: Final = 2
 RATES_NAMED: Final = {"read": "read bandwidth", "write": "write bandwidth"}
 
@@ -24,10 +30,10 @@ Factors = dict[str, FactorValue]
 
 
 def sweeps(cells: Sequence[CellSummary]) -> list[SweepSeries]:
-    """Return each series of layouts that differ in nothing but their number of drives.
+    """Return the series of layouts that differ only in their number of drives.
 
-    Cells that break something are left out: an array that lacks a drive is another array. So are
-    those in which nothing completed, whose rate of 0 is no figure of so many drives.
+    Cells with injected faults are excluded, since a degraded array is another array. So are cells
+    in which nothing completed.
     """
     own = [
         (summary, variant)
@@ -57,7 +63,7 @@ def _as_key(factors: Mapping[str, FactorValue]) -> Hashable:
 def _distinguished(
     group: Sequence[tuple[CellSummary, Variant]],
 ) -> list[list[tuple[CellSummary, Variant]]]:
-    """Return a group whole, or by name of the layout where a number of drives is in it twice."""
+    """Return a group as one, or divided by layout if it has a number of drives twice."""
     drives = [variant.drives for _, variant in group]
     if len(set(drives)) == len(drives):
         return [list(group)]
@@ -69,7 +75,7 @@ def _distinguished(
 
 
 def _names(every: Sequence[Factors]) -> dict[Hashable, str]:
-    """Return what to call each series: its level, and what else tells it from the others."""
+    """Return the name of each series: its level, and the factors that vary between series."""
     keys = dict.fromkeys(name for factors in every for name in factors)
     varying = [
         name
@@ -91,9 +97,9 @@ def word(name: str, value: FactorValue) -> str:
     if name in ("legs", "spares", "drives"):
         return format_plural(int(value), name.removesuffix("s"))
     if name == "read_ahead_kib":
-        return "the kernel's read-ahead" if value == -1 else f"read-ahead {value} KiB"
+        return "default read-ahead" if value == -1 else f"read-ahead {value} KiB"
     if name == "scheduler":
-        return f"scheduler {value}" if value else "the drives' own scheduler"
+        return f"scheduler {value}" if value else "default scheduler"
     if name.endswith("_kib"):
         return f"{name.removesuffix('_kib').replace('_', ' ')} {value} KiB"
     return f"{name.replace('_', ' ')} {value}"
@@ -125,7 +131,7 @@ def _point(summary: CellSummary, variant: Variant) -> SweepPoint:
 
 
 def _p99(summary: CellSummary) -> Estimate | None:
-    """Return the p99 of the cell's own operation, or of the only kind that it has."""
+    """Return the p99 of the cell's operation, or of its only kind of operation."""
     known = summary.latency
     own = known.get(summary.cell.operation)
     if own is None and len(known) == 1:
@@ -136,7 +142,7 @@ def _p99(summary: CellSummary) -> Estimate | None:
 def _saturation(
     ordered: Sequence[tuple[CellSummary, Variant]], cell: Factors
 ) -> ArraySaturation | None:
-    """Return from how many drives on there is no more; the rounds stand for series."""
+    """Return the number of drives at which the rate saturates; rounds are the series."""
     rates: dict[int, dict[Hashable, float]] = {
         variant.drives: {
             sample.round: running(sample).completed_per_s for sample in counted(summary.samples)
@@ -162,6 +168,6 @@ def _sentence(reached: Saturation, cell: Factors) -> str:
     )
     gain = format_estimate(reached.gain_beyond)
     return (
-        f"No more {what} from {reached.count} drives on: up to {reached.most} give {gain} of "
-        "that at most."
+        f"{what[0].upper()}{what[1:]} saturate{'s' * (operation in RATES_NAMED)} at "
+        f"{reached.count} drives: up to {reached.most} drives reach at most {gain} of that rate."
     )

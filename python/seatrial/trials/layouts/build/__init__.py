@@ -1,1 +1,1 @@
-"""Layouts: arrays and their file systems, built, described, broken, mended and taken apart."""
+"""Builds, describes, breaks and removes layouts: arrays with their file systems."""

@@ -1,6 +1,6 @@
-"""Whether what lies on drives, arrays and file systems begins where the layer below begins.
+"""Checks whether partitions, arrays and file systems are aligned with the layer below.
 
-A request that crosses a chunk, or a sector of the drive, for nothing costs two: no error tells it.
+An unaligned request that crosses a chunk, or a sector of the drive, costs two; no error reports it.
 
 Sources: the kernel's Documentation/ABI/stable/sysfs-block (``alignment_offset``,
 ``queue/physical_block_size``, ``queue/optimal_io_size``), xfs_info(8) ``sunit`` and ``swidth``,
@@ -24,19 +24,19 @@ from seatrial.trials.layouts.build.backend import Built
 from seatrial.trials.layouts.build.running import attempt
 
 PAGE_BYTES: Final = 4096
-"""What a flash drive writes at least, whatever sector it tells of."""
+"""Assumed minimum write of a flash drive, whatever its reported sector size."""
 _SECTOR_BYTES: Final = 512
 
 
 @dataclass(frozen=True, kw_only=True)
 class DriveGeometry:
-    """Where one drive's part in an array lies.
+    """The position of one drive's part in an array.
 
     Attributes:
-        physical_bytes: What it writes at once.
-        start_bytes: Where it begins on its disk; 0 where it is no partition.
-        shift_bytes: By how much its own first sector is off (``alignment_offset``).
-        data_offset_bytes: Where an array's data begin on it; None where nothing tells.
+        physical_bytes: Its physical block size.
+        start_bytes: Where it begins on its disk; 0 where it is not a partition.
+        shift_bytes: Offset of its first sector from its physical blocks (``alignment_offset``).
+        data_offset_bytes: Where an array's data begins on it; None if unknown.
     """
 
     physical_bytes: int
@@ -47,12 +47,12 @@ class DriveGeometry:
 
 @dataclass(frozen=True, kw_only=True)
 class FilesystemGeometry:
-    """What a file system takes the stripes below it for.
+    """The stripe geometry that a file system was created with.
 
     Attributes:
         kind: Such as ``xfs``.
-        unit_bytes: What lies on one drive before the next follows; 0 where it knows of none.
-        width_bytes: Data of a full stripe; 0 where it knows of none.
+        unit_bytes: Stripe unit on one drive; 0 for none.
+        width_bytes: Data of a full stripe; 0 for none.
     """
 
     kind: str
@@ -62,13 +62,13 @@ class FilesystemGeometry:
 
 @dataclass(frozen=True, kw_only=True)
 class Geometry:
-    """What lies where in an array that stands.
+    """The geometry of an existing array.
 
     Attributes:
         drives: Of each drive, by its path.
-        unit_bytes: What lies on one drive before the next follows, as planned; 0 without stripes.
-        width_bytes: Data of a full stripe, as planned; 0 without stripes.
-        told_units: ``optimal_io_size`` (bytes) of the array's devices, where the kernel tells one.
+        unit_bytes: Planned stripe unit on one drive; 0 without stripes.
+        width_bytes: Planned data of a full stripe; 0 without stripes.
+        reported_units: ``optimal_io_size`` (bytes) of the array's devices, if the kernel has one.
         leg_width_bytes: Data of a full stripe of one leg under a volume group.
         extent_starts: Where LVM's extents begin on each leg (bytes), by its path.
         filesystems: Of each file system on the array.
@@ -77,23 +77,23 @@ class Geometry:
     drives: Mapping[str, DriveGeometry] = field(default_factory=dict)
     unit_bytes: int = 0
     width_bytes: int = 0
-    told_units: Mapping[str, int] = field(default_factory=dict)
+    reported_units: Mapping[str, int] = field(default_factory=dict)
     leg_width_bytes: int = 0
     extent_starts: Mapping[str, int] = field(default_factory=dict)
     filesystems: tuple[FilesystemGeometry, ...] = ()
 
 
 def check_alignment(built: Built) -> list[str]:
-    """Return what of an array is not aligned, as sentences; empty where all is.
+    """Return what is misaligned in an array, as sentences; empty if nothing.
 
     Raises:
-        TargetError: when LVM does not tell where its extents begin.
+        TargetError: when LVM does not report where its extents begin.
     """
     return misaligned(read_geometry(built))
 
 
 def misaligned(geometry: Geometry) -> list[str]:
-    """Return what is not aligned, as sentences; empty where all is."""
+    """Return what is misaligned, as sentences; empty if nothing."""
     return [
         *(text for path, drive in geometry.drives.items() for text in _of_drive(path, drive)),
         *_of_extents(geometry),
@@ -103,10 +103,10 @@ def misaligned(geometry: Geometry) -> list[str]:
 
 
 def read_geometry(built: Built, tree: SystemTree = LIVE) -> Geometry:
-    """Return what lies where in an array.
+    """Return the geometry of an array.
 
     Raises:
-        TargetError: when LVM does not tell where its extents begin.
+        TargetError: when LVM does not report where its extents begin.
     """
     spec = built.spec
     stripes = filesystems.stripes_of(spec)
@@ -124,7 +124,7 @@ def read_geometry(built: Built, tree: SystemTree = LIVE) -> Geometry:
         drives=dict(_drives(built, tree)),
         unit_bytes=unit_bytes,
         width_bytes=unit_bytes * stripes.count if unit_bytes else 0,
-        told_units={path: size_bytes for path, size_bytes in reported.items() if size_bytes},
+        reported_units={path: size_bytes for path, size_bytes in reported.items() if size_bytes},
         leg_width_bytes=spec.chunk_kib * filesystems.KIB * data if over_lvm and data > 1 else 0,
         extent_starts=volume_group.pe_starts_bytes(built.name, legs) if over_lvm else {},
         filesystems=tuple(_filesystems(built)),
@@ -132,7 +132,7 @@ def read_geometry(built: Built, tree: SystemTree = LIVE) -> Geometry:
 
 
 def parse_xfs(text: str) -> FilesystemGeometry | None:
-    """Return what ``xfs_info`` tells of the stripes; None where it tells nothing."""
+    """Return the stripe geometry in the output of ``xfs_info``; None if absent."""
     found = re.search(r"data\s+=\s+bsize=(\d+).*?sunit=(\d+)\s+swidth=(\d+) blks", text, re.DOTALL)
     if found is None:
         return None
@@ -143,7 +143,7 @@ def parse_xfs(text: str) -> FilesystemGeometry | None:
 
 
 def parse_ext4(text: str) -> FilesystemGeometry | None:
-    """Return what ``dumpe2fs -h`` tells of the stripes; None where it is no header."""
+    """Return the stripe geometry in the output of ``dumpe2fs -h``; None if it is not a header."""
     reported = {
         name: int(number) for name, number in re.findall(r"^([\w ]+):\s+(\d+)$", text, re.M)
     }
@@ -161,18 +161,17 @@ def _of_drive(path: str, drive: DriveGeometry) -> Iterator[str]:
     grain_bytes = max(drive.physical_bytes, PAGE_BYTES)
     if drive.shift_bytes:
         yield (
-            f"{path} begins {format_size(drive.shift_bytes)} before a physical sector of its disk "
+            f"{path} starts {format_size(drive.shift_bytes)} before a physical sector of its disk "
             "(alignment_offset)."
         )
     if drive.start_bytes % grain_bytes:
         yield (
-            f"The partition {path} begins at {format_size(drive.start_bytes)} of its disk, no "
-            f"multiple of {format_size(grain_bytes)}: every request crosses a sector more than it "
-            "has to."
+            f"Partition {path} starts at {format_size(drive.start_bytes)} of its disk, not at a "
+            f"multiple of {format_size(grain_bytes)}: every request touches an additional sector."
         )
     if drive.data_offset_bytes and drive.data_offset_bytes % grain_bytes:
         yield (
-            f"The array's data begin at {format_size(drive.data_offset_bytes)} of {path}, no "
+            f"The array's data start at {format_size(drive.data_offset_bytes)} of {path}, not at a "
             f"multiple of {format_size(grain_bytes)}."
         )
 
@@ -182,39 +181,38 @@ def _of_extents(geometry: Geometry) -> Iterator[str]:
     for path, start_bytes in geometry.extent_starts.items():
         if width_bytes and start_bytes % width_bytes:
             yield (
-                f"LVM's data begin at {format_size(start_bytes)} of {path}, no multiple of its "
-                f"full stripe of {format_size(width_bytes)}: full-stripe writes become partial "
-                "ones."
+                f"LVM's data start at {format_size(start_bytes)} of {path}, not at a multiple of "
+                f"its full stripe of {format_size(width_bytes)}: full-stripe writes become partial."
             )
 
 
 def _of_devices(geometry: Geometry) -> Iterator[str]:
     unit_bytes, width_bytes = geometry.unit_bytes, geometry.width_bytes
-    for path, told_bytes in geometry.told_units.items():
-        if unit_bytes and told_bytes % unit_bytes and width_bytes % told_bytes:
+    for path, reported_bytes in geometry.reported_units.items():
+        if unit_bytes and reported_bytes % unit_bytes and width_bytes % reported_bytes:
             yield (
-                f"{path} tells file systems of stripes of {format_size(told_bytes)}, and has "
-                f"such of {format_size(width_bytes)}."
+                f"{path} reports stripes of {format_size(reported_bytes)} to file systems, but has "
+                f"stripes of {format_size(width_bytes)}."
             )
 
 
 def _of_filesystem(system: FilesystemGeometry, geometry: Geometry) -> Iterator[str]:
     wanted, width = geometry.unit_bytes, geometry.width_bytes
     if not wanted and system.width_bytes <= system.unit_bytes:
-        # md tells of a chunk in a RAID 0 of one drive, too: its stripes are that chunk alone.
+        # md reports a chunk for a RAID 0 of one drive, too: its stripes are that chunk alone.
         return
     if wanted and not system.unit_bytes:
         yield (
-            f"{system.kind} knows nothing of the array's stripes of {format_size(wanted)}, so its "
-            "files begin anywhere in them."
+            f"{system.kind} does not know the array's stripes of {format_size(wanted)}, so its "
+            "files are not aligned to them."
         )
     elif system.unit_bytes != wanted:
-        real = f"the array's is {format_size(wanted)}" if wanted else "the array has no stripes"
-        yield f"{system.kind} is made for a chunk of {format_size(system.unit_bytes)}, and {real}."
+        real = f"that of the array is {format_size(wanted)}" if wanted else "the array has none"
+        yield f"{system.kind} has a stripe unit of {format_size(system.unit_bytes)}, but {real}."
     elif system.width_bytes != width:
         yield (
-            f"{system.kind} is made for full stripes of {format_size(system.width_bytes)}, and the "
-            f"array's are of {format_size(width)}."
+            f"{system.kind} has a stripe width of {format_size(system.width_bytes)}, but that of "
+            f"the array is {format_size(width)}."
         )
 
 
@@ -243,7 +241,7 @@ def _drives(built: Built, tree: SystemTree) -> Iterator[tuple[str, DriveGeometry
 
 
 def _bottom(node: BlockNode, tree: SystemTree) -> BlockNode:
-    """Return what a wrapped drive lies on; the drive itself where nothing is laid over it."""
+    """Return the drive below a wrapped drive; the drive itself if it is not wrapped."""
     for name in tree.names(f"{node.directory}/slaves"):
         found = node_by_name(name, tree)
         if found is not None:
@@ -260,7 +258,7 @@ def _filesystems(built: Built) -> Iterator[FilesystemGeometry]:
         try:
             text = attempt(command).output
         except TargetError:
-            # What made the file system is there, what tells of it may not be: then nobody knows.
+            # The program that reports it may be missing: then the geometry is unknown.
             continue
         found = parse_xfs(text) if kind == "xfs" else parse_ext4(text)
         if found is not None:

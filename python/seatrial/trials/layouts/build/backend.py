@@ -1,8 +1,8 @@
-"""What every backend can do: plan, describe, tell its state, fail, replace, scrub.
+"""The interface of all backends: plan, describe, report the state, fail, replace, scrub.
 
-A backend only says which commands build an array and what undoes each of them; build.py runs them
-by way of the undo journal, and taking apart is undoing them, the last first. So a backend cannot
-forget to clean up after itself.
+A backend only lists the commands that build an array and how each is undone; build.py runs them
+through the undo journal, and removing an array is undoing them, the last first. So a backend cannot
+forget to clean up.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ COMMAND_PATIENCE_S: Final = 300.0
 
 @dataclass(frozen=True, kw_only=True)
 class Program:
-    """A program that a backend needs, and the Debian package that holds it."""
+    """A required program, and the Debian package that contains it."""
 
     name: str
     package: str
@@ -36,10 +36,10 @@ class Step:
         command: Program and arguments; no shell sees them.
         undo: Kind of the undo journal's entry that is written before it runs; empty where an
             earlier step's entry covers it.
-        details: Of that entry: the keyword arguments of its undoer.
-        stdin: What is written to the command.
-        environment: Variables that it gets beside those of ours.
-        patience_s: Seconds after which it is given up.
+        details: Details of that entry: the keyword arguments of its undoer.
+        stdin: Standard input of the command.
+        environment: Additional environment variables.
+        patience_s: Timeout in seconds.
     """
 
     command: tuple[str, ...]
@@ -59,12 +59,12 @@ class Construction:
     """How a variant is built.
 
     Attributes:
-        steps: In order. Those that make and mount a file system on a block device are not among
-            them (filesystems.py), but those of a file system that is the array itself are.
-        devices: The block devices that result: of the whole, or one a leg with ``expose``; empty
+        steps: In order. They include making and mounting a file system only where the array itself
+            is one; others are in filesystems.py.
+        devices: The resulting block devices: of the whole, or one a leg with ``expose``; empty
             where the array is a file system.
-        leg_devices: The array of each leg, where it has a device of its own.
-        folders: Where an array that is a file system is mounted.
+        leg_devices: The array of each leg, where it has its own device.
+        folders: Mount points of an array that is a file system.
     """
 
     steps: tuple[Step, ...]
@@ -75,14 +75,14 @@ class Construction:
 
 @dataclass(frozen=True, kw_only=True)
 class ArrayState:
-    """How an array, or one leg of it, is now.
+    """The current state of an array, or of one leg.
 
     Attributes:
-        missing: Active drives that do not serve (failed, absent, or still being rebuilt).
-        operation: ``rebuild``, ``resync`` (of copies or parity, with all drives there), ``scrub``
+        missing: Active drives not in service (failed, absent, or still being rebuilt).
+        operation: ``rebuild``, ``resync`` (of copies or parity, with all drives present), ``scrub``
             or empty.
-        share: How much of the operation is done, 0 to 1; None where that cannot be told.
-        has_failed: Whether more drives are gone than it survives.
+        share: Progress of the operation, 0 to 1; None if unknown.
+        has_failed: Whether more drives have failed than it survives.
     """
 
     missing: int = 0
@@ -93,20 +93,20 @@ class ArrayState:
 
 @dataclass(kw_only=True)
 class Built:
-    """An array that stands.
+    """An existing array.
 
     Attributes:
         spec: The variant.
-        name: What it is called: ``seatrial-<run>`` and a number; md, LVM, btrfs and ZFS all bear
-            it, by which an undoer knows what is ours.
-        assigned: Which drive does what. Its lists change when a drive takes another's place.
+        name: ``seatrial-<run>`` and a number; md, LVM, btrfs and ZFS all carry this name, by which
+            an undoer recognises ours.
+        assigned: The role of each drive, updated when a drive replaces another.
         construction: How it was built.
-        folders: Where the file systems are mounted: one, or one a leg; empty with none.
-        entries: Numbers in the undo journal of all that was made, in order.
-        commands: What was run, as a shell would take it.
+        folders: Mount points of the file systems: one, or one a leg; empty without any.
+        entries: Numbers in the undo journal of all changes, in order.
+        commands: The shell commands that built it.
         built_s: How long that took, without the first synchronisation.
-        syncing_since_s: When it was first seen to synchronise (monotonic); None if it never was.
-        synced_s: How long that took, at most: its end may have come while the file system was made.
+        syncing_since_s: When it was first seen to synchronise (monotonic); None if never.
+        synced_s: Upper bound of that time: it may have ended while the file system was created.
     """
 
     spec: LayoutSpec
@@ -122,7 +122,7 @@ class Built:
 
     @property
     def places(self) -> tuple[str, ...]:
-        """What is measured: folders, or devices where there is no file system."""
+        """The measured paths: folders, or devices without a file system."""
         return self.folders or self.construction.devices
 
 
@@ -130,12 +130,12 @@ class Backend(ABC):
     """One way to build arrays.
 
     Attributes:
-        name: As a study writes it.
-        levels: Levels that it has.
-        programs: What must be installed.
-        undoers: How each kind of change that its steps make is undone, by kind.
-        is_filesystem: Whether the array is a file system itself (btrfs, ZFS).
-        parts: What a variant may have beside its active drives: ``spares``, ``logs``, ``caches``.
+        name: Its name in a study.
+        levels: Supported levels.
+        programs: Required programs.
+        undoers: How each kind of change of its steps is undone.
+        is_filesystem: Whether the array itself is a file system (btrfs, ZFS).
+        parts: Supported parts other than active drives: ``spares``, ``logs``, ``caches``.
     """
 
     name: ClassVar[str]
@@ -146,14 +146,14 @@ class Backend(ABC):
     parts: ClassVar[frozenset[str]] = frozenset({"spares"})
 
     def obstacle(self) -> str:
-        """Return why it cannot work on this machine, as a sentence; empty where it can.
+        """Return why it cannot work on this machine, as a sentence; empty if it can.
 
-        Whether its programs are installed is checked by others; this is about the kernel.
+        This checks the kernel; missing programs are checked elsewhere.
         """
         return ""
 
     def check(self, spec: LayoutSpec) -> str:
-        """Return what of a variant it cannot do, as a sentence; empty where it can all."""
+        """Return why it cannot build a variant, as a sentence; empty if it can."""
         return ""
 
     @abstractmethod
@@ -162,21 +162,21 @@ class Backend(ABC):
 
         Args:
             spec: The variant.
-            assigned: Which drive does what.
-            name: What the array is called.
+            assigned: The role of each drive.
+            name: The name of the array.
         """
 
     @abstractmethod
     def describe(self, built: Built) -> dict[str, str]:
-        """Return facts of an array that stands, by name, as the system tells them."""
+        """Return facts of an existing array, by name, as reported by the system."""
 
     @abstractmethod
     def state(self, built: Built, leg: int) -> ArrayState:
-        """Return how a leg (from 1) is now; the whole where the backend has no legs."""
+        """Return the current state of a leg (from 1); of the whole if the backend has no legs."""
 
     @abstractmethod
     def fail(self, built: Built, leg: int, member: int) -> str:
-        """Make an active drive (from 1) of a leg fail; return the drive.
+        """Make an active drive (from 1) of a leg fail; return its path.
 
         Raises:
             TargetError: when it cannot be done.
@@ -184,32 +184,32 @@ class Backend(ABC):
 
     @abstractmethod
     def replace(self, built: Built, leg: int, member: int, new_device: str) -> None:
-        """Have another drive take the place of one that failed; returns when that has begun.
+        """Replace a failed drive; returns when the replacement has begun.
 
         Raises:
             TargetError: when it cannot be done.
         """
 
     def start_scrub(self, built: Built, leg: int) -> None:
-        """Start to check all data of a leg.
+        """Start a check of all data of a leg.
 
         Raises:
             TargetError: when it cannot be done.
         """
         raise TargetError(
             seen=f"Leg {leg} of {built.name} cannot be scrubbed",
-            cause=f"{self.name} has nothing that it could compare its data with",
-            next_step="Take the scrub out of the workload, or choose a level with redundancy",
+            cause=f"{self.name} has no copies, parity or checksums to compare its data with",
+            next_step="Remove the scrub from the workload, or use a level with redundancy",
         )
 
     def mismatch_blocks(self, built: Built, leg: int) -> int | None:
-        """Return what the last scrub found not to agree, in blocks of 512 bytes, if it tells."""
+        """Return the mismatches found by the last scrub, in blocks of 512 bytes, if known."""
         return None
 
     def hasten(self, built: Built) -> list[Step]:
-        """Return the steps that let the first synchronisation go as fast as the drives allow."""
+        """Return the steps that remove speed limits of the first synchronisation."""
         return []
 
     def limit_rebuild(self, built: Built, kib_per_s: int) -> list[Step]:
-        """Return the steps that limit how fast a rebuild may go; 0 is the kernel's own limit."""
+        """Return the steps that limit the rebuild rate; 0 is the kernel's own limit."""
         return []

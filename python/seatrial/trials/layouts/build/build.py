@@ -1,7 +1,7 @@
-"""Arrays built, waited for and taken apart, every change in the undo journal before it is made.
+"""Builds and removes arrays; every change is in the undo journal before it is made.
 
-A backend says which commands build an array; here they run, then those that make and mount its
-file systems and set it up. Taking apart is undoing the entries, the last first.
+A backend lists the commands that build an array; here they are run, then those that create and
+mount its file systems and tune it. Removing it is undoing the entries, the last first.
 """
 
 from __future__ import annotations
@@ -12,17 +12,21 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
-from seatrial.errors import SpaceError, TargetError
+import msgspec
+
+from seatrial.errors import SeatrialError, SpaceError, TargetError
 from seatrial.machine.fingerprint.mounts import existing, mount_of
 from seatrial.machine.fingerprint.tree import LIVE
 from seatrial.machine.marker import write_marker
 from seatrial.machine.sysblock import node_by_number
 from seatrial.machine.undo import UndoJournal, Undone
 from seatrial.machine.undoer import Outcome
-from seatrial.study.layouts.layout import Assigned, LayoutSpec
-from seatrial.trials.layouts.build import filesystems, tuning
+from seatrial.published import Count
+from seatrial.study.layouts.layout import Assigned, DriveInfo, LayoutSpec, assigned
+from seatrial.study.layouts.targets import usable_bytes
+from seatrial.trials.layouts.build import filesystems, registry, tuning
 from seatrial.trials.layouts.build.backend import ArrayState, Built, Construction, Step
-from seatrial.trials.layouts.build.names import mount_folder, run_of
+from seatrial.trials.layouts.build.names import array_name, mount_folder, run_of
 from seatrial.trials.layouts.build.registry import backend as backend_of
 from seatrial.trials.layouts.build.running import require_program, run_step
 from seatrial.trials.layouts.build.wrapping import rewired, wrapping_commands
@@ -31,19 +35,19 @@ SYNC_PATIENCE_S: Final = 48 * 3600.0
 """Longest wait for a first synchronisation; a drive of 20 TB takes about a day and a half."""
 _NO_PROGRESS_S: Final = 180.0
 _POLL_S: Final = 0.1
-_TELL_EVERY_S: Final = 1.0
+_REPORT_EVERY_S: Final = 1.0
 
 
 def commands_of(spec: LayoutSpec, assigned: Assigned, name: str) -> list[str]:
-    """Return what a build would run, as a shell would take it; nothing is touched.
+    """Return the shell commands that a build would run; nothing is touched.
 
     Args:
         spec: The variant.
-        assigned: Which drive does what; they need not be there.
-        name: What the array is called.
+        assigned: The role of each drive; the drives need not exist.
+        name: The name of the array.
 
     Raises:
-        TargetError: when a drive that is there has not the scheduler that is asked for.
+        TargetError: when an existing drive does not support the requested scheduler.
     """
     schedulers = tuning.scheduler_steps(spec, assigned)
     wrapping, over = wrapping_commands(assigned.used, spec, run_of(name))
@@ -63,15 +67,15 @@ def commands_of(spec: LayoutSpec, assigned: Assigned, name: str) -> list[str]:
 
 
 def build(spec: LayoutSpec, assigned: Assigned, name: str, journal: UndoJournal) -> Built:
-    """Build an array with what lies on it; its first synchronisation goes on (``wait_synced``).
+    """Build an array with its file systems; its first synchronisation continues (``wait_synced``).
 
-    A build that fails midway is undone, and so is one that is interrupted.
+    A build that fails or is interrupted is undone.
 
     Args:
-        spec: The variant, which ``registry.require`` has let pass.
-        assigned: Which drive does what; the guard has let each pass.
-        name: What the array is called: ``names.array_name`` of the journal's run.
-        journal: Where every change is recorded before it is made.
+        spec: A variant that passed ``registry.require``.
+        assigned: The role of each drive; all passed the guard.
+        name: The name of the array: ``names.array_name`` of the journal's run.
+        journal: Records every change before it is made.
 
     Raises:
         TargetError: when a program is missing, or a command fails.
@@ -99,7 +103,7 @@ def build(spec: LayoutSpec, assigned: Assigned, name: str, journal: UndoJournal)
 
 
 def run_steps(built: Built, steps: Sequence[Step], journal: UndoJournal) -> list[int]:
-    """Run further steps on an array, each recorded before; return the journal's entries.
+    """Run further steps on an array, each recorded first; return the journal's entries.
 
     They are undone with the array, or before it by ``undo_steps``.
 
@@ -120,7 +124,7 @@ def run_steps(built: Built, steps: Sequence[Step], journal: UndoJournal) -> list
 
 
 def undo_steps(built: Built, entries: Sequence[int], journal: UndoJournal) -> list[Undone]:
-    """Undo steps of ``run_steps``, the last first; the array stays."""
+    """Undo steps of ``run_steps``, the last first; the array is not affected."""
     undone = [journal.undo(entry) for entry in reversed(entries)]
     built.entries = [entry for entry in built.entries if entry not in entries]
     return undone
@@ -134,16 +138,16 @@ def wait_synced(
     no_progress_s: float = _NO_PROGRESS_S,
     report: Callable[[float | None], None] | None = None,
 ) -> float:
-    """Wait until an array's first synchronisation has ended; return how long that took (s).
+    """Wait until an array's first synchronisation has ended; return how long it took (s).
 
-    It goes as fast as the drives allow meanwhile, whatever limit the system has.
+    Speed limits of the system are removed meanwhile.
 
     Args:
         built: The array; its ``synced_s`` is set.
-        journal: Where the limits that are lifted for that time are recorded.
-        patience_s: Longest wait (s).
-        no_progress_s: After which a synchronisation that does not get on is given up (s).
-        report: Told about once a second how far it is (0 to 1; None where that cannot be told).
+        journal: Records the limits that are removed meanwhile.
+        patience_s: Maximum wait (s).
+        no_progress_s: Maximum time without progress (s).
+        report: Called about once a second with the progress (0 to 1; None if unknown).
 
     Raises:
         TargetError: when it does not end, or a drive fails meanwhile.
@@ -151,14 +155,14 @@ def wait_synced(
     backend = backend_of(built.spec.backend)
     moved_s = time.monotonic()
     started_s = built.syncing_since_s or moved_s
-    told_s = 0.0
+    reported_s = 0.0
     before: list[ArrayState] = []
     entries = run_steps(built, backend.hasten(built), journal)
     try:
         while True:
             now = [backend.state(built, leg) for leg in range(1, built.spec.legs + 1)]
             if not any(state.operation or state.missing for state in now):
-                # What was never seen to go on did not take any time.
+                # A synchronisation that was never observed took no time.
                 has_gone_on = before or built.syncing_since_s is not None
                 built.synced_s = time.monotonic() - started_s if has_gone_on else 0.0
                 break
@@ -168,8 +172,8 @@ def wait_synced(
             if not gone_on or any(state.has_failed for state in now):
                 raise _not_synced(built, now, at_s - started_s)
             before = now
-            if report and at_s - told_s >= _TELL_EVERY_S:
-                told_s = at_s
+            if report and at_s - reported_s >= _REPORT_EVERY_S:
+                reported_s = at_s
                 report(min((s.share for s in now if s.share is not None), default=None))
             time.sleep(_POLL_S)
     finally:
@@ -178,14 +182,14 @@ def wait_synced(
 
 
 def destroy(built: Built, journal: UndoJournal) -> list[Undone]:
-    """Take an array apart with all that lies on it; what fails stays in the journal."""
+    """Remove an array with everything on it; what fails stays in the journal."""
     return [journal.undo(entry) for entry in reversed(built.entries)]
 
 
-def usable_bytes(built: Built) -> int:
-    """Return what a layout holds (bytes): its file systems as made, or its devices.
+def built_bytes(built: Built) -> int:
+    """Return the capacity of a layout (bytes): of its file systems, or its devices.
 
-    Of several legs that stand side by side, the smallest.
+    For several exposed legs, the smallest.
     """
     if built.folders:
         reported = [os.statvfs(folder) for folder in built.folders]
@@ -214,10 +218,10 @@ def _carry_out(built: Built, journal: UndoJournal) -> None:
 
 
 def _is_syncing(built: Built) -> bool:
-    """Tell whether an array synchronises; a small one may be through when its file system is made.
+    """Return whether an array is synchronising; a small one may have finished already.
 
     Raises:
-        TargetError: when that cannot be told.
+        TargetError: when its state is unknown.
     """
     backend = backend_of(built.spec.backend)
     states = (backend.state(built, leg) for leg in range(1, built.spec.legs + 1))
@@ -227,7 +231,7 @@ def _is_syncing(built: Built) -> bool:
 def _filesystem_places(
     spec: LayoutSpec, construction: Construction, name: str
 ) -> list[tuple[str, str]]:
-    """Return each device that gets a file system, and where it is mounted."""
+    """Return each device that gets a file system, and its mount point."""
     if construction.folders or spec.filesystem == "none":
         return []
     folders = [mount_folder(name, label) for label in spec.target_labels]
@@ -245,7 +249,7 @@ def _filesystem_steps(
 
 
 def _make_mount_folder(built: Built, folder: str, journal: UndoJournal) -> None:
-    """Make a folder to mount on, in the one that bears the run's mark."""
+    """Create a mount point in the folder with the run's marker."""
     path = Path(folder)
     mount = mount_of(LIVE, existing(LIVE, str(path.parent)))
     entry = journal.record(
@@ -256,7 +260,7 @@ def _make_mount_folder(built: Built, folder: str, journal: UndoJournal) -> None:
     )
     if entry not in built.entries:
         built.entries.append(entry)
-    # Others may pass: a database's server runs under another user.
+    # Other users may pass: a database server runs under a different account.
     path.parent.mkdir(mode=0o711, exist_ok=True)
     write_marker(path.parent, journal.run_id)
     path.mkdir(mode=0o711, exist_ok=True)
@@ -271,8 +275,7 @@ def _too_small(spec: LayoutSpec, problem: str) -> SpaceError:
     return SpaceError(
         seen=f"Layout {spec.label!r} is too small for {spec.filesystem}",
         cause=problem,
-        next_step="Give larger drives or more of them, or another filesystem (ext4 is content "
-        "with less)",
+        next_step="Use larger or more drives, or another file system (ext4 needs less)",
     )
 
 
@@ -280,8 +283,8 @@ def _not_synced(built: Built, now: Sequence[ArrayState], waited_s: float) -> Tar
     states = "; ".join(_state_text(state) for state in now)
     return TargetError(
         seen=f"Layout {built.spec.label!r} is not synchronised after {waited_s:.0f} s: {states}",
-        cause="A drive failed or hangs, or something else keeps the array from it",
-        next_step="See the end of `dmesg` and /proc/mdstat, then try again",
+        cause="A drive failed or hangs, or something else blocks the synchronisation",
+        next_step="Check the end of `dmesg` and /proc/mdstat, then try again",
     )
 
 
@@ -289,3 +292,79 @@ def _state_text(state: ArrayState) -> str:
     share = "" if state.share is None else f" at {state.share:.0%}"
     doing = f"{state.operation}{share}" if state.operation else "idle"
     return f"{doing}, {state.missing} drives missing"
+
+
+PLANNED_RUN: Final = "RUN"
+"""Placeholder in shown commands for the run id, which does not exist yet."""
+
+
+class Variant(msgspec.Struct, frozen=True, kw_only=True):
+    """One variant of a study's layouts.
+
+    Attributes:
+        label: Its label in the study.
+        spec: The variant.
+        assigned: The role of each drive; None where there are too few.
+        holds_bytes: Its maximum capacity; None where its drives' sizes are unknown.
+        survives: How many of its drives may fail in any combination, as a phrase.
+        commands: The shell commands that build it; empty where it cannot be built.
+        obstacle: Why it cannot be built on this machine, as sentences; empty if it can.
+    """
+
+    label: str
+    spec: LayoutSpec
+    assigned: Assigned | None
+    holds_bytes: Count | None
+    survives: str
+    commands: list[str]
+    obstacle: str
+
+
+def describe(spec: LayoutSpec, drives: Sequence[DriveInfo]) -> Variant:
+    """Return the description of a variant before it is built; nothing is touched.
+
+    Args:
+        spec: The variant.
+        drives: The drives for it.
+    """
+    by_name = {drive.name: drive for drive in drives}
+    try:
+        places = assigned(spec, list(by_name))
+    except ValueError as error:
+        places = None
+        obstacle = f"{error}."
+    else:
+        obstacle = _obstacle(spec)
+    return Variant(
+        label=spec.label,
+        spec=spec,
+        assigned=places,
+        holds_bytes=usable_bytes(spec, [by_name[each] for each in places.used]) if places else None,
+        survives=survives(spec),
+        commands=_commands(spec, places) if places else [],
+        obstacle=obstacle,
+    )
+
+
+def survives(spec: LayoutSpec) -> str:
+    """Return how many drives may fail, as a phrase: ``any 1 of each leg``, ``none``."""
+    count = spec.facts.losses_survived(spec.drives)
+    if not count:
+        return "none"
+    return f"any {count} of each leg" if spec.legs > 1 else f"any {count}"
+
+
+def _obstacle(spec: LayoutSpec) -> str:
+    try:
+        registry.require(spec)
+    except SeatrialError as error:
+        return f"{error.cause} {error.next_step}"
+    return ""
+
+
+def _commands(spec: LayoutSpec, places: Assigned) -> list[str]:
+    try:
+        registry.check(spec)
+        return commands_of(spec, places, array_name(PLANNED_RUN, 1))
+    except SeatrialError:
+        return []

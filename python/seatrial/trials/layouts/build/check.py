@@ -1,4 +1,4 @@
-"""Which layouts could be built on this machine, what the others lack, and whether the lab can."""
+"""Which layouts can be built on this machine, what is missing, and whether the lab is set up."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ class BackendCheck(msgspec.Struct, frozen=True, kw_only=True):
     """Whether one backend can work here.
 
     Attributes:
-        name: As a study writes it.
-        levels: Levels that it has.
+        name: Its name in a study.
+        levels: Its levels.
         missing: Programs that are not installed.
-        packages: Debian packages that hold them.
-        obstacle: What of the kernel is missing, as a sentence; empty where nothing is.
+        packages: Debian packages of these programs.
+        obstacle: What the kernel lacks, as a sentence; empty if nothing.
     """
 
     name: str
@@ -31,7 +31,7 @@ class BackendCheck(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def lacks(self) -> str:
-        """What it lacks, as a phrase, with what brings it; empty where it can work."""
+        """What it lacks, with the command to install it; empty if it works."""
         if self.obstacle:
             return self.obstacle.rstrip(".")
         if not self.missing:
@@ -42,12 +42,12 @@ class BackendCheck(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LayoutCheck(msgspec.Struct, frozen=True, kw_only=True):
-    """What a study of layouts would find here.
+    """The support for layouts on this machine.
 
     Attributes:
-        backends: Every backend.
-        is_root: Whether this process has the rights to build any here.
-        lab_is_set_up: Whether the lab's kernel and programs are in the cache.
+        backends: All backends.
+        is_root: Whether this process is root, which building a layout here requires.
+        lab_is_set_up: Whether the lab's packages are in the cache.
     """
 
     backends: list[BackendCheck]
@@ -56,7 +56,7 @@ class LayoutCheck(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def check_layouts() -> LayoutCheck:
-    """Return what a study of layouts would find here; nothing is built or started."""
+    """Return the support for layouts on this machine; nothing is built or started."""
     return LayoutCheck(
         backends=[_check(each) for each in backends().values()],
         is_root=os.geteuid() == 0,

@@ -1,6 +1,6 @@
-"""The drives of a study, opened for a run: devices that the guard lets pass, or loop devices.
+"""The drives of a study, opened for a run: devices that pass the guard, or loop devices.
 
-They are the same for the whole run; before every build they are looked at again.
+They are the same for the whole run, and are checked again before every build.
 """
 
 from __future__ import annotations
@@ -20,8 +20,7 @@ from seatrial.machine.guard import DeviceState, bearing, inspect, require_permit
 from seatrial.machine.loop import LoopDevice, attach, detach, truncate_backing
 from seatrial.machine.undo import UndoJournal, Undone
 from seatrial.machine.uses import Survey, exclusive_use, uses_of_device
-from seatrial.study.layouts.drives import DriveInfo, parse_drives
-from seatrial.study.layouts.layout import Drives
+from seatrial.study.layouts.layout import DriveInfo, Drives, parse_drives
 from seatrial.trials.layouts.build.running import run_checked
 
 _USES_SHOWN_MAX: Final = 2
@@ -29,7 +28,7 @@ _USES_SHOWN_MAX: Final = 2
 
 @dataclass(frozen=True, kw_only=True)
 class _Refused:
-    """A device that the guard does not let pass: ``why`` is a phrase, ``release`` a way out."""
+    """A device refused by the guard: ``why`` is a phrase, ``release`` what to do."""
 
     state: DeviceState
     why: str
@@ -37,15 +36,15 @@ class _Refused:
 
 
 class OpenDrives:
-    """The drives of a run, in the study's order; as a context it gives them back at the end.
+    """The drives of a run, in the study's order; a context that releases them at the end.
 
     Args:
-        drives: What the study or the command line says.
-        run_id: The run, whose mark the folder of the loop devices' files bears.
-        journal: Where every change is recorded.
-        destroy: The words of ``--destroy``, separated by commas: the serial number of each
-            device, or its path where it has none. Loop devices of the run's own need none.
-        needed: How many drives the largest variant needs.
+        drives: Drives of the study or the command line.
+        run_id: The run, whose marker is in the folder of the loop devices' files.
+        journal: Records every change.
+        destroy: Words of ``--destroy``, separated by commas: the serial number of each device, or
+            its path where it has none. The run's own loop devices need none.
+        needed: Number of drives of the largest variant.
 
     Attributes:
         paths: The devices, once they are open.
@@ -70,12 +69,12 @@ class OpenDrives:
         self._loop_bytes = 0
 
     def open(self) -> Self:
-        """Judge the devices, or make the loop devices.
+        """Check the devices, or create the loop devices.
 
         Raises:
-            StudyError: when too few are named, or none, or the lab's outside of it.
-            RefusedError: when the guard does not let all of them pass; it tells of each.
-            TargetError: when one cannot be used, or loop devices cannot be had.
+            StudyError: when too few or no drives are named, or the lab's outside of it.
+            RefusedError: when the guard refuses any; the message names each.
+            TargetError: when one cannot be used, or loop devices are not available.
             SpaceError: when their files would not fit into the folder.
             UsageError: when the journal cannot be written.
         """
@@ -88,10 +87,10 @@ class OpenDrives:
         return self
 
     def ready(self) -> None:
-        """Look at the drives again before a build; loop devices are made whole and empty.
+        """Check the drives again before a build; loop devices are recreated empty.
 
         Raises:
-            RefusedError: when somebody has taken a device, or another one bears its name.
+            RefusedError: when a device is in use by others, or was replaced by another.
             TargetError: when one cannot be used any more.
         """
         for loop in self._loops:
@@ -100,11 +99,11 @@ class OpenDrives:
             _judge(self._drives.devices, self._words)
 
     def known(self) -> dict[str, DriveInfo]:
-        """Return what a plan must know of the open drives, by path."""
+        """Return the known facts of the open drives for a plan, by path."""
         return looked_at(self.paths)
 
     def close(self) -> list[Undone]:
-        """Give the drives back: detach loop devices and remove their files.
+        """Release the drives: detach loop devices and remove their files.
 
         What fails stays in the journal for ``clean``.
         """
@@ -128,7 +127,7 @@ class OpenDrives:
     def _make_loops(self) -> None:
         count, self._loop_bytes = parse_drives(self._drives.loop)
         _require_enough(count, self._needed)
-        # A folder of their own: that in which file systems are mounted goes with each layout.
+        # Its own folder: the one with the mount points is removed with each layout.
         name = f"{self._run_id}-drives"
         folder = TrialFolder(self._drives.folder or Path.cwd(), name, self._journal)
         self._folder = folder
@@ -147,7 +146,7 @@ class OpenDrives:
 
 
 def looked_at(devices: Sequence[str]) -> dict[str, DriveInfo]:
-    """Return what can be seen of some devices without claiming them, by path as given.
+    """Return facts of some devices without claiming them, by path as given.
 
     Raises:
         TargetError: when one does not exist or may not be read.
@@ -164,11 +163,11 @@ def _info(path: str, device: Device) -> DriveInfo:
 
 
 def _judge(devices: Sequence[str], words: frozenset[str]) -> list[DeviceState]:
-    """Let the guard judge every device; nothing stays claimed, for the tools must claim them.
+    """Let the guard check every device, without claiming them: the tools must claim them.
 
     Raises:
-        RefusedError: when it refuses any; the sentence tells of each.
-        TargetError: when one is no block device or cannot be written.
+        RefusedError: when it refuses any; the message names each.
+        TargetError: when one is not a block device or not writable.
     """
     survey = Survey()
     states = [inspect(path, survey=survey) for path in devices]
@@ -194,16 +193,16 @@ def _refusal(state: DeviceState, words: frozenset[str]) -> _Refused | None:
 
 
 def _require_apart(given: Sequence[str], states: Sequence[DeviceState]) -> None:
-    """Check that no two names mean the same bytes, by links, partitions or two paths to a disk."""
+    """Check that no two names refer to the same bytes, by links, partitions or multipath."""
     taken: list[tuple[str, Extent]] = []
     for name, state in zip(given, states, strict=True):
         extent = extent_of_device(LIVE, number_text(state.identity.st_rdev))
         shared = next((other for other, theirs in taken if extent.overlaps(theirs)), None)
         if shared:
             raise RefusedError(
-                seen=f"{shared} and {name} are both named as drives, but share their bytes",
+                seen=f"{shared} and {name} are both given as drives, but are on the same disk",
                 cause="One is a link to the other, a partition of it, or another path to its disk",
-                next_step="Name each drive once; `lsblk` shows what belongs to what",
+                next_step="Give each drive once; `lsblk` shows the relations",
             )
         taken.append((name, extent))
 
@@ -214,21 +213,21 @@ def _refused(states: Sequence[DeviceState], refused: Sequence[_Refused]) -> Refu
     words = ",".join(dict.fromkeys(state.destroy_word for state in states))
     free = f"First {in_use[0].release}, or name another drive. " if in_use else ""
     return RefusedError(
-        seen=f"{len(refused)} of {len(states)} drives are refused, nothing was written: {each}",
-        cause="Layouts are built of whole drives, and all data on them would be lost: each must"
-        " be free, and named on purpose by its serial number, or its path where it has none",
-        next_step=f"{free}To destroy what they hold, repeat the command with `--destroy {words}`",
+        seen=f"{len(refused)} of {len(states)} drives were refused, nothing was written: {each}",
+        cause="Layouts use whole drives and destroy all data on them: each drive must be unused"
+        " and confirmed by its serial number, or by its path if it has none",
+        next_step=f"{free}To destroy their data, repeat the command with `--destroy {words}`",
     )
 
 
 def _renew(loop: LoopDevice, size_bytes: int) -> None:
-    """Give a loop device a file of holes again, whatever was done to it."""
+    """Make a loop device's file sparse and empty again, even after a simulated failure."""
     claimed = exclusive_use(loop.path)
     if claimed:
         uses = uses_of_device(number_text(loop.path.stat().st_rdev)) or [claimed]
         raise TargetError(
             seen=f"{loop.path} {uses[0].phrase}",
-            cause="The array that stood on it before was not taken apart",
+            cause="A previous array on it was not removed",
             next_step=f"Run `seatrial clean`, or {uses[0].release}",
         )
     truncate_backing(str(loop.path), 0)
@@ -238,7 +237,7 @@ def _renew(loop: LoopDevice, size_bytes: int) -> None:
 
 
 def _takes_direct(folder: Path) -> bool:
-    """Tell whether files there can be read past the page cache, so that drives are not memory."""
+    """Return whether files there support O_DIRECT, so that drives are not memory."""
     try:
         direct_alignment(folder)
     except DirectError:
@@ -250,9 +249,9 @@ def _require_enough(count: int, needed: int) -> None:
     if count >= needed:
         return
     raise StudyError(
-        seen=f"The largest layout needs {needed} drives, and {count} are named",
-        cause="Every active drive, spare, log and cache is a drive of its own",
-        next_step=f"Name {needed} with --devices, or make them with --loop {needed}x2G",
+        seen=f"The largest layout needs {needed} drives, but {count} were given",
+        cause="Every active drive, spare, log and cache needs a separate drive",
+        next_step=f"Give {needed} with --devices, or create them with --loop {needed}x2G",
     )
 
 
@@ -260,21 +259,21 @@ def _none_named(needed: int, *, of_lab: bool) -> StudyError:
     count = max(needed, 1)
     if of_lab:
         return StudyError(
-            seen="The study's drives are virtual disks of the lab, and this is not the lab",
-            cause="`lab` of [drives] holds only inside of it",
-            next_step="Run the study with `seatrial lab`, or give --devices or --loop",
+            seen="The study uses virtual disks of the lab, but does not run in the lab",
+            cause="`lab` in [drives] applies only inside the lab",
+            next_step="Run the study with `seatrial lab`, or use --devices or --loop",
         )
     return StudyError(
-        seen="The study has layouts, but names no drives to build them of",
-        cause="Neither [drives] nor an option says which",
-        next_step=f"Give --loop {count}x2G, or {count} drives with --devices",
+        seen="The study has layouts, but no drives to build them on",
+        cause="Neither [drives] nor an option specifies them",
+        next_step=f"Use --loop {count}x2G, or give {count} drives with --devices",
     )
 
 
 def _no_drive(state: DeviceState) -> TargetError:
     what = "is a regular file" if state.kind != "block" else "has a size of 0 bytes"
     return TargetError(
-        seen=f"{state.path} {what}, and arrays are built of block devices",
-        cause="A file was named, or a device that has no medium",
-        next_step="`lsblk` lists the devices; --loop makes some of files",
+        seen=f"{state.path} {what}, but arrays need block devices",
+        cause="It is a file, or a device without a medium",
+        next_step="`lsblk` lists the devices; --loop creates loop devices",
     )

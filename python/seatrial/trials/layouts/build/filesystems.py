@@ -1,7 +1,7 @@
-"""File systems on an array: made to fit its stripes, labelled as ours, mounted.
+"""File systems on an array: created to match its stripes, labelled, mounted.
 
 Sources: mkfs.xfs(8) ``su`` and ``sw``, mke2fs(8) ``stride`` and ``stripe_width``, mkfs.jfs(8),
-mkfs.btrfs(8); blkid(8) and wipefs(8) for taking a file system's mark off a bare drive.
+mkfs.btrfs(8); blkid(8) and wipefs(8) for removing a file system's signature from a bare drive.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ BLOCK_BYTES: Final = 4096
 _MKFS_PATIENCE_S: Final = 1800.0
 _XFS_FEW_GROUPS: Final = 4
 _XFS_FEW_GROUPS_BYTES: Final = 1024 * MIB
-"""Below that, mkfs.xfs 6.1 cuts a striped device into 8 groups, none of which holds the 64 MiB of
-log that it demands (mkfs/xfs_mkfs.c, ``calc_default_ag_geometry``); a plain one gets 4."""
+"""Below that, mkfs.xfs 6.1 divides a striped device into 8 groups, none of which can contain the 64
+MiB log that it requires (mkfs/xfs_mkfs.c, ``calc_default_ag_geometry``); a plain one gets 4."""
 _BLKID_NOTHING: Final = 2
-"""Exit status of blkid(8) where it finds nothing that it knows."""
+"""Exit status of blkid(8) where it finds no known signature."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Stripes:
-    """How a device is striped, as a file system should know it.
+    """How a device is striped, for a file system.
 
     Attributes:
-        unit_kib: What lies on one drive before the next follows; 0 where nothing is striped.
+        unit_kib: Stripe unit on one drive; 0 without stripes.
         count: Units of data in a full stripe.
     """
 
@@ -49,8 +49,8 @@ class Filesystem:
     """One kind of file system.
 
     Attributes:
-        program: That makes it.
-        size_min_bytes: Smallest device that the program takes.
+        program: The program that creates it.
+        size_min_bytes: Smallest device that the program accepts.
         make: Returns the program's arguments for stripes, label, UUID and size (blocks of 4 KiB;
             0 for the whole device); the device comes between these and the size.
         size_last: Whether the size is a last argument, after the device.
@@ -70,7 +70,7 @@ def _xfs(stripes: Stripes, label: str, uuid: str, blocks: int) -> list[str]:
 
 
 def _ext4(stripes: Stripes, label: str, uuid: str, _blocks: int) -> list[str]:
-    # What is initialised lazily would be written while a cell is measured.
+    # Lazy initialisation would write during a measurement.
     extended = ["lazy_itable_init=0", "lazy_journal_init=0"]
     if stripes.unit_kib:
         stride = stripes.unit_kib * KIB // BLOCK_BYTES
@@ -112,42 +112,42 @@ FILESYSTEMS: Final = {
         make=_btrfs,
     ),
 }
-"""By name, as a study writes it. The smallest sizes are what the programs themselves say: xfsprogs
-6.1, e2fsprogs 1.47 with a journal, jfsutils 1.1.15, btrfs-progs 6.2."""
+"""By name in a study. The smallest sizes are those that the programs report: xfsprogs 6.1,
+e2fsprogs 1.47 with a journal, jfsutils 1.1.15, btrfs-progs 6.2."""
 
 
 def stripes_of(spec: LayoutSpec) -> Stripes:
-    """Return how what a file system lies on is striped: the array, or one leg with ``expose``."""
+    """Return the stripes below a file system: of the array, or of one leg with ``expose``."""
     legs = 1 if spec.expose == "legs" else spec.legs
-    # Drives of a level of none lie one behind the other: together they are no stripe.
+    # Drives of a linear level follow each other: together they are not a stripe.
     inner = 1 if spec.level == "single" else int(spec.facts.data_members(spec.drives))
     if legs * inner < 2:
         return Stripes(unit_kib=0, count=1)
-    # Legs without stripes of their own (copies, bare drives) are striped by what lies over them.
+    # Legs without their own stripes (copies, bare drives) are striped by the layer above.
     return Stripes(unit_kib=spec.chunk_kib if inner > 1 else spec.stripe_kib, count=legs * inner)
 
 
 def too_small(filesystem: str, size_bytes: int) -> str:
-    """Return why a device cannot hold a file system, as a sentence; empty where it can."""
+    """Return why a device is too small for a file system, as a sentence; empty if it is not."""
     kind = FILESYSTEMS.get(filesystem)
     if kind is None or size_bytes >= kind.size_min_bytes:
         return ""
     return (
-        f"{kind.program.name} makes no file system below {format_size(kind.size_min_bytes)}, and "
-        f"the array holds {format_size(size_bytes)}"
+        f"{kind.program.name} needs at least {format_size(kind.size_min_bytes)}, but the array has "
+        f"{format_size(size_bytes)}"
     )
 
 
 def make_step(spec: LayoutSpec, name: str, device: str, *, bare: bool, size_bytes: int = 0) -> Step:
-    """Return the step that makes a variant's file system on a device.
+    """Return the step that creates a variant's file system on a device.
 
     Args:
         spec: The variant.
-        name: Of the array.
+        name: Name of the array.
         device: The array, one of its legs, or a drive.
-        bare: Whether the device is a drive as it is: then its mark is taken off again, while on
-            an array it goes with the array, and only the used part of it is taken.
-        size_bytes: Of the device; 0 where it is still to be built.
+        bare: Whether the device is a bare drive: then its signature is wiped when it is undone; on
+            an array it is removed with the array, and only its used part is formatted.
+        size_bytes: Size of the device; 0 where it is not built yet.
     """
     kind = FILESYSTEMS[spec.filesystem]
     label = shortened(name, LABEL_MAX[spec.filesystem])
@@ -177,15 +177,15 @@ def mount_step(spec: LayoutSpec, device: str, folder: str) -> Step:
 
 
 def undo_signature(*, device: str, label: str) -> Result:
-    """Take a file system's mark off a bare drive, if it bears the label that the run gave it."""
+    """Wipe a file system's signature from a bare drive, if it has the label set by the run."""
     if not Path(device).exists():
         return gone("the drive is gone")
-    asked = attempt(["blkid", "-p", "-o", "export", device])
-    if asked.status == _BLKID_NOTHING:
+    requested = attempt(["blkid", "-p", "-o", "export", device])
+    if requested.status == _BLKID_NOTHING:
         return gone("it bears no mark")
-    if asked.status != 0:
-        return failed(f"it cannot be looked into: {asked.complaint.strip() or 'ambivalent'}")
-    reported = dict(line.partition("=")[::2] for line in asked.output.splitlines())
+    if requested.status != 0:
+        return failed(f"it cannot be looked into: {requested.complaint.strip() or 'ambivalent'}")
+    reported = dict(line.partition("=")[::2] for line in requested.output.splitlines())
     if reported.get("LABEL", "") != label:
         return foreign("what it bears is not labelled as ours")
     run_checked(["wipefs", "--all", os.path.realpath(device)])

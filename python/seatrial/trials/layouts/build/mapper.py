@@ -1,7 +1,7 @@
-"""The device-mapper as this house uses it: make, reload, tell and remove devices of our own.
+"""Creates, reloads, queries and removes our own device-mapper devices.
 
-Their names begin with ``seatrial-``; by that the undoing knows them. ``dmsetup`` makes their nodes
-itself (``--noudevrules``) and does not wait for udev, which a lab has not.
+Their names begin with ``seatrial-``, by which undoing recognises them. ``dmsetup`` creates their
+nodes itself (``--noudevrules``) and does not wait for udev, which a lab lacks.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _ALONE: Final = ("--noudevsync", "--noudevrules")
 
 
 def mapper_obstacle(targets: frozenset[str]) -> str:
-    """Return why this kernel cannot map devices by some targets, as a sentence; empty if it can.
+    """Return why this kernel lacks some mapper targets, as a sentence; empty if it has all.
 
     Args:
         targets: Such as ``dust`` and ``delay``.
@@ -38,7 +38,7 @@ def mapper_obstacle(targets: frozenset[str]) -> str:
 
 
 def make(name: str, table: str) -> str:
-    """Make a device and return its path; the caller has journalled it as ``dm``.
+    """Create a device and return its path; the caller has recorded it as ``dm``.
 
     Raises:
         TargetError: when the kernel refuses the table.
@@ -47,17 +47,17 @@ def make(name: str, table: str) -> str:
     node = mapped_node(name)
     if node is None:
         raise TargetError(
-            seen=f"The device-mapper made {name}, but sysfs does not show it",
-            cause="Something removed it, or sysfs is not mounted",
-            next_step="See `dmsetup ls`",
+            seen=f"Device-mapper created {name}, but it is not in sysfs",
+            cause="It was removed by another process, or sysfs is not mounted",
+            next_step="Check `dmsetup ls`",
         )
     return f"/dev/{node.name}"
 
 
 def reload(name: str, table: str) -> None:
-    """Give a device another table at once; requests that wait get on by the new one.
+    """Switch a device to another table atomically; waiting requests continue with the new one.
 
-    The one call that resumes it also exchanges the table, so that no kill leaves it suspended.
+    A single call exchanges the table and resumes, so that a kill never leaves it suspended.
     Source: dm_ioctl ``do_resume`` of the kernel.
 
     Raises:
@@ -68,10 +68,10 @@ def reload(name: str, table: str) -> None:
 
 
 def reload_over_below(name: str, target: str) -> None:
-    """Give a device a table of one target over what it lies on.
+    """Switch a device to a table with one target over its underlying device.
 
     Args:
-        name: The mapper's name of it.
+        name: Its mapper name.
         target: Such as ``linear {below} 0``.
 
     Raises:
@@ -81,9 +81,9 @@ def reload_over_below(name: str, target: str) -> None:
     below = LIVE.names(f"{node.directory}/slaves") if node else []
     if node is None or not below:
         raise TargetError(
-            seen=f"{name} lies on no drive any more",
-            cause="It was made to fail, or removed",
-            next_step="See `dmsetup table`",
+            seen=f"{name} has no underlying drive any more",
+            cause="A fault was injected, or it was removed",
+            next_step="Check `dmsetup table`",
         )
     sectors = node.size_bytes() // SECTOR_BYTES
     reload(name, f"0 {sectors} {target.format(below=f'/dev/{below[0]}')}")
@@ -99,21 +99,21 @@ def message(name: str, *words: str) -> None:
 
 
 def mapped_name(device: str) -> str:
-    """Return the mapper's name of a device; empty where it is none of our own."""
+    """Return the mapper name of a device; empty if it is not ours."""
     number = LIVE.block_number(device)
     found = (LIVE.word(f"/sys/dev/block/{number}/dm/name") or "") if number else ""
     return found if found.startswith(NAME_PREFIX) else ""
 
 
 def mapped_node(name: str) -> BlockNode | None:
-    """Return the block device that bears a mapper's name now."""
+    """Return the block device with a mapper name."""
     return next(
         (node for node in _mapped() if LIVE.word(f"{node.directory}/dm/name") == name), None
     )
 
 
 def undo_dm(*, name: str) -> Result:
-    """Remove a mapped device of a run's, unless something still uses it."""
+    """Remove a run's mapped device, unless it is in use."""
     if not name.startswith(NAME_PREFIX):
         return foreign("its name is not one that seatrial gives")
     node = mapped_node(name)
@@ -123,13 +123,13 @@ def undo_dm(*, name: str) -> Result:
     if uses:
         return failed(f"it {uses[0].phrase}; {uses[0].release}")
     run_command("dmsetup", "remove", *_ALONE, "--retry", name)
-    # Where dmsetup made the node itself, nobody else removes it.
+    # Nodes created by dmsetup itself are not removed by anything else.
     Path("/dev/mapper", name).unlink(missing_ok=True)
     return undone("removed")
 
 
 def undo_flaky(*, name: str) -> Result:
-    """Have a drive of a run's that was made flaky pass every request on again."""
+    """Make a run's flaky drive pass all requests again."""
     if not name.startswith(NAME_PREFIX):
         return foreign("its name is not one that seatrial gives")
     node = mapped_node(name)

@@ -1,32 +1,68 @@
-"""Arrays of the kernel's md driver: created, asked by sysfs, broken, mended and undone.
+"""Arrays of the kernel's md driver: creation, state by sysfs, faults, repair, undoing.
 
 Sources: mdadm(8); the kernel's Documentation/admin-guide/md.rst for the files under ``md/``.
+
+Undoing an array reads the superblock of every drive, twice; running mdadm for each would take most
+of that time.
+
+Source: the kernel's include/uapi/linux/raid/md_p.h, ``struct mdp_superblock_1``; md(4): version 1.2
+is at 4 KiB from the beginning of the drive.
 """
 
 from __future__ import annotations
 
 import posixpath
 import re
+import struct
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 from seatrial.errors import TargetError
+from seatrial.machine.direct import read_direct
 from seatrial.machine.fingerprint.layers import sectors_bytes
 from seatrial.machine.fingerprint.tree import LIVE, SystemTree
 from seatrial.machine.undoer import Result, Undoer, comes_true, failed, gone, undone
-from seatrial.study.layouts.levels import LEVELS
+from seatrial.study.layouts.layout import LEVELS
 from seatrial.trials.layouts.build.backend import ArrayState, Program, Step
 from seatrial.trials.layouts.build.failing import answers
-from seatrial.trials.layouts.build.md_superblock import array_uuid
 from seatrial.trials.layouts.build.names import MD_NAME_MAX, identity, shortened
 from seatrial.trials.layouts.build.running import attempt, run_checked
 from seatrial.trials.layouts.build.tuning import setting_step
 
+_OFFSET_BYTES: Final = 4096
+_LENGTH_BYTES: Final = 4096
+_SECTOR_BYTES: Final = 512
+_MAGIC: Final = 0xA92B4EFC
+_HEAD: Final = struct.Struct("<4I16s")
+"""Magic number, major version, features, padding, the array's UUID."""
+_OWN_SECTOR: Final = struct.Struct("<Q")
+_OWN_SECTOR_AT: Final = 144
+"""A superblock contains its own sector number: a copy elsewhere is invalid."""
+
+
+def array_uuid(device: str) -> str:
+    """Return the UUID of a drive's array (32 hexadecimal digits).
+
+    Empty without a readable superblock of version 1.2.
+    """
+    try:
+        # md bypasses the page cache, which may be outdated.
+        block = read_direct(device, _OFFSET_BYTES, _LENGTH_BYTES)
+    except OSError:
+        return ""
+    if len(block) < _LENGTH_BYTES:
+        return ""
+    magic, major, _features, _padding, uuid = _HEAD.unpack_from(block)
+    (own_sector,) = _OWN_SECTOR.unpack_from(block, _OWN_SECTOR_AT)
+    is_one = magic == _MAGIC and major == 1 and own_sector * _SECTOR_BYTES == _OFFSET_BYTES
+    return uuid.hex() if is_one else ""
+
+
 PROGRAM: Final = Program(name="mdadm", package="mdadm")
 LEVELS_OF_MD: Final = ("raid0", "raid1", "raid10", "raid5", "raid6")
 FIRST_NUMBER: Final = 200
-"""mdadm and udev count down from 127; the kernel makes nodes for numbers below 512."""
+"""mdadm and udev count down from 127; the kernel supports nodes for numbers below 512."""
 _NUMBERS_END: Final = 512
 _FASTEST_KIB_PER_S: Final = 20_000_000
 _LOWEST_KIB_PER_S: Final = 1000
@@ -43,14 +79,14 @@ _OPERATIONS: Final = {
 
 
 def md_obstacle(tree: SystemTree = LIVE) -> str:
-    """Return why this kernel has no md arrays, as a sentence; empty where it has."""
+    """Return why this kernel lacks md, as a sentence; empty if it has it."""
     if tree.exists("/proc/mdstat") or _has_module(tree):
         return ""
     return "This kernel has no driver for md arrays (module md-mod)"
 
 
 def free_devices(count: int, tree: SystemTree = LIVE) -> list[str]:
-    """Return nodes of arrays that are free now.
+    """Return currently free device nodes for arrays.
 
     Raises:
         TargetError: when there are fewer.
@@ -64,9 +100,9 @@ def free_devices(count: int, tree: SystemTree = LIVE) -> list[str]:
     if len(found) == count:
         return found
     raise TargetError(
-        seen=f"Only {len(found)} numbers of md arrays are free, and {count} are needed",
-        cause="Other arrays have them",
-        next_step="See /proc/mdstat, and run `seatrial clean` for what dead runs left",
+        seen=f"Only {len(found)} md device numbers are free, but {count} are needed",
+        cause="Other arrays use them",
+        next_step="Check /proc/mdstat, and run `seatrial clean` to remove arrays of dead runs",
     )
 
 
@@ -84,19 +120,19 @@ def create_step(
 ) -> Step:
     """Return the step that creates an array.
 
-    It has no bitmap of changed regions, whatever its size: mdadm makes one from 100 GB on, and
-    the same layout would then write more on large drives than on small ones.
+    It has no write-intent bitmap, whatever its size: mdadm creates one from 100 GB on, and the same
+    layout would then write more on large drives than on small ones.
 
     Args:
         device: Its node.
-        name: Of it, or of this leg of it; shortened to what md holds.
-        level: As ``LEVELS_OF_MD``.
+        name: Name of the array or leg; truncated to md's limit.
+        level: One of ``LEVELS_OF_MD``.
         members: Active drives.
         spares: Hot spares.
-        later: Drives that may take the place of others, so that undoing looks at them as well.
-        chunk_kib: Chunk; no matter to copies.
+        later: Possible replacement drives, which undoing checks as well.
+        chunk_kib: Chunk; ignored for copies.
         member_bytes: The part of each drive that is used; all of it unless given.
-        is_clean: Whether the array is told to be in sync already.
+        is_clean: Whether the array is declared in sync.
     """
     uuid = str(identity(name, "md"))
     options = [
@@ -127,12 +163,12 @@ def create_step(
 
 
 def shrink_step(device: str, size_bytes: int) -> Step:
-    """Return the step that leaves the end of a RAID 0 unused, which takes no size of its drives."""
+    """Return the step that limits a RAID 0's size, which cannot be set by its drives."""
     return Step(command=("mdadm", "--grow", device, f"--array-size={size_bytes // 1024}"))
 
 
 def facts(device: str, tree: SystemTree = LIVE) -> dict[str, str]:
-    """Return what sysfs tells of an array, by name; what it does not tell is left out."""
+    """Return facts of an array from sysfs, by name; unknown ones are omitted."""
     folder = f"{_folder(device)}/md"
     chunk = tree.integer(f"{folder}/chunk_size")
     reported = {
@@ -151,7 +187,7 @@ def facts(device: str, tree: SystemTree = LIVE) -> dict[str, str]:
 
 
 def data_offsets_bytes(device: str, tree: SystemTree = LIVE) -> dict[str, int]:
-    """Return where the data begin on each member (bytes), by its name in the kernel."""
+    """Return where the data begins on each member (bytes), by its kernel name."""
     folder = f"{_folder(device)}/md"
     members = [name for name in tree.names(folder) if name.startswith("dev-")]
     reported = {name: sectors_bytes(tree, f"{folder}/{name}/offset") for name in members}
@@ -163,12 +199,12 @@ def data_offsets_bytes(device: str, tree: SystemTree = LIVE) -> dict[str, int]:
 def state(
     device: str, level: str, members: Sequence[str] = (), tree: SystemTree = LIVE
 ) -> ArrayState:
-    """Return how an array is now.
+    """Return the current state of an array.
 
     Args:
         device: Its node.
-        level: Of it.
-        members: Its active drives: md does not notice that one of a RAID 0 has failed.
+        level: Its level.
+        members: Its active drives: md does not detect failed drives of a RAID 0.
         tree: The machine.
     """
     folder = f"{_folder(device)}/md"
@@ -183,7 +219,7 @@ def state(
     operation = _OPERATIONS.get(action, "")
     share = progress(device, tree) if operation else None
     if operation == "rebuild" and (not missing or share is None):
-        # The new drive serves already, or md only looks for a spare that it has not.
+        # The new drive is in service, or md is only looking for a spare.
         operation, share = "", None
     if not operation and _still_to_sync(folder, tree):
         operation, share = "resync", None
@@ -196,10 +232,10 @@ def state(
 
 
 def progress(device: str, tree: SystemTree = LIVE) -> float | None:
-    """Return how far an array's rebuild, resync or check is, 0 to 1.
+    """Return the progress of an array's rebuild, resync or check, 0 to 1.
 
-    ``md/sync_completed`` moves in sixteenths only (drivers/md/md.c, ``md_do_sync``), so the finer
-    count of /proc/mdstat is taken where it is there.
+    ``md/sync_completed`` has a resolution of a sixteenth (drivers/md/md.c, ``md_do_sync``), so the
+    finer count of /proc/mdstat is preferred.
     """
     name = posixpath.basename(device)
     text = tree.text("/proc/mdstat") or ""
@@ -214,12 +250,12 @@ def progress(device: str, tree: SystemTree = LIVE) -> float | None:
 
 
 def member_at(device: str, slot: int, known: Sequence[str], tree: SystemTree = LIVE) -> str:
-    """Return the drive in a slot (from 0) of an array; empty where none serves.
+    """Return the drive in a slot (from 0) of an array; empty if it is not in service.
 
     Args:
         device: The array's node.
-        slot: Its place.
-        known: Paths of drives; one that is the drive is returned as it is written there.
+        slot: Its slot.
+        known: Paths of drives; the matching one is returned as given.
         tree: The machine.
     """
     number = tree.word(f"{_folder(device)}/md/rd{slot}/block/dev")
@@ -231,26 +267,26 @@ def member_at(device: str, slot: int, known: Sequence[str], tree: SystemTree = L
 
 
 def fail(device: str, drive: str) -> None:
-    """Have an array take a drive for failed.
+    """Mark a drive as failed in an array.
 
     Raises:
-        TargetError: when it refuses: it would lose data, or has no such drive.
+        TargetError: when it refuses: it would lose data, or does not contain the drive.
     """
     try:
         run_checked(["mdadm", device, "--fail", drive])
     except TargetError:
-        # md calls it busy also where the drive has failed, and the whole array with it.
+        # md also reports it as busy where the drive, and with it the whole array, has failed.
         if "faulty" not in _member_state(device, drive):
             raise
 
 
 def replace(device: str, new_drive: str) -> None:
-    """Add a drive in place of those that failed, which are removed.
+    """Add a drive in place of the failed ones, which are removed.
 
     Raises:
-        TargetError: when md does not let a failed drive go, or refuses the new one.
+        TargetError: when md does not release a failed drive, or refuses the new one.
     """
-    # A failed drive stays busy until the array's thread has let go of it.
+    # A failed drive stays busy until the array's thread has released it.
     comes_true(lambda: _remove_failed(device), _SLOT_PATIENCE_S)
     run_checked(["mdadm", device, "--add", new_drive])
 
@@ -259,20 +295,20 @@ def start_scrub(device: str) -> None:
     """Start to read all data of an array and to compare copies or parity.
 
     Raises:
-        TargetError: when the level has nothing to compare, or something else goes on.
+        TargetError: when the level has no redundancy, or another operation is running.
     """
     try:
         Path(f"{_folder(device)}/md/sync_action").write_text("check")
     except OSError as error:
         raise TargetError(
             seen=f"{device} cannot be checked: {error.strerror}",
-            cause="Its level keeps no copies or parity, or a rebuild goes on",
-            next_step="See /proc/mdstat",
+            cause="Its level has no copies or parity, or a rebuild is running",
+            next_step="Check /proc/mdstat",
         ) from None
 
 
 def mismatch_blocks(device: str, tree: SystemTree = LIVE) -> int | None:
-    """Return what the last check found not to agree (512 bytes each); None without redundancy."""
+    """Return the last check's mismatches (512 bytes each); None without redundancy."""
     return tree.integer(f"{_folder(device)}/md/mismatch_cnt")
 
 
@@ -281,7 +317,7 @@ def limit_steps(device: str, kib_per_s: int) -> list[Step]:
     folder = f"{_folder(device)}/md"
     if not kib_per_s:
         return [setting_step(f"{folder}/sync_speed_max", "system", old="system")]
-    # md goes at least as fast as its lower limit, whatever else the drives have to do.
+    # md runs at least at its lower limit, whatever the other load.
     lowest = str(min(kib_per_s, _LOWEST_KIB_PER_S))
     return [
         setting_step(f"{folder}/sync_speed_min", lowest, old="system"),
@@ -290,7 +326,7 @@ def limit_steps(device: str, kib_per_s: int) -> list[Step]:
 
 
 def hasten_steps(device: str, tree: SystemTree = LIVE) -> list[Step]:
-    """Return the steps that let an array synchronise as fast as its drives allow."""
+    """Return the steps that remove the limits of an array's synchronisation."""
     folder = f"{_folder(device)}/md"
     if not tree.exists(f"{folder}/sync_speed_max"):
         return []
@@ -300,10 +336,10 @@ def hasten_steps(device: str, tree: SystemTree = LIVE) -> list[Step]:
 
 
 def undo_md(*, device: str, uuid: str, members: str) -> Result:
-    """Stop an array and clear its drives, as far as they bear the UUID that the run gave it."""
+    """Stop an array and clear its drives, if they have the UUID that the run gave it."""
     did = []
     for _round in range(_ROUNDS_MAX):
-        # udev may have put it together under another number meanwhile.
+        # udev may have assembled it under another number.
         arrays = _arrays_of(uuid, device, members.split(","))
         for array in arrays:
             problem = _stopped(array)
@@ -342,7 +378,7 @@ def _plain(uuid: str) -> str:
 
 
 def _still_to_sync(folder: str, tree: SystemTree) -> bool:
-    """Tell whether a synchronisation is due that has not begun."""
+    """Return whether a synchronisation is pending."""
     return (tree.text(f"{folder}/resync_start") or "none").isdigit()
 
 
@@ -365,7 +401,7 @@ def _remove_failed(device: str) -> bool:
 
 
 def _arrays_of(uuid: str, device: str, members: Sequence[str]) -> list[str]:
-    """Return the nodes of the arrays that are ours: by UUID, or ours half made."""
+    """Return the nodes of our arrays: by UUID, or incomplete ones of ours."""
     names = [name for name in LIVE.names("/sys/block") if re.fullmatch(r"md\d+", name)]
     found = [f"/dev/{name}" for name in names if _uuid_of(name) == _plain(uuid)]
     half = posixpath.basename(device)
@@ -377,14 +413,14 @@ def _arrays_of(uuid: str, device: str, members: Sequence[str]) -> list[str]:
 def _uuid_of(name: str) -> str:
     reported = LIVE.word(f"/sys/block/{name}/md/uuid")
     if reported is None:
-        # Kernels before 6.2 do not tell it in sysfs.
+        # Kernels before 6.2 do not report it in sysfs.
         exported = attempt(["mdadm", "--detail", "--export", f"/dev/{name}"]).output
         reported = _exported(exported).get("MD_UUID", "")
     return _plain(reported)
 
 
 def _is_half_made(name: str, members: Sequence[str]) -> bool:
-    """Tell whether an array was not started yet and holds no drive but ours."""
+    """Return whether an array is not started yet and contains only our drives."""
     array_state = LIVE.text(f"/sys/block/{name}/md/array_state") or "clear"
     ours = {LIVE.block_number(member) for member in members}
     slaves = LIVE.names(f"/sys/block/{name}/slaves")
@@ -393,7 +429,7 @@ def _is_half_made(name: str, members: Sequence[str]) -> bool:
 
 
 def _stopped(array: str) -> str:
-    """Stop an array; return what keeps it from that, as a phrase, or nothing."""
+    """Stop an array; return what prevents it, as a phrase, or nothing."""
     said: list[str] = []
 
     def stops() -> bool:

@@ -1,4 +1,4 @@
-"""Legs that are md arrays: what md alone and the stripes over md have in common."""
+"""Legs that are md arrays, for md alone and for stripes over md."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ from seatrial.machine.undoer import comes_true
 from seatrial.study.layouts.layout import Assigned, LayoutSpec
 from seatrial.trials.layouts.build import md_array
 from seatrial.trials.layouts.build.backend import ArrayState, Built, Step
-from seatrial.trials.layouts.build.drive_failure import fail_drive
-from seatrial.trials.layouts.build.failing import answers
+from seatrial.trials.layouts.build.failing import answers, fail_drive
 
 _SPARE_PATIENCE_S: Final = 10.0
 
 
 def leg_name(name: str, leg: int) -> str:
-    """Return what a leg (from 1) of an array is called."""
+    """Return the name of a leg (from 1) of an array."""
     return f"{name}-leg{leg}"
 
 
@@ -44,7 +43,7 @@ def create_steps(spec: LayoutSpec, assigned: Assigned, name: str, devices: list[
 
 
 def state(built: Built, leg: int) -> ArrayState:
-    """Return how a leg (from 1) is now; a bare drive serves or has failed."""
+    """Return the current state of a leg (from 1); a bare drive is in service or has failed."""
     members = built.assigned.legs[leg - 1]
     if built.spec.level == "single":
         missing = sum(not answers(member) for member in members)
@@ -55,7 +54,7 @@ def state(built: Built, leg: int) -> ArrayState:
 def fail(built: Built, leg: int, member: int) -> str:
     """Make an active drive (from 1) of a leg fail; return it.
 
-    md is told so. What has no redundancy cannot be told: there the drive itself is made to fail.
+    md is instructed to. Without redundancy it refuses: there the drive itself is made to fail.
 
     Raises:
         TargetError: when md refuses, or the drive cannot be made to fail.
@@ -68,20 +67,20 @@ def fail(built: Built, leg: int, member: int) -> str:
     drive = md_array.member_at(device, member - 1, _known(built))
     if not drive:
         raise TargetError(
-            seen=f"Drive {member} of leg {leg} cannot fail: none serves in its place",
-            cause="It has failed before, and no spare has taken its place",
-            next_step="Let another drive fail, or give the layout a spare",
+            seen=f"Drive {member} of leg {leg} cannot fail: there is no active drive in its slot",
+            cause="It has already failed, and no spare has replaced it",
+            next_step="Fail another drive, or add a spare to the layout",
         )
     md_array.fail(device, drive)
     if built.assigned.spares[leg - 1]:
-        # A spare takes the place as soon as the array's thread has let go of the failed drive.
+        # A spare replaces it as soon as the array's thread has released the failed drive.
         comes_true(lambda: _serves(built, leg, member, drive), _SPARE_PATIENCE_S)
     _take_note(built, leg)
     return drive
 
 
 def replace(built: Built, leg: int, member: int, new_device: str) -> None:
-    """Have another drive take the place (from 1) of one that failed.
+    """Replace a failed drive (from 1).
 
     Raises:
         TargetError: when the leg has no redundancy, or md refuses.
@@ -90,7 +89,7 @@ def replace(built: Built, leg: int, member: int, new_device: str) -> None:
         raise TargetError(
             seen=f"Drive {member} of leg {leg} cannot be replaced",
             cause=f"Level {built.spec.level} has no copies or parity to rebuild its data from",
-            next_step="Build the layout anew, or choose a level with redundancy",
+            next_step="Rebuild the layout, or use a level with redundancy",
         )
     md_array.replace(built.construction.leg_devices[leg - 1], new_device)
     comes_true(lambda: _serves(built, leg, member, ""), _SPARE_PATIENCE_S)
@@ -98,7 +97,7 @@ def replace(built: Built, leg: int, member: int, new_device: str) -> None:
 
 
 def facts(built: Built) -> dict[str, str]:
-    """Return facts of the first leg, and how the legs were made."""
+    """Return facts of the first leg, and how the legs were created."""
     reported = md_array.facts(built.construction.leg_devices[0])
     reported["initial_sync"] = "done" if built.spec.initial_sync else "left out: told to be clean"
     return reported
@@ -115,13 +114,13 @@ def _known(built: Built) -> list[str]:
 
 
 def _serves(built: Built, leg: int, member: int, failed_drive: str) -> bool:
-    """Tell whether a drive other than the failed one is in its place."""
+    """Return whether a drive other than the failed one is in its slot."""
     device = built.construction.leg_devices[leg - 1]
     return md_array.member_at(device, member - 1, _known(built)) not in {"", failed_drive}
 
 
 def _take_note(built: Built, leg: int) -> None:
-    """Bring who does what up to date with the array's slots."""
+    """Update the roles of the drives from the array's slots."""
     device, known = built.construction.leg_devices[leg - 1], _known(built)
     active = built.assigned.legs[leg - 1]
     for slot in range(len(active)):

@@ -1,8 +1,8 @@
-"""What arrays of ours are called, so that whoever undoes one can tell it from all others.
+"""Names of our arrays, by which undoing recognises them.
 
-md, LVM, btrfs and ZFS bear the name ``seatrial-<run>-<number>`` itself, or its end where a tool
-bounds the length. What has an identity (a UUID) gets one that follows from the name: it is known,
-and in the undo journal, before the command runs that gives it.
+md, LVM, btrfs and ZFS carry the name ``seatrial-<run>-<number>``, or its end where its length is
+limited. A UUID is derived from the name: so it is known, and in the undo journal, before the
+command that sets it.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ _NAMESPACE: Final = uuid.UUID("5ea7b1a1-0000-4000-8000-5ea7b1a10000")
 
 
 def array_name(run_id: str, number: int) -> str:
-    """Return what the ``number``-th array of a run is called."""
+    """Return the name of the ``number``-th array of a run."""
     return f"{NAME_PREFIX}{run_id}-{number}"
 
 
 def run_of(name: str) -> str:
-    """Return the run whose array it is.
+    """Return the run of an array's name.
 
     Raises:
-        ValueError: when it is no name of ours.
+        ValueError: when it is not such a name.
     """
     run_id, dash, number = name.removeprefix(NAME_PREFIX).rpartition("-")
     if not (name.startswith(NAME_PREFIX) and dash and number.isdigit()):
@@ -41,7 +41,7 @@ def run_of(name: str) -> str:
 
 
 def shortened(name: str, characters_max: int) -> str:
-    """Return a name in at most so many characters: ``st-`` and its end where it is too long."""
+    """Return a name in at most so many characters: ``st-`` and its end if it is too long."""
     if len(name) <= characters_max:
         return name
     rest = name.removeprefix(NAME_PREFIX)
@@ -57,10 +57,10 @@ def identity(name: str, part: str = "") -> uuid.UUID:
 
 
 def mount_folder(name: str, label: str) -> str:
-    """Return where an array's file system is mounted: in a folder that bears its run's mark.
+    """Return the mount point of an array's file system, in a folder with its run's marker.
 
     Args:
-        name: Of the array.
+        name: Name of the array.
         label: Of the target: the variant's, or that of one of its legs.
     """
     return f"{tempfile.gettempdir()}/{folder_name(run_of(name))}/{label}"

@@ -1,7 +1,7 @@
-"""Which backends there are, and whether a variant can be built: by its numbers, and here.
+"""All backends, and checks whether a variant can be built: in principle, and on this machine.
 
-A backend is a module of ``backends``, found by being there. They are loaded when somebody first
-asks for one: no command that builds nothing pays for them.
+Each module of ``backends`` is a backend. They are loaded on first use, so that other commands need
+not load them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from seatrial.trials.layouts.build.wrapping import wrapping_obstacle
 
 @functools.cache
 def backends() -> Mapping[str, Backend]:
-    """Return every backend by its name, in alphabetical order.
+    """Return every backend by name, in alphabetical order.
 
     Raises:
         ValueError: when two have one name.
@@ -37,16 +37,16 @@ def backends() -> Mapping[str, Backend]:
         single = [content["BACKEND"]] if "BACKEND" in content else []
         for each in (*single, *content.get("BACKENDS", ())):
             if each.name in found:
-                raise ValueError(f"two backends are called {each.name}")
+                raise ValueError(f"two backends are named {each.name}")
             found[each.name] = each
     return MappingProxyType(dict(sorted(found.items())))
 
 
 def backend(name: str) -> Backend:
-    """Return the backend of a name.
+    """Return a backend by name.
 
     Raises:
-        StudyError: when there is none; the sentence names the nearest and all others.
+        StudyError: when it does not exist; the message names the nearest and all others.
     """
     known = backends()
     if name in known:
@@ -54,21 +54,21 @@ def backend(name: str) -> Backend:
     near = difflib.get_close_matches(name, known, n=1)
     raise StudyError(
         seen=f"There is no backend {name!r}",
-        cause=f"Arrays are built by {', '.join(known)}",
-        next_step=f"Did you mean {near[0]!r}?" if near else "Write one of these",
+        cause=f"The backends are {', '.join(known)}",
+        next_step=f"Did you mean {near[0]!r}?" if near else "Use one of these",
     )
 
 
 @functools.cache
 def undoers() -> Mapping[str, Undoer]:
-    """Return how the changes that backends make are undone, by kind."""
+    """Return how the changes made by backends are undone, by kind."""
     return MappingProxyType(
         {kind: undoer for each in backends().values() for kind, undoer in each.undoers.items()}
     )
 
 
 def check(spec: LayoutSpec) -> None:
-    """Check what a variant's own numbers tell, without looking at the machine.
+    """Check a variant without regard to this machine.
 
     Raises:
         StudyError: when its backend is unknown or cannot build it on any machine.
@@ -76,9 +76,10 @@ def check(spec: LayoutSpec) -> None:
     builder = backend(spec.backend)
     if spec.level not in builder.levels:
         raise StudyError(
-            seen=f"Layout {spec.label!r} is of level {spec.level}, which {spec.backend} has not",
+            seen=f"Layout {spec.label!r} has level {spec.level}, which {spec.backend} does not "
+            "support",
             cause=f"The levels of {spec.backend} are {', '.join(builder.levels)}",
-            next_step="Write one of these, or another backend",
+            next_step="Use one of these, or another backend",
         )
     problem = _wrong_drives(spec) or _wrong_parts(spec, builder) or builder.check(spec)
     if problem:
@@ -90,22 +91,22 @@ def check(spec: LayoutSpec) -> None:
 
 
 def require(spec: LayoutSpec) -> None:
-    """Check that a variant can be built on this very machine.
+    """Check that a variant can be built on this machine.
 
     Raises:
-        StudyError: when it cannot be built on any machine.
-        TargetError: when the rights, a program or a part of the kernel that it needs is missing.
+        StudyError: when it is not supported by its backend.
+        TargetError: when permissions, a program or a kernel feature is missing.
     """
     check(spec)
     builder = backend(spec.backend)
     if os.geteuid() != 0:
         raise TargetError(
-            seen=f"Layout {spec.label!r} cannot be built here: this process is not root's",
-            cause="Arrays, loop devices and mounts are made by root",
-            next_step=f"Run it {with_root()}, or build it of virtual disks with `seatrial lab`, "
+            seen=f"Layout {spec.label!r} cannot be built here: this process is not root",
+            cause="Creating arrays, loop devices and mounts requires root",
+            next_step=f"Run it {with_root()}, or use virtual disks with `seatrial lab`, "
             "which needs no root",
         )
-    # The kernel first: to install programs for one that cannot do it would be in vain.
+    # The kernel first: installing programs would not help without it.
     wraps = spec.flaky or any(spec.delay_ms)
     obstacle = builder.obstacle() or (wrapping_obstacle(spec) if wraps else "")
     if obstacle:
@@ -121,8 +122,8 @@ def require(spec: LayoutSpec) -> None:
         raise TargetError(
             seen=f"Layout {spec.label!r} needs {', '.join(each.name for each in missing)},"
             " not found here",
-            cause=f"The backend {spec.backend} works by these programs, and their package"
-            " is not installed",
+            cause=f"The backend {spec.backend} uses these programs, but their package is not"
+            " installed",
             next_step=f"Install it with `apt-get install {' '.join(packages)}` and try again",
         )
 
@@ -131,25 +132,25 @@ def _wrong_drives(spec: LayoutSpec) -> str:
     """Return what is wrong with the number of drives, as a sentence."""
     facts = spec.facts
     if spec.drives < facts.members_min:
-        return f"{spec.level} needs at least {facts.members_min} drives, and it has {spec.drives}"
+        return f"{spec.level} needs at least {facts.members_min} drives, but it has {spec.drives}"
     if facts.even and spec.drives % 2:
-        return f"{spec.level} needs an even number of drives, and it has {spec.drives}"
+        return f"{spec.level} needs an even number of drives, but it has {spec.drives}"
     if spec.spares and not facts.losses_survived(spec.drives):
-        return f"A spare cannot replace a drive of {spec.level}, whose data are lost with it"
+        return f"A spare is useless in {spec.level}, which loses its data with the first drive"
     return ""
 
 
 def _wrong_parts(spec: LayoutSpec, builder: Backend) -> str:
-    """Return what it has that does not go together, as a sentence."""
+    """Return incompatible parts, as a sentence."""
     if spec.is_striped and spec.legs < 2:
-        return f"{spec.backend} stripes over legs, so there must be at least 2"
+        return f"{spec.backend} stripes over legs and needs at least 2"
     if spec.legs > 1 and not spec.is_striped and spec.expose != "legs":
         return f"{spec.backend} does not stripe over {spec.legs} legs (md+lvm and md+md do)"
     for part in ("spares", "logs", "caches"):
         if getattr(spec, part) and part not in builder.parts:
             return f"{spec.backend} has no {part}"
     if builder.is_filesystem and spec.filesystem != builder.name:
-        return f"{spec.backend} is a file system itself, so its filesystem is {builder.name}"
+        return f"{spec.backend} is itself a file system, so `filesystem` must be {builder.name}"
     if not builder.is_filesystem and spec.filesystem == "zfs":
-        return f"ZFS is made by the backend zfs, not on an array of {spec.backend}"
+        return f"ZFS needs the backend zfs; it cannot be on an array of {spec.backend}"
     return ""

@@ -1,7 +1,7 @@
-"""Running the commands that build, ask and break arrays, with errors for a person.
+"""Runs the commands that build, query and break arrays, and turns failures into errors.
 
-A command of ours ends with the process that started it: one that outlived a ``kill -9`` would go
-on to make what ``seatrial clean`` has just found not to be there.
+A command ends with the process that started it: after a ``kill -9`` it would otherwise go on to
+create what ``seatrial clean`` has just found missing.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from seatrial.machine.fingerprint.tree import (
 from seatrial.machine.fingerprint.tree import run_command as run
 from seatrial.trials.layouts.build.backend import Program, Step
 
-ASK_PATIENCE_S: Final = 30.0
+ANSWER_TIMEOUT_S: Final = 30.0
 _WORDS_MAX: Final = 600
 
 
 def run_step(step: Step) -> str:
-    """Run one step of a plan and return what it printed.
+    """Run one step of a plan and return its output.
 
     Raises:
-        TargetError: when it is not installed, fails or does not end within its patience.
+        TargetError: when it is not installed, fails or exceeds its timeout.
     """
     return run_checked(
         step.command,
@@ -42,30 +42,30 @@ def run_step(step: Step) -> str:
 def run_checked(
     command: Sequence[str],
     *,
-    patience_s: float = ASK_PATIENCE_S,
+    patience_s: float = ANSWER_TIMEOUT_S,
     stdin: str = "",
     environment: Mapping[str, str] | None = None,
     line: str = "",
 ) -> str:
-    """Run a command and return what it printed.
+    """Run a command and return its output.
 
     Args:
         command: Program and arguments.
-        patience_s: After which it is given up (s).
-        stdin: What is written to it.
-        environment: Variables that it gets beside ours.
-        line: What an error calls it; the command itself unless given.
+        patience_s: Timeout (s).
+        stdin: Its standard input.
+        environment: Additional environment variables.
+        line: Its name in errors; by default the command itself.
 
     Raises:
-        TargetError: when it is not installed, fails or does not end in time.
+        TargetError: when it is not installed, fails or exceeds its timeout.
     """
     ended = attempt(command, patience_s=patience_s, stdin=stdin, environment=environment)
     if ended.status != 0:
         words = ended.complaint.strip() or ended.output.strip() or "nothing"
         raise TargetError(
             seen=f"`{line or ' '.join(command)}` failed with exit code {ended.status}",
-            cause=f"It said: {words[:_WORDS_MAX]}",
-            next_step="Mend what it names, then try again; `dmesg` may tell more",
+            cause=f"Output: {words[:_WORDS_MAX]}",
+            next_step="Fix the reported error and retry; check `dmesg` for details",
         )
     return ended.output
 
@@ -73,14 +73,14 @@ def run_checked(
 def attempt(
     command: Sequence[str],
     *,
-    patience_s: float = ASK_PATIENCE_S,
+    patience_s: float = ANSWER_TIMEOUT_S,
     stdin: str = "",
     environment: Mapping[str, str] | None = None,
 ) -> CommandOutput:
     """Run a command, whatever its exit code; arguments as of ``run_checked``.
 
     Raises:
-        TargetError: when it is not installed or does not end in time.
+        TargetError: when it is not installed or exceeds its timeout.
     """
     leash = ["setpriv", "--pdeathsig", signal.SIGKILL.name.removeprefix("SIG")]
     if program_path(leash[0]) is None:
@@ -93,9 +93,9 @@ def attempt(
         raise _missing(command[0]) from None
     except CommandTimeoutError:
         raise TargetError(
-            seen=f"`{' '.join(command)}` did not end within {patience_s:g} s",
-            cause="A drive below may hang, or another process holds what it waits for",
-            next_step="See the end of `dmesg`, then try again",
+            seen=f"`{' '.join(command)}` did not finish within {patience_s:g} s",
+            cause="A drive may hang, or another process holds a resource that it waits for",
+            next_step="Check the end of `dmesg`, then try again",
         ) from None
 
 
@@ -114,7 +114,7 @@ def _missing(name: str, package: str = "") -> TargetError:
         seen=f"The command {name} was not found",
         cause=f"It belongs to the Debian package {package}, which is not installed"
         if package
-        else "The package that it belongs to is not installed",
+        else "Its package is not installed",
         next_step=f"Install it with `apt-get install {package}` and try again"
         if package
         else f"Find its package with `apt-file search bin/{name}` and install it",

@@ -1,7 +1,7 @@
-"""Layouts that were built to stand, until somebody asks for their end.
+"""Layouts that are kept until a command removes them.
 
-One of them is a kept undo journal: what was made is in its records, what it is for a user is in
-what is said of its keeping. So there is no second list that could disagree with the first.
+Each is a kept undo journal: its records list what was made, its note describes it to the user. So
+there is no second list that could disagree.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ _KIND = "layout"
 
 
 class Standing(msgspec.Struct, frozen=True, kw_only=True):
-    """A layout that stands.
+    """A kept layout.
 
     Attributes:
-        run_id: Of the journal that undoes it.
-        name: What the array is called.
+        run_id: Run of the journal that undoes it.
+        name: Name of the array.
         spec: The variant.
-        assigned: Which drive does what.
-        folders: Where its file systems are mounted; empty with none.
-        devices: The block devices that it is; empty where it is a file system itself.
-        commands: What was run, as a shell would take it.
-        facts: What the system tells of it, by name.
-        misaligned: What of it does not begin where the layer below does, as sentences.
+        assigned: The role of each drive.
+        folders: Mount points of its file systems; empty without any.
+        devices: Its block devices; empty where it is a file system itself.
+        commands: The shell commands that built it.
+        facts: Facts reported by the system, by name.
+        misaligned: What is misaligned, as sentences.
         built_at: When it was built, as Unix time (s).
         built_s: How long that took, without the first synchronisation.
         synced_s: How long that took.
@@ -63,11 +63,11 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def places(self) -> list[str]:
-        """What can be measured: folders, or devices where there is no file system."""
+        """The paths to measure: folders, or devices without a file system."""
         return self.folders or self.devices
 
     def is_there(self, tree: SystemTree = LIVE) -> bool:
-        """Tell whether it still is: a restart of the machine, or somebody else, may have ended it.
+        """Return whether it still exists, as after a reboot it does not.
 
         Args:
             tree: The machine.
@@ -81,20 +81,20 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
 def build_standing(
     spec: LayoutSpec, drives: Drives, *, destroy: str | None, report: Callable[[str], None]
 ) -> Standing:
-    """Build a variant and let it stand after the end of this process.
+    """Build a variant and keep it after the end of this process.
 
-    Whatever fails or is interrupted before it stands is undone.
+    A build that fails or is interrupted is undone.
 
     Args:
         spec: The variant.
-        drives: What it is built of.
-        destroy: Serial numbers or paths of the devices whose data may be lost, with commas.
-        report: Told each stage, as a sentence.
+        drives: Its drives.
+        destroy: Serial numbers or paths of the devices whose data may be lost, comma-separated.
+        report: Called with each stage, as a sentence.
 
     Raises:
-        StudyError: when it cannot be built on any machine, or there are too few drives.
-        RefusedError: when the guard does not let all drives pass.
-        TargetError: when something that it needs is missing, or a command fails.
+        StudyError: when its backend does not support it, or there are too few drives.
+        RefusedError: when the guard refuses a drive.
+        TargetError: when a requirement is missing, or a command fails.
         SpaceError: when the files of loop devices do not fit, or the array is too small.
         UsageError: when the journal cannot be written.
         SeatrialError: when it failed, and could not be undone.
@@ -103,16 +103,16 @@ def build_standing(
     run_id = new_run_id()
     with UndoJournal(run_id) as journal:
         for device in drives.devices:
-            report(f"All that {inspect(device)} holds will be lost.")
+            report(f"All data on {inspect(device)} will be lost.")
         opened = OpenDrives(drives, run_id, journal, destroy, spec.members).open()
         opened.ready()
         places = assigned(spec, opened.paths)
-        report(f"Building {spec.label} of {', '.join(places.used)}.")
+        report(f"Building {spec.label} on {', '.join(places.used)}.")
         places = rewired(places, wrap(places.used, spec, journal))
         built = build(spec, places, array_name(run_id, 1), journal)
         if spec.initial_sync:
             if spec.facts.losses_survived(spec.drives):
-                report("Waiting until it is synchronised.")
+                report("Waiting for the synchronisation.")
             wait_synced(built, journal)
         facts = registry.backend(spec.backend).describe(built)
         return keep(journal, built, facts, check_alignment(built))
@@ -121,13 +121,13 @@ def build_standing(
 def keep(
     journal: UndoJournal, built: Built, facts: Mapping[str, str], misaligned: Sequence[str]
 ) -> Standing:
-    """Let a layout that was built stand after the end of this process.
+    """Keep a layout after the end of this process.
 
     Args:
-        journal: That it was built with.
+        journal: The journal that recorded it.
         built: The layout.
-        facts: What the system tells of it, by name.
-        misaligned: What is not aligned, as sentences.
+        facts: Facts reported by the system, by name.
+        misaligned: What is misaligned, as sentences.
 
     Raises:
         UsageError: when the journal cannot be written; then it is not kept.
@@ -153,7 +153,7 @@ def keep(
 
 
 def all_standing() -> list[Standing]:
-    """Return the layouts of this user that stand, the oldest first.
+    """Return the kept layouts of this user, oldest first.
 
     Raises:
         UsageError: when the state folder cannot be used.
@@ -166,10 +166,10 @@ def all_standing() -> list[Standing]:
 
 
 def find_standing(name: str) -> Standing:
-    """Return the layout of a name: its variant's label, its run's, or the array's own.
+    """Return a kept layout by its variant's label, its run or its array's name.
 
     Raises:
-        UsageError: when none, or more than one, is called so.
+        UsageError: when none, or more than one, has this name.
     """
     there = all_standing()
     named = [each for each in there if name in (each.run_id, each.name, each.spec.label)]
@@ -178,22 +178,22 @@ def find_standing(name: str) -> Standing:
     if named:
         listed = ", ".join(each.run_id for each in named)
         raise UsageError(
-            seen=f"{len(named)} layouts are called {name}: {listed}",
+            seen=f"{len(named)} layouts are named {name}: {listed}",
             cause="The same variant was built more than once",
-            next_step="Name the run of the one that is meant",
+            next_step="Give the run of the intended one",
         )
     raise UsageError(
-        seen=f"No layout called {name} stands",
+        seen=f"There is no layout named {name}",
         cause=_who_stands(there),
-        next_step="See `seatrial layout show` for those that do",
+        next_step="List the layouts with `seatrial layout show`",
     )
 
 
 def destroy(standing: Standing) -> list[Undone]:
-    """Take a layout apart, the last change first; what fails stays for ``seatrial clean``.
+    """Remove a layout, the last change first; what fails stays for ``seatrial clean``.
 
     Raises:
-        RefusedError: when another process is at it, or it stands on another machine.
+        RefusedError: when another process is removing it, or it is on another machine.
         UsageError: when the state folder cannot be used.
     """
     journal = UndoJournal(standing.run_id, release=True)
@@ -202,5 +202,5 @@ def destroy(standing: Standing) -> list[Undone]:
 
 def _who_stands(there: Sequence[Standing]) -> str:
     if not there:
-        return "None was left standing by `seatrial layout build`, or all were destroyed since"
-    return f"Those that do are {', '.join(each.spec.label for each in there)}"
+        return "No layout was built with `seatrial layout build`, or all were destroyed"
+    return f"The standing layouts are {', '.join(each.spec.label for each in there)}"

@@ -1,4 +1,4 @@
-"""The scheduler of the drives and the read-ahead of the array, set as a layout wants them.
+"""Sets the scheduler of the drives and the read-ahead of the array as a layout requests.
 
 Source: the kernel's Documentation/ABI/stable/sysfs-block (``queue/scheduler``,
 ``queue/read_ahead_kb``) and fs/btrfs/sysfs.c (``bdi``).
@@ -21,12 +21,12 @@ _STACK_DEPTH_MAX = 16
 
 
 def setting_step(path: str, value: str, *, old: str) -> Step:
-    """Return the step that writes a value to a file of the kernel's settings.
+    """Return the step that writes a value to a kernel setting.
 
     Args:
         path: Below ``/sys`` or ``/proc/sys``.
-        value: To write.
-        old: What is written back when it is undone.
+        value: The new value.
+        old: The value to restore when it is undone.
     """
     return Step(
         command=("tee", path), stdin=value, undo="setting", details={"path": path, "old": old}
@@ -34,12 +34,13 @@ def setting_step(path: str, value: str, *, old: str) -> Step:
 
 
 def scheduler_steps(spec: LayoutSpec, assigned: Assigned, tree: SystemTree = LIVE) -> list[Step]:
-    """Return the steps that set the scheduler of a variant's drives; none where it asks for none.
+    """Return the steps that set the scheduler of a variant's drives; none unless requested.
 
-    What is not there (a drive that is still to be made) gets a step for ``--plan`` to show.
+    A drive that does not exist yet gets a step for ``--plan`` to show.
 
     Raises:
-        TargetError: when a drive has not that scheduler; the sentence names those that it has.
+        TargetError: when a drive does not support that scheduler; the message lists those
+            supported.
     """
     if not spec.scheduler:
         return []
@@ -68,10 +69,10 @@ def scheduler_steps(spec: LayoutSpec, assigned: Assigned, tree: SystemTree = LIV
 def read_ahead_steps(
     spec: LayoutSpec, assigned: Assigned, construction: Construction, tree: SystemTree = LIVE
 ) -> list[Step]:
-    """Return the steps that set the read-ahead of a array, or of each exposed leg.
+    """Return the steps that set the read-ahead of an array, or of each exposed leg.
 
     Raises:
-        TargetError: when a file system that is the array itself has no read-ahead that can be set.
+        TargetError: when a file system that is the array itself has no settable read-ahead.
     """
     if spec.read_ahead_kib is None:
         return []
@@ -96,8 +97,8 @@ def _of_filesystem(spec: LayoutSpec, assigned: Assigned, tree: SystemTree) -> st
     if spec.backend != "btrfs":
         raise TargetError(
             seen=f"The read-ahead of layout {spec.label!r} cannot be set",
-            cause=f"{spec.backend} reads ahead by rules of its own",
-            next_step="Leave read_ahead_kib out of that layout",
+            cause=f"{spec.backend} controls its own read-ahead",
+            next_step="Remove read_ahead_kib from this layout",
         )
     number = tree.block_number(assigned.used[0])
     folder = btrfs_folder(tree, number) if number else None
@@ -105,7 +106,7 @@ def _of_filesystem(spec: LayoutSpec, assigned: Assigned, tree: SystemTree) -> st
 
 
 def _disks(drive: str, tree: SystemTree) -> list[str]:
-    """Return the disks below a drive, by the kernel's names: what wraps it has no scheduler."""
+    """Return the disks below a drive, by kernel name: wrappers have no scheduler."""
     number = tree.block_number(drive)
     if number is None:
         return [posixpath.basename(drive)]
@@ -127,5 +128,5 @@ def _no_such_scheduler(disk: str, wanted: str, offered: str) -> TargetError:
     return TargetError(
         seen=f"The drive {disk} has no scheduler {wanted!r}",
         cause=f"Its schedulers are {offered}",
-        next_step="Write one of these in the layout, or load the module of the other",
+        next_step="Use one of these in the layout, or load the module of the other",
     )

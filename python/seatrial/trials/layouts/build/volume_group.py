@@ -1,10 +1,10 @@
-"""LVM as this house uses it: one volume group with one logical volume, on our devices alone.
+"""LVM: one volume group with one logical volume, on our devices alone.
 
-Each command gets its whole configuration with it: it sees no device but ours, reads no lvm.conf,
-writes no backup, and makes its nodes itself, for a lab has no udev.
+Each command gets its complete configuration: it sees only our devices, reads no lvm.conf, writes no
+backup, and creates its nodes itself, as a lab has no udev.
 
 Sources: lvm.conf(5), lvcreate(8), lvmraid(7); the kernel's Documentation/admin-guide/device-mapper,
-dm-raid.rst and striped.rst for what ``dmsetup status`` says.
+dm-raid.rst and striped.rst for the output of ``dmsetup status``.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from seatrial.errors import TargetError
 from seatrial.machine.fingerprint.tree import LIVE, SystemTree
 from seatrial.machine.undoer import Result, Undoer, comes_true, failed, foreign, gone, undone
-from seatrial.study.layouts.levels import LEVELS
+from seatrial.study.layouts.layout import LEVELS
 from seatrial.trials.layouts.build.backend import ArrayState, Program, Step
 from seatrial.trials.layouts.build.failing import can_be_read
 from seatrial.trials.layouts.build.names import identity
@@ -33,7 +33,7 @@ PROGRAMS: Final = (
 LEVELS_OF_LVM: Final = ("raid0", "raid1", "raid10", "raid5", "raid6")
 VOLUME: Final = "data"
 ENVIRONMENT: Final[Mapping[str, str]] = {"LVM_SYSTEM_DIR": ""}
-"""An empty one: no lvm.conf is read, so that a trial is the same on every machine."""
+"""An empty directory: no lvm.conf is read, so that a trial is the same on every machine."""
 _NOTICE_PATIENCE_S: Final = 10.0
 _PROBE_STEP_BYTES: Final = 64 << 10
 _PROBES: Final = 256
@@ -50,11 +50,11 @@ _OPERATIONS: Final = {
 
 @dataclass(frozen=True, kw_only=True)
 class Member:
-    """One device of a group.
+    """A device of a group.
 
     Attributes:
         path: The device.
-        serves: Whether the volume lies on it from the start; else it is a spare.
+        serves: Whether the volume uses it from the start; otherwise it is a spare.
     """
 
     path: str
@@ -62,14 +62,14 @@ class Member:
 
 
 def lvm_obstacle(tree: SystemTree = LIVE) -> str:
-    """Return why this kernel cannot do LVM, as a sentence; empty where it can."""
+    """Return why this kernel lacks LVM, as a sentence; empty if it has it."""
     if "device-mapper" in (tree.text("/proc/devices") or ""):
         return ""
     return "This kernel has no device-mapper (module dm-mod), which LVM works by"
 
 
 def unfit(level: str, drives: int, stripe_kib: int, *, is_clean: bool) -> str:
-    """Return what of an array LVM cannot do, as a sentence; empty where it can all.
+    """Return what LVM does not support in an array, as a sentence; empty if nothing.
 
     Source: lvmraid(7): raid6 has at least 3 stripes, and is always synchronised.
     """
@@ -83,7 +83,7 @@ def unfit(level: str, drives: int, stripe_kib: int, *, is_clean: bool) -> str:
 
 
 def lvm_command(program: str, devices: Sequence[str], *arguments: str) -> tuple[str, ...]:
-    """Return a command of LVM's that sees some devices only."""
+    """Return an LVM command that sees only some devices."""
     return (program, "--config", _config(devices), *arguments)
 
 
@@ -98,17 +98,17 @@ def create_steps(
     member_bytes: int | None = None,
     is_clean: bool = False,
 ) -> list[Step]:
-    """Return the steps that make a group and its volume.
+    """Return the steps that create a group and its volume.
 
     Args:
-        group: What it is called.
+        group: Its name.
         members: Its devices.
-        later: Devices that may join it, so that undoing looks at them as well.
-        level: As ``LEVELS_OF_LVM``.
-        stripe_kib: What lies on one device before the next follows.
-        alignment_kib: What the data must begin at a multiple of; LVM's own 1 MiB unless given.
+        later: Devices that may join it, which undoing checks as well.
+        level: One of ``LEVELS_OF_LVM``.
+        stripe_kib: Stripe unit on one device.
+        alignment_kib: Alignment of the data; LVM's default of 1 MiB unless given.
         member_bytes: The part of each device that is used; all of it unless given.
-        is_clean: Whether the volume is told to be in sync already.
+        is_clean: Whether the volume is declared in sync.
     """
     paths = [member.path for member in members]
     seen = [*paths, *later]
@@ -146,17 +146,17 @@ def node(group: str) -> str:
 
 
 def volume_uuid(group: str, path: str) -> str:
-    """Return the UUID that a device gets as a physical volume, as LVM writes one."""
+    """Return the UUID for a device as a physical volume, in LVM's format."""
     plain = identity(group, path).hex
     ends = (6, 10, 14, 18, 22, 26, 32)
     return "-".join(plain[start:end] for start, end in zip((0, *ends), ends, strict=False))
 
 
 def facts(group: str, devices: Sequence[str]) -> dict[str, str]:
-    """Return what LVM tells of a group's volume, by name.
+    """Return LVM's report on a group's volume, by name.
 
     Raises:
-        TargetError: when it does not answer.
+        TargetError: when LVM fails.
     """
     fields = "segtype,stripes,stripe_size,region_size,raid_sync_action"
     sizes = ("--units", "k", "--nosuffix")
@@ -170,7 +170,7 @@ def pe_starts_bytes(group: str, devices: Sequence[str]) -> dict[str, int]:
     """Return where the extents of each device of a group begin (bytes), by its path.
 
     Raises:
-        TargetError: when LVM does not answer.
+        TargetError: when LVM fails.
     """
     sizes = ("--units", "b", "--nosuffix")
     rows = _report("pvs", devices, "pv", *sizes, "-o", "pv_name,pe_start,vg_name")
@@ -178,13 +178,13 @@ def pe_starts_bytes(group: str, devices: Sequence[str]) -> dict[str, int]:
 
 
 def state(group: str, level: str) -> ArrayState:
-    """Return how a group's volume is now, as the device-mapper tells."""
+    """Return the current state of a group's volume, from the device-mapper."""
     ended = attempt(["dmsetup", "status", "--noflush", mapped(group)])
     return parse_status(ended.output if ended.status == 0 else "", level)
 
 
 def parse_status(text: str, level: str) -> ArrayState:
-    """Return the state that a line of ``dmsetup status`` tells of.
+    """Parse a line of ``dmsetup status``.
 
     Source: dm-raid.rst, "Status line"; dm-stripe.c ``stripe_status``: the last word has a letter a
     device, ``D`` for one that failed.
@@ -198,7 +198,7 @@ def parse_status(text: str, level: str) -> ArrayState:
     health, action = words[5], words[7]
     done, _, whole = words[6].partition("/")
     operation = _OPERATIONS.get(action, "")
-    # In a first synchronisation all are out of sync, and yet all serve.
+    # In a first synchronisation all are out of sync, but in service.
     missing = health.count("D") + (health.count("a") if operation == "rebuild" else 0)
     parity = LEVELS[level].parity_members
     return ArrayState(
@@ -210,7 +210,7 @@ def parse_status(text: str, level: str) -> ArrayState:
 
 
 def mismatch_blocks(group: str) -> int | None:
-    """Return what the last check found not to agree (512 bytes each); None without redundancy."""
+    """Return the last check's mismatches (512 bytes each); None without redundancy."""
     words = attempt(["dmsetup", "status", "--noflush", mapped(group)]).output.split()
     is_raid = len(words) > 8 and words[2] == "raid"
     return int(words[8]) if is_raid else None
@@ -220,24 +220,24 @@ def scrub(group: str, devices: Sequence[str]) -> None:
     """Start to read all data of a volume and to compare copies or parity.
 
     Raises:
-        TargetError: when it keeps none, or LVM refuses.
+        TargetError: when it has no redundancy, or LVM refuses.
     """
     _run("lvchange", devices, "-y", "--syncaction", "check", f"{group}/{VOLUME}")
 
 
 def failed_count(group: str) -> int:
-    """Return how many devices of a group's volume the kernel takes for failed now."""
+    """Return how many devices of a group's volume are failed for the kernel."""
     words = attempt(["dmsetup", "status", "--noflush", mapped(group)]).output.split()
     return words[5].count("D") if len(words) > 5 and words[2] == "raid" else 0
 
 
 def notice(group: str, failed_before: int) -> None:
-    """Have the kernel find out that a device has failed: it does by the first request to it.
+    """Make the kernel detect a failed device, which takes a request to it.
 
     Args:
-        group: Of the device.
-        failed_before: What ``failed_count`` told before the device was made to fail: a write of the
-            file system, or of the volume's own marks, may come to it before any read of ours.
+        group: Group of the device.
+        failed_before: ``failed_count`` before the device was made to fail: a write of the file
+            system, or of the volume's metadata, may reach it before our read.
 
     Raises:
         TargetError: when it does not.
@@ -246,21 +246,21 @@ def notice(group: str, failed_before: int) -> None:
     def noticed() -> bool:
         for place in range(_PROBES):
             answered = can_be_read(node(group), place * _PROBE_STEP_BYTES)
-            # A mirror never takes its last drive for failed: it hands on the errors.
+            # A mirror never marks its last drive as failed: it returns the errors.
             if not answered or failed_count(group) > failed_before:
                 return True
         return False
 
     if not comes_true(noticed, _NOTICE_PATIENCE_S):
         raise TargetError(
-            seen=f"{node(group)} goes on as if no drive had failed",
-            cause="None of its reads came to the drive that was made to fail",
-            next_step="Let another drive fail",
+            seen=f"{node(group)} did not notice the drive failure",
+            cause="None of its reads reached the failed drive",
+            next_step="Fail another drive",
         )
 
 
 def repair(group: str, devices: Sequence[str]) -> None:
-    """Have a free device of a group take the place of one that failed.
+    """Replace a failed device by a free one of its group.
 
     Raises:
         TargetError: when there is none, or LVM refuses.
@@ -269,7 +269,7 @@ def repair(group: str, devices: Sequence[str]) -> None:
 
 
 def extend(group: str, devices: Sequence[str], new_device: str) -> None:
-    """Give a group that misses a device another one.
+    """Add a device to a group that lacks one.
 
     Raises:
         TargetError: when LVM refuses.
@@ -286,7 +286,7 @@ def limit_steps(group: str, devices: Sequence[str], kib_per_s: int) -> list[Step
 
 
 def hasten_steps(tree: SystemTree = LIVE) -> list[Step]:
-    """Return the steps that let volumes synchronise as fast as their devices allow."""
+    """Return the steps that remove the limits of volumes' synchronisation."""
     paths = [f"/proc/sys/dev/raid/{name}" for name in _SPEED_LIMITS]
     return [
         setting_step(path, str(_FASTEST_KIB_PER_S), old=old)
@@ -296,7 +296,7 @@ def hasten_steps(tree: SystemTree = LIVE) -> list[Step]:
 
 
 def undo_lvm(*, group: str, devices: str) -> Result:
-    """Remove a volume group of ours, and the marks that its devices got as its parts."""
+    """Remove our volume group, and its signatures on the devices."""
     paths = [path for path in devices.split(",") if LIVE.block_number(path) is not None]
     if not paths:
         return gone("its devices are gone")
@@ -324,7 +324,7 @@ LVM_UNDOERS: Final = {"lvm": Undoer(undo=undo_lvm, subject="group", survives_reb
 
 
 def mapped(group: str) -> str:
-    """Return what the device-mapper calls a group's volume. Source: lvm(8), ``dm-hyphens``."""
+    """Return the device-mapper name of a group's volume. Source: lvm(8), ``dm-hyphens``."""
     return f"{group.replace('-', '--')}-{VOLUME}"
 
 
@@ -362,10 +362,10 @@ def _run(program: str, devices: Sequence[str], *arguments: str) -> str:
 
 def _report(
     program: str, devices: Sequence[str], kind: str, *arguments: str
-) -> list[dict[str, Any]]:
-    """Return the rows of one of LVM's reports."""
+) -> list[dict[str, str]]:
+    """Return the rows of an LVM report."""
     text = _run(program, devices, "--reportformat", "json", *arguments)
-    reported = msgspec.json.decode(text, type=dict[str, list[dict[str, list[dict[str, Any]]]]])
+    reported = msgspec.json.decode(text, type=dict[str, list[dict[str, list[dict[str, str]]]]])
     return [row for part in reported["report"] for row in part.get(kind, [])]
 
 
@@ -382,7 +382,7 @@ def _shape(level: str, drives: int, stripe_kib: int) -> list[str]:
 
 
 def _left_behind(group: str) -> list[str]:
-    """Return mapped devices of a group that is gone, the uppermost first."""
+    """Return mapped devices of a removed group, the uppermost first."""
     prefix = f"{group.replace('-', '--')}-"
     names = LIVE.names("/sys/block")
     reported = {name: LIVE.word(f"/sys/block/{name}/dm/name") or "" for name in names}

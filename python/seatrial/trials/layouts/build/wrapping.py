@@ -1,6 +1,6 @@
-"""Drives that can be made bad and slow: dm-dust and dm-delay laid over each drive of a variant.
+"""Fault injection and delays: dm-dust and dm-delay over each drive of a variant.
 
-A flaky drive is one of dm-dust that takes the table of dm-flakey for a while.
+A flaky drive is a dm-dust device that temporarily uses a dm-flakey table.
 
 Sources: the kernel's Documentation/admin-guide/device-mapper, dm-dust.rst, dm-flakey.rst and
 delay.rst.
@@ -35,46 +35,46 @@ from seatrial.trials.layouts.build.mapper import (
 )
 
 BLOCK_BYTES: Final = 4096
-"""A sector that fails: what drives of today read and write at once."""
+"""A failing sector: the physical block size of current drives."""
 DELAY_EXACT_FROM_MS: Final = 40.0
-"""dm-delay waits by the kernel's tick, 10 ms in a user-mode Linux, and rounds up: shorter delays
-are not what they say (measured: 40 ms asked, 49.5 ms got)."""
+"""dm-delay rounds up to the kernel's tick, 10 ms in a user-mode Linux: short delays are inaccurate
+(measured: 49.5 ms instead of 40 ms)."""
 _STACK_DEPTH_MAX: Final = 4
 _HEAD_BYTES: Final = 1 << 20
 
 Whim = Literal["falter", "drop_writes"]
 _WHIMS: Final[Mapping[Whim, str]] = {"falter": "1 1", "drop_writes": "0 1 1 drop_writes"}
-"""What a flaky drive does, as dm-flakey is told: seconds up, seconds down, and what is then wrong;
-without a word for that every request fails."""
+"""Parameters of dm-flakey: seconds up, seconds down, and the feature; without one, every request
+fails."""
 
 
 def wrapping_obstacle(spec: LayoutSpec) -> str:
-    """Return why this kernel cannot wrap the drives as a variant wants, as a sentence."""
+    """Return why this kernel cannot wrap the drives of a variant, as a sentence."""
     wanted = {"dust", "flakey"} if spec.flaky else set()
     return mapper_obstacle(frozenset(wanted | ({"delay"} if any(spec.delay_ms) else set())))
 
 
 def wrapping_notes(spec: LayoutSpec) -> list[str]:
-    """Return what a reader of the results must know of the wrapping, as sentences."""
+    """Return notes on the wrapping for readers of the results, as sentences."""
     short = [delay for delay in spec.delay_ms if 0 < delay < DELAY_EXACT_FROM_MS]
     if not short:
         return []
     return [
-        f"A delay of {min(short):g} ms is rounded up to whole ticks of the kernel and one more"
-        f" (10 ms each in a lab): below {DELAY_EXACT_FROM_MS:g} ms compare ratios only."
+        f"A delay of {min(short):g} ms is rounded up to kernel ticks plus one (10 ms each in a"
+        f" lab): below {DELAY_EXACT_FROM_MS:g} ms compare only ratios."
     ]
 
 
 def wrap(drives: Sequence[str], spec: LayoutSpec, journal: UndoJournal) -> dict[str, str]:
-    """Lay what a variant wants over its drives, each change written to the journal before.
+    """Wrap the drives of a variant; each change is recorded in the journal first.
 
     Args:
-        drives: Those that it uses, in the order of ``Assigned.used``.
-        spec: The variant: ``flaky`` lays dm-dust over each, ``delay_ms`` dm-delay over that.
-        journal: Where the changes are recorded, as ``dm``.
+        drives: Its drives, in the order of ``Assigned.used``.
+        spec: The variant: ``flaky`` puts dm-dust over each, ``delay_ms`` dm-delay over that.
+        journal: Records the changes, as ``dm``.
 
     Returns:
-        The device to use in place of each drive; empty where nothing is wanted.
+        The device to use in place of each drive; empty if none is wrapped.
 
     Raises:
         TargetError: when the kernel refuses.
@@ -88,12 +88,12 @@ def wrap(drives: Sequence[str], spec: LayoutSpec, journal: UndoJournal) -> dict[
 def wrapping_commands(
     drives: Sequence[str], spec: LayoutSpec, run_id: str
 ) -> tuple[list[str], dict[str, str]]:
-    """Return what ``wrap`` would run, and the device to use in place of each drive.
+    """Return the commands of ``wrap``, and the device to use in place of each drive.
 
     Args:
-        drives: As of ``wrap``; they need not be there, so that their length is not told.
+        drives: As for ``wrap``; they need not exist, so their length is unknown.
         spec: The variant.
-        run_id: Of the run.
+        run_id: The run.
     """
     commands, over = [], {}
     for drive, name, delay_ms in _wanted(drives, spec, run_id):
@@ -110,7 +110,7 @@ def wrapping_commands(
 def _wanted(
     drives: Sequence[str], spec: LayoutSpec, run_id: str
 ) -> Iterator[tuple[str, str, float]]:
-    """Yield each drive that is wrapped, what its layers are called, and its delay (ms)."""
+    """Yield each drive to wrap, the name of its layers, and its delay (ms)."""
     if not spec.flaky and not any(spec.delay_ms):
         return
     delays_ms = spec.delay_ms or [0.0] * len(drives)
@@ -119,7 +119,7 @@ def _wanted(
 
 
 def _layers(spec: LayoutSpec, delay_ms: float, sectors: int | str) -> Iterator[tuple[str, str]]:
-    """Yield the layers over a drive, the lowest first: a word, and a table over ``{below}``."""
+    """Yield the layers over a drive, the lowest first: a name, and a table over ``{below}``."""
     if spec.flaky:
         yield "dust", f"0 {sectors} dust {{below}} 0 {BLOCK_BYTES}"
     if spec.delay_ms:
@@ -127,7 +127,7 @@ def _layers(spec: LayoutSpec, delay_ms: float, sectors: int | str) -> Iterator[t
 
 
 def rewired(assigned: Assigned, wrapping: Mapping[str, str]) -> Assigned:
-    """Return who does what with the wrapped drives in place of the bare ones."""
+    """Return the roles with the wrapped drives in place of the bare ones."""
     if not wrapping:
         return assigned
 
@@ -144,7 +144,7 @@ def rewired(assigned: Assigned, wrapping: Mapping[str, str]) -> Assigned:
 
 
 def mark_bad(device: str, offsets_bytes: Sequence[int]) -> None:
-    """Choose blocks of 4 KiB that are bad from ``make_bad`` on: one command each, which takes time.
+    """Choose blocks of 4 KiB that fail from ``make_bad`` on: one command each, which takes time.
 
     Raises:
         TargetError: when the drive is not flaky.
@@ -155,7 +155,7 @@ def mark_bad(device: str, offsets_bytes: Sequence[int]) -> None:
 
 
 def make_bad(device: str) -> None:
-    """Have reads of the chosen blocks of a drive fail, until they are written again.
+    """Make reads of the chosen blocks of a drive fail, until they are rewritten.
 
     Raises:
         TargetError: when the drive is not flaky.
@@ -164,23 +164,23 @@ def make_bad(device: str) -> None:
 
 
 def make_fail(device: str) -> None:
-    """Have every request of a wrapped drive fail, as if it were gone; it leaves its array for good.
+    """Make every request of a wrapped drive fail permanently, as if it were removed.
 
     Raises:
         TargetError: when it is not wrapped.
     """
     name = mapped_name(device)
     if not name:
-        raise _not_wrapped(device, "nothing between it and the kernel can be told to fail")
+        raise _not_wrapped(device, "no device-mapper layer on it can be made to fail")
     below = LIVE.names(f"/sys/dev/block/{_number(device)}/slaves")
     reload(name, f"0 {_sectors(device)} error")
-    # Whoever takes the array apart cannot reach its mark any more, and it would stay.
+    # Undoing the array cannot reach its signature any more.
     for kernel_name in below:
         _forget(Path(f"/dev/{kernel_name}"))
 
 
 def _forget(drive: Path) -> None:
-    """Take every mark off a drive; wipefs leaves the label of a physical volume of LVM."""
+    """Remove all signatures from a drive; wipefs leaves the label of an LVM physical volume."""
     run_command("wipefs", "--all", str(drive))
     with drive.open("r+b", buffering=0) as device:
         device.write(bytes(_HEAD_BYTES))
@@ -188,15 +188,15 @@ def _forget(drive: Path) -> None:
 
 
 def make_flaky(device: str, whim: Whim, journal: UndoJournal) -> int:
-    """Have a drive fail in every other second, or lose what is written, until that is undone.
+    """Make a drive fail every other second, or drop writes, until that is undone.
 
     Args:
         device: A wrapped drive.
-        whim: What it does.
-        journal: Where the change is recorded, as ``flaky``.
+        whim: The kind of fault.
+        journal: Records the change, as ``flaky``.
 
     Returns:
-        The entry that ends it; whoever takes the array apart must be able to reach the drive.
+        The entry that ends it; the drive must be accessible when the array is removed.
 
     Raises:
         TargetError: when it is not flaky, or the kernel refuses.
@@ -243,7 +243,7 @@ def _delay_table(device: str, sectors: int | str, delay_ms: float) -> str:
 
 
 def _wrapper(device: str, target: str) -> str:
-    """Return the mapper's name of the layer of a kind (``dust``, ``delay``) of a drive."""
+    """Return the mapper name of a drive's layer (``dust``, ``delay``)."""
     path = device
     for _layer in range(_STACK_DEPTH_MAX):
         name = mapped_name(path)
@@ -254,7 +254,7 @@ def _wrapper(device: str, target: str) -> str:
         if node is None:
             break
         path = f"/dev/{node.name}"
-    raise _not_wrapped(device, f"the layout does not lay dm-{target} over its drives")
+    raise _not_wrapped(device, f"the layout does not use dm-{target} on its drives")
 
 
 def _number(device: str) -> str:
@@ -267,8 +267,8 @@ def _sectors(device: str) -> int:
 
 def _not_wrapped(device: str, why: str) -> TargetError:
     return TargetError(
-        seen=f"{device} cannot be made to fail in that way",
+        seen=f"{device} does not support this fault injection",
         cause=why,
-        next_step="Write `flaky = true` (bad sectors, failing drives) or `delay_ms` in the layout,"
+        next_step="Set `flaky = true` (bad sectors, failing drives) or `delay_ms` in the layout,"
         " or run the study on loop devices",
     )

@@ -1,34 +1,36 @@
-"""Finding ``array_saturated``: from so many drives on, more of them give no more."""
+"""Finding ``array_saturated``: more drives no longer increase the rate."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Annotated
 
 from seatrial.findings.context import Context
 from seatrial.findings.rule import from_samples
-from seatrial.stats.model import CellSummary, Finding
-from seatrial.stats.saturation import NO_GAIN_RATIO
+from seatrial.published import HIDDEN
+from seatrial.stats.fastest import NO_GAIN_RATIO
+from seatrial.stats.model import CellSummary, Figures, Finding, Words
 from seatrial.stats.wording import format_identity, format_plural
 from seatrial.study.cell import FactorValue
 from seatrial.trials.layouts.analysis.model import ArraySaturation, SweepSeries, layouts_of
 
 
-@from_samples(rank=480, section="Of layouts")
+@from_samples(rank=480, section="Layouts")
 def array_saturated(context: Context) -> list[Finding]:
-    """Find series over the number of drives that stop to grow; those that stop alike merged.
+    """Find series over the number of drives that saturate; merged by the point of saturation.
 
     Means:
-        From so many drives on, more of them give no more.
+        Beyond a number of drives, more drives do not increase the rate.
 
     Decided:
-        One workload on layouts that differ in nothing but their number of drives. Nothing is gained
-        where the whole 95 % interval of the gain of each higher number lies below 1.05; something
-        is where the whole of it lies above. The rounds are the unit, so that three are the least,
-        and with 2 to 3 % of noise it takes five or six. Note.
+        One workload on layouts that differ only in their number of drives. There is no gain if the
+        whole 95 % interval of the gain is below 1.05 for each higher number, and a gain if the
+        whole interval is above. The unit is the round: at least three are needed, and five or six
+        with 2 to 3 % noise. Note.
 
     Do:
-        Buy more drives for room or redundancy only, or give the rest a controller of their own. A
-        single request at a time gains nothing from any number of drives.
+        Add drives for capacity or redundancy only, or use a separate controller for the rest. One
+        request at a time does not benefit from more drives.
     """
     groups: dict[tuple[object, ...], list[tuple[SweepSeries, ArraySaturation]]] = {}
     for series in analysis.sweeps if (analysis := layouts_of(context)) else []:
@@ -36,6 +38,43 @@ def array_saturated(context: Context) -> list[Finding]:
             key = (series.name, series.cell["operation"], reached.drives, reached.drives_max)
             groups.setdefault(key, []).append((series, reached))
     return [_finding(context, group) for group in groups.values()]
+
+
+class ArraySaturatedFigures(Figures, frozen=True, kw_only=True, tag="array_saturated"):
+    """Figures of ``array_saturated``."""
+
+    saturated_from_drives_count: int
+    drives_count_max: int
+    gain_beyond_ratio: float
+    gain_beyond_ratio_high: float | None
+    gain_before_ratio: float | None
+    gain_ratio_allowed: float
+    series_count: int
+    series_name: Annotated[str, HIDDEN]
+    series_cell: Annotated[dict[str, str | int | float | bool], HIDDEN]
+    reached_sentence: Annotated[str, HIDDEN]
+
+    def words(self) -> Words:
+        """Return sentence, cause and next step."""
+        others = ""
+        if self.series_count > 1:
+            count = format_plural(self.series_count - 1, "other series", "other series")
+            others = f" The same in {count}."
+        return Words(
+            sentence=(
+                f"{self.series_name}, {format_identity(self.series_cell)}: "
+                f"{self.reached_sentence}{others}"
+            ),
+            cause=(
+                "A resource that all drives share is saturated: the controller or its link, the "
+                "CPU, or a lock of the array; or the queue depth is too low to use more drives."
+            ),
+            next=(
+                "Add drives for capacity or redundancy only, or use a separate controller for the "
+                "rest (legs = 2). Repeat with a higher queue depth to see whether the load was too "
+                "low."
+            ),
+        )
 
 
 def _finding(context: Context, group: list[tuple[SweepSeries, ArraySaturation]]) -> Finding:
@@ -47,31 +86,20 @@ def _finding(context: Context, group: list[tuple[SweepSeries, ArraySaturation]])
         if point.drives > stop.drives
     }
     concerned = [c for c in context.cells if (c.cell.target, _key(_without_target(c))) in beyond]
-    others = ""
-    if len(group) > 1:
-        others = f" So do {format_plural(len(group) - 1, 'other series', 'other series')}."
     return Finding(
-        kind="array_saturated",
         severity="note",
         cells=[c.cell.identity() for c in concerned],
-        sentence=f"{series.name}, {format_identity(series.cell)}: {reached.sentence}{others}",
-        cause=(
-            "Something that all drives share is always busy by then: the controller or its link, "
-            "the processor, a lock of the array, or the single request at a time that waits for "
-            "one drive whatever their number."
-        ),
-        evidence={
-            "saturated_from_drives_count": reached.drives,
-            "drives_count_max": reached.drives_max,
-            "gain_beyond_ratio": reached.gain_beyond.value,
-            "gain_beyond_ratio_high": reached.gain_beyond.high,
-            "gain_before_ratio": reached.gain_before.value if reached.gain_before else None,
-            "gain_ratio_allowed": NO_GAIN_RATIO,
-            "series_count": len(group),
-        },
-        next=(
-            "Buy more drives for room or redundancy only, or give the rest a controller of their "
-            "own (legs = 2); more requests in flight show whether the load was too thin."
+        figures=ArraySaturatedFigures(
+            saturated_from_drives_count=reached.drives,
+            drives_count_max=reached.drives_max,
+            gain_beyond_ratio=reached.gain_beyond.value,
+            gain_beyond_ratio_high=reached.gain_beyond.high,
+            gain_before_ratio=reached.gain_before.value if reached.gain_before else None,
+            gain_ratio_allowed=NO_GAIN_RATIO,
+            series_count=len(group),
+            series_name=series.name,
+            series_cell=series.cell,
+            reached_sentence=reached.sentence,
         ),
     )
 

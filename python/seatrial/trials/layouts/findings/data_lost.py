@@ -1,86 +1,111 @@
-"""Finding ``data_lost``: after a failure data were wrong, or could not be read."""
+"""Finding ``data_lost``: after a fault data were corrupt or unreadable."""
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from seatrial.findings.context import Context
 from seatrial.findings.rule import from_samples
-from seatrial.stats.model import Finding
+from seatrial.published import HIDDEN
+from seatrial.stats.model import Figures, Finding, Words
 from seatrial.stats.wording import format_cell
 from seatrial.study.layouts.layout import FILESYSTEMS
+from seatrial.trials.layouts.analysis.figures import checked_words, lost_words
 from seatrial.trials.layouts.analysis.model import Recovery, layouts_of
-from seatrial.trials.layouts.analysis.narrative import checked_words, lost_words
 
 
-@from_samples(rank=10, section="Of layouts", sees_faults=True)
+@from_samples(rank=10, section="Layouts", sees_faults=True)
 def data_lost(context: Context) -> list[Finding]:
-    """Find what verification missed in the end, one finding for each cell that lost anything.
+    """Find data lost according to the final verification, one finding per cell.
 
     Means:
-        After something was broken, blocks came back wrong or could not be read.
+        After a fault, blocks were corrupt or unreadable.
 
     Decided:
-        All data of the trial file were read and checked in the end (`verify`); one block is enough.
-        The sentence names how much of how much, to 4 KiB; where all was right in the end, how many
-        reads of the load got wrong data. Critical, even where more was broken than the level
-        survives.
+        All data of the trial file are read and verified at the end (`verify`); one block is enough.
+        The sentence gives the amount, in steps of 4 KiB; if all data were correct at the end, the
+        number of reads that returned corrupt data under load. Critical, even if more drives failed
+        than the level tolerates.
 
     Do:
-        Scrub on a schedule, so that unreadable sectors are found while there is redundancy; take a
-        level that survives one loss more; against rot use checksums (btrfs, ZFS, dm-integrity).
+        Scrub on a schedule, to find unreadable sectors while there is redundancy; use a level that
+        tolerates one more failure; against silent corruption use checksums (btrfs, ZFS,
+        dm-integrity).
     """
     recoveries = analysis.recoveries if (analysis := layouts_of(context)) else []
     return [_finding(each) for each in recoveries if lost_words(each)]
 
 
+class DataLostFigures(Figures, frozen=True, kw_only=True, tag="data_lost"):
+    """Figures of ``data_lost``."""
+
+    unreadable_bytes: int | None
+    wrong_bytes: int | None
+    checked_bytes: int
+    wrong_reads_count: int
+    checked_blocks_count: int
+    sums_differ_count: int | None
+    array_failed_count: int
+    losses_survived_count: int
+    faults: list[str]
+    recovery: Annotated[Recovery, HIDDEN]
+
+    def words(self) -> Words:
+        """Return sentence, cause and next step."""
+        return Words(
+            sentence=(
+                f"{format_cell(self.recovery.cell)} {lost_words(self.recovery)}, of "
+                f"{checked_words(self.recovery)}, "
+                f"after: {'; '.join(self.faults)}."
+            ),
+            cause=_cause(self.recovery),
+            next=(
+                "Scrub on a schedule, to find unreadable sectors while there is redundancy; use a "
+                "level that tolerates one more failure; against silent corruption use a file "
+                "system with checksums (btrfs, ZFS) or dm-integrity below the array."
+            ),
+        )
+
+
 def _finding(recovery: Recovery) -> Finding:
     return Finding(
-        kind="data_lost",
         severity="critical",
         cells=[recovery.cell.identity()],
-        sentence=(
-            f"{format_cell(recovery.cell)} {lost_words(recovery)}, of {checked_words(recovery)}, "
-            f"after: {'; '.join(recovery.faults)}."
-        ),
-        cause=_cause(recovery),
-        evidence={
-            "unreadable_bytes": recovery.unreadable_bytes,
-            "wrong_bytes": recovery.wrong_bytes,
-            "checked_bytes": recovery.checked_bytes,
-            "wrong_reads_count": recovery.wrong_reads,
-            "checked_blocks_count": recovery.checked_blocks,
-            "sums_differ_count": recovery.sums_differ_count,
-            "array_failed_count": recovery.array_failed_count,
-            "losses_survived_count": recovery.variant.losses_survived,
-            "faults": recovery.faults,
-        },
-        next=(
-            "Scrub on a schedule, so that unreadable sectors are found while there still is "
-            "redundancy; take a level that survives one loss more; against rot a file system with "
-            "checksums (btrfs, ZFS) or dm-integrity below the array."
+        figures=DataLostFigures(
+            unreadable_bytes=recovery.unreadable_bytes,
+            wrong_bytes=recovery.wrong_bytes,
+            checked_bytes=recovery.checked_bytes,
+            wrong_reads_count=recovery.wrong_reads,
+            checked_blocks_count=recovery.checked_blocks,
+            sums_differ_count=recovery.sums_differ_count,
+            array_failed_count=recovery.array_failed_count,
+            losses_survived_count=recovery.variant.losses_survived,
+            faults=recovery.faults,
+            recovery=recovery,
         ),
     )
 
 
 def _cause(recovery: Recovery) -> str:
     if recovery.array_failed_count:
-        return "More drives were gone at the same time than the level survives."
+        return "More drives had failed at the same time than the level tolerates."
     if recovery.sums_differ_count and not recovery.unreadable_bytes:
         return (
-            "Some of the pages that a transaction had written came back as they were before, or "
-            "not at all: the storage said that they were safe, and they were not."
+            "Some pages of committed transactions have their old content or are unreadable: the "
+            "storage acknowledged writes that were not durable."
         )
     if recovery.corrupt_blocks and recovery.variant.factors["backend"] in FILESYSTEMS:
         return (
-            "Blocks came back as they had been before writes that were said to be done, or as "
-            "nobody had written them: its checksums agree with them, so that it cannot tell. "
-            "btrfs advises against its parity levels for this (btrfs(5), RAID56)."
+            "Blocks have their content from before acknowledged writes, or content that was never "
+            "written; their checksums match, so the file system cannot detect it. btrfs advises "
+            "against its parity levels for this reason (btrfs(5), RAID56)."
         )
     if recovery.corrupt_blocks:
         return (
-            "Blocks came back that nobody had written so: an array without checksums cannot tell "
-            "which of two copies, or which part of a stripe, is the right one."
+            "Blocks have content that was never written: an array without checksums cannot detect "
+            "which of two copies, or which part of a stripe, is correct."
         )
     return (
-        "Where a drive was missing the rest could not be read in these places, so that nothing was "
-        "left to compute them from. The array goes on without them."
+        "While a drive was missing, sectors on the remaining drives were unreadable, so the data "
+        "could not be reconstructed. The array continues without them."
     )

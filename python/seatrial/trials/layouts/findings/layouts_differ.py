@@ -1,40 +1,41 @@
-"""Finding ``layouts_differ``: layouts that differ in one thing alone, and surely in their rates."""
+"""Finding ``layouts_differ``: layouts that differ in one factor have different rates."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Annotated, Final
 
 from seatrial.findings.context import Context, identities
 from seatrial.findings.rule import from_samples
+from seatrial.published import HIDDEN
 from seatrial.stats.compare.comparison import MARGIN_SHARE_DEFAULT
 from seatrial.stats.compare.verdict import ratio_words
-from seatrial.stats.model import Finding
+from seatrial.stats.model import Figures, Finding, Words
 from seatrial.stats.wording import format_plural
 from seatrial.trials.layouts.analysis.model import LayoutRatio, layouts_of
 from seatrial.trials.layouts.analysis.sweep import word
 
-PAIRS_TOLD_MAX: Final = 3
+PAIRS_SHOWN_MAX: Final = 3
 
 
-@from_samples(rank=470, section="Of layouts")
+@from_samples(rank=470, section="Layouts")
 def layouts_differ(context: Context) -> list[Finding]:
-    """Find pairs whose rates surely differ by more than 5 %, one finding for the same difference.
+    """Find pairs whose rates differ significantly by more than 5 %, one finding per difference.
 
-    All pairs of a run are judged together (layouts/ratios.py).
+    All pairs of a run are tested together (analysis/ratios.py).
 
     Means:
-        Two layouts that differ in one thing alone (backend, level, chunk, legs, file system, ...)
-        differ in their rates.
+        Two layouts that differ in a single factor (backend, level, chunk, legs, file system, ...)
+        have different rates.
 
     Decided:
-        Compared by rounds that are paired, each operation by itself over all common cells, all
-        pairs of a run judged together (Holm): the adjusted p value is at most 5 % and the ratio is
-        beyond 5 %. Note.
+        Rounds are compared in pairs, each operation separately over all common cells, with a Holm
+        correction over all pairs of a run: the adjusted p value is at most 5 % and the ratio
+        differs by more than 5 %. Note.
 
     Do:
-        Take the faster one, if what it lacks does not matter. The table of layouts has the pairs
-        that could not be told apart.
+        Choose the faster one if its disadvantages do not matter. The table of layouts also lists
+        the pairs without a significant difference.
     """
     groups: dict[tuple[str, str, str], list[LayoutRatio]] = {}
     for each in analysis.ratios if (analysis := layouts_of(context)) else []:
@@ -49,29 +50,49 @@ def _distance(ratio: LayoutRatio) -> float:
     return max(ratio.ratio.value, 1 / ratio.ratio.value) - 1
 
 
+class LayoutsDifferFigures(Figures, frozen=True, kw_only=True, tag="layouts_differ"):
+    """Figures of ``layouts_differ``."""
+
+    factor: str
+    value_a: str | int | float
+    value_b: str | int | float
+    pairs: list[dict[str, str | float | None]]
+    ordered: Annotated[list[LayoutRatio], HIDDEN]
+    ordered_count: Annotated[int, HIDDEN]
+
+    def words(self) -> Words:
+        """Return sentence, cause and next step."""
+        reported = "; ".join(_words(each) for each in self.ordered[:PAIRS_SHOWN_MAX])
+        more = self.ordered_count - PAIRS_SHOWN_MAX
+        rest = f"; and {format_plural(more, 'further difference')}" if more > 0 else ""
+        factor = "in their options" if self.factor == "layout" else f"only in {_named(self.factor)}"
+        return Words(
+            sentence=(
+                f"Layouts that differ {factor} have different rates, "
+                f"{word(self.factor, self.value_b)} compared with "
+                f"{word(self.factor, self.value_a)}: {reported}{rest}."
+            ),
+            cause=_CAUSES.get(self.factor, _CAUSE),
+            next=(
+                "Choose the faster one if its disadvantages do not matter. The table of layouts "
+                "also lists the pairs without a significant difference, with the rounds needed to "
+                "decide."
+            ),
+        )
+
+
 def _finding(context: Context, group: Sequence[LayoutRatio]) -> Finding:
     ordered = sorted(group, key=lambda each: -_distance(each))
     first = ordered[0]
     targets = {each.a for each in group} | {each.b for each in group}
-    reported = "; ".join(_words(each) for each in ordered[:PAIRS_TOLD_MAX])
-    more = len(ordered) - PAIRS_TOLD_MAX
-    rest = f"; and {format_plural(more, 'further difference')}" if more > 0 else ""
-    factor = "in their options" if first.factor == "layout" else f"in {_named(first.factor)} alone"
     return Finding(
-        kind="layouts_differ",
         severity="note",
         cells=identities(c for c in context.cells if c.cell.target in targets),
-        sentence=(
-            f"Layouts that differ {factor} differ in their rates, "
-            f"{word(first.factor, first.value_b)} against {word(first.factor, first.value_a)}: "
-            f"{reported}{rest}."
-        ),
-        cause=_CAUSES.get(first.factor, _CAUSE),
-        evidence={
-            "factor": first.factor,
-            "value_a": first.value_a,
-            "value_b": first.value_b,
-            "pairs": [
+        figures=LayoutsDifferFigures(
+            factor=first.factor,
+            value_a=first.value_a,
+            value_b=first.value_b,
+            pairs=[
                 {
                     "a": each.a,
                     "b": each.b,
@@ -84,16 +105,14 @@ def _finding(context: Context, group: Sequence[LayoutRatio]) -> Finding:
                 }
                 for each in ordered
             ],
-        },
-        next=(
-            "Take the faster one if what it lacks does not matter to you; the table of layouts "
-            "has the pairs that could not be told apart, with the rounds that would decide."
+            ordered=ordered,
+            ordered_count=len(ordered),
         ),
     )
 
 
 def _words(each: LayoutRatio) -> str:
-    cells = f" over {format_plural(each.cells, 'cell')}" if each.cells > 1 else ""
+    cells = f" over {format_plural(each.cells, 'test')}" if each.cells > 1 else ""
     return f"{each.operation} {each.b} {ratio_words(each.ratio)} of {each.a}{cells}"
 
 
@@ -101,17 +120,17 @@ def _named(factor: str) -> str:
     return factor.removesuffix("_kib").replace("_", "-")
 
 
-_CAUSE: Final = "Nothing else differs between them, so that it is this."
+_CAUSE: Final = "The layouts differ in nothing else, so this factor is the cause."
 _CAUSES: Final = {
     "backend": (
-        "The same drives, level and chunk under another implementation: its locks, the way it "
-        "splits requests, and where it puts its metadata."
+        "Implementations of the same level differ in locking, in how they split requests, and in "
+        "where they store metadata."
     ),
     "level": (
-        "Each level asks its drives for something else: copies and parity cost writes, and the "
-        "table of device I/Os says how many."
+        "Each level takes different device I/O: copies and parity cost writes; the table of device "
+        "I/O has the numbers."
     ),
-    "chunk_kib": "The chunk decides how many drives a request touches, and what a whole stripe is.",
-    "legs": "Two arrays share the load of one: each has its own locks, and its own controller.",
+    "chunk_kib": "The chunk size determines the stripe size and how many drives a request uses.",
+    "legs": "Two arrays share the load: each has its own locks and its own controller.",
     "filesystem": "File systems allocate, lock and journal differently.",
 }

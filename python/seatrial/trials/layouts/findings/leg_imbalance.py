@@ -1,48 +1,62 @@
-"""Finding ``leg_imbalance``: two targets of one run that should be equally fast are not."""
+"""Finding ``leg_imbalance``: two equal targets of one run are not equally fast."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated
 
-from seatrial.findings.context import Context, entries, lookup
-from seatrial.findings.context import physical_devices as devices_under
+from seatrial.findings.context import Context, entries
 from seatrial.findings.rule import from_samples
+from seatrial.fingerprint import Device, Fingerprint, PcieLink, PciePath, PciFunction
+from seatrial.published import FLATTENED, HIDDEN
 from seatrial.results.model import Run
 from seatrial.stats.compare.comparison import compare
 from seatrial.stats.compare.figures import RATE
-from seatrial.stats.compare.fingerprints import target_facts
 from seatrial.stats.compare.model import Comparison, Entrant, Side
 from seatrial.stats.compare.verdict import ratio_words
-from seatrial.stats.model import Finding
+from seatrial.stats.estimate import Estimate
+from seatrial.stats.model import Figures, Finding, Words
 from seatrial.stats.wording import format_plural, format_size
 
-PATH_FACTS = (
-    ("pcie_address", ("pcie", "address")),
-    ("pcie_speed_gt_s", ("pcie", "speed_now_gt_s")),
-    ("pcie_width_lanes", ("pcie", "width_now")),
-    ("pcie_bridge_address", ("pcie", "bridge", "address")),
-    ("pcie_bridge_ids", ("pcie", "bridge", "ids")),
-    ("pcie_root_port_address", ("pcie", "root_port", "address")),
-    ("pcie_root_port_ids", ("pcie", "root_port", "ids")),
-    ("pcie_narrowest_address", ("pcie", "narrowest", "address")),
-    ("pcie_narrowest_bytes_per_s", ("pcie", "narrowest", "bandwidth_now_bytes_per_s")),
-    ("sata_link_gb_s", ("sata_link_gb_s",)),
-    ("sas_link_gb_s", ("sas_link_gb_s",)),
-    ("numa_node", ("numa_node",)),
-    ("firmware", ("firmware",)),
-    ("scheduler", ("scheduler",)),
-)
-"""What of a drive's path is told, by name in the evidence and place in the fingerprint."""
 
-Device = dict[str, Any]
+class LegImbalanceFigures(Figures, frozen=True, kw_only=True, tag="leg_imbalance"):
+    """Figures of ``leg_imbalance``."""
+
+    rate_ratio: float
+    slower_target: str
+    others: Annotated[dict[str, list[dict[str, object]]], FLATTENED]
+    fast_target: Annotated[str, HIDDEN]
+    drives_a: Annotated[list[Device], HIDDEN]
+    drives_b: Annotated[list[Device], HIDDEN]
+    b_target: Annotated[str, HIDDEN]
+    ratio: Annotated[Estimate, HIDDEN]
+    a_target: Annotated[str, HIDDEN]
+    total_cells: Annotated[int, HIDDEN]
+
+    def words(self) -> Words:
+        """Return sentence, cause and next step."""
+        return Words(
+            sentence=(
+                f"{self.slower_target} is slower than {self.fast_target}, although both are "
+                f"{_alike(self.drives_a, self.drives_b)}: the rate of {self.b_target} is "
+                f"{ratio_words(self.ratio)} that of {self.a_target} over "
+                f"{format_plural(self.total_cells, 'test')}. In an array the slower one delays "
+                "every stripe."
+            ),
+            cause=_cause(self.drives_a, self.drives_b),
+            next=(
+                "Swap the two drives and measure again. If the slot stays slow, the cause is the "
+                "slot, its link or its controller; if the drive stays slow, compare both drives "
+                "with 'smartctl -x' (wear, errors, firmware, temperature)."
+            ),
+        )
 
 
 def imbalance(comparison: Comparison) -> list[Finding]:
-    """Find that the two sides of a comparison, targets of one run, should be equal and are not.
+    """Return the finding that two equal targets of one run differ in speed.
 
-    They should be if they lie on as many drives of the same models and sizes, but not the same
-    drives; and they are not if the overall rate surely differs by more than the margin.
+    They are equal if they are on the same number of drives of the same models and sizes, but not
+    the same drives. They differ if the overall rate differs significantly by more than the margin.
     """
     a, b = comparison.a, comparison.b
     if a.run.id != b.run.id or not a.target or not b.target:
@@ -58,50 +72,45 @@ def imbalance(comparison: Comparison) -> list[Finding]:
     slow, fast = (a, b) if total.answer == "higher" else (b, a)
     return [
         Finding(
-            kind="leg_imbalance",
             severity="warning",
             cells=[],
-            sentence=(
-                f"{slow.target} should be as fast as {fast.target}, for both are "
-                f"{_alike(drives_a, drives_b)}; but {b.target} is {ratio_words(ratio)} as fast as "
-                f"{a.target} over {format_plural(total.cells, 'cell')}. In an array the slower "
-                "one holds up the rest."
-            ),
-            cause=_cause(drives_a, drives_b),
-            evidence={
-                "rate_ratio": ratio.value,
-                "slower_target": slow.target,
-                f"path_of_{a.target}": [_path(device) for device in drives_a],
-                f"path_of_{b.target}": [_path(device) for device in drives_b],
-            },
-            next=(
-                "Swap the two drives and measure again: if the slowness stays in the slot, it is "
-                "the slot, its link or its controller; if it goes with the drive, compare both "
-                "with 'smartctl -x' (wear, errors, firmware, temperature)."
+            figures=LegImbalanceFigures(
+                rate_ratio=ratio.value,
+                slower_target=slow.target,
+                others={
+                    f"path_of_{a.target}": [_path(device) for device in drives_a],
+                    f"path_of_{b.target}": [_path(device) for device in drives_b],
+                },
+                fast_target=fast.target,
+                drives_a=drives_a,
+                drives_b=drives_b,
+                b_target=b.target,
+                ratio=ratio,
+                a_target=a.target,
+                total_cells=total.cells,
             ),
         )
     ]
 
 
-@from_samples(rank=460, section="Against another run or target", in_comparison=imbalance)
+@from_samples(rank=460, section="Comparisons", in_comparison=imbalance)
 def leg_imbalance(context: Context) -> list[Finding]:
-    """Compare the targets of a run that lie on equal drives, each with the first of its kind.
+    """Compare the targets of a run on equal drives, each with the first of its kind.
 
     Means:
-        Two targets of one run lie on equal drives, but one of them is slower. In an array every
+        Two targets of one run are on equal drives, but one of them is slower. In an array every
         stripe waits for the slowest leg.
 
     Decided:
-        As many drives of the same models and sizes under both, none of them the same (by the hash
-        of the serial number), or two legs of one layout (`expose = "legs"`), which are meant to be
-        equal; and an overall rate that surely differs by more than 5 % (`--margin`). Warning. The
-        evidence holds the path of each: PCIe address, link, narrowest link, the bridge above it and
-        the root port with their ids (whether that is the processor's or the chipset's), NUMA node,
-        SATA or SAS link.
+        Both are on the same number of drives of the same models and sizes, but not the same drives
+        (by the hash of the serial number), or they are two legs of one layout (`expose = "legs"`);
+        and the overall rate differs significantly by more than 5 % (`--margin`). Warning. The
+        evidence contains the path of each: PCIe address, link, narrowest link, the bridge above it
+        and the root port with their ids (CPU or chipset), NUMA node, SATA or SAS link.
 
     Do:
-        Swap the drives. If the slowness stays in the slot, read the mainboard's manual for lanes
-        and what shares them; if it goes with the drive, compare `smartctl -x` of both.
+        Swap the drives. If the slot stays slow, check the mainboard's manual for its lanes and
+        which devices share them; if the drive stays slow, compare `smartctl -x` of both.
     """
     found = []
     for legs in _groups_of_legs(context):
@@ -112,7 +121,7 @@ def leg_imbalance(context: Context) -> list[Finding]:
 
 
 def _groups_of_legs(context: Context) -> list[list[str]]:
-    """Return the labels of targets that should be equal, each group in the order of the plan."""
+    """Return the labels of equal targets, each group in the order of the plan."""
     labels = list(dict.fromkeys(summary.cell.target for summary in context.cells))
     groups: list[list[str]] = []
     for label in labels:
@@ -128,8 +137,8 @@ def _groups_of_legs(context: Context) -> list[list[str]]:
 
 
 def _have_common_cell(context: Context, labels: Sequence[str]) -> bool:
-    """Tell whether the targets were measured alike: a workload may run on some targets only."""
-    faults = [
+    """Return whether all targets have a cell in common: a workload may run on some targets only."""
+    keys = [
         {
             summary.cell.key.removeprefix(f"{label}/")
             for summary in context.cells
@@ -137,7 +146,7 @@ def _have_common_cell(context: Context, labels: Sequence[str]) -> bool:
         }
         for label in labels
     ]
-    return bool(set.intersection(*faults))
+    return bool(set.intersection(*keys))
 
 
 def _entrant(context: Context, label: str) -> Entrant:
@@ -145,24 +154,25 @@ def _entrant(context: Context, label: str) -> Entrant:
     return Entrant(side=Side(name=label, run=context.run, target=label), samples=own)
 
 
-def _drives(before: dict[str, Any], label: str) -> list[Device]:
-    """Return the drives under a target; none where the fingerprint knows only another target."""
-    return devices_under({"target": target_facts(before, label)})
+def _drives(before: Fingerprint, label: str) -> list[Device]:
+    """Return the drives of a target; empty if the fingerprint does not contain it."""
+    target = before.target_of(label)
+    return target.physical_devices if target else []
 
 
 def _are_legs(drives_a: Sequence[Device], drives_b: Sequence[Device]) -> bool:
-    """Tell whether two targets lie on equal drives, none of which is the same."""
+    """Return whether two targets are on equal but different drives."""
     kinds = [
-        sorted((str(device.get("model")), device.get("size_bytes") or 0) for device in drives)
+        sorted((device.model or "", device.size_bytes or 0) for device in drives)
         for drives in (drives_a, drives_b)
     ]
-    named = all(device.get("model") for device in (*drives_a, *drives_b))
+    named = all(device.model for device in (*drives_a, *drives_b))
     apart = not {_identity(each) for each in drives_a} & {_identity(each) for each in drives_b}
     return bool(drives_a) and named and apart and kinds[0] == kinds[1]
 
 
 def _are_declared_legs(run: Run, a: str, b: str) -> bool:
-    """Tell whether a study has two targets as legs of one layout, which are meant to be equal."""
+    """Return whether two targets are legs of one layout of the study, which should be equal."""
     (layout_a, leg_a), (layout_b, leg_b) = (_layout_and_leg(label) for label in (a, b))
     if not leg_a or not leg_b or leg_a == leg_b or layout_a != layout_b:
         return False
@@ -174,39 +184,57 @@ def _are_declared_legs(run: Run, a: str, b: str) -> bool:
 
 
 def _layout_and_leg(label: str) -> tuple[str, str]:
-    """Return the label of a layout and the number of the leg of it that a target is, if any."""
+    """Return the label of the layout and, if the target is a leg of it, the leg's number."""
     layout, _, number = label.rpartition("-leg")
     return (layout, number) if number.isdecimal() else (label, "")
 
 
 def _alike(drives_a: Sequence[Device], drives_b: Sequence[Device]) -> str:
-    """Return in what two legs are equal: their drives as far as they are known, else their plan."""
+    """Return what makes two targets equal: their drives if known, else their layout."""
     if _are_legs(drives_a, drives_b):
         return _described(drives_a)
     return "legs of one layout"
 
 
 def _identity(device: Device) -> str:
-    return str(device.get("serial_hash") or device.get("name"))
+    return device.serial_hash or device.name
 
 
 def _described(drives: Sequence[Device]) -> str:
-    """Return what the drives are, such as ``one Samsung SSD 990 PRO of 1.8 TiB``."""
+    """Return the drives in words, such as ``one Samsung SSD 990 PRO of 1.8 TiB``."""
     first = drives[0]
-    size = f" of {format_size(int(first['size_bytes']))}" if first.get("size_bytes") else ""
+    size = f" of {format_size(first.size_bytes)}" if first.size_bytes else ""
     count = "one" if len(drives) == 1 else str(len(drives))
-    return f"{count} {first['model']}{size}"
+    return f"{count} {first.model}{size}"
 
 
 def _path(device: Device) -> dict[str, object]:
-    """Return a drive's name and its path to the processor, as far as they are known."""
-    facts = {name: lookup(device, *place) for name, place in PATH_FACTS}
-    known = {name: value for name, value in facts.items() if value is not None}
-    return {"device": device.get("name"), **known}
+    """Return a drive's name and its path to the CPU, as far as known."""
+    pcie = device.pcie or PciePath()
+    bridge, root_port = pcie.bridge or PciFunction(), pcie.root_port or PciFunction()
+    narrowest = pcie.narrowest or PcieLink()
+    facts = {
+        "device": device.name,
+        "pcie_address": pcie.address,
+        "pcie_speed_gt_s": pcie.speed_now_gt_s,
+        "pcie_width_lanes": pcie.width_now,
+        "pcie_bridge_address": bridge.address,
+        "pcie_bridge_ids": bridge.ids,
+        "pcie_root_port_address": root_port.address,
+        "pcie_root_port_ids": root_port.ids,
+        "pcie_narrowest_address": narrowest.address,
+        "pcie_narrowest_bytes_per_s": narrowest.bandwidth_now_bytes_per_s,
+        "sata_link_gb_s": device.sata_link_gb_s,
+        "sas_link_gb_s": device.sas_link_gb_s,
+        "numa_node": device.numa_node,
+        "firmware": device.firmware,
+        "scheduler": device.scheduler,
+    }
+    return {name: value for name, value in facts.items() if value is not None}
 
 
 def _cause(drives_a: Sequence[Device], drives_b: Sequence[Device]) -> str:
-    """Return what differs in the two paths, else where it can hide."""
+    """Return the differences between the two paths, or other possible causes."""
     words = []
     for one, other in zip(drives_a, drives_b, strict=False):
         path_a, path_b = _path(one), _path(other)
@@ -217,7 +245,10 @@ def _cause(drives_a: Sequence[Device], drives_b: Sequence[Device]) -> str:
         ]
     if not words:
         return (
-            "The paths to both are alike as far as they are known: one of the drives is worn, hot, "
-            "busy with its own cleaning, or fails; or its cable does."
+            "The paths to both show no difference: one of the drives is worn, hot, busy with "
+            "garbage collection, or failing; or its cable is."
         )
-    return f"Their paths differ: {', '.join(words)}. Slots differ in lanes and in what they share."
+    return (
+        f"The paths differ: {', '.join(words)}. Slots differ in lanes and in the devices that "
+        "share them."
+    )

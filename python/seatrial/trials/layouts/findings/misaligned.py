@@ -1,27 +1,30 @@
-"""Finding ``misaligned``: what lies on an array does not begin where its stripes or chunks do."""
+"""Finding ``misaligned``: partitions, volumes or data are not aligned to stripes or chunks."""
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from seatrial.findings.context import Context, identities
 from seatrial.findings.rule import from_samples
-from seatrial.stats.model import CellSummary, Finding
+from seatrial.published import HIDDEN
+from seatrial.stats.model import CellSummary, Figures, Finding, Words
 from seatrial.stats.wording import format_plural
-from seatrial.trials.layouts.analysis.samples import variant_of
+from seatrial.trials.layouts.analysis.model import variant_of
 
 
-@from_samples(rank=360, section="Of layouts", sees_faults=True)
+@from_samples(rank=360, section="Layouts", sees_faults=True)
 def misaligned(context: Context) -> list[Finding]:
-    """Find layouts that were built misaligned, those with the same reason merged.
+    """Find misaligned layouts, merged by reason.
 
     Means:
-        What lies on an array does not begin where its stripes or chunks do.
+        Partitions, volumes or data on an array are not aligned to its stripes or chunks.
 
     Decided:
-        What was found as the layout was built: offsets of partitions, volumes and data, and what
-        the file system knows of the stripes. Warning; one finding for each reason.
+        From the layout as built: offsets of partitions, volumes and data, and the stripe geometry
+        in the file system. Warning; one finding per reason.
 
     Do:
-        Leave out the option that moves it.
+        Remove the option that shifts the data.
     """
     by_reason: dict[str, list[CellSummary]] = {}
     for summary in context.cells:
@@ -31,21 +34,38 @@ def misaligned(context: Context) -> list[Finding]:
     return [_finding(reason, concerned) for reason, concerned in by_reason.items()]
 
 
+class MisalignedFigures(Figures, frozen=True, kw_only=True, tag="misaligned"):
+    """Figures of ``misaligned``."""
+
+    layouts: list[str]
+    reason: str
+    layouts_count: Annotated[int, HIDDEN]
+
+    def words(self) -> Words:
+        """Return sentence, cause and next step."""
+        named = (
+            self.layouts[0]
+            if self.layouts_count == 1
+            else format_plural(self.layouts_count, "layout")
+        )
+        return Words(
+            sentence=f"{named}: {self.reason.rstrip('.')}.",
+            cause=(
+                "A misaligned request touches two chunks or two stripes instead of one, and parity "
+                "arrays need additional reads (read-modify-write)."
+            ),
+            next=(
+                "Remove the option that shifts the data. Alignment is set by stride and "
+                "stripe_width (mkfs.ext4), su and sw (mkfs.xfs), --dataalignment (LVM), and a "
+                "partition start at 1 MiB."
+            ),
+        )
+
+
 def _finding(reason: str, concerned: list[CellSummary]) -> Finding:
     layouts = list(dict.fromkeys(v.label for c in concerned if (v := variant_of(c))))
-    named = layouts[0] if len(layouts) == 1 else format_plural(len(layouts), "layout")
     return Finding(
-        kind="misaligned",
         severity="warning",
         cells=identities(concerned),
-        sentence=f"{named}: {reason.rstrip('.')}.",
-        cause=(
-            "A request that begins beside a boundary touches two chunks, or two stripes, in place "
-            "of one: parity arrays then read what a whole stripe would not need."
-        ),
-        evidence={"layouts": layouts, "reason": reason},
-        next=(
-            "Leave out the option that moves it: mkfs.ext4 takes stride and stripe_width, mkfs.xfs "
-            "su and sw, LVM --dataalignment, and partitions begin at 1 MiB."
-        ),
+        figures=MisalignedFigures(layouts=layouts, reason=reason, layouts_count=len(layouts)),
     )

@@ -1,43 +1,46 @@
-"""Finding ``mixed_members``: drives of one array differ in model or size, or one is slower."""
+"""Finding ``mixed_members``: members of one array differ in model, size or speed."""
 
 from __future__ import annotations
 
 import posixpath
-from typing import Any, Final
+from typing import Annotated, Final
 
-from seatrial.findings.context import Context, entries
+from seatrial.findings.context import Context
 from seatrial.findings.rule import from_samples
-from seatrial.stats.compare.fingerprints import target_facts
-from seatrial.stats.model import Finding
+from seatrial.fingerprint import Device
+from seatrial.published import HIDDEN
+from seatrial.stats.estimate import Estimate
+from seatrial.stats.model import Figures, Finding, Words
 from seatrial.stats.wording import format_cell, format_estimate, format_plural, format_size
+from seatrial.study.cell import Cell
 from seatrial.trials.layouts.analysis.accounting import LEG
 from seatrial.trials.layouts.analysis.model import Accounting, MemberWork, layouts_of
 
 BUSY_RATIO_MIN: Final = 1.25
 BYTES_RATIO_MIN: Final = 0.5
-"""A drive that moves less than half of its share has its busy time from something else."""
+"""A drive that transfers less than half of its share is busy with something else."""
 
 
-@from_samples(rank=380, section="Of layouts")
+@from_samples(rank=380, section="Layouts")
 def mixed_members(context: Context) -> list[Finding]:
-    """Find slow drives by what they needed for their part, and unequal ones by the fingerprint.
+    """Find slow drives by their busy time, and unequal drives by the fingerprint.
 
     Means:
         The drives of one array are unequal: one of them is slower, or they differ in model or size.
 
     Decided:
-        Slow: over at least two rounds a drive was surely busy for a quarter longer than the mean of
-        its peers, and more so than by its share of the bytes. Warning. Unequal: what the
-        fingerprint knows of model and size. Note.
+        Slow: over at least two rounds the busy time of a drive was significantly more than 25 %
+        above the mean of the other members, and more than its share of the bytes explains. Warning.
+        Unequal: by model and size in the fingerprint. Note.
 
     Do:
-        Swap slots: what moves with the drive is the drive's.
+        Swap slots: if the same drive stays slow, the cause is the drive.
     """
     return [*_slow(context), *_unequal(context)]
 
 
 def _slow(context: Context) -> list[Finding]:
-    """Find drives that surely were busy for longer than their peers with the same work."""
+    """Find drives that were significantly busier than the other members with the same work."""
     found: dict[str, list[tuple[Accounting, MemberWork]]] = {}
     for each in analysis.accounting if (analysis := layouts_of(context)) else []:
         for member in each.members:
@@ -53,45 +56,69 @@ def _is_slow(member: MemberWork) -> bool:
     return busy.low / max(1.0, moved.value) > BUSY_RATIO_MIN
 
 
+class SlowMemberFigures(Figures, frozen=True, kw_only=True, tag="mixed_members"):
+    """Figures of ``mixed_members``: slow member."""
+
+    drive: str
+    cells_count: int
+    busy_ratio: float | None
+    busy_ratio_low: float | None
+    bytes_ratio: float | None
+    member_role: Annotated[str, HIDDEN]
+    each_variant_label: Annotated[str, HIDDEN]
+    ratio: Annotated[Estimate | None, HIDDEN]
+    each_cell: Annotated[Cell, HIDDEN]
+
+    def words(self) -> Words:
+        """Return sentence, cause and next step."""
+        return Words(
+            sentence=(
+                f"{self.drive} ({self.member_role} of {self.each_variant_label}) is slower than "
+                "the other members: its busy time for the same work was "
+                f"{format_estimate(self.ratio) if self.ratio else 'more'} of their mean, in "
+                f"{format_cell(self.each_cell)}."
+            ),
+            cause=(
+                "The drive is of another model or firmware, worn, hot or failing, or its slot is "
+                "slower."
+            ),
+            next=(
+                "Check it with 'smartctl -x', swap its slot with another member and measure again: "
+                "if the same drive stays slow, the cause is the drive."
+            ),
+        )
+
+
 def _slow_finding(drive: str, seen: list[tuple[Accounting, MemberWork]]) -> Finding:
     each, member = max(seen, key=lambda pair: pair[1].busy_ratio.value if pair[1].busy_ratio else 0)
     ratio = member.busy_ratio
     return Finding(
-        kind="mixed_members",
         severity="warning",
         cells=[other.cell.identity() for other, _ in seen],
-        sentence=(
-            f"{drive} ({member.role} of {each.variant.label}) was busy for "
-            f"{format_estimate(ratio) if ratio else 'more'} of the mean of its peers for the same "
-            f"work, in {format_cell(each.cell)}: it is the slow one that the rest waits for."
-        ),
-        cause=(
-            "A drive of another model or firmware, one that is worn, hot or about to fail, or a "
-            "slower slot."
-        ),
-        evidence={
-            "drive": drive,
-            "cells_count": len(seen),
-            "busy_ratio": ratio.value if ratio else None,
-            "busy_ratio_low": ratio.low if ratio else None,
-            "bytes_ratio": member.bytes_ratio.value if member.bytes_ratio else None,
-        },
-        next=(
-            "Look at it with 'smartctl -x', swap it with a peer's slot and measure again: what "
-            "moves with it is the drive's."
+        figures=SlowMemberFigures(
+            drive=drive,
+            cells_count=len(seen),
+            busy_ratio=ratio.value if ratio else None,
+            busy_ratio_low=ratio.low if ratio else None,
+            bytes_ratio=member.bytes_ratio.value if member.bytes_ratio else None,
+            member_role=member.role,
+            each_variant_label=each.variant.label,
+            ratio=ratio,
+            each_cell=each.cell,
         ),
     )
 
 
 def _unequal(context: Context) -> list[Finding]:
-    """Find arrays whose drives the fingerprint knows to differ."""
+    """Find arrays whose drives differ by the fingerprint."""
     found = []
     reported: set[str] = set()
     for summary in context.cells:
         roles = next((s.layout.roles for s in summary.samples if s.layout), {})
         legs = {posixpath.basename(drive) for drive, role in roles.items() if role.startswith(LEG)}
-        stack = entries(target_facts(context.before, summary.cell.target), "stack")
-        kinds = {_kind(node) for node in stack if node.get("name") in legs}
+        target = context.before.target_of(summary.cell.target)
+        stack = target.stack if target else []
+        kinds = {_kind(device) for device in stack if device.name in legs}
         known = {kind for kind in kinds if kind}
         label = summary.cell.target
         if len(known) > 1 and label not in reported:
@@ -100,24 +127,40 @@ def _unequal(context: Context) -> list[Finding]:
     return found
 
 
-def _kind(node: dict[str, Any]) -> str:
-    """Return model and size of a drive; empty where its model is not known."""
-    if not node.get("model"):
-        return ""
-    size_bytes = node.get("size_bytes")
-    return (
-        f"{node['model']} of {format_size(int(size_bytes))}" if size_bytes else str(node["model"])
-    )
+def _kind(drive: Device) -> str:
+    """Return model and size of a drive; empty if its model is unknown."""
+    if not drive.model or not drive.size_bytes:
+        return drive.model or ""
+    return f"{drive.model} of {format_size(drive.size_bytes)}"
+
+
+class UnequalMembersFigures(Figures, frozen=True, kw_only=True, tag="mixed_members"):
+    """Figures of ``mixed_members``: unequal members."""
+
+    layout: str
+    drives: list[str]
+    kinds_count: Annotated[int, HIDDEN]
+
+    def words(self) -> Words:
+        """Return sentence, cause and next step."""
+        return Words(
+            sentence=(
+                f"{self.layout} has {format_plural(self.kinds_count, 'kind')} of drives: "
+                f"{', '.join(self.drives)}."
+            ),
+            cause=(
+                "The smallest drive determines the size of an array, the slowest one its speed."
+            ),
+            next=(
+                "Compare layouts on equal drives, or read these figures as those of the slowest "
+                "drive."
+            ),
+        )
 
 
 def _unequal_finding(label: str, kinds: list[str]) -> Finding:
     return Finding(
-        kind="mixed_members",
         severity="note",
         cells=[],
-        sentence=f"The drives of {label} are of {format_plural(len(kinds), 'kind')}: "
-        f"{', '.join(kinds)}.",
-        cause="An array is as large as its smallest drive allows, and as fast as its slowest.",
-        evidence={"layout": label, "drives": kinds},
-        next="Compare layouts on equal drives, or read these figures as those of the slowest.",
+        figures=UnequalMembersFigures(layout=label, drives=kinds, kinds_count=len(kinds)),
     )

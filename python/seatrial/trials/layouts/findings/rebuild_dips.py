@@ -1,12 +1,13 @@
-"""Finding ``rebuild_dips``: what a missing drive and its rebuild cost the service."""
+"""Finding ``rebuild_dips``: service degradation while a drive is missing or being rebuilt."""
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Annotated, Final, Literal
 
 from seatrial.findings.context import Context
 from seatrial.findings.rule import from_samples
-from seatrial.stats.model import Finding
+from seatrial.published import HIDDEN
+from seatrial.stats.model import Figures, Finding, Words
 from seatrial.stats.wording import (
     format_cell,
     format_duration_s,
@@ -19,31 +20,65 @@ from seatrial.trials.layouts.analysis.model import PhaseFigures, Recovery, layou
 
 SHARE_MAX: Final = 0.9
 SHARE_ONCE_MAX: Final = 0.7
-"""Of one round, whose scatter is not known."""
+"""For a single round, whose variance is unknown."""
 SHARE_WARNING: Final = 0.5
 STALL_WARNING_S: Final = 1.0
 _WHEN: Final = {
-    "rebuild": "while the array was rebuilt",
+    "rebuild": "during the rebuild",
     "degraded": "while a drive was missing",
-    "scrub": "while the array was scrubbed",
+    "scrub": "during the scrub",
 }
 
 
-@from_samples(rank=350, section="Of layouts", sees_faults=True)
+class RebuildDipsFigures(Figures, frozen=True, kw_only=True, tag="rebuild_dips"):
+    """Figures of ``rebuild_dips``."""
+
+    cells_count: int
+    worst_cell: str
+    phase: (
+        Literal["before"]
+        | Literal["degraded"]
+        | Literal["rebuild"]
+        | Literal["scrub"]
+        | Literal["after"]
+    )
+    rate_ratio: float
+    rate_ratio_high: float | None
+    lowest_second_share: float | None
+    lowest_second_before_share: float | None
+    longest_stall_s: float
+    failed_count: int
+    worst: Annotated[Recovery, HIDDEN]
+    phase_figures: Annotated[PhaseFigures, HIDDEN]
+
+    def words(self) -> Words:
+        """Return sentence, cause and next step."""
+        return Words(
+            sentence=_sentence(self.worst, self.phase_figures, self.cells_count),
+            cause=_CAUSES[self.phase],
+            next=(
+                "Limit the rebuild speed (md: speed_limit_max; in a study a list of "
+                "rebuild_limit_kib_per_s) to see the trade-off between service and time without "
+                "redundancy."
+            ),
+        )
+
+
+@from_samples(rank=350, section="Layouts", sees_faults=True)
 def rebuild_dips(context: Context) -> list[Finding]:
-    """Find cells that surely did a tenth less while a drive was missing; all merged.
+    """Find cells with a significant drop of 10 % while a drive was missing; all merged.
 
     Means:
-        While a drive was missing, an array was rebuilt or scrubbed, the service was slower.
+        The service was slower while a drive was missing or the array was rebuilt or scrubbed.
 
     Decided:
-        The rate of that phase over the rate before it, by round, is surely below 90 % (below 70 %
-        of a single round). Warning where it is below half or nothing completed for a second; else
-        note. The slowest second is an extreme and grows more extreme the longer one looks; that of
-        the time before is in the evidence.
+        The rate in that phase relative to the rate before it, by round, is significantly below 90 %
+        (below 70 % for a single round). Warning if it is below half or nothing completed for a
+        second; otherwise note. The slowest second is an extreme value that falls with observation
+        time; the evidence has the slowest second before the fault for comparison.
 
     Do:
-        Limit the rebuild, with `rebuild_limit_kib_per_s` as a list to see the price of each limit.
+        Limit the rebuild speed; a list of `rebuild_limit_kib_per_s` shows the cost of each limit.
     """
     recoveries = analysis.recoveries if (analysis := layouts_of(context)) else []
     reported = [(each, phase) for each in recoveries if (phase := _worst_phase(each))]
@@ -52,26 +87,20 @@ def rebuild_dips(context: Context) -> list[Finding]:
     worst, phase = min(reported, key=lambda pair: _share(pair[1]))
     return [
         Finding(
-            kind="rebuild_dips",
             severity="warning" if any(_is_grave(*pair) for pair in reported) else "note",
             cells=[each.cell.identity() for each, _ in reported],
-            sentence=_sentence(worst, phase, len(reported)),
-            cause=_CAUSES[phase.phase],
-            evidence={
-                "cells_count": len(reported),
-                "worst_cell": worst.cell.key,
-                "phase": phase.phase,
-                "rate_ratio": _share(phase),
-                "rate_ratio_high": phase.share.high if phase.share else None,
-                "lowest_second_share": worst.lowest_share,
-                "lowest_second_before_share": worst.lowest_share_before,
-                "longest_stall_s": worst.longest_stall_s,
-                "failed_count": sum(each.failed_count for each, _ in reported),
-            },
-            next=(
-                "Limit the rebuild (md: speed_limit_max, in a study rebuild_limit_kib_per_s as a "
-                "list) and read off what the service gains and the window without redundancy "
-                "loses."
+            figures=RebuildDipsFigures(
+                cells_count=len(reported),
+                worst_cell=worst.cell.key,
+                phase=phase.phase,
+                rate_ratio=_share(phase),
+                rate_ratio_high=phase.share.high if phase.share else None,
+                lowest_second_share=worst.lowest_share,
+                lowest_second_before_share=worst.lowest_share_before,
+                longest_stall_s=worst.longest_stall_s,
+                failed_count=sum(each.failed_count for each, _ in reported),
+                worst=worst,
+                phase_figures=phase,
             ),
         )
     ]
@@ -79,19 +108,19 @@ def rebuild_dips(context: Context) -> list[Finding]:
 
 _CAUSES: Final = {
     "rebuild": (
-        "To rebuild a drive all others are read whole beside the load, and what the missing one "
-        "held is computed from them for each request."
+        "A rebuild reads all other drives completely in addition to the load, and requests for "
+        "data of the missing drive are reconstructed from all others."
     ),
     "degraded": (
-        "What the missing drive held is computed from all others, so that one read becomes as many "
-        "as there are drives left."
+        "Data of the missing drive are reconstructed from all others, so one read becomes a read "
+        "from every remaining drive."
     ),
-    "scrub": "A scrub reads all drives whole beside the load.",
+    "scrub": "A scrub reads all drives completely in addition to the load.",
 }
 
 
 def _worst_phase(recovery: Recovery) -> PhaseFigures | None:
-    """Return the phase that surely lost most; None where none surely lost a tenth."""
+    """Return the phase with the largest significant drop; None if no drop reaches 10 %."""
     known = [each for each in recovery.phases if each.phase in _WHEN and each.share]
     return min((each for each in known if _is_reported(each)), key=_share, default=None)
 
@@ -115,17 +144,16 @@ def _is_grave(recovery: Recovery, phase: PhaseFigures) -> bool:
 
 def _sentence(worst: Recovery, phase: PhaseFigures, count: int) -> str:
     where = format_cell(worst.cell)
-    where = where if count == 1 else f"the worst of {format_plural(count, 'cell')} ({where})"
-    reported = f"{where} did {format_estimate(phase.share)} of its rate" if phase.share else where
+    where = where if count == 1 else f"{where} (worst of {format_plural(count, 'test')})"
+    reached = f"{format_estimate(phase.share)} of " if phase.share else ""
     before = worst.phase("before")
     tail = ""
     if phase.p99 and before and before.p99:
-        tail = f", with p99 {format_value(phase.p99)} against {format_value(before.p99)}"
+        tail = f", with p99 {format_value(phase.p99)} ({format_value(before.p99)} before)"
     lowest = ""
     if worst.lowest_share is not None:
-        lowest = f"; its slowest second did {format_share(worst.lowest_share)}"
+        lowest = f"; slowest second {format_share(worst.lowest_share)}"
     stall = ""
     if worst.longest_stall_s:
-        stall = f", nothing completed for up to {format_duration_s(worst.longest_stall_s)}"
-    when = _WHEN[phase.phase]
-    return f"{when[0].upper()}{when[1:]}, {reported} before{tail}{lowest}{stall}."
+        stall = f"; longest stall {format_duration_s(worst.longest_stall_s)}"
+    return f"{where} reached {reached}its rate {_WHEN[phase.phase]}{tail}{lowest}{stall}."

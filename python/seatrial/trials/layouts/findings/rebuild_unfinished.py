@@ -1,27 +1,65 @@
-"""Finding ``rebuild_unfinished``: a rebuild had not ended when the array was last looked at."""
+"""Finding ``rebuild_unfinished``: a rebuild was still running at the last check."""
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from seatrial.findings.context import Context
 from seatrial.findings.rule import from_samples
-from seatrial.stats.model import Finding
+from seatrial.published import HIDDEN
+from seatrial.stats.model import Figures, Finding, Words
 from seatrial.stats.wording import format_cell, format_duration_s, format_plural, format_share
+from seatrial.study.cell import Cell
 from seatrial.trials.layouts.analysis.model import layouts_of
 
 
-@from_samples(rank=330, section="Of layouts", sees_faults=True)
+class RebuildUnfinishedFigures(Figures, frozen=True, kw_only=True, tag="rebuild_unfinished"):
+    """Figures of ``rebuild_unfinished``."""
+
+    rebuilds_count: int
+    open_s_max: float | None
+    done_share: float | None
+    rebuild_limit_kib_per_s: int | None
+    first_cell: Annotated[Cell, HIDDEN]
+
+    def words(self) -> Words:
+        """Return sentence, cause and next step."""
+        done = (
+            f" ({format_share(self.done_share)} complete when the load ended)"
+            if self.done_share is not None
+            else ""
+        )
+        lasted = f" after {format_duration_s(self.open_s_max)}" if self.open_s_max else ""
+        return Words(
+            sentence=(
+                f"{format_plural(self.rebuilds_count, 'rebuild')} did not finish{lasted} in "
+                f"{format_cell(self.first_cell)}{done}: the time without redundancy is longer than "
+                "this."
+            ),
+            cause=(
+                "The load kept the drives busy, the rebuild speed limit is low, another drive "
+                "failed during the rebuild, or the drives are large."
+            ),
+            next=(
+                "Use longer samples, a smaller part of each drive (member_size), or a higher "
+                "rebuild_limit_kib_per_s; rebuild time grows with drive size."
+            ),
+        )
+
+
+@from_samples(rank=330, section="Layouts", sees_faults=True)
 def rebuild_unfinished(context: Context) -> list[Finding]:
-    """Find rebuilds whose end was not seen, all cells merged.
+    """Find rebuilds that did not finish, all cells merged.
 
     Means:
-        A rebuild had not ended when the array was last looked at, so that its time is not known.
+        A rebuild was still running at the last check, so its duration is unknown.
 
     Decided:
-        A rebuild began and no end was seen, under load or in the wait after it. Warning.
+        A rebuild started but did not finish under load or in the wait after it. Warning.
 
     Do:
-        Longer samples, less of each drive (`member_size`), a higher limit. Time grows with the
-        drives' size.
+        Use longer samples, a smaller part of each drive (`member_size`) or a higher limit. Rebuild
+        time grows with drive size.
     """
     recoveries = analysis.recoveries if (analysis := layouts_of(context)) else []
     open_ones = [each for each in recoveries if each.unfinished_count]
@@ -30,31 +68,16 @@ def rebuild_unfinished(context: Context) -> list[Finding]:
     first = max(open_ones, key=lambda each: each.window_open_s or 0.0)
     count = sum(each.unfinished_count for each in open_ones)
     share = first.unfinished_share
-    done = f", {format_share(share)} done when the load ended" if share is not None else ""
-    lasted = f" after {format_duration_s(first.window_open_s)}" if first.window_open_s else ""
     return [
         Finding(
-            kind="rebuild_unfinished",
             severity="warning",
             cells=[each.cell.identity() for each in open_ones],
-            sentence=(
-                f"{format_plural(count, 'rebuild')} had not ended{lasted} in "
-                f"{format_cell(first.cell)}{done}: how long the array is without redundancy is "
-                "not known, only that it is longer."
-            ),
-            cause=(
-                "The load kept the drives busy, the limit of rebuilding is low, another drive "
-                "failed meanwhile, or the drives are large."
-            ),
-            evidence={
-                "rebuilds_count": count,
-                "open_s_max": first.window_open_s,
-                "done_share": share,
-                "rebuild_limit_kib_per_s": first.rebuild_limit_kib_per_s,
-            },
-            next=(
-                "Measure longer samples, a smaller part of the drives (member_size), or a higher "
-                "rebuild_limit_kib_per_s; time grows with the drives' size."
+            figures=RebuildUnfinishedFigures(
+                rebuilds_count=count,
+                open_s_max=first.window_open_s,
+                done_share=share,
+                rebuild_limit_kib_per_s=first.rebuild_limit_kib_per_s,
+                first_cell=first.cell,
             ),
         )
     ]

@@ -1,32 +1,33 @@
-"""Finding ``scrub_mismatch``: a scrub found copies or parity that do not agree."""
+"""Finding ``scrub_mismatch``: a scrub found inconsistent copies or parity."""
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Annotated, Final
 
-from seatrial.findings.context import Context, identities
+from seatrial.findings.context import Concerned, Context, identities
 from seatrial.findings.rule import from_samples
-from seatrial.stats.model import CellSummary, Finding
+from seatrial.published import HIDDEN
+from seatrial.stats.model import CellSummary, Figures, Finding, Words
 from seatrial.stats.wording import format_size
 
 SECTOR_BYTES: Final = 512
 MEANT: Final = ("rotten", "dropping_writes")
 
 
-@from_samples(rank=320, section="Of layouts", sees_faults=True)
+@from_samples(rank=320, section="Layouts", sees_faults=True)
 def scrub_mismatch(context: Context) -> list[Finding]:
-    """Find samples whose scrub counted anything; what was made to rot apart from what was not.
+    """Find samples whose scrub counted mismatches; injected corruption apart.
 
     Means:
-        A scrub found copies or parity that do not agree.
+        A scrub found inconsistent copies or parity.
 
     Decided:
-        What the array counted (md: `mismatch_cnt`) is above 0. Critical; note where data were made
-        to rot on purpose, which is what a scrub is to find.
+        The array counted mismatches (md: `mismatch_cnt`). Critical; note if corruption was
+        injected, which a scrub is expected to find.
 
     Do:
-        Scrub monthly. A repair makes both sides agree and cannot know which was right; checksums
-        can.
+        Scrub monthly. A repair makes both sides consistent but cannot know which one was correct;
+        checksums can.
     """
     concerned = [summary for summary in context.cells if _mismatch_blocks(summary)]
     meant = [summary for summary in concerned if _has_rotted(summary)]
@@ -44,27 +45,45 @@ def _has_rotted(summary: CellSummary) -> bool:
     return any(event.what in MEANT for record in records for event in record.events)
 
 
+class ScrubMismatchFigures(Figures, frozen=True, kw_only=True, tag="scrub_mismatch"):
+    """Figures of ``scrub_mismatch``."""
+
+    mismatch_blocks_count: int
+    cells_count: int
+    concerned: Annotated[Concerned, HIDDEN]
+    is_meant: Annotated[bool, HIDDEN]
+
+    def words(self) -> Words:
+        """Return sentence, cause and next step."""
+        what = "the injected corruption" if self.is_meant else "inconsistent copies or parity"
+        return Words(
+            sentence=(
+                f"A scrub found {what}: "
+                f"{format_size(self.mismatch_blocks_count * SECTOR_BYTES)} in {self.concerned}."
+            ),
+            cause=(
+                "The study silently changed blocks of a drive, or dropped writes to it."
+                if self.is_meant
+                else "A drive silently corrupted data, or a write was interrupted between two "
+                "drives; on raid1 and raid10 also memory that changed during the write (swap)."
+            ),
+            next=(
+                "Run a check every month ('echo check > /sys/block/mdX/md/sync_action') and read "
+                "mismatch_cnt. 'repair' makes the copies consistent but cannot know which one is "
+                "correct; checksums (btrfs, ZFS, dm-integrity) can."
+            ),
+        )
+
+
 def _finding(context: Context, concerned: list[CellSummary], *, is_meant: bool) -> Finding:
     blocks = sum(_mismatch_blocks(summary) for summary in concerned)
-    found = "found what had been made to rot" if is_meant else "found copies or parity"
     return Finding(
-        kind="scrub_mismatch",
         severity="note" if is_meant else "critical",
         cells=identities(concerned),
-        sentence=(
-            f"A scrub {found}: {format_size(blocks * SECTOR_BYTES)} do not agree, in "
-            f"{context.of_cells(concerned)}."
-        ),
-        cause=(
-            "Some blocks of a drive were changed on purpose, or writes to them dropped, in silence."
-            if is_meant
-            else "A drive changed data in silence, or a write was cut off between two drives; "
-            "on raid1 and raid10 also memory that changed while it was written (swap)."
-        ),
-        evidence={"mismatch_blocks_count": blocks, "cells_count": len(concerned)},
-        next=(
-            "Have md compare once a month ('echo check > /sys/block/mdX/md/sync_action') and look "
-            "at mismatch_cnt. 'repair' makes them agree, and cannot know which side is right; "
-            "checksums (btrfs, ZFS, dm-integrity) can."
+        figures=ScrubMismatchFigures(
+            mismatch_blocks_count=blocks,
+            cells_count=len(concerned),
+            concerned=context.concerned(concerned),
+            is_meant=is_meant,
         ),
     )

@@ -1,33 +1,34 @@
-"""Finding ``write_amplified``: drives do more for a write than the level of the array asks for."""
+"""Finding ``write_amplified``: a write takes more device I/O than the RAID level requires."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Annotated, Final
 
 from seatrial.findings.context import Context
 from seatrial.findings.rule import from_samples
+from seatrial.published import HIDDEN
 from seatrial.stats.estimate import Estimate
-from seatrial.stats.model import Finding
+from seatrial.stats.model import Figures, Finding, Words
 from seatrial.stats.wording import format_cell, format_estimate, format_interval, format_plural
 from seatrial.trials.layouts.analysis.model import Accounting, Rule, layouts_of
 
 ABOVE_SHARE_MIN: Final = 0.1
-"""Bitmap, metadata and a file system's own times are some percent; a tenth is more."""
+"""Bitmap, array metadata and file timestamps cost some percent; 10 % is more than that."""
 ABOVE_ONCE_MIN: Final = 0.25
-"""Of one round, whose scatter is not known."""
+"""For a single round, whose variance is unknown."""
 FLUSHED_MIN: Final = 0.1
-"""Flushes for each write from which on a journal is the likely reason."""
+"""Flushes per write above which a journal is the likely reason."""
 
 
 @dataclass(frozen=True)
 class Above:
-    """A cell whose drives did more than its rule.
+    """A cell whose device I/O exceeds the rule.
 
     Attributes:
         accounting: The cell.
-        ratio: What was counted over the rule, at least; of bytes, or of requests where known.
-        reads_more: Whether it is the reads that are too many.
+        ratio: Lower bound of device I/O over the rule; in requests if known, otherwise in bytes.
+        reads_more: Whether the excess is mainly reads.
     """
 
     accounting: Accounting
@@ -35,23 +36,57 @@ class Above:
     reads_more: bool
 
 
-@from_samples(rank=370, section="Of layouts")
+class WriteAmplifiedFigures(Figures, frozen=True, kw_only=True, tag="write_amplified"):
+    """Figures of ``write_amplified``."""
+
+    cells_count: int
+    above_rule_ratio: float
+    reads_for_each: float
+    writes_for_each: float
+    flushes_for_each: float
+    read_bytes_ratio: float | None
+    write_bytes_ratio: float | None
+    rule: str
+    reported: Annotated[Accounting, HIDDEN]
+    worst: Annotated[Above, HIDDEN]
+
+    def words(self) -> Words:
+        """Return sentence, cause and next step."""
+        others = (
+            f" (worst of {format_plural(self.cells_count, 'test')})" if self.cells_count > 1 else ""
+        )
+        return Words(
+            sentence=(
+                f"{format_cell(self.reported.cell)}{others}: a write takes "
+                f"{_counted(self.reported)}; {self.reported.variant.factors['level']} requires "
+                f"{_ruled(self.reported.rule)}."
+            ),
+            cause=_cause(self.worst),
+            next=(
+                'Compare with filesystem = "none" to see the share of the array itself. A larger '
+                "bitmap chunk (mdadm --bitmap-chunk) or an external bitmap reduces writes; aligned "
+                "full-stripe writes avoid the reads."
+            ),
+        )
+
+
+@from_samples(rank=370, section="Layouts")
 def write_amplified(context: Context) -> list[Finding]:
-    """Find writes that surely cost a tenth more than the rule, all merged.
+    """Find writes whose device I/O significantly exceeds the rule by 10 %, all merged.
 
     Means:
-        The drives do more for a write than the level asks for.
+        A write takes more device I/O than the RAID level requires.
 
     Decided:
-        Only where the rule is known (method.md): the lower ends of what was counted, reads and
-        writes together, are more than a tenth above the rule (a quarter of a single round).
-        Requests are compared where one page or one chunk is written, else bytes, and on a file
-        system against the most that the place of a file in its stripes can make of it. Warning.
-        Cells of fewer than 100 writes a sample are not judged.
+        Only if the rule is known (method.md): the sum of the lower ends of device reads and writes
+        exceeds the rule by more than 10 % (25 % for a single round). Requests are compared if one
+        page or one chunk is written, otherwise bytes; on a file system, the rule is the maximum
+        over all alignments of the file to the stripes. Warning. Cells with fewer than 100 writes
+        per sample are not judged.
 
     Do:
-        Measure with `filesystem = "none"`: what is left is the array's own. Whole stripes need no
-        reads; a larger or external bitmap spares writes.
+        Measure with `filesystem = "none"` to see the share of the array itself. Full-stripe writes
+        need no reads; a larger or external bitmap reduces writes.
     """
     entries = analysis.accounting if (analysis := layouts_of(context)) else []
     found = [above for each in entries if each.per == "write" and (above := _above(each))]
@@ -59,31 +94,21 @@ def write_amplified(context: Context) -> list[Finding]:
         return []
     worst = max(found, key=lambda each: each.ratio)
     reported = worst.accounting
-    others = f" (the worst of {format_plural(len(found), 'cell')})" if len(found) > 1 else ""
     return [
         Finding(
-            kind="write_amplified",
             severity="warning",
             cells=[each.accounting.cell.identity() for each in found],
-            sentence=(
-                f"{format_cell(reported.cell)}{others}: a write costs {_counted(reported)}, where "
-                f"{reported.variant.factors['level']} asks for {_ruled(reported.rule)}."
-            ),
-            cause=_cause(worst),
-            evidence={
-                "cells_count": len(found),
-                "above_rule_ratio": worst.ratio,
-                "reads_for_each": reported.reads.value,
-                "writes_for_each": reported.writes.value,
-                "flushes_for_each": reported.flushes.value,
-                "read_bytes_ratio": reported.read_bytes.value if reported.read_bytes else None,
-                "write_bytes_ratio": reported.write_bytes.value if reported.write_bytes else None,
-                "rule": reported.rule.words if reported.rule else "",
-            },
-            next=(
-                'Compare with filesystem = "none": what then is left is the array\'s own. A larger '
-                "bitmap chunk (mdadm --bitmap-chunk) or an external bitmap spares its writes, "
-                "aligned writes of whole stripes spare the reads."
+            figures=WriteAmplifiedFigures(
+                cells_count=len(found),
+                above_rule_ratio=worst.ratio,
+                reads_for_each=reported.reads.value,
+                writes_for_each=reported.writes.value,
+                flushes_for_each=reported.flushes.value,
+                read_bytes_ratio=reported.read_bytes.value if reported.read_bytes else None,
+                write_bytes_ratio=reported.write_bytes.value if reported.write_bytes else None,
+                rule=reported.rule.words if reported.rule else "",
+                reported=reported,
+                worst=worst,
             ),
         )
     ]
@@ -134,7 +159,7 @@ def _counted(each: Accounting) -> str:
 
 def _ruled(rule: Rule | None) -> str:
     if rule is None:
-        return "nothing that is known"
+        return "an unknown amount"
     if rule.reads is not None and rule.writes is not None:
         return f"{rule.reads:.2f} and {rule.writes:.2f} ({rule.words})"
     read, written = rule.read_bytes_max, rule.write_bytes_max
@@ -144,15 +169,15 @@ def _ruled(rule: Rule | None) -> str:
 def _cause(above: Above) -> str:
     if above.reads_more:
         return (
-            "Reads are too many: writes that should be whole stripes are none, for the file does "
-            "not begin where a stripe does, or something splits or delays parts of them."
+            "There are too many reads: writes are not full stripes, because the file is not "
+            "aligned to the stripes, or because a layer splits or delays requests."
         )
     if above.accounting.flushes.value >= FLUSHED_MIN:
         return (
-            "Writes are too many, and there are flushes among them: the file system's journal, or "
-            "commits that write their metadata each time."
+            "There are too many writes, some of them flushes: the file system's journal, or "
+            "commits that also write metadata."
         )
     return (
-        "Writes are too many: the write-intent bitmap, the array's metadata, the file system's "
-        "journal, or requests that something splits."
+        "There are too many writes: the write-intent bitmap, the array's metadata, the file "
+        "system's journal, or a layer that splits requests."
     )

@@ -1,1 +1,1 @@
-"""Measuring on layouts: built for their cells, broken while a load lasts, taken apart again."""
+"""Measures on layouts: builds them for their cells, injects faults under load, removes them."""

@@ -1,40 +1,219 @@
-"""One variant built for its cells: its array, what is known of it, and its end."""
+"""A variant built for its cells: its array, the facts about it, and its removal.
+
+Source: the kernel's Documentation/block/stat.rst, the fields of ``/sys/class/block/<drive>/stat``.
+"""
 
 from __future__ import annotations
 
+import os
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Self
+from pathlib import Path
+from typing import Final, Self
 
 import msgspec
 
 from seatrial.errors import SeatrialError, TargetError
+from seatrial.machine.fingerprint.tree import LIVE
 from seatrial.machine.undo import UndoJournal, Undone
 from seatrial.machine.undoer import Outcome
 from seatrial.measure.progress import Watcher
+from seatrial.postgres.page_cache import sync_file_system
 from seatrial.results.model import LayoutRecord
 from seatrial.study.layouts.layout import LayoutSpec, assigned
 from seatrial.study.model import PlannedTarget
 from seatrial.trials.layouts.build.alignment import check_alignment
 from seatrial.trials.layouts.build.backend import Backend, Built
-from seatrial.trials.layouts.build.build import build, destroy, usable_bytes, wait_synced
+from seatrial.trials.layouts.build.build import build, built_bytes, destroy, wait_synced
 from seatrial.trials.layouts.build.drives import OpenDrives
 from seatrial.trials.layouts.build.names import array_name
 from seatrial.trials.layouts.build.registry import backend as backend_of
 from seatrial.trials.layouts.build.wrapping import rewired, wrap, wrapping_notes
-from seatrial.trials.layouts.measure.members import roles
+
+SECTOR_BYTES: Final = 512
+NS_PER_MS: Final = 1_000_000
+IDLE_S: Final = 0.3
+"""Drives without a completed or pending request for so long are idle: writes that an array or file
+system delays for seconds (md's bitmap, a journal) are not waited for."""
+SETTLE_S_MAX: Final = 3.0
+LOOK_EVERY_S: Final = 0.05
+
+_FIELDS: Final = {
+    "reads": (0, 1),
+    "writes": (4, 1),
+    "flushes": (15, 1),
+    "read_bytes": (2, SECTOR_BYTES),
+    "write_bytes": (6, SECTOR_BYTES),
+    "busy_ns": (9, NS_PER_MS),
+}
+"""Index and unit of each counter; older kernels have no flushes."""
+_IN_FLIGHT: Final = 8
+
+Counts = dict[str, float]
+Reading = dict[str, Counts]
+
+
+class Members:
+    """Counters of the drives of an array over a period.
+
+    Args:
+        drives: Their paths, in any form.
+        is_working: Whether the array has its own I/O (a rebuild, a scrub): its drives do not become
+            idle then, and are not waited for.
+        places: Folders or devices of the array that are written to. Their dirty pages are written
+            back before the first reading, as they belong to earlier samples.
+        is_buffered: Whether the load uses the page cache: then its dirty pages are written back
+            before the second reading, as they belong to the load.
+    """
+
+    def __init__(
+        self,
+        drives: Sequence[str],
+        is_working: Callable[[], bool] = lambda: False,
+        *,
+        places: Sequence[str] = (),
+        is_buffered: bool = False,
+    ) -> None:
+        self._names = {drive: Path(drive).resolve().name for drive in drives}
+        self._is_working = is_working
+        self._places = list(places)
+        self._is_buffered = is_buffered
+        self._before: Reading = {}
+        self._grown: Reading = {}
+        self.settled_s: float | None = None
+        self.notes: list[str] = []
+
+    @property
+    def grown(self) -> dict[str, Counts]:
+        """I/O of each drive, by path, after ``end``."""
+        return self._grown
+
+    def begin(self) -> None:
+        """Take the first reading, right before the load, when no writes are pending."""
+        self._write_back()
+        self._before = self._read()
+
+    def end(self) -> None:
+        """Take the second reading after the load, when the drives are idle."""
+        began_s = time.monotonic()
+        if self._is_buffered:
+            self._write_back()
+        is_working = self._is_working()
+        is_idle = self._settle(time.monotonic() + SETTLE_S_MAX)
+        after = self._read()
+        self.settled_s = time.monotonic() - began_s
+        self._grown = {
+            drive: {name: value - self._before[drive].get(name, 0.0) for name, value in own.items()}
+            for drive, own in after.items()
+            if drive in self._before
+        }
+        gone = [drive for drive in self._names if drive not in self._grown]
+        if gone:
+            self.notes.append(f"The I/O of {', '.join(gone)} is unknown: the kernel removed it.")
+        if is_working:
+            self.notes.append(
+                "The array had background activity when the load ended: its drives' requests were "
+                "counted at once and include that activity."
+            )
+        elif not is_idle:
+            self.notes.append(
+                "The drives' requests were counted while some were still in flight: the drives "
+                f"were not idle within {SETTLE_S_MAX:g} s after the load."
+            )
+
+    def _write_back(self) -> None:
+        for place in self._places:
+            try:
+                write_back(Path(place))
+            except OSError as error:
+                self.notes.append(
+                    f"The page cache of {place} could not be flushed ({error.strerror}): the "
+                    "drives' requests may include those of another sample."
+                )
+
+    def _settle(self, give_up_s: float) -> bool:
+        """Wait until no drive has had a request for a while; return whether they became idle."""
+        quiet_since_s, last = time.monotonic(), self._marks()
+        while not self._is_working():
+            time.sleep(LOOK_EVERY_S)
+            now_s, marks = time.monotonic(), self._marks()
+            if marks != last or any(in_flight for _, in_flight in marks):
+                quiet_since_s, last = now_s, marks
+            elif now_s - quiet_since_s >= IDLE_S:
+                return True
+            if now_s >= give_up_s:
+                return False
+        return False
+
+    def _marks(self) -> list[tuple[int, int]]:
+        """Return completed requests and requests in flight of each drive."""
+        return [
+            (fields[0] + fields[4], fields[_IN_FLIGHT])
+            for fields in map(_fields, self._names.values())
+            if fields
+        ]
+
+    def _read(self) -> Reading:
+        found = {drive: _fields(name) for drive, name in self._names.items()}
+        return {drive: _counts(fields) for drive, fields in found.items() if fields}
+
+
+def write_back(place: Path) -> None:
+    """Write back all dirty pages of a file system or a block device.
+
+    Args:
+        place: A folder of the file system, or the device.
+
+    Raises:
+        OSError: when something could not be written.
+    """
+    if place.is_dir():
+        sync_file_system(place)
+        return
+    descriptor = os.open(place, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def roles(
+    legs: Sequence[Sequence[str]],
+    spares: Sequence[Sequence[str]],
+    logs: Sequence[str],
+    caches: Sequence[str],
+) -> dict[str, str]:
+    """Return the role of each drive, by path: ``leg 1``, ``spare of leg 1``, ``log``, ``cache``."""
+    reported = {drive: f"leg {number}" for number, leg in enumerate(legs, 1) for drive in leg}
+    reported |= {drive: f"spare of leg {n}" for n, own in enumerate(spares, 1) for drive in own}
+    return reported | dict.fromkeys(logs, "log") | dict.fromkeys(caches, "cache")
+
+
+def _fields(name: str) -> list[int]:
+    """Return the fields of a drive or partition; empty if the kernel does not know it."""
+    return [int(word) for word in (LIVE.text(f"/sys/class/block/{name}/stat") or "").split()]
+
+
+def _counts(fields: Sequence[int]) -> Counts:
+    return {
+        name: float(fields[place] * unit)
+        for name, (place, unit) in _FIELDS.items()
+        if place < len(fields)
+    }
 
 
 @dataclass(kw_only=True)
 class Array:
-    """An array that stands.
+    """An existing array.
 
     Attributes:
-        backend: That built it.
-        built: What was built.
-        places: Where each of its targets is measured, by label.
-        record: What every sample on the whole of it tells.
-        journal: What undoes it.
-        is_spent: Whether something was broken in it, so that no other cell may be measured there.
+        backend: Its backend.
+        built: The built array.
+        places: Measured path of each of its targets, by label.
+        record: The record of every sample on the whole of it.
+        journal: The journal that undoes it.
+        is_spent: Whether a fault was injected, so that no other cell may be measured there.
     """
 
     backend: Backend
@@ -55,14 +234,14 @@ class Array:
     ) -> Self:
         """Build a variant and wait for its first synchronisation.
 
-        What was made is undone when it fails or is interrupted.
+        A build that fails or is interrupted is undone.
 
         Args:
             spec: The variant.
             drives: The drives of the run; none is in use.
-            journal: Where every change is recorded before it is made.
-            number: Of the array in its run.
-            watcher: Told of the progress.
+            journal: Records every change before it is made.
+            number: Number of the array in its run.
+            watcher: Receives the progress.
 
         Raises:
             SeatrialError: when it cannot be built.
@@ -91,7 +270,7 @@ class Array:
         )
 
     def record_of(self, target: PlannedTarget) -> LayoutRecord:
-        """Return what every sample on a target tells: the whole, or a leg of it."""
+        """Return the record of every sample on a target: the whole, or a leg of it."""
         if not target.leg:
             return self.record
         meant = (f"leg {target.leg}", f"spare of leg {target.leg}")
@@ -104,23 +283,23 @@ class Array:
         )
 
     def take_apart(self) -> list[Undone]:
-        """Undo all that it is; return what could not be undone, and stays in the journal."""
+        """Undo everything; return what could not be undone, and stays in the journal."""
         reported = [*destroy(self.built, self.journal), *_unwrap(self.journal)]
         return [each for each in reported if each.outcome == Outcome.FAILED]
 
 
 def not_taken_apart(label: str, left: list[Undone]) -> TargetError:
-    """Return the error of an array that stands in the way of the next one."""
+    """Return the error for an array that blocks the next one."""
     each = "; ".join(f"{one.kind} {one.subject}: {one.detail}" for one in left)
     return TargetError(
-        seen=f"{label} could not be taken apart: {each}",
-        cause="Something else uses what was built, or a drive hangs",
-        next_step="End what uses it, then run `seatrial clean`; the run goes on with --resume",
+        seen=f"{label} could not be removed: {each}",
+        cause="Another process uses the layout, or a drive hangs",
+        next_step="End that process, run `seatrial clean`, and resume the run with --resume",
     )
 
 
 def _unwrap(journal: UndoJournal) -> list[Undone]:
-    """Take off what was laid over drives: of one array only, for one alone stands at a time."""
+    """Remove all wrappers of drives: only one array exists at a time."""
     return [journal.undo(entry) for entry in reversed(journal.entries("dm"))]
 
 
@@ -128,20 +307,20 @@ def _record(backend: Backend, built: Built, commands: list[str]) -> LayoutRecord
     who = built.assigned
     notes = wrapping_notes(built.spec)
     facts: dict[str, str] = {}
-    odd: list[str] = []
+    outlier: list[str] = []
     try:
         facts = backend.describe(built)
-        odd = check_alignment(built)
+        outlier = check_alignment(built)
     except (SeatrialError, OSError) as error:
-        notes.append(f"What the array is like could not be told: {error}")
+        notes.append(f"The state of the array is unknown: {error}")
     return LayoutRecord(
         layout=msgspec.to_builtins(built.spec, enc_hook=int),
         device=next(iter((*built.construction.devices, *built.folders)), ""),
         built_s=built.built_s,
         synced_s=built.synced_s,
-        usable_bytes=usable_bytes(built),
+        usable_bytes=built_bytes(built),
         facts=facts,
-        misaligned=odd,
+        misaligned=outlier,
         roles=roles(who.legs, who.spares, who.logs, who.caches),
         commands=commands,
         notes=notes,

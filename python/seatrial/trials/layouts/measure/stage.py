@@ -1,7 +1,7 @@
-"""The stage of a run whose targets are layouts: each built when its cells come, one at a time.
+"""The stage of a run with layouts: each is built for its cells, one at a time.
 
-Layouts share their drives, so at most one group of targets is there at once. On what stands, an
-ordinary stage does all that it does elsewhere; ordinary targets have one that stays open beside.
+Layouts share their drives, so only one group of targets exists at a time. An ordinary stage
+measures on the existing layout; ordinary targets have another that stays open.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
+from seatrial.fingerprint import Target
 from seatrial.machine import fingerprint as context
 from seatrial.machine.file import TrialFolder
 from seatrial.machine.undo import UndoJournal
@@ -30,23 +31,23 @@ from seatrial.trials.layouts.measure.array import Array, not_taken_apart
 from seatrial.trials.layouts.measure.trial import Trial
 
 PLAIN: Final = ""
-"""The group of targets that are there already."""
+"""The group of existing targets."""
 SIDE: Final = "layouts"
 
-TellTarget = Callable[[str, dict[str, Any]], None]
-"""Told what a target turns out to be when it is first built: its label, and its fingerprint."""
+ReportTarget = Callable[[str, Target], None]
+"""Called with label and fingerprint when a target is first built."""
 
 
 class LayoutStage:
-    """Where the cells of a plan with layouts go; a context that takes everything apart.
+    """The stage for a plan with layouts; a context that removes everything.
 
     Args:
         plan: What is measured.
         run_id: The run.
-        journal: Where everything is recorded before it is made.
-        destroy: Serial numbers or exact paths of what may be overwritten, with commas.
-        target_state: Whether a killed run may have left something.
-        report_target: Told of each target when it is first built.
+        journal: Records every change before it is made.
+        destroy: Serial numbers or exact paths of what may be overwritten, comma-separated.
+        target_state: Whether a killed run may have left files.
+        report_target: Called for each target when it is first built.
     """
 
     def __init__(
@@ -57,7 +58,7 @@ class LayoutStage:
         *,
         destroy: str | None = None,
         target_state: TargetState = "new",
-        report_target: TellTarget | None = None,
+        report_target: ReportTarget | None = None,
     ) -> None:
         self.plan = plan
         self.run_id = run_id
@@ -67,7 +68,7 @@ class LayoutStage:
         self._reported: set[str] = set()
         self._built_count = 0
         self._specs = {t.group: t.layout for t in plan.targets if t.layout}
-        # Variants that are left out for want of drives are no targets of the plan.
+        # Variants skipped for lack of drives are not targets of the plan.
         needed = max((spec.members for spec in self._specs.values()), default=0)
         self._drives = OpenDrives(plan.study.drives, run_id, journal, destroy, needed)
         self._side = TrialFolder(journal.path.parent, run_id, journal)
@@ -84,15 +85,15 @@ class LayoutStage:
             )
 
     def open(self) -> Self:
-        """Check everything that can be checked before anything is built, and have the drives.
+        """Check everything that can be checked before a build, and open the drives.
 
-        What a killed run left of its arrays is undone first.
+        Arrays left by a killed run are undone first.
 
         Raises:
             RefusedError: when the guard refuses to let a drive or target be written.
-            TargetError: when a drive, a program or a part of the kernel is missing, or what was
-                left cannot be undone.
-            StudyError: when a layout cannot be built on any machine.
+            TargetError: when a drive, a program or a kernel feature is missing, or what was left
+                cannot be undone.
+            StudyError: when a backend does not support a layout.
             SpaceError: when the files of loop devices, or trial files, do not fit.
             UsageError: when a server cannot have the settings of a cell.
         """
@@ -127,10 +128,10 @@ class LayoutStage:
         self._side.remove()
 
     def prepare(self, watcher: Watcher) -> None:
-        """Fill and load what is there already; layouts are filled when they are built.
+        """Fill and load existing targets; layouts are filled when they are built.
 
         Raises:
-            TargetError: when a file cannot be written whole, or a database cannot be loaded.
+            TargetError: when a file cannot be written completely, or a database cannot be loaded.
         """
         if self._plain:
             self._plain.prepare(watcher)
@@ -142,16 +143,16 @@ class LayoutStage:
             )
 
     def bring_up(self, label: str, watcher: Watcher, *, fills: bool = False) -> None:
-        """Have a target there: where it is not, take apart what stands, build it and fill it.
+        """Make a target available, by removing the current array, building it and filling it.
 
         Args:
-            label: Of the target.
-            watcher: Told of the progress.
+            label: The target.
+            watcher: Receives the progress.
             fills: Whether its file is written next, so that it need not be filled before.
 
         Raises:
-            SeatrialError: when it cannot be built, filled or loaded, or what stands in its way
-                cannot be taken apart.
+            SeatrialError: when it cannot be built, filled or loaded, or the current array cannot be
+                    removed.
         """
         spec = self._specs.get(self.plan.target(label).group)
         if spec is None or self._stands(spec):
@@ -168,19 +169,19 @@ class LayoutStage:
             raise
 
     def take_down(self) -> None:
-        """Take apart what stands; what cannot be undone stays in the journal."""
+        """Remove the current array; what cannot be undone stays in the journal."""
         self._end_array(is_in_the_way=False)
 
     def path(self, label: str, name: str) -> Path:
-        """Return where a file of the plan lies; its target is there."""
+        """Return the path of a file of the plan on an available target."""
         return self._on(label).path(label, name)
 
     def spec(self, cell: Cell, round_number: int) -> dict[str, Any]:
-        """Return the engine's whole specification of a cell in a round; its target is there."""
+        """Return the engine's complete specification of a cell on an available target."""
         return self._on(cell.target).spec(cell, round_number)
 
     def discard(self, label: str) -> int:
-        """Trim what the plan uses of a device that is there; return how many bytes were.
+        """Trim what the plan uses of an available device; return the bytes trimmed.
 
         Raises:
             TargetError: when the device refuses or fails.
@@ -196,20 +197,20 @@ class LayoutStage:
         position: int,
         watcher: Watcher,
     ) -> Sample:
-        """Measure one cell once, with what its array did and what was done to it.
+        """Measure one cell once, with the I/O of its array and its faults.
 
         Args:
-            cell: What the sample is of; its target is there.
-            spec: As ``spec`` gives it.
+            cell: A cell on an available target.
+            spec: As returned by ``spec``.
             round_number: The round, from 0.
-            position: The cell's place in the round's order, from 0.
-            watcher: Told of the progress.
+            position: The cell's position in the round's order, from 0.
+            watcher: Receives the progress.
 
         Returns:
             The sample, not stored yet; ``interrupted`` in its status if the user ended it.
 
         Raises:
-            KeyboardInterrupt: when the user ended it before there was anything to keep.
+            KeyboardInterrupt: when the user ended it before any result.
             TargetError: when the target goes away.
             EngineError: when the engine refuses or fails.
         """
@@ -228,7 +229,7 @@ class LayoutStage:
 
         if target.layout is None or self._array is None:
             return load()
-        self._array.is_spent |= bool(cell.spec.get("fail"))
+        self._array.is_spent |= bool(cell.parsed.fail)
         trial = Trial(
             self._array,
             self._array.record_of(target),
@@ -244,7 +245,7 @@ class LayoutStage:
         return array is not None and array.built.spec == spec and not array.is_spent
 
     def _on(self, label: str) -> Stage:
-        """Return the stage of a target that is there."""
+        """Return the stage of an available target."""
         is_layout = self.plan.target(label).group != PLAIN
         stage = self._stage if is_layout else self._plain
         if stage is None:
@@ -252,9 +253,9 @@ class LayoutStage:
         return stage
 
     def _open_on(self, array: Array, watcher: Watcher, *, filled_next: str) -> None:
-        """Open a stage on an array that stands, and fill and load there what its cells need."""
+        """Open a stage on an array, and fill and load what its cells need."""
         group = array.built.spec.label
-        # The fills of a round come first; later, what they had written went with the last array.
+        # The fills of a round come first; later, their data is gone with the previous array.
         is_first = group not in self._reported and self._target_state == "new"
         target_state: TargetState = "new" if is_first else "emptied"
         self._stage = Stage(
@@ -273,10 +274,10 @@ class LayoutStage:
         self._stage.prepare(watcher)
 
     def _end_array(self, *, is_in_the_way: bool) -> None:
-        """Put away what lies on the array, then the array itself.
+        """Close the stage on the array, then remove the array.
 
         Raises:
-            TargetError: when it cannot be taken apart and is in the way.
+            TargetError: when it cannot be removed and blocks the next one.
         """
         stage, array = self._stage, self._array
         self._stage = self._array = None
@@ -287,7 +288,7 @@ class LayoutStage:
             raise not_taken_apart(array.built.spec.label, left)
 
     def _undo_what_is_left(self) -> None:
-        """Undo all that a killed run left: drives that bear an old array build no new one.
+        """Undo everything that a killed run left: its drives cannot be used for a new array.
 
         Raises:
             TargetError: when something cannot be undone.
@@ -299,6 +300,6 @@ class LayoutStage:
 
 
 def _seed(study_seed: int, key: str, round_number: int) -> int:
-    """Return a seed for what is corrupted in a sample: another in each round."""
+    """Return the seed for corruption in a sample, different in each round."""
     text = f"{study_seed} {key} {round_number} spoiled"
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:7], "big")

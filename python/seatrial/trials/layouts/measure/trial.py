@@ -1,4 +1,4 @@
-"""One sample on a layout: what its drives did, what was done to it, and what became of the data."""
+"""One sample on a layout: the I/O of its drives, its faults, and the state of its data."""
 
 from __future__ import annotations
 
@@ -18,36 +18,33 @@ from seatrial.measure.progress import Watcher
 from seatrial.measure.recorder import INTERRUPTED
 from seatrial.results.model import LayoutRecord, Sample
 from seatrial.study.cell import Cell
-from seatrial.study.layouts.failure import Failure, with_fault
-from seatrial.study.sampled import REBUILD_LIMIT
+from seatrial.study.layouts.layout import failures_of
 from seatrial.trials.layouts.build.build import run_steps
 from seatrial.trials.layouts.measure import verify
-from seatrial.trials.layouts.measure.array import Array
-from seatrial.trials.layouts.measure.breaking import Breaking, reporting
-from seatrial.trials.layouts.measure.faults import ArrayFaults
-from seatrial.trials.layouts.measure.members import Members
+from seatrial.trials.layouts.measure.array import Array, Members
+from seatrial.trials.layouts.measure.faults import ArrayFaults, Breaking, reporting
 from seatrial.trials.layouts.measure.watch import Watch, joined, series_of
 
 SETTLED: Final = "drives_settled_s"
-"""Counter: how long the drives were waited for after the load, until they came to rest."""
+"""Counter: time waited after the load until the drives were idle."""
 START_S_MAX: Final = 60.0
 OF_ITSELF: Final = "of its own accord, seen after the load"
-"""What is told of a drive that failed in a sample in which nothing was to be broken."""
+"""Detail of a drive failure in a sample without injected faults."""
 
 Load = Callable[[Background], Sample]
-"""Measures the cell with something beside its load."""
+"""Measures the cell with background activity."""
 
 
 class Trial:
-    """A sample of one cell on an array that stands.
+    """A sample of one cell on an existing array.
 
     Args:
         array: The array.
-        record: What is known of the target that it is, or that a leg of it is.
-        cell: What is measured.
-        journal: Where a limit of the rebuild is recorded before it is set.
-        seed: Chooses the sectors that are corrupted.
-        watcher: Told of the progress.
+        record: The record of the target: the array or a leg of it.
+        cell: The cell.
+        journal: Records a rebuild limit before it is set.
+        seed: Seed for the sectors to corrupt.
+        watcher: Receives the progress.
     """
 
     def __init__(
@@ -65,12 +62,12 @@ class Trial:
         self._record = record
         self._journal = journal
         self._watcher = watcher
-        self._failures = msgspec.convert(with_fault(cell.spec.get("fail", [])), list[Failure])
-        self._limit_kib_per_s = int(cell.spec.get(REBUILD_LIMIT, 0))
-        self._verifies = bool(cell.spec.get("verify"))
+        self._failures = failures_of(cell.parsed.fail)
+        self._limit_kib_per_s = cell.parsed.rebuild_limit_kib_per_s
+        self._verifies = cell.parsed.verify
         self._watch = Watch(built.spec.legs, lambda leg: backend.state(built, leg))
-        # A broken array may never let go of what it was given to write.
-        is_buffered = not cell.spec["target"]["direct"] and not self._failures
+        # Writes to a failed array may never complete.
+        is_buffered = not cell.parsed.target.direct and not self._failures
         self._members = Members(
             list(record.roles),
             lambda: self._watch.is_working,
@@ -83,15 +80,15 @@ class Trial:
         self._breaking = Breaking(self._failures, self._faults, self._watch)
 
     def measure(self, load: Load, spec: Mapping[str, Any]) -> Sample:
-        """Measure, wait until the array is whole again, and check what was lost.
+        """Measure, wait until the array is repaired, and check for lost data.
 
         Args:
-            load: Measures the cell with what is given beside its load.
-            spec: The engine's whole specification of the cell, to check its data by.
+            load: Measures the cell with background activity.
+            spec: The engine's complete specification of the cell, for checking its data.
 
         Raises:
-            KeyboardInterrupt: when the user ended it before there was anything to keep.
-            SeatrialError: as of ``load``.
+            KeyboardInterrupt: when the user ended it before any result.
+            SeatrialError: as raised by ``load``.
         """
         with self._limited(), self._flaky_at_most_now(), self._breaking:
             background = _OnArray(self._members, self._breaking, self._report)
@@ -101,7 +98,7 @@ class Trial:
                 background.settle()
             self._watch.look()
         if self._watch.missing and not self._failures:
-            # Nobody broke it: what was measured is a failure's figure, and the array is no more.
+            # The array failed without an injected fault: the figures are those of a failure.
             self._watch.note("failed", detail=OF_ITSELF)
             self._array.is_spent = True
         found = self._reported(sample, background)
@@ -109,7 +106,7 @@ class Trial:
 
     @contextmanager
     def _limited(self) -> Iterator[None]:
-        """Limit how fast the array rebuilds, as long as the sample lasts."""
+        """Limit the array's rebuild during the sample."""
         built = self._array.built
         steps = (
             self._array.backend.limit_rebuild(built, self._limit_kib_per_s)
@@ -125,7 +122,7 @@ class Trial:
 
     @contextmanager
     def _flaky_at_most_now(self) -> Iterator[None]:
-        """Have drives be flaky no longer than the sample lasts."""
+        """End the flaky state of drives with the sample."""
         try:
             yield
         finally:
@@ -135,7 +132,7 @@ class Trial:
         reporting(self._watcher, self._array.built.spec.label)(share)
 
     def _reported(self, sample: Sample, background: _OnArray) -> Sample:
-        """Return the sample with what is known of its array."""
+        """Return the sample with the facts about its array."""
         start_s = background.start_s(sample.started_at)
         record = msgspec.structs.replace(
             self._record,
@@ -160,7 +157,7 @@ class Trial:
         yield from self._faults.notes
         yield from self._breaking.notes
         for words in self._watch.complaints:
-            yield f"How the array is could not be told at times: {words}"
+            yield f"The state of the array was unknown at times: {words}"
         if self._limit_kib_per_s and not self._has_limits():
             yield f"The rebuild was not limited: {self._array.backend.name} has no such limit."
 
@@ -168,7 +165,7 @@ class Trial:
         return bool(self._array.backend.limit_rebuild(self._array.built, self._limit_kib_per_s))
 
     def _checked(self, sample: Sample, spec: Mapping[str, Any]) -> Sample:
-        """Read all data of a cell that verifies, and add what was found."""
+        """Read all data of a cell that verifies, and add the result."""
         record = sample.layout
         if not self._verifies or record is None or not spec.get("ledger_path"):
             return sample
@@ -195,7 +192,7 @@ class Trial:
 
 
 class _OnArray:
-    """What goes on beside a load on an array: its drives counted, faults injected, all watched."""
+    """Background activity on an array: drives are counted, faults injected, the state watched."""
 
     def __init__(self, members: Members, breaking: Breaking, report: Callable[[str], None]) -> None:
         self._members = members
@@ -221,14 +218,14 @@ class _OnArray:
             self._members.end()
 
     def settle(self) -> None:
-        """Wait until nothing goes on in the array any more."""
+        """Wait until the array is idle."""
         self._breaking.settle(self._report)
 
     def start_s(self, started_at: float) -> float:
-        """Return when a sample began, by the monotonic clock.
+        """Return the start of a sample by the monotonic clock.
 
         Args:
-            started_at: The same by the wall clock, which somebody may have set meanwhile.
+            started_at: The start by the wall clock, which may have been set meanwhile.
         """
         waited_s = started_at - self._began_unix_s
         return self._began_s + (waited_s if 0.0 <= waited_s <= START_S_MAX else 0.0)

@@ -1,7 +1,7 @@
-"""All data of a trial file read once, after its array was broken: what is lost, to 4 KiB.
+"""Reads all data of a trial file once after a fault, to find lost data with a resolution of 4 KiB.
 
-The engine counts reads, right and wrong. Here they are counted in blocks of 4 KiB, and a wrong one
-once, however much was read at a time.
+The engine counts reads. Here blocks of 4 KiB are counted, each once, whatever the size of the
+reads.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
+from seatrial import _core
 from seatrial.errors import TargetError
 from seatrial.measure.engine import measure_spec
 from seatrial.measure.progress import Watcher
@@ -23,22 +24,21 @@ from seatrial.study.units import format_size
 COARSE_BYTES: Final = 1 << 20
 FINE_BYTES: Final = 4096
 FINE_PART_BYTES: Final = 2 << 20
-"""What is read in small blocks at once: the engine gives up after 1,000 errors in a row."""
+"""Size read in small blocks at once: the engine gives up after 1,000 errors in a row."""
 PARTS: Final = 8
 DEPTH: Final = 16
-VERIFY_S_MAX: Final = 24 * 3600.0
 KEPT_MAX: Final = 32
 
 
 class Checked(msgspec.Struct, frozen=True, kw_only=True):
-    """What reading everything has found.
+    """The result of reading everything.
 
     Attributes:
         verification: Blocks of 4 KiB that were checked, and those that were wrong.
-        checked_bytes: What was read and checked.
-        wrong_bytes: What of it held something else than was written there.
-        unreadable_bytes: What could not be read.
-        notes: What makes it doubtful, as sentences.
+        checked_bytes: Bytes read and checked.
+        wrong_bytes: Bytes of these that differ from what was written.
+        unreadable_bytes: Bytes that could not be read.
+        notes: Doubts about the result, as sentences.
     """
 
     verification: Verification
@@ -51,13 +51,13 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True):
 def check_all(spec: Mapping[str, Any], watcher: Watcher, *, is_lost: bool = False) -> Checked:
     """Read the whole trial file of a cell that verifies, and check every block of it.
 
-    It is read in large blocks; where some of them cannot be read, or are wrong, their part of the
-    file is once more in small ones, so that what is lost is known to 4 KiB.
+    It is read in large blocks; where some are unreadable or wrong, their part of the file is read
+    again in small ones, so that losses are known to 4 KiB.
 
     Args:
         spec: The engine's specification of the cell, with paths and ledger.
-        watcher: Told of the progress.
-        is_lost: Whether the array has failed: then what cannot be read is known to 1 MiB only.
+        watcher: Receives the progress.
+        is_lost: Whether the array has failed: then unreadable data is known to 1 MiB only.
 
     Raises:
         KeyboardInterrupt: when the user ended it.
@@ -65,7 +65,7 @@ def check_all(spec: Mapping[str, Any], watcher: Watcher, *, is_lost: bool = Fals
     """
     size_bytes = int(spec["target"]["size_bytes"])
     watcher.stage(f"Reading all data of {spec['target']['path']}: {format_size(size_bytes)}")
-    # What the page cache holds says nothing of the drives.
+    # The page cache says nothing about the drives.
     notes = [] if spec["target"]["direct"] else _drop(Path(spec["target"]["path"]))
     parts: list[Checked] = []
     ranges = [(0, size_bytes)]
@@ -83,9 +83,9 @@ def check_all(spec: Mapping[str, Any], watcher: Watcher, *, is_lost: bool = Fals
 
 
 def _refined(spec: Mapping[str, Any], found: Checked, size_bytes: int, watcher: Watcher) -> Checked:
-    """Return a pass over all with the wrong ones of its large blocks read in small ones.
+    """Return a pass over all data, with wrong large blocks read again in small ones.
 
-    As far as it names them, and it names 32 at most; the others count whole.
+    Up to 32 blocks, which are listed; further ones count as a whole.
     """
     block_bytes = _block_bytes(0, size_bytes, COARSE_BYTES)
     offsets = (each.offset_bytes // block_bytes for each in found.verification.corruptions)
@@ -109,7 +109,7 @@ def _refined(spec: Mapping[str, Any], found: Checked, size_bytes: int, watcher: 
 
 
 def _drop(path: Path) -> list[str]:
-    """Drop a file or device from the page cache; return what is doubtful about that."""
+    """Drop a file or device from the page cache; return doubts about it."""
     try:
         if path.is_file():
             left_bytes = drop_cached(path.parent).bytes_cached_after
@@ -123,7 +123,7 @@ def _drop(path: Path) -> list[str]:
 
 
 def _drop_device(path: Path) -> int:
-    """Drop a block device from the page cache; nothing of it is left, as far as is known.
+    """Drop a block device from the page cache; return the bytes left, 0 as far as known.
 
     Raises:
         OSError: when it cannot be written back.
@@ -138,13 +138,13 @@ def _drop_device(path: Path) -> int:
 
 
 def unreadable(spec: Mapping[str, Any], error: TargetError) -> tuple[int, str]:
-    """Return what is lost with a file that cannot even be opened (bytes), and a note on it."""
+    """Return the bytes lost with a file that cannot be opened, and a note on it."""
     words = error.seen.rstrip(".")
     return int(spec["target"]["size_bytes"]), f"No data could be checked in the end: {words}."
 
 
 def merged(before: Verification | None, found: Verification) -> Verification:
-    """Return what was checked during a sample and after it together."""
+    """Return the combined verification of a sample and of the check after it."""
     if before is None:
         return found
     return Verification(
@@ -178,16 +178,16 @@ def _together(parts: list[Checked], notes: list[str]) -> Checked:
 
 
 def _block_bytes(start_bytes: int, length_bytes: int, most_bytes: int) -> int:
-    """Return the largest power of two, up to so much, that divides a part of the file."""
+    """Return the largest power of two, up to a limit, that divides a part of the file."""
     both = start_bytes | length_bytes
     return min(most_bytes, both & -both)
 
 
 def _depth(spec: Mapping[str, Any], length_bytes: int, block_bytes: int) -> int:
-    """Return how many reads there are at a time.
+    """Return the number of concurrent reads.
 
-    Of two that share a block of the ledger one would be put off, and another place read twice in
-    its stead: then there is one at a time.
+    If two reads shared a block of the ledger, one would be postponed, and another offset read twice
+    instead: then it is one.
     """
     if block_bytes % int(spec["ledger_block_bytes"]):
         return 1
@@ -221,7 +221,7 @@ def _pass(
         "verify": True,
         "ledger_path": spec["ledger_path"],
         "ledger_block_bytes": spec["ledger_block_bytes"],
-        "limit": {"duration_s": VERIFY_S_MAX, "bytes": length_bytes},
+        "limit": {"duration_s": _core.DURATION_S_MAX, "bytes": length_bytes},
     }
     measured = measure_spec(reading, watcher)
     if measured.interrupted:

@@ -1,6 +1,6 @@
-"""An array watched while a load lasts: how far its rebuild is, what is missing, what happened.
+"""Watches an array under load: rebuild progress, missing drives, events.
 
-Nothing here does anything to the array. Moments are of the monotonic clock, in s.
+It does not change the array. Times are of the monotonic clock, in s.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ REBUILD_SHARE: Final = "rebuild_share"
 MISSING: Final = "missing_members"
 
 ReadState = Callable[[int], ArrayState]
-"""Tells how a leg (from 1) is now.
+"""Returns the current state of a leg (from 1).
 
 Raises:
-    SeatrialError: when it cannot be told.
+    SeatrialError: when it is unknown.
 """
 
 
 @dataclass(frozen=True, kw_only=True)
 class Look:
-    """One look at all legs: when, what is missing, and how far what is rebuilt is, if anything."""
+    """One reading of all legs: time, missing drives, and rebuild progress, if any."""
 
     at_s: float
     missing: int
@@ -39,7 +39,7 @@ class Look:
 
 @dataclass(frozen=True, kw_only=True)
 class Happened:
-    """An event at a moment of the monotonic clock."""
+    """An event at a time of the monotonic clock."""
 
     at_s: float
     what: str
@@ -51,15 +51,15 @@ class Happened:
 
 @dataclass
 class Watch:
-    """What was seen of an array so far; told by one thread at a time.
+    """The observations of an array so far; used by one thread at a time.
 
     Attributes:
-        legs: How many it has.
-        read_state: Tells how one of them is.
-        states: How each was when last looked at.
-        looks: All looks, in order.
+        legs: Number of legs.
+        read_state: Returns the state of a leg.
+        states: Last known state of each.
+        looks: All readings, in order.
         happened: All events, in order.
-        complaints: Why an array could not be looked at, each once.
+        complaints: Distinct errors of readings.
     """
 
     legs: int
@@ -70,7 +70,7 @@ class Watch:
     complaints: list[str] = field(default_factory=list)
 
     def look(self) -> None:
-        """Look at every leg, and note what has changed since the last time."""
+        """Read the state of every leg, and note changes since the last time."""
         now: dict[int, ArrayState] = {}
         for leg in range(1, self.legs + 1):
             try:
@@ -88,36 +88,36 @@ class Watch:
         self.looks.append(Look(at_s=at_s, missing=missing, rebuild_share=rebuild_share))
 
     def note(self, what: str, leg: int = 0, member: str = "", detail: str = "") -> None:
-        """Note that something happens just now."""
+        """Note an event that happens now."""
         now_s = time.monotonic()
         self.happened.append(Happened(at_s=now_s, what=what, leg=leg, member=member, detail=detail))
 
     @property
     def is_working(self) -> bool:
-        """Whether any leg works on its own account."""
+        """Whether any leg is rebuilding, synchronising or scrubbing."""
         return any(state.operation for state in self.states.values())
 
     @property
     def has_failed(self) -> bool:
-        """Whether more drives of a leg are gone than it survives."""
+        """Whether more drives of a leg have failed than it survives."""
         return any(state.has_failed for state in self.states.values())
 
     @property
     def missing(self) -> int:
-        """Drives that do not serve."""
+        """Number of drives not in service."""
         return sum(state.missing for state in self.states.values())
 
     @property
     def share(self) -> float | None:
-        """How far what goes on is, 0 to 1; None where nothing does or nobody can tell."""
+        """Progress of the current operation, 0 to 1; None without one or if unknown."""
         shares = [each.share for each in self.states.values() if each.operation]
         return min((share for share in shares if share is not None), default=None)
 
     def events(self, start_s: float) -> list[ArrayEvent]:
-        """Return what happened, in order of time, with moments from a start on (monotonic, s)."""
+        """Return the events, in order of time, relative to a start (monotonic, s)."""
         return [
             ArrayEvent(
-                # What is done right as the load begins may come before its first request.
+                # A fault at the beginning of the load may precede its first request.
                 at_s=max(0.0, each.at_s - start_s),
                 what=each.what,
                 leg=each.leg,
@@ -143,7 +143,7 @@ class Watch:
                 self.happened.append(Happened(at_s=at_s, what=what, leg=leg, missing=now.missing))
 
     def _note_left_out(self, at_s: float, leg: int) -> None:
-        """Note that a leg has had enough of a drive that falters, and does without it."""
+        """Note that a leg has excluded a faltering drive."""
         own = [each for each in self.happened if each.leg == leg]
         gone = {each.member for each in own if each.what == "failed"}
         faltering = (each.member for each in own if each.what == "faltering")
@@ -165,27 +165,27 @@ class Watch:
 
 
 def _has_rebuilt(before: ArrayState, now: ArrayState) -> bool:
-    """Tell whether a rebuild has ended; a short one may have come and gone between two looks.
+    """Return whether a rebuild has ended, even if it began and ended between two readings.
 
-    One that stops because another drive failed has not: drives are missing still.
+    One that stops because another drive failed has not: drives are still missing.
     """
     stopped = before.operation == REBUILD != now.operation
     return now.missing < before.missing or (stopped and now.missing == 0)
 
 
 def _is_rebuilding_anew(before: ArrayState, now: ArrayState) -> bool:
-    """Tell whether a rebuild has begun: the first one, or that of the next missing drive."""
+    """Return whether a rebuild has begun: the first one, or that of the next missing drive."""
     return now.operation == REBUILD and (
         before.operation != REBUILD or now.missing < before.missing
     )
 
 
 def series_of(looks: Sequence[Look], start_s: float, duration_s: float) -> Series:
-    """Return what was seen over a sample.
+    """Return the readings over a sample as a series.
 
     Args:
         looks: In order.
-        start_s: Of the sample (monotonic).
+        start_s: Start of the sample (monotonic).
         duration_s: Of the sample.
     """
     entries = round(duration_s / SERIES_PERIOD_S)
@@ -195,7 +195,7 @@ def series_of(looks: Sequence[Look], start_s: float, duration_s: float) -> Serie
 
 
 def joined(series: Series, looks: Sequence[Look], start_s: float) -> Series:
-    """Return the series of a sample of a database with what was seen of its array, as sparsely."""
+    """Return a database sample's series with the array's readings added."""
     entries = max((len(column) for column in series.columns.values()), default=0)
     columns: Mapping[str, list[float | None]] = _columns(looks, start_s, series.period_s, entries)
     return Series(period_s=series.period_s, columns={**series.columns, **columns})
@@ -204,7 +204,7 @@ def joined(series: Series, looks: Sequence[Look], start_s: float) -> Series:
 def _columns(
     looks: Sequence[Look], start_s: float, period_s: float, entries: int
 ) -> dict[str, list[float | None]]:
-    """Return the last look in each period, or the one before where there is none in it."""
+    """Return the last reading in each period, or else the one before."""
     found: list[Look | None] = []
     at = -1
     for entry in range(entries):
@@ -220,4 +220,4 @@ def _columns(
 
 
 _PATIENCE_S: Final = 1.0
-"""How old a look may be and still stand for a period: under load the machine is slow to answer."""
+"""Maximum age of a reading that is still used: a loaded machine is slow."""

@@ -1,7 +1,7 @@
-"""The figures of the article "One DVD per second" as this run gives them, in one chart.
+"""The figures of the article "One DVD per second" with the data of this run, in one chart.
 
-Figures 1 to 5 stand against the number of drives, 6 to 31 against the block size. What the article
-shows of its own layouts is drawn of others under "Charts", in the random matrix.
+Figures 1 to 5 are against the number of drives, 6 to 31 against block size. For layouts that are
+not in the article, "Charts" has the same figures in the random matrix.
 """
 
 from __future__ import annotations
@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from seatrial.report.figures.axes import block_size_axis, extent, log_axis, value_axis
+from seatrial.report.figures.axes import block_size_axis, extent, log_axis, rounds_note, value_axis
 from seatrial.report.figures.model import Axis, Figure, Line, Panel, Point, Ring, Tick, View
 from seatrial.report.figures.naming import capitalized, grouped, line_style_of, requests_word
-from seatrial.report.figures.notes import rounds_note
 from seatrial.stats.model import Estimate
 from seatrial.stats.wording import format_estimate, format_plural, format_size
 from seatrial.trials.layouts.analysis.figures import FIGURES
@@ -32,21 +31,21 @@ _GROUPS: Final = {
 _AXIS_NAMES: Final = {
     "B/s": "Bandwidth (MB/s)",
     "IOPS": "Requests per second (IOPS)",
-    "ns": "Time (less is better)",
+    "ns": "Time (lower is better)",
 }
-_NO_MORE: Final = "no more from here on"
+_NO_MORE: Final = "saturation"
 _NOTES_MAX: Final = 3
 _LOG_FROM_RATIO: Final = 10.0
-"""A range of figures as wide as this is drawn on a logarithmic axis against the block size."""
+"""Against block size, figures over a wider range than this get a logarithmic axis."""
 _FIRST_SHOWN: Final = (4, 5, 3, 1)
-"""The figures of the article that answer most, of which the first that there is is shown first."""
+"""The most informative figures of the article; the first one available is shown first."""
 
 
 def layout_figures(found: LayoutAnalysis) -> list[Figure]:
-    """Return the article's figures as one chart with a list to pick from; none where it has none.
+    """Return the article's figures as one chart with a selector; empty if the run has none.
 
     Args:
-        found: What the analysis says of a run's layouts.
+        found: The analysis of a run's layouts.
     """
     drawn = shown_figures(found.figures)
     if not drawn:
@@ -71,12 +70,12 @@ def _estimates(figures: Sequence[DrawnFigure]) -> list[Estimate]:
 
 
 def shown_figures(figures: Sequence[DrawnFigure]) -> list[DrawnFigure]:
-    """Return those that are drawn here: the article's own, and others against drives."""
+    """Return the figures to draw here: those of the article, and others against drives."""
     return [each for each in figures if each.number or each.against == "drives"]
 
 
 def figure_name(figure: DrawnFigure) -> str:
-    """Return what a figure is called: ``Fig 3: random 8 KiB, 1 thread, against ...``."""
+    """Return the name of a figure: ``Fig 3: random 8 KiB, 1 thread, against ...``."""
     if not figure.number:
         return figure.title
     begins_with_name = figure.title[:2].isupper()
@@ -85,18 +84,18 @@ def figure_name(figure: DrawnFigure) -> str:
 
 
 def numbers_sentence(figures: Sequence[DrawnFigure]) -> str:
-    """Return which of the article's figures a run has, and which not, in one line."""
+    """Return which of the article's figures a run has, and which are missing, in one line."""
     known = sorted({each.number for each in figures} - {0})
     absent = sorted({each.number for each in FIGURES} - set(known))
     if not absent:
-        return f"All {len(FIGURES)} figures of the article are here."
+        return f"This run has all {len(FIGURES)} figures of the article."
     noun = format_plural(len(FIGURES), "figure")
-    reported = f"Of the article's {noun} this run has cells for {in_runs(known) or 'none'}"
-    return f"{reported}; not for {in_runs(absent)}."
+    reported = f"Of the article's {noun}, this run has {in_runs(known) or 'none'}"
+    return f"{reported}; missing: {in_runs(absent)}."
 
 
 def in_runs(numbers: Sequence[int]) -> str:
-    """Return rising numbers with neighbours drawn together, such as ``1, 3 to 5, 12``."""
+    """Return ascending numbers with ranges, such as ``1, 3 to 5, 12``."""
     runs: list[list[int]] = []
     for number in numbers:
         if runs and runs[-1][-1] == number - 1:
@@ -137,9 +136,9 @@ def _view(figure: DrawnFigure) -> View:
 
 
 def line_names(figure: DrawnFigure) -> dict[int, str]:
-    """Return what tells the lines of a panel apart, by identity: no operation, nothing common.
+    """Return the distinguishing names of lines, by identity, without operation and common parts.
 
-    Lines of reads and of writes bear one name where they differ in nothing else.
+    Lines of reads and of writes have the same name if they differ in nothing else.
     """
     parts = [
         [part for part in line.name.split(", ") if part != line.operation] or [line.name]
@@ -152,7 +151,7 @@ def line_names(figure: DrawnFigure) -> dict[int, str]:
 
 
 def _saturation_notes(figure: DrawnFigure) -> list[str]:
-    """Return from how many drives on there is no more: of the first lines that know it."""
+    """Return the saturation of the first lines that have one."""
     names = line_names(figure)
     several = len(set(names.values())) > 1
     reported = [
@@ -163,12 +162,12 @@ def _saturation_notes(figure: DrawnFigure) -> list[str]:
     more = len(reported) - _NOTES_MAX
     if more <= 0:
         return reported
-    others = format_plural(more, "more line has", "more lines have")
-    return [*reported[:_NOTES_MAX], f"{others} a circle."]
+    others = format_plural(more, "more line")
+    return [*reported[:_NOTES_MAX], f"Saturation of {others} is circled."]
 
 
 def _saturations(lines: Sequence[FigureLine], names: Mapping[int, str]) -> list[Ring]:
-    """Return a circle around each point from which on a line rises no more."""
+    """Return a circle around each point of saturation."""
     found = []
     for line in lines:
         end = line.saturation
@@ -198,7 +197,7 @@ def _x_axis(figure: DrawnFigure) -> Axis:
 
 
 def _y_axis(figure: DrawnFigure, estimates: Sequence[Estimate]) -> Axis:
-    """Return an axis from 0; a logarithmic one against block sizes where figures differ much."""
+    """Return an axis from 0; a logarithmic one against block size over a wide range."""
     name = _AXIS_NAMES[figure.unit]
     values = [estimate.value for estimate in estimates if estimate.value > 0]
     is_wide = bool(values) and max(values) > _LOG_FROM_RATIO * min(values)
@@ -208,7 +207,7 @@ def _y_axis(figure: DrawnFigure, estimates: Sequence[Estimate]) -> Axis:
 
 
 def _best(figure: DrawnFigure) -> str:
-    """Return where each operation is best, as one sentence."""
+    """Return the best point of each operation, as one sentence."""
     parts, names = [], line_names(figure)
     for operation, lines in grouped(figure.lines, lambda line: line.operation).items():
         least = figure.unit == "ns"

@@ -1,32 +1,24 @@
-"""Layouts: as built, the article's figures, what drives did, what failures cost."""
+"""The section on layouts: as built, figures of the article, device I/O, effects of failures."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Final
 
+from markupsafe import Markup
+
 from seatrial.findings.model import Summary
+from seatrial.report.exports.csv_table import Field, interval_columns
 from seatrial.report.figures.model import Figure, TimelineMark
-from seatrial.report.markup import Markup, element, unbroken
+from seatrial.report.markup import fill
 from seatrial.report.part import Detail, PagePart
-from seatrial.report.sections.charts import frame, unscripted
-from seatrial.report.sections.tables import plain_table
 from seatrial.report.table import Table, first_rows
 from seatrial.results.model import Sample
 from seatrial.stats.model import CellSummary
 from seatrial.stats.wording import format_plural, format_share
-from seatrial.trials.database.report.timelines import timeline_figure
-from seatrial.trials.database.report.timelines_section import timeline_table
+from seatrial.trials.database.report.timelines import timeline_figure, timeline_table
 from seatrial.trials.layouts.analysis.model import Accounting, LayoutAnalysis, Recovery, layouts_of
-from seatrial.trials.layouts.report.array_marks import array_marks, dips_of
-from seatrial.trials.layouts.report.failure_tables import (
-    consequences_table,
-    data_text,
-    failure_tables,
-    failure_words,
-    phases_table,
-    rebuild_text,
-)
+from seatrial.trials.layouts.analysis.overview import verdict_line
 from seatrial.trials.layouts.report.figures import (
     FIGURE_ID,
     NUMBERS_ID,
@@ -39,26 +31,35 @@ from seatrial.trials.layouts.report.tables import (
     best_table,
     built_table,
     by_size,
+    consequences_table,
+    data_text,
+    failure_tables,
+    failure_words,
     figure_table,
     informative,
     members_table,
+    phases_table,
     ratios_table,
+    rebuild_text,
 )
-from seatrial.trials.layouts.report.words import Variant, misaligned, variants_of
+from seatrial.trials.layouts.report.words import (
+    Variant,
+    array_marks,
+    dips_of,
+    mean_of_builds,
+    misaligned,
+    variants_of,
+)
 
 HEADING: Final = "Layouts"
-_OPEN: Final = 1
-"""Of the failures, so many are unfolded from the start."""
-
-
 ROWS_MAX: Final = 200
-"""Of a folded table; the JSON export has all of them."""
-_EVENTS_TOLD_MAX: Final = 3
-"""Of a round's events, so many are told in its title; all are listed below the chart."""
+"""Maximum rows of a folded table; the JSON export has all rows."""
+_EVENTS_SHOWN_MAX: Final = 3
+"""Maximum events in a round's title; all events are listed below the chart."""
 
 
 def layout_part(summary: Summary, detail: Detail) -> PagePart:
-    """Return the part of a page on a run's layouts, with as much of it as there is room for."""
+    """Return the part of a page on a run's layouts, within the limits of ``detail``."""
     variants = variants_of(summary)
     if not variants:
         return PagePart("layouts", HEADING, Markup(""), [])
@@ -67,57 +68,42 @@ def layout_part(summary: Summary, detail: Detail) -> PagePart:
     timelines = (
         _timelines(found, summary.cells, detail.rounds_max, detail.timelines_max) if found else {}
     )
-    body = [
-        unscripted("beside them"),
-        *_best(found),
-        *(_figures_part(found, figures) if found else []),
-        *(_failures_part(found, timelines) if found else []),
-        *(_accounting_part(found) if found else []),
-        *_built_part(variants),
-        *(_ratios_part(found) if found else []),
-    ]
-    section = element("section", element("h2", HEADING), *body, id="layouts", aria_label=HEADING)
+    section = fill(
+        "trials/layouts/report/section.html",
+        heading=HEADING,
+        line=verdict_line(summary) or format_plural(len(variants), "layout"),
+        best=best_table(found.best) if found and found.best else None,
+        **_figures_part(found, figures),
+        **_failures_part(found, timelines),
+        **_accounting_part(found),
+        built=built_table(variants),
+        built_label=f"Commands and facts of {format_plural(len(variants), 'layout')}",
+        misaligned=misaligned(variants),
+        variants=[_construction(each, number) for number, each in enumerate(variants, start=1)],
+        **_ratios_part(found),
+    )
     return PagePart("layouts", HEADING, section, [*figures, *timelines.values()])
 
 
-def _best(found: LayoutAnalysis | None) -> list[Markup]:
-    return [plain_table(best_table(found.best))] if found and found.best else []
-
-
-def _figures_part(found: LayoutAnalysis, figures: Sequence[Figure]) -> list[Markup]:
-    """Return the article's figures, which it has none of, and the numbers that no table has."""
-    if not found.figures:
-        return []
-    drawn = shown_figures(found.figures)
-    against_drives = [each for each in drawn if each.against == "drives"]
-    tables = [figure_table(each, place) for place, each in enumerate(against_drives, start=1)]
-    elsewhere = element(
-        "p",
-        "Figures against the block size have their numbers in the ",
-        element("a", "tables", href="#tables"),
-        " of each workload; the same of every other layout is drawn under ",
-        element("a", "Charts", href="#charts"),
-        ".",
-        class_="lead",
-    )
-    label = "The figures in numbers"
-    return [
-        *(frame(figure) for figure in figures if figure.id == FIGURE_ID),
-        element("p", numbers_sentence(found.figures), class_="lead figures-had"),
-        element(
-            "details",
-            element("summary", label),
-            *(plain_table(table) for table in tables),
-            elsewhere,
-            id=NUMBERS_ID,
-        ),
-    ]
+def _figures_part(found: LayoutAnalysis | None, figures: Sequence[Figure]) -> dict[str, object]:
+    """Return the article's figures, which of them are missing, and numbers that no table has."""
+    if not found or not found.figures:
+        return {"figures": [], "figures_had": "", "figure_tables": [], "figures_id": NUMBERS_ID}
+    against_drives = [each for each in shown_figures(found.figures) if each.against == "drives"]
+    return {
+        "figures": [figure for figure in figures if figure.id == FIGURE_ID],
+        "figures_had": numbers_sentence(found.figures),
+        "figure_tables": [
+            figure_table(e, place) for place, e in enumerate(against_drives, start=1)
+        ],
+        "figures_id": NUMBERS_ID,
+    }
 
 
 def _timelines(
     found: LayoutAnalysis, cells: Sequence[CellSummary], rounds_max: int, timelines_max: int
 ) -> dict[str, Figure]:
-    """Return the charts of failures over time by the keys of their cells, the worst ones."""
+    """Return the timelines of the worst failures, by the keys of their cells."""
     by_key = {part.cell.key: part for part in cells}
     ranked = sorted(found.recoveries, key=_gravity)
     kept = {recovery.cell.key for recovery in ranked[:timelines_max]}
@@ -139,126 +125,66 @@ def _gravity(recovery: Recovery) -> tuple[bool, float]:
 
 
 def _reported(sample: Sample) -> tuple[str, list[TimelineMark]]:
-    """Return what happened to a sample's array as a title, and where less was done."""
+    """Return the events of a sample's array as a title, and the phases with reduced service."""
     marks = array_marks(sample)
-    reported = "; ".join(mark.text for mark in marks[:_EVENTS_TOLD_MAX]) or "nothing happened"
+    reported = "; ".join(mark.text for mark in marks[:_EVENTS_SHOWN_MAX]) or "no event"
     return reported, dips_of(sample)
 
 
-def _failures_part(found: LayoutAnalysis, timelines: dict[str, Figure]) -> list[Markup]:
-    """Return each failure's timeline and consequences; folded but for the first."""
-    if not found.recoveries:
-        return []
-    parts = []
+def _failures_part(found: LayoutAnalysis | None, timelines: dict[str, Figure]) -> dict[str, object]:
+    """Return each failure's timeline and effects, and the tables of all failures."""
+    if not found or not found.recoveries:
+        return {"failures": [], "failure_tables": []}
+    failures = []
     for number, recovery in enumerate(found.recoveries, start=1):
-        content = _failure(recovery, timelines.get(recovery.cell.key), number)
-        if len(found.recoveries) == 1:
-            parts.append(content)
-            continue
-        heading = element("summary", unbroken(_failure_heading(recovery)))
-        parts.append(element("details", heading, content, class_="cell", open=number <= _OPEN))
-    first, *limits = failure_tables(found)
-    return [
-        element(
-            "section",
-            element("h3", first.title),
-            plain_table(first, captioned=False),
-            *(plain_table(table) for table in limits),
-            *parts,
-            id="failures",
+        figure = timelines.get(recovery.cell.key)
+        tables = [
+            phases_table(recovery, f"layout-phases-{number}"),
+            consequences_table(recovery, f"layout-consequences-{number}"),
+        ]
+        failures.append(
+            {
+                "heading": _failure_heading(recovery),
+                "figure": figure,
+                "tables": tables,
+                "timeline": timeline_table(figure) if figure else "",
+            }
         )
-    ]
+    return {"failures": failures, "failure_tables": failure_tables(found)}
 
 
 def _failure_heading(recovery: Recovery) -> str:
     lowest = recovery.lowest_share
-    dip = "" if lowest is None else f", lowest {format_share(lowest)} of the rate before"
+    dip = "" if lowest is None else f", slowest second {format_share(lowest)} of the rate before"
     return (
         f"{failure_words(recovery)}: rebuild {rebuild_text(recovery)}{dip}, {data_text(recovery)}"
     )
 
 
-def _failure(recovery: Recovery, figure: Figure | None, number: int) -> Markup:
-    tables = [
-        phases_table(recovery, f"layout-phases-{number}"),
-        consequences_table(recovery, f"layout-consequences-{number}"),
-    ]
-    return element(
-        "div",
-        frame(figure) if figure else "",
-        element("div", *(plain_table(table) for table in tables), class_="beside"),
-        timeline_table(figure) if figure else "",
-        class_="time",
-    )
-
-
-def _accounting_part(found: LayoutAnalysis) -> list[Markup]:
-    """Return what drives did for each request, and folded that of every size and each drive."""
-    if not found.accounting:
-        return []
+def _accounting_part(found: LayoutAnalysis | None) -> dict[str, object]:
+    """Return the device I/O per request, by size, and by drive."""
+    if not found or not found.accounting:
+        return {"accounting": None, "folded": []}
     shown = informative(found.accounting)
     sizes = by_size(found.accounting)
-    members = members_table(shown)
-    table = accounting_table(shown, with_words=True)
-    return [
-        element("h3", table.title),
-        plain_table(table, captioned=False),
-        _folded(f"The same of {format_plural(len(sizes), 'kind')} of requests", sizes)
-        if len(sizes) > len(shown)
-        else Markup(""),
-        element(
-            "details",
-            element("summary", "Each drive's share"),
-            plain_table(first_rows(members, ROWS_MAX), captioned=False),
-            *_left_out(len(members.rows)),
-        ),
-    ]
+    folded = [("Device I/O by drive", members_table(shown))]
+    if len(sizes) > len(shown):
+        label = f"Device I/O of all {format_plural(len(sizes), 'kind')} of requests"
+        folded.insert(0, (label, accounting_table(sizes)))
+    return {
+        "accounting": accounting_table(shown, with_words=True),
+        "folded": [
+            (label, first_rows(table, ROWS_MAX), _more(len(table.rows))) for label, table in folded
+        ],
+    }
 
 
-def _folded(label: str, accounts: Sequence[Accounting]) -> Markup:
-    table = first_rows(accounting_table(accounts), ROWS_MAX)
-    return element(
-        "details",
-        element("summary", label),
-        plain_table(table, captioned=False),
-        *_left_out(len(accounts)),
-    )
+def _more(rows: int) -> str:
+    """Return how many rows were left out to limit the size of the page."""
+    return format_plural(rows - ROWS_MAX, "more row") if rows > ROWS_MAX else ""
 
 
-def _left_out(rows: int) -> list[Markup]:
-    """Return that a table would have made the page too large, and what has all of it."""
-    if rows <= ROWS_MAX:
-        return []
-    reported = f"{format_plural(rows - ROWS_MAX, 'more row')} would make this page too large; "
-    command = element("code", "seatrial export --format json")
-    return [element("p", reported, command, " writes them.", class_="lead")]
-
-
-def _built_part(variants: Sequence[Variant]) -> list[Markup]:
-    """Return the layouts as built, what is not aligned, and folded their drives and commands."""
-    wrong = misaligned(variants)
-    parts = (
-        element(
-            "details",
-            element("summary", variant.spec.label),
-            *_construction(variant, number),
-            class_="variant",
-        )
-        for number, variant in enumerate(variants, start=1)
-    )
-    label = f"How {format_plural(len(variants), 'layout was', 'layouts were')} built"
-    table = built_table(variants)
-    return [
-        element("h3", table.title),
-        plain_table(table, captioned=False),
-        element("ul", *(element("li", text) for text in wrong), class_="notes")
-        if wrong
-        else Markup(""),
-        element("details", element("summary", label), *parts, class_="built"),
-    ]
-
-
-def _construction(variant: Variant, number: int) -> list[Markup]:
+def _construction(variant: Variant, number: int) -> dict[str, object]:
     """Return a layout's drives, commands, facts and notes."""
     record = variant.record
     roles = Table(
@@ -268,27 +194,98 @@ def _construction(variant: Variant, number: int) -> list[Markup]:
         headers=["Drive", "Role"],
         rows=[[drive, role] for drive, role in record.roles.items()],
     )
-    facts = (
-        part
-        for name, text in {"device": record.device, **record.facts}.items()
-        for part in (element("dt", name.replace("_", " ")), element("dd", text))
-    )
-    notes = dict.fromkeys(note for _, each in variant.records for note in each.notes)
-    return [
-        plain_table(roles) if record.roles else Markup(""),
-        element("dl", *facts, class_="facts"),
-        element("pre", element("code", "\n".join(record.commands)), tabindex=0)
-        if record.commands
-        else Markup(""),
-        element("ul", *(element("li", note) for note in notes), class_="notes")
-        if notes
-        else Markup(""),
-    ]
+    return {
+        "label": variant.spec.label,
+        "roles": roles,
+        "facts": {"device": record.device, **record.facts},
+        "commands": "\n".join(record.commands),
+        "notes": list(dict.fromkeys(note for _, each in variant.records for note in each.notes)),
+    }
 
 
-def _ratios_part(found: LayoutAnalysis) -> list[Markup]:
-    if not found.ratios:
-        return []
+def _ratios_part(found: LayoutAnalysis | None) -> dict[str, object]:
+    if not found or not found.ratios:
+        return {"ratios": None, "ratios_label": ""}
     table = ratios_table(found.ratios)
-    label = f"{table.title}, {format_plural(len(table.rows), 'pair')}"
-    return [element("details", element("summary", label), plain_table(table, captioned=False))]
+    return {
+        "ratios": table,
+        "ratios_label": f"{table.title}, {format_plural(len(table.rows), 'pair')}",
+    }
+
+
+_NS_PER_S = 1e9
+
+
+def layout_columns(summary: Summary) -> dict[str, dict[str, Field]]:
+    """Return the columns of each cell on a layout, by its key."""
+    variants = {variant.spec.label: variant for variant in variants_of(summary)}
+    found = layouts_of(summary)
+    accounts = {each.cell.key: each for each in found.accounting} if found else {}
+    recoveries = {each.cell.key: each for each in found.recoveries} if found else {}
+    columns = {}
+    for part in summary.cells:
+        labels = [sample.layout.layout.get("label") for sample in part.samples if sample.layout]
+        variant = variants.get(str(labels[0])) if labels else None
+        if variant is None:
+            continue
+        key = part.cell.key
+        columns[key] = {
+            **_built(variant),
+            **_device(accounts.get(key)),
+            **_failure_columns(recoveries.get(key)),
+        }
+    return columns
+
+
+def _built(variant: Variant) -> dict[str, Field]:
+    spec, record = variant.spec, variant.record
+    return {
+        "layout": spec.label,
+        "layout_backend": spec.backend,
+        "layout_level": spec.level,
+        "layout_drives": spec.legs * spec.drives,
+        "layout_legs": spec.legs,
+        "layout_spares": spec.legs * spec.spares,
+        "layout_chunk_kib": spec.chunk_kib,
+        "layout_filesystem": spec.filesystem,
+        "layout_usable_bytes": record.usable_bytes,
+        "layout_built_s": _mean_s(variant, "built_s"),
+        "layout_synced_s": _mean_s(variant, "synced_s"),
+        "layout_aligned": not record.misaligned,
+    }
+
+
+def _mean_s(variant: Variant, name: str) -> float:
+    mean = mean_of_builds(variant, name)
+    return mean.value / _NS_PER_S if mean else 0.0
+
+
+def _device(account: Accounting | None) -> dict[str, Field]:
+    """Return the device I/O per request, and what the level requires."""
+    if account is None:
+        return {}
+    rule = account.rule
+    columns = {
+        **interval_columns("device_reads", account.reads),
+        **interval_columns("device_writes", account.writes),
+        "device_reads_rule": rule.reads if rule else None,
+        "device_writes_rule": rule.writes if rule else None,
+    }
+    if account.write_bytes:
+        columns |= interval_columns("device_write_bytes_ratio", account.write_bytes)
+    return columns
+
+
+def _failure_columns(recovery: Recovery | None) -> dict[str, Field]:
+    """Return the effects of a failure: rebuild, lowest rate, time without redundancy, errors."""
+    if recovery is None:
+        return {}
+    rebuild, window = recovery.rebuild_time, recovery.window
+    return {
+        "failure_rebuild_s": rebuild.value / _NS_PER_S if rebuild else None,
+        "failure_window_s": window.value / _NS_PER_S if window else None,
+        "failure_lowest_share": recovery.lowest_share,
+        "failure_failed": recovery.failed_count,
+        "failure_corrupt_blocks": recovery.corrupt_blocks,
+        "failure_unreadable_bytes": recovery.unreadable_bytes,
+    }

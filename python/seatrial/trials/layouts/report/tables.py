@@ -1,20 +1,26 @@
-"""The tables of a run's layouts: as built, what their drives did, which is best for what.
+"""The tables of a run's layouts: as built, device I/O, failures, fastest layout for each use.
 
-The terminal, the Markdown export and the page all show these; failures are in
-layout_failure_tables.py.
+The terminal, the Markdown export and the page show them.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from seatrial.findings.model import Summary
 from seatrial.report.figures.naming import capitalized, grouped
 from seatrial.report.table import NO_FIGURE, Table, without_empty
 from seatrial.stats.model import Estimate
-from seatrial.stats.wording import format_identity, format_plural, format_share, format_size
+from seatrial.stats.wording import (
+    format_count,
+    format_duration_s,
+    format_identity,
+    format_plural,
+    format_share,
+    format_size,
+)
 from seatrial.study.cell import Cell, FactorValue
 from seatrial.trials.database.report.tables import narrowed
 from seatrial.trials.database.study.workloads import is_of_database
@@ -25,11 +31,16 @@ from seatrial.trials.layouts.analysis.model import (
     DrawnFigure,
     LayoutAnalysis,
     LayoutRatio,
+    LimitTable,
+    PhaseFigures,
+    PhaseName,
+    Recovery,
     layouts_of,
 )
-from seatrial.trials.layouts.report.failure_tables import failure_tables
 from seatrial.trials.layouts.report.figures import figure_name
 from seatrial.trials.layouts.report.words import (
+    KIB,
+    PHASE_NAMES,
     Variant,
     chunk_text,
     drives_text,
@@ -37,55 +48,257 @@ from seatrial.trials.layouts.report.words import (
     others_text,
     variants_of,
     with_doubt,
+    workload_text,
 )
 
-_LESS_TELLING: Final = (
+_KERNEL_LIMIT: Final = "kernel default"
+
+
+def failure_tables(found: LayoutAnalysis) -> list[Table]:
+    """Return one table with a row for each failure, and tables of rebuild limits."""
+    tables = [failures_table(found.recoveries)] if found.recoveries else []
+    return [*tables, *(limit_table(each, place) for place, each in enumerate(found.limits, 1))]
+
+
+def failures_table(recoveries: Sequence[Recovery]) -> Table:
+    """Return a row for each cell with injected faults."""
+    table = Table(
+        id="layout-failures",
+        title="Effects of failures",
+        labels=2,
+        headers=[
+            *("Layout", "Workload", "Before", "During rebuild", "After", "Slowest second"),
+            *("Rebuild time", "No redundancy", "Failed", "Data"),
+        ],
+        rows=[
+            [
+                recovery.variant.target,
+                recovery.cell.workload,
+                *_timeline_texts(recovery),
+                *(rebuild_text(recovery), unprotected_text(recovery)),
+                *(format_count(recovery.failed_count), data_text(recovery)),
+            ]
+            for recovery in recoveries
+        ],
+    )
+    return without_empty(table)
+
+
+def _timeline_texts(recovery: Recovery) -> list[str]:
+    """Return the rate before, the shares during rebuild and after, and of the slowest second."""
+    before = recovery.phase("before")
+    names: tuple[PhaseName, ...] = ("rebuild", "degraded", "scrub")
+    meanwhile = next(filter(None, map(recovery.phase, names)), None)
+    return [
+        with_doubt(before.rate) if before else NO_FIGURE,
+        _share_text(meanwhile),
+        _share_text(recovery.phase("after")),
+        NO_FIGURE if recovery.lowest_share is None else format_share(recovery.lowest_share),
+    ]
+
+
+def _share_text(phase: PhaseFigures | None) -> str:
+    return NO_FIGURE if phase is None else with_doubt(phase.share)
+
+
+def rebuild_text(recovery: Recovery) -> str:
+    """Return the rebuild time, or its progress: ``unfinished, 40 % done``."""
+    if recovery.rebuild_time:
+        rest = ", finished without load" if recovery.after_load_count else ""
+        return f"{with_doubt(recovery.rebuild_time)}{rest}"
+    if not recovery.unfinished_count:
+        return "none"
+    share = recovery.unfinished_share
+    return "unfinished" if share is None else f"unfinished, {format_share(share)} done"
+
+
+def unprotected_text(recovery: Recovery) -> str:
+    """Return how long one more failure could have lost data; ``never`` if it could not."""
+    if not recovery.exposed:
+        return "never"
+    if recovery.window:
+        return with_doubt(recovery.window)
+    open_s = recovery.window_open_s
+    return NO_FIGURE if open_s is None else f"over {format_duration_s(open_s)}"
+
+
+def data_text(recovery: Recovery) -> str:
+    """Return the state of the data: correct, corrupt, unreadable, or not verified."""
+    reported = []
+    if recovery.array_failed_count:
+        reported.append(f"array failed in {format_plural(recovery.array_failed_count, 'round')}")
+    checked = format_size(recovery.checked_bytes)
+    if recovery.wrong_bytes:
+        reported.append(f"{format_size(recovery.wrong_bytes)} of {checked} corrupt")
+    if recovery.wrong_reads:
+        reported.append(f"{format_plural(recovery.wrong_reads, 'read')} returned corrupt data")
+    if recovery.unreadable_bytes:
+        reported.append(f"{format_size(recovery.unreadable_bytes)} unreadable")
+    if recovery.sums_differ_count:
+        reported.append(f"sums differ in {format_plural(recovery.sums_differ_count, 'round')}")
+    if not reported and recovery.corrupt_blocks is None:
+        return "not verified" if recovery.sums_differ_count is None else "sums match"
+    is_lost = recovery.corrupt_blocks or recovery.unreadable_bytes
+    if not is_lost and recovery.checked_bytes:
+        reported.append(f"all {checked} correct")
+    return ", ".join(reported) or f"all {format_plural(recovery.checked_blocks, 'read')} correct"
+
+
+def phases_table(recovery: Recovery, identifier: str) -> Table:
+    """Return the service in each phase of one failure.
+
+    Args:
+        recovery: The failure.
+        identifier: Identifier of the table.
+    """
+    return Table(
+        id=identifier,
+        title="Service by phase",
+        labels=1,
+        headers=["Phase", "Duration", "Rate", "Relative to before", "p99"],
+        rows=[
+            [
+                capitalized(PHASE_NAMES[phase.phase]),
+                with_doubt(phase.length),
+                with_doubt(phase.rate),
+                with_doubt(phase.share),
+                with_doubt(phase.p99),
+            ]
+            for phase in recovery.phases
+        ],
+    )
+
+
+def consequences_table(recovery: Recovery, identifier: str) -> Table:
+    """Return the other effects of one failure: dip, rebuild, errors, data.
+
+    Args:
+        recovery: The failure.
+        identifier: Identifier of the table.
+    """
+    return Table(
+        id=identifier,
+        title="Effects",
+        labels=1,
+        headers=["", ""],
+        rows=[[name, text] for name, text in _consequences(recovery)],
+    )
+
+
+def _consequences(recovery: Recovery) -> Iterator[tuple[str, str]]:
+    yield "Slowest second, relative to before", _lowest_text(recovery)
+    stall_s = recovery.longest_stall_s
+    yield "Longest stall", format_duration_s(stall_s) if stall_s else "none"
+    yield "Rebuild time", rebuild_text(recovery)
+    yield "Rebuild speed", _rate_text(recovery.rebuild_rate)
+    yield "Rebuild speed limit", limit_text(recovery.rebuild_limit_kib_per_s)
+    yield "Time without redundancy", unprotected_text(recovery)
+    if recovery.exposed:
+        yield "Data at risk", format_size(recovery.at_stake_bytes)
+    failed, offered = recovery.failed_count, recovery.offered_count
+    yield "Failed requests", f"{format_count(failed)} of {format_count(offered)}"
+    yield "Data", data_text(recovery)
+    if recovery.mismatch_blocks is not None:
+        yield "Mismatches found by scrubs", format_size(recovery.mismatch_blocks * 512)
+
+
+def _lowest_text(recovery: Recovery) -> str:
+    """Return the slowest second after the failure, and the slowest before it."""
+    if recovery.lowest_share is None:
+        return NO_FIGURE
+    usual = recovery.lowest_share_before
+    alongside = "" if usual is None else f" (before the failure {format_share(usual)})"
+    return f"{format_share(recovery.lowest_share)}{alongside}"
+
+
+def _rate_text(rate: Estimate | None) -> str:
+    return NO_FIGURE if rate is None else f"{with_doubt(rate)} per drive"
+
+
+def limit_text(limit_kib_per_s: int | None) -> str:
+    """Return a rebuild speed limit, such as ``4 MiB/s``."""
+    return f"{format_size(limit_kib_per_s * KIB)}/s" if limit_kib_per_s else _KERNEL_LIMIT
+
+
+def limit_table(limits: LimitTable, place: int) -> Table:
+    """Return the rebuild time and the remaining service for each limit.
+
+    Args:
+        limits: The limits.
+        place: Its number, for the identifier of the table.
+    """
+    cell = {name: value for name, value in limits.cell.items() if name != "target"}
+    return Table(
+        id=f"layout-limits-{place}",
+        title=f"Rebuild time against service, {limits.target}: {format_identity(cell)}",
+        labels=1,
+        headers=["Rebuild speed limit", "Rebuild time", "Rate relative to before", "p99"],
+        rows=[
+            [
+                limit_text(row.limit_kib_per_s),
+                with_doubt(row.rebuild_time),
+                with_doubt(row.share),
+                with_doubt(row.p99),
+            ]
+            for row in limits.rows
+        ],
+    )
+
+
+def failure_words(recovery: Recovery) -> str:
+    """Return a failure in words: layout, workload and faults."""
+    faults = "; ".join(recovery.faults)
+    words = f"{recovery.variant.target}, {workload_text(recovery.cell)}"
+    return f"{words}: {faults}" if faults else words
+
+
+_LESS_INFORMATIVE: Final = (
     *(
         "Bytes read",
-        "Others",
-        "As fast, perhaps",
-        "that of",
-        "Times",
+        "Other drives",
+        "Not significantly slower",
+        "Runner-up",
+        "Ratio",
         "Chunk",
-        "Synchronised",
-        "Lowest",
+        "Sync time",
+        "Slowest second",
     ),
-    *("Built", "Rule, bytes", "Unprotected", "File system", "After"),
+    *("Build time", "Rule (bytes)", "No redundancy", "File system", "After"),
 )
-"""Columns that a narrow place does without, the least telling first."""
+"""Columns that are dropped on a narrow terminal, least important first."""
 
 _NAMES_MAX: Final = 4
 _HARDLY_ANY: Final = 0.005
-"""Requests of a drive for each of the array that round to 0.00."""
+"""Device requests per request of the array below which 0.00 is shown."""
 
 
 def layout_tables(summary: Summary) -> list[Table]:
-    """Return the tables of a run's layouts that fit a terminal; none where it has none."""
+    """Return the tables of a run's layouts for a terminal; empty if it has none."""
     variants = variants_of(summary)
     if not variants:
         return []
     found = [built_table(variants)]
     if analysis := layouts_of(summary):
         found += analysed_tables(analysis)
-    return [narrowed(table, _LESS_TELLING) for table in found]
+    return [narrowed(table, _LESS_INFORMATIVE) for table in found]
 
 
 def analysed_tables(found: LayoutAnalysis) -> list[Table]:
-    """Return what the analysis says of layouts: accounting, failures, the best for each use."""
+    """Return the analysed tables: device I/O, failures, the fastest layout for each use."""
     tables = [accounting_table(informative(found.accounting))] if found.accounting else []
     tables += failure_tables(found)
     return [*tables, *([best_table(found.best)] if found.best else [])]
 
 
 def built_table(variants: Sequence[Variant]) -> Table:
-    """Return the variants as they were built, a row each."""
+    """Return a row for each variant as built."""
     table = Table(
         id="layout-built",
         title="Layouts as built",
         labels=1,
         headers=[
-            *("Layout", "Backend", "Level", "Drives", "Others", "Chunk", "File system"),
-            *("Usable", "Built", "Synchronised", "Aligned"),
+            *("Layout", "Backend", "Level", "Drives", "Other drives", "Chunk", "File system"),
+            *("Usable", "Build time", "Sync time", "Aligned"),
         ],
         rows=[_built_row(variant) for variant in variants],
     )
@@ -110,20 +323,20 @@ def _built_row(variant: Variant) -> list[str]:
 
 
 def accounting_table(accounts: Sequence[Accounting], *, with_words: bool = False) -> Table:
-    """Return what the drives did for each request to the array, beside the level's rule.
+    """Return the device I/O per request to the array, with the rule of the level.
 
     Args:
         accounts: At least one.
-        with_words: Whether the rule is told in words, too, where there is room for it.
+        with_words: Whether to add the rule in words.
     """
     table = Table(
         id="layout-accounting",
-        title="What the drives did for each request to the array",
+        title="Device I/O per request to the array",
         labels=2,
         headers=[
             *("Layout", "Request", "Reads", "Writes", "Rule"),
-            *("Bytes read", "Bytes written", "Rule, bytes"),
-            *(["The rule in words"] if with_words else []),
+            *("Bytes read", "Bytes written", "Rule (bytes)"),
+            *(["Rule in words"] if with_words else []),
         ],
         rows=[_account_row(each, with_words=with_words) for each in accounts],
     )
@@ -131,9 +344,9 @@ def accounting_table(accounts: Sequence[Accounting], *, with_words: bool = False
 
 
 def informative(accounts: Sequence[Accounting]) -> list[Accounting]:
-    """Return one of each layout and kind of request, that of small random requests where it can.
+    """Return one cell per layout and kind of request, with small random requests if possible.
 
-    What drives do for a request hangs on its size and hardly on how many there are at a time.
+    The device I/O per request depends on its size and hardly on concurrency.
     """
     kinds = grouped(
         [each for each in accounts if each.per != "copy"] or accounts,
@@ -145,13 +358,13 @@ def informative(accounts: Sequence[Accounting]) -> list[Accounting]:
 
 
 def by_size(accounts: Sequence[Accounting]) -> list[Accounting]:
-    """Return one of each layout, kind and size of request: that of the fewest at a time."""
+    """Return one cell per layout, kind and size of request: that of the lowest concurrency."""
     sizes = grouped(accounts, lambda each: (each.variant.target, _request_text(each)))
     return [min(same, key=lambda each: _at_a_time(each.cell)) for same in sizes.values()]
 
 
 def _distance(account: Accounting) -> tuple[bool, float, int]:
-    """Return a key that sorts random requests of about 8 KiB first, then few at a time."""
+    """Return a key that sorts random requests of about 8 KiB first, then by concurrency."""
     cell = account.cell
     is_random = cell.factors.get("pattern") == "random"
     size_bytes = cell.block_size_bytes or BLOCK_BYTES
@@ -163,7 +376,7 @@ def _at_a_time(cell: Cell) -> int:
 
 
 def _state(account: Accounting) -> str:
-    """Return ``degraded`` where a drive was missing, with the share of requests if not of all."""
+    """Return ``degraded`` if a drive was missing, with the share of requests if not all."""
     share = account.degraded_share
     if not share:
         return ""
@@ -171,7 +384,7 @@ def _state(account: Accounting) -> str:
 
 
 def _request_text(account: Accounting) -> str:
-    """Return what is asked of the array: ``random write 8 KiB``, ``transaction, degraded``."""
+    """Return the request to the array: ``random write 8 KiB``, ``transaction, degraded``."""
     identity = account.cell.identity()
     named: dict[str, FactorValue] = {
         name: identity[name]
@@ -184,9 +397,8 @@ def _request_text(account: Accounting) -> str:
 
 
 def _is_buffered(account: Accounting) -> bool:
-    """Tell whether a cell, other than a database's, leaves it to the page cache what is written."""
-    target = account.cell.spec.get("target", {})
-    return not is_of_database(account.cell) and not target.get("direct", True)
+    """Return whether a cell, other than a database's, uses the page cache."""
+    return not is_of_database(account.cell) and not account.cell.parsed.target.direct
 
 
 def _account_row(account: Accounting, *, with_words: bool) -> list[str]:
@@ -205,13 +417,13 @@ def _account_row(account: Accounting, *, with_words: bool) -> list[str]:
 
 
 def per_text(estimate: Estimate) -> str:
-    """Return requests for each operation: ``2.02 ± 1 %``; ``0.00`` where there were hardly any."""
+    """Return requests per operation: ``2.02 ± 1 %``; ``0.00`` if there were hardly any."""
     top = estimate.value if estimate.high is None else estimate.high
     return "0.00" if top < _HARDLY_ANY else with_doubt(estimate)
 
 
 def _rule_text(account: Accounting) -> str:
-    """Return what the level asks for, as ``2 + 2``: reads and writes."""
+    """Return what the level requires, as ``2 + 2``: reads and writes."""
     rule = account.rule
     if rule is None or rule.reads is None or rule.writes is None:
         return NO_FIGURE
@@ -223,7 +435,7 @@ def _ratio_text(estimate: Estimate | None) -> str:
 
 
 def _bytes_rule_text(account: Accounting) -> str:
-    """Return bytes written for each byte, a range where the file system has a say in it."""
+    """Return device bytes per byte; a range if it depends on the file system."""
     rule = account.rule
     if rule is None or (account.write_bytes is None and account.read_bytes is None):
         return NO_FIGURE
@@ -237,12 +449,12 @@ def _range_text(low: float, high: float) -> str:
 
 
 def _short(value: float) -> str:
-    """Return an exact figure with two decimals at most: ``2``, ``1.33``."""
+    """Return an exact figure with at most two decimals: ``2``, ``1.33``."""
     return f"{value:.2f}".rstrip("0").rstrip(".") or "0"
 
 
 def members_table(accounts: Sequence[Accounting]) -> Table:
-    """Return what each drive did in each cell, with its share of the mean of its role."""
+    """Return the I/O of each drive in each cell, relative to the mean of its role."""
     rows = [
         [
             account.variant.target,
@@ -260,7 +472,7 @@ def members_table(accounts: Sequence[Accounting]) -> Table:
     ]
     return Table(
         id="layout-members",
-        title="What each drive did",
+        title="Device I/O by drive",
         labels=4,
         headers=[
             *("Layout", "Request", "Drive", "Role", "Reads", "Writes"),
@@ -271,12 +483,15 @@ def members_table(accounts: Sequence[Accounting]) -> Table:
 
 
 def best_table(best: Sequence[Best]) -> Table:
-    """Return which layout is best for what."""
+    """Return the fastest layout for each use."""
     table = Table(
         id="layout-best",
-        title="The fastest layout",
+        title="Fastest layouts",
         labels=2,
-        headers=["For", "Among", "Layout", "Figure", "Times", "that of", "As fast, perhaps"],
+        headers=[
+            *("Use", "Among", "Layout", "Figure", "Ratio", "Runner-up"),
+            "Not significantly slower",
+        ],
         rows=[
             [
                 each.use,
@@ -301,7 +516,7 @@ def _some(names: Sequence[str]) -> str:
 
 
 def _with_equals(best: Best) -> str:
-    """Return the fastest layout, and how many others may be as fast."""
+    """Return the fastest layout, and how many others are not significantly slower."""
     if not best.equals:
         return best.target
     return f"{best.target} or {format_plural(len(best.equals), 'other')}"
@@ -311,9 +526,9 @@ def ratios_table(ratios: Sequence[LayoutRatio]) -> Table:
     """Return every pair of layouts that differ in one factor, compared round by round."""
     return Table(
         id="layout-ratios",
-        title="Layouts that differ in one thing",
+        title="Layouts that differ in one factor",
         labels=4,
-        headers=["What", "Layout", "against", "Requests", "Ratio", "Answer", "Cells"],
+        headers=["Factor", "Layout", "Compared with", "Requests", "Ratio", "Result", "Tests"],
         rows=[
             [
                 capitalized(each.factor.removesuffix("_kib").replace("_", " ")),
@@ -330,17 +545,17 @@ def ratios_table(ratios: Sequence[LayoutRatio]) -> Table:
 
 
 def figure_table(figure: DrawnFigure, place: int) -> Table:
-    """Return a figure of the article that stands against the number of drives.
+    """Return the table of a figure against the number of drives.
 
     Args:
         figure: The figure.
-        place: Its place among all, which tells its table from the others.
+        place: Its number, for the identifier of the table.
     """
     places = sorted({point.x for line in figure.lines for point in line.points})
     rows = []
     for line in figure.lines:
         known = {point.x: with_doubt(point.y) for point in line.points}
-        until = f"from {line.saturation.drives} on" if line.saturation else NO_FIGURE
+        until = f"at {line.saturation.drives}" if line.saturation else NO_FIGURE
         figures = [known.get(count, NO_FIGURE) for count in places]
         rows.append([line.operation, line.name, *figures, until])
     return Table(
@@ -349,7 +564,7 @@ def figure_table(figure: DrawnFigure, place: int) -> Table:
         labels=2,
         headers=[
             *("Requests", "Layouts", *(format_plural(count, "drive") for count in places)),
-            "No more",
+            "Saturates",
         ],
         rows=rows,
     )

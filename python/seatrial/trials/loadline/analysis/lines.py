@@ -1,32 +1,96 @@
-"""The load lines of a run, made again from its stored samples."""
+"""The load lines of a run, from its stored samples.
+
+In a short sample, burst credit, a cache or an empty queue can hide that the rate is not sustained.
+"""
 
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from seatrial.results.model import Sample
 from seatrial.stats.estimate import Estimate
 from seatrial.study.schema import Study
-from seatrial.trials.loadline.analysis.breaks import generator_limit, how_it_breaks
-from seatrial.trials.loadline.analysis.capacity import Most, most_known
-from seatrial.trials.loadline.analysis.judged import Judged
-from seatrial.trials.loadline.analysis.knee import hinge
-from seatrial.trials.loadline.analysis.latency_target import LatencyTarget, latency_target_of
-from seatrial.trials.loadline.analysis.measured import MeasuredStep, closed_loop, measured_steps
-from seatrial.trials.loadline.analysis.model import LoadLine
+from seatrial.trials.loadline.analysis.judged import Judged, scheduled_s
+from seatrial.trials.loadline.analysis.knee import generator_limit, hinge, how_it_breaks
+from seatrial.trials.loadline.analysis.measured import (
+    MeasuredStep,
+    closed_loop,
+    measured_steps,
+    offered_per_s,
+)
+from seatrial.trials.loadline.analysis.model import LatencyTarget, LoadLine, latency_target_of
 from seatrial.trials.loadline.analysis.narrative import Outcome, cause, sentence
 from seatrial.trials.loadline.study import LOADLINE, Loadline, template_key
 
+SHORT_SHARE = 0.97
+"""Below this completed share of the offered requests, requests queued to the end."""
+LIMITS_TO_FILL = 4.0
+
+
+class Most(NamedTuple):
+    """Upper bounds of the sustained rate.
+
+    Attributes:
+        done_per_s: Rate of completions while requests queue.
+        reported_per_s: The highest rate that samples can show to be sustained: near the capacity a
+            queue fills to the limit so slowly that half a sample or more does not show it.
+    """
+
+    done_per_s: float
+    reported_per_s: float
+
+
+def most_known(samples: Sequence[Sample], latency_target: LatencyTarget) -> Most:
+    """Return the upper bounds of the sustained rate; infinite if unknown.
+
+    The higher of the rates in the second half of the closed loop and of the overloaded samples,
+    since some targets are slower under overload.
+
+    Args:
+        samples: Samples of one load line.
+        latency_target: The percentile and its limit.
+    """
+    closed, short = [], []
+    for sample in samples:
+        completed_per_s = _of_second_half_per_s(sample)
+        rate_per_s = offered_per_s(sample)
+        if completed_per_s is None:
+            continue
+        if rate_per_s is None:
+            closed.append(completed_per_s)
+        elif completed_per_s < SHORT_SHARE * rate_per_s:
+            short.append(completed_per_s)
+    done_per_s = max((statistics.median(each) for each in (closed, short) if each), default=0.0)
+    if done_per_s == 0:
+        return Most(math.inf, math.inf)
+    fills_share = (
+        LIMITS_TO_FILL * latency_target.limit_ns / 1e9 / latency_target.sample_s_at(done_per_s)
+    )
+    return Most(done_per_s, done_per_s * (1 - fills_share))
+
+
+def _of_second_half_per_s(sample: Sample) -> float | None:
+    slice_s = sample.timeline.slice_ns / 1e9
+    end = math.floor(scheduled_s(sample) / slice_s + 1e-9)
+    begin = end // 2
+    if end - begin < 1 or not sample.timeline.slices:
+        return None
+    completed = sum(part.completed for part in sample.timeline.slices if begin <= part.index < end)
+    return completed / ((end - begin) * slice_s)
+
+
 CROSSING_FACTOR_MAX = 100.0
-"""A share that is none is taken for this part of what is allowed."""
+"""A share of 0 is replaced by the allowed share over this factor."""
 
 
 def load_lines(study: Study, samples: Sequence[Sample]) -> list[LoadLine]:
     """Return the load lines of a run, in the order of the study.
 
     Args:
-        study: The run's study, which holds percentile and limit of each.
+        study: The run's study, with percentile and limit of each.
         samples: All samples of the run.
     """
     found = []
@@ -45,15 +109,15 @@ def load_line(key: str, samples: Sequence[Sample], latency_target: LatencyTarget
     """Return one load line.
 
     Args:
-        key: Of the closed loop.
-        samples: Of the closed loop and of each rate, at least one.
-        latency_target: What must hold.
+        key: Key of the closed loop.
+        samples: Samples of the closed loop and of each rate, at least one.
+        latency_target: The percentile and its limit.
     """
     steps = measured_steps(samples, latency_target)
     holding, breaking = _divided(steps)
     closed = closed_loop(samples)
-    sure_breaks = [step.judged.rate_per_s for step in steps if step.judged.holds is False]
-    broken_per_s = min(sure_breaks, default=None)
+    confident_breaks = [step.judged.rate_per_s for step in steps if step.judged.holds is False]
+    broken_per_s = min(confident_breaks, default=None)
     sustained = _sustained(
         steps,
         (holding, breaking),
@@ -96,7 +160,7 @@ def load_line(key: str, samples: Sequence[Sample], latency_target: LatencyTarget
 def _divided(
     steps: Sequence[MeasuredStep],
 ) -> tuple[MeasuredStep | None, list[MeasuredStep]]:
-    """Return the highest rate that seems to hold below the first that breaks, and those that do."""
+    """Return the highest rate that seems to meet the limit, and all that seem to exceed it."""
     first = next((place for place, step in enumerate(steps) if not step.judged.leans), len(steps))
     breaking = [step for step in steps[first:] if not step.judged.leans]
     return (steps[first - 1] if first else None), breaking
@@ -109,20 +173,20 @@ def _sustained(
     most: Most,
     latency_target: LatencyTarget,
 ) -> Estimate | None:
-    """Return the most that is sustained: between what surely holds and what surely breaks.
+    """Return the sustained rate, with the significant rates on either side as its interval.
 
-    The value is where the percentile seems to cross the limit, but not above what gets done while
-    requests queue.
+    The value is where the percentile seems to cross the limit, capped at the rate of completions
+    while requests queue.
     """
     holding, breaking = divided
-    sure = [
+    confident = [
         step
         for step in steps
         if step.judged.holds and (high is None or step.judged.rate_per_s < high)
     ]
-    if not sure or holding is None:
+    if not confident or holding is None:
         return None
-    low = min(sure[-1].judged.rate_per_s, most.told_per_s)
+    low = min(confident[-1].judged.rate_per_s, most.reported_per_s)
     value = holding.judged.rate_per_s
     if breaking:
         value = _crossing_per_s(holding.judged, breaking[0].judged, latency_target)
@@ -131,13 +195,13 @@ def _sustained(
         value=value if high is None else min(value, high),
         low=low,
         high=high,
-        rounds=sure[-1].judged.rounds,
+        rounds=confident[-1].judged.rounds,
         unit="IOPS",
     )
 
 
 def _crossing_per_s(holding: Judged, broken: Judged, latency_target: LatencyTarget) -> float:
-    """Return where the share crosses what is allowed, between two rates, by its logarithm."""
+    """Return the rate at which the share crosses the allowed share, interpolated by logarithms."""
     allowed = math.log(latency_target.allowed_share)
     shares = [
         math.log(max(step.above.value, latency_target.allowed_share / CROSSING_FACTOR_MAX))
@@ -151,7 +215,7 @@ def _crossing_per_s(holding: Judged, broken: Judged, latency_target: LatencyTarg
 def _points(
     steps: Sequence[MeasuredStep], latency_target: LatencyTarget
 ) -> list[tuple[float, float]]:
-    """Return the rates whose percentile is known, up to the first that is far beyond the limit."""
+    """Return the rates with a known percentile, up to the first that exceeds the limit."""
     points = []
     for step in steps:
         percentile_ns = step.percentile(latency_target.percentile)

@@ -18,10 +18,13 @@ from seatrial.stats.estimates import (
     percentiles_at_least,
     rate_estimate,
 )
-from seatrial.trials.loadline.analysis.judged import Judged, judge_all
-from seatrial.trials.loadline.analysis.latency_target import LatencyTarget
-from seatrial.trials.loadline.analysis.limit_counts import LimitCounts, count_against_limit
-from seatrial.trials.loadline.analysis.model import LoadStep
+from seatrial.trials.loadline.analysis.judged import (
+    Judged,
+    LimitCounts,
+    count_against_limit,
+    judge_all,
+)
+from seatrial.trials.loadline.analysis.model import LatencyTarget, LoadStep
 
 
 @dataclass(frozen=True)
@@ -46,13 +49,13 @@ class MeasuredStep:
 
 
 def is_scheduled(sample: Sample) -> bool:
-    """Tell whether a sample is of an offered rate, not of the closed loop."""
+    """Return whether a sample is of an offered rate, not of the closed loop."""
     return offered_per_s(sample) is not None
 
 
 def offered_per_s(sample: Sample) -> float | None:
     """Return the offered rate (requests per second) of a sample; None in a closed loop."""
-    rate = sample.cell.spec["arrival"].get("rate_per_s")
+    rate = sample.cell.parsed.arrival.rate_per_s
     return None if rate is None else float(rate)
 
 

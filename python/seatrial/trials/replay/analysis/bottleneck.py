@@ -1,8 +1,8 @@
-"""Who was the bottleneck of a replay: client, server CPU, locks, disk, or its own pace.
+"""The bottleneck of a replay: client, server CPU, locks, disk, or the requested speed.
 
 What bounds the database is decided as for any load (trials/database/analysis/verdict.py). Before
-that the rule looks at what only a replay has: a requested pace that was kept, one thread that
-drives all sessions, and an order that delays statements.
+that, the rules check what only a replay has: a requested speed that was met, a single driver
+thread for all sessions, and an order that delays statements.
 """
 
 from __future__ import annotations
@@ -12,20 +12,38 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from seatrial.results.model import Sample
+from seatrial.findings.context import usable_cpus
+from seatrial.results.model import Run, Sample
 from seatrial.stats.estimate import Estimate
+from seatrial.stats.estimates import counted
+from seatrial.stats.model import CellSummary
 from seatrial.stats.wording import format_iops, format_share
-from seatrial.trials.database.analysis.grounds import DRIVER_SHARE_MAX, Grounds
-from seatrial.trials.database.analysis.model import Rival, TimeVerdict
+from seatrial.trials.database.analysis.cells import grounds_of
+from seatrial.trials.database.analysis.model import Rival, TimeVerdict, ceiling_share
+from seatrial.trials.database.analysis.rivals import DRIVER_SHARE_MAX, Grounds
 from seatrial.trials.database.analysis.verdict import INCONCLUSIVE, rival_texts, time_verdict
-from seatrial.trials.replay.analysis.model import Bottleneck, Lateness
-from seatrial.trials.replay.analysis.pace import keeps_pace
-from seatrial.trials.replay.analysis.samples import replays
+from seatrial.trials.replay.analysis.model import (
+    Bottleneck,
+    Lateness,
+    ReplayCell,
+    is_of_replay,
+    replays,
+    speed_of,
+    worst_of,
+)
+from seatrial.trials.replay.analysis.pace import (
+    answered_per_s,
+    captured_per_s,
+    delivered,
+    keeps_pace,
+    lateness,
+    ratio_to_capture,
+)
 
 ORDER_SHARE_MIN: Final = 0.4
-"""Of the time of all connections, what statements waited for their order."""
+"""Of the time of all connections, the share that statements waited for their order."""
 DELAYED_SHARE_MIN: Final = 0.2
-"""Of the time, that in which the driver's thread could have run and had no processor."""
+"""Of the time, the share in which the driver's thread was runnable but had no processor."""
 
 WHO: Final[Mapping[str, str]] = {
     "cpu": "server CPU",
@@ -38,30 +56,30 @@ WHO: Final[Mapping[str, str]] = {
     "order": "order",
     INCONCLUSIVE: INCONCLUSIVE,
 }
-"""Who is meant by what a database is bound by."""
+"""The bottleneck of a replay, by the bound of the database."""
 _OPENINGS: Final[Mapping[str, str]] = {
     "client": "The client was the bottleneck",
     "server CPU": "The server's CPU was the bottleneck",
     "locks": "Locks were the bottleneck",
     "disk": "The disk was the bottleneck",
-    "pace": "The capture's own pace set the rate",
-    "order": "The order was the bottleneck",
+    "pace": "The requested speed set the rate",
+    "order": "The statement order was the bottleneck",
     INCONCLUSIVE: "The bottleneck is inconclusive",
 }
 
 
 @dataclass(frozen=True)
 class ReplayGrounds:
-    """What the verdict on a replay looks at.
+    """The figures that the verdict on a replay is based on.
 
     Attributes:
-        database: What that on any load of a database looks at.
-        core_share: Processor time of the driver's thread over the time; the largest round.
-        delay_share: Time that it could have run and had no processor, likewise.
-        order_share: Of the time of all connections, what statements waited for their order.
-        delivered: Of what the speed asked for; None at maximum speed.
+        database: The figures for the verdict on any database load.
+        core_share: CPU time of the driver's thread over the time; the largest round.
+        delay_share: Share of the time in which it was runnable without a processor, likewise.
+        order_share: Of the time of all connections, the share that statements waited for order.
+        delivered: Share of the requested rate; None at maximum speed.
         lateness: None at maximum speed.
-        sessions_mean: Connections that were open, in the mean; None where it is not known.
+        sessions_mean: Mean number of open connections; None if unknown.
     """
 
     database: Grounds
@@ -74,13 +92,13 @@ class ReplayGrounds:
 
     @property
     def is_remote(self) -> bool:
-        """Whether nothing is known of the server's machine."""
+        """Whether nothing is known about the server's machine."""
         seen = ("server_cpu_cores", "cpu_idle_share", "device_busy_share")
         return all(name not in self.database.columns for name in seen)
 
 
 def replay_bottleneck(grounds: ReplayGrounds) -> Bottleneck:
-    """Return who it was; the first rule that applies, in the order of docs/method.md."""
+    """Return the bottleneck by the first rule that applies, in the order of docs/method.md."""
     database = time_verdict(grounds.database)
     for rule in (_nothing, _of_pace, _of_server, _of_driver, _of_order, _of_sessions):
         found = rule(grounds, database)
@@ -91,7 +109,7 @@ def replay_bottleneck(grounds: ReplayGrounds) -> Bottleneck:
 
 @dataclass(frozen=True)
 class _Found:
-    """A bound, the ground for it without a full stop, and what of the rivals is to be said."""
+    """A bound, the evidence for it without a full stop, and the rivals to report."""
 
     bound: str
     ground: str
@@ -103,7 +121,7 @@ class _Found:
 def _nothing(grounds: ReplayGrounds, _database: TimeVerdict) -> _Found | None:
     if grounds.database.rate.value > 0:
         return None
-    return _Found(INCONCLUSIVE, "nothing was answered", next="See what the server says in its log")
+    return _Found(INCONCLUSIVE, "no statement was answered", next="Check the server's log")
 
 
 def _of_pace(grounds: ReplayGrounds, _database: TimeVerdict) -> _Found | None:
@@ -112,9 +130,9 @@ def _of_pace(grounds: ReplayGrounds, _database: TimeVerdict) -> _Found | None:
         return None
     return _Found(
         "pace",
-        f"it did {format_share(min(1.0, delivered.value))} of what was asked for, with "
-        f"{format_share(late.within_1ms_share)} of the statements sent within 1 ms of their time; "
-        "what would bound it beyond is not seen",
+        f"the replay reached {format_share(min(1.0, delivered.value))} of it, and sent "
+        f"{format_share(late.within_1ms_share)} of the statements within 1 ms of their scheduled "
+        "time; this does not show the bottleneck at higher speeds",
     )
 
 
@@ -124,9 +142,9 @@ def _of_server(_grounds: ReplayGrounds, database: TimeVerdict) -> _Found | None:
 
 
 def _of_driver(grounds: ReplayGrounds, database: TimeVerdict) -> _Found | None:
-    """The driver's one thread, where it had no time left, or no processor to run on.
+    """Return the driver's thread, if it was saturated or had no processor to run on.
 
-    Whether anything else can be it, the server's work or that of others, is the rivals' to say.
+    The rivals decide whether the server's work or other work explains it as well.
     """
     core, delay = grounds.core_share or 0.0, grounds.delay_share or 0.0
     ceiling = grounds.database.ceiling_share or 0.0
@@ -134,20 +152,20 @@ def _of_driver(grounds: ReplayGrounds, database: TimeVerdict) -> _Found | None:
         return None
     reported = []
     if core > DRIVER_SHARE_MAX:
-        reported.append(f"its one thread used {format_share(core)} of a core")
+        reported.append(f"its thread used {format_share(core)} of a core")
     if ceiling > DRIVER_SHARE_MAX:
         reported.append(_of_ceiling(grounds))
     if not reported and core + delay > DRIVER_SHARE_MAX and delay >= DELAYED_SHARE_MIN:
         reported.append(
-            f"its one thread used {format_share(core)} of a core, and for {format_share(delay)} of "
-            "the time it could have run and had no processor"
+            f"its thread used {format_share(core)} of a core, and waited for a CPU for "
+            f"{format_share(delay)} of the time"
         )
     if not reported:
         return None
     found = _of_database(database)
     ground = f"{' and '.join(reported)}. {'. '.join(rival_texts(database.rivals))}"
     if found.bound == INCONCLUSIVE:
-        ground = f", the client if anything: {ground}. {_settles(database.next)}"
+        ground = f", probably the client: {ground}. {_settles(database.next)}"
     return replace(found, ground=ground)
 
 
@@ -156,10 +174,10 @@ def _of_order(grounds: ReplayGrounds, database: TimeVerdict) -> _Found | None:
     if share < ORDER_SHARE_MIN:
         return None
     ground = (
-        f"in {format_share(share)} of the connections' time a statement waited until those of "
-        "other sessions had ended, as it was captured"
+        f"statements waited {format_share(share)} of the connections' time for statements of "
+        "other sessions, to preserve the captured order"
     )
-    # Who is waited for may be slow for a reason of the machine, and the order does not say so.
+    # The statements waited for may be slow because of the machine, which the order does not show.
     left = [
         rival
         for rival in database.rivals
@@ -170,7 +188,7 @@ def _of_order(grounds: ReplayGrounds, database: TimeVerdict) -> _Found | None:
     reported, settles = rival_texts(left)[0], ". ".join(dict.fromkeys(rival.next for rival in left))
     return _Found(
         INCONCLUSIVE,
-        f", the order if anything: {ground}. {reported}. {_settles(settles)}",
+        f", probably the order: {ground}. {reported}. {_settles(settles)}",
         likely="order",
         rivals=database.rivals,
         next=settles,
@@ -178,31 +196,30 @@ def _of_order(grounds: ReplayGrounds, database: TimeVerdict) -> _Found | None:
 
 
 def _of_sessions(grounds: ReplayGrounds, database: TimeVerdict) -> _Found | None:
-    """The server waited for statements, and the driver had time: neither was busy."""
+    """Return an inconclusive result if both server and driver were idle."""
     time = grounds.database.time
     if "client" not in (database.bound, database.likely) or time is None:
         return None
     active = time.active_mean
-    running = "" if active is None else f"; {active:.1f} statements ran at once, in the mean"
+    running = "" if active is None else f"; {active:.1f} statements ran concurrently on average"
     return _Found(
         INCONCLUSIVE,
-        f"in {format_share(time.shares.get('client', 0.0))} of the clients' time the server waited "
-        "for their next statement, while the driver had time: the way between them, or too few "
+        f"the server waited for the next statement {format_share(time.shares.get('client', 0.0))} "
+        "of the clients' time while the driver was partly idle: network latency, or too few "
         f"sessions in the capture{running}",
         rivals=database.rivals,
-        next="Play it from the server's own machine, or several captures at once",
+        next="Run the replay on the server's machine, or replay several captures in parallel",
     )
 
 
 def _settles(step: str) -> str:
-    return f"What settles it: {step[:1].lower()}{step[1:]}"
+    return f"To settle it, {step[:1].lower()}{step[1:]}"
 
 
 def _of_database(verdict: TimeVerdict) -> _Found:
-    """Return what bounds the database, as of any load.
+    """Return what bounds the database, as for any load.
 
-    What a verdict says of itself, such as ``commit-bound if anything``, stays before the ground,
-    after a comma.
+    A qualification such as ``probably commit-bound`` stays before the evidence, after a comma.
     """
     opening, _, rest = verdict.sentence.partition(": ")
     aside = opening.partition(", ")[2]
@@ -218,13 +235,13 @@ def _of_database(verdict: TimeVerdict) -> _Found:
 
 def _reported(grounds: ReplayGrounds, found: _Found) -> Bottleneck:
     who = WHO[found.bound]
-    # What is said of the rivals are sentences of their own behind the ground.
+    # The rivals are separate sentences after the evidence.
     ground, stop, rest = found.ground.partition(". ")
     parts = [f"{_OPENINGS[who]}{'' if ground.startswith(', ') else ': '}{ground}"]
     if driver := _driver_words(grounds, who):
         parts.append(driver)
     if grounds.is_remote and found.bound != "pace":
-        parts.append("of the server's machine, its processors and its disks, nothing was seen")
+        parts.append("CPU and disks of the server's machine were not monitored")
     return Bottleneck(
         who=who,
         bound=found.bound,
@@ -237,24 +254,24 @@ def _reported(grounds: ReplayGrounds, found: _Found) -> Bottleneck:
 
 
 def _driver_words(grounds: ReplayGrounds, who: str) -> str:
-    """Return what the driver used, where it is not the verdict itself; empty if unknown."""
+    """Return the driver's resource usage if it is not the verdict itself; empty if unknown."""
     if who == "client" or grounds.core_share is None:
         return ""
     reported = f"the driver used {format_share(grounds.core_share)} of a core"
     if (grounds.delay_share or 0.0) >= DELAYED_SHARE_MIN:
         lacked = format_share(grounds.delay_share or 0.0)
-        reported += f", lacked a processor for {lacked} of the time"
+        reported += f", waited for a CPU for {lacked} of the time"
     if grounds.database.ceiling_share is None:
-        return f"{reported}, and how much it could do was not measured"
-    return f"{reported}, and {_of_ceiling(grounds).removeprefix('it ')}"
+        return f"{reported}; its maximum rate was not measured"
+    return f"{reported}, and {_of_ceiling(grounds)}"
 
 
 def _of_ceiling(grounds: ReplayGrounds) -> str:
     share = grounds.database.ceiling_share or 0.0
     ceiling_per_s = grounds.database.ceiling_per_s or 0.0
     return (
-        f"it reached {format_share(share)} of the {format_iops(ceiling_per_s)} statements a second "
-        "that it does with a server that answers at once"
+        f"the rate reached {format_share(share)} of its maximum ({format_iops(ceiling_per_s)} "
+        "statements/s against a null server)"
     )
 
 
@@ -274,7 +291,7 @@ def _evidence(grounds: ReplayGrounds) -> dict[str, float]:
 
 
 def client_shares(samples: Sequence[Sample]) -> tuple[float | None, float | None]:
-    """Return what the driver's thread used of a core and lacked; of each the largest round."""
+    """Return the driver thread's CPU share and run-queue wait; each of the largest round."""
     used, lacked = [], []
     for sample, record in replays(samples):
         if sample.duration_s <= 0:
@@ -288,9 +305,9 @@ def client_shares(samples: Sequence[Sample]) -> tuple[float | None, float | None
 def of_driver_thread(
     grounds: Grounds, core_share: float | None, delay_share: float | None
 ) -> Grounds:
-    """Return what a verdict looks at, with the driver's thread as the client that it is.
+    """Return the grounds with the driver's thread counted as the client.
 
-    A replay's driver runs within Seatrial's own process, whose processor time holds the thread's.
+    A replay's driver runs in Seatrial's process, whose CPU time includes that of the thread.
     """
     columns = dict(grounds.columns)
     seatrial = columns.get("seatrial_cpu_cores")
@@ -322,11 +339,65 @@ def order_share(samples: Sequence[Sample]) -> float | None:
 
 
 def sessions_mean(samples: Sequence[Sample]) -> float | None:
-    """Return how many connections were open, in the mean over the time of all rounds."""
+    """Return the mean number of open connections over the time of all rounds."""
     counts = [
         each.sessions
         for sample, record in replays(samples)
-        for place, each in enumerate(record.timeline)
-        if place * record.timeline_slice_s < sample.duration_s
+        for index, each in enumerate(record.timeline)
+        if index * record.timeline_slice_s < sample.duration_s
     ]
     return math.fsum(counts) / len(counts) if counts else None
+
+
+def analyse_replays(run: Run, cells: Sequence[CellSummary]) -> list[ReplayCell]:
+    """Return the analysis of a run's replays, in the order of the plan.
+
+    Args:
+        run: The run; its fingerprint describes the machine.
+        cells: All cells of the run.
+    """
+    cpus = usable_cpus(run.fingerprint_before)
+    own = [summary for summary in cells if is_of_replay(summary.cell)]
+    parts = [replay_cell(summary, grounds_of(summary, cpus)) for summary in own]
+    return [part for part in parts if part is not None]
+
+
+def replay_cell(summary: CellSummary, grounds: Grounds) -> ReplayCell | None:
+    """Return the analysis of a replay over all its rounds; None if no round has a record.
+
+    Args:
+        summary: Of a replay.
+        grounds: The figures for the verdict on any database load, of the same cell.
+    """
+    samples = counted(summary.samples)
+    worst = worst_of(samples)
+    if worst is None:
+        return None
+    speed = speed_of(summary.cell)
+    core_share, delay_share = client_shares(samples)
+    grounds = of_driver_thread(grounds, core_share, delay_share)
+    found = ReplayGrounds(
+        database=grounds,
+        core_share=core_share,
+        delay_share=delay_share,
+        order_share=order_share(samples),
+        delivered=delivered(samples, speed),
+        lateness=lateness(samples),
+        sessions_mean=sessions_mean(samples),
+    )
+    return ReplayCell(
+        cell=summary.cell,
+        speed=speed,
+        bottleneck=replay_bottleneck(found),
+        answered_per_s=answered_per_s(samples),
+        captured_per_s=captured_per_s(samples),
+        ratio=ratio_to_capture(samples),
+        delivered=found.delivered,
+        lateness=found.lateness,
+        client_core_share=core_share,
+        client_delay_share=delay_share,
+        ceiling_per_s=grounds.ceiling_per_s,
+        ceiling_share=ceiling_share(grounds.rate.value, grounds.ceiling_per_s),
+        order_share=found.order_share,
+        told_round=worst[0].round,
+    )

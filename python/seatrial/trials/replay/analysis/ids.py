@@ -1,4 +1,4 @@
-"""What became of a replay's ids, as one: how many were mapped, and on what evidence."""
+"""Summary of a replay's IDs: how many were mapped, and on what evidence."""
 
 from __future__ import annotations
 
@@ -7,46 +7,46 @@ from typing import Final
 
 import msgspec
 
-from seatrial.results.replay_ids import ReplayIdClass, ReplayIds
+from seatrial.results.replay import REPLAY, ReplayContent, ReplayIdClass, ReplayIds, TableDifference
 from seatrial.stats.wording import format_count, format_plural
 
 REASONS: Final = {
-    "several_draws": "several draws can have given it",
-    "which_row": "of a batch of rows, and which row is not known",
-    "not_drawn": "no draw can have given it before its first use",
-    "not_drawn_in_time": "its draw was not answered in time",
-    "draw_failed": "the statement that drew it failed here",
-    "random": "random values have no order to tell them by",
-    "sequence_elsewhere": "its sequence does not stand where the log begins",
-    "no_order": "its sequence does not give values in the order of the draws",
+    "several_draws": "several inserts may have generated it",
+    "which_row": "from a multi-row insert, row unknown",
+    "not_drawn": "no insert before its first use may have generated it",
+    "not_drawn_in_time": "the insert that generates it was not answered in time",
+    "draw_failed": "the statement that generated it failed in the replay",
+    "random": "random value without a known order",
+    "sequence_elsewhere": "its sequence does not match the start of the log",
+    "no_order": "its sequence does not generate values in order",
     "several_sources": "its values come from several sequences",
-    "bound": "a bound (<, >, BETWEEN), which cannot be mapped",
-    "spelling": "it is spelled in a way that is not read",
-    "expression": "it is a part of an expression, which cannot be mapped",
-    "shared": "one value of several columns, and not the same id in all of them",
-    "given_again": "its sequence began again, and gave it more than once",
+    "bound": "range condition (<, >, BETWEEN), which cannot be mapped",
+    "spelling": "unsupported notation",
+    "expression": "part of an expression, which cannot be mapped",
+    "shared": "one value for several columns with different IDs",
+    "given_again": "its sequence was restarted and generated it again",
 }
-"""Why ids were left alone, in words."""
+"""Why IDs were not mapped, in words."""
 
 PLACES: Final = {
-    "function": "handed to functions",
-    "unknown_table": "in statements with tables that are not in the catalogue (temporary ones)",
-    "not_understood": "in statements that are not understood",
-    "text": "within texts or JSON, without enough evidence that they are ids",
+    "function": "function arguments",
+    "unknown_table": "statements with tables that are not in the catalogue (temporary tables)",
+    "not_understood": "statements that could not be parsed",
+    "text": "texts or JSON, without enough evidence that they are IDs",
 }
-"""Where values go of which it is not known whether they are ids, in words."""
+"""Where values occur that may be IDs, in words."""
 
 
 class IdSums(msgspec.Struct, frozen=True, kw_only=True):
-    """Ids of all columns together.
+    """IDs of all columns together.
 
     Attributes:
-        exact: Traced by what came back when captured.
-        proved: That one draw alone can have given.
-        by_pattern: Known by what the proved ones have in common.
-        unresolved: Left alone, by reason, the most frequent first.
-        not_generated: That were there before; rightly left alone.
-        not_followed: Values that may be ids and were left alone, by where they go, the most
+        exact: Traced by the values returned in the capture.
+        proved: Only one insert can have generated them.
+        by_pattern: Inferred from a pattern of the proved ones.
+        unresolved: Not mapped, by reason, the most frequent first.
+        not_generated: Existed before the capture; correctly not mapped.
+        not_followed: Values that may be IDs and were not mapped, by where they occur, the most
             frequent first.
     """
 
@@ -59,27 +59,27 @@ class IdSums(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def mapped(self) -> int:
-        """Ids that were traced to the draw that gave them."""
+        """IDs that were traced to the insert that generated them."""
         return self.exact + self.proved + self.by_pattern
 
     @property
     def left_alone(self) -> int:
-        """Ids that were not."""
+        """IDs that were not mapped."""
         return sum(self.unresolved.values())
 
     @property
     def generated(self) -> int:
-        """Ids that a draw of the capture gave, as far as is known."""
+        """IDs that were generated during the capture, as far as known."""
         return self.mapped + self.left_alone
 
     @property
     def unresolved_share(self) -> float:
-        """Of the generated ones, those that were left alone."""
+        """Share of the generated IDs that were not mapped."""
         return self.left_alone / self.generated if self.generated else 0.0
 
 
 def id_sums(ids: ReplayIds) -> IdSums:
-    """Return the ids of all columns together."""
+    """Return the IDs of all columns together."""
     reasons: Counter[str] = Counter()
     for each in ids.classes:
         reasons.update(each.unresolved)
@@ -96,12 +96,12 @@ def id_sums(ids: ReplayIds) -> IdSums:
 
 
 def ids_sentence(ids: ReplayIds) -> str:
-    """Return what became of the ids: ``16,000 of 16,000 ids were mapped, 0 unresolved``."""
+    """Return the outcome for IDs: ``16,000 of 16,000 IDs were mapped, 0 unresolved``."""
     if ids.mode == "off":
-        return "Ids were sent as captured"
+        return "IDs were sent as captured"
     sums = id_sums(ids)
     if not sums.generated:
-        return "No statement names an id that the captured server made meanwhile"
+        return "No statement uses an ID that was generated during the capture"
     levels = {
         "exact": sums.exact,
         "proved": sums.proved,
@@ -110,36 +110,38 @@ def ids_sentence(ids: ReplayIds) -> str:
     reported = ", ".join(f"{format_count(count)} {name}" for name, count in levels.items() if count)
     how = f" ({reported})" if reported else ""
     return (
-        f"{format_count(sums.mapped)} of {format_plural(sums.generated, 'id')} were mapped{how}, "
+        f"{format_count(sums.mapped)} of {format_plural(sums.generated, 'ID')} were mapped{how}, "
         f"{format_count(sums.left_alone)} unresolved"
     )
 
 
 def reason_words(reason: str) -> str:
-    """Return why ids were left alone, or where they go."""
+    """Return why IDs were not mapped, or where they occur."""
     return REASONS.get(reason) or PLACES.get(reason) or reason.replace("_", " ")
 
 
 def not_followed_sentence(ids: ReplayIds) -> str:
-    """Return what may be ids in places where these are not followed; empty for nothing."""
+    """Return how many possible IDs occur where IDs are not tracked; empty if there are none."""
     places = id_sums(ids).not_followed
     count = sum(places.values())
     if not count:
         return ""
-    reported = "; ".join(f"{format_count(n)} {reason_words(place)}" for place, n in places.items())
-    are, ids_words = ("is", "an id") if count == 1 else ("are", "ids")
+    reported = "; ".join(
+        f"{format_count(n)} in {reason_words(place)}" for place, n in places.items()
+    )
+    were, ids_words = ("was", "an ID") if count == 1 else ("were", "IDs")
     return (
-        f"{format_plural(count, 'value')} that may be {ids_words} {are} where ids are not "
-        f"followed, and left alone: {reported}"
+        f"{format_plural(count, 'value')} that may be {ids_words} {were} not mapped, because IDs "
+        f"are not tracked there: {reported}"
     )
 
 
 def capture_share(ids: ReplayIds) -> float | None:
-    """Return the share of unresolved ids that a capture on the wire would have resolved.
+    """Return the share of unresolved IDs that a capture on the wire would have resolved.
 
-    It has the values that clients were given. An id counts by the draws that can have given it: of
-    one of which half gave theirs back, half. None where none are unresolved, where it was such a
-    capture, or where it was not counted.
+    Such a capture has the values returned to clients. An ID counts by the share of its candidate
+    inserts that returned their values. None if no ID is unresolved, for a capture on the wire, or
+    if it was not counted.
     """
     sums = id_sums(ids)
     if not sums.left_alone or sums.exact:
@@ -153,7 +155,7 @@ def capture_share(ids: ReplayIds) -> float | None:
 
 
 def mismatches(ids: ReplayIds) -> list[ReplayIdClass]:
-    """Return the columns whose sequence does not stand where the log begins, as far as is known."""
+    """Return the columns whose sequence does not match the start of the log, as far as known."""
     return [
         each
         for each in ids.classes
@@ -161,3 +163,57 @@ def mismatches(ids: ReplayIds) -> list[ReplayIdClass]:
         and each.next_value_target is not None
         and each.next_value_log != each.next_value_target
     ]
+
+
+TABLES_MAX: Final = 3
+"""Number of tables that a sentence names."""
+COLUMNS_MAX: Final = 3
+
+
+def content_sentence(content: ReplayContent) -> str:
+    """Return the result of the comparison, without a full stop."""
+    if not content.against:
+        return f"Table contents were not compared: {content.reason}"
+    whom = whose(content)
+    tables = format_plural(content.tables, "table")
+    if content.different:
+        return f"Rows differ from {whom} in {differences(content)}"
+    said = f"The rows of {tables} equal {whom} ({format_count(content.rows)} rows)"
+    if content.not_compared:
+        others = format_plural(len(content.not_compared), "table")
+        said += f"; {others} {'was' if len(content.not_compared) == 1 else 'were'} not compared"
+    if content.not_judged:
+        said += f"; columns with timestamps or random values ignored: {_some(content.not_judged)}"
+    return said
+
+
+def whose(content: ReplayContent) -> str:
+    """Return what the rows are compared with: ``the capture``."""
+    return str(content.file) if content.against == REPLAY else "the capture"
+
+
+def differences(content: ReplayContent) -> str:
+    """Return which tables differ: ``1 of 5 tables: 36 of 600 rows of public.orders (seen)``."""
+    reported = [_difference(each) for each in content.different[:TABLES_MAX]]
+    more = len(content.different) - len(reported)
+    if more:
+        reported.append(f"{format_plural(more, 'more table')}")
+    of = f"{format_count(len(content.different))} of {format_plural(content.tables, 'table')}"
+    return f"{of}: {', '.join(reported)}"
+
+
+def _difference(table: TableDifference) -> str:
+    rows = max(table.rows_captured, table.rows_now)
+    reported = (
+        f"{format_count(table.rows_different)} of {format_plural(rows, 'row')} of {table.name}"
+    )
+    if table.rows_captured != table.rows_now:
+        captured, now = format_count(table.rows_captured), format_count(table.rows_now)
+        reported += f" (now {now} rows, captured {captured})"
+    return f"{reported} ({_some([*table.columns])})" if table.columns else reported
+
+
+def _some(names: list[str]) -> str:
+    shown = ", ".join(names[:COLUMNS_MAX])
+    more = len(names) - COLUMNS_MAX
+    return f"{shown} and {more} more" if more > 0 else shown

@@ -12,14 +12,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from seatrial.results.replay import ReplayErrors, ReplayRecord
-from seatrial.results.replay_content import CAPTURE
+from seatrial.results.replay import CAPTURE, ReplayContent, ReplayErrors, ReplayRecord
 from seatrial.stats.wording import format_count, format_plural, format_share
-from seatrial.trials.replay.analysis.content import content_sentence
+from seatrial.trials.replay.analysis.ids import content_sentence
+
+if TYPE_CHECKING:
+    from seatrial.findings.model import Summary
 
 NO_CONNECTION: Final = "no_connection"
 """The one reason to skip a statement that is a fault."""
@@ -28,33 +30,33 @@ UNDEFINED: Final = ("3D000", "3F000", "42P01", "42703", "42883", "42704")
 """SQLSTATEs of what a database lacks: database, schema, table, column, function, other object."""
 
 UNKNOWN_CODE: Final = "?????"
-"""An error of a log that does not tell codes: it may have been any."""
+"""An error of a log without error codes; it may be any."""
 
-MISFIT_CLASS: Final = "42"
-"""SQLSTATEs of syntax errors and violated access rules: a table, column or function that is gone,
+SCHEMA_ERROR_CLASS: Final = "42"
+"""SQLSTATE class of syntax errors and access rule violations: a missing table, column or function,
 or another type. Source: PostgreSQL's documentation, Appendix A."""
 PRIVILEGE: Final = "42501"
-"""Of that class, and of rights alone."""
+"""Insufficient privilege, which belongs to that class."""
 
 IN_FAILED_TRANSACTION: Final = "25P02"
 JUDGED_MIN: Final = 10
-"""Of fewer statements no share is judged."""
+"""With fewer statements no share is judged."""
 MOST: Final = 0.5
 ALL_BUT: Final = 0.9
-"""Reads that find nothing are an application's daily bread (queues that are polled): alone they
-tell of a wrong database only where hardly any finds something."""
+"""Reads without a row are common (polled queues): alone they indicate a wrong database only if
+almost no read finds a row."""
 
 
 class Fault(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that went wrong.
+    """Something that went wrong in a replay.
 
     Attributes:
         kind: ``not_accounted``, ``refused``, ``server_lost``, ``interrupted``, ``nothing_sent``,
             ``wrong_database``, ``empty_database``, ``other_rows``, ``lost_sessions``,
             ``more_errors``, ``rolled_back``, ``under_delivery``, ``other_content`` or
             ``doubtful_ids``.
-        sentence: What was seen, with figures, without a full stop.
-        next: What to look at, or to try.
+        sentence: The observation with figures, without a full stop.
+        next: What to check or try.
     """
 
     kind: str
@@ -63,12 +65,12 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Judgement(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be thought of a replay.
+    """The verdict on a replay.
 
     Attributes:
         ok: Whether nothing went wrong.
-        sentence: The first sentence that anybody reads of it, without a full stop.
-        faults: The gravest first; empty where it is well.
+        sentence: The headline of the replay, without a full stop.
+        faults: The most severe first; empty if nothing went wrong.
     """
 
     ok: bool
@@ -77,12 +79,12 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def reasons(self) -> list[str]:
-        """What went wrong, as sentences, the gravest first."""
+        """The faults as sentences, the most severe first."""
         return [fault.sentence for fault in self.faults]
 
 
 def judge(record: ReplayRecord) -> Judgement:
-    """Return what is to be thought of one replay."""
+    """Return the verdict on one replay."""
     faults = list(_faults(record))
     account = account_of(record)
     sentence = f"{faults[0].sentence}: {account}" if faults else account
@@ -90,7 +92,7 @@ def judge(record: ReplayRecord) -> Judgement:
 
 
 def judge_rounds(records: Sequence[ReplayRecord]) -> Judgement:
-    """Return what is to be thought of several rounds of one replay: as of the worst of them.
+    """Return the verdict on several rounds of one replay: that of the worst round.
 
     Raises:
         ValueError: when there is no round.
@@ -98,16 +100,56 @@ def judge_rounds(records: Sequence[ReplayRecord]) -> Judgement:
     if not records:
         raise ValueError("no round of a replay to judge")
     judged = [judge(record) for record in records]
-    bad = [(place, each) for place, each in enumerate(judged, start=1) if not each.ok]
+    bad = [(number, each) for number, each in enumerate(judged, start=1) if not each.ok]
     if not bad or len(records) == 1:
         return judged[0]
-    place, first = min(bad, key=lambda each: KINDS.index(each[1].faults[0].kind))
-    where = f"In {len(bad)} of {len(records)} rounds something went wrong; in round {place}: "
+    number, first = min(bad, key=lambda each: KINDS.index(each[1].faults[0].kind))
+    where = f"{len(bad)} of {len(records)} rounds had faults; round {number}: "
     return msgspec.structs.replace(first, sentence=where + first.sentence)
 
 
+def judged_targets(summary: Summary) -> dict[str, Judgement]:
+    """Return the verdict on the replays on each target of a run; empty without any."""
+    records: dict[str, list[ReplayRecord]] = {}
+    for part in summary.cells:
+        own = [sample.replay for sample in part.samples if sample.replay is not None]
+        if own:
+            records.setdefault(part.cell.target, []).extend(own)
+    return {target: judge_rounds(own) for target, own in records.items()}
+
+
+def replay_verdict(summary: Summary) -> str:
+    """Return in one line whether the replays of a run match their capture; empty without any."""
+    judged = judged_targets(summary)
+    if len(judged) == 1:
+        (only,) = judged.values()
+        contents = [
+            sample.replay.content
+            for part in summary.cells
+            for sample in part.samples
+            if sample.replay is not None
+        ]
+        return _verdict_of_one(only, contents)
+    return "; ".join(
+        f"{target}: {'replay complete' if each.ok else _lowered(each.faults[0].sentence)}"
+        for target, each in judged.items()
+    )
+
+
+def _verdict_of_one(judged: Judgement, contents: Sequence[ReplayContent | None]) -> str:
+    if not judged.ok:
+        return f"replay has faults: {_lowered(judged.faults[0].sentence)}"
+    if all(each is not None and each.against == CAPTURE and each.is_same for each in contents):
+        return f"replay complete: {judged.sentence}; rows equal the capture"
+    return f"replay complete: {judged.sentence}; rows not compared"
+
+
+def _lowered(sentence: str) -> str:
+    return sentence[0].lower() + sentence[1:] if sentence[1:2].islower() else sentence
+
+
 def account_of(record: ReplayRecord) -> str:
-    """Return how many statements were sent, what became of the others, and the new errors."""
+    """Return how many statements were sent, the fate of the others, and the new errors."""
     total, errors = record.total, record.errors
     captured = format_plural(total.captured, "statement")
     parts = [f"{format_count(total.sent)} of {captured} {_were(total.sent)} sent"]
@@ -118,7 +160,7 @@ def account_of(record: ReplayRecord) -> str:
     if errors.unanswered:
         parts.append(f"{format_count(errors.unanswered)} never answered")
     if errors.other:
-        parts.append(f"{format_plural(errors.other, 'error')} of another code than captured")
+        parts.append(f"{format_plural(errors.other, 'error')} with another code than captured")
     parts.append(format_plural(errors.new, "new error"))
     return ", ".join(parts)
 
@@ -128,11 +170,11 @@ KINDS: Final = (
     *("wrong_database", "empty_database", "other_rows", "lost_sessions"),
     *("more_errors", "rolled_back", "under_delivery", "other_content", "doubtful_ids"),
 )
-"""Kinds of faults, the gravest first."""
+"""Kinds of faults, the most severe first."""
 
 
 def _faults(record: ReplayRecord) -> Iterator[Fault]:
-    """Yield what went wrong in the order of ``KINDS``."""
+    """Yield the faults in the order of ``KINDS``."""
     yield from _not_accounted(record)
     yield from _ended_early(record)
     yield from _nothing_sent(record)
@@ -152,8 +194,8 @@ def _not_accounted(record: ReplayRecord) -> Iterator[Fault]:
     if wrong:
         yield Fault(
             kind="not_accounted",
-            sentence=f"Statements of {', '.join(wrong)} were lost count of",
-            next="This is a defect of Seatrial; please report it",
+            sentence=f"The counts of {', '.join(wrong)} do not add up",
+            next="This is a bug in Seatrial; please report it",
         )
 
 
@@ -163,20 +205,20 @@ def _ended_early(record: ReplayRecord) -> Iterator[Fault]:
     if record.end == "server_lost" and not record.sessions.connected:
         yield Fault(
             kind="refused",
-            sentence=f"The server took no connection{said}",
+            sentence=f"The server accepted no connection{said}",
             next="Try psql with the same address, role and database",
         )
     elif record.end == "server_lost":
         yield Fault(
             kind="server_lost",
-            sentence=f"The server was lost in mid-replay{said}",
-            next="Read the server's log of that moment; what ran before is kept and told",
+            sentence=f"The connection to the server was lost during the replay{said}",
+            next="Check the server's log of that time; the results until then are kept",
         )
     elif record.end == "interrupted":
         yield Fault(
             kind="interrupted",
             sentence="The replay was interrupted",
-            next="What ran is kept and told; a replay begins anew, from a fresh target",
+            next="The results until then are kept; restart the replay with a restored target",
         )
 
 
@@ -185,13 +227,13 @@ def _nothing_sent(record: ReplayRecord) -> Iterator[Fault]:
     if total.sent or record.end != "complete":
         return
     if not total.captured:
-        sentence = "The trace holds no statement"
-        after = "See what was read of the log: seatrial sql show"
+        sentence = "The trace has no statements"
+        after = "Check what was read from the log: seatrial sql show"
     else:
         reason, count = max(total.skipped.items(), key=lambda each: each[1], default=("", 0))
         why = f": {format_count(count)} for {reason.replace('_', ' ')}" if count else ""
         sentence = f"Nothing was sent{why}"
-        after = "Look at the reasons below; --database, --until and --read-only leave much out"
+        after = "Check the reasons below; --database, --until and --read-only exclude statements"
     yield Fault(kind="nothing_sent", sentence=sentence, next=after)
 
 
@@ -208,12 +250,14 @@ def _wrong_database(record: ReplayRecord) -> Iterator[Fault]:
     count = sum(each.count for each in lacking)
     worst = max(lacking, key=lambda each: each.count)
     ddl = record.total.skipped.get("ddl", 0)
-    hint = f"; {format_plural(ddl, 'statement')} of DDL were left out: --allow ddl" if ddl else ""
+    hint = (
+        f"; {format_plural(ddl, 'DDL statement')} {_were(ddl)} skipped: --allow ddl" if ddl else ""
+    )
     yield Fault(
         kind="wrong_database",
-        sentence=f"The database lacks what {format_plural(count, 'statement')} "
-        f"{'names' if count == 1 else 'name'} ({worst.sqlstate}: {worst.message})",
-        next=f"Replay on a restore of the captured database of that moment{hint}",
+        sentence=f"Objects used by {format_plural(count, 'statement')} are missing in the database "
+        f"({worst.sqlstate}: {worst.message})",
+        next=f"Replay on a restore of the captured database to the start of the capture{hint}",
     )
 
 
@@ -223,19 +267,19 @@ def _empty_database(record: ReplayRecord) -> Iterator[Fault]:
     if _is_most(rows.empty_writes, rows.writes):
         share = format_share(rows.empty_writes / rows.writes)
         reported.append(
-            f"{share} of {format_count(rows.writes)} updates and deletes touched no row"
+            f"{share} of {format_count(rows.writes)} updates and deletes affected no row"
         )
     if _is_most(rows.empty_reads, rows.reads, MOST if reported else ALL_BUT):
         share = format_share(rows.empty_reads / rows.reads)
         reported.append(f"{share} of {format_count(rows.reads)} reads returned no row")
     if not reported:
         return
-    after = "Replay on a restore of the captured database of that moment"
+    after = "Replay on a restore of the captured database to the start of the capture"
     if record.trace.get("masked") == "yes":
-        after += "; the trace is masked, so that its values find no rows of the captured database"
+        after += "; the trace is masked, so its values match no rows of the captured database"
     yield Fault(
         kind="empty_database",
-        sentence=f"The database is empty, or not the captured one: {' and '.join(reported)}",
+        sentence=f"The database is empty or not the captured one: {' and '.join(reported)}",
         next=after,
     )
 
@@ -247,8 +291,8 @@ def _other_rows(record: ReplayRecord) -> Iterator[Fault]:
         yield Fault(
             kind="other_rows",
             sentence=f"{format_count(different)} of {format_plural(rows.compared, 'statement')} "
-            "had another number of rows than in the capture",
-            next="Replay on a restore of the captured database of that moment",
+            "had another row count than in the capture",
+            next="Replay on a restore of the captured database to the start of the capture",
         )
 
 
@@ -258,7 +302,7 @@ def _is_most(count: int, of: int, most: float = MOST) -> bool:
 
 def _lost_sessions(record: ReplayRecord) -> Iterator[Fault]:
     sessions = record.sessions
-    # Also who was let in later: meanwhile fewer were at work than in the capture.
+    # Includes sessions that connected later: until then fewer were active than in the capture.
     refused = sessions.refused
     if record.end == "server_lost" or not (sessions.lost or refused):
         return
@@ -271,57 +315,57 @@ def _lost_sessions(record: ReplayRecord) -> Iterator[Fault]:
     yield Fault(
         kind="lost_sessions",
         sentence=f"{' and '.join(parts)}{said}",
-        next="Raise max_connections of the target, or bound the replay by --connections",
+        next="Raise max_connections of the target, or limit the replay with --connections",
     )
 
 
 def is_migrated(record: ReplayRecord) -> bool:
-    """Tell whether a replay was played on another schema than the captured one, on purpose.
+    """Return whether a replay was run on a migrated schema on purpose.
 
-    What does not fit it is counted for it (analysis/schemas.py), and is no fault.
+    Schema errors are then reported as such (analysis/model.py), and are no fault.
     """
     return record.trace.get("migrated") == "yes"
 
 
-def is_misfit(sqlstate: str) -> bool:
-    """Tell whether an error is of a statement that does not fit the schema."""
-    return sqlstate.startswith(MISFIT_CLASS) and sqlstate != PRIVILEGE
+def is_schema_error(sqlstate: str) -> bool:
+    """Return whether an error code is of a statement that does not match the schema."""
+    return sqlstate.startswith(SCHEMA_ERROR_CLASS) and sqlstate != PRIVILEGE
 
 
 def _more_errors(record: ReplayRecord) -> Iterator[Fault]:
     more = errors_beyond(record.errors)
     if is_migrated(record):
-        # What follows a misfit in its transaction fails with it.
-        followed = any(map(is_misfit, more))
+        # Statements after a schema error fail with its transaction.
+        followed = any(map(is_schema_error, more))
         more = Counter(
             {
                 code: count
                 for code, count in more.items()
-                if not is_misfit(code) and not (followed and code == IN_FAILED_TRANSACTION)
+                if not is_schema_error(code) and not (followed and code == IN_FAILED_TRANSACTION)
             }
         )
     unanswered = record.errors.unanswered
     if record.end != "complete":
-        unanswered = 0  # the end of the replay itself tells why
+        unanswered = 0  # the end of the replay explains them
     if not more and not unanswered:
         return
-    reported = [f"{format_count(count)} of {code}" for code, count in more.most_common(3)]
+    reported = [f"{format_count(count)} with {code}" for code, count in more.most_common(3)]
     others = f" and {len(more) - 3} more codes" if len(more) > 3 else ""
     if unanswered:
         reported.append(f"{format_plural(unanswered, 'statement')} without an answer")
     yield Fault(
         kind="more_errors",
         sentence=f"More errors than in the capture: {', '.join(reported)}{others}",
-        next="The examples below name statement and session; `seatrial sql show` has the capture's",
+        next="See the examples below; 'seatrial sql show' has the errors of the capture",
     )
 
 
 def errors_beyond(errors: ReplayErrors) -> Counter[str]:
     """Return by code how many more errors there were than in the capture.
 
-    Errors that depend on the moment, such as those of serialisation, move from one statement to
-    another: it is the number of each code that counts. Errors that are not among the examples
-    count together, as ``other codes``.
+    Errors that depend on timing, such as serialization failures, hit varying statements, so the
+    number of each code is compared. Errors that are not among the examples count together, as
+    ``other codes``.
     """
     balance: Counter[str] = Counter()
     examples: Counter[str] = Counter()
@@ -348,8 +392,8 @@ def _rolled_back(record: ReplayRecord) -> Iterator[Fault]:
         yield Fault(
             kind="rolled_back",
             sentence=f"{format_plural(lost, 'transaction')} of {format_count(commits.captured)} "
-            "that were committed in the capture were rolled back",
-            next="A statement inside of them failed: see the new errors below",
+            f"that committed in the capture {_were(lost)} rolled back",
+            next="One of their statements failed: see the new errors below",
         )
 
 
@@ -377,8 +421,8 @@ def _other_content(record: ReplayRecord) -> Iterator[Fault]:
     yield Fault(
         kind="other_content",
         sentence=content_sentence(content),
-        next="Replay with '--order key', which keeps the order of all that conflicts; the reasons "
-        "why ids were left alone are below (replay_ids_unresolved)",
+        next="Replay with '--order key', which keeps the order of all conflicting statements; "
+        "see below why IDs were not mapped (replay_ids_unresolved)",
     )
 
 
@@ -387,14 +431,14 @@ def _doubtful_ids(record: ReplayRecord) -> Iterator[Fault]:
     if ids is None or ids.mode == "off" or not ids.doubtful_uses:
         return
     if record.content is not None and record.content.is_same:
-        return  # every table was looked at, and holds what it should
+        return  # every table was compared and is equal
     values = format_plural(ids.doubtful_uses, "value")
-    are = "may be an id" if ids.doubtful_uses == 1 else "may be ids"
+    are = "may be an ID" if ids.doubtful_uses == 1 else "may be IDs"
     yield Fault(
         kind="doubtful_ids",
-        sentence=f"Rows may differ from the capture's: {values} that {are} generated during the "
+        sentence=f"Rows may differ from the capture: {values} that {are} generated during the "
         f"capture {_were(ids.doubtful_uses)} sent as captured",
-        next="See the reasons below (replay_ids_unresolved); a capture through the proxy leaves "
+        next="See the reasons below (replay_ids_unresolved); a capture through the proxy has "
         "fewer of them",
     )
 

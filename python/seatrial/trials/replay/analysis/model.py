@@ -1,33 +1,37 @@
-"""What the analysis of a replay's samples yields. Pure data."""
+"""The results of the analysis of replay samples. Pure data."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated, Any, Final
 
 import msgspec
 
 from seatrial.published import Count, named, one_of
+from seatrial.results.model import Sample
+from seatrial.results.replay import ReplayErrorExample, ReplayRecord
 from seatrial.stats.estimate import Estimate
-from seatrial.stats.model import Analysed
+from seatrial.stats.model import Analysed, CellSummary
 from seatrial.study.cell import Cell
 from seatrial.trials.database.analysis.model import BOUNDS, Rival
+from seatrial.trials.replay.analysis.judgement import is_migrated, is_schema_error
 
 WHO = ("client", "server CPU", "locks", "disk", "pace", "order", "inconclusive")
-"""Who a replay may have waited for; ``pace`` where it was asked for no more than it did."""
+"""Bottlenecks of a replay; ``pace`` if it reached the requested rate."""
 
 
 class Bottleneck(msgspec.Struct, frozen=True, kw_only=True):
-    """Who was the bottleneck of a replay, and the ground for saying so.
+    """The bottleneck of a replay, and the evidence for it.
 
     Attributes:
-        who: Whom it waited for.
-        bound: The same in the words of a database cell's verdict.
+        who: What the replay waited for.
+        bound: The same in the terms of a database cell's verdict.
         sentence: With figures.
         evidence: The figures behind it, by name with unit last.
-        likely: What leads where the verdict is inconclusive; empty where nothing does.
-        rivals: What else it may be, each with the figure that excludes it or does not; empty where
-            nothing leads.
-        next: What would settle an inconclusive verdict; empty where nothing is to be settled.
+        likely: The leading bound of an inconclusive verdict; empty if none leads.
+        rivals: The alternative explanations, each with the figure that tests it; empty if no bound
+            leads.
+        next: What would settle an inconclusive verdict; empty if there is nothing to settle.
     """
 
     who: Annotated[str, one_of(*WHO)]
@@ -40,23 +44,22 @@ class Bottleneck(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Lateness(msgspec.Struct, frozen=True, kw_only=True):
-    """How a replay under a pace kept it, in the round that kept it worst.
+    """The lag of a replay at a fixed speed, in the worst round.
 
     Attributes:
         round: That round, from 0.
-        due: Statements that were due at a time.
-        within_1ms_share: Of these, those sent within a millisecond of it.
-        p50_ns: Median of the lag; ``p99_ns`` and ``max_ns`` likewise.
+        due: Statements with a scheduled time.
+        within_1ms_share: Share of them sent within 1 ms of it.
+        p50_ns: Median of the lag.
         p99_ns: Its 99th percentile.
-        max_ns: The longest.
-        first_ns: Mean lag of the first third of the time; None where it is not known.
-        peak_ns: Of that third, of the two others, in which it was longest.
-        grows: Whether it grew from the first third to that one.
-        late_by: Statements more than 1 ms late, by what held them: ``session``, ``order``,
+        max_ns: The longest lag.
+        first_ns: Mean lag of the first third of the time; None if unknown.
+        peak_ns: Mean lag of the worse of the two other thirds.
+        grows: Whether the lag grew from the first third to that one.
+        late_by: Statements more than 1 ms late, by what delayed them: ``session``, ``order``,
             ``connections``, ``driver``.
-        driver_p99_ns: The driver's own lateness: from when a statement could be sent to when it
-            was; ``driver_max_ns`` likewise.
-        driver_max_ns: The longest.
+        driver_p99_ns: The driver's own lag, from when a statement could be sent to when it was.
+        driver_max_ns: The longest such lag.
     """
 
     round: Count
@@ -77,21 +80,22 @@ class ReplayCell(msgspec.Struct, frozen=True, kw_only=True):
     """One cell of a replay over all its rounds; latencies are in its CellSummary.
 
     Attributes:
-        cell: What was played.
-        speed: How many times faster than it was captured; None at maximum speed.
-        bottleneck: Who it was.
+        cell: What was replayed.
+        speed: As a multiple of the captured speed; None at maximum speed.
+        bottleneck: What limited the replay.
         answered_per_s: Statements answered per second of the whole replay, errors included.
-        captured_per_s: The capture's, of those statements that were to be sent; None where its
-            time is not known.
-        ratio: ``answered_per_s`` over ``captured_per_s``; None where that is not known.
-        delivered: ``answered_per_s`` over what the speed asked for; None at maximum speed.
+        captured_per_s: The same of the capture, for the statements that were to be sent; None if
+            the capture has no times.
+        ratio: ``answered_per_s`` over ``captured_per_s``; None if unknown.
+        delivered: ``answered_per_s`` over the requested rate; None at maximum speed.
         lateness: None at maximum speed.
-        client_core_share: Processor time of the driver's thread over the time; the largest round.
-        client_delay_share: Time that it could have run and had no processor, likewise.
-        ceiling_per_s: Statements of the driver with a server that answers at once.
-        ceiling_share: Of that, what was reached; None where it is not known.
-        order_share: Of the time of all connections, what statements waited for their order.
-        told_round: The round whose account is told: the one with the most that went wrong.
+        client_core_share: CPU time of the driver's thread over the time; the largest round.
+        client_delay_share: Share of the time in which it was runnable without a processor; the
+            largest round.
+        ceiling_per_s: Statements per second of the driver against a null server.
+        ceiling_share: The rate as a share of the ceiling; None if unknown.
+        order_share: Of the time of all connections, the share that statements waited for order.
+        told_round: The round whose account is reported: the worst.
     """
 
     cell: Annotated[Cell, named("key")]
@@ -111,6 +115,120 @@ class ReplayCell(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def replays_of(analysed: Analysed) -> list[ReplayCell]:
-    """Return what is known of each cell of a run that plays a trace."""
+    """Return the analysis of each replay cell of a run."""
     found: list[ReplayCell] = analysed.analyses.get("replay", [])
     return found
+
+
+KIND: Final = "replay"
+REQUESTED: Final = frozenset(
+    {
+        *("writes", "other_database", "after_until"),
+        *("copy_program", "dblink", "terminate_backend", "notify", "ddl", "server"),
+    }
+)
+"""Reasons to skip that are the user's: excluded, or not allowed."""
+UNTOLD: Final = frozenset(
+    {
+        *("copy_data", "binary_parameters", "cut_off", "unknown_portal", "fast_path"),
+        *("other_encoding", "rolled_back", "never_ran", "unknown_text"),
+    }
+)
+"""Reasons to skip that are the log's: it does not have the statement completely."""
+NO_CONNECTION: Final = "no_connection"
+
+
+def is_of_replay(cell: Cell) -> bool:
+    """Return whether a cell replays a trace."""
+    return cell.kind == KIND
+
+
+def played(cell: Cell) -> dict[str, Any]:
+    """Return the replay part of a cell's specification; empty if it has none."""
+    reported = cell.spec.get("database", {}).get("replay")
+    return reported if isinstance(reported, dict) else {}
+
+
+def speed_of(cell: Cell) -> float | None:
+    """Return a cell's speed as a multiple of the captured speed; None at maximum speed."""
+    speed = played(cell).get("speed")
+    return float(speed) if isinstance(speed, int | float) else None
+
+
+def has_clock(record: ReplayRecord) -> bool:
+    """Return whether the capture has times; those of a plain SQL file are made up."""
+    return record.trace.get("clock") != "no"
+
+
+def replays(samples: Iterable[Sample]) -> list[tuple[Sample, ReplayRecord]]:
+    """Return the samples of a replay with their replay records, in their order."""
+    return [(sample, sample.replay) for sample in samples if sample.replay is not None]
+
+
+def worst_of(samples: Sequence[Sample]) -> tuple[Sample, ReplayRecord] | None:
+    """Return the sample whose account is reported: the worst.
+
+    Statements that were not reached count most, then failed ones, then skipped ones; among equals
+    the slowest sample. None if there is no record.
+    """
+
+    def gravity(pair: tuple[Sample, ReplayRecord]) -> tuple[int, int, int, float]:
+        total = pair[1].total
+        return total.not_reached, total.failed, total.skipped_count, pair[0].duration_s
+
+    return max(replays(samples), key=gravity, default=None)
+
+
+def of_reasons(skipped: Mapping[str, int], reasons: Iterable[str]) -> dict[str, int]:
+    """Return the statements skipped for some reasons, the most frequent first."""
+    wanted = set(reasons)
+    found = {reason: count for reason, count in skipped.items() if reason in wanted and count}
+    return dict(sorted(found.items(), key=lambda item: -item[1]))
+
+
+class SchemaErrors(msgspec.Struct, frozen=True, kw_only=True):
+    """Statements of one replay with schema errors, in the round with the most of them.
+
+    Attributes:
+        schema: Name of the schema.
+        is_migrated: Whether the schema is a migration of the snapshot's.
+        statements: How many failed so that succeeded in the capture; a lower bound, since only the
+            most frequent kinds of errors are distinguished.
+        sent: Statements that were sent.
+        examples: The most frequent first.
+    """
+
+    schema: str
+    is_migrated: bool
+    statements: int
+    sent: int
+    examples: list[ReplayErrorExample]
+
+
+def misfits(summary: CellSummary) -> SchemaErrors | None:
+    """Return a cell's schema errors; None if it names no schema or has no record."""
+    schema = played(summary.cell).get("schema")
+    records = [record for _, record in replays(summary.samples)]
+    if not schema or not records:
+        return None
+    worst = max(records, key=schema_error_count)
+    return SchemaErrors(
+        schema=str(schema),
+        is_migrated=is_migrated(worst),
+        statements=schema_error_count(worst),
+        sent=worst.total.sent,
+        examples=sorted(_misfitting(worst), key=lambda each: -each.count),
+    )
+
+
+def schema_error_count(record: ReplayRecord) -> int:
+    """Return how many statements of a replay failed with schema errors."""
+    return sum(each.count for each in _misfitting(record))
+
+
+def _misfitting(record: ReplayRecord) -> list[ReplayErrorExample]:
+    return [
+        each
+        for each in record.errors.examples
+        if each.kind in ("new", "other") and is_schema_error(each.sqlstate)
+    ]

@@ -1,4 +1,4 @@
-"""A replay's pace: what was answered against what the capture had, and how late it was sent."""
+"""A replay's pace: its rate compared with the capture, and the lag of its statements."""
 
 from __future__ import annotations
 
@@ -10,28 +10,27 @@ from seatrial.results.model import Sample
 from seatrial.results.replay import ReplayMoment, ReplayRecord
 from seatrial.stats.estimate import Estimate
 from seatrial.stats.estimates import estimate_of_rounds, rate_estimate
-from seatrial.trials.replay.analysis.model import Lateness
-from seatrial.trials.replay.analysis.samples import has_clock, played, replays
+from seatrial.trials.replay.analysis.model import Lateness, has_clock, played, replays
 
 GROWS_RATIO_MIN: Final = 2.0
 GROWS_EXTRA_NS_MIN: Final = 10_000_000
-"""A lag that grew by less is no queue that grows: a commit on a disk takes as long."""
+"""A smaller growth of the lag is no growing queue: a commit on a disk takes as long."""
 KEPT_SHARE_MIN: Final = 0.95
-"""Of what a speed asked for: with less, something else set the pace."""
+"""Of the requested rate; below it, something else limited the rate."""
 BEHIND_NS: Final = 10_000_000
-"""A median lag above this: it ran behind the capture most of the time."""
+"""With a larger median lag the replay was behind schedule most of the time."""
 PARTS: Final = 3
 SLICES_MIN: Final = 6
 UNIT: Final = "statements/s"
 
 
 def answered(record: ReplayRecord) -> int:
-    """Return how many statements were answered, well or by an error."""
+    """Return how many statements were answered, with a result or an error."""
     return record.total.sent - record.errors.unanswered
 
 
 def to_be_sent(record: ReplayRecord) -> int:
-    """Return how many statements were to be sent: those of the capture that were not skipped."""
+    """Return how many statements were to be sent: all captured ones that were not skipped."""
     total = record.total
     return total.captured - total.skipped_count
 
@@ -39,7 +38,7 @@ def to_be_sent(record: ReplayRecord) -> int:
 def answered_per_s(samples: Sequence[Sample]) -> Estimate:
     """Return statements answered per second over whole samples, at least one with a record.
 
-    Where nothing failed that is the cell's own rate, of which one round knows its interval.
+    If nothing failed, this is the cell's rate, whose interval one round can estimate.
     """
     played = replays(samples)
     if all(answered(record) == sample.outcome.completed for sample, record in played):
@@ -50,7 +49,7 @@ def answered_per_s(samples: Sequence[Sample]) -> Estimate:
 def captured_per_s(samples: Sequence[Sample]) -> float | None:
     """Return the capture's statements per second, of those to be sent; None if its time is unknown.
 
-    Where a replay ended at a time that was asked for, the capture counts up to there only.
+    If the replay was limited in time (until), the capture counts up to that time only.
     """
     rates = [
         to_be_sent(record) / length_s
@@ -61,7 +60,7 @@ def captured_per_s(samples: Sequence[Sample]) -> float | None:
 
 
 def captured_length_s(sample: Sample, record: ReplayRecord) -> float:
-    """Return how long the part of the capture lasted that was to be played; 0 if unknown."""
+    """Return the length of the part of the capture to be replayed; 0 if unknown."""
     if not has_clock(record):
         return 0.0
     until_s = played(sample.cell).get("until_s")
@@ -71,8 +70,8 @@ def captured_length_s(sample: Sample, record: ReplayRecord) -> float:
 def ratio_to_capture(samples: Sequence[Sample]) -> Estimate | None:
     """Return the replay's statements per second over the capture's (unit ``ratio``).
 
-    None where the capture's time is unknown, or a round ended early: a part of a load that rises
-    and falls says nothing of the whole.
+    None if the capture's time is unknown, or if a round ended early: part of a varying load does
+    not represent the whole.
     """
     captured = captured_per_s(samples)
     if not captured or _ended_early(samples):
@@ -82,15 +81,15 @@ def ratio_to_capture(samples: Sequence[Sample]) -> Estimate | None:
 
 
 def delivered(samples: Sequence[Sample], speed: float | None) -> Estimate | None:
-    """Return statements per second over what the speed asked for (unit ``ratio``).
+    """Return statements per second over the requested rate (unit ``ratio``).
 
-    None at maximum speed, where nothing was asked for, and as of :func:`ratio_to_capture`.
+    None at maximum speed, and in the cases of :func:`ratio_to_capture`.
     """
     captured = captured_per_s(samples)
     if not captured or not speed or _ended_early(samples):
         return None
-    asked = captured * speed
-    rates = [_rate_per_s(sample, record) / asked for sample, record in replays(samples)]
+    requested = captured * speed
+    rates = [_rate_per_s(sample, record) / requested for sample, record in replays(samples)]
     return estimate_of_rounds(rates, "ratio")
 
 
@@ -103,7 +102,7 @@ def _rate_per_s(sample: Sample, record: ReplayRecord) -> float:
 
 
 def lateness(samples: Sequence[Sample]) -> Lateness | None:
-    """Return how a pace was kept, in the round that kept it worst; None where nothing was due."""
+    """Return the lag in the worst round; None if nothing was scheduled."""
     paced = [(sample, record) for sample, record in replays(samples) if record.lag.paced]
     if not paced:
         return None
@@ -132,7 +131,7 @@ def lateness(samples: Sequence[Sample]) -> Lateness | None:
 
 
 def keeps_pace(done: Estimate | None, late: Lateness | None) -> bool:
-    """Tell whether a replay under a pace kept it: it did what was asked for, and did it in time."""
+    """Return whether a replay met its requested rate without falling behind."""
     if done is None or late is None:
         return False
     in_time = not late.grows and late.p50_ns <= BEHIND_NS

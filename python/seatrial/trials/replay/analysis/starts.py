@@ -1,4 +1,4 @@
-"""Whether all samples of a replay began with the same data: their recorded starts, compared."""
+"""Whether all samples of a replay started with the same data, by their recorded start states."""
 
 from __future__ import annotations
 
@@ -6,35 +6,45 @@ import json
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from seatrial.results.model import Sample
-from seatrial.results.start import StartRecord
+from seatrial.results.model import Sample, StartRecord
 from seatrial.stats.wording import format_count, format_plural
-from seatrial.trials.replay.analysis.samples import played
+from seatrial.trials.replay.analysis.model import played
+
+if TYPE_CHECKING:
+    from seatrial.findings.model import Summary
 
 RESTORE_BYTES_MIN: Final = 512
-"""Whatever brings rows back writes more log; a command that does nothing leaves less."""
+"""A restore writes more WAL; a command that does nothing writes less."""
 ESTIMATE_SHARE: Final = 0.1
 """Two runs of ANALYZE over the same rows differ by less."""
 
 
+def starts_differ(summary: Summary) -> bool:
+    """Return whether replays of a run certainly did not begin with the same data."""
+    return any(
+        finding.kind == "replay_starts_differ" and finding.severity == "critical"
+        for finding in summary.findings
+    )
+
+
 class StartDifference(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that a sample did not begin with as the first of its kind did.
+    """A difference between the start states of two samples.
 
     Attributes:
-        sample: That began otherwise.
-        first: That it is held against.
-        what: ``rows`` of a table that was counted, ``contents`` of one that has as many, but
-            others, ``rows_estimated`` of one that was not counted, ``sequence`` (its next value),
-            ``checkpoint`` (the last one of copied files), ``source`` (rows written to the
-            database that is copied), or ``restore`` (bytes of log that the user's command wrote,
-            against those that the replay before it did).
-        name: Of the table or sequence; else empty.
-        expected: What the first began with; None where it had none.
-        found: What this one began with; likewise.
+        sample: The sample that differs.
+        first: The sample that it is compared with.
+        what: ``rows`` of a table that was counted, ``contents`` of one with the same row count,
+            ``rows_estimated`` of one that was not counted, ``sequence`` (its next value),
+            ``checkpoint`` (the last one of copied files), ``source`` (rows written to the source
+            database), or ``restore`` (bytes of WAL written by the user's command, compared with
+            those of the replay before it).
+        name: Of the table or sequence; otherwise empty.
+        expected: Value at the start of the first sample; None if it had none.
+        found: Value at the start of this sample; likewise.
     """
 
     sample: Sample
@@ -46,10 +56,11 @@ class StartDifference(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def start_differences(samples: Iterable[Sample]) -> list[StartDifference]:
-    """Return what differs between the starts of samples that should have begun alike.
+    """Return the differences between the starts of samples that should have the same data.
 
-    These play with the same data in the same schema, whatever their target and other factors. Data
-    that go on from sample to sample, as ``clone = "reuse"`` asks for, are not expected to be alike.
+    These use the same data in the same schema, on any target and with any other factors. With
+    ``clone = "reuse"`` each sample continues with the data of the previous one, so starts are not
+    compared.
 
     Args:
         samples: Of one run.
@@ -67,10 +78,10 @@ def start_differences(samples: Iterable[Sample]) -> list[StartDifference]:
 
 
 def sides_differ(before: Sequence[Sample], after: Sequence[Sample]) -> list[StartDifference]:
-    """Return what the samples of two sides began with otherwise than the first of them.
+    """Return the differences of two sides' samples from the first of them.
 
-    Sides of different schemas are not expected to begin alike, nor are data that go on from sample
-    to sample. Checkpoints are not compared: two loads of the same dump have their own.
+    Sides with different schemas are not compared, nor are samples that continue with the data of
+    the previous one. Checkpoints are not compared, since two loads of one dump have different ones.
     """
     ordered = [
         sample
@@ -99,7 +110,7 @@ def _goes_on(sample: Sample) -> bool:
 
 
 def _begins_with(sample: Sample) -> str:
-    """Return what a sample was meant to begin with, as a key."""
+    """Return the intended start state of a sample, as a key."""
     reported = sample.cell.spec.get("database", {})
     replay = played(sample.cell)
     meant = [reported.get("load"), replay.get("schema"), replay.get("identity")]
@@ -107,7 +118,7 @@ def _begins_with(sample: Sample) -> str:
 
 
 def _between(ordered: Sequence[Sample], sample: Sample) -> Iterator[StartDifference]:
-    """Yield what a sample began with otherwise than the first, or than its target's first."""
+    """Yield a sample's differences from the first sample and from its target's first."""
     own = next(each for each in ordered if each.cell.target == sample.cell.target)
     yield from _between_two(ordered[0], sample)
     if own is not ordered[0] and _is_scripted(sample):
@@ -121,16 +132,16 @@ def _between(ordered: Sequence[Sample], sample: Sample) -> Iterator[StartDiffere
         yield StartDifference(
             sample=sample, first=own, what="source", name="", expected=before, found=now
         )
-    # Two loads of the same dump end at different places of their logs; copies of one do not.
-    places = expected.checkpoint_lsn, found.checkpoint_lsn
-    if all(places) and places[0] != places[1]:
+    # Two loads of the same dump end at different WAL positions; copies of one load do not.
+    positions = expected.checkpoint_lsn, found.checkpoint_lsn
+    if all(positions) and positions[0] != positions[1]:
         yield StartDifference(
             sample=sample,
             first=own,
             what="checkpoint",
             name="",
-            expected=places[0],
-            found=places[1],
+            expected=positions[0],
+            found=positions[1],
         )
 
 
@@ -153,13 +164,13 @@ def _between_two(first: Sample, sample: Sample) -> Iterator[StartDifference]:
 
 
 def _is_scripted(sample: Sample) -> bool:
-    """Tell whether what was loaded came of SQL, which may write its own time or draw by chance."""
+    """Return whether the data were loaded by SQL, which may contain timestamps or random values."""
     load = sample.cell.spec.get("database", {}).get("load") or {}
     return load.get("kind") == "sql" or bool(load.get("migrate"))
 
 
 def _contents(first: Sample, sample: Sample) -> Iterator[StartDifference]:
-    """Yield tables that held as many rows, but other ones."""
+    """Yield tables with the same row count but other contents."""
     expected, found = _start(first), _start(sample)
     if expected is None or found is None:
         return
@@ -172,9 +183,9 @@ def _contents(first: Sample, sample: Sample) -> Iterator[StartDifference]:
 
 
 def _unrestored(ordered: Sequence[Sample], sample: Sample) -> Iterator[StartDifference]:
-    """Yield that the user's command brought nothing back: it left the log where it stood.
+    """Yield that the user's command restored nothing: it wrote almost no WAL.
 
-    Where the contents of all tables were read, they tell it better.
+    If the contents of all tables were read, they are used instead.
     """
     earlier = [
         each
@@ -187,8 +198,8 @@ def _unrestored(ordered: Sequence[Sample], sample: Sample) -> Iterator[StartDiff
         return
     if not found.rows_estimated and found.rows.keys() == found.contents.keys():
         return
-    places = [log_bytes(each) for each in (before.lsn, found.lsn_unrestored, found.lsn)]
-    begin, end, restored = places
+    positions = [log_bytes(each) for each in (before.lsn, found.lsn_unrestored, found.lsn)]
+    begin, end, restored = positions
     if begin is None or end is None or restored is None:
         return
     if end - begin > RESTORE_BYTES_MIN and 0 <= restored - end < RESTORE_BYTES_MIN:
@@ -202,9 +213,9 @@ def _unrestored(ordered: Sequence[Sample], sample: Sample) -> Iterator[StartDiff
         )
 
 
-def log_bytes(place: str) -> int | None:
-    """Return a place in the write-ahead log, such as ``0/5D0``, as bytes; None for none."""
-    high, _, low = place.partition("/")
+def log_bytes(lsn: str) -> int | None:
+    """Return a WAL position (LSN), such as ``0/5D0``, in bytes; None when invalid."""
+    high, _, low = lsn.partition("/")
     try:
         return (int(high, 16) << 32) + int(low, 16)
     except ValueError:
@@ -218,7 +229,7 @@ def _differing(
     expected: StartRecord,
     found: StartRecord,
 ) -> Iterator[tuple[str, Any, Any]]:
-    """Yield name and both values of what differs; what one of them could not look at does not."""
+    """Yield name and both values of differences; values that one side could not read are none."""
     for name in sorted(reported.keys() | seen.keys()):
         then, now = reported.get(name), seen.get(name)
         if name not in reported and _was_seen_otherwise(expected, name):
@@ -232,12 +243,12 @@ def _differing(
 
 
 def _was_seen_otherwise(start: StartRecord, name: str) -> bool:
-    """Tell whether a start knows something by another way, or may not read it."""
+    """Return whether a start state has a value from another method, or may not read it."""
     return name in start.unread or name in start.rows or name in start.rows_estimated
 
 
 def _is_about(then: float | None, now: float | None) -> bool:
-    """Tell whether two estimates are of the same; where ANALYZE never ran there is none."""
+    """Return whether two estimates agree; without ANALYZE there is no estimate."""
     if then is None or now is None:
         return True
     return math.isclose(then, now, rel_tol=ESTIMATE_SHARE, abs_tol=1.0)
@@ -254,25 +265,25 @@ def _found_otherwise(difference: StartDifference) -> str:
     then, now = difference.expected, difference.found
     is_missing = now is None or then is None
     if difference.what == "contents":
-        return f"{name} held other values"
+        return f"{name} had other contents"
     if difference.what == "checkpoint":
-        return f"the files' last checkpoint was at {now}, not at {then}"
+        return f"the last checkpoint of the files was at {now}, not at {then}"
     if is_missing:
-        verb = "was missing" if now is None else "was there, and not at first"
+        verb = "was missing" if now is None else "existed, but not in the first sample"
         return f"{name} {verb}"
     return _counted_otherwise(difference, float(then or 0), float(now or 0))
 
 
 def _counted_otherwise(difference: StartDifference, then: float, now: float) -> str:
     if difference.what == "source":
-        return f"the database that is copied had been written to ({_rows(now - then)})"
+        return f"the source database had been written to ({_rows(now - then)})"
     if difference.what == "restore":
         return (
-            "the command that restores had brought nothing back: it wrote "
-            f"{_count(now)} bytes of log, the replay before it {_count(then)}"
+            f"the restore command did nothing: it wrote {_count(now)} bytes of WAL, the replay "
+            f"before it {_count(then)}"
         )
     if difference.what == "sequence":
-        return f"{difference.name} stood at {_count(now)}, not at {_count(then)}"
+        return f"{difference.name} was at {_count(now)}, not at {_count(then)}"
     about = "about " if difference.what == "rows_estimated" else ""
     return f"{difference.name} had {about}{_rows(now)}, not {about}{_count(then)}"
 

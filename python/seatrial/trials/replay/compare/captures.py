@@ -1,25 +1,29 @@
-"""One capture against another: what each knows of its own means from how it went.
+"""Comparison of two captures: uncertainty of means from the timeline of each.
 
-A capture's slices of time resemble their neighbours, so their number says nothing; the circular
-block bootstrap pays for that (seatrial.stats.block_bootstrap). A mean time is a ratio of two
-sums, time over calls: its error is that of what departs from it, slice by slice (the linearised
-ratio estimator of survey sampling; Cochran 1977, Sampling Techniques, chapter 6).
+A capture's time slices are autocorrelated, so their number is not the sample size; the circular
+block bootstrap accounts for that (seatrial.stats.estimate). A mean time is a ratio of two sums,
+time over calls: its error comes from the residuals of the slices (the linearised ratio estimator of
+survey sampling; Cochran 1977, Sampling Techniques, chapter 6).
 
-What comes of it is the doubt **within** the captures. How two captures of the same thing differ
-it cannot know.
+The result is the uncertainty **within** the captures. It does not include how two captures of the
+same thing differ.
 """
 
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from seatrial.stats.block_bootstrap import VALUES_MIN, half_width_of_mean
-from seatrial.stats.estimate import Estimate
-from seatrial.trials.replay.compare.entered import CallTimeline, Entrant, Unit
+from seatrial.stats.compare.figures import Rounds
+from seatrial.stats.compare.ratio import contrast, p_value
+from seatrial.stats.estimate import VALUES_MIN, Estimate, half_width_of_mean
+from seatrial.trials.replay.compare.floors import LEVEL, usual
+from seatrial.trials.replay.compare.model import Basis, Batch, CallTimeline, Entrant, Unit
+from seatrial.trials.replay.compare.verdict import Judging
 
 if TYPE_CHECKING:
     import numpy as np
@@ -28,12 +32,12 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
 
 CALLS_MIN = 20
-"""A query with fewer calls says nothing of its own scatter."""
+"""With fewer calls the variance of a query is unknown."""
 SLICES_WITH_CALLS_MIN = 10
-"""Nor does one whose calls are in a few slices, as of a burst: its mean is that burst's."""
+"""Likewise if its calls are in a few slices, as in a burst: its mean is that burst's."""
 UNTOLD_MAX = 0.05
-"""Of the time, or of the queries, that may be of queries that say nothing of their own scatter,
-where an interval of all together is told: such a query seems to have no scatter at all."""
+"""Share of the time, or of the queries, that may have unknown variance if an interval of the whole
+is reported: such a query would seem to have no variance at all."""
 
 
 class Known(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,11 +45,11 @@ class Known(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         mean_s: By key.
-        half: By key; absent where the capture does not tell, as of few calls.
+        half: By key; absent if unknown, as with few calls.
         overall_s: Time of all queries, each as often as before.
-        overall_half: None where the capture does not tell.
+        overall_half: None if unknown.
         geometric_log: Mean of the logarithms of the means.
-        geometric_half: None where the capture does not tell.
+        geometric_half: None if unknown.
     """
 
     mean_s: dict[str, float]
@@ -57,7 +61,7 @@ class Known(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def known(side: Entrant, keys: Sequence[str], weights: Mapping[str, float]) -> Known:
-    """Return what one capture knows.
+    """Return the means of one capture with their uncertainty.
 
     Args:
         side: With one unit.
@@ -91,7 +95,7 @@ def known(side: Entrant, keys: Sequence[str], weights: Mapping[str, float]) -> K
 
 
 def once_estimate(log_ratio: float, *halves: float | None) -> Estimate:
-    """Return a ratio of what was measured once, with the doubt within the two captures."""
+    """Return a ratio of single measurements, with the uncertainty within the two captures."""
     value = math.exp(log_ratio)
     if any(half is None for half in halves):
         return Estimate(value=value, low=None, high=None, rounds=1, unit="ratio")
@@ -101,19 +105,19 @@ def once_estimate(log_ratio: float, *halves: float | None) -> Estimate:
 
 
 def _is_often(unit: Unit, key: str) -> bool:
-    """Tell whether a query has enough calls, in enough slices of the capture's timeline."""
+    """Return whether a query has enough calls, in enough slices of the capture's timeline."""
     slices = len(unit.timeline.calls.get(key, {})) if unit.timeline else 0
     return unit.measured[key].calls >= CALLS_MIN and slices >= SLICES_WITH_CALLS_MIN
 
 
 def _is_reported(shares: Mapping[str, float], half: Mapping[str, float]) -> bool:
-    """Tell whether those that know their own scatter have nearly all of the weight."""
+    """Return whether queries of known variance have nearly all of the weight."""
     untold = math.fsum(share for key, share in shares.items() if key not in half)
     return bool(half) and untold <= UNTOLD_MAX
 
 
 def _departing(timeline: CallTimeline, mean_s: Mapping[str, float]) -> dict[str, Array]:
-    """Return for each query what departs from its mean, slice by slice, as shares of the mean."""
+    """Return for each query the residuals from its mean by slice, as shares of the mean."""
     import numpy as np  # noqa: PLC0415  (0.1 s to import; only an analysis pays)
 
     found = {}
@@ -142,3 +146,83 @@ def _weighted(departing: Mapping[str, Array], shares: Mapping[str, float]) -> Ar
         if key in departing:
             summed += share * departing[key]
     return summed
+
+
+RESOLUTION_S = 0.01
+"""POSIX's ``time -p`` prints hundredths of a second."""
+
+
+class Timed(msgspec.Struct, frozen=True, kw_only=True):
+    """One run of a batch.
+
+    Attributes:
+        real_s: Elapsed time.
+        user_s: Its CPU time in user mode, without the server's; None if unknown.
+        failed: Whether it ended with an exit code other than 0.
+    """
+
+    real_s: float
+    user_s: float | None = None
+    failed: bool = False
+
+
+def compare_batch(
+    name: str, before: Sequence[Timed], after: Sequence[Timed], *, margin_share: float
+) -> Batch:
+    """Return a batch before and after, each timed at least once.
+
+    Several times of a side are several runs, usually one after the other.
+
+    Args:
+        name: The user's name for it.
+        before: Its runs before, each above 0 s.
+        after: Its runs after.
+        margin_share: A smaller difference is none.
+    """
+    basis: Basis = "once" if min(len(before), len(after)) < 2 else "in_sequence"
+    floor = usual(basis, min(each.real_s for each in (*before, *after)))
+    judging = Judging(basis=basis, margin_share=margin_share, floor=floor)
+    of_after, of_before = _rounds(after), _rounds(before)
+    of = contrast(of_after, of_before, paired=False) if basis != "once" else None
+    if of is None:
+        log_ratio = _log_mean(before) - _log_mean(after)
+        settled = judging.of_once(once_estimate(log_ratio, None))
+    else:
+        p = p_value(of)
+        settled = judging.of_rounds(of, p_value=p, p_adjusted=p, alpha=LEVEL)
+    return Batch(
+        name=name,
+        before_s=[each.real_s for each in before],
+        after_s=[each.real_s for each in after],
+        user_before_s=_user_s(before),
+        user_after_s=_user_s(after),
+        speed_up=settled.speed_up,
+        answer=settled.answer,
+        p_value=settled.p_value,
+        floor=floor,
+        warnings=_warnings(before, after),
+    )
+
+
+def _rounds(times: Sequence[Timed]) -> Rounds:
+    values = {number: each.real_s for number, each in enumerate(times)}
+    shortest_s = min(values.values())
+    return Rounds(values=values, unit="s", resolution_share=min(1.0, RESOLUTION_S / 2 / shortest_s))
+
+
+def _log_mean(times: Sequence[Timed]) -> float:
+    return statistics.fmean(math.log(each.real_s) for each in times)
+
+
+def _user_s(times: Sequence[Timed]) -> float | None:
+    known = [each.user_s for each in times if each.user_s is not None]
+    return statistics.fmean(known) if known else None
+
+
+def _warnings(before: Sequence[Timed], after: Sequence[Timed]) -> list[str]:
+    failed = [sum(each.failed for each in side) for side in (before, after)]
+    return [
+        f"{count} of {len(side)} runs {when} ended with an error: failing early is fast."
+        for count, side, when in zip(failed, (before, after), ("before", "after"), strict=True)
+        if count
+    ]

@@ -1,25 +1,88 @@
-"""What two measurements of one and the same thing differ by, told as a factor of at least 1.
+"""Noise floors: how much two measurements of the same thing differ, as a factor of at least 1.
 
-The usual floors are those of whole runs, identical ones of pgbench on a busy machine (30 runs;
-rates with a coefficient of variation of 19 %, docs/method.md): of single runs that are far apart 98
-of 100 pairs are within a factor of 1.9, of several runs against the next as many within 1.5. Runs
-of less than the 6 s that those had differ by more, as they average less: by the fourth root of the
-time on the scale of logarithms, for what drifts slowly is not averaged at all. Who has measured
-the machine's own noise, by another measurement of before, may know better, as far as one pair can
-tell: 95 of 100 pairs are within that pair's distance times Student's t of one degree of freedom.
-Never less counts than what the halves of one and the same capture differ by. A single query's own
-scatter, which it shows by its interval, comes on top (settled.py).
+The usual floors come from identical runs of pgbench on a busy machine (30 runs; rates with a
+coefficient of variation of 19 %, docs/method.md): 98 of 100 pairs of single runs that are far apart
+are within a factor of 1.9, and as many pairs of several runs in sequence within 1.5. Runs shorter
+than the 6 s of those differ more, since they average less: by the fourth root of the time on the
+log scale, because slow drift is not averaged out. A second measurement of before measures the
+machine's own noise, as far as one pair can: 95 of 100 pairs are within that pair's distance times
+Student's t with one degree of freedom. The floor is at least the difference of the halves of one
+capture. A single query's own variance, shown by its interval, is added (verdict.py).
+
+Benjamini and Hochberg 1995, "Controlling the false discovery rate". If nothing differs, this is as
+strict as possible: at most one comparison in twenty reports any query as different. The intervals
+are those of Benjamini and Yekutieli 2005, "False discovery rate-adjusted multiple confidence
+intervals for selected parameters", at the level at which an interval excludes a ratio of 1 exactly
+if the query is reported as different.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from seatrial.stats.student import t_of
-from seatrial.trials.replay.compare.entered import CallTimeline, Entrant, Unit
-from seatrial.trials.replay.compare.model import Basis, Floor
-from seatrial.trials.replay.compare.sums import Sums, summed
+import msgspec
+
+from seatrial.stats.estimate import t_of
+from seatrial.trials.replay.compare.model import (
+    Basis,
+    CallFigures,
+    CallTimeline,
+    Entrant,
+    Floor,
+    Unit,
+)
+
+LEVEL = 0.05
+
+
+class Judged(msgspec.Struct, frozen=True, kw_only=True):
+    """The adjustment of many p values.
+
+    Attributes:
+        p_adjusted: In the given order; at most 0.05 is a discovery.
+        alpha: The intervals have level 1 - alpha.
+    """
+
+    p_adjusted: list[float]
+    alpha: float
+
+
+def judge(p_values: Sequence[float]) -> Judged:
+    """Return p values after adjustment, and the level of the intervals."""
+    if not p_values:
+        return Judged(p_adjusted=[], alpha=LEVEL)
+    from scipy.stats import false_discovery_control  # noqa: PLC0415  (1 s; only analyses pay)
+
+    adjusted = [float(each) for each in false_discovery_control(p_values, method="bh")]
+    found = sum(each <= LEVEL for each in adjusted)
+    return Judged(p_adjusted=adjusted, alpha=LEVEL * max(1, found) / len(p_values))
+
+
+Sums = dict[str, tuple[float, float]]
+"""Calls and their time in s, by key."""
+
+
+def summed(units: Iterable[Unit]) -> Sums:
+    """Return calls and time of each query in all of some units."""
+    found: Sums = {}
+    for unit in units:
+        for key, measured in unit.measured.items():
+            calls, total_s = found.get(key, (0.0, 0.0))
+            found[key] = (calls + measured.calls, total_s + measured.total_s)
+    return found
+
+
+def mean_measured(side: Entrant, key: str) -> CallFigures:
+    """Return a query's sums on the average of a side's units, those without it counted as 0."""
+    found = [unit.measured[key] for unit in side.units if key in unit.measured]
+    units = len(side.units)
+    return CallFigures(
+        calls=math.fsum(each.calls for each in found) / units,
+        total_s=math.fsum(each.total_s for each in found) / units,
+        errors=math.fsum(each.errors for each in found) / units,
+    )
+
 
 USUAL = {"once": 1.9, "in_sequence": 1.5, "interleaved": 1.0}
 USUAL_RUN_S = 6.0
@@ -31,12 +94,12 @@ QUERIES_BELOW = 0.95
 def floor_of(
     sides: Sequence[Entrant], basis: Basis, pair: tuple[Entrant, Entrant] | None
 ) -> Floor | None:
-    """Return what counts as noise; None where rounds were in turns and nothing is known.
+    """Return the noise floor; None if rounds were interleaved and none is known.
 
     Args:
         sides: Before and after.
-        basis: What verdicts rest on.
-        pair: Before, and before measured once more.
+        basis: What verdicts are based on.
+        pair: Before, and a second measurement of before.
     """
     halves = [found for side in sides if (found := _halves_of(side))]
     of_all = max((whole for whole, _ in halves), default=None)
@@ -48,7 +111,7 @@ def floor_of(
     if pair is None and basis == "interleaved":
         source = "halves"
     elif basis != "interleaved":
-        # Halves of one capture are nearer to each other than captures are.
+        # Halves of one capture differ less than separate captures.
         whole, query = max(whole, of_all or 1.0), max(query, of_query or 1.0)
     return Floor(
         source=source,  # type: ignore[arg-type]  # one of the three
@@ -61,9 +124,9 @@ def floor_of(
 
 
 def overruling(floor: Floor | None, basis: Basis) -> tuple[float, float]:
-    """Return the factors, overall and of a query, below which nothing is called different.
+    """Return the factors, overall and per query, below which nothing is significant.
 
-    Interleaved rounds know their own noise; halves of them say it once more, less sharply.
+    Interleaved rounds include their own noise; their halves would only repeat it less precisely.
     """
     if floor is None or (basis == "interleaved" and floor.source != "pair"):
         return 1.0, 1.0
@@ -71,10 +134,10 @@ def overruling(floor: Floor | None, basis: Basis) -> tuple[float, float]:
 
 
 def usual(basis: Basis, covered_s: float) -> float:
-    """Return what measurements of the same usually differ by, as a factor.
+    """Return the usual difference of identical measurements, as a factor.
 
     Args:
-        basis: What verdicts rest on.
+        basis: What verdicts are based on.
         covered_s: The time that the shorter side covers.
     """
     shorter = USUAL_RUN_S / max(covered_s, SHORTEST_S)
@@ -82,7 +145,7 @@ def usual(basis: Basis, covered_s: float) -> float:
 
 
 def _usual(basis: Basis, sides: Sequence[Entrant]) -> tuple[float, float]:
-    """Return the usual factors, overall and of a query; its own scatter is not in them."""
+    """Return the usual factors, overall and per query, without the query's own variance."""
     factor = usual(basis, _shortest_s(sides))
     return factor, factor
 
@@ -93,7 +156,7 @@ def _shortest_s(sides: Sequence[Entrant]) -> float:
 
 
 def _covered_s(unit: Unit) -> float:
-    """Return the time that a unit covers: that of its calls, where no more is known within it."""
+    """Return the time that a unit covers; the time of its calls if nothing else is known."""
     busy_s = math.fsum(each.total_s for each in unit.measured.values())
     if unit.covered_s is None:
         return busy_s
@@ -103,7 +166,7 @@ def _covered_s(unit: Unit) -> float:
 def _of_pair(
     pair: tuple[Entrant, Entrant], basis: Basis, sides: Sequence[Entrant]
 ) -> tuple[float, float]:
-    """Return what an A/A pair supports, overall and of a query."""
+    """Return the floors from an A/A control, overall and per query."""
     whole, query = _distances(*(summed(side.units) for side in pair))
     if basis == "interleaved":
         return math.exp(whole), math.exp(query)
@@ -113,12 +176,12 @@ def _of_pair(
 
 
 def _halves_of(side: Entrant) -> tuple[float, float] | None:
-    """Return what the halves of a side differ by, overall and of a query; None if too few."""
+    """Return the difference of a side's halves, overall and per query; None if too few."""
     if len(side.units) > 1:
         even = len(side.units) // 2 * 2
         ordered = sorted(side.units, key=lambda unit: unit.number)[:even]
         first, second = (summed(ordered[half::2]) for half in (0, 1))
-        # Half of the rounds scatter wider by the square root of two than all of them.
+        # Half of the rounds have a standard error larger by the square root of two.
         whole, query = _distances(first, second)
         return math.exp(whole / math.sqrt(2)), math.exp(query / math.sqrt(2))
     timeline = side.units[0].timeline

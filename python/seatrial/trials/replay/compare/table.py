@@ -1,36 +1,263 @@
-"""Queries, or pages, before and after: every one, and all together."""
+"""Queries or pages before and after: each one, and all together.
+
+A round in which the server accepted no connection is no measurement of either side. A round that
+lacks queries with more than 5 % of the time is left out, on both sides if they are compared round
+by round; with less, these queries are left out of the average. Both are reported with their time.
+"""
 
 from __future__ import annotations
 
+import itertools
 import math
+import statistics
 from collections import Counter
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
 import msgspec
 
-from seatrial.stats.compare.ratio import p_value, ratio_estimate
+from seatrial.stats.compare.figures import Rounds
+from seatrial.stats.compare.ratio import Contrast, contrast, p_value, ratio_estimate
 from seatrial.stats.estimate import Estimate
+from seatrial.stats.wording import format_share
 from seatrial.trials.replay.compare import captures
-from seatrial.trials.replay.compare.entered import Entrant
-from seatrial.trials.replay.compare.fdr import LEVEL, judge
-from seatrial.trials.replay.compare.floors import floor_of
+from seatrial.trials.replay.compare.floors import LEVEL, floor_of, judge, mean_measured
 from seatrial.trials.replay.compare.model import (
     Answer,
     Basis,
     CallFigures,
     Change,
+    Entrant,
     OneSided,
     Overall,
     Side,
     Table,
+    Unit,
     When,
 )
-from seatrial.trials.replay.compare.rounds import Contrasts, are_in_turns, contrasts
-from seatrial.trials.replay.compare.settled import Judging, Settled, judges
-from seatrial.trials.replay.compare.sums import mean_measured
+from seatrial.trials.replay.compare.verdict import Judging, Settled, judges
 from seatrial.trials.replay.compare.warnings import warnings_of
-from seatrial.trials.replay.compare.whole import failing, only_whole
+
+LACKING_MAX = 0.05
+"""Share of a side's time that a round may lack."""
+FAILED_MAX = 0.5
+"""Share of a query's calls that may fail in a round beyond the usual share."""
+BROKEN_MAX = 0.5
+"""Share of the rounds that may be left out as broken; beyond it, only empty rounds are."""
+
+
+Shares = dict[int, float]
+"""Missing share of the side's time, by the round's number."""
+
+
+def only_whole(
+    before: Entrant, after: Entrant, *, paired: bool
+) -> tuple[Entrant, Entrant, list[str]]:
+    """Return both sides without broken rounds, and sentences on what was left out.
+
+    Args:
+        before: The baseline.
+        after: The side that is judged.
+        paired: Whether rounds are compared one by one: then both sides lose the same rounds.
+    """
+    common = _keys(before) & _keys(after)
+    broken = [_broken(side, common) for side in (before, after)]
+    numbers = [set(each) for each in broken]
+    also = ""
+    if paired:
+        numbers = [numbers[0] | numbers[1]] * 2
+        also = " on both sides"
+    kept = [
+        msgspec.structs.replace(side, units=units)
+        if (units := [unit for unit in side.units if unit.number not in own])
+        else side
+        for side, own in zip((before, after), numbers, strict=True)
+    ]
+    reported = [
+        f"Round {number + 1} of {side.name} is left out{also}: queries with {format_share(share)} "
+        "of the time were missing in it or failed."
+        for side, of, kept_side in zip((before, after), broken, kept, strict=True)
+        if kept_side is not side
+        for number, share in sorted(of.items())
+    ]
+    return kept[0], kept[1], reported
+
+
+def whole_rounds(side: Entrant, key: str) -> dict[int, CallFigures]:
+    """Return a query's sums by round, for rounds in which it ran and failed no more than usual."""
+    found = {
+        unit.number: measured
+        for unit in side.units
+        if (measured := unit.measured.get(key)) and measured.calls > 0 and measured.total_s > 0
+    }
+    if not found:
+        return {}
+    usual = statistics.median(map(failed_share, found.values()))
+    return {
+        number: each for number, each in found.items() if failed_share(each) <= usual + FAILED_MAX
+    }
+
+
+def failed_share(measured: CallFigures) -> float:
+    """Return the share of calls that failed."""
+    return min(1.0, measured.errors / measured.calls) if measured.calls else 0.0
+
+
+def failing(before: CallFigures, after: CallFigures, margin_share: float) -> When | None:
+    """Return the side on which enough more calls failed to look like a difference.
+
+    Failing calls take no time: a share of failures reduces the mean by at most that share.
+
+    Args:
+        before: On the average of the units.
+        after: Likewise.
+        margin_share: A difference of less is no difference.
+    """
+    more = failed_share(after) - failed_share(before)
+    if abs(more) <= margin_share:
+        return None
+    return "after" if more > 0 else "before"
+
+
+def _keys(side: Entrant) -> set[str]:
+    return {key for unit in side.units for key, each in unit.measured.items() if each.total_s > 0}
+
+
+def _broken(side: Entrant, keys: AbstractSet[str]) -> Shares:
+    """Return the rounds of a side that lack much of the queries of both sides."""
+    if len(side.units) < 2 or not keys:
+        return {}
+    rounds = {key: whole_rounds(side, key) for key in keys}
+    usual_s = {
+        key: statistics.fmean(each.total_s for each in own.values()) for key, own in rounds.items()
+    }
+    whole_s = math.fsum(usual_s.values())
+    lacking = {unit.number: _lacking_s(unit, rounds, usual_s) / whole_s for unit in side.units}
+    found = {number: share for number, share in lacking.items() if share > LACKING_MAX}
+    if len(found) > BROKEN_MAX * len(side.units):
+        return {number: share for number, share in found.items() if share >= 1 - LACKING_MAX}
+    return found
+
+
+def _lacking_s(
+    unit: Unit, rounds: Mapping[str, Mapping[int, CallFigures]], usual_s: Mapping[str, float]
+) -> float:
+    return math.fsum(usual_s[key] for key, own in rounds.items() if unit.number not in own)
+
+
+Values = dict[int, float]
+
+
+class Contrasts(msgspec.Struct, frozen=True, kw_only=True):
+    """Logarithms of before over after.
+
+    Attributes:
+        queries: By key, each over the rounds in which it ran.
+        whole: Those in the average, which ran in every round.
+        overall: Of the average query; None if there is none.
+        geometric: Mean over queries of each round's logarithm; likewise.
+    """
+
+    queries: dict[str, Contrast]
+    whole: list[str]
+    overall: Contrast | None
+    geometric: Contrast | None
+
+
+def contrasts(
+    before: Entrant,
+    after: Entrant,
+    keys: Sequence[str],
+    *,
+    paired: bool,
+    apart: Container[str] = (),
+) -> Contrasts:
+    """Return the contrasts over rounds of each query and of all together.
+
+    Args:
+        before: The baseline.
+        after: The side that is judged.
+        keys: Queries that both sides have.
+        paired: Whether both sides of a round were measured close to each other.
+        apart: Those of them that are not in the average.
+    """
+    means = {key: (_means_s(before, key), _means_s(after, key)) for key in keys}
+    known = {key: sides for key, sides in means.items() if all(sides)}
+    whole = [
+        key
+        for key, (of_before, of_after) in known.items()
+        if len(of_before) == len(before.units)
+        and len(of_after) == len(after.units)
+        and key not in apart
+    ]
+    calls = {key: mean_measured(before, key).calls for key in whole}
+    queries = {
+        key: found
+        for key, (of_before, of_after) in known.items()
+        if (found := _contrast(of_before, of_after, paired=paired))
+    }
+
+    def together(of_round: Callable[[Mapping[str, float]], float]) -> Contrast | None:
+        if not whole:
+            return None
+        of_before, of_after = (
+            {
+                unit.number: of_round({key: means[key][side][unit.number] for key in whole})
+                for unit in entrant.units
+            }
+            for side, entrant in enumerate((before, after))
+        )
+        return _contrast(of_before, of_after, paired=paired)
+
+    return Contrasts(
+        queries=queries,
+        whole=whole,
+        overall=together(lambda of: math.fsum(calls[key] * mean for key, mean in of.items())),
+        geometric=together(
+            lambda of: math.exp(math.fsum(math.log(mean) for mean in of.values()) / len(of))
+        ),
+    )
+
+
+def are_in_turns(before: Entrant, after: Entrant) -> bool:
+    """Return whether each round of both sides was measured before the next round of either.
+
+    The order within pairs may differ: a pair is always subject to drift over its length.
+    """
+    spans = [_spans_s(side) for side in (before, after)]
+    if any(each is None for each in spans):
+        return False
+    of_before, of_after = (each or {} for each in spans)
+    common = sorted(of_before.keys() & of_after.keys())
+    if len(common) < 2:
+        return False
+    return all(
+        max(of_before[this][1], of_after[this][1]) <= min(of_before[later][0], of_after[later][0])
+        for this, later in itertools.pairwise(common)
+    )
+
+
+def _spans_s(side: Entrant) -> dict[int, tuple[float, float]] | None:
+    """Return start and end of each round; None if unknown."""
+    found = {}
+    for unit in side.units:
+        if unit.begin_s is None or unit.covered_s is None:
+            return None
+        found[unit.number] = (unit.begin_s, unit.begin_s + unit.covered_s)
+    return found
+
+
+def _means_s(side: Entrant, key: str) -> Values:
+    return {number: each.mean_s for number, each in whole_rounds(side, key).items()}
+
+
+def _contrast(of_before: Values, of_after: Values, *, paired: bool) -> Contrast | None:
+    """Return ln(before / after); times are exact to a nanosecond, so nothing limits reading."""
+    sides = [
+        Rounds(values=values, unit="s", resolution_share=0.0) for values in (of_after, of_before)
+    ]
+    return contrast(*sides, paired=paired)
+
 
 MARGIN_SHARE_DEFAULT = 0.05
 
@@ -46,11 +273,11 @@ def compared(
     """Return after against before.
 
     Args:
-        before: The measure.
-        after: What is judged.
-        margin_share: A difference of less is no difference.
-        control: Before, measured once more: no difference as small as theirs is called one.
-        offset_s: What was taken off the client's times, to be told; None for nothing.
+        before: The baseline.
+        after: The side that is judged.
+        margin_share: A smaller difference is none.
+        control: A second measurement of before (A/A control): the noise floor.
+        offset_s: What was subtracted from the client's times; None for nothing.
     """
     measured = (before, after)
     before, after, left_out = only_whole(*measured, paired=basis_of(*measured) == "interleaved")
@@ -85,7 +312,7 @@ def compared(
 
 
 def basis_of(before: Entrant, after: Entrant) -> Basis:
-    """Return what verdicts rest on."""
+    """Return what verdicts are based on."""
     if min(len(before.units), len(after.units)) < 2:
         return "once"
     return "interleaved" if are_in_turns(before, after) else "in_sequence"
@@ -131,7 +358,7 @@ class _Found(msgspec.Struct, frozen=True, kw_only=True):
         is_known = bool(plans_before and plans_after)
         side = self.failing.get(key)
         if side is not None and (side == "after") == (after.mean_s < before.mean_s):
-            # What fails early is fast: such a difference is none of speed.
+            # Failing early is fast: such a difference is not one of speed.
             settled = Settled(
                 speed_up=settled.speed_up, answer="undecided", p_value=settled.p_value,
                 p_adjusted=settled.p_adjusted,
@@ -164,10 +391,10 @@ class _Together(msgspec.Struct, frozen=True, kw_only=True):
     """The average query, the geometric mean, and every query by key.
 
     Attributes:
-        overall: None where the average has no query.
+        overall: None if the average has no query.
         geometric: Likewise.
         queries: By key.
-        averaged: Those that the average has.
+        averaged: Those in the average.
         level: Of the intervals of queries.
     """
 
@@ -245,9 +472,9 @@ def _once(
 
 
 def _of_often(judging: Judging, found: _Found, weights: Mapping[str, float]) -> Answer:
-    """Return what those queries say together that were called often enough on both sides.
+    """Return the answer from the queries that were called often enough on both sides.
 
-    What was called a few times may be cold on one side and hot on the other; it must not decide.
+    Queries with few calls may be cold on one side and hot on the other; they must not decide.
     """
     often = [
         key
@@ -294,7 +521,7 @@ def _overall(settled: Settled, geometric: Estimate | None, changes: Sequence[Cha
 
 
 def _side(entrant: Entrant, whole: Entrant) -> Side:
-    """Return a side as it is told.
+    """Return a side as it is reported.
 
     Args:
         entrant: Without the rounds that were left out.
@@ -319,7 +546,7 @@ def _side(entrant: Entrant, whole: Entrant) -> Side:
 def _one_sided(
     side: Entrant, measured: Mapping[str, CallFigures], compared: Container[str]
 ) -> list[OneSided]:
-    """Return what is not compared, as the other side lacks it or took no time for it."""
+    """Return what is not compared because the other side lacks it or took no time for it."""
     own = [
         OneSided(key=key, text=side.named[key].text, measured=each)
         for key, each in measured.items()

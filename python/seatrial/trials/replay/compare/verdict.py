@@ -1,17 +1,33 @@
-"""What a comparison says: ``Average query 6.1x faster (5.8 to 6.4)``, and the like."""
+"""The verdict of a comparison: ``Average query 6.1x faster (5.8 to 6.4)``, and the like.
+
+A significant change is the near end of the interval, if there is one, less the noise floor: the
+floor that decides whether something is slower also decides by how much.
+"""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import msgspec
 
-from seatrial.stats.compare.settle import whole_percent
+from seatrial.stats.compare.noise import is_same, rounds_more, whole_percent, within_share
+from seatrial.stats.compare.ratio import Contrast, ratio_estimate
 from seatrial.stats.compare.verdict import ratio_words
 from seatrial.stats.estimate import Estimate
 from seatrial.stats.wording import format_count, format_iops, format_plural
-from seatrial.trials.replay.compare.model import Answer, Batch, BeforeAfter, Change, Overall, Table
+from seatrial.trials.replay.compare.floors import LEVEL, overruling
+from seatrial.trials.replay.compare.model import (
+    Answer,
+    Basis,
+    Batch,
+    BeforeAfter,
+    Change,
+    Floor,
+    Overall,
+    Table,
+)
 from seatrial.trials.replay.compare.warnings import noun_of, nouns_of
 
 ONCE = "measured once each"
@@ -19,7 +35,7 @@ ONE_ONCE = "one of them measured once"
 
 
 def once_of(table: Table) -> str:
-    """Return that a side or both were measured once, in words; empty where neither was."""
+    """Return that a side or both were measured once, in words; empty if neither was."""
     if table.basis != "once":
         return ""
     return ONCE if table.before.units == table.after.units == 1 else ONE_ONCE
@@ -34,7 +50,7 @@ def once_of_batch(batch: Batch) -> str:
 
 
 def verdict(reported: BeforeAfter) -> list[str]:
-    """Return the sentences of all that was compared: queries, pages, batches."""
+    """Return the sentences on queries, pages and batches."""
     sentences = [
         sentence
         for table in (reported.queries, reported.pages)
@@ -45,7 +61,7 @@ def verdict(reported: BeforeAfter) -> list[str]:
 
 
 def table_sentences(table: Table) -> Iterator[str]:
-    """Yield what is certain of the average query, with both speed-ups, then of how many."""
+    """Yield the verdict on the average query, with both speed-ups, then the counts."""
     noun = noun_of(table.before)
     overall = table.overall
     if not table.changes:
@@ -53,18 +69,19 @@ def table_sentences(table: Table) -> Iterator[str]:
         return
     if overall is None:
         yield (
-            f"No average can be told: every {noun} was lacking in some round, or failed more often "
-            "on one side."
+            f"There is no average: every {noun} was missing in some round, or failed more often on "
+            "one side."
         )
     else:
-        alike = factor_words(overall.geometric)  # how often it was measured is said before it
-        yield f"{_average(table, overall, noun)}; where each {noun} counts alike {alike}."
+        alike = factor_words(overall.geometric)  # the number of measurements precedes it
+        each = nouns_of(table.before)
+        yield f"{_average(table, overall, noun)}; geometric mean over {each}: {alike}."
     counts = _counts(overall) if overall else Counter(each.answer for each in table.changes)
     nouns = noun if len(table.changes) == 1 else nouns_of(table.before)
     reported = ", ".join(
         f"{format_count(count)} {answer}" for answer, count in counts.items() if count
     )
-    yield f"Of {format_count(len(table.changes))} {nouns} {reported}."
+    yield f"{format_count(len(table.changes))} {nouns}: {reported}."
 
 
 def _counts(overall: Overall) -> Mapping[Answer, int]:
@@ -77,10 +94,10 @@ def _counts(overall: Overall) -> Mapping[Answer, int]:
 
 
 def _average(table: Table, overall: Overall, noun: str) -> str:
-    """Return what is certain of the average query."""
+    """Return the verdict on the average query."""
     if overall.answer == "same":
         percent = whole_percent(overall.within_share or 0)
-        return f"No difference seen in the average {noun} (within {percent} %)"
+        return f"No difference in the average {noun} (within {percent} %)"
     once = once_of(table)
     reported = speed_words(overall.speed_up, once=once)
     if overall.answer != "undecided":
@@ -92,15 +109,15 @@ def _average(table: Table, overall: Overall, noun: str) -> str:
 
 def _why(once: str, overall: Overall) -> str:
     if overall.below_floor:
-        return ", no more than two measurements of the same differ"
+        return ", within the noise of identical runs"
     if overall.rounds_more:
-        return f", and {format_plural(overall.rounds_more, 'more round')} would settle that"
-    of = {ONCE: "each", ONE_ONCE: "one side"}.get(once)
-    return f", which one measurement of {of} cannot settle" if of else ""
+        return f"; {format_plural(overall.rounds_more, 'more round')} would settle it"
+    of = {ONCE: "each side", ONE_ONCE: "one side"}.get(once)
+    return f"; one measurement of {of} is not enough to settle it" if of else ""
 
 
 def batch_words(batch: Batch) -> str:
-    """Return what is certain of a batch: ``Nightly batch 11.4x faster (measured once each)``."""
+    """Return the verdict on a batch: ``Nightly batch 11.4x faster (measured once each)``."""
     name = batch.name[:1].upper() + batch.name[1:]
     once = once_of_batch(batch)
     if batch.answer in ("faster", "slower"):
@@ -109,7 +126,7 @@ def batch_words(batch: Batch) -> str:
 
 
 def batch_answer_words(batch: Batch) -> str:
-    """Return the same for a column: a question mark behind what is not certain."""
+    """Return the same for a column; a question mark marks what is not significant."""
     once = once_of_batch(batch)
     if batch.answer in ("faster", "slower"):
         return speed_words(batch.speed_up, once=once)
@@ -117,22 +134,22 @@ def batch_answer_words(batch: Batch) -> str:
 
 
 def change_words(change: Change, *, once: str) -> str:
-    """Return what is certain of one query: ``1.3x slower (1.2 to 1.4)``, ``same (within 2 %)``.
+    """Return the verdict on one query: ``1.3x slower (1.2 to 1.4)``, ``same (within 2 %)``.
 
     Args:
-        change: What was compared.
-        once: That it was measured once, in words; empty where it was not.
+        change: The comparison.
+        once: That it was measured once, in words; otherwise empty.
     """
     if change.answer == "same":
         return f"same (within {whole_percent(change.within_share or 0)} %)"
-    failed = f", more failed {change.failing}" if change.failing else ""
+    failed = f", more failures {change.failing}" if change.failing else ""
     if change.answer == "undecided":
         return f"{as_fast_words(change.speed_up, once=once)}?{failed}"
     return f"{speed_words(change.speed_up, once=once)}{failed}"
 
 
 def factor_words(speed_up: Estimate, *, once: str = "") -> str:
-    """Return a speed-up in words; faster or slower only where its whole interval is.
+    """Return a speed-up in words; faster or slower only if its whole interval is.
 
     Args:
         speed_up: Before over after.
@@ -149,7 +166,7 @@ def speed_words(speed_up: Estimate, *, once: str = "") -> str:
 
     Args:
         speed_up: Before over after.
-        once: That it was measured once, in words; empty where it was not, or that is said before.
+        once: That it was measured once, in words; empty if it was not, or if reported before.
     """
     if speed_up.value < 1:
         return _reported(inverted(speed_up), "slower", once=once)
@@ -157,7 +174,7 @@ def speed_words(speed_up: Estimate, *, once: str = "") -> str:
 
 
 def as_fast_words(speed_up: Estimate, *, once: str = "") -> str:
-    """Return what is not certain as ``1.03x as fast (0.97 to 1.1)``; as ``speed_words``."""
+    """Return what is not significant as ``1.03x as fast (0.97 to 1.1)``; as ``speed_words``."""
     return _reported(speed_up, "as fast", once=once)
 
 
@@ -178,7 +195,7 @@ def _value(value: float) -> str:
 
 
 def inverted(speed_up: Estimate) -> Estimate:
-    """Return how many times as long it takes, from how many times as fast it is."""
+    """Return the ratio of times from the speed-up."""
     low, high = speed_up.low, speed_up.high
     return msgspec.structs.replace(
         speed_up,
@@ -186,3 +203,195 @@ def inverted(speed_up: Estimate) -> Estimate:
         low=None if high is None else 1 / high,
         high=None if not low else 1 / low,
     )
+
+
+class Settled(msgspec.Struct, frozen=True, kw_only=True):
+    """A settled answer; the attributes are those of a Change."""
+
+    speed_up: Estimate
+    answer: Answer
+    p_value: float | None = None
+    p_adjusted: float | None = None
+    below_floor: bool = False
+    within_share: float | None = None
+    rounds_more: int | None = None
+
+
+class Judging(msgspec.Struct, frozen=True, kw_only=True):
+    """The criteria of answers.
+
+    Attributes:
+        basis: What the answers are based on.
+        margin_share: A smaller difference is none.
+        floor: A factor: smaller differences are never significant.
+        is_of_query: Whether it is for one query, not for whole runs, to which floors apply. A
+            query's own variance widens the noise.
+    """
+
+    basis: Basis
+    margin_share: float
+    floor: float
+    is_of_query: bool = False
+
+    def of_rounds(
+        self, of: Contrast, *, p_value: float | None, p_adjusted: float | None, alpha: float
+    ) -> Settled:
+        """Return the answer from rounds.
+
+        Args:
+            of: ln(before / after).
+            p_value: Of no difference; None if a side has one round.
+            p_adjusted: After adjustment.
+            alpha: The interval has level 1 - alpha.
+        """
+        speed_up = ratio_estimate(of, alpha)
+        found = Settled(
+            speed_up=speed_up, answer="undecided", p_value=p_value, p_adjusted=p_adjusted
+        )
+        if p_adjusted is None:
+            return found
+        # Measurements in sequence cannot prove equality: drift may have hidden a difference.
+        if self.basis == "interleaved" and is_same(speed_up, self.margin_share):
+            return _with(found, answer="same", within_share=within_share(speed_up))
+        if p_adjusted <= LEVEL and abs(of.log_ratio) >= math.log1p(self.margin_share):
+            return self._beyond_noise(found, of.log_ratio)
+        return found
+
+    def with_rounds_more(
+        self, settled: Mapping[str, Settled], of: Mapping[str, Contrast], alpha: float
+    ) -> dict[str, Settled]:
+        """Return the same, with how many more interleaved rounds would settle undecided ones.
+
+        Args:
+            settled: By key.
+            of: ln(before / after), by key.
+            alpha: The intervals have level 1 - alpha.
+        """
+        undecided = [
+            key
+            for key, each in settled.items()
+            if each.answer == "undecided" and not each.below_floor and each.p_value is not None
+        ]
+        if self.basis != "interleaved":
+            return dict(settled)
+        more = rounds_more([of[key] for key in undecided], alpha, self.margin_share)
+        reported = dict(zip(undecided, more, strict=True))
+        return {key: _with(each, rounds_more=reported.get(key)) for key, each in settled.items()}
+
+    def of_once(self, speed_up: Estimate) -> Settled:
+        """Return the answer from one measurement of each side: never that they are the same.
+
+        A query of unknown variance stays undecided: a single call may take any time, cold or hot.
+        """
+        found = Settled(speed_up=speed_up, answer="undecided")
+        low, high = speed_up.low, speed_up.high
+        if self.is_of_query and (low is None or high is None):
+            return found
+        if low is not None and high is not None and low <= 1 <= high:
+            return found
+        log_ratio = math.log(speed_up.value)
+        if abs(log_ratio) < math.log1p(self.margin_share):
+            return found
+        return self._beyond_noise(found, log_ratio)
+
+    def noise_log(self, speed_up: Estimate) -> float:
+        """Return the noise as a logarithm; a query's own variance is added.
+
+        Interleaved rounds include all of it, and so does an A/A control in such rounds.
+        """
+        own = half_of(speed_up) if self.is_of_query and self.basis != "interleaved" else 0.0
+        return math.hypot(math.log(self.floor), own)
+
+    def _beyond_noise(self, found: Settled, log_ratio: float) -> Settled:
+        if abs(log_ratio) <= self.noise_log(found.speed_up):
+            return _with(found, below_floor=True)
+        return _with(found, answer="faster" if log_ratio > 0 else "slower")
+
+
+def judges(basis: Basis, margin_share: float, floor: Floor | None) -> tuple[Judging, Judging]:
+    """Return the criteria for the whole and for one query."""
+    whole, single = overruling(floor, basis)
+    return (
+        Judging(basis=basis, margin_share=margin_share, floor=whole),
+        Judging(basis=basis, margin_share=margin_share, floor=single, is_of_query=True),
+    )
+
+
+def half_of(speed_up: Estimate) -> float:
+    """Return the half width of an interval on the log scale; 0 if there is none."""
+    low, high = speed_up.low, speed_up.high
+    return (math.log(high) - math.log(low)) / 2 if low and high else 0.0
+
+
+def _with(found: Settled, **changes: object) -> Settled:
+    return msgspec.structs.replace(found, **changes)
+
+
+NAMED_MAX = 3
+TEXT_MAX = 60
+
+
+Answered = Change | Overall | Batch
+
+
+def slower_by(found: BeforeAfter, share: float) -> list[str]:
+    """Return what is significantly slower by more than a share: the whole, then single ones.
+
+    Args:
+        found: The comparison.
+        share: 0.05 for five percent.
+    """
+    return _slower_reported(found, lambda each, by: each.answer == "slower" and by > share)
+
+
+def perhaps_slower_by(found: BeforeAfter, share: float) -> list[str]:
+    """Return what is slower by more than a share, but not significantly; as ``slower_by``."""
+
+    def is_open(each: Answered, by: float) -> bool:
+        return 1 / each.speed_up.value - 1 > share and not (each.answer == "slower" and by > share)
+
+    return _slower_reported(found, is_open)
+
+
+def _slower_reported(
+    found: BeforeAfter, is_reported: Callable[[Answered, float], bool]
+) -> list[str]:
+    """Return what to report in words, by its answer and by its significant slowdown."""
+    reported = []
+    for table in (found.queries, found.pages):
+        if table is not None:
+            reported += list(_of_table(table, is_reported))
+    for batch in found.batches:
+        judging = Judging(basis="in_sequence", margin_share=0.0, floor=batch.floor)
+        if is_reported(batch, _confident_share(batch, judging)):
+            reported.append(batch_words(batch))
+    return reported
+
+
+def _of_table(table: Table, is_reported: Callable[[Answered, float], bool]) -> Iterator[str]:
+    once = once_of(table)
+    of_whole, of_each = judges(table.basis, table.margin_share, table.floor)
+    overall = table.overall
+    if overall and is_reported(overall, _confident_share(overall, of_whole)):
+        words = speed_words if overall.answer == "slower" else as_fast_words
+        yield f"average {noun_of(table.before)} {words(overall.speed_up, once=once)}"
+    slow = [each for each in table.changes if is_reported(each, _confident_share(each, of_each))]
+    slow.sort(key=lambda each: each.speed_up.value)
+    yield from _named(slow, once)
+
+
+def _named(slow: Sequence[Change], once: str) -> Iterator[str]:
+    for each in slow[:NAMED_MAX]:
+        text = each.text if len(each.text) <= TEXT_MAX else f"{each.text[: TEXT_MAX - 4]} ..."
+        yield f"{text} {change_words(each, once=once).replace('?', '')}"
+    if len(slow) > NAMED_MAX:
+        yield f"and {len(slow) - NAMED_MAX} more"
+
+
+def _confident_share(each: Answered, judging: Judging) -> float:
+    """Return the share by which something is significantly slower; below 0 if maybe faster."""
+    speed_up = each.speed_up
+    least = math.exp(-math.log(speed_up.value) - judging.noise_log(speed_up))
+    if speed_up.high is not None:
+        least = min(least, 1 / speed_up.high)
+    return least - 1

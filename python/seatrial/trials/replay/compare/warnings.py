@@ -1,4 +1,4 @@
-"""What weakens a comparison of before and after, as sentences."""
+"""Warnings on a comparison of before and after, as sentences."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 
 from seatrial.stats.wording import format_count, format_duration_s, format_plural, format_share
-from seatrial.trials.replay.compare.entered import Entrant
-from seatrial.trials.replay.compare.model import Side, Table
+from seatrial.trials.replay.compare.model import Entrant, Side, Table
 
 COMMON_SHARE_MIN = 0.95
 CALLS_RATIO_MAX = 1.5
@@ -16,7 +15,7 @@ NOUNS = {"web": "page"}
 
 
 def noun_of(side: Side) -> str:
-    """Return what the rows of a side are called: ``query`` or ``page``."""
+    """Return the noun for the rows of a side: ``query`` or ``page``."""
     return NOUNS.get(side.kind, "query")
 
 
@@ -26,12 +25,12 @@ def nouns_of(side: Side) -> str:
 
 
 def warnings_of(table: Table, sides: tuple[Entrant, Entrant], left_out: Sequence[str]) -> list[str]:
-    """Return what weakens a table, the gravest first.
+    """Return the warnings on a table, the most severe first.
 
     Args:
-        table: What was compared.
+        table: The comparison.
         sides: Before and after.
-        left_out: Rounds that were, as sentences.
+        left_out: Rounds that were left out, as sentences.
     """
     before, after = sides
     return [
@@ -59,40 +58,42 @@ def _nothing(table: Table) -> Iterator[str]:
 def _basis(table: Table) -> Iterator[str]:
     before, after = table.before, table.after
     if table.basis == "once":
-        which = "Both were" if before.units == after.units == 1 else "One of the two was"
+        which = "Both sides were" if before.units == after.units == 1 else "One side was"
         inside = ""
         if table.overall and table.overall.speed_up.low is not None:
-            inside = ", and intervals know only what is within the captures"
+            inside = ", and the intervals cover only the variance within the captures"
         yield (
-            f"{which} measured once: nothing is tested{inside}. Other traffic, data or "
-            f"neighbours look like a difference too; {_floor_words(table)}.{_settling(table)}"
+            f"{which} measured once: there is no significance test{inside}. Other traffic, data or "
+            f"neighbours can look like a difference; {_floor_words(table)}.{_settling(table)}"
         )
     elif table.basis == "in_sequence":
         yield (
-            f"{before.name} and {after.name} were measured one after the other: a drift between "
-            f"them looks like a difference; {_floor_words(table)}.{_settling(table)}"
+            f"{before.name} and {after.name} were measured one after the other: drift between them "
+            f"can look like a difference; {_floor_words(table)}.{_settling(table)}"
         )
 
 
 def _floor_words(table: Table) -> str:
     floor = table.floor
     factor = math.ceil(100 * (floor.query if floor else 1.0)) / 100
-    return f"what differs by less than {factor:g}x is not called different"
+    return f"differences below {factor:g}x are not reported as such"
 
 
 def _settling(table: Table) -> str:
-    """Return what would settle it; empty of pages, which cannot be replayed."""
+    """Return what would settle it; empty for pages, which cannot be replayed."""
     if table.before.kind == "web":
         return ""
-    return " Replays in turns would settle it: seatrial sql replay TRACE --to A --to B --rounds 10."
+    return (
+        " Interleaved replays would settle it: seatrial sql replay TRACE --to A --to B --rounds 10."
+    )
 
 
 def _offset(table: Table) -> Iterator[str]:
     if table.offset_s is not None:
         yield (
-            f"Times of the client were compared with the server's after "
-            f"{format_duration_s(table.offset_s)} was taken off each, as was asked for: what a "
-            "short query differs by may be that offset's error."
+            f"{format_duration_s(table.offset_s)} was subtracted from each client time, as "
+            "requested, to compare it with server times: differences of short queries may be the "
+            "error of this offset."
         )
 
 
@@ -104,14 +105,14 @@ def _one_sided(table: Table) -> Iterator[str]:
         own_s = math.fsum(each.measured.total_s for each in own)
         if side.total_s > 0 and own_s > (1 - COMMON_SHARE_MIN) * side.total_s:
             yield (
-                f"{format_share(own_s / side.total_s)} of the time of {side.name} is of "
+                f"{format_share(own_s / side.total_s)} of the time of {side.name} was spent in "
                 f"{format_plural(len(own), noun_of(side), nouns_of(side))} that {lacking.name} "
-                "lacks: they are not compared."
+                "does not have: they are not compared."
             )
 
 
 def _not_averaged(table: Table) -> Iterator[str]:
-    """Say what the average is without, with its share of the time of both sides together."""
+    """Yield what is not in the average, with its share of the time of both sides together."""
     noun, nouns = noun_of(table.before), nouns_of(table.before)
     for why, changes in (
         ("did not run in every round", [c for c in table.changes if c.failing is None]),
@@ -128,12 +129,12 @@ def _not_averaged(table: Table) -> Iterator[str]:
             )
             yield (
                 f"{format_plural(len(without), noun, nouns)} with {format_share(own_s / whole_s)} "
-                f"of both sides' time {why}: the average is without that."
+                f"of both sides' time {why} and are not in the average."
             )
 
 
 def _traffic(table: Table) -> Iterator[str]:
-    """Say when one side had much more to do in the time, which makes queries slower by itself."""
+    """Yield that one side had a much higher load, which by itself makes queries slower."""
     before, after = table.before, table.after
     if before.kind == "replay" and after.kind == "replay":
         return
@@ -144,8 +145,8 @@ def _traffic(table: Table) -> Iterator[str]:
         return
     rates = [f"{each.calls / (each.covered_s or 1):,.3g}" for each in (before, after)]
     yield (
-        f"{after.name} had {rates[1]} {nouns_of(after)} a second, {before.name} had {rates[0]}: "
-        "how busy a server is changes its times by itself."
+        f"{after.name} had {rates[1]} {nouns_of(after)} per second, {before.name} had {rates[0]}: "
+        "load alone changes response times."
     )
 
 
@@ -156,6 +157,6 @@ def _errors(table: Table) -> Iterator[str]:
     ):
         if side.calls and errors > ERRORS_SHARE_MAX * side.calls:
             yield (
-                f"On {side.name} {format_count(round(errors))} of {format_count(round(side.calls))}"
-                f" {nouns_of(side)} failed: what fails early is fast."
+                f"{format_count(round(errors))} of {format_count(round(side.calls))} "
+                f"{nouns_of(side)} on {side.name} failed: failing early is fast."
             )

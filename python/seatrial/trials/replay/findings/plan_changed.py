@@ -1,30 +1,66 @@
-"""Finding ``plan_changed``: the planner answers queries in another way than before."""
+"""Finding ``plan_changed``: queries have another plan than before."""
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from seatrial.findings.rule import from_before_after
-from seatrial.stats.model import Finding
+from seatrial.published import HIDDEN
+from seatrial.stats.model import Figures, Finding, Words
 from seatrial.stats.wording import format_count
-from seatrial.trials.replay.compare.model import BeforeAfter
+from seatrial.trials.replay.compare.model import BeforeAfter, Change
 from seatrial.trials.replay.compare.verdict import change_words, once_of
 from seatrial.trials.replay.findings.replaying import query_words
 
 
-@from_before_after(rank=720, section="Against another run or target")
+class PlanChangedFigures(Figures, frozen=True, kw_only=True, tag="plan_changed"):
+    """Figures of ``plan_changed``."""
+
+    changed_count: int
+    known_count: int
+    slower_count: int
+    faster_count: int
+    reported: Annotated[Change, HIDDEN]
+    once: Annotated[str, HIDDEN]
+
+    def words(self) -> Words:
+        """Return sentence, cause and next step."""
+        how = change_words(self.reported, once=self.once)
+        return Words(
+            sentence=(
+                f"The plans of {format_count(self.changed_count)} of "
+                f"{format_count(self.known_count)} queries changed; "
+                f"{format_count(self.slower_count)} of them are significantly slower. Example: "
+                f"{query_words(self.reported.text)}: {self.reported.plan_before} before, "
+                f"{self.reported.plan_after} after, {how}."
+            ),
+            cause=(
+                "The planner's estimates changed: statistics are out of date (no ANALYZE since the "
+                "data were loaded), cost or memory settings differ, one side lacks an index, or "
+                "the server version differs."
+            ),
+            next=(
+                "Run ANALYZE on both sides and compare again. If the plans still differ, compare "
+                "the settings of both (random_page_cost, work_mem, effective_cache_size)."
+            ),
+        )
+
+
+@from_before_after(rank=720, section="Comparisons")
 def plan_changed(found: BeforeAfter) -> list[Finding]:
-    """Find queries whose plan has another shape after than before.
+    """Find queries whose plan has another shape than before.
 
     Means:
-        The server answers a query in another way: another index, another join, another order.
+        The server executes a query with another plan: another index, join or join order.
 
     Decided:
-        By the shape of the plan (nodes, tables and indexes, without costs) that EXPLAIN tells on
-        each side. Only what both sides know is compared; of several rounds the plans of after must
-        all be other than those of before. Warning where such a query became significantly
-        slower; else note.
+        By the shape of the plan (nodes, tables and indexes, without costs) from EXPLAIN on each
+        side. Only queries with a plan on both sides are compared; with several rounds, all plans
+        after must differ from those before. Warning if such a query became significantly slower,
+        otherwise note.
 
     Do:
-        ANALYZE on both sides; then compare settings and indexes.
+        Run ANALYZE on both sides, then compare settings and indexes.
     """
     table = found.queries
     changed = [each for each in table.changes if each.plan_changed] if table else []
@@ -33,32 +69,17 @@ def plan_changed(found: BeforeAfter) -> list[Finding]:
     slower = [each for each in changed if each.answer == "slower"]
     known = sum(each.plan_changed is not None for each in table.changes)
     reported = min(slower or changed, key=lambda each: each.speed_up.value)
-    how = change_words(reported, once=once_of(table))
     return [
         Finding(
-            kind="plan_changed",
             severity="warning" if slower else "note",
             cells=[],
-            sentence=(
-                f"The plan of {format_count(len(changed))} of {format_count(known)} queries is "
-                f"another than before, {format_count(len(slower))} of them significantly slower; "
-                f"{query_words(reported.text)}: {reported.plan_before} before, "
-                f"{reported.plan_after} after, {how}."
-            ),
-            cause=(
-                "The planner estimated otherwise: statistics that were not taken since the data "
-                "were loaded (ANALYZE), other settings of cost or memory, an index that one side "
-                "lacks, or another version of the server."
-            ),
-            evidence={
-                "changed_count": len(changed),
-                "known_count": known,
-                "slower_count": len(slower),
-                "faster_count": sum(each.answer == "faster" for each in changed),
-            },
-            next=(
-                "Run ANALYZE on both sides and compare again; if the plan stays another, compare "
-                "the settings of both (random_page_cost, work_mem, effective_cache_size)."
+            figures=PlanChangedFigures(
+                changed_count=len(changed),
+                known_count=known,
+                slower_count=len(slower),
+                faster_count=sum(each.answer == "faster" for each in changed),
+                reported=reported,
+                once=once_of(table),
             ),
         )
     ]

@@ -1,44 +1,68 @@
-"""Finding ``query_regressed``: queries, or pages, surely take longer after than before."""
+"""Finding ``query_regressed``: queries or pages are significantly slower than before."""
 
 from __future__ import annotations
 
 import math
+from typing import Annotated
 
 from seatrial.findings.rule import from_before_after
-from seatrial.stats.model import Finding
-from seatrial.stats.wording import format_count, format_duration_s, format_plural, format_share
+from seatrial.published import HIDDEN
+from seatrial.stats.model import Figures, Finding, Words
+from seatrial.stats.wording import format_count, format_duration_s, format_share
 from seatrial.trials.replay.compare.model import BeforeAfter, Change, Table
 from seatrial.trials.replay.compare.verdict import once_of, speed_words
 from seatrial.trials.replay.compare.warnings import noun_of, nouns_of
 from seatrial.trials.replay.findings.replaying import query_words
 
 WARNING_SHARE = 0.01
-"""Of all time before, what the slower ones cost; less changes nobody's decision."""
+"""Cost of the slower ones, as a share of the total time before; below it the effect is minor."""
 
 
-@from_before_after(rank=710, section="Against another run or target")
+@from_before_after(rank=710, section="Comparisons")
 def query_regressed(found: BeforeAfter) -> list[Finding]:
-    """Find what became significantly slower, whatever the average did.
+    """Find queries or pages that became significantly slower, independent of the average.
 
     Means:
-        Queries (or pages) surely take longer after than before, whatever the average does. A system
-        that is twice as fast can have a report that no longer ends.
+        Queries (or pages) are significantly slower than before, whatever the average says. A system
+        that is twice as fast overall can still have a report that no longer finishes.
 
     Decided:
-        By `seatrial sql compare`. Of rounds: the query's speed-up is below 1 at a false discovery
+        By `seatrial sql compare`. With rounds: the query's speed-up is below 1 at a false discovery
         rate of 5 % over all queries (Benjamini and Hochberg), and by more than the margin and the
-        noise floor. Of what was measured once nothing is tested and no such rate holds: the query's
-        interval within the captures is below 1, and its factor beyond the noise of whole runs and
-        its own interval together; a query without an interval is none. A query that failed more
-        often before, when it was faster, is none either ([method.md](method.md#before-and-after)).
-        Warning where together they cost more than 1 % of the time before; else note.
+        noise floor. Captures that were measured once allow no test and no false discovery rate: the
+        query's interval within the captures is below 1, and its factor exceeds the noise of whole
+        runs and its own interval combined; a query without an interval is not reported. A query
+        that failed more often before, when it was faster, is not reported either
+        ([method.md](method.md#before-and-after)). Warning if together they cost more than 1 % of
+        the time before, otherwise note.
 
     Do:
-        EXPLAIN (ANALYZE, BUFFERS) of the slowest one on both sides. The page lists all, the slowest
-        first.
+        Run EXPLAIN (ANALYZE, BUFFERS) for the slowest one on both sides. The page lists all of
+        them, the slowest first.
     """
     tables = [table for table in (found.queries, found.pages) if table and table.regressions]
     return [_finding(table) for table in tables]
+
+
+class QueryRegressedFigures(Figures, frozen=True, kw_only=True, tag="query_regressed"):
+    """Figures of ``query_regressed``."""
+
+    slower_count: int
+    compared_count: int
+    slower_factor_max: float
+    cost_s: float
+    cost_share: float
+    plans_changed_count: int
+    table: Annotated[Table, HIDDEN]
+    slower: Annotated[list[Change], HIDDEN]
+
+    def words(self) -> Words:
+        """Return sentence, cause and next step."""
+        return Words(
+            sentence=_sentence(self.table, self.slower, self.cost_s, self.cost_share),
+            cause=_cause(self.slower),
+            next=_next(self.table),
+        )
 
 
 def _finding(table: Table) -> Finding:
@@ -47,20 +71,18 @@ def _finding(table: Table) -> Finding:
     before_s = math.fsum(each.before.total_s for each in table.changes)
     share = cost_s / before_s if before_s else 0.0
     return Finding(
-        kind="query_regressed",
         severity="warning" if share > WARNING_SHARE else "note",
         cells=[],
-        sentence=_sentence(table, slower, cost_s, share),
-        cause=_cause(slower),
-        evidence={
-            "slower_count": len(slower),
-            "compared_count": len(table.changes),
-            "slower_factor_max": 1 / slower[0].speed_up.value,
-            "cost_s": cost_s,
-            "cost_share": share,
-            "plans_changed_count": sum(bool(each.plan_changed) for each in slower),
-        },
-        next=_next(table),
+        figures=QueryRegressedFigures(
+            slower_count=len(slower),
+            compared_count=len(table.changes),
+            slower_factor_max=1 / slower[0].speed_up.value,
+            cost_s=cost_s,
+            cost_share=share,
+            plans_changed_count=sum(bool(each.plan_changed) for each in slower),
+            table=table,
+            slower=slower,
+        ),
     )
 
 
@@ -68,11 +90,11 @@ def _sentence(table: Table, slower: list[Change], cost_s: float, share: float) -
     nouns = nouns_of(table.before)
     worst = slower[0]
     reported = f"{format_count(len(slower))} of {format_count(len(table.changes))} {nouns}"
-    costs = format_duration_s(cost_s) if cost_s > 0 else "no time"
+    costs = format_duration_s(cost_s) if cost_s > 0 else "0 s"
     slowest = speed_words(worst.speed_up, once=once_of(table))
     return (
         f"{reported} became significantly slower, the slowest {slowest}: "
-        f"{query_words(worst.text)}. Together they cost {costs} more in one unit "
+        f"{query_words(worst.text)}. Together they take {costs} more per unit of load "
         f"({format_share(max(share, 0.0))} of the time before)."
     )
 
@@ -82,22 +104,22 @@ def _cause(slower: list[Change]) -> str:
     reading = [each for each in slower if _reads_more(each)]
     if planned:
         return (
-            f"Of {format_plural(len(planned), 'of them', 'of them')} the plan is another: the "
-            "planner estimated otherwise, by other statistics, settings or a missing index."
+            f"The plan of {format_count(len(planned))} of them changed: the planner used other "
+            "statistics or settings, or an index is missing."
         )
     if reading:
         return (
-            f"{format_count(len(reading))} of them found fewer blocks in the server's cache than "
-            "before: less memory, a colder start, or other data."
+            f"{format_count(len(reading))} of them had fewer hits in shared buffers than before: "
+            "less memory, a colder cache, or other data."
         )
     return (
-        "The plans and the server's reads tell nothing, or are not known. Likely a storage, "
-        "processor or setting that is slower for this kind of query, or more that ran beside it."
+        "The plans and block reads do not explain it, or are not known. Possible causes: storage, "
+        "CPU or settings that are slower for this kind of query, or more concurrent load."
     )
 
 
 def _reads_more(change: Change) -> bool:
-    """Tell whether a call read twice as many blocks as before, and one more at least."""
+    """Return whether a call read twice as many blocks as before, and at least one more."""
     before, after = change.server_before, change.server_after
     if before is None or after is None:
         return False
@@ -109,10 +131,10 @@ def _reads_more(change: Change) -> bool:
 def _next(table: Table) -> str:
     if noun_of(table.before) == "page":
         return (
-            "Look at the queries of the slowest pages: compare the database's logs of the same "
-            "two times with 'seatrial sql compare'."
+            "Check the queries of the slowest pages: compare the database logs of the same two "
+            "periods with 'seatrial sql compare'."
         )
     return (
-        "Take the slowest one and run EXPLAIN (ANALYZE, BUFFERS) on both sides; the report has "
-        "all of them, with the plans and blocks where they are known."
+        "Run EXPLAIN (ANALYZE, BUFFERS) for the slowest one on both sides. The report lists all "
+        "of them, with plans and blocks if known."
     )

@@ -1,47 +1,79 @@
-"""Finding ``replay_content_differs``: a replay left other rows than the captured database held."""
+"""Finding ``replay_content_differs``: table contents differ from the captured database."""
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Annotated, Final
 
 from seatrial.findings.context import Context, identities
 from seatrial.findings.rule import from_samples
-from seatrial.results.replay import ReplayRecord
-from seatrial.results.replay_content import CAPTURE, ReplayContent
-from seatrial.stats.model import Finding
-from seatrial.trials.replay.analysis.content import content_sentence
-from seatrial.trials.replay.findings.replaying import lowered, opening, seen_where
+from seatrial.published import HIDDEN
+from seatrial.results.replay import CAPTURE, ReplayContent, ReplayRecord
+from seatrial.stats.model import Figures, Finding, Words
+from seatrial.stats.wording import format_plural
+from seatrial.trials.replay.analysis.ids import content_sentence
+from seatrial.trials.replay.findings.replaying import Affected, affected, lowered, seen_where
 
 _CAUSE: Final = (
-    "Statements met other rows than in the capture: an id was sent as captured, sessions met in "
-    "another order, statements were skipped, or somebody wrote to the captured database after the "
-    "capture had ended."
+    "Statements affected other rows than in the capture: an ID was sent as captured, sessions ran "
+    "in another order, statements were skipped, or the captured database was written to after the "
+    "end of the capture."
 )
 _CAUSE_OF_ROUNDS: Final = (
-    "Sessions met in another order, so what was written last is not the same; or ids were sent as "
-    "captured, and met other rows."
+    "Sessions ran in another order, so the last write differs; or IDs were sent as captured and "
+    "affected other rows."
 )
 
 
-@from_samples(rank=560, section="Of a replay", sees_replays=True)
+class ReplayContentDiffersFigures(Figures, frozen=True, kw_only=True, tag="replay_content_differs"):
+    """Figures of ``replay_content_differs``."""
+
+    tables_compared_count: int
+    tables_different_count: int
+    rows_compared_count: int
+    rows_different_count: int
+    tables_not_compared_count: int
+    rounds_count: int
+    where: Annotated[Affected, HIDDEN]
+    content: Annotated[ReplayContent, HIDDEN]
+
+    def words(self) -> Words:
+        """Return sentence, cause and next step."""
+        return Words(
+            sentence=f"{self.where}: {lowered(content_sentence(self.content))}.",
+            cause=_CAUSE if self.content.against == CAPTURE else _CAUSE_OF_ROUNDS,
+            next=(
+                "Replay with '--order key', which keeps the order of all conflicting statements. "
+                "Check which IDs were not mapped (replay_ids_unresolved), and capture through the "
+                "proxy."
+            ),
+        )
+
+    def in_short(self, cells_count: int) -> str:
+        """Return the short form for a verdict."""
+        del cells_count
+        return f"{format_plural(self.rows_different_count, 'row')} differ from the capture"
+
+
+@from_samples(rank=560, section="Replays", sees_replays=True)
 def replay_content_differs(context: Context) -> list[Finding]:
-    """Find replays after which tables hold other rows than the captured ones, or each other's.
+    """Find replays after which table contents differ from the capture or from another replay.
 
     Means:
-        After the replay tables hold other rows than the captured database held at the end of the
-        capture, or than an earlier replay of the run left. Numbers that the server gives may be
-        others; which rows they name may not.
+        After the replay the tables have other rows than the captured database at the end of the
+        capture, or than after an earlier replay of the run. Generated IDs may differ, but the rows
+        that they refer to may not.
 
     Decided:
-        Against a file of `seatrial sql rows` (`TRACE.rows`): one row is enough, and the exit code
-        is 4. Without one, the replays of a run are held against the first, and the exit code stays.
-        Always a warning. Columns of times and of values drawn by chance are left out, and named.
-        How rows are compared: [method.md](method.md#replays-from-one-snapshot).
+        Compared with a file of `seatrial sql rows` (`TRACE.rows`): one row is enough, and the exit
+        code is 4. Without such a file, the replays of a run are compared with the first one, and
+        the exit code does not change. Always a warning. Columns with timestamps and random values
+        are left out and listed. How rows are compared:
+        [method.md](method.md#replays-from-one-snapshot).
 
     Do:
-        Replay with `--order key`, which keeps the order of all that conflicts; see
-        `replay_ids_unresolved`; make sure that nobody wrote to the captured database between the
-        capture's end and the reading of its rows.
+        Replay with `--order key`, which keeps the order of all conflicting statements; see
+        `replay_ids_unresolved`; make sure that the captured database was not written to between the
+        end of the capture and the reading of its rows.
     """
     found = seen_where(context, _weight)
     if not found:
@@ -51,29 +83,24 @@ def replay_content_differs(context: Context) -> list[Finding]:
     rows = sum(each.rows_different for each in content.different)
     return [
         Finding(
-            kind="replay_content_differs",
             severity="warning",
             cells=identities(each.summary for each in found),
-            sentence=f"{opening(context, found, worst)}: {lowered(content_sentence(content))}.",
-            cause=_CAUSE if content.against == CAPTURE else _CAUSE_OF_ROUNDS,
-            evidence={
-                "tables_compared_count": content.tables,
-                "tables_different_count": len(content.different),
-                "rows_compared_count": content.rows,
-                "rows_different_count": rows,
-                "tables_not_compared_count": len(content.not_compared),
-                "rounds_count": worst.rounds,
-            },
-            next=(
-                "Replay with '--order key', which keeps the order of all that conflicts; see what "
-                "was left alone of ids (replay_ids_unresolved), and capture through the proxy."
+            figures=ReplayContentDiffersFigures(
+                tables_compared_count=content.tables,
+                tables_different_count=len(content.different),
+                rows_compared_count=content.rows,
+                rows_different_count=rows,
+                tables_not_compared_count=len(content.not_compared),
+                rounds_count=worst.rounds,
+                where=affected(context, found, worst),
+                content=content,
             ),
         )
     ]
 
 
 def _weight(record: ReplayRecord) -> float:
-    """Return the rows that differ; those against the capture weigh more than any others."""
+    """Return the rows that differ; differences from the capture weigh more than any others."""
     content = record.content
     if content is None:
         return 0.0

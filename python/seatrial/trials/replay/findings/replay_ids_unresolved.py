@@ -1,14 +1,14 @@
-"""Finding ``replay_ids_unresolved``: ids that were sent as captured, as their draw is not known."""
+"""Finding ``replay_ids_unresolved``: IDs that could not be mapped and were sent as captured."""
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Annotated, Final
 
 from seatrial.findings.context import Context, identities
 from seatrial.findings.rule import from_samples
-from seatrial.results.replay import ReplayRecord
-from seatrial.results.replay_ids import ReplayIds
-from seatrial.stats.model import Finding
+from seatrial.published import FLATTENED, HIDDEN
+from seatrial.results.replay import ReplayIds, ReplayRecord
+from seatrial.stats.model import Figures, Finding, Words
 from seatrial.stats.wording import format_count, format_share
 from seatrial.trials.replay.analysis.ids import (
     IdSums,
@@ -18,32 +18,62 @@ from seatrial.trials.replay.analysis.ids import (
     not_followed_sentence,
     reason_words,
 )
-from seatrial.trials.replay.findings.replaying import opening, query_words, seen_where
+from seatrial.trials.replay.findings.replaying import Affected, affected, query_words, seen_where
 
 WARNING_SHARE: Final = 0.01
-"""Of the ids that the captured server made."""
+"""Of the IDs that the captured server generated."""
 
 
-@from_samples(rank=570, section="Of a replay", sees_replays=True)
+class ReplayIdsUnresolvedFigures(Figures, frozen=True, kw_only=True, tag="replay_ids_unresolved"):
+    """Figures of ``replay_ids_unresolved``."""
+
+    mapped_count: int
+    exact_count: int
+    proved_count: int
+    by_pattern_count: int
+    unresolved_count: int
+    unresolved_share: float
+    doubtful_uses_count: int
+    not_followed_count: int
+    others: Annotated[dict[str, int], FLATTENED]
+    where: Annotated[Affected, HIDDEN]
+    ids: Annotated[ReplayIds, HIDDEN]
+    sums: Annotated[IdSums, HIDDEN]
+
+    def words(self) -> Words:
+        """Return sentence, cause and next step."""
+        return Words(
+            sentence=f"{self.where}: {_reported(self.ids, self.sums)}{_first(self.ids)}.",
+            cause=(
+                "A log does not contain the values that an INSERT returned. These IDs may come "
+                "from several inserts, or occur where they cannot be mapped. They were sent as "
+                "captured, so their statements may have affected other rows, or none."
+            ),
+            next=_next(self.ids),
+        )
+
+
+@from_samples(rank=570, section="Replays", sees_replays=True)
 def replay_ids_unresolved(context: Context) -> list[Finding]:
-    """Find replays in which ids were left alone that the captured server had made.
+    """Find replays in which generated IDs of the captured server were not mapped.
 
     Means:
-        Ids that the captured server had made were sent as captured, since it is not known which
-        statement drew them, or since they stand where ids are not followed (handed to functions, in
-        temporary tables, within texts). Their statements may have met other rows, or none.
+        IDs that the captured server generated were sent as captured, because it is not known which
+        statement generated them, or because they occur where IDs are not tracked (function
+        arguments, temporary tables, within texts). Their statements may have affected other rows,
+        or none.
 
     Decided:
-        One is enough, of those that a draw of the capture gave, or of values that may be such where
-        ids are not followed. Warning where such a value was sent as captured (`doubtful_uses`; the
-        exit code is 4), or for more than 1 % of the former; else note. The reasons, and the first
-        of each, are on the page of the replay.
+        One is enough, of IDs that the captured server generated, or of values that may be such IDs
+        where IDs are not tracked. Warning if such a value was sent as captured (`doubtful_uses`;
+        the exit code is 4), or for more than 1 % of the former, otherwise note. The page of the
+        replay has the reasons, with an example of each.
 
     Do:
-        Capture on the wire: the finding says which share of these ids it would have resolved, by
-        how many of the draws that can have given each gave their values back to the client. Or log
-        ends beside beginnings (`log_statement = all` with `log_duration = on`);
-        [sql.md](sql.md#the-right-rows) has the shares that each of them resolved.
+        Capture on the wire: the finding estimates the share of these IDs that it would have
+        resolved, from the inserts that returned their values to the client. Or log the end of
+        statements in addition to their start (`log_statement = all` with `log_duration = on`);
+        [sql.md](sql.md#the-right-rows) has the share that each of them resolved.
     """
     found = seen_where(context, _left_alone)
     if not found:
@@ -53,51 +83,46 @@ def replay_ids_unresolved(context: Context) -> list[Finding]:
     sums = id_sums(ids)
     return [
         Finding(
-            kind="replay_ids_unresolved",
             severity="warning" if _is_grave(ids, sums) else "note",
             cells=identities(each.summary for each in found),
-            sentence=f"{opening(context, found, worst)}: {_reported(ids, sums)}{_first(ids)}.",
-            cause=(
-                "A log does not hold what an INSERT returned, and these ids can be of several "
-                "draws, or stand where they cannot be mapped. They were sent as captured, so that "
-                "their statements may have met other rows, or none."
+            figures=ReplayIdsUnresolvedFigures(
+                mapped_count=sums.mapped,
+                exact_count=sums.exact,
+                proved_count=sums.proved,
+                by_pattern_count=sums.by_pattern,
+                unresolved_count=sums.left_alone,
+                unresolved_share=sums.unresolved_share,
+                doubtful_uses_count=ids.doubtful_uses,
+                not_followed_count=sum(sums.not_followed.values()),
+                others={f"{name}_count": count for name, count in sums.unresolved.items()},
+                where=affected(context, found, worst),
+                ids=ids,
+                sums=sums,
             ),
-            evidence={
-                "mapped_count": sums.mapped,
-                "exact_count": sums.exact,
-                "proved_count": sums.proved,
-                "by_pattern_count": sums.by_pattern,
-                "unresolved_count": sums.left_alone,
-                "unresolved_share": sums.unresolved_share,
-                "doubtful_uses_count": ids.doubtful_uses,
-                "not_followed_count": sum(sums.not_followed.values()),
-                **{f"{name}_count": count for name, count in sums.unresolved.items()},
-            },
-            next=_next(ids),
         )
     ]
 
 
 def _next(ids: ReplayIds) -> str:
-    """Return what to switch on, with the share of these ids that it would have resolved."""
+    """Return how to capture better, with the share of these IDs that it would have resolved."""
     if id_sums(ids).exact:
-        return "Look at the examples in the report: they name the statements that cannot be mapped."
+        return "Check the examples in the report: they list the statements that cannot be mapped."
     share = capture_share(ids)
-    would = "" if share is None else f": it would have resolved {format_share(share)} of these ids"
+    would = "" if share is None else f": it would have resolved {format_share(share)} of these IDs"
     capture = (
-        "Capture on the wire ('seatrial sql capture', with '--interface' without a process in "
-        f"between), which records what clients are given{would}"
+        "Capture on the wire ('seatrial sql capture'; with '--interface' no proxy is needed), "
+        f"which records the values returned to clients{would}"
     )
     if ids.tells_both_ends:
         return f"{capture}."
     return (
-        f"{capture}; of a log, ends beside beginnings ('log_statement = all' with "
-        "'log_duration = on') and times to the millisecond ('%m') leave the fewest open."
+        f"{capture}. If you use a log, log the end of statements, too ('log_statement = all' with "
+        "'log_duration = on'), with millisecond timestamps ('%m')."
     )
 
 
 def _is_grave(ids: ReplayIds, sums: IdSums) -> bool:
-    """Tell whether rows may differ, or more ids were left alone than change no figure."""
+    """Return whether rows may differ, or too many IDs were not mapped."""
     return ids.doubtful_uses > 0 or sums.unresolved_share > WARNING_SHARE
 
 
@@ -118,14 +143,14 @@ def _reported(ids: ReplayIds, sums: IdSums) -> str:
 
 def _reasons(sums: IdSums) -> str:
     reported = [
-        f"{format_count(n)} {reason_words(reason)}" for reason, n in sums.unresolved.items()
+        f"{reason_words(reason)} ({format_count(n)})" for reason, n in sums.unresolved.items()
     ]
     return "; ".join(reported[:3])
 
 
 def _first(ids: ReplayIds) -> str:
-    """Return the first example; nothing where none was kept."""
+    """Return the first example; empty if there is none."""
     if not ids.examples:
         return ""
     first = ids.examples[0]
-    return f"; the first is {first.column} {first.value} in {query_words(first.text)}"
+    return f". First example: {first.column} {first.value} in {query_words(first.text)}"

@@ -1,31 +1,65 @@
-"""Finding ``replay_order_changed``: statements had later turns than the capture tells."""
+"""Finding ``replay_order_changed``: statements ran later than in the captured order."""
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from seatrial.findings.context import Context, identities
 from seatrial.findings.rule import from_samples
+from seatrial.published import HIDDEN
 from seatrial.results.replay import ReplayRecord
-from seatrial.stats.model import Finding
+from seatrial.stats.model import Figures, Finding, Words
 from seatrial.stats.wording import format_count, format_plural, format_share
-from seatrial.trials.replay.findings.replaying import opening, seen_where
+from seatrial.trials.replay.findings.replaying import Affected, affected, seen_where
 
 
-@from_samples(rank=600, section="Of a replay", sees_replays=True)
+class ReplayOrderChangedFigures(Figures, frozen=True, kw_only=True, tag="replay_order_changed"):
+    """Figures of ``replay_order_changed``."""
+
+    postponed_count: int
+    held_count: int
+    sent_count: int
+    where: Annotated[Affected, HIDDEN]
+
+    def words(self) -> Words:
+        """Return sentence, cause and next step."""
+        share = self.postponed_count / self.sent_count if self.sent_count else 0.0
+        return Words(
+            sentence=(
+                f"{self.where}: {format_plural(self.postponed_count, 'statement')} "
+                f"of {format_count(self.sent_count)} "
+                f"({format_share(share)})"
+                " ran later than in the captured order, because they or a conflicting statement "
+                "waited for a lock that another session held."
+            ),
+            cause=(
+                "The capture does not show which of two sessions locked a row first (a log of "
+                "statement starts cannot), or the lock is not visible in the SQL text. Which "
+                "session waits can depend on timing, so two replays may produce different data."
+            ),
+            next=(
+                "If the data must be the same each time, capture with durations "
+                "(log_min_duration_statement = 0), or replay with '--order strict'."
+            ),
+        )
+
+
+@from_samples(rank=600, section="Replays", sees_replays=True)
 def replay_order_changed(context: Context) -> list[Finding]:
-    """Find replays in which the server's locks told of another order than the capture does.
+    """Find replays in which the server's locks showed another order than the capture.
 
     Means:
-        The orders `object`, `key` and `strict` keep the order of the capture. Here a server's
-        process waited for a lock of a session whose turn was later, so that statement, and what
-        conflicts with it, was given a later turn: the capture did not tell, or not well enough, who
-        had the row first. Data of two such replays can differ.
+        The orders `object`, `key` and `strict` keep the captured order. Here a backend waited for a
+        lock of a session that was scheduled later, so its statement and the conflicting ones were
+        postponed: the capture did not show exactly which session locked the row first. Two such
+        replays may produce different data.
 
     Decided:
-        One is enough. Always a note: most moves leave the data as they are.
+        One statement is enough. Always a note, since most such changes do not affect the data.
 
     Do:
-        Capture with durations (`log_min_duration_statement = 0`); where the data have to be the
-        same each time, replay with `--order strict`.
+        Capture with durations (`log_min_duration_statement = 0`). If the data must be the same each
+        time, replay with `--order strict`.
     """
     found = seen_where(context, _postponed)
     if not found:
@@ -34,28 +68,13 @@ def replay_order_changed(context: Context) -> list[Finding]:
     order, sent = worst.record.order, worst.record.total.sent
     return [
         Finding(
-            kind="replay_order_changed",
             severity="note",
             cells=identities(each.summary for each in found),
-            sentence=(
-                f"{opening(context, found, worst)}: {format_plural(order.postponed, 'statement')} "
-                f"of {format_count(sent)} ({format_share(order.postponed / sent if sent else 0.0)})"
-                " took a later turn than the capture tells, since the server made them, or what "
-                "they conflict with, wait for a lock that another session had first."
-            ),
-            cause=(
-                "The capture does not tell which of two sessions had a row first, as a log of "
-                "starts cannot, or a lock is one that no text shows. Which of them waits can "
-                "depend on when it is sent, so the data of two such replays can differ."
-            ),
-            evidence={
-                "postponed_count": order.postponed,
-                "held_count": order.held,
-                "sent_count": sent,
-            },
-            next=(
-                "Where the data have to be the same each time, capture with durations "
-                "(log_min_duration_statement = 0), or replay with '--order strict'."
+            figures=ReplayOrderChangedFigures(
+                postponed_count=order.postponed,
+                held_count=order.held,
+                sent_count=sent,
+                where=affected(context, found, worst),
             ),
         )
     ]

@@ -1,29 +1,74 @@
-"""Finding ``replay_order_released``: statements were sent before their turn, lest all wait."""
+"""Finding ``replay_order_released``: statements were sent out of order to avoid a deadlock."""
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from seatrial.findings.context import Context, identities
 from seatrial.findings.rule import from_samples
+from seatrial.published import HIDDEN
 from seatrial.results.replay import ReplayRecord
-from seatrial.stats.model import Finding
+from seatrial.stats.model import Figures, Finding, Words
 from seatrial.stats.wording import format_count, format_duration_ns, format_plural, format_share
-from seatrial.trials.replay.findings.replaying import opening, seen_where
+from seatrial.trials.replay.findings.replaying import Affected, affected, seen_where
 
 
-@from_samples(rank=590, section="Of a replay", sees_replays=True)
+class ReplayOrderReleasedFigures(Figures, frozen=True, kw_only=True, tag="replay_order_released"):
+    """Figures of ``replay_order_released``."""
+
+    held_count: int
+    waited_ns: int
+    released_by_lock_count: int
+    released_by_patience_count: int
+    read_further_count: int
+    sent_count: int
+    where: Annotated[Affected, HIDDEN]
+    released: Annotated[int, HIDDEN]
+
+    def words(self) -> Words:
+        """Return sentence, cause and next step."""
+        return Words(
+            sentence=(
+                f"{self.where}: {format_plural(self.released, 'statement')} of "
+                f"{format_count(self.sent_count)} "
+                f"({format_share(self.released / self.sent_count if self.sent_count else 0.0)}) "
+                "were sent out of order: "
+                f"{format_count(self.released_by_lock_count)} because a backend waited for a lock "
+                f"of their session, {format_count(self.released_by_patience_count)} because the "
+                f"replay made no progress. The order delayed {format_count(self.held_count)} "
+                f"statements, for {format_duration_ns(self.waited_ns)} in total."
+            ),
+            cause=(
+                "The order follows the timestamps of the log. If two sessions take a lock in "
+                "another order than before, one waits in the server for a statement that the "
+                "order delays. Releasing that statement resolves the deadlock."
+            ),
+            next=(
+                "A few are normal with hot rows. If there are many, check whether rows differ, "
+                "and compare with '--order session'."
+            ),
+        )
+
+    def in_short(self, cells_count: int) -> str:
+        """Return the short form for a verdict."""
+        del cells_count
+        return "statements were sent out of order"
+
+
+@from_samples(rank=590, section="Replays", sees_replays=True)
 def replay_order_released(context: Context) -> list[Finding]:
-    """Find replays whose order had to be broken: a server waited for what the order held back.
+    """Find replays whose order was violated because the server waited for delayed statements.
 
     Means:
-        The order held a statement back for which a process of the server waited: it was let go
-        before its turn.
+        The order delayed a statement for which a backend waited, so the statement was released out
+        of order.
 
     Decided:
-        One is enough. Note where a lock was seen to be waited for; warning where some were let go
-        because nothing else moved.
+        One statement is enough. Note if a lock wait was observed; warning if some were released
+        because the replay made no progress.
 
     Do:
-        Few are usual where rows are hot. Where there are many, compare with `--order session`.
+        A few are normal with hot rows. If there are many, compare with `--order session`.
     """
     found = seen_where(context, _released)
     if not found:
@@ -33,34 +78,17 @@ def replay_order_released(context: Context) -> list[Finding]:
     released = _released(worst.record)
     return [
         Finding(
-            kind="replay_order_released",
             severity="warning" if order.released_by_patience else "note",
             cells=identities(each.summary for each in found),
-            sentence=(
-                f"{opening(context, found, worst)}: {format_plural(released, 'statement')} of "
-                f"{format_count(sent)} ({format_share(released / sent if sent else 0.0)}) went "
-                f"before their turn, {format_count(order.released_by_lock)} because a server's "
-                "process waited for a lock of their session, "
-                f"{format_count(order.released_by_patience)} because nothing else moved; "
-                f"{format_count(order.held)} had been held back, for "
-                f"{format_duration_ns(order.waited_ns)} together."
-            ),
-            cause=(
-                "The order is that of the log's times. Where two sessions meet at a lock otherwise "
-                "than they did, one waits in the server for what the order holds back here; "
-                "letting it go is the only way on."
-            ),
-            evidence={
-                "held_count": order.held,
-                "waited_ns": order.waited_ns,
-                "released_by_lock_count": order.released_by_lock,
-                "released_by_patience_count": order.released_by_patience,
-                "read_further_count": order.read_further,
-                "sent_count": sent,
-            },
-            next=(
-                "Few of them are usual where rows are hot. Where there are many, look whether "
-                "rows differ, and compare with '--order session'."
+            figures=ReplayOrderReleasedFigures(
+                held_count=order.held,
+                waited_ns=order.waited_ns,
+                released_by_lock_count=order.released_by_lock,
+                released_by_patience_count=order.released_by_patience,
+                read_further_count=order.read_further,
+                sent_count=sent,
+                where=affected(context, found, worst),
+                released=released,
             ),
         )
     ]

@@ -1,37 +1,75 @@
-"""Finding ``replay_rolled_back``: a COMMIT was answered by a rollback."""
+"""Finding ``replay_rolled_back``: a COMMIT ended in a rollback."""
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Annotated, Final
 
 from seatrial.findings.context import Context, identities
 from seatrial.findings.rule import from_samples
+from seatrial.published import HIDDEN
 from seatrial.results.replay import ReplayRecord
-from seatrial.stats.model import Finding
+from seatrial.stats.model import Figures, Finding, Words
 from seatrial.stats.wording import format_count, format_plural
-from seatrial.trials.replay.findings.replaying import opening, seen_where
+from seatrial.trials.replay.findings.replaying import Affected, affected, seen_where
 
 CRITICAL_SHARE: Final = 0.01
 """Of the transactions that were committed in the capture."""
 
 
-@from_samples(rank=90, section="Of a replay", sees_replays=True)
-def replay_rolled_back(context: Context) -> list[Finding]:
-    """Find replays in which transactions did not commit that had committed when captured.
+class ReplayRolledBackFigures(Figures, frozen=True, kw_only=True, tag="replay_rolled_back"):
+    """Figures of ``replay_rolled_back``."""
 
-    A server answers COMMIT by the tag ROLLBACK when a statement of the transaction had failed
-    (PostgreSQL's documentation, "COMMIT"): no error tells of it.
+    commits_captured_count: int
+    committed_count: int
+    rolled_back_count: int
+    lost_count: int
+    rounds_count: int
+    where: Annotated[Affected, HIDDEN]
+
+    def words(self) -> Words:
+        """Return sentence, cause and next step."""
+        return Words(
+            sentence=(
+                f"{self.where}: {format_plural(self.lost_count, 'transaction')} of "
+                f"{format_count(self.commits_captured_count)} that committed in the capture "
+                f"{'was' if self.lost_count == 1 else 'were'} rolled back at COMMIT."
+            ),
+            cause=(
+                "A statement of the transaction failed, so the server rolled all of it back. Its "
+                "writes are missing, and later statements find other data."
+            ),
+            next="Check the new errors first: each of these transactions has one.",
+        )
+
+    def in_short(self, cells_count: int) -> str:
+        """Return the short form for a verdict."""
+        del cells_count
+        return f"{format_plural(self.lost_count, 'transaction')} of the capture did not commit"
+
+
+@from_samples(
+    rank=90,
+    section="Replays",
+    sees_replays=True,
+    doubt="transactions of the capture were rolled back",
+    follows_from="replay_wrong_database",
+)
+def replay_rolled_back(context: Context) -> list[Finding]:
+    """Find replays in which transactions were rolled back that committed in the capture.
+
+    A server answers COMMIT with the tag ROLLBACK if a statement of the transaction has failed
+    (PostgreSQL's documentation, "COMMIT"), without an error.
 
     Means:
-        Transactions that had committed in the capture were rolled back: the server answers such a
-        COMMIT by the tag ROLLBACK, and by no error.
+        Transactions that committed in the capture were rolled back. The server answers such a
+        COMMIT with the tag ROLLBACK and without an error.
 
     Decided:
-        COMMITs answered so, as far as fewer committed than in the capture. Warning; critical for
-        more than 1 % of the captured commits.
+        COMMITs with this answer, as far as fewer transactions committed than in the capture.
+        Warning; critical for more than 1 % of the captured commits.
 
     Do:
-        Look at the new errors first: each transaction here has one of them.
+        Check the new errors first: each of these transactions has one.
     """
     found = seen_where(context, _lost)
     if not found:
@@ -40,31 +78,21 @@ def replay_rolled_back(context: Context) -> list[Finding]:
     commits, lost = worst.record.commits, _lost(worst.record)
     return [
         Finding(
-            kind="replay_rolled_back",
             severity="critical" if lost > CRITICAL_SHARE * commits.captured else "warning",
             cells=identities(each.summary for each in found),
-            sentence=(
-                f"{opening(context, found, worst)}: {format_plural(lost, 'transaction')} of "
-                f"{format_count(commits.captured)} that had committed in the capture "
-                f"{'was' if lost == 1 else 'were'} rolled back at the COMMIT."
+            figures=ReplayRolledBackFigures(
+                commits_captured_count=commits.captured,
+                committed_count=commits.committed,
+                rolled_back_count=commits.rolled_back,
+                lost_count=lost,
+                rounds_count=worst.rounds,
+                where=affected(context, found, worst),
             ),
-            cause=(
-                "A statement inside failed, so the server undid the whole transaction: its writes "
-                "never reached the disk, and later statements find other data."
-            ),
-            evidence={
-                "commits_captured_count": commits.captured,
-                "committed_count": commits.committed,
-                "rolled_back_count": commits.rolled_back,
-                "lost_count": lost,
-                "rounds_count": worst.rounds,
-            },
-            next="Look at the new errors first: each transaction here has one of them.",
         )
     ]
 
 
 def _lost(record: ReplayRecord) -> int:
-    """Return the transactions that were rolled back beyond what the capture has."""
+    """Return the number of transactions rolled back beyond those of the capture."""
     commits = record.commits
     return max(0, min(commits.captured - commits.committed, commits.rolled_back))

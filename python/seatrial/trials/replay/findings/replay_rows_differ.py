@@ -1,82 +1,109 @@
-"""Finding ``replay_rows_differ``: statements returned or changed other rows than in the capture."""
+"""Finding ``replay_rows_differ``: row counts differ from the capture."""
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Annotated, Final
 
 from seatrial.findings.context import Context, identities
 from seatrial.findings.rule import from_samples
+from seatrial.published import FLATTENED, HIDDEN
 from seatrial.results.replay import ReplayRecord
-from seatrial.stats.model import Finding
+from seatrial.stats.model import Figures, Finding, Words
 from seatrial.stats.wording import format_count, format_plural, format_share
-from seatrial.trials.replay.findings.replaying import AffectedCell, opening, seen_where
+from seatrial.trials.replay.findings.replaying import Affected, affected, seen_where
 
 WARNING_SHARE: Final = 0.01
-"""Of the statements whose rows the capture tells; fewer differ by how sessions meet."""
+"""Of the statements with captured row counts; smaller shares come from concurrency."""
 
 
-@from_samples(rank=580, section="Of a replay", sees_replays=True)
+class ReplayRowsDifferFigures(Figures, frozen=True, kw_only=True, tag="replay_rows_differ"):
+    """Figures of ``replay_rows_differ``."""
+
+    rows_compared_count: int
+    rows_different_count: int
+    tags_compared_count: int
+    tags_different_count: int
+    different_share: float
+    rounds_count: int
+    others: Annotated[dict[str, int], FLATTENED]
+    where: Annotated[Affected, HIDDEN]
+    record: Annotated[ReplayRecord, HIDDEN]
+
+    def words(self) -> Words:
+        """Return sentence, cause and next step."""
+        return Words(
+            sentence=f"{self.where}: {' and '.join(_reported(self.record))}.",
+            cause=(
+                "The data differ from the data at the start of the capture, or sessions ran in "
+                "another order, so that a statement saw writes of others earlier or later than in "
+                "the capture."
+            ),
+            next=(
+                "Check the examples. Replay with '--order key', which keeps the order of all "
+                "conflicting statements, on a restore of the time at which the capture began."
+            ),
+        )
+
+    def in_short(self, cells_count: int) -> str:
+        """Return the short form for a verdict."""
+        del cells_count
+        return f"row counts differ in {format_share(self.different_share)} of the comparisons"
+
+
+@from_samples(rank=580, section="Replays", sees_replays=True)
 def replay_rows_differ(context: Context) -> list[Finding]:
-    """Find replays whose statements had other numbers of rows, or other command tags.
+    """Find replays with other row counts or command tags than the capture.
 
     Means:
-        Statements had another number of rows than in the capture, or a command ended otherwise than
-        its text says.
+        Statements had another row count than in the capture, or the command tag does not match the
+        command.
 
     Decided:
-        One is enough, where the capture tells rows: traces of the proxy do. COMMITs that were
-        rolled back are told apart. Warning for more than 1 % of what was compared; else note. More
-        than half is `replay_wrong_database` as well. Which classes differ, and by how many rows, is
-        on the page of the replay.
+        One is enough, if the capture has row counts (traces of the proxy do). COMMITs that were
+        rolled back are counted separately. Warning for more than 1 % of the comparisons, otherwise
+        note. More than half is also `replay_wrong_database`. The page of the replay lists the
+        classes that differ, and by how many rows.
 
     Do:
-        Replay with `--order key`, which keeps the order of all that conflicts, on a restore of the
-        right moment.
+        Replay with `--order key`, which keeps the order of all conflicting statements, on a restore
+        of the time at which the capture began.
     """
     found = seen_where(context, _share)
     if not found:
         return []
     worst = max(found, key=lambda each: _share(each.record))
-    rows = worst.record.rows
+    record = worst.record
+    rows = record.rows
     return [
         Finding(
-            kind="replay_rows_differ",
             severity="warning" if _share(worst.record) > WARNING_SHARE else "note",
             cells=identities(each.summary for each in found),
-            sentence=f"{opening(context, found, worst)}: {' and '.join(_reported(worst))}.",
-            cause=(
-                "The data differ from those of the capture's first moment, or sessions met in "
-                "another order: a statement then sees what another had not yet written, or already "
-                "has."
-            ),
-            evidence={
-                "rows_compared_count": rows.compared,
-                "rows_different_count": rows.compared - rows.equal,
-                "tags_compared_count": rows.tags_compared,
-                "tags_different_count": _tags_different(worst.record),
-                "different_share": _share(worst.record),
-                "rounds_count": worst.rounds,
-                **{
+            figures=ReplayRowsDifferFigures(
+                rows_compared_count=rows.compared,
+                rows_different_count=rows.compared - rows.equal,
+                tags_compared_count=rows.tags_compared,
+                tags_different_count=_tags_different(worst.record),
+                different_share=_share(worst.record),
+                rounds_count=worst.rounds,
+                others={
                     f"{name}_different_count": each.different
                     for name, each in rows.by_class.items()
                     if each.different
                 },
-            },
-            next=(
-                "Look at the examples; replay with '--order key', which keeps the order of all "
-                "that conflicts, on a restore of the moment at which the capture began."
+                where=affected(context, found, worst),
+                record=record,
             ),
         )
     ]
 
 
 def _tags_different(record: ReplayRecord) -> int:
-    """Return the commands with another tag, but for COMMITs that were rolled back."""
+    """Return the commands with another tag, except COMMITs that were rolled back."""
     return max(0, record.rows.tags_different - record.commits.rolled_back)
 
 
 def _share(record: ReplayRecord) -> float:
-    """Return the larger share of what differs: rows, or tags."""
+    """Return the larger share of differences: of row counts or of tags."""
     rows = record.rows
     different = rows.compared - rows.equal
     return max(
@@ -86,7 +113,7 @@ def _share(record: ReplayRecord) -> float:
 
 
 def _by_class(record: ReplayRecord) -> str:
-    """Return the class that differs most, with the rows that were expected; nothing if unknown."""
+    """Return the class that differs most, with its expected rows; empty if unknown."""
     by_class = record.rows.by_class
     if not any(each.different for each in by_class.values()):
         return ""
@@ -97,19 +124,19 @@ def _by_class(record: ReplayRecord) -> str:
     )
 
 
-def _reported(worst: AffectedCell) -> list[str]:
-    rows, tags = worst.record.rows, _tags_different(worst.record)
+def _reported(record: ReplayRecord) -> list[str]:
+    rows, tags = record.rows, _tags_different(record)
     different = rows.compared - rows.equal
     reported = []
     if different:
         share = format_share(different / rows.compared)
         reported.append(
-            f"{format_count(different)} of {format_plural(rows.compared, 'statement')} whose rows "
-            f"the capture tells had another number of them ({share}){_by_class(worst.record)}"
+            f"{format_count(different)} of {format_plural(rows.compared, 'statement')} with "
+            f"captured row counts had another row count ({share}){_by_class(record)}"
         )
     if tags:
         reported.append(
-            f"{format_count(tags)} of {format_plural(rows.tags_compared, 'command')} ended "
-            "otherwise than its text says"
+            f"{format_count(tags)} of {format_plural(rows.tags_compared, 'command')} had an "
+            "unexpected command tag"
         )
     return reported

@@ -2,37 +2,39 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Annotated, Final
 
 from seatrial.findings.context import Context, identities
 from seatrial.findings.rule import from_samples
-from seatrial.stats.model import CellSummary, Finding
+from seatrial.published import HIDDEN
+from seatrial.results.replay import ReplayErrorExample
+from seatrial.stats.model import CellSummary, Figures, Finding, Words
 from seatrial.stats.wording import format_count, format_plural, format_share
-from seatrial.trials.replay.analysis.schemas import Misfits, misfits
+from seatrial.trials.replay.analysis.model import SchemaErrors, misfits
 from seatrial.trials.replay.findings.replaying import query_words
 
 WARNING_SHARE: Final = 0.01
-"""Of the statements sent: where more fail, the rate is that of another load."""
+"""Of the statements sent; above it the rate is that of a different load."""
 
 
-@from_samples(rank=100, section="Of a replay", sees_replays=True)
+@from_samples(rank=100, section="Replays", sees_replays=True)
 def replay_schema_misfits(context: Context) -> list[Finding]:
-    """Find schemas of a study on which statements fail that had not when they were captured.
+    """Find schemas of a study on which statements fail that succeeded in the capture.
 
     Means:
-        Statements fail on a schema that a study tries and had not failed in the capture: a table,
-        column or function is gone, or has another type. A failing statement costs next to nothing,
-        so the rate flatters the schema.
+        Statements that succeeded in the capture fail on a migrated schema: a table, column or
+        function is missing or has another type. Failing statements are cheap, so the rate is too
+        good for this schema.
 
     Decided:
-        New errors of SQLSTATE class 42, rights (42501) excepted, of cells whose schema is a
-        migration. Warning above 1 % of the statements sent, else note.
+        New errors of SQLSTATE class 42, except insufficient privilege (42501), in tests whose
+        schema is a migration. Warning above 1 % of the statements sent, otherwise note.
 
     Do:
-        Give the migration views or functions of the old names, or compare only queries that both
-        schemas answer.
+        Add views or functions with the old names to the migration, or compare only queries that
+        work on both schemas.
     """
-    by_schema: dict[str, list[tuple[CellSummary, Misfits]]] = {}
+    by_schema: dict[str, list[tuple[CellSummary, SchemaErrors]]] = {}
     for summary in context.cells:
         found = misfits(summary)
         if found and found.is_migrated and found.statements:
@@ -40,33 +42,51 @@ def replay_schema_misfits(context: Context) -> list[Finding]:
     return [_finding(schema, found) for schema, found in by_schema.items()]
 
 
-def _finding(schema: str, found: list[tuple[CellSummary, Misfits]]) -> Finding:
+class ReplaySchemaMisfitsFigures(Figures, frozen=True, kw_only=True, tag="replay_schema_misfits"):
+    """Figures of ``replay_schema_misfits``."""
+
+    schema_errors_count: int
+    sent_count: int
+    schema_error_share: float
+    queries_count: int
+    schema: Annotated[str, HIDDEN]
+    example: Annotated[ReplayErrorExample, HIDDEN]
+
+    def words(self) -> Words:
+        """Return sentence, cause and next step."""
+        return Words(
+            sentence=(
+                f"Schema {self.schema}: {format_plural(self.schema_errors_count, 'statement')} of "
+                f"{format_count(self.sent_count)} ({format_share(self.schema_error_share)}) fail "
+                "on it. Most frequent: "
+                f"{format_count(self.example.count)} with {self.example.sqlstate} "
+                f"({self.example.message}), such as {query_words(self.example.text)}."
+            ),
+            cause=(
+                "The migration removed or renamed objects that these statements use, or changed "
+                "their types. Failing statements are cheap, and the rest of their transaction is "
+                "skipped, so the rate is too good for this schema."
+            ),
+            next=(
+                "Add views or functions with the old names to the migration, or compare only "
+                "queries that work on both: see the report's table of queries."
+            ),
+        )
+
+
+def _finding(schema: str, found: list[tuple[CellSummary, SchemaErrors]]) -> Finding:
     worst = max((each for _, each in found), key=lambda each: each.statements)
     share = worst.statements / worst.sent if worst.sent else 0.0
     example = worst.examples[0]
     return Finding(
-        kind="replay_schema_misfits",
         severity="warning" if share > WARNING_SHARE else "note",
         cells=identities(summary for summary, _ in found),
-        sentence=(
-            f"Schema {schema}: {format_plural(worst.statements, 'statement')} of "
-            f"{format_count(worst.sent)} ({format_share(share)}) no longer fit it; most of all "
-            f"{format_count(example.count)} of {example.sqlstate} ({example.message}), as of "
-            f"{query_words(example.text)}."
-        ),
-        cause=(
-            "The migration took away or renamed what these name, or gave it another type. A "
-            "statement that fails costs next to nothing, and what followed in its transaction "
-            "was not done: the rate flatters the schema."
-        ),
-        evidence={
-            "misfits_count": worst.statements,
-            "sent_count": worst.sent,
-            "misfit_share": share,
-            "queries_count": len(worst.examples),
-        },
-        next=(
-            "Give the migration views or functions of the old names, or compare only queries that "
-            "are answered on both: the report's table of queries has them."
+        figures=ReplaySchemaMisfitsFigures(
+            schema_errors_count=worst.statements,
+            sent_count=worst.sent,
+            schema_error_share=share,
+            queries_count=len(worst.examples),
+            schema=schema,
+            example=example,
         ),
     )

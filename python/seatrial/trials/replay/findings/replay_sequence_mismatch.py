@@ -1,33 +1,79 @@
-"""Finding ``replay_sequence_mismatch``: a sequence does not stand where the log begins."""
+"""Finding ``replay_sequence_mismatch``: a sequence does not match the start of the log."""
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from seatrial.findings.context import Context, identities
 from seatrial.findings.rule import from_samples
+from seatrial.published import HIDDEN
 from seatrial.results.replay import ReplayRecord
-from seatrial.stats.model import Finding
+from seatrial.stats.model import Figures, Finding, Words
 from seatrial.stats.wording import format_count, format_plural
 from seatrial.trials.replay.analysis.ids import id_sums, mismatches
-from seatrial.trials.replay.findings.replaying import opening, seen_where
+from seatrial.trials.replay.findings.replaying import Affected, affected, seen_where
 
 ELSEWHERE = "sequence_elsewhere"
 
 
-@from_samples(rank=80, section="Of a replay", sees_replays=True)
+class ReplaySequenceMismatchFigures(
+    Figures, frozen=True, kw_only=True, tag="replay_sequence_mismatch"
+):
+    """Figures of ``replay_sequence_mismatch``."""
+
+    sequences_count: int
+    next_value_log: int
+    next_value_target: int
+    left_alone_count: int
+    where: Annotated[Affected, HIDDEN]
+    first_source: Annotated[str, HIDDEN]
+    first_column: Annotated[str, HIDDEN]
+
+    def words(self) -> Words:
+        """Return sentence, cause and next step."""
+        more = (
+            format_plural(self.sequences_count - 1, "more sequence")
+            if self.sequences_count > 1
+            else ""
+        )
+        return Words(
+            sentence=(
+                f"{self.where}: the first value of {self.first_source or self.first_column} was "
+                f"{format_count(self.next_value_log)} in the capture and "
+                f"{format_count(self.next_value_target)} here"
+                f"{f'; {more} differ, too' if more else ''}; "
+                f"{format_count(self.left_alone_count)} IDs "
+                "were not mapped because of it."
+            ),
+            cause=(
+                "The snapshot is "
+                + ("older" if self.next_value_target < self.next_value_log else "newer")
+                + " than the start of the log: rows that the log refers to do not exist yet, or "
+                "exist already."
+            ),
+            next=(
+                "Restore to the time of the log's first record (recovery_target_time with a base "
+                "backup), or start the log at the time of the snapshot: give 'seatrial sql read' "
+                "only the later files."
+            ),
+        )
+
+
+@from_samples(rank=80, section="Replays", sees_replays=True)
 def replay_sequence_mismatch(context: Context) -> list[Finding]:
-    """Find replays whose target is of another moment than the beginning of the log.
+    """Find replays whose target is a snapshot of another time than the start of the log.
 
     Means:
-        A sequence of the target does not stand where the log begins: the snapshot is of another
-        moment. Rows that the log names are not there yet, or are there already.
+        A sequence of the target does not match the start of the log, so the snapshot was taken at
+        another time. Rows that the log refers to do not exist yet, or exist already.
 
     Decided:
-        What the first draws of the log imply, held against the target's next value, where the log
-        shows it beyond doubt. Such a replay is refused unless `--allow sequence_mismatch` asks for
-        it. Critical where ids were left alone for it; else warning.
+        The first values drawn in the log are compared with the target's next value, if the log
+        shows them unambiguously. Such a replay is refused unless `--allow sequence_mismatch` is
+        given. Critical if IDs were not mapped because of it, otherwise warning.
 
     Do:
-        Restore the moment of the log's first record; [sql.md](sql.md#equal-starts).
+        Restore to the time of the log's first record; [sql.md](sql.md#equal-starts).
     """
     found = seen_where(context, _mismatches)
     if not found:
@@ -38,34 +84,18 @@ def replay_sequence_mismatch(context: Context) -> list[Finding]:
     first = max(other, key=lambda each: each.uses)
     log, target = first.next_value_log or 0, first.next_value_target or 0
     left_alone = id_sums(ids).unresolved.get(ELSEWHERE, 0) if ids else 0
-    more = format_plural(len(other) - 1, "more sequence") if len(other) > 1 else ""
     return [
         Finding(
-            kind="replay_sequence_mismatch",
             severity="critical" if left_alone else "warning",
             cells=identities(each.summary for each in found),
-            sentence=(
-                f"{opening(context, found, worst)}: {first.source or first.column} gave "
-                f"{format_count(log)} first when captured, and {format_count(target)} here"
-                f"{f', and {more} differ so' if more else ''}; {format_count(left_alone)} ids "
-                "were left alone for it."
-            ),
-            cause=(
-                "The snapshot is "
-                + ("older" if target < log else "younger")
-                + " than the log's beginning: rows that the log names are not there yet, or are "
-                "there already."
-            ),
-            evidence={
-                "sequences_count": len(other),
-                "next_value_log": log,
-                "next_value_target": target,
-                "left_alone_count": left_alone,
-            },
-            next=(
-                "Restore the moment of the log's first record (recovery_target_time of a base "
-                "backup), or begin the log where the snapshot was taken: 'seatrial sql read' "
-                "takes the later files alone."
+            figures=ReplaySequenceMismatchFigures(
+                sequences_count=len(other),
+                next_value_log=log,
+                next_value_target=target,
+                left_alone_count=left_alone,
+                where=affected(context, found, worst),
+                first_source=first.source,
+                first_column=first.column,
             ),
         )
     ]

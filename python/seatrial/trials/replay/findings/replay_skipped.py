@@ -1,52 +1,89 @@
-"""Finding ``replay_skipped``: a log does not hold what it takes to send all statements again."""
+"""Finding ``replay_skipped``: the log is not complete enough to replay all statements."""
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Annotated, Final
 
 from seatrial.findings.context import Context, identities
 from seatrial.findings.rule import from_samples
+from seatrial.published import FLATTENED, HIDDEN
 from seatrial.results.replay import ReplayRecord
-from seatrial.stats.model import Finding
+from seatrial.stats.model import Figures, Finding, Words
 from seatrial.stats.wording import format_count, format_plural, format_share
-from seatrial.trials.replay.analysis.samples import UNTOLD, of_reasons
-from seatrial.trials.replay.findings.replaying import opening, seen_where
+from seatrial.trials.replay.analysis.model import UNTOLD, of_reasons
+from seatrial.trials.replay.findings.replaying import Affected, affected, seen_where
 
 WARNING_SHARE: Final = 0.05
-"""Of the captured statements: with more left out the load is another one."""
+"""Of the captured statements; above it the replay is a different load."""
 DEPENDENT: Final = "dependent"
 
 _REASONS: Final = {
-    "copy_data": "data of COPY, which no log holds",
-    "binary_parameters": "parameters that were sent as bytes",
-    "cut_off": "texts or parameters that the log cut off",
-    "unknown_portal": "fetches from what is not in the log",
-    "fast_path": "function calls without a text",
-    "other_encoding": "texts in an encoding of the client's own",
-    "rolled_back": "statements that were rolled back with a later one of their pipeline",
-    "never_ran": "statements that the server never came to execute",
-    "unknown_text": "statements that were prepared before the capture began",
+    "copy_data": "COPY data, which are not logged",
+    "binary_parameters": "binary parameters",
+    "cut_off": "texts or parameters truncated by the log",
+    "unknown_portal": "fetches from a portal that is not in the log",
+    "fast_path": "fast-path function calls",
+    "other_encoding": "texts in an unknown client encoding",
+    "rolled_back": "statements rolled back with a later one of their pipeline",
+    "never_ran": "statements that the server never executed",
+    "unknown_text": "statements prepared before the capture began",
     DEPENDENT: "statements that depend on one of these",
 }
 
 
-@from_samples(rank=610, section="Of a replay", sees_replays=True)
+class ReplaySkippedFigures(Figures, frozen=True, kw_only=True, tag="replay_skipped"):
+    """Figures of ``replay_skipped``."""
+
+    captured_count: int
+    skipped_share: float
+    others: Annotated[dict[str, int], FLATTENED]
+    where: Annotated[Affected, HIDDEN]
+    reasons: Annotated[dict[str, int], HIDDEN]
+
+    def words(self) -> Words:
+        """Return sentence, cause and next step."""
+        listed = ", ".join(f"{format_count(n)} {_REASONS[why]}" for why, n in self.reasons.items())
+        return Words(
+            sentence=(
+                f"{self.where}: {format_share(self.skipped_share)} of "
+                f"{format_plural(self.captured_count, 'captured statement')} could not be "
+                f"replayed, because the log is incomplete: {listed}."
+            ),
+            cause=(
+                "PostgreSQL logs statement texts and parameters, but no other protocol data. "
+                "docs/sql.md lists what is missing, and how to log more."
+            ),
+            next=(
+                "List these statements with 'seatrial sql show'. If they are most of the load "
+                "(bulk loads with COPY), measure them with a separate script ('seatrial db DIR "
+                "--script')."
+            ),
+        )
+
+    def in_short(self, cells_count: int) -> str:
+        """Return the short form for a verdict."""
+        del cells_count
+        return f"{format_share(self.skipped_share)} of the capture could not be replayed"
+
+
+@from_samples(rank=610, section="Replays", sees_replays=True)
 def replay_skipped(context: Context) -> list[Finding]:
-    """Find replays that left statements out because the log does not hold them whole.
+    """Find replays that skipped statements because the log does not have them completely.
 
     Means:
-        The log does not hold what it takes to send all statements again: data of COPY, parameters
-        sent as bytes, texts that were cut off, fetches of unknown portals, function calls. Of a
-        capture by the proxy also what the server rolled back with a later statement of its
-        pipeline, and what it never came to execute: sent again, it would be done.
+        The log is not complete enough to replay all statements: it lacks COPY data, binary
+        parameters, truncated texts, the queries of unknown portals, or fast-path function calls.
+        With a capture by the proxy, this includes statements that the server rolled back with a
+        later statement of their pipeline or never executed: a replay would execute them.
 
     Decided:
-        One is enough, with the statements that depend on them. Warning for more than 5 % of the
-        captured statements; else note. What was left out on demand (`--until`, `--read-only`,
-        dangers, other databases) is in the table of the account, and is no finding.
+        One is enough, including statements that depend on them. Warning for more than 5 % of the
+        captured statements, otherwise note. Statements that were excluded on request (`--until`,
+        `--read-only`, unsafe statements, other databases) are listed in the table of skipped
+        statements and are not a finding.
 
     Do:
-        Look with `seatrial sql show` which they are; how to log more is in [sql.md](sql.md).
+        List them with `seatrial sql show`; [sql.md](sql.md) describes how to log more.
     """
     found = seen_where(context, _share)
     if not found:
@@ -55,37 +92,23 @@ def replay_skipped(context: Context) -> list[Finding]:
     total = worst.record.total
     reasons = _reasons(worst.record)
     share = _share(worst.record)
-    listed = ", ".join(f"{format_count(n)} {_REASONS[why]}" for why, n in reasons.items())
     return [
         Finding(
-            kind="replay_skipped",
             severity="warning" if share > WARNING_SHARE else "note",
             cells=identities(each.summary for each in found),
-            sentence=(
-                f"{opening(context, found, worst)}: {format_share(share)} of "
-                f"{format_plural(total.captured, 'captured statement')} could not be sent again, "
-                f"because the log does not hold what it takes: {listed}."
-            ),
-            cause=(
-                "PostgreSQL's log holds texts and parameters, not what flows beside them; "
-                "docs/sql.md says what it leaves out, and how to log more."
-            ),
-            evidence={
-                "captured_count": total.captured,
-                "skipped_share": share,
-                **{f"{why}_count": count for why, count in reasons.items()},
-            },
-            next=(
-                "Look with 'seatrial sql show' which statements these are. Where they are most of "
-                "the load (bulk loads by COPY), measure them by a script of their own ('seatrial "
-                "db DIR --script')."
+            figures=ReplaySkippedFigures(
+                captured_count=total.captured,
+                skipped_share=share,
+                others={f"{why}_count": count for why, count in reasons.items()},
+                where=affected(context, found, worst),
+                reasons=reasons,
             ),
         )
     ]
 
 
 def _reasons(record: ReplayRecord) -> dict[str, int]:
-    """Return what the log does not tell, by reason, and what depends on it."""
+    """Return the statements missing in the log, by reason, and those that depend on them."""
     skipped = record.total.skipped
     untold = of_reasons(skipped, UNTOLD)
     return untold | (of_reasons(skipped, [DEPENDENT]) if untold else {})

@@ -1,75 +1,100 @@
-"""Finding ``replay_starts_differ``: samples of a replay did not begin with the same data."""
+"""Finding ``replay_starts_differ``: samples of a replay did not start with the same data."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Annotated, Final
 
-from seatrial.findings.context import Context, identities
+from seatrial.findings.context import Concerned, Context, identities
 from seatrial.findings.rule import from_samples
-from seatrial.stats.model import Finding
+from seatrial.published import FLATTENED, HIDDEN
+from seatrial.stats.model import Figures, Finding, Words
 from seatrial.stats.wording import format_plural
 from seatrial.trials.replay.analysis.starts import StartDifference, start_differences, start_words
 
 ORDER: Final = ("rows", "contents", "sequence", "source", "restore", "checkpoint", "rows_estimated")
-"""What tells most comes first."""
+"""The most informative first."""
 
 
-@from_samples(rank=70, section="Of a replay", sees_replays=True)
+class ReplayStartsDifferFigures(Figures, frozen=True, kw_only=True, tag="replay_starts_differ"):
+    """Figures of ``replay_starts_differ``."""
+
+    differences_count: int
+    starts_count: int
+    others: Annotated[dict[str, int], FLATTENED]
+    concerned: Annotated[Concerned, HIDDEN]
+    first: Annotated[StartDifference, HIDDEN]
+    is_estimated: Annotated[bool, HIDDEN]
+
+    def words(self) -> Words:
+        """Return sentence, cause and next step."""
+        return Words(
+            sentence=(
+                f"{self.concerned}: the replays did not start with the same data: "
+                f"{start_words(self.first)}{_others(self.differences_count - 1)}."
+            ),
+            cause=(
+                "Row estimates of ANALYZE differ by more than chance; the tables were too large "
+                "to count."
+                if self.is_estimated
+                else "The restore did not bring back the snapshot, another client writes to the "
+                "database, or the targets were loaded with different data. Replays with different "
+                "data are different loads, so their times cannot be compared."
+            ),
+            next=(
+                "Run the restore by hand and compare these tables. Make sure that no other client "
+                "is connected, then measure again."
+            ),
+        )
+
+
+@from_samples(rank=70, section="Replays", sees_replays=True)
 def replay_starts_differ(context: Context) -> list[Finding]:
-    """Find replays whose samples began with other rows, sequences or files than the first.
+    """Find replays whose samples started with other rows, sequences or files than the first.
 
     Means:
-        The samples of a replay did not all begin with the same data: with another number of rows in
-        a table, or other values in them, another next value of a sequence, or, of copied files, at
-        another checkpoint; or the database that is copied was written to, or the command that
-        restores did nothing. Their times cannot be compared.
+        The samples of a replay did not all start with the same data: row counts or contents of a
+        table, the next value of a sequence, or the last checkpoint of copied files differ; or the
+        source database was written to, or the restore command did nothing. Their times cannot be
+        compared.
 
     Decided:
-        Before each sample the state is looked at: sequences, rows and contents (tables are read up
-        to 64 MiB of them, the smallest first; of larger ones the estimate of `ANALYZE` counts,
-        which may differ by 10 %), the last checkpoint of copied files, rows written to a database
-        that is copied. A command did nothing if it wrote less than 512 bytes of log after a replay
-        that wrote more, and not all tables were read
-        ([method.md](method.md#replays-from-one-snapshot)). It is held against the first sample with
-        the same data and schema, whatever the target. Critical, and exit code 4; warning where only
-        estimates differ. With `clone = "reuse"` data go on from sample to sample on demand, and are
-        not compared.
+        The state before each sample is recorded: sequences, row counts and contents (up to 64 MiB
+        of tables are read, the smallest first; for larger ones the estimate of `ANALYZE` is used,
+        which may differ by 10 %), the last checkpoint of copied files, rows written to the source
+        database. A restore command did nothing if it wrote less than 512 bytes of WAL after a
+        replay that wrote more, and not all tables were read
+        ([method.md](method.md#replays-from-one-snapshot)). The state is compared with the first
+        sample with the same data and schema, on any target. Critical, and exit code 4; warning if
+        only estimates differ. With `clone = "reuse"` each sample continues with the data of the
+        previous one, and nothing is compared.
 
     Do:
-        Try the restore by hand; see that nobody else is connected; load all targets with the same
-        dump.
+        Run the restore by hand, make sure that no other client is connected, and load all targets
+        from the same dump.
     """
     found = start_differences(sample for each in context.cells for sample in each.samples)
     if not found:
         return []
     ordered = sorted(found, key=lambda each: ORDER.index(each.what))
+    first = ordered[0]
+    is_estimated = _is_estimated(found)
     concerned = {each.sample.cell.key for each in found}
     cells = [each for each in context.cells if each.cell.key in concerned]
     starts = {(each.sample.cell.key, each.sample.round) for each in found}
     return [
         Finding(
-            kind="replay_starts_differ",
-            severity="warning" if _is_estimated(found) else "critical",
+            severity="warning" if is_estimated else "critical",
             cells=identities(cells),
-            sentence=f"{context.of_cells(cells)}: the replays did not begin with the same data; "
-            f"{start_words(ordered[0])}{_others(len(ordered) - 1)}.",
-            cause=(
-                "Estimates of ANALYZE differ by more than chance; the tables were too large to be "
-                "counted."
-                if _is_estimated(found)
-                else "What should bring the snapshot back did not, or somebody else works in the "
-                "database, or the targets were loaded with different data. Replays that begin "
-                "otherwise are another load: their times say nothing of the storage."
-            ),
-            evidence={
-                "differences_count": len(found),
-                "starts_count": len(starts),
-                **{f"{what}_count": sum(each.what == what for each in found) for what in ORDER},
-            },
-            next=(
-                "Try the restore by hand and compare the tables named; see to it that nobody else "
-                "is connected, then measure anew."
+            figures=ReplayStartsDifferFigures(
+                differences_count=len(found),
+                starts_count=len(starts),
+                others={
+                    f"{what}_count": sum(each.what == what for each in found) for what in ORDER
+                },
+                concerned=context.concerned(cells),
+                first=first,
+                is_estimated=is_estimated,
             ),
         )
     ]

@@ -1,35 +1,66 @@
-"""Finding ``replay_wrong_database``: what was played on is not what was captured."""
+"""Finding ``replay_wrong_database``: the target is not a copy of the captured database."""
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Annotated, Final
 
 from seatrial.findings.context import Context, identities
 from seatrial.findings.rule import from_samples
-from seatrial.stats.model import Finding
-from seatrial.trials.replay.findings.replaying import lowered, opening, with_faults
+from seatrial.published import HIDDEN
+from seatrial.stats.model import Figures, Finding, Words
+from seatrial.trials.replay.analysis.judgement import Fault
+from seatrial.trials.replay.findings.replaying import Affected, affected, lowered, with_faults
 
 KINDS: Final = ("wrong_database", "empty_database", "other_rows")
 """Faults (trials/replay/analysis/judgement.py) of a database that is not the captured one."""
 
 
-@from_samples(rank=60, section="Of a replay", sees_replays=True)
+class ReplayWrongDatabaseFigures(Figures, frozen=True, kw_only=True, tag="replay_wrong_database"):
+    """Figures of ``replay_wrong_database``."""
+
+    fault: str
+    writes_count: int
+    empty_writes_count: int
+    reads_count: int
+    empty_reads_count: int
+    rows_compared_count: int
+    rows_equal_count: int
+    new_errors_count: int
+    rounds_count: int
+    where: Annotated[Affected, HIDDEN]
+    judged: Annotated[Fault, HIDDEN]
+
+    def words(self) -> Words:
+        """Return sentence, cause and next step."""
+        return Words(
+            sentence=f"{self.where}: {lowered(self.judged.sentence)}.",
+            cause=(
+                "This is another database, or it was not restored to the time at which the capture "
+                "began. A statement that finds no rows is cheap, so these figures describe another "
+                "load."
+            ),
+            next=f"{self.judged.next}.",
+        )
+
+
+@from_samples(
+    rank=60, section="Replays", sees_replays=True, doubt="the database is not the captured one"
+)
 def replay_wrong_database(context: Context) -> list[Finding]:
-    """Find replays whose database lacks the capture's objects, or its rows.
+    """Find replays whose database lacks the capture's objects or rows.
 
     Means:
-        The database lacks the tables, columns or functions that the capture names, or its rows. A
-        statement that finds nothing costs next to nothing, so that the figures tell of another
-        load.
+        The database lacks tables, columns or functions that the capture uses, or its rows. A
+        statement that finds no rows is cheap, so the figures describe another load.
 
     Decided:
         One error of SQLSTATE 3D000, 3F000, 42P01, 42703, 42883 or 42704 that the capture does not
-        have there; or more than half of at least 10 UPDATE and DELETE (SELECT) without a row, where
-        the capture does not tell how many there were; or more than half of at least 10 statements
-        with another number of rows than in the capture. Critical.
+        have at this statement; or, if the capture has no row counts, more than half of at least 10
+        UPDATE and DELETE (or SELECT) statements without a row; or more than half of at least 10
+        statements with another row count than in the capture. Critical.
 
     Do:
-        Replay on a restore of the captured database of the moment at which the capture began.
+        Replay on a restore of the captured database to the time at which the capture began.
     """
     found = with_faults(context, KINDS)
     if not found:
@@ -40,26 +71,20 @@ def replay_wrong_database(context: Context) -> list[Finding]:
         return []
     return [
         Finding(
-            kind="replay_wrong_database",
             severity="critical",
             cells=identities(each.summary for each in found),
-            sentence=f"{opening(context, found, worst)}: {lowered(fault.sentence)}.",
-            cause=(
-                "The database is another one, or not restored to the moment at which the capture "
-                "began. A statement that finds nothing costs next to nothing, so that the figures "
-                "tell of another load."
+            figures=ReplayWrongDatabaseFigures(
+                fault=fault.kind,
+                writes_count=rows.writes,
+                empty_writes_count=rows.empty_writes,
+                reads_count=rows.reads,
+                empty_reads_count=rows.empty_reads,
+                rows_compared_count=rows.compared,
+                rows_equal_count=rows.equal,
+                new_errors_count=worst.record.errors.new,
+                rounds_count=worst.rounds,
+                where=affected(context, found, worst),
+                judged=fault,
             ),
-            evidence={
-                "fault": fault.kind,
-                "writes_count": rows.writes,
-                "empty_writes_count": rows.empty_writes,
-                "reads_count": rows.reads,
-                "empty_reads_count": rows.empty_reads,
-                "rows_compared_count": rows.compared,
-                "rows_equal_count": rows.equal,
-                "new_errors_count": worst.record.errors.new,
-                "rounds_count": worst.rounds,
-            },
-            next=f"{fault.next}.",
         )
     ]

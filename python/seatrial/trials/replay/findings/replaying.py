@@ -1,4 +1,4 @@
-"""What the findings on replays share: which cells have a fault, and in how many rounds."""
+"""Shared by the findings on replays: which cells have a fault, and in how many rounds."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from seatrial.findings.context import Context
+import msgspec
+
+from seatrial.findings.context import Concerned, Context
 from seatrial.results.replay import ReplayRecord
 from seatrial.stats.model import CellSummary
 from seatrial.stats.wording import format_count
 from seatrial.trials.replay.analysis.judgement import Fault, judge
-from seatrial.trials.replay.analysis.samples import replays
+from seatrial.trials.replay.analysis.model import replays
 
 _QUERY_CHARACTERS_MAX: Final = 100
 
@@ -22,9 +24,9 @@ class AffectedCell:
 
     Attributes:
         summary: The cell.
-        record: Of its round that shows most of it.
-        rounds: How many rounds show it.
-        fault: What was judged of that round; None where the finding rests on figures.
+        record: Of the round that shows it most.
+        rounds: Number of rounds that show it.
+        fault: The fault of that round; None if the finding is based on figures.
     """
 
     summary: CellSummary
@@ -36,12 +38,12 @@ class AffectedCell:
 def seen_where(
     context: Context, weight: Callable[[ReplayRecord], float], *, above: float = 0.0
 ) -> list[AffectedCell]:
-    """Return the cells that play a trace with a weight above a bound in any round.
+    """Return the replay cells whose weight is above a limit in any round.
 
     Args:
         context: The run.
-        weight: How much a round shows of what is sought.
-        above: What it must exceed.
+        weight: How strongly a round shows what is sought.
+        above: The limit.
     """
     found = []
     for summary in context.cells:
@@ -53,7 +55,7 @@ def seen_where(
 
 
 def with_faults(context: Context, kinds: Collection[str]) -> list[AffectedCell]:
-    """Return the cells that play a trace in any round of which one of these faults is judged."""
+    """Return the replay cells with one of these faults in any round."""
     found = []
     for summary in context.cells:
         faults = [
@@ -71,22 +73,40 @@ def _first_fault(record: ReplayRecord, kinds: Collection[str]) -> Fault | None:
     return next((fault for fault in judge(record).faults if fault.kind in kinds), None)
 
 
-def opening(context: Context, found: Sequence[AffectedCell], worst: AffectedCell) -> str:
-    """Return whom a finding's sentence is about: ``2 of 8 cells, in 3 of 5 rounds``."""
-    cells = context.of_cells([each.summary for each in found])
-    rounds = len(worst.summary.samples)
-    if worst.rounds == rounds or len(found) > 1:
-        return cells
-    return f"{cells}, in {format_count(worst.rounds)} of {format_count(rounds)} rounds"
+class Affected(msgspec.Struct, frozen=True):
+    """The cells and rounds that a finding concerns; as text, the cells and the rounds of one.
+
+    Attributes:
+        cells: The cells.
+        rounds_count: Affected rounds of the worst cell.
+        of_rounds_count: All rounds of the worst cell.
+    """
+
+    cells: Concerned
+    rounds_count: int
+    of_rounds_count: int
+
+    def __str__(self) -> str:
+        """Return the cells, and the number of rounds if it is one cell and not all rounds."""
+        if self.rounds_count == self.of_rounds_count or self.cells.count > 1:
+            return str(self.cells)
+        rounds = f"{format_count(self.rounds_count)} of {format_count(self.of_rounds_count)}"
+        return f"{self.cells}, in {rounds} rounds"
+
+
+def affected(context: Context, found: Sequence[AffectedCell], worst: AffectedCell) -> Affected:
+    """Return what a finding's sentence is about: ``2 of 8 tests``, or one in 3 of 5 rounds."""
+    cells = context.concerned([each.summary for each in found])
+    return Affected(cells, worst.rounds, len(worst.summary.samples))
 
 
 def lowered(sentence: str) -> str:
-    """Return a sentence as it goes on after a colon."""
+    """Return a sentence as it continues after a colon."""
     return sentence[:1].lower() + sentence[1:]
 
 
 def query_words(text: str) -> str:
-    """Return a query within a sentence: on one line, cut where it is long."""
+    """Return a query within a sentence: on one line, truncated if it is long."""
     line = " ".join(text.split())
     if len(line) > _QUERY_CHARACTERS_MAX:
         return f"{line[: _QUERY_CHARACTERS_MAX - 1]}…"

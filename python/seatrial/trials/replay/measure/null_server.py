@@ -17,16 +17,16 @@ from typing import Final
 import msgspec
 
 from seatrial import _core
-from seatrial.errors import TargetError
+from seatrial.errors import TargetError, native_errors
 from seatrial.postgres.undoing import NULL_FOLDER_PREFIX
-from seatrial.trials.database.measure.printed import complaint, totals
+from seatrial.trials.database.measure.pgbench import complaint, totals
 from seatrial.trials.database.measure.processes import Crowd, Ended, Process
 
 USUAL_S: Final = 0.5
 PROBE_TRANSACTIONS: Final = 50
-"""Of each client, to learn how many it takes to last: pgbench's own clock knows whole seconds."""
+"""Per client, to find how many take long enough: pgbench's own clock has whole seconds."""
 SPARE_CONNECTIONS: Final = 8
-"""pgbench has one of its own beside its clients', and old ones may have yet to be closed."""
+"""pgbench has one in addition to its clients', and old ones may not be closed yet."""
 FOLDER_BYTES_MAX: Final = 70
 """A socket's path has 107 bytes at most."""
 _SHORTEST_FOLDER: Final = "/tmp"  # noqa: S108 - where no other is short enough
@@ -120,7 +120,8 @@ def _run(command: Sequence[str], folder: str, clients: int, transactions: int) -
     Raises:
         TargetError: when pgbench cannot be started, or gives up.
     """
-    server = _core.NullServer(folder=folder, connections_max=clients + SPARE_CONNECTIONS)
+    with native_errors():
+        server = _core.NullServer(folder=folder, connections_max=clients + SPARE_CONNECTIONS)
     try:
         ended = _ended([*command, f"--transactions={transactions}"], _environment(server))
     finally:
@@ -134,27 +135,26 @@ def _run(command: Sequence[str], folder: str, clients: int, transactions: int) -
 def _ended(command: Sequence[str], environment: dict[str, str]) -> Ended:
     with Crowd() as crowd:
         try:
-            crowd.start(lambda: Process(command, environment, _unheard))
+            crowd.start(lambda: Process(command, environment, _ignored))
         except OSError as error:
             raise TargetError(
                 seen=f"{command[0]} cannot be started: {error.strerror}",
-                cause="The program is not one for this machine, or a limit of this session is "
-                "reached",
+                cause="The program is for another architecture, or a session limit is reached",
                 next_step=f"Try `{command[0]} --version`",
             ) from None
-        return crowd.listen(_nothing_between)[0]
+        return crowd.listen(_do_nothing)[0]
 
 
-def _unheard(line: str) -> None:
-    """Hear what pgbench says; what it complains of is kept anyway."""
+def _ignored(line: str) -> None:
+    """Ignore pgbench's output; its errors are recorded anyway."""
 
 
-def _nothing_between() -> None:
+def _do_nothing() -> None:
     """Have nothing to do while pgbench runs."""
 
 
 def _environment(server: _core.NullServer) -> dict[str, str]:
-    """Return this process's environment, but for the way to another server."""
+    """Return this process's environment without variables for another server."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
     return inherited | {
         "PGHOST": server.host,
@@ -165,9 +165,9 @@ def _environment(server: _core.NullServer) -> dict[str, str]:
 
 
 def null_server_folder(place: Path | None) -> tempfile.TemporaryDirectory[str]:
-    """Return a context: a folder for the socket of a null server, below ``place`` if there is one.
+    """Return a context: a folder for the socket of a null server, below ``place`` if given.
 
-    ``place`` is the run's: what a killed process leaves in it goes with it.
+    ``place`` belongs to the run: it is cleaned up with it after a kill.
     """
     wanted = [*([str(place)] if place else []), tempfile.gettempdir()]
     short = (folder for folder in wanted if len(os.fsencode(folder)) <= FOLDER_BYTES_MAX)
@@ -177,7 +177,7 @@ def null_server_folder(place: Path | None) -> tempfile.TemporaryDirectory[str]:
 
 def _gave_up(ended: Ended) -> TargetError:
     return TargetError(
-        seen=f"pgbench gave up on a server that answers at once: {complaint(ended.lines)}",
-        cause="The script needs answers that only a database gives, or has a mistake",
-        next_step="Try the script with pgbench on a database",
+        seen=f"pgbench failed with the null server: {complaint(ended.lines)}",
+        cause="The script needs answers of a real database, or has an error",
+        next_step="Run the script with pgbench on a database",
     )

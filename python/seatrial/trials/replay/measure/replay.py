@@ -1,15 +1,13 @@
-"""A trace played to a database by ``_core``: started, watched, ended in order, put into parts."""
+"""Replays a trace to a database through ``_core``: starts, watches, stops, and returns a sample."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from typing import Any, Final
 
 import msgspec
 
 from seatrial import _core
-from seatrial.errors import SeatrialError, TargetError
+from seatrial.errors import TargetError, native_errors
 from seatrial.measure.progress import LiveReading, Watcher
 from seatrial.postgres.catalogue import Catalogue, read_catalogue
 from seatrial.postgres.connection import driver_way
@@ -36,24 +34,24 @@ _US_PER_S: Final = 1_000_000
 
 
 class Ran(msgspec.Struct, frozen=True, kw_only=True):
-    """What a playback gave back.
+    """The result of a playback.
 
     Attributes:
-        parts: The mapping of ``_core.SqlPlayback.result``.
-        interrupted: Whether the user asked for the end.
+        result: Its sample's parts and its record.
+        interrupted: Whether the user ended it.
     """
 
-    parts: dict[str, Any]
+    result: _core.PlaybackResult
     interrupted: bool
 
 
 def run_replay(
     spec: DatabaseSpec, endpoints: Endpoints, options: DriverOptions, watcher: Watcher
 ) -> DriverResult:
-    """Play a cell's trace to its database.
+    """Replay a cell's trace to its database.
 
-    An interrupt ends it in order, and what ran is kept; a second one is passed on. A server that
-    goes away in mid-replay ends it as well, and that is in the record.
+    An interrupt stops it, keeping what ran; a second one is passed on. A server that is lost during
+    the replay ends it as well, which is recorded.
 
     Raises:
         KeyboardInterrupt: when the user ended it before anything was answered.
@@ -67,31 +65,31 @@ def run_replay(
         noted = require_sequences(replay, catalogue, endpoints)
     server = ServerSide(endpoints)
     ran = play(_engine_spec(replay, endpoints, options, catalogue), watcher)
-    record, untold = server.told(_record(ran.parts, spec, facts), replay.trace)
+    record, missing = server.with_statistics(_record(ran.result, spec, facts), replay.trace)
     if ran.interrupted and record.total.sent == 0:
         raise KeyboardInterrupt
-    client, duration_s = record.client, float(ran.parts["duration_s"])
+    client, duration_s = record.client, float(ran.result.parts["duration_s"])
     cpu_ns = client.cpu_user_ns + client.cpu_system_ns
     return DriverResult(
         parts={
-            **{name: ran.parts[name] for name in _KEPT},
-            "started_at": ran.parts["started_unix_s"],
+            **{name: ran.result.parts[name] for name in _KEPT},
+            "started_at": ran.result.parts["started_unix_s"],
             "replay": record,
         },
         interrupted=ran.interrupted or record.end == "interrupted",
         cpu_user_s=client.cpu_user_ns / 1e9,
         cpu_system_s=client.cpu_system_ns / 1e9,
         client_cpu_share=cpu_ns / 1e9 / duration_s if duration_s > 0 else None,
-        counters=dict(ran.parts.get("counters", {})),
-        notes=[*noted, *_notes(record, facts), *untold],
+        counters=dict(ran.result.parts.get("counters", {})),
+        notes=[*noted, *_notes(record, facts), *missing],
     )
 
 
 def required(spec: DatabaseSpec) -> ReplaySpec:
-    """Return what a cell plays.
+    """Return a cell's replay specification.
 
     Raises:
-        ValueError: when it is no replay.
+        ValueError: when it is not a replay.
     """
     if spec.replay is None:
         raise ValueError("a cell of a replay says what is played")
@@ -102,11 +100,12 @@ def play(spec: dict[str, Any], watcher: Watcher, *, seconds_max: float | None = 
     """Play to the end, or until the user or ``seconds_max`` ends it.
 
     Raises:
-        KeyboardInterrupt: when the user asked for the end twice.
-        SeatrialError: for a defect of ours.
+        KeyboardInterrupt: when the user ended it twice.
+        SeatrialError: for an internal error.
         TargetError: when the trace or the server cannot be used.
     """
-    playback = _started(spec)
+    with native_errors():
+        playback = _core.start_sql_playback(msgspec.json.encode(spec).decode())
     live = Live(watcher, is_paced=spec.get("speed") is not None)
     interrupted = False
     waited_s = 0.0
@@ -114,7 +113,7 @@ def play(spec: dict[str, Any], watcher: Watcher, *, seconds_max: float | None = 
         try:
             if playback.wait(POLL_S):
                 break
-            live.tell(playback.live())
+            live.report(playback.live())
             waited_s += POLL_S
             if seconds_max is not None and waited_s >= seconds_max:
                 playback.stop()
@@ -123,7 +122,8 @@ def play(spec: dict[str, Any], watcher: Watcher, *, seconds_max: float | None = 
             if interrupted:
                 raise
             interrupted = True
-    return Ran(parts=_result(playback), interrupted=interrupted)
+    with native_errors():
+        return Ran(result=playback.result(), interrupted=interrupted)
 
 
 def engine_spec(
@@ -134,9 +134,9 @@ def engine_spec(
     stall_threshold_ms: int,
     catalogue: Catalogue | None = None,
 ) -> dict[str, Any]:
-    """Return what the engine is told (``crates/playback/src/spec.rs``).
+    """Return the engine's specification (``crates/playback/src/spec.rs``).
 
-    Without a catalogue ids are sent as they were captured.
+    Without a catalogue ids are sent as captured.
     """
     return {
         "ids": replay.ids if catalogue is not None else OFF,
@@ -157,29 +157,29 @@ def engine_spec(
 
 
 class Live:
-    """Tells whoever watches how far a playback is, from what it says of itself now and then.
+    """Reports the progress of a playback to a watcher.
 
     Args:
-        watcher: Whom.
-        is_paced: Whether statements are due at a time, so that quiet is no sign of trouble.
+        watcher: The watcher.
+        is_paced: Whether statements have due times, so that silence is not a stall.
     """
 
     def __init__(self, watcher: Watcher, *, is_paced: bool) -> None:
         self._watcher = watcher
         self._is_paced = is_paced
-        self._answered = 0.0
+        self._answered = 0
         self._elapsed_s = 0.0
         self._quiet_since_s = 0.0
 
-    def tell(self, reported: Mapping[str, float]) -> None:
-        """Tell how many statements a second were answered since the last time, and the lag."""
-        answered, elapsed_s = reported["answered"], reported["elapsed_s"]
+    def report(self, reported: _core.PlaybackLive) -> None:
+        """Report the statements answered per second since the last time, and the lag."""
+        answered, elapsed_s = reported.answered, reported.elapsed_s
         if answered > self._answered:
             self._quiet_since_s = elapsed_s
         lasted_s = elapsed_s - self._elapsed_s
         per_s = (answered - self._answered) / lasted_s if lasted_s > 0 else 0.0
         self._answered, self._elapsed_s = answered, elapsed_s
-        is_waiting = bool(reported["open"]) and not self._is_paced
+        is_waiting = bool(reported.open) and not self._is_paced
         self._watcher.live(
             LiveReading(
                 elapsed_s=elapsed_s,
@@ -188,15 +188,15 @@ class Live:
                 p99_ns=0,
                 stalls=0,
                 oldest_in_flight_ns=int(1e9 * (elapsed_s - self._quiet_since_s) * is_waiting),
-                done=int(answered + reported["skipped"]),
-                planned=int(reported["captured_total"]),
-                lag_ns=int(reported["lag_ns"]),
+                done=answered + reported.skipped,
+                planned=reported.captured_total,
+                lag_ns=reported.lag_ns,
             )
         )
 
 
 def _catalogue(replay: ReplaySpec, endpoints: Endpoints) -> Catalogue | None:
-    """Return what the target's catalogue says, where the engine has to know."""
+    """Return the target's catalogue, if the engine needs it."""
     if not needs_catalogue(replay):
         return None
     with ServerSession(endpoints) as session:
@@ -215,63 +215,32 @@ def _engine_spec(
     )
 
 
-def _started(spec: dict[str, Any]) -> _core.SqlPlayback:
-    with _explained():
-        return _core.start_sql_playback(msgspec.json.encode(spec).decode())
-
-
-def _result(playback: _core.SqlPlayback) -> dict[str, Any]:
-    with _explained():
-        return playback.result()
-
-
-@contextmanager
-def _explained() -> Iterator[None]:
-    """Turn the exceptions of a playback into ours."""
-    try:
-        yield
-    except ValueError as error:
-        raise TargetError(
-            seen=f"The trace cannot be played: {error.args[-1]}",
-            cause="The trace is damaged, or the server's name leads nowhere",
-            next_step="Try the trace with `seatrial sql show`, and the server with `psql`",
-        ) from None
-    except OSError as error:
-        raise TargetError(
-            seen=f"The trace cannot be played: {error.args[-1]}",
-            cause="A limit of this session (open files, threads, memory) is reached",
-            next_step="See `ulimit -n`, or play with fewer --connections",
-        ) from None
-    except RuntimeError as error:
-        raise _defect(error) from None
-
-
 def _facts(replay: ReplaySpec) -> TraceFacts:
-    """Return what the trace holds, which must be what the plan was made of.
+    """Return the facts of the trace, which must be the one of the plan.
 
     Raises:
-        TargetError: when it is gone, or another one.
+        TargetError: when it is missing or another one.
     """
     facts = trace_facts(replay.trace)
     if facts is None or (replay.identity and facts.identity != replay.identity):
         is_gone = facts is None
         raise TargetError(
             seen=f"The trace {replay.trace} is {'gone' if is_gone else 'another one now'}",
-            cause="It was moved, or written anew, after the run was planned",
-            next_step="Start the run anew, with the trace that is to be played",
+            cause="It was moved or replaced after the run was planned",
+            next_step="Start the run again with the trace to be replayed",
         )
     return facts
 
 
-def _record(parts: dict[str, Any], spec: DatabaseSpec, facts: TraceFacts) -> ReplayRecord:
-    record = msgspec.json.decode(parts["record"], type=ReplayRecord)
+def _record(result: _core.PlaybackResult, spec: DatabaseSpec, facts: TraceFacts) -> ReplayRecord:
+    record = msgspec.json.decode(result.record_json, type=ReplayRecord)
     return msgspec.structs.replace(
-        record, end=parts["end"], words=parts["words"], trace=_reported_of(spec, facts)
+        record, end=result.end, words=result.words, trace=_reported_of(spec, facts)
     )
 
 
 def _reported_of(spec: DatabaseSpec, facts: TraceFacts) -> dict[str, str]:
-    """Return what the trace says of itself, and how it was played."""
+    """Return the trace's metadata, and how it was replayed."""
     replay = required(spec)
     reported = {
         "path": replay.trace,
@@ -302,18 +271,10 @@ def _reported_of(spec: DatabaseSpec, facts: TraceFacts) -> dict[str, str]:
 def _notes(record: ReplayRecord, facts: TraceFacts) -> list[str]:
     notes = []
     if record.end == "server_lost":
-        notes.append(f"The server was lost in mid-replay: {record.words or 'without a word'}.")
+        notes.append(f"The connection to the server was lost: {record.words or 'no message'}.")
     if facts.is_masked:
         notes.append(
-            "The values in the trace are stand-ins: other rows are found than in the capture, or "
-            "none."
+            "The values in the trace are masked: statements find other rows than in the capture, "
+            "or none."
         )
     return notes
-
-
-def _defect(error: RuntimeError) -> SeatrialError:
-    return SeatrialError(
-        seen=str(error),
-        cause="This is a defect of Seatrial, not of your trace",
-        next_step="Please report it, if you can with the trace",
-    )

@@ -1,7 +1,8 @@
-"""What the driver of replays reaches by itself: the same trace, to a server that does nothing."""
+"""The replay driver's maximum rate: the same trace, sent to a null server."""
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from pathlib import Path
 from typing import Final
@@ -9,15 +10,24 @@ from typing import Final
 import msgspec
 
 from seatrial import _core
+from seatrial.errors import SeatrialError, TargetError, native_errors
 from seatrial.measure.progress import Silent
+from seatrial.postgres.binaries import Binaries
 from seatrial.results.replay import ReplayRecord
-from seatrial.trials.database.study.workloads import ReplaySpec
-from seatrial.trials.replay.measure.null_server import SPARE_CONNECTIONS, null_server_folder
+from seatrial.trials.database.measure import pgbench
+from seatrial.trials.database.measure.drive import scripts_of
+from seatrial.trials.database.measure.pgbench import Script
+from seatrial.trials.database.study.workloads import BUILTIN_SCRIPTS, DatabaseSpec, ReplaySpec
+from seatrial.trials.replay.measure.null_server import (
+    SPARE_CONNECTIONS,
+    ceiling_per_s,
+    null_server_folder,
+)
 from seatrial.trials.replay.measure.replay import engine_spec, play
 
 USUAL_S: Final = 1.0
 STATEMENTS_MIN: Final = 1_000
-"""Of fewer the connecting takes more time than the sending."""
+"""With fewer statements connecting takes more time than sending."""
 _SLICE_MS: Final = 100
 _STALL_THRESHOLD_MS: Final = 60_000
 
@@ -25,23 +35,22 @@ _STALL_THRESHOLD_MS: Final = 60_000
 def replay_ceiling_per_s(
     replay: ReplaySpec, *, connections: int, place: Path | None = None, seconds: float = USUAL_S
 ) -> float | None:
-    """Return how many statements a second the driver sends and has answered, at most.
+    """Return the driver's maximum rate of statements per second.
 
-    It is played at maximum speed, whatever the speed of the cell, from its beginning for about so
-    many seconds. The same trace in the same order gets the same answer without another
-    measurement, as long as this process lasts.
+    The trace is replayed at maximum speed, whatever the speed of the cell, from its beginning for
+    about so many seconds. Results are cached for the lifetime of this process, by trace and order.
 
     Args:
-        replay: What the cell plays.
-        connections: At once, at most.
-        place: A folder that goes with the run, for the server's socket.
-        seconds: How long it is to last at most.
+        replay: The cell's replay.
+        connections: Maximum number of connections.
+        place: A folder of the run, for the server's socket.
+        seconds: Maximum duration.
 
     Returns:
-        None where the trace has too few statements to tell.
+        None where the trace has too few statements.
 
     Raises:
-        SeatrialError: when the trace cannot be played.
+        SeatrialError: when the trace cannot be replayed.
     """
     fastest = msgspec.structs.replace(replay, speed=None, pace="arrivals", allow_writes="")
     return _measured(msgspec.json.encode(fastest), connections, place=place, seconds=seconds)
@@ -53,7 +62,10 @@ def _measured(
 ) -> float | None:
     replay = msgspec.json.decode(encoded, type=ReplaySpec)
     with null_server_folder(place) as folder:
-        server = _core.NullServer(folder=folder, connections_max=connections + SPARE_CONNECTIONS)
+        with native_errors():
+            server = _core.NullServer(
+                folder=folder, connections_max=connections + SPARE_CONNECTIONS
+            )
         try:
             endpoints = {
                 "host": server.host,
@@ -67,8 +79,77 @@ def _measured(
             ran = play(spec, Silent(), seconds_max=seconds)
         finally:
             server.stop()
-    sent = msgspec.json.decode(ran.parts["record"], type=ReplayRecord).total.sent
-    duration_s = float(ran.parts["duration_s"])
+    sent = msgspec.json.decode(ran.result.record_json, type=ReplayRecord).total.sent
+    duration_s = float(ran.result.parts["duration_s"])
     if ran.interrupted:
         raise KeyboardInterrupt
     return sent / duration_s if sent >= STATEMENTS_MIN and duration_s > 0 else None
+
+
+_SLEEPS: Final = re.compile(r"^\s*\\sleep\b", re.MULTILINE)
+
+
+class OwnCeiling(msgspec.Struct, frozen=True, kw_only=True):
+    """A driver's maximum rate.
+
+    Attributes:
+        per_s: Transactions per second of all processes, for a replay statements; None if unknown.
+        notes: Why it is unknown, as sentences.
+    """
+
+    per_s: float | None = None
+    notes: list[str] = []
+
+
+def own_ceiling(
+    kind: str, spec: DatabaseSpec, binaries: Binaries, place: Path | None = None
+) -> OwnCeiling:
+    """Return the rate of a cell's client processes with a server that answers immediately.
+
+    Several processes are measured as one with all their clients and threads. The result is cached
+    for the lifetime of this process.
+
+    Args:
+        kind: Kind of the cell; a batch has no maximum rate.
+        spec: Specification of the cell.
+        binaries: The programs, with pgbench.
+        place: A folder of the run, cleaned up with it.
+
+    Raises:
+        KeyboardInterrupt: when the user ended it.
+    """
+    if kind == "batch":
+        return OwnCeiling()
+    if spec.replay is not None:
+        return _of_a_replay(spec, spec.replay, place)
+    scripts = scripts_of(kind, spec)
+    if any(_sleeps(script) for script in scripts.scripts):
+        return OwnCeiling(notes=["The driver's maximum rate is unknown: its script sleeps."])
+    try:
+        found = ceiling_per_s(
+            binaries.program("pgbench"),
+            pgbench.script_arguments(spec, scripts),
+            # Processes share the cores: multiplying the rate of one by their number would be too
+            # high.
+            clients=spec.clients * spec.processes,
+            threads=pgbench.jobs(spec) * spec.processes,
+            place=place,
+        )
+    except TargetError as error:
+        return OwnCeiling(notes=[f"The driver's maximum rate is unknown. {error.seen}"])
+    return OwnCeiling(per_s=found.transactions_per_s)
+
+
+def _of_a_replay(spec: DatabaseSpec, replay: ReplaySpec, place: Path | None) -> OwnCeiling:
+    try:
+        found = replay_ceiling_per_s(replay, connections=spec.clients, place=place)
+    except SeatrialError as error:
+        return OwnCeiling(notes=[f"The driver's maximum rate is unknown. {error.seen}"])
+    if found is None:
+        return OwnCeiling(notes=["The driver's maximum rate is unknown: the trace is too short."])
+    return OwnCeiling(per_s=found)
+
+
+def _sleeps(script: Script) -> bool:
+    is_own = script.name not in BUILTIN_SCRIPTS
+    return is_own and bool(_SLEEPS.search(Path(script.name).read_text(errors="replace")))

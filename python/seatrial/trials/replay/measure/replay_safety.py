@@ -1,4 +1,4 @@
-"""What a replay may be sent to: a target that is ours, or one whose name was typed."""
+"""Targets that a replay may be sent to: our own, or one whose name the user typed."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ _ENCRYPTED: Final = ("require", "verify-ca", "verify-full")
 
 
 class Standing(msgspec.Struct, frozen=True, kw_only=True):
-    """What a database is that a replay would be sent to.
+    """The state of a database for a replay.
 
     Attributes:
-        place: Where its server listens, for a person.
+        place: Location of its server, for readers.
         database: Its name.
-        user: Whom every session would be played as.
+        user: The user of every replayed session.
         in_recovery: Whether its server is a standby, or recovers.
-        has_tables: Whether there is any table or view in it.
-        system_identifier: Of its server, as digits; None where we may not ask.
+        has_tables: Whether it contains any table or view.
+        system_identifier: Of its server, as digits; None if not permitted.
     """
 
     place: str
@@ -47,7 +47,7 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def look_at(server: RemoteServer, dbname: str) -> Standing:
-    """Ask what a database is.
+    """Return the state of a database.
 
     Raises:
         TargetError: when it cannot be reached.
@@ -69,16 +69,16 @@ def look_at(server: RemoteServer, dbname: str) -> Standing:
 def require_safe_replays(
     specs: Sequence[DatabaseSpec], server: RemoteServer, *, is_ours: bool
 ) -> None:
-    """Check that none of the cells' replays is sent where it must not be.
+    """Check that all replays of the cells are allowed.
 
     Args:
-        specs: Of the cells; those that are no replays are passed over.
-        server: Where they are sent; its address names the database.
-        is_ours: Whether the databases are made for the run.
+        specs: Specifications of the cells; those that are not replays are ignored.
+        server: The server; its address specifies the database.
+        is_ours: Whether the databases are created for the run.
 
     Raises:
-        RefusedError: with what was seen, and what allows it.
-        StudyError: when the address asks for what the driver cannot do.
+        RefusedError: with the reason, and what allows it.
+        StudyError: when the address has parameters that the driver does not support.
         TargetError: when the server cannot be reached.
     """
     replays = [spec.replay for spec in specs if spec.replay is not None]
@@ -91,10 +91,10 @@ def require_safe_replays(
 
 
 def require_safe(replay: ReplaySpec, standing: Standing, *, is_ours: bool) -> None:
-    """Check that a replay is not sent where it must not be.
+    """Check that a replay is allowed.
 
     Raises:
-        RefusedError: with what was seen, and what allows it.
+        RefusedError: with the reason, and what allows it.
     """
     facts = trace_facts(replay.trace)
     own = facts.system_identifier if facts else None
@@ -111,23 +111,23 @@ def require_safe(replay: ReplaySpec, standing: Standing, *, is_ours: bool) -> No
 
 
 def notes_on(replay: ReplaySpec, standing: Standing) -> list[str]:
-    """Return what is worth knowing of a database before a replay is sent to it, as sentences."""
+    """Return notes on a database before a replay is sent to it, as sentences."""
     notes = []
     if not standing.has_tables:
         notes.append(
-            f"The database {standing.database} had no table before the replay: it may be the wrong "
-            "one."
+            f"The database {standing.database} had no tables before the replay: it may be the "
+            "wrong one."
         )
     facts = trace_facts(replay.trace)
     own = facts.system_identifier if facts else None
     if own is not None and standing.system_identifier is None:
         notes.append(
-            f"Whether {standing.place} is the server that the log is of is not known: the user "
+            f"It is unknown whether {standing.place} is the server that wrote the log: the user "
             f"{standing.user} may not call pg_control_system()."
         )
     if facts and [name for name in facts.users if name != standing.user]:
         notes.append(
-            f"All sessions were played as {standing.user}; in the capture they were of "
+            f"All sessions were replayed as {standing.user}; in the capture they belonged to "
             f"{_some(facts.users)}."
         )
     return notes
@@ -139,16 +139,16 @@ def _some(names: Sequence[str]) -> str:
 
 
 def _require_plain(address: Address) -> None:
-    """Refuse an address whose parameters the driver of replays cannot follow."""
+    """Refuse an address with parameters that the replay driver does not support."""
     encrypted = address.parameters.get("sslmode") in _ENCRYPTED
     if not encrypted and "options" not in address.parameters:
         return
     what = f"sslmode={address.parameters['sslmode']}" if encrypted else "options"
     raise StudyError(
-        seen=f"The address of the server asks for {what}",
-        cause="The connections of a replay are plain, so that encryption is not measured, and have "
-        "the role's own settings",
-        next_step="Leave it out, and reach a distant server through a tunnel such as `ssh -L`"
+        seen=f"The address of the server requests {what}",
+        cause="The connections of a replay are not encrypted, so that encryption is not measured, "
+        "and use the role's settings",
+        next_step="Leave it out, and reach a remote server through a tunnel such as `ssh -L`"
         if encrypted
         else "Leave it out, and set it for the role with `ALTER ROLE ... SET`",
     )
@@ -156,19 +156,19 @@ def _require_plain(address: Address) -> None:
 
 def _the_logs_own(standing: Standing) -> RefusedError:
     return RefusedError(
-        seen=f"The server at {standing.place} is the one that the log was written by, or a copy of "
-        f"its files: both have the system identifier {standing.system_identifier}",
-        cause="A replay would be sent to production, and its load would come on top of it",
-        next_step="Play to another server, or to a directory with --prepare and a dump; for a copy "
-        "of the files that nobody else uses, add --allow same_system",
+        seen=f"The server at {standing.place} is the server that wrote the log, or a copy of its "
+        f"files: both have the system identifier {standing.system_identifier}",
+        cause="The replay would add its load to production",
+        next_step="Replay on another server, or on a directory with --prepare and a dump; for a "
+        "copy of the files that nobody else uses, add --allow same_system",
     )
 
 
 def _in_recovery(standing: Standing) -> RefusedError:
     return RefusedError(
         seen=f"The server at {standing.place} is in recovery, and the replay would write",
-        cause="It is a standby, which takes no writes, or has not finished its own recovery",
-        next_step="Play to a primary that is not in use, or only what reads with --read-only "
+        cause="It is a standby, which is read-only, or has not finished its recovery",
+        next_step="Replay on a primary that is not in use, or only reads with --read-only "
         "--allow recovery",
     )
 
@@ -176,21 +176,18 @@ def _in_recovery(standing: Standing) -> RefusedError:
 def _a_standby_serves(standing: Standing) -> RefusedError:
     return RefusedError(
         seen=f"The server at {standing.place} is in recovery",
-        cause="A standby usually stands by for production: queries on it hold its recovery up, or "
-        "are cancelled by it",
-        next_step="If it may serve the replay, add --allow recovery",
+        cause="A standby is usually needed by production: queries on it delay its recovery, or are "
+        "cancelled by it",
+        next_step="If it may be used for the replay, add --allow recovery",
     )
 
 
 def _may_write(replay: ReplaySpec, standing: Standing) -> RefusedError:
     typed = replay.allow_writes
-    named = (
-        f"; the name that was given is {typed}" if typed else "; it was not made for this replay"
-    )
+    named = f"; the given name is {typed}" if typed else "; it was not created for this replay"
     return RefusedError(
         seen=f"The replay may write to the database {standing.database} at {standing.place}{named}",
-        cause="What it writes cannot be undone, and only the database's own name, typed exactly, "
-        "allows it",
-        next_step=f"If it may be changed, add --allow-writes {standing.database}; else play only "
-        "what reads with --read-only, or to a directory",
+        cause="Its writes cannot be undone, so the exact name of the database is required",
+        next_step=f"If it may be changed, add --allow-writes {standing.database}; otherwise replay "
+        "only reads with --read-only, or use a directory",
     )

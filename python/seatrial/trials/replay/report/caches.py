@@ -1,22 +1,31 @@
-"""Replays against the size of a cache: which cells make a line, and the table of all of them."""
+"""Replays by cache size: lines of cells, and the table of all of them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
 from seatrial.findings.model import Summary
+from seatrial.report.figures.axes import (
+    block_size_axis,
+    extent,
+    linear_axis,
+    log_axis,
+    scatter_notes,
+)
+from seatrial.report.figures.model import Axis, Figure, Guide, Line, Panel, Point, View
 from seatrial.report.figures.naming import grouped
-from seatrial.report.published import PublishedLines
+from seatrial.report.published import LINES_SOURCE, PublishedLines, published_lines
 from seatrial.report.table import NO_FIGURE, Table, doubt_text, rate_text
 from seatrial.stats.estimate import Estimate
 from seatrial.stats.model import CellSummary
-from seatrial.stats.wording import format_size
+from seatrial.stats.wording import format_count, format_estimate, format_size, format_value
 from seatrial.trials.database.analysis.cache_sweep import CACHES, cache_bytes, is_of_sweep
 from seatrial.trials.database.analysis.model import CacheSweep, database_of
 from seatrial.trials.database.report.words import cell_words, label_names
-from seatrial.trials.replay.analysis.samples import is_of_replay
+from seatrial.trials.replay.analysis.model import is_of_replay
 
 _STORAGES: Final = {"single-hdd": "one disk", "2x-ssd-concatenated": "two SSDs"}
 
@@ -25,9 +34,9 @@ class CacheLine(NamedTuple):
     """The cells of one target and schema at each size of a cache.
 
     Attributes:
-        name: What tells it from the other lines, such as ``ssd, schema new``.
-        points: Size in bytes and what was measured, in order of size.
-        sweep: The law through them; None where none was sought.
+        name: What distinguishes it from other lines, such as ``ssd, schema new``.
+        points: Size in bytes and the measured cell, in order of size.
+        sweep: The fitted model; None if none was fitted.
     """
 
     name: str
@@ -48,12 +57,12 @@ class CacheSizes(NamedTuple):
 
     @property
     def measured(self) -> list[Estimate]:
-        """All that was measured."""
+        """All measured rates."""
         return [part.iops for line in self.lines for _, part in line.points]
 
 
 def cache_sizes(summary: Summary) -> list[CacheSizes]:
-    """Return the replays of a run by the size of each cache that was varied: often none."""
+    """Return the replays of a run by the size of each cache that was varied; often empty."""
     played = [part for part in summary.cells if is_of_replay(part.cell) and not part.blank]
     sweeps = analysis.sweeps if (analysis := database_of(summary)) else []
     found = []
@@ -80,19 +89,19 @@ def _line(
 
 
 def predicted(sweep: CacheSweep | None) -> Estimate | None:
-    """Return what the law says of the next size, in statements per second; None for nothing."""
+    """Return the prediction for the next size, in statements per second; None if there is none."""
     if sweep is None or not sweep.fits or sweep.predicted_per_s is None:
         return None
     return sweep.predicted_per_s
 
 
 def sweep_sentences(sizes: CacheSizes) -> list[str]:
-    """Return what the law says of each line, or why it says nothing."""
+    """Return the prediction of each line, or why there is none."""
     return [f"{each.name}: {each.sweep.sentence}" for each in sizes.lines if each.sweep]
 
 
 def cache_tables(summary: Summary) -> list[Table]:
-    """Return statements per second by the size of the cache, with ranks, and what is predicted."""
+    """Return statements per second by cache size, with ranks and predictions."""
     return [_cache_table(sizes, n) for n, sizes in enumerate(cache_sizes(summary), start=1)]
 
 
@@ -117,7 +126,7 @@ def _cache_table(sizes: CacheSizes, number: int) -> Table:
             rows.append([line.name, format_size(size), *figures, NO_FIGURE, "predicted"])
     return Table(
         id=f"replay-caches-{number}",
-        title=f"Statements per second by the size of the cache ({sizes.factor})",
+        title=f"Statements per second by cache size ({sizes.factor})",
         labels=2,
         headers=["Replay", "Cache", "Statements/s", "±", "Rank", "Figure"],
         rows=rows,
@@ -125,20 +134,20 @@ def _cache_table(sizes: CacheSizes, number: int) -> Table:
 
 
 def rank_text(own: Estimate, all_of_them: Sequence[Estimate]) -> str:
-    """Return the places that a rate may have among all, as their intervals tell: ``2``, ``2 to 3``.
+    """Return the possible ranks of a rate, by the intervals: ``2``, ``2 to 3``.
 
-    A dash where it was measured once, as its place then is anybody's guess.
+    A dash if it was measured once, since its rank is then unknown.
     """
     if own.low is None or own.high is None or own.over == "timeline":
         return NO_FIGURE
     others = [each for each in all_of_them if each is not own]
-    surely = sum(each.low is not None and each.low > own.high for each in others)
+    significant = sum(each.low is not None and each.low > own.high for each in others)
     maybe = sum(each.high is None or each.high > own.low for each in others)
-    return str(surely + 1) if surely == maybe else f"{surely + 1} to {maybe + 1}"
+    return str(significant + 1) if significant == maybe else f"{significant + 1} to {maybe + 1}"
 
 
 def published_words(published: PublishedLines) -> str:
-    """Return what a published figure is of: ``published 2008: one disk, new schema, FB5``."""
+    """Return the setup of a published figure: ``published 2008: one disk, new schema, FB5``."""
     storage = _STORAGES.get(published.storage, published.storage)
     return f"published 2008: {storage}, {published.schema} schema, {published.database}"
 
@@ -160,4 +169,142 @@ def published_table(published: Sequence[PublishedLines]) -> Table:
             ]
             for each in published
         ],
+    )
+
+
+_UNIT: Final = "statements/s"
+_LAW_POINTS: Final = 24
+_WIDE_FACTOR: Final = 5.0
+_ROOM: Final = 1.3
+_MEASURED, _WITH_PUBLISHED = "measured", "with figures published in 2008"
+
+
+def cache_figures(summary: Summary, *, with_published: bool) -> list[Figure]:
+    """Return a chart for each cache whose size was varied; usually one or none.
+
+    Args:
+        summary: The run.
+        with_published: Whether the published figures are shown first; the reader can switch them
+            on and off in any case.
+    """
+    return [
+        Figure(
+            id=f"replay-caches-{number}",
+            kind="lines",
+            topic=f"Statements per second by cache size ({sizes.factor})",
+            notes=[
+                "Bands and bars are 95 % intervals over the rounds. A thin line without marks is "
+                "the model t = cpu + k * C^-a, fitted to the time of one statement. A hollow mark "
+                "is its prediction for twice the largest size.",
+                *scatter_notes("bands and bars", sizes.measured),
+            ],
+            views=_views(sizes),
+            chosen=-1 % len(_views(sizes)) if with_published else 0,
+            table=f"table-replay-caches-{number}",
+        )
+        for number, sizes in enumerate(cache_sizes(summary), start=1)
+    ]
+
+
+def _views(sizes: CacheSizes) -> list[View]:
+    views = [_view(sizes, ())]
+    if published := published_lines():
+        views.append(_view(sizes, published))
+    return views
+
+
+def _view(sizes: CacheSizes, published: Sequence[PublishedLines]) -> View:
+    lines = [line for n, each in enumerate(sizes.lines) for line in _drawn(each, n)]
+    lines += _published_lines(published, len(sizes.lines))
+    sized = [each.cache_bytes for each in published if each.cache_bytes is not None]
+    at_bytes = [size for line in sizes.lines for size, _ in line.points]
+    foreseen = [(each.sweep, rate) for each in sizes.lines if (rate := predicted(each.sweep))]
+    at_bytes += [sweep.next_size_bytes for sweep, _ in foreseen if sweep]
+    rates_per_s = extent([*sizes.measured, *(rate for _, rate in foreseen)])
+    rates_per_s += [each.lines_per_s for each in published]
+    rates_per_s.append(_ROOM * max(rates_per_s))  # for a label above the highest
+    panel = Panel(
+        title="Replays of one trace",
+        x=block_size_axis([*at_bytes, *sized], name=f"Cache size ({sizes.factor})"),
+        y=_rate_axis(rates_per_s),
+        lines=lines,
+        guides=[
+            Guide(axis="y", low=each.lines_per_s, label=f"{published_words(each)}, any cache")
+            for each in published
+            if each.cache_bytes is None
+        ],
+    )
+    return View(
+        label=_WITH_PUBLISHED if published else _MEASURED,
+        title=_title(sizes),
+        panels=[panel],
+        notes=[LINES_SOURCE] if published else [],
+    )
+
+
+def _rate_axis(rates_per_s: Sequence[float]) -> Axis:
+    """Return a linear axis from 0, or a logarithmic one if the rates differ widely."""
+    positive = [rate for rate in rates_per_s if rate > 0]
+    if max(positive) > _WIDE_FACTOR * min(positive):
+        return log_axis("Statements per second (logarithmic)", _UNIT, positive)
+    return linear_axis("Statements per second", _UNIT, positive)
+
+
+def _drawn(line: CacheLine, style: int) -> Iterator[Line]:
+    """Yield the measured line, the fitted model and its prediction."""
+    points = [Point.of(size, part.iops) for size, part in line.points]
+    yield Line(name=line.name, style=style, points=points)
+    foreseen = predicted(line.sweep)
+    if line.sweep is None or foreseen is None:
+        return
+    yield Line(
+        name="fitted model", style=style, points=_law(line.sweep), look="model", of=line.name
+    )
+    point = Point.of(line.sweep.next_size_bytes, foreseen)
+    yield Line(name="predicted", style=style, points=[point], look="foreseen", of=line.name)
+
+
+def _law(sweep: CacheSweep) -> list[Point]:
+    """Return the fitted model from the smallest size to the predicted one."""
+    low, high = math.log(sweep.sizes_bytes[0]), math.log(sweep.next_size_bytes)
+    points = []
+    for step in range(_LAW_POINTS + 1):
+        size_bytes = math.exp(low + (high - low) * step / _LAW_POINTS)
+        time_s = sweep.cpu_s.value + sweep.k * size_bytes**-sweep.a.value
+        rate = Estimate(value=1 / time_s, low=None, high=None, rounds=0, unit=_UNIT)
+        points.append(Point(size_bytes, rate.value, None, None, format_value(rate)))
+    return points
+
+
+def _published_lines(published: Sequence[PublishedLines], style: int) -> list[Line]:
+    """Return the article's figures with a cache size, by storage and schema."""
+    sized = [each for each in published if each.cache_bytes is not None]
+    return [
+        Line(
+            name=name,
+            style=style + place,
+            look="thin",
+            points=[
+                Point(
+                    each.cache_bytes or 0, each.lines_per_s, None, None,
+                    f"{format_count(round(each.lines_per_s))} lines/s, measured once",
+                )
+                for each in members
+            ],
+        )
+        for place, (name, members) in enumerate(grouped(sized, published_words).items())
+    ]  # fmt: skip
+
+
+def _title(sizes: CacheSizes) -> str:
+    """Return the highest and the lowest rate; targets keep the user's spelling."""
+    reported = [
+        (part.iops, f"{line.name} with {format_size(size)}")
+        for line in sizes.lines
+        for size, part in line.points
+    ]
+    most, least = (pick(reported, key=lambda each: each[0].value) for pick in (max, min))
+    return (
+        f"{most[1]}: {format_estimate(most[0])}, the highest of {len(reported)}; "
+        f"{least[1]}: {format_estimate(least[0])}, the lowest"
     )

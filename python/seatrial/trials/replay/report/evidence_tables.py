@@ -1,15 +1,23 @@
-"""What shows that a replay met the right rows in the right order: ids, order, divergence, start."""
+"""Evidence that a replay affected the right rows: IDs, order, differences, start state."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Final
 
+from markupsafe import Markup
+
+from seatrial.report.markup import fill
 from seatrial.report.table import NO_FIGURE, Group, Table
-from seatrial.results.replay import ReplayHeld, ReplayRecord
-from seatrial.results.replay_content import ReplayContent
-from seatrial.results.replay_ids import ReplayIdClass, ReplayIds
-from seatrial.results.start import StartRecord
+from seatrial.results.model import StartRecord
+from seatrial.results.replay import (
+    ReplayContent,
+    ReplayHeld,
+    ReplayIdClass,
+    ReplayIds,
+    ReplayRecord,
+)
+from seatrial.stats.model import CellSummary
 from seatrial.stats.wording import (
     UNKNOWN,
     format_count,
@@ -18,39 +26,47 @@ from seatrial.stats.wording import (
     format_plural,
     format_share,
 )
-from seatrial.trials.replay.analysis.content import whose
-from seatrial.trials.replay.analysis.ids import id_sums, mismatches, reason_words
-from seatrial.trials.replay.report.words import shortened
+from seatrial.trials.replay.analysis.ids import (
+    content_sentence,
+    id_sums,
+    ids_sentence,
+    mismatches,
+    not_followed_sentence,
+    reason_words,
+    whose,
+)
+from seatrial.trials.replay.analysis.model import ReplayCell
+from seatrial.trials.replay.report.words import reported_of, shortened
 
 TEXT_MAX: Final = 2_000
 _VOLATILE: Final = {
     "time": "the time: now(), CURRENT_TIMESTAMP",
     "random": "random values: random(), gen_random_uuid()",
-    "last_drawn": "what the session drew last: currval, lastval",
+    "last_drawn": "the session's last sequence value: currval, lastval",
 }
 _BROUGHT: Final = {
-    "reflink": "a copy that shares its blocks with the snapshot (reflink)",
-    "copy": "a copy, file by file",
-    "template": "a copy by the server (CREATE DATABASE ... TEMPLATE)",
-    "reuse": "nothing: it goes on from the sample before",
-    "restore": "the restore command",
+    "reflink": "reflink of the snapshot",
+    "copy": "file copy",
+    "template": "template database (CREATE DATABASE ... TEMPLATE)",
+    "reuse": "not restored: continues after the previous sample",
+    "restore": "restore command",
 }
 _HELD_BY: Final = {
-    "order": "the order of commits, or of everything",
-    "object": "another statement on the same table or sequence",
-    "key": "another statement on the same key",
+    "order": "commit order or strict order",
+    "object": "a statement on the same table or sequence",
+    "key": "a statement on the same key",
 }
 
 
 def ids_table(ids: ReplayIds, number: int) -> Table:
-    """Return the ids by column, with the evidence that each was mapped on."""
+    """Return the IDs by column, with the evidence for their mapping."""
     used = [each for each in ids.classes if each.uses or each.draws]
     return Table(
         id=f"replay-ids-{number}",
-        title="Ids that the captured server made, by column and by evidence",
+        title="Generated IDs by column and evidence",
         labels=1,
-        headers=["Column", "Drawn", "Now", "Named", "Exact", "Proved", "Pattern", "Unresolved",
-                 "There before"],
+        headers=["Column", "Captured", "Replayed", "Uses", "Exact", "Proved", "Pattern",
+                 "Unresolved", "Existing"],
         rows=[_ids_row(each) for each in used],
     )  # fmt: skip
 
@@ -68,12 +84,12 @@ def _count(count: int) -> str:
 
 
 def columns_table(ids: ReplayIds, number: int) -> Table:
-    """Return what each column's values come from, what refers to it, what was sent otherwise."""
+    """Return the source of each column's values, the columns that refer to it, and rewrites."""
     return Table(
         id=f"replay-id-columns-{number}",
-        title="Where the values of each column come from",
+        title="Sources of generated values by column",
         labels=1,
-        headers=["Column", "Drawn from", "Referred to by", "Sent otherwise", "Left out now"],
+        headers=["Column", "Source", "Referenced by", "Rewritten", "Gaps"],
         rows=[
             [
                 each.column,
@@ -89,31 +105,31 @@ def columns_table(ids: ReplayIds, number: int) -> Table:
 
 
 def unresolved_table(ids: ReplayIds, number: int) -> Table:
-    """Return why ids were left alone, and what may be ids; no row where none was."""
+    """Return why IDs were not mapped, and values that may be IDs; no row if there are none."""
     sums = id_sums(ids)
     return Table(
         id=f"replay-ids-unresolved-{number}",
-        title="Ids that were left alone, by reason",
+        title="Unmapped IDs by reason",
         labels=1,
-        headers=["Reason", "Ids", "Of the generated"],
+        headers=["Reason", "IDs", "Share of generated"],
         rows=[
             [reason_words(reason), format_count(count), format_share(count / sums.generated)]
             for reason, count in sums.unresolved.items()
         ]
         + [
-            [f"may be an id: {reason_words(place)}", format_count(count), NO_FIGURE]
+            [f"possible IDs in {reason_words(place)}", format_count(count), NO_FIGURE]
             for place, count in sums.not_followed.items()
         ],
     )
 
 
 def id_examples_table(ids: ReplayIds, number: int) -> Table:
-    """Return some of the ids that were left alone, with the statement that names them."""
+    """Return some of the unmapped IDs, with a statement that uses them."""
     return Table(
         id=f"replay-id-examples-{number}",
-        title="Ids that were left alone: the first of each",
+        title="Unmapped IDs: first example of each",
         labels=1,
-        headers=["Statement", "Column", "Value", "Reason", "Draws that fit", "Place", "Session"],
+        headers=["Statement", "Column", "Value", "Reason", "Candidates", "Position", "Session"],
         rows=[
             [
                 shortened(each.text, TEXT_MAX) or NO_FIGURE,
@@ -130,13 +146,13 @@ def id_examples_table(ids: ReplayIds, number: int) -> Table:
 
 
 def patterns_table(ids: ReplayIds, number: int) -> Table:
-    """Return the pairs of texts of which a pattern was sought, and what the proved ones say."""
+    """Return the pairs of statements in which patterns were searched, with their evidence."""
     return Table(
         id=f"replay-id-patterns-{number}",
-        title="Patterns: whose draw a statement names, as the proved ones tell",
+        title="Patterns: which insert generated the ID that a statement uses",
         labels=2,
-        headers=["Draws", "Names", "Column", "Proved: its own last", "Proved: another's", "Rule",
-                 "Ids mapped so"],
+        headers=["Insert", "Use", "Column", "Proved: own last", "Proved: other", "Rule",
+                 "IDs mapped"],
         rows=[
             [
                 shortened(each.draw_text, TEXT_MAX) or NO_FIGURE,
@@ -156,9 +172,9 @@ def content_table(content: ReplayContent, number: int) -> Table:
     """Return the tables that differ, by column, and those that were not compared."""
     return Table(
         id=f"replay-content-{number}",
-        title=f"Tables whose rows are not {whose(content)}",
+        title=f"Tables whose rows differ from {whose(content)}",
         labels=1,
-        headers=["Table", "Rows captured", "Rows now", "Different", "By column"],
+        headers=["Table", "Rows captured", "Rows replayed", "Different", "By column"],
         rows=[
             [
                 each.name,
@@ -178,18 +194,18 @@ def content_table(content: ReplayContent, number: int) -> Table:
 
 
 def sequences_table(ids: ReplayIds, number: int) -> Table:
-    """Return where each sequence stood, on the target and in the log; only what both tell."""
+    """Return the next value of each sequence on the target and in the log, if both are known."""
     other = {each.column for each in mismatches(ids)}
     return Table(
         id=f"replay-sequences-{number}",
-        title="Sequences when the replay began: the value that each gives next",
+        title="Next values of sequences at the start",
         labels=2,
         headers=["Column", "Sequence", "In the log", "On the target", "Same"],
         rows=[
             [
                 each.column,
                 each.source or NO_FIGURE,
-                _value(each.next_value_log, "not shown"),
+                _value(each.next_value_log, "unknown"),
                 _value(each.next_value_target, UNKNOWN),
                 _same(each, is_other=each.column in other),
             ]
@@ -210,10 +226,10 @@ def _same(each: ReplayIdClass, *, is_other: bool) -> str:
 
 
 def divergence_table(record: ReplayRecord, number: int) -> Table:
-    """Return rows and errors expected against those observed, by class of statement."""
+    """Return expected and observed rows and errors, by statement class."""
     return Table(
         id=f"replay-divergence-{number}",
-        title="Rows and errors by class, expected (in the capture) and observed (now)",
+        title="Rows and errors by class, expected (capture) and observed (replay)",
         labels=1,
         headers=["Class", "Compared", "Expected", "Observed", "Different", "Share", "Expected",
                  "Observed"],
@@ -236,48 +252,47 @@ def divergence_table(record: ReplayRecord, number: int) -> Table:
 
 
 def order_facts(order: ReplayHeld) -> Iterator[tuple[str, str]]:
-    """Yield what an order kept and what that took, for the table of facts."""
+    """Yield the ordered statements and the cost of ordering, for the table of facts."""
     if order.mode:
         yield "order", order.mode
     if order.edges:
-        yield "pairs of statements that it kept in order", format_count(order.edges)
+        yield "ordered pairs of statements", format_count(order.edges)
     if order.edge_ns is not None:
-        yield "what finding one took", format_duration_ns(order.edge_ns)
+        yield "CPU time per ordered pair", format_duration_ns(order.edge_ns)
     if order.statement_ns is not None:
-        yield "what placing a statement took the driver", format_duration_ns(order.statement_ns)
+        yield "CPU time per scheduled statement", format_duration_ns(order.statement_ns)
     for name, count in order.held_by.items():
         if count:
-            yield f"held by {_HELD_BY.get(name, name)}", format_count(count)
+            yield f"delayed by {_HELD_BY.get(name, name)}", format_count(count)
 
 
 def volatile_sentence(ids: ReplayIds) -> str:
-    """Return how many statements ask for what is other each time; empty where none does."""
+    """Return how many statements use volatile values; empty if there are none."""
     reported = [
-        f"{format_count(count)} for {_VOLATILE.get(name, name)}"
+        f"{format_count(count)} with {_VOLATILE.get(name, name)}"
         for name, count in ids.volatile.items()
         if count
     ]
     if not reported:
         return ""
-    return f"Statements that ask for what is other each time: {'; '.join(reported)}."
+    return f"Statements with volatile values: {'; '.join(reported)}."
 
 
 def means_sentence(ids: ReplayIds) -> str:
-    """Return what was done to learn ids, and what was not understood; empty for nothing."""
+    """Return how IDs were determined, and which statements could not be parsed; may be empty."""
     reported = []
     if ids.returning_added:
         reported.append(
-            f"{format_plural(ids.returning_added, 'INSERT')} got a RETURNING to learn what they "
-            "drew"
+            f"RETURNING was added to {format_plural(ids.returning_added, 'INSERT')} to get the "
+            "generated IDs"
         )
     if ids.waited_ns:
         reported.append(
-            f"statements waited {format_duration_ns(ids.waited_ns)} together for values"
+            f"statements waited {format_duration_ns(ids.waited_ns)} in total for generated IDs"
         )
     if ids.forms_not_understood:
         forms = format_plural(ids.forms_not_understood, "kind of statement", "kinds of statements")
-        were = "was" if ids.forms_not_understood == 1 else "were"
-        reported.append(f"{forms} {were} not understood: ids in them were left alone")
+        reported.append(f"{forms} could not be parsed, and their IDs were not mapped")
     if not reported:
         return ""
     sentence = "; ".join(reported)
@@ -285,10 +300,10 @@ def means_sentence(ids: ReplayIds) -> str:
 
 
 def start_table(start: StartRecord, number: int) -> Table:
-    """Return what the database held when the sample began."""
+    """Return the start state of the database."""
     return Table(
         id=f"replay-start-{number}",
-        title="What it began with",
+        title="Start state",
         labels=1,
         headers=["What", "Found"],
         rows=[[name, text] for name, text in _start_facts(start)],
@@ -297,27 +312,83 @@ def start_table(start: StartRecord, number: int) -> Table:
 
 def _start_facts(start: StartRecord) -> Iterator[tuple[str, str]]:
     brought = _BROUGHT.get(start.restored, start.restored)
-    yield "brought there by", brought or "nobody: taken as it was"
+    yield "restored by", brought or "not restored: used as it was"
     if start.rows:
         rows = format_plural(sum(start.rows.values()), "row")
         yield "tables counted", f"{format_count(len(start.rows))}, {rows}"
     if start.contents:
-        yield "of these read whole", format_count(len(start.contents))
+        yield "tables read completely", format_count(len(start.contents))
     if start.rows_estimated:
         known = [count for count in start.rows_estimated.values() if count is not None]
         about = f", about {format_count(round(sum(known)))} rows" if known else ""
         yield "tables estimated (ANALYZE)", f"{format_count(len(start.rows_estimated))}{about}"
     if start.sequences:
-        yield "sequences looked at", format_count(len(start.sequences))
+        yield "sequences read", format_count(len(start.sequences))
     if start.unread:
-        yield "that the user may not read", format_count(len(start.unread))
+        yield "not readable (no permission)", format_count(len(start.unread))
     if start.lsn:
-        yield "place in the write-ahead log", start.lsn
+        yield "WAL position (LSN)", start.lsn
     if start.lsn_unrestored:
-        yield "place in it before the restore", start.lsn_unrestored
+        yield "LSN before the restore", start.lsn_unrestored
     if start.source_rows_written is not None:
-        yield "rows ever written to what is copied", format_count(start.source_rows_written)
+        yield "rows ever written to the source", format_count(start.source_rows_written)
     if start.checkpoint_lsn:
-        yield "last checkpoint of the files", start.checkpoint_lsn
+        yield "last checkpoint (LSN)", start.checkpoint_lsn
     if start.looked_s:
-        yield "looking took", format_duration_s(start.looked_s)
+        yield "time to read the state", format_duration_s(start.looked_s)
+
+
+HEADING = "Correctness of rows"
+
+
+def evidence_part(reported: ReplayCell, part: CellSummary, number: int) -> Markup:
+    """Return the evidence that a replay affected the right rows; empty if nothing is known.
+
+    Args:
+        reported: The replay.
+        part: Its cell.
+        number: Of its tables.
+    """
+    sample, record = reported_of(reported, part)
+    start = sample.database.start if sample.database else None
+    ids, content = record.ids, record.content
+    return fill(
+        "trials/replay/report/evidence_section.html",
+        heading=HEADING,
+        ids=_ids(ids, number) if ids else None,
+        content=f"{content_sentence(content)}." if content else "",
+        contents=content_table(content, number) if content else None,
+        divergence=divergence_table(record, number),
+        start=start_table(start, number) if start else None,
+    )
+
+
+def _ids(ids: ReplayIds, number: int) -> dict[str, object]:
+    """Return the mapping of IDs: a sentence, a table by column, and the reasons."""
+    said = {"sentence": f"{ids_sentence(ids)}."}
+    if ids.mode == "off":
+        return said | {"sentences": [], "tables": [], "folded": []}
+    followed = not_followed_sentence(ids)
+    sentences = (f"{followed}." if followed else "", means_sentence(ids), volatile_sentence(ids))
+    tables = [
+        id_examples_table(ids, number),
+        patterns_table(ids, number),
+        columns_table(ids, number),
+    ]
+    return said | {
+        "sentences": [sentence for sentence in sentences if sentence],
+        "tables": [
+            table
+            for table in (
+                ids_table(ids, number),
+                unresolved_table(ids, number),
+                sequences_table(ids, number),
+            )
+            if table.rows
+        ],
+        "folded": [
+            (table, table.id.startswith(("replay-id-e", "replay-id-p")))
+            for table in tables
+            if table.rows
+        ],
+    }

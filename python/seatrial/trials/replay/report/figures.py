@@ -1,15 +1,15 @@
-"""What a replay did over time beside the capture, how late it was, and what its queries took."""
+"""Charts of a replay: rates over time compared with the capture, lag, and query times."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from seatrial.report.figures.axes import linear_axis, log_axis, time_axis
 from seatrial.report.figures.latency import ladder_figure
 from seatrial.report.figures.model import Axis, Figure, Line, Panel, Point, Row, View
-from seatrial.results.replay import ReplayQuery, ReplayRecord
+from seatrial.results.replay import ReplayMoment, ReplayQuery, ReplayRecord
 from seatrial.stats.estimates import entries_needed
 from seatrial.stats.model import CellSummary
 from seatrial.stats.wording import (
@@ -19,10 +19,103 @@ from seatrial.stats.wording import (
     format_iops,
     format_value,
 )
-from seatrial.trials.replay.analysis.model import ReplayCell
+from seatrial.trials.replay.analysis.model import ReplayCell, has_clock
 from seatrial.trials.replay.analysis.pace import answered
-from seatrial.trials.replay.report.steps import Step, captured_steps, replayed_steps, step_length_s
 from seatrial.trials.replay.report.words import reported_of, round_words, shortened
+
+STEPS_MAX: Final = 120
+
+
+class Step(NamedTuple):
+    """A step of time, in s and ns.
+
+    Attributes:
+        start_s: Its start.
+        end_s: Its end; the last step may be shorter than the others.
+        answered_per_s: Statements answered.
+        failed_per_s: Statements answered with an error.
+        captured_per_s: Statements of the capture in this step.
+        lag_ns_mean: Of the statements sent; None if nothing was scheduled.
+        lag_ns_max: The longest.
+        response_ns_mean: Of the statements answered; None if there were none.
+        sessions: Connected at its end.
+    """
+
+    start_s: float
+    end_s: float
+    answered_per_s: float
+    failed_per_s: float
+    captured_per_s: float
+    lag_ns_mean: float | None
+    lag_ns_max: float | None
+    response_ns_mean: float | None
+    sessions: int
+
+    @property
+    def middle_s(self) -> float:
+        """Where its value is drawn."""
+        return (self.start_s + self.end_s) / 2
+
+
+def step_length_s(record: ReplayRecord) -> float:
+    """Return the length of a step: a whole number of slices, at most STEPS_MAX steps."""
+    return _slices_a_step(record) * record.timeline_slice_s
+
+
+def _slices_a_step(record: ReplayRecord) -> int:
+    return max(1, math.ceil(len(record.timeline) / STEPS_MAX))
+
+
+def replayed_steps(record: ReplayRecord, duration_s: float) -> list[Step]:
+    """Return the replay's own time in steps, up to its end."""
+    return _steps(record, duration_s)
+
+
+def captured_steps(record: ReplayRecord, speed: float | None) -> list[Step]:
+    """Return the capture's time in steps: unscaled at maximum speed, otherwise scaled by speed.
+
+    Empty if the capture has no times.
+    """
+    if not has_clock(record):
+        return []
+    lasts_s = record.captured_s / speed if speed else record.captured_s
+    steps = _steps(record, lasts_s)
+    return steps if any(step.captured_per_s for step in steps) else []
+
+
+def _steps(record: ReplayRecord, lasts_s: float) -> list[Step]:
+    size = _slices_a_step(record)
+    slice_s = record.timeline_slice_s
+    count = min(len(record.timeline), max(1, math.ceil(lasts_s / slice_s - 1e-9)))
+    return [
+        _step(record.timeline[first : min(first + size, count)], first * slice_s,
+              min(min(first + size, count) * slice_s, max(lasts_s, first * slice_s + 1e-3)))
+        for first in range(0, count, size)
+    ]  # fmt: skip
+
+
+def _step(moments: Sequence[ReplayMoment], start_s: float, end_s: float) -> Step:
+    length_s = end_s - start_s
+    lags = [each.lag_ns_mean for each in moments if each.lag_ns_mean is not None]
+    longest = [each.lag_ns_max for each in moments if each.lag_ns_max is not None]
+    known = [
+        (each.response_ns_mean, each.answered)
+        for each in moments
+        if each.response_ns_mean is not None and each.answered
+    ]
+    answered = sum(count for _, count in known)
+    return Step(
+        start_s=start_s,
+        end_s=end_s,
+        answered_per_s=sum(each.answered for each in moments) / length_s,
+        failed_per_s=sum(each.failed for each in moments) / length_s,
+        captured_per_s=sum(each.captured for each in moments) / length_s,
+        lag_ns_mean=math.fsum(lags) / len(lags) if lags else None,
+        lag_ns_max=max(longest, default=None),
+        response_ns_mean=math.fsum(mean * n for mean, n in known) / answered if answered else None,
+        sessions=moments[-1].sessions,
+    )
+
 
 QUERIES_DRAWN_MAX: Final = 8
 _PERCENTS: Final = {"p50": 50.0, "p95": 95.0, "p99": 99.0}
@@ -30,23 +123,23 @@ _LABEL_MAX: Final = 72
 _UNIT: Final = "statements/s"
 _EXACT: Final = 0.0
 _SEEN_SHARE: Final = 0.02
-_REPLAYED, _CAPTURED, _ASKED, _FAILED = "replayed", "captured", "asked for", "failed"
+_REPLAYED, _CAPTURED, _QUERY, _FAILED = "replayed", "captured", "requested", "failed"
 _OWN_TIMES: Final = (
-    "At maximum speed nothing was asked for at a time: replay and capture each stand over their "
-    "own time, on the same scale of statements per second."
+    "At maximum speed statements have no scheduled time: replay and capture have separate time "
+    "axes, with the same scale of statements per second."
 )
-_ASKED_NOTE: Final = (
-    "What was asked for is the capture at the speed of the replay, those statements included that "
-    "were skipped. The lag is from when a statement was due to when it was sent."
+_REQUESTED_NOTE: Final = (
+    "The requested rate is the capture at the speed of the replay, including skipped statements. "
+    "The lag is the time from when a statement was scheduled to when it was sent."
 )
 _SIDES_NOTE: Final = (
-    "The replay's times are from sending to the answer, at the client, of one round; the capture's "
-    "are what the server logged of itself. The way between the two is in the first only."
+    "Times of the replay are measured at the client, from sending to the answer, in one round. "
+    "Times of the capture were logged by the server and do not include the network."
 )
 
 _ONE_SIDE_NOTE: Final = (
-    "Times are from sending to the answer, at the client, of one round; the capture tells no "
-    "durations to stand beside them."
+    "Times are measured at the client, from sending to the answer, in one round. The capture has "
+    "no durations."
 )
 
 
@@ -75,15 +168,15 @@ def _over_time(reported: ReplayCell, part: CellSummary, number: int) -> list[Fig
     if len(steps) < 2:
         return []
     panels = (
-        _beside(steps, captured, sample.duration_s, record.captured_s)
+        _nearby(steps, captured, sample.duration_s, record.captured_s)
         if reported.speed is None
         else _together(steps, captured)
     )
     length = format_duration_s(step_length_s(record))
     which = round_words(reported, part)
     notes = [
-        _OWN_TIMES if reported.speed is None else _ASKED_NOTE,
-        f"A value is the mean of {length}{f', of {which}' if which else ''}.",
+        _OWN_TIMES if reported.speed is None else _REQUESTED_NOTE,
+        f"Each value is the mean over {length}{f' of {which}' if which else ''}.",
     ]
     return [
         Figure(
@@ -104,20 +197,20 @@ def _over_time(reported: ReplayCell, part: CellSummary, number: int) -> list[Fig
 
 
 def _time_title(reported: ReplayCell, answered_per_s: float, record: ReplayRecord) -> str:
-    """Return what the drawn round did, beside what was captured or asked for."""
-    done = f"{format_iops(answered_per_s)} statements a second were answered"
+    """Return the rate of the drawn round, and the captured or requested rate."""
+    done = f"{format_iops(answered_per_s)} statements/s answered"
     if reported.captured_per_s is None:
         return done
     captured = format_iops(reported.captured_per_s, _EXACT)
     if reported.speed is None:
-        return f"{done}, where {captured} had been captured"
-    asked = format_iops(reported.captured_per_s * reported.speed, _EXACT)
+        return f"{done}, {captured}/s captured"
+    requested = format_iops(reported.captured_per_s * reported.speed, _EXACT)
     longest = format_duration_ns(record.lag.ns_max)
-    return f"{done}, where {asked} were asked for; the longest lag was {longest}"
+    return f"{done}, {requested}/s requested; the longest lag was {longest}"
 
 
 def _together(steps: Sequence[Step], captured: Sequence[Step]) -> list[Panel]:
-    """Return what was done and what was asked for on one axis of time, the lag below."""
+    """Return the replayed and the requested rate on one time axis, with the lag below."""
     end_s = max(step.end_s for step in [*steps, *captured])
     x = time_axis(end_s)
     rates = Panel(
@@ -126,7 +219,7 @@ def _together(steps: Sequence[Step], captured: Sequence[Step]) -> list[Panel]:
         y=_rate_axis([*steps, *captured]),
         lines=[
             _rate_line(_REPLAYED, 0, steps, lambda step: step.answered_per_s),
-            _rate_line(_ASKED, 1, captured, lambda step: step.captured_per_s),
+            _rate_line(_QUERY, 1, captured, lambda step: step.captured_per_s),
             *_failed(steps),
         ],
     )
@@ -140,7 +233,7 @@ def _together(steps: Sequence[Step], captured: Sequence[Step]) -> list[Panel]:
         y=_time_scale("Lag (logarithmic)", values),
         lines=[
             _duration_line("lag, mean", 2, late, lambda step: step.lag_ns_mean),
-            _duration_line("lag, longest", 3, late, lambda step: step.lag_ns_max),
+            _duration_line("lag, max", 3, late, lambda step: step.lag_ns_max),
         ],
         below=True,
     )
@@ -152,13 +245,13 @@ def _time_scale(name: str, values: Sequence[float]) -> Axis:
     return log_axis(name, "ns", positive) if positive else linear_axis(name, "ns", [1.0])
 
 
-def _beside(
+def _nearby(
     steps: Sequence[Step], captured: Sequence[Step], duration_s: float, captured_s: float
 ) -> list[Panel]:
-    """Return the replay over its time, and the capture over its own, with one scale of rates."""
+    """Return replay and capture over their separate times, with one scale of rates."""
     y = _rate_axis([*steps, *captured])
     replay = Panel(
-        title=f"The replay, over its {format_duration_s(duration_s)}",
+        title=f"Replay ({format_duration_s(duration_s)})",
         x=time_axis(steps[-1].end_s),
         y=y,
         lines=[
@@ -169,7 +262,7 @@ def _beside(
     if not captured:
         return [replay]
     capture = Panel(
-        title=f"The capture, over its {format_duration_s(captured_s)}",
+        title=f"Capture ({format_duration_s(captured_s)})",
         x=time_axis(captured[-1].end_s),
         y=y,
         lines=[_rate_line(_CAPTURED, 1, captured, lambda step: step.captured_per_s)],
@@ -178,7 +271,7 @@ def _beside(
 
 
 def _failed(steps: Sequence[Step]) -> list[Line]:
-    """Return the failed statements, where they are enough to be seen; the table has all."""
+    """Return the failed statements if there are enough to be visible; the table has all."""
     highest = max(step.answered_per_s for step in steps)
     if max(step.failed_per_s for step in steps) < _SEEN_SHARE * highest:
         return []
@@ -192,7 +285,7 @@ def _rate_axis(steps: Sequence[Step]) -> Axis:
 
 def _rate_line(name: str, style: int, steps: Sequence[Step], rate: Callable[[Step], float]) -> Line:
     points = [
-        Point(step.middle_s, rate(step), None, None, f"{format_iops(rate(step), _EXACT)} a second")
+        Point(step.middle_s, rate(step), None, None, f"{format_iops(rate(step), _EXACT)}/s")
         for step in steps
     ]
     return Line(name=name, style=style, points=points, look="plain")
@@ -210,7 +303,7 @@ def _duration_line(
 
 
 def _classes(part: CellSummary, cells: Sequence[CellSummary], number: int) -> list[Figure]:
-    """Return the response times of each class of statements as a ladder."""
+    """Return the response time percentiles of each statement class."""
     known = [name for name, latency in part.latency.items() if latency]
     if not known:
         return []
@@ -221,7 +314,7 @@ def _classes(part: CellSummary, cells: Sequence[CellSummary], number: int) -> li
         rows,
         cells,
         name=f"replay-classes-{number}",
-        topic="Response time by class of statement",
+        topic="Response time by statement class",
         title=f"The slowest statement took {slowest}: {worst}",
         table=f"table-replay-classes-{number}",
     )
@@ -229,7 +322,7 @@ def _classes(part: CellSummary, cells: Sequence[CellSummary], number: int) -> li
 
 
 def _with_counts(figure: Figure, part: CellSummary) -> Figure:
-    """Return a ladder of classes whose remarks tell how many statements each has."""
+    """Return a chart of classes whose remarks have the number of statements."""
     counts: dict[str, int] = {}
     for sample in part.samples:
         for name, each in sample.operations.items():
@@ -239,7 +332,7 @@ def _with_counts(figure: Figure, part: CellSummary) -> Figure:
         Row(
             label=row.label,
             points=row.points,
-            remark=f"{format_count(counts.get(row.label, 0))} ended well",
+            remark=f"{format_count(counts.get(row.label, 0))} succeeded",
         )
         for row in view.rows
     ]
@@ -251,7 +344,7 @@ def _with_counts(figure: Figure, part: CellSummary) -> Figure:
 
 
 def _queries(reported: ReplayCell, part: CellSummary, number: int) -> list[Figure]:
-    """Return the times of the queries that took most: now at the client, then on the server."""
+    """Return the times of the most expensive queries: at the client, and captured at the server."""
     _, record = reported_of(reported, part)
     known = [query for query in record.queries if query.ok >= entries_needed(50.0)]
     shown = known[:QUERIES_DRAWN_MAX]
@@ -283,20 +376,22 @@ def _queries_title(shown: Sequence[ReplayQuery], record: ReplayRecord) -> str:
     whole_ns = math.fsum(query.service_ns_sum for query in record.queries)
     first = shown[0]
     share = first.service_ns_sum / whole_ns if whole_ns else 0.0
-    return f"{share:.0%} of the service time went into {shortened(first.text, _LABEL_MAX)}".replace(
-        "%", " %", 1
+    return (
+        f"{share:.0%} of the service time was spent in {shortened(first.text, _LABEL_MAX)}".replace(
+            "%", " %", 1
+        )
     )
 
 
 def _query_rows(query: ReplayQuery) -> list[Row]:
-    """Return a row for the replay, and one for the capture where that tells durations."""
+    """Return a row for the replay, and one for the capture if it has durations."""
     statements = f"{format_count(query.ok + query.failed)} statements"
     now = (query.service_ns_p50, query.service_ns_p95, query.service_ns_p99)
     rows = [
         Row(
             label=shortened(query.text, _LABEL_MAX),
             points=_points(now, query.ok),
-            remark=f"now, at the client, {statements}",
+            remark=f"replay (client), {statements}",
         )
     ]
     if query.captured_known:
@@ -305,14 +400,14 @@ def _query_rows(query: ReplayQuery) -> list[Row]:
             Row(
                 label="",
                 points=_points(before, query.captured_known),
-                remark=f"captured, on the server, {format_count(query.captured_known)} statements",
+                remark=f"capture (server), {format_count(query.captured_known)} statements",
             )
         )
     return [row for row in rows if row.points]
 
 
 def _points(values_ns: Sequence[int], entries: int) -> dict[str, Point]:
-    """Return the percentiles that so many statements know."""
+    """Return the percentiles that this number of statements can estimate."""
     return {
         name: Point(0, value, None, None, format_duration_ns(value))
         for (name, percent), value in zip(_PERCENTS.items(), values_ns, strict=True)

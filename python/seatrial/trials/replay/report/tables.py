@@ -1,12 +1,12 @@
 """The tables of a run's replays: rates, the account that adds up, errors, rows, latencies.
 
-The terminal, the Markdown export and the page all show these. Each account is of one round, the
-one with the most that went wrong: only of one round can it add up.
+The terminal, the Markdown export and the page show these. Each account is of one round, the worst:
+only the counts of a single round add up.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from seatrial.findings.model import Summary
@@ -23,53 +23,167 @@ from seatrial.results.replay import ReplayAccount, ReplayErrors, ReplayQuery, Re
 from seatrial.stats.estimates import entries_needed
 from seatrial.stats.model import CellSummary
 from seatrial.stats.wording import (
+    UNKNOWN,
     USUAL_OF_REPLAY,
     format_count,
     format_duration_ns,
+    format_duration_s,
     format_iops,
     format_plural,
     format_share,
+    format_size,
     format_value,
 )
 from seatrial.trials.database.report.tables import narrowed
 from seatrial.trials.database.report.words import label_headers, label_names, label_texts
-from seatrial.trials.replay.analysis.model import ReplayCell
+from seatrial.trials.replay.analysis.model import Lateness, ReplayCell, has_clock
 from seatrial.trials.replay.report.caches import cache_tables
 from seatrial.trials.replay.report.evidence_tables import (
     content_table,
     divergence_table,
     ids_table,
+    order_facts,
     unresolved_table,
 )
-from seatrial.trials.replay.report.fact_tables import facts_table, lateness_table
 from seatrial.trials.replay.report.words import (
     ERRORS,
-    asked_words,
     name_of,
     ratio_text,
     reason_words,
     replayed,
     reported_of,
+    requested_words,
     round_words,
     shortened,
     whose_words,
 )
+
+_HELD = {
+    "session": "session still busy",
+    "order": "delayed by the order",
+    "connections": "all connections in use",
+    "driver": "driver late",
+}
+
+
+def facts_table(reported: ReplayCell, part: CellSummary, number: int) -> Table:
+    """Return commits, sessions, order and the driver's resource usage."""
+    return Table(
+        id=f"replay-facts-{number}",
+        title="Sessions, order and driver",
+        labels=1,
+        headers=["Item", "Figure"],
+        rows=[[name, text] for name, text in _facts(reported, part)],
+    )
+
+
+def _facts(reported: ReplayCell, part: CellSummary) -> Iterator[tuple[str, str]]:
+    sample, record = reported_of(reported, part)
+    commits, sessions, order, client = (
+        record.commits, record.sessions, record.order, record.client,
+    )  # fmt: skip
+    yield "duration of the replay", format_duration_s(sample.duration_s)
+    yield "duration of the capture", _length(record.captured_s if has_clock(record) else 0.0)
+    yield "commits, replay of capture", _of(commits.committed, commits.captured)
+    yield "captured sessions", format_count(sessions.captured)
+    yield "peak sessions, replay of capture", _of(sessions.open_max, sessions.captured_open_max)
+    yield "connections opened", format_count(sessions.connected)
+    if sessions.refused or sessions.lost:
+        yield "connections refused", format_count(sessions.refused)
+        yield "connections lost", format_count(sessions.lost)
+    if sessions.never_ended:
+        yield "sessions that never disconnected", format_count(sessions.never_ended)
+    yield from order_facts(order)
+    yield "statements delayed by the order", format_count(order.held)
+    if order.held:
+        yield "total delay", format_duration_ns(order.waited_ns)
+        yield "released out of order, lock wait", format_count(order.released_by_lock)
+        yield "released out of order, no progress", format_count(order.released_by_patience)
+    if order.postponed:
+        yield "postponed, lock wait", format_count(order.postponed)
+    yield "core used by the driver (largest round)", _share(reported.client_core_share)
+    yield "driver waiting for a CPU (largest round)", _share(reported.client_delay_share)
+    yield "driver with a null server", _ceiling(reported)
+    yield "rate as a share of that", _share(reported.ceiling_share)
+    yield "driver process memory", format_size(client.memory_bytes_max)
+    yield "statements read ahead", format_count(client.read_ahead_max)
+
+
+def _of(count: int, of: int) -> str:
+    return f"{format_count(count)} of {format_count(of)}"
+
+
+def _length(length_s: float) -> str:
+    return format_duration_s(length_s) if length_s > 0 else UNKNOWN
+
+
+def _share(share: float | None) -> str:
+    return UNKNOWN if share is None else format_share(share)
+
+
+def _ceiling(reported: ReplayCell) -> str:
+    if reported.ceiling_per_s is None:
+        return UNKNOWN
+    return f"{format_iops(reported.ceiling_per_s)} statements/s"
+
+
+def trace_table(reported: ReplayCell, part: CellSummary, number: int) -> Table:
+    """Return the trace's properties and the replay options."""
+    _, record = reported_of(reported, part)
+    return Table(
+        id=f"replay-trace-{number}",
+        title="Trace and options",
+        labels=1,
+        headers=["Item", "Value"],
+        rows=[[name.replace("_", " "), text or NO_FIGURE] for name, text in record.trace.items()],
+    )
+
+
+def lateness_table(reported: ReplayCell, number: int) -> Table:
+    """Return the lag of statements, and what delayed the late ones."""
+    late = reported.lateness
+    return Table(
+        id=f"replay-lag-{number}",
+        title="Schedule lag",
+        labels=1,
+        headers=["Item", "Figure"],
+        rows=[] if late is None else [[name, text] for name, text in _lags(late)],
+    )
+
+
+def _lags(late: Lateness) -> Iterator[tuple[str, str]]:
+    yield "scheduled", format_plural(late.due, "statement")
+    yield "sent within 1 ms", format_share(late.within_1ms_share)
+    yield "lag p50", format_duration_ns(late.p50_ns)
+    yield "lag p99", format_duration_ns(late.p99_ns)
+    yield "lag max", format_duration_ns(late.max_ns)
+    for name, count in late.late_by.items():
+        yield f"late: {_HELD[name]}", format_count(count)
+    yield "mean lag, first third", _mean(late.first_ns)
+    yield "mean lag, worst other third", _mean(late.peak_ns)
+    yield "driver's own lag p99", format_duration_ns(late.driver_p99_ns)
+    yield "driver's own lag max", format_duration_ns(late.driver_max_ns)
+
+
+def _mean(value_ns: float | None) -> str:
+    return NO_FIGURE if value_ns is None else format_duration_ns(value_ns)
+
 
 QUERIES_MAX: Final = 10
 """Of a terminal; a page has more."""
 _TERMINAL_TEXT_MAX: Final = 28
 _QUERY_TEXT_MAX: Final = 24
 _EXACT: Final = 0.0  # counted, not estimated: three digits
-_LESS_TELLING: Final = ("mean", "p99.9", "Session", "First", "Capture/s", "p90", "max")
+_LESS_INFORMATIVE: Final = ("mean", "p99.9", "Session", "First", "Capture/s", "p90", "max")
 TEXT_MAX: Final = 2_000
-"""Of a query's text on a page, which wraps it."""
+"""Length of a query's text on a page, which wraps it."""
 _PERCENTS: Final = {"p50": 50.0, "p95": 95.0, "p99": 99.0}
 _FEW: Final = ("p50", "p99")
 _CLASS_PERCENTILES: Final = ("p50", "p90", "p99", "p99.9", "max", "mean")
 
 
 def replay_tables(summary: Summary) -> list[Table]:
-    """Return the tables of a run's replays that fit a terminal; none where it has none."""
+    """Return the tables of a run's replays, narrowed to a terminal; empty without replays."""
     replays = replayed(summary)
     if not replays:
         return []
@@ -94,11 +208,11 @@ def replay_tables(summary: Summary) -> list[Table]:
         ]
         name = name_of(part, cells)
         found += [_named(table, name) for table in tables if table.rows]
-    return [narrowed(table, _LESS_TELLING) for table in found]
+    return [narrowed(table, _LESS_INFORMATIVE) for table in found]
 
 
 def _evidence(reported: ReplayCell, part: CellSummary, number: int) -> list[Table]:
-    """Return ids by column, why some were left alone, and what differs by class."""
+    """Return the tables of IDs by column, unmapped IDs, and differences by class."""
     _, record = reported_of(reported, part)
     found = [divergence_table(record, number)]
     if record.ids is not None:
@@ -119,13 +233,13 @@ def _named(table: Table, name: str) -> Table:
 def problem_tables(
     reported: ReplayCell, part: CellSummary, number: int, characters_max: int = TEXT_MAX
 ) -> list[Table]:
-    """Return what was skipped, failed or differed; only what there is.
+    """Return the non-empty tables of skipped, failed and different statements.
 
     Args:
         reported: The replay.
         part: Its cell.
         number: Of its tables.
-        characters_max: Of a query's text, and of a server's words.
+        characters_max: Of a query's text, and of a server's message.
     """
     _, record = reported_of(reported, part)
     tables = [
@@ -139,22 +253,22 @@ def problem_tables(
 
 
 def rates_table(replays: Sequence[tuple[ReplayCell, CellSummary]]) -> Table:
-    """Return a row for each replay: statements per second, the capture's, and who held it up."""
+    """Return a row per replay: statements per second, the capture's, and the bottleneck."""
     cells = [part for _, part in replays]
     names = [name for name in label_names(cells) if _is_informative(name, cells)]
     return Table(
         id="replay-rates",
-        title="Statements per second against the capture",
+        title="Statements per second, compared with the capture",
         labels=len(names) + 1,
         headers=[
             *("Connections" if n == "threads" else h
               for n, h in zip(names, label_headers(names), strict=True)),
-            "Asked", "Answered/s", "±", "Capture/s", "Ratio", "Of the speed", "Bottleneck",
+            "Speed", "Answered/s", "±", "Capture/s", "Ratio", "Speed met", "Bottleneck",
         ],
         rows=[
             [
                 *label_texts(part, names),
-                asked_words(reported),
+                requested_words(reported),
                 *_answered(reported, part),
                 format_iops(reported.captured_per_s, _EXACT)
                 if reported.captured_per_s
@@ -169,29 +283,29 @@ def rates_table(replays: Sequence[tuple[ReplayCell, CellSummary]]) -> Table:
 
 
 def _answered(reported: ReplayCell, part: CellSummary) -> list[str]:
-    """Return statements answered a second, errors included, and the doubt."""
+    """Return statements answered per second, errors included, and the interval."""
     if part.blank and not reported.answered_per_s.value:
         return ["0", part.blank]
     return [rate_text(reported.answered_per_s), doubt_text(reported.answered_per_s)]
 
 
 def _is_informative(name: str, cells: Sequence[CellSummary]) -> bool:
-    """Tell whether a factor is worth a column: the speed has one of its own."""
+    """Return whether a factor is worth a column; the speed has a separate one."""
     values = {part.cell.identity().get(name) for part in cells}
     return name != "speed" and values != {USUAL_OF_REPLAY.get(name)}
 
 
 def account_table(reported: ReplayCell, part: CellSummary, number: int) -> Table:
-    """Return what became of each class of statements; rows and columns add up."""
+    """Return the outcomes of each class of statements; rows and columns add up."""
     _, record = reported_of(reported, part)
     of = round_words(reported, part)
     named = {name: each for name, each in record.classes.items() if each.captured}
     rows = [_account_row(name, each) for name, each in named.items()]
     return Table(
         id=f"replay-account-{number}",
-        title=f"What became of every captured statement{f' ({of})' if of else ''}",
+        title=f"Outcome of all captured statements{f' ({of})' if of else ''}",
         labels=1,
-        headers=["Class", "Captured", "Well", "Failed", "Skipped", "Not reached"],
+        headers=["Class", "Captured", "Succeeded", "Failed", "Skipped", "Not reached"],
         rows=[*rows, _account_row("all", record.total)] if rows else [],
     )
 
@@ -206,14 +320,14 @@ def _account_row(name: str, account: ReplayAccount) -> list[str]:
 
 
 def skipped_table(record: ReplayRecord, number: int) -> Table:
-    """Return why statements were skipped, and whose doing it is."""
+    """Return why statements were skipped, and the cause."""
     total = record.total
     reasons = sorted(total.skipped.items(), key=lambda item: -item[1])
     return Table(
         id=f"replay-skipped-{number}",
-        title="Skipped, by reason",
+        title="Skipped statements by reason",
         labels=2,
-        headers=["Reason", "Because of", "Statements", "Of the captured"],
+        headers=["Reason", "Caused by", "Statements", "Share of capture"],
         rows=[
             [
                 reason_words(reason),
@@ -228,12 +342,12 @@ def skipped_table(record: ReplayRecord, number: int) -> Table:
 
 
 def errors_table(errors: ReplayErrors, number: int) -> Table:
-    """Return the errors against those of the capture; no row where neither has any."""
+    """Return the errors compared with the capture; no row if neither has any."""
     counts = {name: int(getattr(errors, name)) for name in ERRORS}
     has_any = any(counts.values()) or errors.captured
     return Table(
         id=f"replay-errors-{number}",
-        title=f"Errors against the capture, which has {format_count(errors.captured)}",
+        title=f"Errors, compared with {format_count(errors.captured)} in the capture",
         labels=1,
         headers=["Error", "Statements"],
         rows=[[ERRORS[name], format_count(count)] for name, count in counts.items()]
@@ -245,16 +359,16 @@ def errors_table(errors: ReplayErrors, number: int) -> Table:
 def error_examples_table(
     errors: ReplayErrors, number: int, characters_max: int = TEXT_MAX
 ) -> Table:
-    """Return the most frequent errors, those that matter first."""
+    """Return the most frequent errors, the most important kinds first."""
     order = list(ERRORS)
     ranked = sorted(
         errors.examples, key=lambda each: (_rank(order, each.kind), -each.count, each.number)
     )
     return Table(
         id=f"replay-error-examples-{number}",
-        title="The most frequent errors",
+        title="Most frequent errors",
         labels=2,
-        headers=["Query", "Kind", "Captured", "Now", "Statements", "First", "Session", "Words"],
+        headers=["Query", "Kind", "Capture", "Replay", "Statements", "First", "Session", "Message"],
         rows=[
             [
                 shortened(each.text, characters_max) or NO_FIGURE,
@@ -276,22 +390,21 @@ def _rank(order: Sequence[str], kind: str) -> int:
 
 
 def rows_table(record: ReplayRecord, number: int) -> Table:
-    """Return what was compared with the capture, and what differed."""
+    """Return the comparisons with the capture, and the differences."""
     rows = record.rows
     counted = (
-        ("rows of statements whose rows the capture tells", rows.compared,
-         rows.compared - rows.equal),
-        ("command tags, against the text", rows.tags_compared, rows.tags_different),
-        ("updates and deletes without a row, where the capture does not tell", rows.writes,
+        ("row counts", rows.compared, rows.compared - rows.equal),
+        ("command tags", rows.tags_compared, rows.tags_different),
+        ("updates and deletes without a row (no captured row count)", rows.writes,
          rows.empty_writes),
         ("reads without a row", rows.reads, rows.empty_reads),
-        ("COMMIT answered by a rollback", record.commits.captured, record.commits.rolled_back),
+        ("COMMITs that rolled back", record.commits.captured, record.commits.rolled_back),
     )  # fmt: skip
     return Table(
         id=f"replay-rows-{number}",
-        title="Rows and results against the capture",
+        title="Rows and results, compared with the capture",
         labels=1,
-        headers=["Of", "Compared", "Different", "Share"],
+        headers=["Item", "Compared", "Different", "Share"],
         rows=[
             [name, format_count(of), format_count(other), format_share(other / of)]
             for name, of, other in counted
@@ -305,9 +418,9 @@ def row_examples_table(record: ReplayRecord, number: int, characters_max: int = 
     ranked = sorted(record.rows.examples, key=lambda each: -each.count)
     return Table(
         id=f"replay-row-examples-{number}",
-        title="Where rows differ: the first of each query",
+        title="Different row counts: first example of each query",
         labels=1,
-        headers=["Query", "Rows captured", "Rows now", "Tag now", "Statements", "First"],
+        headers=["Query", "Rows captured", "Rows replayed", "Tag", "Statements", "First"],
         rows=[
             [
                 shortened(each.text, characters_max) or NO_FIGURE,
@@ -330,7 +443,7 @@ def classes_table(part: CellSummary, number: int) -> Table:
     """Return the response times of each class of statements, over the rounds."""
     return Table(
         id=f"replay-classes-{number}",
-        title="Response time by class of statement",
+        title="Response time by statement class",
         labels=1,
         headers=["Class", *_CLASS_PERCENTILES],
         rows=[
@@ -349,7 +462,7 @@ def queries_table(
     characters_max: int = TEXT_MAX,
     percentiles: Sequence[str] = tuple(_PERCENTS),
 ) -> Table:
-    """Return each query's service time at the client beside the server's own when captured.
+    """Return each query's service time at the client, and the captured server-side time.
 
     Args:
         reported: The replay.
@@ -362,13 +475,13 @@ def queries_table(
     _, record = reported_of(reported, part)
     shown = record.queries[:queries_max]
     is_timed = any(each.captured_known for each in shown)
-    captured = [Group("captured, on the server", len(percentiles))] if is_timed else []
+    captured = [Group("capture (server)", len(percentiles))] if is_timed else []
     return Table(
         id=f"replay-queries-{number}",
         title=_queries_title(record, len(shown), is_timed=is_timed),
         labels=2,
-        headers=["Query", "Class", "Well", "Failed", *([*percentiles] * (1 + is_timed))],
-        groups=[Group("", 4), Group("now, at the client", len(percentiles)), *captured],
+        headers=["Query", "Class", "Succeeded", "Failed", *([*percentiles] * (1 + is_timed))],
+        groups=[Group("", 4), Group("replay (client)", len(percentiles)), *captured],
         rows=[_query_row(each, characters_max, percentiles, is_timed) for each in shown],
     )
 
@@ -378,9 +491,9 @@ def _queries_title(record: ReplayRecord, shown: int, *, is_timed: bool) -> str:
     if left := len(record.queries) - shown:
         reported.append(f"{format_plural(left, 'more query', 'more queries')} not shown")
     if dropped := record.queries_dropped:
-        reported.append(f"{format_plural(dropped, 'statement')} more not shown")
+        reported.append(f"{format_plural(dropped, 'statement')} of other queries not shown")
     if not is_timed:
-        reported.append("the capture tells no durations")
+        reported.append("no durations in the capture")
     return "; ".join(reported)
 
 
@@ -402,7 +515,7 @@ def _query_row(
 def _percentile_texts(
     query: ReplayQuery, of: str, entries: int, percentiles: Sequence[str]
 ) -> list[str]:
-    """Return percentiles of one round; those that too few statements know say so."""
+    """Return percentiles of one round; ``too few`` if there are not enough statements."""
     if not entries:
         return [NO_FIGURE] * len(percentiles)
     return [

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePath
 from typing import Final
 
 import msgspec
 
 from seatrial.errors import StudyError
-from seatrial.study.cell import FactorValue
+from seatrial.study.cell import Cell, FactorValue
+from seatrial.study.units import format_seconds
 from seatrial.study.values import many
 from seatrial.trials.database.study.workloads import (
     MAX,
@@ -18,6 +19,8 @@ from seatrial.trials.database.study.workloads import (
     Replay,
     ReplaySpec,
     SchemaVariant,
+    is_of_database,
+    spec_of,
 )
 from seatrial.trials.replay.study.trace_facts import TraceFacts, trace_facts
 
@@ -111,7 +114,7 @@ def _combinations(workload: Replay) -> Iterator[_Combination]:
 
 
 def is_sql(name: str) -> bool:
-    """Tell whether a preparation is a file of SQL, and no archive of pg_dump."""
+    """Return whether a preparation is a file of SQL, and no archive of pg_dump."""
     return name.lower().endswith(SQL_SUFFIX)
 
 
@@ -163,10 +166,10 @@ def _assumed_s(spec: ReplaySpec, facts: TraceFacts | None) -> float:
 def _require_statements(workload: Replay, facts: TraceFacts) -> None:
     if facts.executable == 0:
         raise StudyError(
-            seen=f"The trace {workload.trace} holds no statement that can be sent again, of "
-            f"{facts.statements}",
-            cause="The log that it was read from had statements switched off, or only COPY data",
-            next_step=f"See what it holds with `seatrial sql show {workload.trace}`",
+            seen=f"None of the {facts.statements} statements of the trace {workload.trace} can be "
+            "replayed",
+            cause="Its log has no statements (logging was off), or only COPY data",
+            next_step=f"See its contents with `seatrial sql show {workload.trace}`",
         )
 
 
@@ -174,22 +177,50 @@ def _require_databases(workload: Replay, facts: TraceFacts) -> None:
     named = ", ".join(facts.databases)
     if len(facts.databases) > 1 and not workload.databases:
         raise StudyError(
-            seen=f"The sessions of {Path(workload.trace).name} are of {len(facts.databases)} "
+            seen=f"The sessions of {Path(workload.trace).name} used {len(facts.databases)} "
             f"databases: {named}",
-            cause="All of them would be played to one database, which most of them are not for",
-            next_step="Name those to play with `databases`, or --database, such as "
-            f"{facts.databases[0]}",
+            cause="All of them would be replayed on one database, which is wrong for most of them",
+            next_step=f"Select one with `databases` or --database, such as {facts.databases[0]}",
         )
     if workload.databases and not facts.databases:
         raise StudyError(
-            seen=f"{Path(workload.trace).name} does not tell which databases its sessions are of",
-            cause="The log's prefix has no %d, or it was a file of SQL",
-            next_step="Leave `databases`, or --database, out: all sessions are played",
+            seen=f"{Path(workload.trace).name} does not have the databases of its sessions",
+            cause="The log's prefix has no %d, or the trace comes from a SQL file",
+            next_step="Leave out `databases` or --database: all sessions are replayed",
         )
     strange = [name for name in workload.databases if name not in facts.databases]
     if strange:
         raise StudyError(
-            seen=f"No session of {Path(workload.trace).name} is of database {strange[0]}",
-            cause=f"Those that it has sessions of are {named}",
+            seen=f"No session of {Path(workload.trace).name} used database {strange[0]}",
+            cause=f"Its sessions used {named}",
             next_step=f"See them with `seatrial sql show {workload.trace}`",
         )
+
+
+def replay_sample(cells: Sequence[Cell]) -> str:
+    """Return how long a sample of a replay lasts: known where the trace's times are kept."""
+    speeds = {replay.speed for cell in cells if (replay := spec_of(cell.spec).replay)}
+    lasts_s = sorted({cell.parsed.duration_s for cell in cells})
+    if None in speeds or len(lasts_s) > 1:
+        return "until the trace ends"
+    return format_seconds(lasts_s[0])
+
+
+def trace_words(cell: Cell) -> list[str]:
+    """Return how much is in the trace of a replay; empty for any other cell, or if unknown."""
+    replay = spec_of(cell.spec).replay if is_of_database(cell) else None
+    if replay is None or not replay.identity:
+        return []
+    captured = format_seconds(replay.captured_s)
+    words = [f"{replay.statements:,} statements of {captured}"]
+    if replay.until_s is not None:
+        words.append(f"until {format_seconds(replay.until_s)} of it")
+    if replay.databases:
+        words.append(f"of database {', '.join(replay.databases)}")
+    if replay.ids == "infer":
+        words.append("IDs mapped to those of the target")
+    if replay.restore:
+        words.append(f"restored before each sample with: {replay.restore}")
+    if replay.allow:
+        words.append(f"allowed: {', '.join(replay.allow)}")
+    return words

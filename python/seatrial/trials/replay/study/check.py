@@ -9,7 +9,7 @@ from seatrial.study.problems import ConstraintError
 from seatrial.study.values import many
 from seatrial.trials.database.study.workloads import MAX, REPLAY_S_MAX, RESTORE_S_MAX, Replay
 
-_STAYS: Final = "Nothing is made or changed there but by the trace: load a copy by 'prepare'"
+_STAYS: Final = "Only the trace changes anything there: load a copy with 'prepare'"
 STARTS_THERE: Final = (None, "as_is", "prewarmed")
 CLONES_THERE: Final = ("auto", "reuse", "template")
 
@@ -19,15 +19,15 @@ def replays(workload: Replay) -> Iterator[ConstraintError]:
     yield from _without_effect(workload)
     if workload.prepare and workload.scale is not None:
         yield ConstraintError(
-            "has no effect here", "With 'prepare' there are no tables of pgbench's", "scale"
+            "has no effect here", "With 'prepare' there are no pgbench tables", "scale"
         )
     if workload.pace != "arrivals" and set(many(workload.speed)) == {MAX}:
         yield ConstraintError(
-            "has no effect here", "At speed 'max' nothing waits for its time", "pace"
+            "has no effect here", "At speed 'max' statements have no scheduled time", "pace"
         )
     if workload.allow_writes and workload.read_only:
         yield ConstraintError(
-            "has no effect here", "With 'read_only' nothing that writes is sent", "allow_writes"
+            "has no effect here", "With 'read_only' no writes are sent", "allow_writes"
         )
     for nth, name in enumerate(workload.databases):
         if not name:
@@ -45,7 +45,7 @@ def _ids(workload: Replay) -> Iterator[ConstraintError]:
     if workload.read_only and workload.ids is not None and "infer" in many(workload.ids):
         yield ConstraintError(
             "is 'infer', but 'read_only' is given",
-            "What only reads makes no ids: expected off",
+            "Reads generate no IDs: expected off",
             "ids",
         )
 
@@ -55,14 +55,14 @@ def _restored(workload: Replay) -> Iterator[ConstraintError]:
     if workload.restore and workload.loads:
         yield ConstraintError(
             "has no effect here",
-            "What 'prepare' or 'scale' loads is copied for each sample; a command restores a "
-            "database that is there already",
+            "The data of 'prepare' or 'scale' are copied for each sample; a command restores an "
+            "existing database",
             "restore",
         )
     if workload.restore and workload.clone == "template":
         yield ConstraintError(
             "is given, but clone is 'template'",
-            "A sample begins with a copy, or with what the command restores: expected one of them",
+            "A sample starts with a copy or with a restored database: expected one of them",
             "restore",
         )
     if not workload.restore and workload.restore_s_max != RESTORE_S_MAX:
@@ -74,8 +74,8 @@ def _schema(workload: Replay) -> Iterator[ConstraintError]:
     for nth, schema in enumerate(workload.schema):
         if schema.name in seen:
             yield ConstraintError(
-                f"is {schema.name!r}, as of one before it",
-                "Cells are distinguished by it: expected another name",
+                f"is {schema.name!r}, the name of a previous one",
+                "Tests are named after it: expected another name",
                 *("schema", nth, "name"),
             )
         seen.add(schema.name)
@@ -93,9 +93,9 @@ def _without_effect(workload: Replay) -> Iterator[ConstraintError]:
         "seconds": workload.duration_s != REPLAY_S_MAX,
     }
     instead = {
-        "clients": "Each session of the trace has a connection; 'connections' bounds them",
+        "clients": "Each session of the trace has a connection; 'connections' limits them",
         "processes": "A replay is driven by one process",
-        "seconds": "A replay lasts until its trace ends, or 'until' seconds of it were played",
+        "seconds": "A replay runs until its trace ends, or for 'until' seconds of it",
     }
     for key, is_given in given.items():
         if is_given:
@@ -122,13 +122,13 @@ def on_server(workload: Replay, there: str) -> Iterator[ConstraintError]:
     if "prewarmed" in many(workload.start) and not is_anew and not workload.read_only:
         yield ConstraintError(
             f"is 'prewarmed', but {there}",
-            "Only what is restored, copied (clone = 'template') or only read begins as it was",
+            "Only restored, copied (clone = 'template') or read-only databases start unchanged",
             "start",
         )
     for nth, schema in enumerate(workload.schema):
         if schema.migrate and not is_anew:
             yield ConstraintError(
                 f"is given, but {there}",
-                "A migration of it would stay: expected 'restore', clone = 'template' or 'prepare'",
+                "A migration is permanent: expected 'restore', clone = 'template' or 'prepare'",
                 *("schema", nth, "migrate"),
             )

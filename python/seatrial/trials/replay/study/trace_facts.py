@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from seatrial import _core
-from seatrial.errors import UsageError
+from seatrial.errors import UsageError, native_errors
 
 FOOTER_BYTES: Final = 65_536
 """Of the end of a trace, which holds the places, sizes and bounds of all its columns."""
@@ -126,16 +126,14 @@ def trace_facts(path: str | Path) -> TraceFacts | None:
 
 @lru_cache(maxsize=16)
 def _read(path: str, size_bytes: int, _modified_ns: int) -> TraceFacts:
-    try:
+    with native_errors():
         reported = _core.show_trace(path, 0)
+    try:
         identity = _identity(Path(path), size_bytes)
-    except ValueError as error:
-        seen, cause, next_step = error.args
-        raise UsageError(seen=seen, cause=cause, next_step=next_step) from None
     except OSError as error:
         raise UsageError(
             seen=f"The trace {path} cannot be read: {error.strerror}",
-            cause="Its rights do not allow it, or its medium fails",
+            cause="Its permissions do not allow it, or the device fails",
             next_step=f"See `ls -l {path}`",
         ) from None
     shown = msgspec.json.decode(reported, type=_Shown)

@@ -1,4 +1,4 @@
-"""One file a backend: each holds a ``BACKEND``, and is found by being here.
+"""One file for each backend, with a ``BACKEND``; all modules here are loaded.
 
 docs/how-to-add-a-backend.md says how to write one.
 """

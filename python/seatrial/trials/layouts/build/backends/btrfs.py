@@ -1,9 +1,12 @@
 """btrfs over several drives: an array that is a file system.
 
-Metadata have the level of the data, but for parity levels, where they are kept in copies as the
-documentation of btrfs advises (btrfs(5), "RAID56 status and recommended practices"). A ``raid1``
-holds two copies of each block, whatever the number of drives. The file system's UUID follows from
-the array's name, so that the undoing knows its drives by it.
+Metadata has the level of the data, except for parity levels, where it is stored in copies as
+recommended in btrfs(5), "RAID56 status and recommended practices". A ``raid1`` has two copies of
+each block, whatever the number of drives. The file system's UUID is derived from the array's name,
+so that undoing recognises its drives.
+
+The counts of a scrub come from the command's final output: its status in ``/var/lib`` is not
+writable in a lab.
 """
 
 from __future__ import annotations
@@ -12,14 +15,15 @@ import re
 import struct
 import subprocess
 import uuid
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, Final
 
 from seatrial.errors import TargetError
 from seatrial.machine.fingerprint.mounts import mounts
-from seatrial.machine.fingerprint.tree import LIVE
+from seatrial.machine.fingerprint.tree import LIVE, program_path
 from seatrial.machine.undoer import Outcome, Result, Undoer, comes_true, failed, gone, undone
-from seatrial.machine.unmounting import unmount
+from seatrial.machine.undoers import unmount
 from seatrial.study.layouts.layout import Assigned, LayoutSpec
 from seatrial.trials.layouts.build.backend import (
     ArrayState,
@@ -29,19 +33,115 @@ from seatrial.trials.layouts.build.backend import (
     Program,
     Step,
 )
-from seatrial.trials.layouts.build.btrfs_scrubs import BtrfsScrubs, begin
-from seatrial.trials.layouts.build.drive_failure import fail_drive
+from seatrial.trials.layouts.build.failing import fail_drive
 from seatrial.trials.layouts.build.names import LABEL_MAX, identity, mount_folder, shortened
 from seatrial.trials.layouts.build.running import attempt, run_checked
 
+_SCRUB_PERCENT: Final = re.compile(r"\(([0-9.]+)%\)")
+_COUNT: Final = re.compile(r"^\s*(\w+): (\d+)$", re.MULTILINE)
+_SECTOR_BLOCKS: Final = 8
+"""Blocks of 512 bytes in a sector of btrfs, the unit of its counts of errors."""
+_WRONG: Final = ("csum_errors", "verify_errors", "read_errors")
+
+
+@dataclass(kw_only=True)
+class _Scrub:
+    process: subprocess.Popen[str]
+    counts: dict[str, int] = field(default_factory=dict)
+
+    def settle(self) -> None:
+        """Read the counts once it has ended."""
+        if self.process.poll() is not None and not self.counts:
+            output, _ = self.process.communicate()
+            self.counts = {name: int(count) for name, count in _COUNT.findall(output)}
+
+
+def begin(*words: str) -> subprocess.Popen[str]:
+    """Start a btrfs command that runs as long as its operation; the caller watches it.
+
+    It outlives its parent: the operation runs in the kernel, and is cancelled by undoing.
+
+    Raises:
+        TargetError: when the program is not installed.
+    """
+    try:
+        return subprocess.Popen(
+            [program_path("btrfs") or "btrfs", *words],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+    except OSError as error:
+        raise TargetError(
+            seen=f"`btrfs {words[0]}` cannot be run: {error.strerror}",
+            cause="The program is not installed, or not in PATH",
+            next_step="Install it with `apt-get install btrfs-progs` and try again",
+        ) from None
+
+
+class BtrfsScrubs:
+    """The scrubs that this process has started, by mount point."""
+
+    def __init__(self) -> None:
+        self._scrubs: dict[str, _Scrub] = {}
+
+    def start(self, folder: str) -> None:
+        """Start a scrub.
+
+        Raises:
+            TargetError: when one is running there, or the program is not installed.
+        """
+        if self.is_running(folder):
+            raise TargetError(
+                seen=f"A scrub of {folder} is already running",
+                cause="The previous scrub has not finished",
+                next_step="Allow more time between two scrubs",
+            )
+        process = begin("scrub", "start", "-B", "-R", folder)
+        self._scrubs[folder] = _Scrub(process=process)
+
+    def is_running(self, folder: str) -> bool:
+        """Return whether one is running."""
+        scrub = self._settled(folder)
+        return scrub is not None and scrub.process.poll() is None
+
+    def share(self, folder: str) -> float | None:
+        """Return the progress of a running scrub, 0 to 1; None if unknown."""
+        found = _SCRUB_PERCENT.search(attempt(["btrfs", "scrub", "status", folder]).output)
+        return min(float(found[1]) / 100, 1.0) if found else None
+
+    def mismatch_blocks(self, folder: str) -> int | None:
+        """Return the errors found by the last one, in blocks of 512 bytes; None without counts."""
+        counts = self._counts(folder)
+        return _SECTOR_BLOCKS * sum(counts.get(name, 0) for name in _WRONG) if counts else None
+
+    def facts(self, folder: str) -> dict[str, str]:
+        """Return what the last one corrected and could not correct, in sectors of 4 KiB."""
+        counts = self._counts(folder)
+        names = ("corrected_errors", "uncorrectable_errors")
+        reported = {name.replace("_errors", " sectors"): counts.get(name) for name in names}
+        return {name: str(count) for name, count in reported.items() if count is not None}
+
+    def _counts(self, folder: str) -> dict[str, int]:
+        scrub = self._settled(folder)
+        return scrub.counts if scrub else {}
+
+    def _settled(self, folder: str) -> _Scrub | None:
+        scrub = self._scrubs.get(folder)
+        if scrub is not None:
+            scrub.settle()
+        return scrub
+
+
 _METADATA: Final = {"raid5": "raid1", "raid6": "raid1c3"}
 _COPIES_LOST: Final = 1
-"""Drives that a raid1 of btrfs survives: it has two copies, also on many drives."""
+"""Failed drives that a raid1 of btrfs survives: it has two copies, also on many drives."""
 _DRIVE_MIN_BYTES: Final = 109 << 20
-"""Smallest drive that mkfs.btrfs takes with its usual block sizes."""
+"""Smallest drive that mkfs.btrfs accepts with its default block sizes."""
 
-# Source: the on-disk format of btrfs, struct btrfs_super_block: at 64 KiB, the UUID of the file
-# system 32 bytes and the magic number 64 bytes from there.
+# Source: the on-disk format of btrfs, struct btrfs_super_block: at 64 KiB; the file system's UUID
+# is at offset 32 bytes and the magic number at 64 bytes.
 _SUPERBLOCK_BYTES: Final = 64 << 10
 _HEAD: Final = struct.Struct("<32x16s16x8s")
 _MAGIC: Final = b"_BHRfS_M"
@@ -51,9 +151,9 @@ _PERCENT: Final = re.compile(r"([0-9.]+)% done")
 
 
 def undo_btrfs(*, fsid: str, point: str, devices: str) -> Result:
-    """Unmount a file system of ours, known by its UUID, and wipe it from its drives.
+    """Unmount our file system, identified by its UUID, and wipe it from its drives.
 
-    ``devices`` are all that it may have come to lie on, separated by commas.
+    ``devices`` are all drives that may be part of it, separated by commas.
     """
     found = gone("it no longer exists")
     home = f"/sys/fs/btrfs/{fsid}"
@@ -69,17 +169,18 @@ def undo_btrfs(*, fsid: str, point: str, devices: str) -> Result:
     wiped = [device for device, its in borne.items() if its == fsid]
     for device in wiped:
         run_checked(["wipefs", "--all", "--force", device])
-    # One that failed bears nothing, but the kernel would still count it to the next of that UUID.
+    # A failed drive has no UUID, but the kernel would still add it to the next file system of that
+    # UUID.
     for device in (device for device, its in borne.items() if its in {fsid, ""}):
         attempt(["btrfs", "device", "scan", "--forget", device])
-    # What btrfs scrub keeps for its own status; the name is that of our file system alone.
+    # Status files of btrfs scrub; the name is unique to our file system.
     for path in Path("/var/lib/btrfs").glob(f"scrub.*.{fsid}*"):
         path.unlink(missing_ok=True)
     return undone(f"wiped from {len(wiped)} drives") if wiped else found
 
 
 def read_fsid(device: str) -> str:
-    """Return the UUID of the btrfs that lies on a drive; empty where none does, or none reads."""
+    """Return the UUID of the btrfs on a drive; empty if there is none or it is unreadable."""
     try:
         with Path(device).open("rb", buffering=0) as file:
             file.seek(_SUPERBLOCK_BYTES)
@@ -93,7 +194,7 @@ def read_fsid(device: str) -> str:
 
 
 class Btrfs(Backend):
-    """btrfs, as it comes with the kernel."""
+    """The kernel's btrfs."""
 
     name: ClassVar = "btrfs"
     levels: ClassVar = ("single", "raid0", "raid1", "raid10", "raid5", "raid6")
@@ -116,13 +217,13 @@ class Btrfs(Backend):
         return "" if "btrfs" in known else "This kernel has not loaded btrfs (module btrfs)"
 
     def check(self, spec: LayoutSpec) -> str:
-        """Return what of a variant it cannot do, as a sentence."""
+        """Return why it cannot build a variant, as a sentence."""
         if spec.member_bytes is not None and spec.member_bytes < _DRIVE_MIN_BYTES:
             return "btrfs needs at least 109 MiB of each drive"
         return ""
 
     def plan(self, spec: LayoutSpec, assigned: Assigned, name: str) -> Construction:
-        """Return how it is built: one file system, or one a leg that stands side by side."""
+        """Return how it is built: one file system, or one for each exposed leg."""
         steps: list[Step] = []
         folders = []
         for place, label in enumerate(spec.target_labels):
@@ -132,7 +233,7 @@ class Btrfs(Backend):
         return Construction(steps=tuple(steps), folders=tuple(folders))
 
     def describe(self, built: Built) -> dict[str, str]:
-        """Return facts: profiles of data and metadata, chunk, what is used, and scrubs."""
+        """Return facts: profiles of data and metadata, chunk, usage, and scrubs."""
         facts = {"chunk": "64 KiB, as it is built into btrfs"}
         for leg, folder in enumerate(built.folders, start=1):
             mark = f" of leg {leg}" if len(built.folders) > 1 else ""
@@ -148,7 +249,7 @@ class Btrfs(Backend):
         return facts
 
     def state(self, built: Built, leg: int) -> ArrayState:
-        """Return how the file system of a leg is, by what the kernel counts of its drives."""
+        """Return the state of a leg's file system, by the kernel's counters of its drives."""
         folder = built.folders[leg - 1]
         home = _home(built, leg)
         missing = _missing(home)
@@ -166,13 +267,13 @@ class Btrfs(Backend):
         )
 
     def fail(self, built: Built, leg: int, member: int) -> str:
-        """Make a drive fail: one that is a loop device of the run's, or wrapped."""
+        """Make a drive fail that is the run's own loop device, or wrapped."""
         drive = built.assigned.legs[leg - 1][member - 1]
         fail_drive(drive)
         return drive
 
     def replace(self, built: Built, leg: int, member: int, new_device: str) -> None:
-        """Have a new drive take a member's number; what the old one cannot tell is rebuilt.
+        """Replace a drive by a new one; what the old one cannot provide is rebuilt.
 
         Raises:
             TargetError: when the kernel does not begin.
@@ -180,30 +281,30 @@ class Btrfs(Backend):
         folder = built.folders[leg - 1]
         link = f"{_home(built, leg)}/devices/{Path(new_device).resolve().name}"
         if LIVE.exists(link):
-            # btrfs holds on to a drive that failed until another has taken its place.
+            # btrfs holds a failed drive until another has replaced it.
             raise _not_replaced(
-                new_device, folder, "It still is one of its drives, if a failed one"
+                new_device, folder, "It is still one of its drives, possibly a failed one"
             )
         replacing = begin("replace", "start", "-B", "-r", "-f", str(member), new_device, folder)
         self._replacing[folder] = replacing
         if not comes_true(lambda: LIVE.exists(link) or replacing.poll() is not None):
-            raise _not_replaced(new_device, folder, "The kernel did not begin in time")
+            raise _not_replaced(new_device, folder, "The kernel did not start the replacement")
         if replacing.poll():
-            raise _not_replaced(new_device, folder, f"It said: {replacing.communicate()[0]}")
+            raise _not_replaced(new_device, folder, f"Output: {replacing.communicate()[0]}")
         built.assigned.legs[leg - 1][member - 1] = new_device
         if new_device in built.assigned.unused:
             built.assigned.unused.remove(new_device)
 
     def start_scrub(self, built: Built, leg: int) -> None:
-        """Start to read all data of a leg, and to mend what does not agree with its checksum."""
+        """Start to read all data of a leg and to correct checksum errors."""
         self._scrubs.start(built.folders[leg - 1])
 
     def mismatch_blocks(self, built: Built, leg: int) -> int | None:
-        """Return what the last scrub found wrong, in blocks of 512 bytes."""
+        """Return the errors found by the last scrub, in blocks of 512 bytes."""
         return self._scrubs.mismatch_blocks(built.folders[leg - 1])
 
     def limit_rebuild(self, built: Built, kib_per_s: int) -> list[Step]:
-        """Return the steps that bound how fast each drive is read by a replacement or a scrub.
+        """Return the steps that limit the read rate of a replacement or a scrub on each drive.
 
         Source: the kernel's btrfs, ``/sys/fs/btrfs/<uuid>/devinfo/<id>/scrub_speed_max``.
         """
@@ -246,17 +347,17 @@ def _steps(spec: LayoutSpec, assigned: Assigned, name: str, place: int, folder: 
 
 
 def _home(built: Built, leg: int) -> str:
-    """Return where the kernel tells of the file system of a leg."""
+    """Return the sysfs folder of a leg's file system."""
     return f"/sys/fs/btrfs/{identity(built.name, _part(leg))}"
 
 
 def _part(leg: int) -> str:
-    """Return the word by which the UUID of a leg's file system differs from the others'."""
+    """Return the word that distinguishes the UUID of a leg's file system."""
     return f"btrfs-{leg}"
 
 
 def _missing(home: str) -> int:
-    """Count the drives that do not serve: gone for good, or that writes have failed on."""
+    """Count the drives not in service: missing, or with failed writes."""
     numbers = [devid for devid in LIVE.names(f"{home}/devinfo") if devid != "0"]
     failing = [devid for devid in numbers if _fails(f"{home}/devinfo/{devid}")]
     names = LIVE.names(f"{home}/devices")
@@ -278,7 +379,7 @@ def _survived(spec: LayoutSpec) -> int:
 
 
 def _is_read_only(folder: str) -> bool:
-    """Tell whether btrfs has given up writing, as it does when metadata cannot be written."""
+    """Return whether btrfs has become read-only, as when metadata cannot be written."""
     there = [mount for mount in mounts(LIVE) if mount.point == folder]
     return bool(there) and "ro" in there[-1].options.split(",")
 
@@ -291,10 +392,10 @@ def _replaced_share(folder: str) -> float | None:
 
 def _not_replaced(device: str, folder: str, why: str) -> TargetError:
     return TargetError(
-        seen=f"{device} does not take the place of a drive of the btrfs on {folder}",
+        seen=f"{device} cannot replace a drive of the btrfs on {folder}",
         cause=why,
-        next_step="Name one drive more than the layout has; see the end of `dmesg`, too: a drive "
-        "that is nearly full leaves btrfs no room for it",
+        next_step="Give one drive more than the layout has; also check the end of `dmesg`: btrfs "
+        "needs free space, which a nearly full drive does not have",
     )
 
 

@@ -1,4 +1,4 @@
-"""lvm: striped volumes, and those of LVM's own raid types (dm-raid)."""
+"""lvm: striped volumes, and LVM's raid types (dm-raid)."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from seatrial.trials.layouts.build.backend import (
     Program,
     Step,
 )
-from seatrial.trials.layouts.build.drive_failure import fail_drive
+from seatrial.trials.layouts.build.failing import fail_drive
 from seatrial.trials.layouts.build.md_legs import leg_name
 from seatrial.trials.layouts.build.volume_group import Member
 
 
 class Lvm(Backend):
-    """Volumes of LVM, each in a group of its own: one, or several side by side."""
+    """LVM volumes, each in its own group: one, or several exposed legs."""
 
     name: ClassVar[str] = "lvm"
     levels: ClassVar[tuple[str, ...]] = volume_group.LEVELS_OF_LVM
@@ -34,7 +34,7 @@ class Lvm(Backend):
         return volume_group.lvm_obstacle()
 
     def check(self, spec: LayoutSpec) -> str:
-        """Return what LVM's raid types have not."""
+        """Return what LVM's raid types do not support."""
         return volume_group.unfit(
             spec.level, spec.drives, spec.chunk_kib, is_clean=not spec.initial_sync
         )
@@ -60,7 +60,7 @@ class Lvm(Backend):
         return Construction(steps=tuple(steps), devices=nodes, leg_devices=nodes)
 
     def describe(self, built: Built) -> dict[str, str]:
-        """Return what LVM tells of the first leg."""
+        """Return LVM's report of the first leg."""
         reported = volume_group.facts(leg_name(built.name, 1), _devices(built))
         reported["initial_sync"] = (
             "done" if built.spec.initial_sync else "left out: told to be clean"
@@ -68,11 +68,11 @@ class Lvm(Backend):
         return reported
 
     def state(self, built: Built, leg: int) -> ArrayState:
-        """Return how a leg is now."""
+        """Return the current state of a leg."""
         return volume_group.state(leg_name(built.name, leg), built.spec.level)
 
     def fail(self, built: Built, leg: int, member: int) -> str:
-        """Make the drive itself fail, for LVM cannot be told; a spare takes its place.
+        """Make the drive itself fail, as LVM has no such command; a spare replaces it.
 
         Raises:
             TargetError: when the drive cannot be made to fail.
@@ -91,7 +91,7 @@ class Lvm(Backend):
         return drive
 
     def replace(self, built: Built, leg: int, member: int, new_device: str) -> None:
-        """Have another drive take the place of one that failed.
+        """Replace a failed drive.
 
         Raises:
             TargetError: when there is nothing to rebuild from, or LVM refuses.
@@ -100,7 +100,7 @@ class Lvm(Backend):
             raise TargetError(
                 seen=f"Drive {member} of leg {leg} cannot be replaced",
                 cause=f"Level {built.spec.level} has no copies or parity to rebuild its data from",
-                next_step="Build the layout anew, or choose a level with redundancy",
+                next_step="Rebuild the layout, or use a level with redundancy",
             )
         group = leg_name(built.name, leg)
         volume_group.extend(group, _devices(built), new_device)
@@ -110,15 +110,15 @@ class Lvm(Backend):
             built.assigned.unused.remove(new_device)
 
     def start_scrub(self, built: Built, leg: int) -> None:
-        """Start to check a leg."""
+        """Start a check of a leg."""
         volume_group.scrub(leg_name(built.name, leg), _devices(built))
 
     def mismatch_blocks(self, built: Built, leg: int) -> int | None:
-        """Return what the last check of a leg found not to agree (blocks of 512 bytes)."""
+        """Return the mismatches found by the last check of a leg (blocks of 512 bytes)."""
         return volume_group.mismatch_blocks(leg_name(built.name, leg))
 
     def hasten(self, built: Built) -> list[Step]:
-        """Return the steps that lift the kernel's speed limits."""
+        """Return the steps that remove the kernel's speed limits."""
         redundant = built.spec.facts.losses_survived(built.spec.drives)
         return volume_group.hasten_steps() if redundant else []
 

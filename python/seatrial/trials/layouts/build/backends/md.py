@@ -1,4 +1,4 @@
-"""md: arrays of the kernel's own driver, one, or several side by side."""
+"""md: arrays of the kernel's md driver, one, or several exposed legs."""
 
 from __future__ import annotations
 
@@ -7,12 +7,60 @@ from typing import ClassVar, Final
 from seatrial.machine.undoer import Undoer
 from seatrial.study.layouts.layout import Assigned, LayoutSpec
 from seatrial.trials.layouts.build import md_array, md_legs
-from seatrial.trials.layouts.build.backend import Construction, Program
-from seatrial.trials.layouts.build.over_md import OverMd
+from seatrial.trials.layouts.build.backend import (
+    ArrayState,
+    Backend,
+    Built,
+    Construction,
+    Program,
+    Step,
+)
+
+
+class OverMd(Backend):
+    """A backend with one or several md arrays, possibly below another layer."""
+
+    def obstacle(self) -> str:
+        """Return why this kernel has no md."""
+        return md_array.md_obstacle()
+
+    def describe(self, built: Built) -> dict[str, str]:
+        """Return facts of the first leg from sysfs."""
+        return md_legs.facts(built)
+
+    def state(self, built: Built, leg: int) -> ArrayState:
+        """Return the current state of a leg."""
+        return md_legs.state(built, leg)
+
+    def fail(self, built: Built, leg: int, member: int) -> str:
+        """Make a drive of a leg fail."""
+        return md_legs.fail(built, leg, member)
+
+    def replace(self, built: Built, leg: int, member: int, new_device: str) -> None:
+        """Replace a failed drive."""
+        md_legs.replace(built, leg, member, new_device)
+
+    def start_scrub(self, built: Built, leg: int) -> None:
+        """Start a check of a leg."""
+        md_array.start_scrub(built.construction.leg_devices[leg - 1])
+
+    def mismatch_blocks(self, built: Built, leg: int) -> int | None:
+        """Return the mismatches found by the last check of a leg (blocks of 512 bytes)."""
+        return md_array.mismatch_blocks(built.construction.leg_devices[leg - 1])
+
+    def hasten(self, built: Built) -> list[Step]:
+        """Return the steps that remove md's speed limits."""
+        devices = md_legs.redundant_devices(built)
+        return [step for device in devices for step in md_array.hasten_steps(device)]
+
+    def limit_rebuild(self, built: Built, kib_per_s: int) -> list[Step]:
+        """Return the steps that limit the rebuild of every leg."""
+        devices = md_legs.redundant_devices(built)
+        return [step for device in devices for step in md_array.limit_steps(device, kib_per_s)]
 
 
 class Md(OverMd):
-    """Arrays of md."""
+    """md arrays."""
 
     name: ClassVar[str] = "md"
     levels: ClassVar[tuple[str, ...]] = md_array.LEVELS_OF_MD

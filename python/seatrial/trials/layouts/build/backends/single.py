@@ -1,4 +1,4 @@
-"""single: a drive as it is, or several side by side: what every array is compared with."""
+"""single: a plain drive, or several exposed ones: the baseline of comparisons."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ class Single(Backend):
     def check(self, spec: LayoutSpec) -> str:
         """Return that it takes one drive a leg."""
         if spec.drives != 1:
-            return f"single is one drive, and {spec.drives} are given; raid0 stripes over several"
+            return f"single has one drive, but {spec.drives} were given; raid0 stripes over several"
         return ""
 
     def plan(self, spec: LayoutSpec, assigned: Assigned, name: str) -> Construction:
-        """Return the drives themselves; nothing is to be built."""
+        """Return the drives themselves; there is nothing to build."""
         drives = tuple(leg[0] for leg in assigned.legs)
         return Construction(steps=(), devices=drives, leg_devices=drives)
 
     def describe(self, built: Built) -> dict[str, str]:
-        """Return nothing: the run's context tells of the drive."""
+        """Return nothing: the fingerprint describes the drive."""
         return {}
 
     def state(self, built: Built, leg: int) -> ArrayState:
-        """Return whether the drive answers."""
+        """Return whether the drive responds."""
         return md_legs.state(built, leg)
 
     def fail(self, built: Built, leg: int, member: int) -> str:
@@ -53,7 +53,7 @@ class Single(Backend):
         raise TargetError(
             seen=f"{built.assigned.legs[leg - 1][0]} cannot be replaced",
             cause="A single drive has no copies or parity to rebuild its data from",
-            next_step="Build the layout anew, or choose a level with redundancy",
+            next_step="Rebuild the layout, or use a level with redundancy",
         )
 
 

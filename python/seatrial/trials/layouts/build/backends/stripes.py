@@ -1,6 +1,6 @@
-"""md+lvm and md+md: legs that are md arrays or bare drives, and a stripe by LVM or md over them.
+"""md+lvm and md+md: a stripe by LVM or md over legs that are md arrays or bare drives.
 
-RAID 00, 05, 06, 10 and 50 of two controllers are built so: one leg behind each.
+RAID 00, 05, 06, 10 and 50 over two controllers are built so: one leg on each.
 """
 
 from __future__ import annotations
@@ -11,24 +11,24 @@ from seatrial.machine.undoer import Undoer
 from seatrial.study.layouts.layout import Assigned, LayoutSpec
 from seatrial.trials.layouts.build import md_array, md_legs, volume_group
 from seatrial.trials.layouts.build.backend import Built, Construction, Program, Step
+from seatrial.trials.layouts.build.backends.md import OverMd
 from seatrial.trials.layouts.build.filesystems import FILESYSTEM_UNDOERS
-from seatrial.trials.layouts.build.over_md import OverMd
 from seatrial.trials.layouts.build.volume_group import Member
 
 
 class Striped(OverMd):
-    """What both stripes over md legs have in common: the legs."""
+    """The legs, common to both kinds of stripe."""
 
     levels: ClassVar[tuple[str, ...]] = ("single", *md_array.LEVELS_OF_MD)
 
     def check(self, spec: LayoutSpec) -> str:
-        """Return that a leg of a bare drive is one drive."""
+        """Return an error if a leg of a bare drive has several drives."""
         if spec.level == "single" and (spec.drives != 1 or spec.spares):
-            return "A leg of level single is one bare drive, without a spare"
+            return "A leg of level single is one drive without a spare"
         return ""
 
     def describe(self, built: Built) -> dict[str, str]:
-        """Return what sysfs tells of the first leg, where it is an array."""
+        """Return facts of the first leg from sysfs, if it is an array."""
         return {} if built.spec.level == "single" else super().describe(built)
 
 
@@ -46,7 +46,7 @@ class MdLvm(Striped):
         return super().obstacle() or volume_group.lvm_obstacle()
 
     def check(self, spec: LayoutSpec) -> str:
-        """Return what of the legs or the stripe cannot be."""
+        """Return what is unsupported in the legs or the stripe."""
         stripe = volume_group.unfit("raid0", spec.legs, spec.stripe_kib, is_clean=False)
         return super().check(spec) or stripe
 
@@ -69,7 +69,7 @@ class MdLvm(Striped):
         )
 
     def describe(self, built: Built) -> dict[str, str]:
-        """Return what is told of the first leg and of the stripe."""
+        """Return facts of the first leg and of the stripe."""
         reported = super().describe(built)
         if built.spec.expose == "legs":
             return reported
@@ -101,7 +101,7 @@ class MdMd(Striped):
         return Construction(steps=(*steps, *over), devices=(top,), leg_devices=legs)
 
     def describe(self, built: Built) -> dict[str, str]:
-        """Return what is told of the first leg and of the stripe."""
+        """Return facts of the first leg and of the stripe."""
         reported = super().describe(built)
         if built.spec.expose == "legs":
             return reported
@@ -110,7 +110,7 @@ class MdMd(Striped):
 
 
 def _legs(spec: LayoutSpec, assigned: Assigned, name: str) -> tuple[list[Step], tuple[str, ...]]:
-    """Return the steps that make the legs, and their devices; bare drives are legs as they are."""
+    """Return the steps that create the legs, and their devices; bare drives are used as is."""
     if spec.level == "single":
         return [], tuple(leg[0] for leg in assigned.legs)
     devices = md_array.free_devices(spec.legs)

@@ -1,15 +1,26 @@
-"""ZFS: a pool of drives that is a file system, with spares, intent log and read cache.
+"""ZFS: a pool of drives with a file system, spares, intent log and read cache.
 
-It works with the programs of OpenZFS and with the older ones of zfs-fuse; what only one of them
-knows is not asked for.
+It works with the programs of OpenZFS and with the older ones of zfs-fuse, using only what both
+support.
+
+Source: the ZFS on-disk specification, chapter 1: four labels of 256 KiB, two at the beginning and
+two at the end of each device; each contains the names and values of the pool (XDR). OpenZFS
+partitions a whole disk first, and uses its first partition.
 """
 
 from __future__ import annotations
 
+import os
+import re
 import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import ClassVar, Final
 
 from seatrial.errors import TargetError
+from seatrial.machine.fingerprint.tree import LIVE
+from seatrial.machine.sysblock import node_by_number
 from seatrial.machine.undoer import POLL_S, Outcome, Result, Undoer, failed, foreign, gone, undone
 from seatrial.study.layouts.layout import Assigned, LayoutSpec
 from seatrial.trials.layouts.build.backend import (
@@ -20,22 +31,207 @@ from seatrial.trials.layouts.build.backend import (
     Program,
     Step,
 )
-from seatrial.trials.layouts.build.drive_failure import can_fail, fail_drive
+from seatrial.trials.layouts.build.failing import can_fail, fail_drive
 from seatrial.trials.layouts.build.names import NAME_PREFIX, mount_folder
 from seatrial.trials.layouts.build.running import attempt, run_checked
-from seatrial.trials.layouts.build.zfs_labels import wipe_labels
-from seatrial.trials.layouts.build.zfs_status import PoolStatus, read_status
+
+_LABEL_BYTES: Final = 256 << 10
+
+
+def wipe_labels(device: str, pool: str) -> bool:
+    """Wipe a pool's labels from a drive; return whether there were any.
+
+    Raises:
+        OSError: when the drive is in use, or cannot be written.
+        TargetError: when its partition table cannot be wiped.
+    """
+    borne = [place for place in _label_places(device) if _has_label_of(place, pool)]
+    for place in borne:
+        _zero_labels(place)
+        # The partition table that OpenZFS created belongs to the pool, too.
+        run_checked(["wipefs", "--all", "--force", device])
+    return bool(borne)
+
+
+def _label_places(device: str) -> list[str]:
+    """Return a drive and its existing partitions."""
+    number = LIVE.block_number(device)
+    if number is None:
+        return []
+    return [device, *(f"/dev/{part.name}" for part in node_by_number(number).partitions())]
+
+
+def _has_label_of(place: str, pool: str) -> bool:
+    """Return whether the first label is of a pool of that name."""
+    try:
+        with Path(place).open("rb", buffering=0) as file:
+            label = file.read(_LABEL_BYTES)
+    except OSError:
+        return False
+    word = pool.encode()
+    return len(word).to_bytes(4, "big") + word in label
+
+
+def _zero_labels(place: str) -> None:
+    """Zero all four labels; fails if the drive is in use."""
+    descriptor = os.open(place, os.O_RDWR | os.O_EXCL | os.O_CLOEXEC)
+    try:
+        end_bytes = os.lseek(descriptor, 0, os.SEEK_END) // _LABEL_BYTES * _LABEL_BYTES
+        for start_bytes in (0, end_bytes - 2 * _LABEL_BYTES):
+            os.pwrite(descriptor, bytes(2 * _LABEL_BYTES), start_bytes)
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+_PERCENT: Final = re.compile(r"([0-9.]+)% done")
+_STATES: Final = ("ONLINE", "DEGRADED", "FAULTED", "OFFLINE", "UNAVAIL", "REMOVED", "SUSPENDED")
+_LOST: Final = frozenset({"FAULTED", "UNAVAIL", "SUSPENDED"})
+_SECTIONS: Final = frozenset({"logs", "cache", "spares", "special", "dedup"})
+_GROUPS: Final = re.compile(r"(mirror|raidz[123]?|draid[123]?)-\d+")
+_STAND_INS: Final = re.compile(r"(spare|replacing)-\d+")
+
+
+@dataclass(kw_only=True)
+class Vdev:
+    """A row of the table, with those indented below it."""
+
+    name: str
+    state: str
+    checksum_errors: int = 0
+    below: list[Vdev] = field(default_factory=list)
+
+    def serves(self, *, is_resilvering: bool) -> bool:
+        """Return whether its place in the array has all its data.
+
+        During a resilvering a replacement does not.
+        """
+        if not _STAND_INS.fullmatch(self.name):
+            return self.state == "ONLINE"
+        return not is_resilvering and any(each.state == "ONLINE" for each in self.below)
+
+    def walk(self) -> Iterator[Vdev]:
+        """Yield it and all rows below it."""
+        yield self
+        for each in self.below:
+            yield from each.walk()
+
+
+@dataclass(frozen=True, kw_only=True)
+class PoolStatus:
+    """The status of a pool.
+
+    Attributes:
+        state: State of the whole, such as ``ONLINE`` or ``DEGRADED``.
+        scan: Its report of the last scrub or resilvering.
+        places: The array's places: drives, or replacements in progress.
+    """
+
+    state: str
+    scan: str
+    places: list[Vdev]
+
+    @property
+    def operation(self) -> str:
+        """``rebuild``, ``scrub`` or empty."""
+        if "resilver in progress" in self.scan:
+            return "rebuild"
+        return "scrub" if "scrub in progress" in self.scan else ""
+
+    @property
+    def share(self) -> float | None:
+        """Progress of the operation, 0 to 1; None if unknown."""
+        found = _PERCENT.search(self.scan) if self.operation else None
+        return min(float(found[1]) / 100, 1.0) if found else None
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether it is out of service."""
+        return self.state in _LOST
+
+    @property
+    def checksum_errors(self) -> list[int]:
+        """Checksum errors of each drive."""
+        return [each.checksum_errors for place in self.places for each in place.walk()]
+
+    def missing(self, members: int) -> int:
+        """Count the places of ``members`` that are not in service."""
+        resilvering = self.operation == "rebuild"
+        serving = sum(place.serves(is_resilvering=resilvering) for place in self.places)
+        return max(members - serving, 0)
+
+
+def read_status(pool: str) -> PoolStatus:
+    """Return the status of a pool.
+
+    Raises:
+        TargetError: when ZFS does not respond, or there is no such pool.
+    """
+    return parse_status(run_checked(["zpool", "status", pool]))
+
+
+def parse_status(text: str) -> PoolStatus:
+    """Parse the output of `zpool status POOL`."""
+    reported: dict[str, str] = {}
+    key = ""
+    table: list[str] = []
+    for line in text.splitlines():
+        head = re.match(r" *([a-z]+):(.*)", line)
+        if head:
+            key = head[1]
+            reported[key] = head[2].strip()
+        elif key == "config":
+            table.append(line.removeprefix("\t"))
+        else:
+            reported[key] = f"{reported.get(key, '')} {line.strip()}".strip()
+    scan = reported.get("scan", reported.get("scrub", ""))
+    return PoolStatus(state=reported.get("state", ""), scan=scan, places=_places(table))
+
+
+def _places(table: list[str]) -> list[Vdev]:
+    """Return the array's places: rows in a group, or directly in the pool."""
+    stack: list[tuple[int, Vdev]] = []
+    pool: Vdev | None = None
+    for line in table:
+        words = line.split()
+        if words and words[0] in _SECTIONS and len(words) == 1:
+            break
+        if len(words) < 2 or words[1] not in _STATES:
+            continue
+        vdev = Vdev(name=words[0], state=words[1], checksum_errors=_count(words))
+        indent = len(line) - len(line.lstrip())
+        while stack and stack[-1][0] >= indent:
+            stack.pop()
+        if stack:
+            stack[-1][1].below.append(vdev)
+        else:
+            pool = vdev
+        stack.append((indent, vdev))
+    tops = pool.below if pool else []
+    return [
+        place for top in tops for place in (top.below if _GROUPS.fullmatch(top.name) else [top])
+    ]
+
+
+def _count(words: list[str]) -> int:
+    """Return the last of the three counts: READ, WRITE, CKSUM; large ones are rounded there."""
+    if len(words) < 5:
+        return 0
+    found = re.fullmatch(r"([0-9.]+)([KMG]?)", words[4])
+    scale = {"": 1, "K": 1000, "M": 1_000_000, "G": 1_000_000_000}
+    return int(float(found[1]) * scale[found[2]]) if found else 0
+
 
 _DESTROY_PATIENCE_S: Final = 10.0
-"""zfs-fuse keeps a pool busy for a while after a resilvering or an unmount."""
+"""zfs-fuse keeps a pool busy for some time after a resilvering or an unmount."""
 _KINDS: Final = {"stripe": (), "mirror": ("mirror",)}
 _OPTIONS: Final = {"noatime": "atime=off", "atime": "atime=on"}
 
 
 def undo_zfs(*, pool: str, devices: str) -> Result:
-    """Destroy a pool of ours and wipe it from its drives.
+    """Destroy our pool and wipe it from its drives.
 
-    ``devices`` are all that it may have come to lie on, separated by commas.
+    ``devices`` are all drives that may be part of it, separated by commas.
     """
     if not pool.startswith(NAME_PREFIX):
         return foreign("its name is not one that seatrial gives")
@@ -49,7 +245,7 @@ def undo_zfs(*, pool: str, devices: str) -> Result:
 
 
 class Zfs(Backend):
-    """ZFS, of the kernel (OpenZFS) or of a daemon (zfs-fuse)."""
+    """ZFS, by the kernel (OpenZFS) or a daemon (zfs-fuse)."""
 
     name: ClassVar = "zfs"
     levels: ClassVar = ("stripe", "mirror", "raidz1", "raidz2", "raidz3")
@@ -63,7 +259,7 @@ class Zfs(Backend):
     parts: ClassVar = frozenset({"spares", "logs", "caches"})
 
     def obstacle(self) -> str:
-        """Return why ZFS does not answer, as a sentence: no module, or no daemon."""
+        """Return why ZFS is not available, as a sentence: no module, or no daemon."""
         try:
             ended = attempt(["zpool", "list", "-H", "-o", "name"])
         except TargetError as error:
@@ -71,21 +267,21 @@ class Zfs(Backend):
         if ended.status == 0:
             return ""
         words = " ".join(ended.complaint.split())
-        return f"ZFS does not answer (`modprobe zfs` or `zfs-fuse` starts it): {words}"
+        return f"ZFS does not respond (start it with `modprobe zfs` or `zfs-fuse`): {words}"
 
     def check(self, spec: LayoutSpec) -> str:
-        """Return what of a variant it cannot do, as a sentence."""
+        """Return why it cannot build a variant, as a sentence."""
         if spec.member_bytes is not None:
-            return "ZFS takes the whole of each drive, so it has no member_size"
+            return "ZFS uses whole drives and does not support member_size"
         if (spec.logs or spec.caches) and spec.expose == "legs":
-            return "A log or cache drive belongs to one pool, and every leg would be one"
+            return "A log or cache drive belongs to one pool, but every leg is a separate pool"
         unknown = [each for each in spec.mount_options if not _property(each)]
         if unknown:
-            return f"{unknown[0]} is no mount option of ZFS; write properties, such as atime=off"
+            return f"ZFS has no mount option {unknown[0]}; use properties, such as atime=off"
         return ""
 
     def plan(self, spec: LayoutSpec, assigned: Assigned, name: str) -> Construction:
-        """Return how it is built: one pool, or one a leg that stands side by side."""
+        """Return how it is built: one pool, or one for each exposed leg."""
         steps = []
         folders = []
         for place, label in enumerate(spec.target_labels):
@@ -95,7 +291,7 @@ class Zfs(Backend):
         return Construction(steps=tuple(steps), folders=tuple(folders))
 
     def describe(self, built: Built) -> dict[str, str]:
-        """Return facts: version, blocks and what the last scrub or resilvering said."""
+        """Return facts: version, block sizes and the report of the last scrub or resilvering."""
         facts = {"chunk": "recordsize, as ZFS has no chunk"}
         for leg in range(1, len(built.folders) + 1):
             mark = f" of leg {leg}" if len(built.folders) > 1 else ""
@@ -105,7 +301,7 @@ class Zfs(Backend):
         return facts
 
     def state(self, built: Built, leg: int) -> ArrayState:
-        """Return how the pool of a leg is, by `zpool status`."""
+        """Return the state of a leg's pool, by `zpool status`."""
         status = _status(built, leg)
         missing = status.missing(len(built.assigned.legs[leg - 1]))
         survived = built.spec.facts.losses_survived(built.spec.drives)
@@ -117,7 +313,7 @@ class Zfs(Backend):
         )
 
     def fail(self, built: Built, leg: int, member: int) -> str:
-        """Make a drive fail; one that cannot be made to is taken offline as faulted."""
+        """Make a drive fail; if that is impossible, take it offline as faulted."""
         drive = built.assigned.legs[leg - 1][member - 1]
         if can_fail(drive):
             fail_drive(drive)
@@ -127,7 +323,7 @@ class Zfs(Backend):
         return drive
 
     def replace(self, built: Built, leg: int, member: int, new_device: str) -> None:
-        """Have a new drive resilvered in place of a member.
+        """Replace a drive by a new one, with a resilvering.
 
         Raises:
             TargetError: when ZFS refuses.
@@ -140,14 +336,15 @@ class Zfs(Backend):
             built.assigned.unused.remove(new_device)
 
     def start_scrub(self, built: Built, leg: int) -> None:
-        """Start to read all data of a leg, and to mend what does not agree with its checksum."""
+        """Start to read all data of a leg and to correct checksum errors."""
         run_checked(["zpool", "scrub", _pool(built.spec, built.name, leg - 1)])
 
     def mismatch_blocks(self, built: Built, leg: int) -> int | None:
-        """Return what reading found wrong, in blocks of 512 bytes.
+        """Return the errors found by reading, in blocks of 512 bytes.
 
-        ZFS counts the blocks of its own that had a wrong checksum on each drive; they are of many
-        sizes, so each is told as its smallest: one sector.
+        ZFS counts its blocks with a wrong checksum on each drive; their sizes vary, so each counts
+        as the
+        smallest: one sector.
         """
         return sum(_status(built, leg).checksum_errors)
 
@@ -159,7 +356,7 @@ def _create(spec: LayoutSpec, assigned: Assigned, name: str, place: int, folder:
     extras.append(("cache", assigned.caches))
     words = [word for kind, members in extras if members for word in (kind, *members)]
     properties = [part for each in spec.mount_options for part in ("-O", _property(each))]
-    # A pool of which too much is gone answers with errors instead of waiting for it for ever.
+    # A pool that has lost too much returns errors instead of waiting for ever.
     kept = ("-o", "cachefile=none", "-o", "failmode=continue", *properties, *spec.mkfs_options)
     every = [*drives, *assigned.spares[place], *assigned.logs, *assigned.caches, *assigned.unused]
     return Step(
@@ -177,12 +374,12 @@ def _pool(spec: LayoutSpec, name: str, place: int) -> str:
 
 
 def _property(option: str) -> str:
-    """Return the property that a mount option stands for; empty where there is none."""
+    """Return the property that corresponds to a mount option; empty if there is none."""
     return option if "=" in option else _OPTIONS.get(option, "")
 
 
 def _properties(pool: str) -> dict[str, str]:
-    """Return the properties of a pool that matter to whoever compares layouts."""
+    """Return the properties of a pool that are relevant for comparing layouts."""
     reported = run_checked(["zpool", "get", "all", pool])
     fields = [line.split() for line in reported.splitlines()]
     wanted = {"version", "ashift", "size"}
@@ -209,7 +406,7 @@ def _destroy(pool: str) -> Result:
             return undone("destroyed")
         if time.monotonic() > give_up_at_s:
             return failed(
-                f"`zpool destroy` said: {ended.complaint.strip()}; a process may use its folder, or"
+                f"`zpool destroy` failed: {ended.complaint.strip()}; a process may use it, or"
                 " zfs-fuse must be ended before its drives are free"
             )
         time.sleep(POLL_S * 10)

@@ -1,4 +1,4 @@
-"""Before against after: each query or page as a bubble, and where the time went as a waterfall."""
+"""Before and after: each query or page as a bubble, and the change of total time as a waterfall."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from seatrial.trials.replay.compare.verdict import change_words, factor_words, o
 from seatrial.trials.replay.report.words import shortened
 
 BUBBLES_MAX: Final = 400
-"""Those with the most time, and all that became slower; the table has more."""
+"""Those with the most time, and all regressions; the table has more."""
 PARTS_MAX: Final = 12
 PART_SHARE_MIN: Final = 0.002
-"""Of the time before. So many parts has a waterfall; the others, and smaller ones, are one."""
+"""Share of the time before. Smaller parts of a waterfall are combined."""
 ANSWERS: Final = ("slower", "faster", "undecided", "same")
 _LABEL_MAX: Final = 72
 _TITLE_MAX: Final = 60
@@ -33,7 +33,7 @@ _FACTORS: Final = (100.0, 10.0, 2.0, 1.0, 0.5, 0.1, 0.01)
 
 
 def before_after_figures(table: Table, subject: Subject) -> list[Figure]:
-    """Return the charts of queries or pages; none where the sides have nothing in common."""
+    """Return the charts of queries or pages; none if the sides have nothing in common."""
     if table.overall is None or not table.changes:
         return []
     figures = [_scatter(table, table.overall, subject), _waterfall(table, table.overall, subject)]
@@ -70,14 +70,13 @@ def _scatter(table: Table, overall: Overall, subject: Subject) -> Figure | None:
     return Figure(
         id=f"{subject}-scatter",
         kind="scatter",
-        topic=f"Each {singular}, before against after",
+        topic=f"Each {singular}, before and after",
         notes=[
-            f"A circle is a {singular}; its area is the time that it took before, all calls "
-            "together. Below the dashed line it became faster, above it slower. Only what surely "
-            f"differs is filled; the grey band is ± {format_share(table.margin_share)}, within "
-            "which a difference counts as none. Upright strokes are intervals of the change "
-            f"({interval_words(table.level)}). "
-            "Numbers are those of the table of what became slower.",
+            f"Each circle is a {singular}; its area is the total time of all calls before. Below "
+            "the dashed line it became faster, above it slower. Significant differences are "
+            f"filled; within the grey band (± {format_share(table.margin_share)}) a difference "
+            "counts as none. Vertical bars are intervals of the change "
+            f"({interval_words(table.level)}). Numbers refer to the table of regressions.",
             *_left_out(len(timed) - len(shown), plural),
         ],
         views=[view],
@@ -86,11 +85,11 @@ def _scatter(table: Table, overall: Overall, subject: Subject) -> Figure | None:
 
 
 def _scatter_title(table: Table, overall: Overall, plural: str) -> str:
-    """Return how many became slower and which the most; else how many became faster."""
+    """Return how many became slower and the slowest one, or how many became faster."""
     of = f"{format_count(len(table.changes))} {plural}"
     slower = table.regressions
     if not slower and not overall.faster:
-        return f"Of {of} none became significantly faster or slower"
+        return f"None of {of} became significantly faster or slower"
     if not slower:
         return f"{format_count(overall.faster)} of {of} became significantly faster, none slower"
     worst = speed_words(slower[0].speed_up, once=once_of(table))
@@ -103,7 +102,7 @@ def _scatter_title(table: Table, overall: Overall, plural: str) -> str:
 def _left_out(count: int, plural: str) -> list[str]:
     if count <= 0:
         return []
-    return [f"{format_count(count)} {plural} of little time are in the table alone."]
+    return [f"{format_count(count)} {plural} with little time are only in the table."]
 
 
 def _bubble(change: Change, largest_s: float, label: str, *, once: str) -> Bubble:
@@ -131,7 +130,7 @@ def _times_ns(change: Change) -> tuple[float, float]:
 
 
 def _axes(values_ns: Sequence[float], names: tuple[str, str]) -> tuple[Axis, Axis]:
-    """Return two axes from and to the same value, so that the diagonal is no change."""
+    """Return two axes with the same range, so that the diagonal is no change."""
     low, high = min(values_ns), max(values_ns)
     reach = (low / 1.6, high * 1.6)  # room for the largest circles
     across, up = (log_axis(f"Mean time, {name} (logarithmic)", "ns", reach) for name in names)
@@ -159,6 +158,7 @@ def _waterfall(table: Table, overall: Overall, subject: Subject) -> Figure | Non
     once = once_of(table)
     at_s = overall.before_s
     rows = [_whole(f"{table.before.name}, all {plural}", overall.before_s)]
+
     for each in reported:
         label = shortened(each.text, _LABEL_MAX)
         rows.append(_part(label, at_s, -each.saved_s, saved_words(each, once=once)))
@@ -166,10 +166,10 @@ def _waterfall(table: Table, overall: Overall, subject: Subject) -> Figure | Non
     if rest:
         left_s = sum(each.saved_s for each in rest)
         verb = "save" if left_s >= 0 else "cost"
-        label = f"{format_plural(len(rest), 'other')}, together"
+        label = f"{format_plural(len(rest), 'other')}, total"
         rows.append(_part(label, at_s, -left_s, f"{verb} {seconds(abs(left_s))}"))
     remark = f"{seconds(overall.after_s)}: {factor_words(overall.speed_up, once=once)}"
-    rows.append(_whole(f"{table.after.name}, as many calls", overall.after_s, remark))
+    rows.append(_whole(f"{table.after.name}, same calls", overall.after_s, remark))
     view = View(
         label=plural,
         title=_waterfall_title(overall, reported),
@@ -179,10 +179,10 @@ def _waterfall(table: Table, overall: Overall, subject: Subject) -> Figure | Non
     return Figure(
         id=f"{subject}-waterfall",
         kind="bars",
-        topic="Where the time went",
+        topic="Change of total time",
         notes=[
-            f"From the time of all {plural} before, down by what each saves and up by what each "
-            "costs, to the time after, with as many calls of each as before."
+            f"From the total time of all {plural} before to the total time after, with the number "
+            "of calls before: each bar is the time that one saves or costs."
         ],
         views=[view],
         table=f"table-{subject}-changes",
@@ -196,7 +196,7 @@ def _waterfall_title(overall: Overall, reported: Sequence[Change]) -> str:
     most = max(reported, key=lambda each: abs(each.saved_s))
     less = "less" if most.saved_s >= 0 else "more"
     text = shortened(most.text, _TITLE_MAX)
-    return f"{words}; the largest part: {seconds(abs(most.saved_s))} {less} for {text}"
+    return f"{words}; the largest change: {seconds(abs(most.saved_s))} {less} for {text}"
 
 
 def _whole(label: str, value_s: float, remark: str = "") -> Row:

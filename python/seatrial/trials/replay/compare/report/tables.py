@@ -1,4 +1,4 @@
-"""The tables of before and after: all together, what became slower, every query, page and batch.
+"""The tables of before and after: overall, regressions, every query, page and batch.
 
 The terminal, the Markdown export and the page can show all of these.
 """
@@ -29,20 +29,20 @@ from seatrial.trials.replay.compare.verdict import inverted
 from seatrial.trials.replay.report.words import shortened
 
 TEXT_MAX: Final = 2_000
-"""Of a query's text on a page, which wraps it."""
+"""Length of a query's text on a page, which wraps it."""
 _P_DIGITS: Final = 3
 _P_SMALL: Final = 0.001
 
 
 def overall_table(compared: Compared, subject: Subject) -> Table:
-    """Return both speed-ups of all together, and the time before and after."""
+    """Return both overall speed-ups, and the time before and after."""
     overall = compared.overall
     singular, plural = NOUNS[subject]
     rows = []
     if overall is not None:
         rows = [
             [
-                f"average {singular}, each as often as before",
+                f"average {singular}, weighted by calls before",
                 factor_text(overall.speed_up),
                 ratio_doubt(overall.speed_up),
                 answer_words(overall),
@@ -50,7 +50,7 @@ def overall_table(compared: Compared, subject: Subject) -> Table:
                 seconds(overall.after_s),
             ],
             [
-                f"geometric mean, each {singular} alike",
+                f"geometric mean over {plural}",
                 factor_text(overall.geometric),
                 ratio_doubt(overall.geometric),
                 NO_FIGURE,
@@ -60,9 +60,9 @@ def overall_table(compared: Compared, subject: Subject) -> Table:
         ]
     return Table(
         id=f"{subject}-overall",
-        title=f"All {plural} together: time before over time after",
+        title=f"All {plural}: speed-up (time before / time after)",
         labels=1,
-        headers=["Of", "Speed-up", "95 %", "Answer", "Time before", "Time after"],
+        headers=["Average", "Speed-up", "95 %", "Verdict", "Time before", "Time after"],
         rows=rows,
     )
 
@@ -74,11 +74,11 @@ def regressions_table(
     level: float = LEVEL_OF_ONE,
     characters_max: int = TEXT_MAX,
 ) -> Table:
-    """Return what became significantly slower, the greatest factor first.
+    """Return what became significantly slower, the largest factor first.
 
     Args:
         changes: In their order; the first has number 1, as in the chart.
-        subject: What they are.
+        subject: Queries or pages.
         level: Of the intervals.
         characters_max: Of a query's text.
     """
@@ -86,7 +86,7 @@ def regressions_table(
     return without_empty(
         Table(
             id=f"{subject}-regressions",
-            title="What became significantly slower, the slowest first",
+            title="Significantly slower, the slowest first",
             labels=2,
             headers=[
                 "No.", singular.capitalize(), "Class", "Before", "After", "Slower by",
@@ -123,15 +123,15 @@ def changes_table(
     level: float = LEVEL_OF_ONE,
     characters_max: int = TEXT_MAX,
 ) -> Table:
-    """Return every query or page that both sides have, those with the most time before first."""
+    """Return every query or page of both sides, those with the most time before first."""
     singular, _ = NOUNS[subject]
     has_errors = any(each.before.errors or each.after.errors for each in changes)
     heads = ["Calls", "Mean", "Total", *(["Errors"] if has_errors else [])]
     return Table(
         id=f"{subject}-changes",
-        title=f"Every {singular} that both sides have; calls and totals are of one unit",
+        title=f"Every {singular} of both sides; calls and totals per unit",
         labels=1,
-        headers=[singular.capitalize(), "Class", "Speed-up", interval_words(level), "Answer",
+        headers=[singular.capitalize(), "Class", "Speed-up", interval_words(level), "Verdict",
                  "Saves", *heads, *heads],
         groups=[Group("", 6), Group(names[0], len(heads)), Group(names[1], len(heads))],
         rows=[_change_row(each, characters_max, has_errors=has_errors) for each in changes],
@@ -163,9 +163,9 @@ def _change_row(change: Change, characters_max: int, *, has_errors: bool) -> lis
 def server_table(
     changes: Sequence[Change], names: tuple[str, str], characters_max: int = TEXT_MAX
 ) -> Table:
-    """Return what the server did for each query, per call, before and after; only where known."""
+    """Return the server's work per call of each query, before and after; only if known."""
     known = [each for each in changes if each.server_before or each.server_after]
-    heads = ["Its time", "Hit", "Read", "WAL"]
+    heads = ["Time", "Hit", "Read", "WAL"]
     rows = [
         [
             shortened(each.text, characters_max) or NO_FIGURE,
@@ -176,8 +176,7 @@ def server_table(
     ]
     return Table(
         id="query-server",
-        title="What the server did for one call: its own time, blocks of its cache found and "
-        "not found, write-ahead log",
+        title="Server work per call: execution time, shared buffer hits and reads, WAL",
         labels=1,
         headers=["Query", *heads, *heads],
         groups=[Group("", 1), Group(names[0], len(heads)), Group(names[1], len(heads))],
@@ -199,12 +198,19 @@ def _work(work: ServerWork | None) -> list[str]:
 def plans_table(
     changes: Sequence[Change], *, level: float = LEVEL_OF_ONE, characters_max: int = TEXT_MAX
 ) -> Table:
-    """Return the queries whose plan is another than before."""
+    """Return the queries whose plan changed."""
     return Table(
         id="query-plans",
-        title="Plans that are other than before",
+        title="Changed plans",
         labels=1,
-        headers=["Query", "Plan before", "Plan after", "Speed-up", interval_words(level), "Answer"],
+        headers=[
+            "Query",
+            "Plan before",
+            "Plan after",
+            "Speed-up",
+            interval_words(level),
+            "Verdict",
+        ],
         rows=[
             [
                 shortened(each.text, characters_max) or NO_FIGURE,
@@ -229,14 +235,14 @@ def one_sided_table(
     rows_max: int | None = None,
     characters_max: int = TEXT_MAX,
 ) -> Table:
-    """Return what one side lacks: it is in no speed-up.
+    """Return what one side does not have; it is in no speed-up.
 
     Args:
         parts: All of them, the most time first.
-        subject: What they are.
-        lacking: The name of the side that lacks them.
+        subject: Queries or pages.
+        lacking: The name of the side that does not have them.
         total_s: Time of the side that has them, in one unit.
-        rows_max: So many get a row; None for all.
+        rows_max: Maximum number of rows; None for all.
         characters_max: Of a query's text.
     """
     singular, plural = NOUNS[subject]
@@ -244,8 +250,8 @@ def one_sided_table(
     share = f", {_share(time_s, total_s)} of the other's time" if total_s else ""
     return Table(
         id=f"{subject}-lacking",
-        title=f"{format_plural(len(parts), singular, plural)} that {lacking} lacks "
-        f"({seconds(time_s)}{share}): in no speed-up",
+        title=f"{format_plural(len(parts), singular, plural)} missing in {lacking} "
+        f"({seconds(time_s)}{share}), not compared",
         labels=1,
         headers=[singular.capitalize(), "Calls", "Mean", "Total"],
         rows=[
@@ -265,13 +271,13 @@ def _share(part_s: float, total_s: float) -> str:
 
 
 def batches_table(batches: Sequence[Batch]) -> Table:
-    """Return each batch by its ``real`` times, before and after."""
+    """Return each batch by its elapsed (``real``) times, before and after."""
     return Table(
         id="batches",
-        title="Batches, by the time that a clock on the wall shows (real)",
+        title="Batches by elapsed time (real)",
         labels=1,
-        headers=["Batch", "Runs", "Real", "Runs", "Real", "Speed-up", "95 %", "Answer",
-                 "Noise below"],
+        headers=["Batch", "Runs", "Real", "Runs", "Real", "Speed-up", "95 %", "Verdict",
+                 "Noise floor"],
         groups=[Group("", 1), Group("before", 2), Group("after", 2), Group("", 4)],
         rows=[
             [
@@ -312,4 +318,4 @@ def _plan_text(change: Change) -> str:
         return NO_FIGURE
     if change.plan_varies and not change.plan_changed:
         return "differs between rounds"
-    return "another" if change.plan_changed else "the same"
+    return "changed" if change.plan_changed else "same"

@@ -1,4 +1,4 @@
-"""How before and after are put into words: speed-ups, answers, noise, what a side is."""
+"""Before and after in words: speed-ups, answers, noise, sides."""
 
 from __future__ import annotations
 
@@ -43,21 +43,21 @@ NOUNS: Final[dict[Subject, tuple[str, str]]] = {
 }
 KINDS: Final = {
     "replay": "replay",
-    "log": "log of a server",
+    "log": "server log",
     "statements": "pg_stat_statements",
     "web": "access log",
-    "batch": "times of a shell",
+    "batch": "shell times",
 }
-CLOCKS: Final = {"client": "times of the client", "server": "times of the server"}
+CLOCKS: Final = {"client": "client times", "server": "server times"}
 BASES: Final = {
-    "interleaved": "rounds of both in turns, compared one by one",
-    "in_sequence": "several rounds of one, then of the other",
-    "once": "one measurement of {of}: nothing is tested",
+    "interleaved": "interleaved rounds, compared in pairs",
+    "in_sequence": "several rounds of one side, then of the other",
+    "once": "one measurement of {of}: no significance test",
 }
 _NS_A_S: Final = 1e9
 _COUNTS_WHOLE: Final = 100
 LEVEL_OF_ONE: Final = 0.95
-"""Of an interval that was not adjusted for many queries."""
+"""Level of an interval that is not adjusted for multiple queries."""
 
 
 def ratio_doubt(factor: Estimate) -> str:
@@ -69,7 +69,7 @@ def ratio_doubt(factor: Estimate) -> str:
 
 
 def answer_words(answered: Change | Overall | Batch) -> str:
-    """Return what is certain of something: ``slower``, ``same within 4 %``, ``undecided, ...``."""
+    """Return the answer in words: ``slower``, ``same within 4 %``, ``undecided, ...``."""
     if isinstance(answered, Batch):
         return answered.answer
     reported = _certain_words(answered)
@@ -82,7 +82,7 @@ def _certain_words(answered: Change | Overall) -> str:
     if answered.answer == "same" and answered.within_share is not None:
         return f"same within {format_share(answered.within_share)}"
     if isinstance(answered, Change) and answered.failing:
-        return f"{answered.answer}, more failed {answered.failing}"
+        return f"{answered.answer}, more failures {answered.failing}"
     if answered.below_floor:
         return "undecided, within the noise"
     if answered.answer == "undecided" and answered.rounds_more:
@@ -91,13 +91,13 @@ def _certain_words(answered: Change | Overall) -> str:
 
 
 def page_verdict(found: BeforeAfter) -> str:
-    """Return the first sentences of a page: each table's verdict with both speed-ups, batches."""
+    """Return the headline of a page: each table's verdict with both speed-ups, and batches."""
     reported = [next(table_sentences(table)) for table, _ in tables_of(found)]
     return " ".join([*reported, *(f"{batch_words(batch)}." for batch in found.batches)])
 
 
 def tables_of(found: BeforeAfter) -> list[tuple[Table, Subject]]:
-    """Return the tables of queries and pages that there are, with what their rows are."""
+    """Return the tables of queries and pages, each with the kind of its rows."""
     named: list[tuple[Table | None, Subject]] = [(found.queries, "query"), (found.pages, "page")]
     return [(table, subject) for table, subject in named if table is not None]
 
@@ -112,45 +112,47 @@ def counts_words(overall: Overall, subject: Subject) -> str:
     }
     reported = ", ".join(f"{format_count(count)} {word}" for word, count in counts.items() if count)
     _, plural = NOUNS[subject]
-    sentence = f"Of the {plural}: {reported}." if reported else f"No {plural} could be compared."
+    sentence = (
+        f"{plural.capitalize()}: {reported}." if reported else f"No {plural} could be compared."
+    )
     if overall.plans_changed:
-        sentence += f" The plan of {format_count(overall.plans_changed)} is another."
+        sentence += f" {format_plural(overall.plans_changed, 'plan')} changed."
     return sentence
 
 
 def floor_words(floor: Floor | None) -> str:
-    """Return what counts as noise, and where that is known from; empty where nothing does.
+    """Return the noise floor and its source; empty if there is none.
 
-    Of halves of rounds in turns nothing is said: these rounds know their own noise.
+    Halves of interleaved rounds are not reported: these rounds include their own noise.
     """
     if floor is None or floor.source == "halves":
         return ""
     source = {
-        "pair": f"before was measured once more ({floor.name})",
-        "usual": "what identical runs of pgbench on a busy machine differed by, as nothing sharper "
-        "is known; what a single one scatters by itself comes on top",
+        "pair": f"from a second measurement of before ({floor.name})",
+        "usual": "from identical pgbench runs on a busy machine, as nothing more precise is known; "
+        "a query's own variance is added",
     }[floor.source]
     if floor.source == "usual" and floor.halves_overall == floor.overall:
-        source = "the halves of one capture differ by as much"
-    reported = f"{_beyond(floor.overall)} of the whole, {_beyond(floor.query)} of a single one"
+        source = "from the difference between the halves of one capture"
+    reported = f"{_beyond(floor.overall)} overall, {_beyond(floor.query)} for a single one"
     if floor.overall == floor.query:
-        reported = f"{_beyond(floor.overall)}, of the whole and of a single one"
-    return f"up to {reported}: {source}"
+        reported = f"{_beyond(floor.overall)}, overall and for a single one"
+    return f"up to {reported} ({source})"
 
 
 def _beyond(factor: float) -> str:
-    """Return a factor of at least 1 as a share beyond it, from 2 on as a factor."""
+    """Return a factor of at least 1 as the share above 1, or from 2 on as a factor."""
     return f"{format_iops(factor)}x" if factor >= 2 else format_share(factor - 1)
 
 
 def side_words(side: Side) -> str:
-    """Return what a side is: ``replay, 5 rounds, 8,200 statements in 12 s, times of the ...``."""
+    """Return a side in words: ``replay, 5 rounds, 8,200 calls in 12 s each, client times``."""
     noun = "request" if side.kind == "web" else "call"
     parts = [KINDS.get(side.kind, side.kind)]
     if side.units > 1:
         parts.append(format_plural(side.units, "round"))
     if side.left_out:
-        parts.append(f"{format_count(side.left_out)} more left out")
+        parts.append(f"{format_count(side.left_out)} left out")
     if side.calls:
         each = " each" if side.units > 1 else ""
         covered = f" in {format_duration_s(side.covered_s)}" if side.covered_s else ""
@@ -162,18 +164,18 @@ def side_words(side: Side) -> str:
 
 
 def compared_words(table: Table, subject: Subject) -> str:
-    """Return how two sides were compared, and the clock's offset where there is one."""
+    """Return how two sides were compared, and the offset of client times if there is one."""
     singular, plural = NOUNS[subject]
     reported = [f"{format_plural(len(table.changes), f'common {singular}', f'common {plural}')}"]
     reported.append(BASES[table.basis].format(of=once_each(table)))
     if table.offset_s is not None:
-        reported.append(f"{seconds(table.offset_s)} taken off each of the client's times")
+        reported.append(f"{seconds(table.offset_s)} subtracted from each client time")
     return ", ".join(reported)
 
 
 def once_each(table: Table) -> str:
-    """Return of how many sides there is one measurement: of ``each``, or of ``one side``."""
-    return "each" if once_of(table) == BOTH_ONCE else "one side"
+    """Return which sides have only one measurement: ``each side`` or ``one side``."""
+    return "each side" if once_of(table) == BOTH_ONCE else "one side"
 
 
 def seconds(value_s: float) -> str:
@@ -185,14 +187,14 @@ def seconds(value_s: float) -> str:
 
 
 def calls_text(calls: float) -> str:
-    """Return how often, on the average of the units: exact where it is whole or large."""
+    """Return the average number of calls per unit; exact if it is whole or large."""
     if calls >= _COUNTS_WHOLE or calls == int(calls):
         return format_count(round(calls))
     return f"{calls:.1f}"
 
 
 def saved_words(change: Change, *, once: str) -> str:
-    """Return what a query saves or costs, as the waterfall tells it."""
+    """Return what a query saves or costs, as shown in the waterfall."""
     if not change.saved_s:
         return f"saves nothing: {change_words(change, once=once)}"
     verb = "saves" if change.saved_s > 0 else "costs"
@@ -205,7 +207,7 @@ def factor_text(factor: Estimate) -> str:
 
 
 def interval_words(level: float) -> str:
-    """Return what is written above intervals: ``95 %``, or ``99.17 %, adjusted``."""
+    """Return the heading of intervals: ``95 %``, or ``99.17 %, adjusted``."""
     if level <= LEVEL_OF_ONE:
         return f"{100 * LEVEL_OF_ONE:g} %"
     return f"{math.floor(1e4 * level) / 100:g} %, adjusted"

@@ -1,0 +1,158 @@
+"""What watching block requests costs: small random reads alone against reads that are watched.
+
+    bench/watch.py               the figures of bench/RESULTS.md: 12 rounds, about three minutes
+    bench/watch.py --quick       one short round, printed and not written: does it run?
+
+In each round the same reads run four times in an order drawn afresh: alone, alone once more,
+counted in the kernel (level 2), and handed over one by one (level 3). They are reads of 4 KiB at
+32 in flight from a loop device in memory, which answers at once: the processor is the bound, so
+that all that watching costs shows. On a slower device the same cost is a smaller share. It needs
+root.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from command import leave_published_page, parser_of, run_bench
+from paired import Bar, median_estimate, paired_ratio, reported
+from results_page import machine_lines, table
+
+from seatrial import _core
+from seatrial.errors import SeatrialError
+from seatrial.stats.model import Estimate
+
+SECTION: Final = "watch"
+ALONE: Final = "alone"
+AGAIN: Final = "alone again"
+COUNTED: Final = "level 2"
+RECORDED: Final = "level 3"
+CONTENDERS: Final = (ALONE, AGAIN, COUNTED, RECORDED)
+LOSS_MOST: Final = 1.02
+SIZE_BYTES: Final = 256 << 20
+SEATRIAL: Final = Path(sys.executable).with_name("seatrial")
+
+
+@contextlib.contextmanager
+def loop_in_memory() -> Iterator[Path]:
+    """Yield a loop device over a file in memory, which nobody else uses."""
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        backing = Path(folder, "disk.img")
+        backing.write_bytes(os.urandom(SIZE_BYTES))
+        made = ["losetup", "--find", "--show", "--direct-io=off", str(backing)]
+        device = subprocess.run(made, check=True, capture_output=True, text=True).stdout.strip()
+        try:
+            yield Path(device)
+        finally:
+            subprocess.run(["losetup", "-d", device], check=True)
+
+
+def requests_per_s(device: Path, contender: str, seconds: float) -> tuple[float, int]:
+    """Return the rate of reads of a contender, and what its watch did not see."""
+    number = device.stat().st_rdev
+    watch = None
+    if contender in (COUNTED, RECORDED):
+        devices = [(os.major(number), os.minor(number))]
+        watch = _core.Watch(devices, records=contender == RECORDED)
+    command = [str(SEATRIAL), "io", str(device), "--seconds", str(seconds), "--depth", "32"]
+    with tempfile.TemporaryDirectory() as folder:
+        process = subprocess.Popen(
+            [*command, "--block-size", "4k", "--rounds", "1", "--json", "--no-report"],
+            cwd=folder,
+            stdout=subprocess.PIPE,
+            env=os.environ | {"SEATRIAL_STATE_DIR": folder, "SEATRIAL_RESULTS": "r.seatrial"},
+        )
+        while watch is not None and process.poll() is None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(0.05 if contender == RECORDED else 1.0)
+            watch.take_groups()
+            watch.take_requests()
+        document = json.loads(process.communicate()[0])
+    (sample,) = document["samples"]
+    lost = watch.lost() if watch is not None else None
+    missed = lost.unmatched + lost.uncounted + lost.unrecorded + lost.missed if lost else 0
+    return float(sample["completed_per_s"]), missed
+
+
+def measure(
+    rounds: int, seconds: float, seed: int
+) -> tuple[dict[str, list[float]], dict[str, int]]:
+    """Return reads_per_s by contender, one a round, and what was not seen of all rounds."""
+    reads_per_s: dict[str, list[float]] = {each: [] for each in CONTENDERS}
+    unseen = dict.fromkeys(CONTENDERS, 0)
+    drawn = random.Random(seed)
+    with loop_in_memory() as device:
+        requests_per_s(device, ALONE, seconds)
+        for _ in range(rounds):
+            for contender in drawn.sample(CONTENDERS, len(CONTENDERS)):
+                rate, missed = requests_per_s(device, contender, seconds)
+                reads_per_s[contender].append(rate)
+                unseen[contender] += missed
+    return reads_per_s, unseen
+
+
+def page(reads_per_s: dict[str, list[float]], unseen: dict[str, int]) -> str:
+    """Return the section of bench/RESULTS.md."""
+    ratios: dict[str, Estimate] = {
+        each: paired_ratio(reads_per_s[ALONE], reads_per_s[each]) for each in CONTENDERS[1:]
+    }
+    rows = [
+        [
+            each,
+            reported(median_estimate(reads_per_s[each], "IOPS"), 0),
+            reported(ratios[each], 3) if each in ratios else "1",
+            f"{unseen[each]:,}",
+        ]
+        for each in CONTENDERS
+    ]
+    bar = Bar(what="time per request, level 2", most=LOSS_MOST, estimate=ratios[COUNTED], digits=3)
+    heads = ["Contender", "Reads/s", "Time per read against alone", "Requests not seen"]
+    return "\n\n".join(
+        [
+            "## What watching costs",
+            "\n".join(machine_lines()),
+            f"Random reads of 4 KiB at queue depth 32 from a loop device in memory, "
+            f"{len(reads_per_s[ALONE])} rounds, medians with 95 % intervals. The processor is the "
+            "bound.",
+            table(heads, rows),
+            f"- {bar.what}: {reported(bar.estimate, bar.digits)}, bar {bar.most}: {bar.verdict}",
+        ]
+    )
+
+
+def options_of(arguments: Sequence[str]) -> argparse.Namespace:
+    """Return what was asked for on the command line."""
+    parser = parser_of(
+        __doc__, rounds=12, rounds_help="of four runs", quick_help="one round of half a second"
+    )
+    parser.add_argument("--seconds", type=float, default=2.0, help="of each run")
+    options = parser.parse_args(arguments)
+    if options.quick:
+        leave_published_page(options)
+        options.seconds = 0.5
+    return options
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the bench; 0 when it ran, whatever it found."""
+    return run_bench(
+        "bench/watch.py",
+        SECTION,
+        options_of(arguments),
+        lambda options: page(*measure(options.rounds, options.seconds, options.seed)),
+        (subprocess.CalledProcessError, SeatrialError),
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,180 @@
+//! Objects of a played session: those that it has made, and those that it lacks because the
+//! statement that makes them was skipped.
+
+use std::collections::{HashMap, HashSet};
+
+use crate::item::Item;
+
+/// Limit for the names of each kind. Further ones are judged without it: a temporary table like any
+/// other table, and a statement that needs a skipped object is sent and fails.
+const NAMES_MAX: usize = 256;
+
+/// A change of [`SessionObjects`] by a command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ObjectChange {
+    /// CREATE of a temporary table, view or sequence.
+    Makes {
+        /// Its name.
+        name: Vec<u8>,
+        /// It is dropped at the end of its transaction (ON COMMIT DROP).
+        until_end: bool,
+    },
+    /// DROP of a temporary object.
+    Drops(Vec<u8>),
+    /// DISCARD TEMP or DISCARD ALL.
+    Discards {
+        /// DISCARD ALL.
+        all: bool,
+    },
+    /// PREPARE.
+    Prepares(Vec<u8>),
+    /// DEALLOCATE; None for all.
+    Deallocates(Option<Vec<u8>>),
+    /// DECLARE.
+    Declares(Vec<u8>),
+    /// BEGIN.
+    Begins,
+    /// The end of a transaction.
+    Ends,
+    /// ROLLBACK of a transaction, or to a savepoint.
+    RollsBack,
+}
+
+/// When a temporary object was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Made {
+    transaction: u64,
+    until_end: bool,
+}
+
+/// The temporary objects that a played session certainly has, and the tables, cursors and prepared
+/// statements that it lacks because their statement was skipped.
+///
+/// It answers whether a statement is safe to send, by its text alone: a table counts as temporary
+/// only if that is proved. [`seatrial_sqltext::reading::SessionNames`] says why that one, which
+/// answers what a captured statement touches, is a different model.
+#[derive(Clone, Debug, Default)]
+pub struct SessionObjects {
+    temporary: HashMap<Vec<u8>, Made>,
+    absent_tables: HashSet<Vec<u8>>,
+    absent_cursors: HashSet<Vec<u8>>,
+    absent_prepared: HashSet<Vec<u8>>,
+    /// The transaction whose BEGIN was skipped; 0 for none.
+    skipped_transaction: u64,
+}
+
+impl SessionObjects {
+    /// Whether no further statement can depend on it.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.temporary.is_empty()
+            && self.skipped_transaction == 0
+            && self.absent_tables.is_empty()
+            && self.absent_cursors.is_empty()
+            && self.absent_prepared.is_empty()
+    }
+
+    /// Whether a name is certainly that of a temporary object, in this transaction.
+    pub fn is_temporary(&self, name: &[u8], transaction: u64) -> bool {
+        self.temporary.get(name).is_some_and(|made| {
+            !made.until_end || (made.transaction > 0 && made.transaction == transaction)
+        })
+    }
+
+    /// Whether the CREATE of a temporary object of this name was skipped.
+    pub fn lacks_table(&self, name: &[u8]) -> bool {
+        self.absent_tables.contains(name)
+    }
+
+    /// Whether the CREATE of any temporary object was skipped.
+    pub fn lacks_tables(&self) -> bool {
+        !self.absent_tables.is_empty()
+    }
+
+    /// Whether the DECLARE of a cursor was skipped.
+    pub fn lacks_cursor(&self, name: &[u8]) -> bool {
+        self.absent_cursors.contains(name)
+    }
+
+    /// Whether the PREPARE of a statement was skipped.
+    pub fn lacks_prepared(&self, name: &[u8]) -> bool {
+        self.absent_prepared.contains(name)
+    }
+
+    /// Whether the BEGIN of a statement's transaction was skipped.
+    pub fn is_in_skipped_transaction(&self, item: &Item) -> bool {
+        item.transaction > 0 && item.transaction == self.skipped_transaction
+    }
+
+    /// Applies the changes of a statement, which is sent or skipped.
+    pub fn apply(&mut self, item: &Item, effects: Vec<ObjectChange>, is_sent: bool) {
+        let is_open = effects.iter().fold(false, |is_open, effect| match effect {
+            ObjectChange::Begins => true,
+            ObjectChange::Ends => false,
+            _ => is_open,
+        });
+        if !is_sent && is_open {
+            self.skipped_transaction = item.transaction;
+        }
+        for effect in effects {
+            if is_sent {
+                self.done(item, effect);
+            } else {
+                self.not_done(effect);
+            }
+        }
+    }
+
+    fn done(&mut self, item: &Item, effect: ObjectChange) {
+        match effect {
+            ObjectChange::Makes { name, until_end } => {
+                self.absent_tables.remove(&name);
+                if self.temporary.len() < NAMES_MAX {
+                    let transaction = item.transaction;
+                    self.temporary.insert(name, Made { transaction, until_end });
+                }
+            }
+            ObjectChange::Drops(name) => {
+                self.temporary.remove(&name);
+            }
+            ObjectChange::Discards { all } => {
+                self.temporary.clear();
+                if all {
+                    self.absent_prepared.clear();
+                }
+            }
+            ObjectChange::Prepares(name) => {
+                self.absent_prepared.remove(&name);
+            }
+            ObjectChange::Declares(name) => {
+                self.absent_cursors.remove(&name);
+            }
+            ObjectChange::RollsBack => self
+                .temporary
+                .retain(|_, made| made.transaction == 0 || made.transaction != item.transaction),
+            ObjectChange::Ends => self.temporary.retain(|_, made| !made.until_end),
+            ObjectChange::Deallocates(_) | ObjectChange::Begins => {}
+        }
+    }
+
+    fn not_done(&mut self, effect: ObjectChange) {
+        let note = |names: &mut HashSet<Vec<u8>>, name| {
+            if names.len() < NAMES_MAX {
+                names.insert(name);
+            }
+        };
+        match effect {
+            ObjectChange::Makes { name, .. } => note(&mut self.absent_tables, name),
+            ObjectChange::Drops(name) => {
+                self.absent_tables.remove(&name);
+            }
+            ObjectChange::Prepares(name) => note(&mut self.absent_prepared, name),
+            ObjectChange::Declares(name) => note(&mut self.absent_cursors, name),
+            ObjectChange::Deallocates(Some(name)) => {
+                self.absent_prepared.remove(&name);
+            }
+            ObjectChange::Deallocates(None) => self.absent_prepared.clear(),
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! All block requests of the machine, or of some devices, from now until this is dropped.
+
+use std::collections::HashMap;
+
+use seatrial_gauge::Histogram;
+
+use crate::bpf::{ALLOCATE_LATE, Attached, Map, MapKind};
+use crate::error::WatchError;
+use crate::layout::{
+    BUCKETS, Counts, GroupKey, Losses, Record, Request, RequestKey, bucket_middle_ns,
+};
+use crate::program::{Maps, assemble};
+use crate::ring::Ring;
+use crate::source::{Event, Source, by_fields, sources};
+
+/// Requests in flight that are known at once.
+const REQUESTS_MAX: u32 = 1 << 16;
+/// Groups that are counted; 7 KiB each, allocated when they appear.
+const GROUPS_MAX: u32 = 1 << 12;
+/// A quarter of a second at a million requests a second.
+const RING_BYTES: u32 = 1 << 24;
+
+/// What to watch.
+#[derive(Debug, Clone, Default)]
+pub struct WatchSpec {
+    /// Devices, as major number << 20 | minor number; all if empty.
+    pub devices: Vec<u32>,
+    /// Whether requests are also handed over one by one.
+    pub records: bool,
+    /// Whether to do without the kernel's types, as on a kernel that has none.
+    pub by_fields: bool,
+}
+
+/// What was not seen since the start.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Lost {
+    /// Completions of requests whose issue was not seen: begun before, or two alike at once.
+    pub unmatched: u64,
+    /// Requests for which a map had no room.
+    pub uncounted: u64,
+    /// Requests that the reader of single requests was too slow for; they are counted.
+    pub unrecorded: u64,
+    /// Events during which another program ran on the same processor.
+    pub missed: u64,
+}
+
+/// What was counted of a group since the last look.
+#[derive(Debug, Clone)]
+pub struct Group {
+    /// What it is.
+    pub key: GroupKey,
+    /// Its counts.
+    pub counts: Counts,
+}
+
+impl Group {
+    /// Returns the times at the device, each as the middle of its bucket.
+    pub fn device(&self) -> Histogram {
+        histogram(&self.counts.device_buckets)
+    }
+
+    /// Returns the times in the queue, each as the middle of its bucket.
+    pub fn queue(&self) -> Histogram {
+        histogram(&self.counts.queue_buckets)
+    }
+}
+
+fn histogram(buckets: &[u32; BUCKETS]) -> Histogram {
+    let filled = buckets.iter().enumerate().filter(|&(_, &count)| count > 0);
+    let (middles, counts): (Vec<_>, Vec<_>) =
+        filled.map(|(bucket, &count)| (bucket_middle_ns(bucket), u64::from(count))).unzip();
+    // 865 counts of 32 bits never overflow.
+    Histogram::from_counts(&middles, &counts).unwrap_or_default()
+}
+
+/// The programs, while they run.
+#[derive(Debug)]
+pub struct Watch {
+    groups: Map<GroupKey, Counts>,
+    /// What was counted until the last look.
+    before: HashMap<GroupKey, Counts>,
+    losses: Map<u32, Losses>,
+    ring: Option<Ring>,
+    attached: Vec<Attached>,
+    _requests: Map<RequestKey, Request>,
+    _empty: Map<u32, Counts>,
+}
+
+impl Watch {
+    /// Begins to watch.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel has no such tracepoints or no BPF, or this process lacks the rights.
+    pub fn start(spec: &WatchSpec) -> Result<Watch, WatchError> {
+        let sources = if spec.by_fields { by_fields()? } else { sources()? };
+        let ring = spec.records.then(|| Ring::create(RING_BYTES)).transpose()?;
+        let groups = Map::create(MapKind::Hash, GROUPS_MAX, ALLOCATE_LATE)?;
+        let losses = Map::create(MapKind::Array, 1, 0)?;
+        let empty = Map::create(MapKind::Array, 1, 0)?;
+        let requests = Map::create(requests_kind(&sources), REQUESTS_MAX, 0)?;
+        let maps = Maps {
+            requests: requests.fd(),
+            groups: groups.fd(),
+            empty: empty.fd(),
+            losses: losses.fd(),
+            ring: ring.as_ref().map(Ring::fd),
+        };
+        let mut attached = Vec::new();
+        for (event, source) in Event::ALL.into_iter().zip(&sources) {
+            if let Some(source) = source {
+                let program = assemble(event, source, maps, &spec.devices)?;
+                attached.push(Attached::attach(event, source, &program)?);
+            }
+        }
+        let before = HashMap::new();
+        Ok(Watch { groups, before, losses, ring, attached, _requests: requests, _empty: empty })
+    }
+
+    /// Whether the time in the queue is known.
+    pub fn knows_queue(&self) -> bool {
+        self.attached.len() == Event::ALL.len()
+    }
+
+    /// Returns what was counted since the last call, by group; those without a request are absent.
+    pub fn take_groups(&mut self) -> Vec<Group> {
+        let mut taken = Vec::new();
+        for key in self.groups.keys() {
+            let Some(now) = self.groups.get(&key) else { continue };
+            let counts = self.before.get(&key).map_or(now, |before| grown(before, &now));
+            // Between two sums of the program there is no request yet: the next look has it whole.
+            if counts.requests > 0 {
+                self.before.insert(key, now);
+                taken.push(Group { key, counts });
+            }
+        }
+        taken
+    }
+
+    /// Returns what was not seen since the start.
+    pub fn lost(&self) -> Lost {
+        let losses = self.losses.get(&0).unwrap_or_default();
+        Lost {
+            unmatched: losses.unmatched,
+            uncounted: losses.uncounted,
+            unrecorded: losses.unrecorded,
+            missed: self.attached.iter().map(Attached::missed).sum(),
+        }
+    }
+
+    /// Takes the requests that completed since the last call, in that order.
+    pub fn take(&mut self, each: impl FnMut(&Record)) {
+        if let Some(ring) = &mut self.ring {
+            ring.take(each);
+        }
+    }
+}
+
+/// Returns what was counted between two looks; the kernel's program may be between two sums.
+fn grown(before: &Counts, now: &Counts) -> Counts {
+    let buckets = |before: &[u32; BUCKETS], now: &[u32; BUCKETS]| {
+        std::array::from_fn(|bucket| now[bucket].wrapping_sub(before[bucket]))
+    };
+    Counts {
+        requests: now.requests - before.requests,
+        bytes: now.bytes - before.bytes,
+        device_ns: now.device_ns - before.device_ns,
+        queued: now.queued - before.queued,
+        queue_ns: now.queue_ns - before.queue_ns,
+        failed: now.failed - before.failed,
+        device_buckets: buckets(&before.device_buckets, &now.device_buckets),
+        queue_buckets: buckets(&before.queue_buckets, &now.queue_buckets),
+    }
+}
+
+/// Known by their sectors, requests that were merged into others would stay for ever.
+fn requests_kind(sources: &[Option<Source>]) -> MapKind {
+    let by_fields = sources.iter().flatten().any(|source| matches!(source, Source::Fields(_)));
+    if by_fields { MapKind::LruHash } else { MapKind::Hash }
+}

@@ -1,0 +1,369 @@
+"""From what a user names to comparisons, and how a terminal shows them."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import Final
+
+import click
+import msgspec
+
+from seatrial.cli.completing import complete_runs
+from seatrial.cli.files import Output, output_option
+from seatrial.cli.options import json_option, results_option
+from seatrial.cli.showing import answer_options, showing
+from seatrial.cli.sources import Source, load_source
+from seatrial.errors import EXIT_THRESHOLD, UsageError
+from seatrial.findings.registry import find_in_comparison
+from seatrial.machine.fingerprint.whole import differences
+from seatrial.report.comparison_page import (
+    comparison_table,
+    differences_table,
+    overall_table,
+    shortened,
+)
+from seatrial.report.terminal import finding_text, table_text, wrapped
+from seatrial.results.model import Run, Sample, origin_of
+from seatrial.stats.compare.comparison import MARGIN_SHARE_DEFAULT, compare
+from seatrial.stats.compare.fingerprints import facts_of, in_words, named_alike, with_defaults
+from seatrial.stats.compare.model import Comparison, Difference, Entrant, Side
+from seatrial.stats.compare.noise import control_label
+from seatrial.stats.compare.verdict import judged, ratio_words
+from seatrial.stats.timeline import SLICES_MIN
+from seatrial.stats.wording import format_identity, format_plural, format_share
+
+EPILOG = """\b
+Examples:
+  seatrial compare before after            two runs, by label
+  seatrial compare last                    the targets of one run, against its first
+  seatrial compare last:ssd last:hdd       two targets of one run
+  seatrial compare raid0.json raid5.json --anyway
+  seatrial compare main pull-request --fail-if-slower 5
+
+\b
+Rounds are compared one by one where both sides were measured interleaved: in one study with both
+as targets. Interval, answer and adjustment for many cells: docs/method.md, "Comparison".
+"""
+
+
+def _percent(low: float, high: float) -> click.FloatRange:
+    return click.FloatRange(low, high, min_open=True)
+
+
+@click.command("compare", epilog=EPILOG)
+@click.argument("sides", nargs=-1, required=True, metavar="A [B ...]", shell_complete=complete_runs)
+@click.option(
+    "--figure",
+    "figures",
+    multiple=True,
+    metavar="NAME",
+    help="Only these: iops, tps, bandwidth, p50, p99, or one kind's, such as 'read p99'. Fewer "
+    "figures need fewer rounds.",
+)
+@click.option(
+    "--margin",
+    "margin_percent",
+    type=_percent(0, 90),
+    default=5.0,
+    show_default=True,
+    metavar="PERCENT",
+    help="What significantly differs by less is called the same.",
+)
+@click.option(
+    "--aa",
+    "control",
+    metavar="RESULT",
+    help="Another measurement of what A is: smaller differences than theirs are not called real.",
+)
+@click.option(
+    "--fail-if-slower",
+    "slower_percent",
+    type=click.FloatRange(0, 1000),
+    metavar="PERCENT",
+    help="Exit code 3 if something is significantly slower, by more than this.",
+)
+@click.option("--anyway", is_flag=True, help="Compare what should not be compared; warn only.")
+@output_option("--report", about="Write an HTML page of the comparison as well.")
+@answer_options
+@results_option
+@json_option
+def command(
+    *,
+    sides: tuple[str, ...],
+    figures: tuple[str, ...],
+    margin_percent: float,
+    control: str | None,
+    slower_percent: float | None,
+    anyway: bool,
+    report: Output,
+    results: Path,
+    as_json: bool,
+) -> int:
+    """Compare B, C ... with A: what differs in the set-up, by how much they differ, is it real.
+
+    A result is a run (last, an id or its beginning, a label), RUN:TARGET, or a file: a results
+    file, a fio JSON, a bm-flash table, a CSV. An existing file takes precedence
+    over a label. Given a single run, its targets are compared.
+    """
+    from seatrial.cli.outcome import first_text  # noqa: PLC0415
+    from seatrial.findings.comparison_answer import comparison_answer  # noqa: PLC0415
+    from seatrial.report.comparison_page import comparison_document  # noqa: PLC0415
+
+    # Millions of small objects that live to the end, none in a circle: to look for circles among
+    # them, again and again as they grow, would be a quarter of all the time.
+    gc.disable()
+    found = compared(
+        entrants_of(sides, results, control),
+        margin_share=margin_percent / 100,
+        figures=figures or None,
+        anyway=anyway,
+    )
+    slow = [
+        reported
+        for each in found
+        if slower_percent is not None and (reported := slower_than(each, slower_percent / 100))
+    ]
+    if report.is_named:
+        _write_report(found, report)
+    if as_json:
+        click.echo(comparison_document(found), nl=False)
+    else:
+        rest = "\n".join(comparison_text(each) for each in found) if showing().tables else ""
+        click.echo(first_text(comparison_answer(found), rest), nl=False)
+        for reported in slow if not showing().quiet else []:
+            click.echo(f"Slower by more than {slower_percent:g} %: {reported}.")
+        if report.place and not showing().quiet:
+            click.echo(f"Report: {click.format_filename(report.place)}")
+    return EXIT_THRESHOLD if slow else 0
+
+
+def _write_report(found: list[Comparison], report: Output) -> None:
+    from seatrial.cli.options import this_command  # noqa: PLC0415 - not for --help
+    from seatrial.report.comparison_page import render  # noqa: PLC0415 - its parts are large
+
+    again = this_command("--report", "FILE", without=["--report"])
+    report.write(render(found), otherwise=again)
+
+
+ROWS_SHOWN_MAX: Final = 120
+
+
+class Entrants(msgspec.Struct, frozen=True, kw_only=True):
+    """What is to be compared.
+
+    Attributes:
+        first: The measure.
+        others: What is judged, at least one.
+        control: The first one measured once more; None if absent.
+    """
+
+    first: Entrant
+    others: list[Entrant]
+    control: Entrant | None = None
+
+
+def entrants_of(references: Sequence[str], results: Path, control: str | None = None) -> Entrants:
+    """Return what a user names as sides.
+
+    Args:
+        references: One run with several targets, or at least two results.
+        results: The results file that runs are sought in.
+        control: A/A control, another measurement of what the first reference is.
+
+    Raises:
+        ResultsFileError: When a results file cannot be read.
+        UsageError: When a reference fits nothing, a run alone has one target, or two sides are
+            the same.
+    """
+    sources = [load_source(each, results, slices_min=SLICES_MIN) for each in references]
+    if len(sources) == 1:
+        found = of_targets(sources[0].run, sources[0].samples)
+        if found is None:
+            raise _nothing_to_compare_with(sources[0])
+    else:
+        _require_distinct(sources)
+        first, *others = map(_entrant, sources, _names(sources))
+        found = Entrants(first=first, others=others)
+    if control is None:
+        return found
+    again = load_source(control, results, slices_min=SLICES_MIN)
+    (name,) = _names([again])
+    return msgspec.structs.replace(found, control=_entrant(again, name))
+
+
+def _entrant(source: Source, name: str) -> Entrant:
+    side = Side(name=name, run=source.run, target=source.target)
+    return Entrant(side=side, samples=source.samples)
+
+
+def _names(sources: Sequence[Source]) -> list[str]:
+    """Return what to call each side: short, unless several would be called the same."""
+    short = [_short_name(source) for source in sources]
+    return [
+        name if short.count(name) == 1 else source.name
+        for name, source in zip(short, sources, strict=True)
+    ]
+
+
+def _short_name(source: Source) -> str:
+    """Return a foreign file's name without folder and ending, and what else the user named."""
+    if source.name == "last":
+        return source.run.label or source.run.id
+    origin = origin_of(source.run)
+    if origin is None or source.run.label:
+        return source.name
+    stem = Path(origin.file).stem
+    return f"{stem}:{source.target}" if source.target else stem
+
+
+def of_targets(run: Run, samples: Sequence[Sample]) -> Entrants | None:
+    """Return the targets of a run as sides, the first being the measure; None if it has one.
+
+    A target with the path of the first one, or its label with ``-aa``, is the A/A control.
+    """
+    labels = list(dict.fromkeys(sample.cell.target for sample in samples))
+    declared = [target.get("label", "trial") for target in run.study.get("target", [])]
+    labels.sort(key=lambda label: declared.index(label) if label in declared else len(declared))
+    paths = {target.get("label"): target.get("path", "") for target in run.study.get("target", [])}
+    control = control_label(labels, [paths.get(label, "") for label in labels]) if labels else ""
+    sides = {
+        label: Entrant(
+            side=Side(name=label, run=run, target=label),
+            samples=[sample for sample in samples if sample.cell.target == label],
+        )
+        for label in labels
+    }
+    others = [sides[label] for label in labels[1:] if label != control]
+    if not others and control:
+        return Entrants(first=sides[labels[0]], others=[sides[control]])
+    if not others:
+        return None
+    return Entrants(first=sides[labels[0]], others=others, control=sides.get(control))
+
+
+def _require_distinct(sources: Sequence[Source]) -> None:
+    seen: dict[tuple[str, str], str] = {}
+    for source in sources:
+        place = (source.run.id, source.target)
+        if place in seen:
+            raise UsageError(
+                seen=f"{seen[place]} and {source.name} are the same result",
+                cause="A result does not differ from itself",
+                next_step="Name two results; `seatrial list` shows the runs",
+            )
+        seen[place] = source.name
+
+
+def _nothing_to_compare_with(source: Source) -> UsageError:
+    return UsageError(
+        seen=f"{source.name} has one target, and nothing else is named to compare it with",
+        cause="A comparison needs two results, or a run of several targets",
+        next_step=f"Name another one, as in `seatrial compare BEFORE {source.name}`",
+    )
+
+
+def compared(
+    entrants: Entrants,
+    *,
+    margin_share: float = MARGIN_SHARE_DEFAULT,
+    figures: Collection[str] | None = None,
+    anyway: bool = False,
+) -> list[Comparison]:
+    """Return each of the others against the first, with differences and findings.
+
+    Raises:
+        UsageError: When two sides must not be compared, or no figure of these names is known.
+    """
+    found = compare(
+        entrants.first,
+        entrants.others,
+        margin_share=margin_share,
+        figures=figures,
+        control=entrants.control,
+        differences=[_differences(entrants.first, other) for other in entrants.others],
+        anyway=anyway,
+    )
+    if figures and not any(each.comparands for each in found):
+        raise UsageError(
+            seen=f"No figure {' or '.join(map(repr, figures))} is known on both sides",
+            cause="There is none of that name, or too few requests completed to know it",
+            next_step="Figures are iops, tps, bandwidth, p50 and p99, or of one kind 'read p99'; "
+            "without --figure all that are known are compared",
+        )
+    return [msgspec.structs.replace(each, findings=find_in_comparison(each)) for each in found]
+
+
+def _differences(a: Entrant, b: Entrant) -> list[Difference]:
+    """Return what differs in two fingerprints; nothing where one side has none."""
+    facts_a, facts_b = facts_of(a), facts_of(b)
+    if not facts_a or not facts_b:
+        return []
+    alike = with_defaults(*named_alike(facts_a, facts_b))
+    return in_words(differences(*alike))
+
+
+def targets_compared_text(run: Run, samples: Sequence[Sample]) -> str:
+    """Return each target of a run against its first; empty where they have no common cell."""
+    entrants = of_targets(run, samples)
+    if entrants is None:
+        return ""
+    try:
+        found = compared(entrants, anyway=True)
+    except UsageError:
+        return ""
+    return "\n".join(comparison_text(each) for each in found)
+
+
+def slower_than(comparison: Comparison, share: float) -> str:
+    """Return what surely is slower by more than a share, in words; empty where nothing is.
+
+    Of all common cells together, else of the worst cell.
+    """
+    slower = judged(comparison, is_worse=True).beyond(share)
+    for figure, ratio in slower.overall.items():
+        cells = comparison.overall_answers[figure].cells
+        return f"{figure} of {format_plural(cells, 'cell')} is {ratio_words(ratio)}"
+    if not slower.cells:
+        return ""
+    worst = max(slower.cells, key=lambda each: max(each.ratio.value, 1 / each.ratio.value))
+    return f"{worst.figure} in {format_identity(worst.identity)} is {ratio_words(worst.ratio)}"
+
+
+def comparison_text(comparison: Comparison) -> str:
+    """Return a comparison for a terminal: reasons, warnings, cells, overall, verdict."""
+    blocks = []
+    differing = differences_table(comparison)
+    if differing.rows:
+        blocks.append(table_text(differing))
+    warnings = [_marked(sentence) for sentence in comparison.warnings]
+    if warnings:
+        blocks.append("\n".join(warnings))
+    if comparison.comparands:
+        left_out = len(comparison.comparands) - ROWS_SHOWN_MAX
+        blocks.append(table_text(comparison_table(shortened(comparison, ROWS_SHOWN_MAX))))
+        if left_out > 0:
+            blocks.append(f"{left_out:,} rows more: --json or --report FILE has them all.")
+        blocks.append(table_text(overall_table(comparison)))
+    blocks += [finding_text(finding) for finding in comparison.findings]
+    if noise := _noise_text(comparison):
+        blocks.append(wrapped(noise))
+    blocks.append(wrapped(comparison.verdict))
+    return "\n\n".join(block.rstrip() for block in blocks) + "\n"
+
+
+def _noise_text(comparison: Comparison) -> str:
+    """Return what two measurements of the same thing differ by, where it is known."""
+    noise, share = comparison.noise, comparison.noise_share
+    if noise is None or share is None:
+        return ""
+    if noise.source == "pair":
+        which = f"{comparison.a.name} and {noise.name}, which are the same thing,"
+    else:
+        which = "Odd and even rounds of the same side"
+    return f"Noise floor: {which} differ by up to {format_share(share)} (95 % of cells)."
+
+
+def _marked(sentence: str) -> str:
+    return wrapped(sentence, " ! ")

@@ -1,1 +1,0 @@
-"""``seatrial sql``: logs of servers read, captured, shown, played again, compared."""

@@ -1,1 +1,0 @@
-"""``seatrial sql compare``."""

@@ -1,0 +1,233 @@
+"""``seatrial export RUN``: a run in another format."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from seatrial.cli.files import Output, output_option
+from seatrial.cli.options import json_option, results_option, run_argument
+from seatrial.cli.showing import profile_option, showing, showing_options
+from seatrial.findings.model import Summary
+from seatrial.findings.summary import summarise
+from seatrial.report.exports import FORMATS
+from seatrial.report.terminal import table_text
+from seatrial.results.store import ResultsFile
+
+
+def stored_summary(results: Path, reference: str) -> Summary:
+    """Return the summary of a stored run.
+
+    Raises:
+        ResultsFileError: when the file cannot be read.
+        UsageError: when no run, or more than one, fits the reference.
+    """
+    with ResultsFile.open(results, read_only=True) as store:
+        run = store.run(reference)
+        return summarise(run, store.samples(run.id))
+
+
+LIST_EPILOG = """\b
+Examples:
+  seatrial list
+  seatrial list --results lab.seatrial --json
+"""
+
+
+@click.command("list", epilog=LIST_EPILOG)
+@results_option
+@json_option
+def list_command(results: Path, as_json: bool) -> int:
+    """List the runs, the newest first."""
+    from seatrial.report.exports import json_document  # noqa: PLC0415 - not for --help
+    from seatrial.report.exports.json_document import as_text as json_text  # noqa: PLC0415
+    from seatrial.report.lab import LAB_NOTICE, notices_of  # noqa: PLC0415
+    from seatrial.report.tables import runs_table  # noqa: PLC0415
+    from seatrial.results.store import ResultsFile  # noqa: PLC0415
+
+    with ResultsFile.open(results, read_only=True) as store:
+        runs = store.runs()
+    if as_json:
+        click.echo(json_text(json_document.runs_document(runs)), nl=False)
+    else:
+        click.echo(table_text(runs_table(runs)))
+        if notices_of(runs):
+            click.echo(LAB_NOTICE)
+    return 0
+
+
+SHOW_EPILOG = """\b
+Examples:
+  seatrial show                     the newest run
+  seatrial show 20261121-0745       an id, or its beginning, or a label
+  seatrial show last --tables       all tables and findings
+  seatrial show last --profile oltp
+  seatrial show last --json
+"""
+
+
+@click.command("show", epilog=SHOW_EPILOG)
+@run_argument
+@showing_options
+@results_option
+@json_option
+def show_command(run: str, results: Path, as_json: bool) -> int:
+    """Show RUN again, from the results file: the same analysis, made anew."""
+    from seatrial.cli.import_command import origin_text  # noqa: PLC0415 - not for --help
+    from seatrial.cli.outcome import answered_text, earlier_samples, echo_places  # noqa: PLC0415
+    from seatrial.report.exports import json_document  # noqa: PLC0415
+
+    summary = stored_summary(results, run)
+    if as_json:
+        click.echo(json_document.render(summary, showing().profile), nl=False)
+        return 0
+    earlier = earlier_samples(summary.run, results)
+    click.echo(answered_text(summary, earlier=earlier), nl=False)
+    if (origin := origin_text(summary.run)) and not showing().quiet:
+        click.echo(f"\n{origin}", nl=False)
+    if summary.run.note and not showing().quiet:
+        click.echo(f"Note:   {summary.run.note}")
+    if not showing().tables:
+        echo_places(summary.run, results, None)
+    return 0
+
+
+REPORT_EPILOG = """\b
+Examples:
+  seatrial report
+  seatrial report last --output for-the-boss.html
+  seatrial report --all                  an index of all runs, and a page of each
+  seatrial report --all --output public  the same in another directory
+"""
+
+
+@click.command("report", epilog=REPORT_EPILOG)
+@run_argument
+@profile_option
+@output_option(
+    "--output",
+    "-o",
+    about="The file to write, with --all the directory; in seatrial-reports, next to the results "
+    "file, if not given.",
+    folder_if="every",
+)
+@click.option(
+    "--all",
+    "every",
+    is_flag=True,
+    is_eager=True,  # --output then names a directory
+    help="Write an index of all runs with their trends, and a page per run; pages that are newer "
+    "than their run, and of the given profile, are kept unless --force is given.",
+)
+@click.option(
+    "--reference",
+    is_flag=True,
+    help="Begin with the bars of databases that were published in 2010 beside.",
+)
+@results_option
+@json_option
+@click.pass_context
+def report_command(
+    context: click.Context,
+    *,
+    run: str,
+    output: Output,
+    every: bool,
+    reference: bool,
+    results: Path,
+    as_json: bool,
+) -> int:
+    """Make the report of RUN again; it needs nothing but the results file."""
+    if every:
+        from seatrial.cli.index_files import refuse_run  # noqa: PLC0415 - only with --all
+
+        refuse_run(run, context)
+        return _report_all(output, results, as_json=as_json)
+    from seatrial.cli.documents import report_document  # noqa: PLC0415 - not for --help
+    from seatrial.cli.outcome import write_report  # noqa: PLC0415
+
+    summary = stored_summary(results, run)
+    place = write_report(summary, output, results, with_published=reference)
+    if as_json:
+        click.echo(report_document(summary.run.id, place), nl=False)
+    else:
+        click.echo(f"Report: {click.format_filename(place)}")
+    return 0
+
+
+def _report_all(output: Output, results: Path, *, as_json: bool) -> int:
+    from seatrial.cli.documents import reports_document  # noqa: PLC0415 - not for --help
+    from seatrial.cli.index_files import write_index  # noqa: PLC0415
+
+    profile = showing().profile
+    made = write_index(results, output.place, profile=profile, force=output.force)
+    if as_json:
+        click.echo(reports_document(made.index, made.pages, made.comparisons), nl=False)
+    else:
+        kept = len(made.pages) + len(made.comparisons) - made.written
+        click.echo(f"Index: {click.format_filename(made.index)}")
+        click.echo(f"{made.written} pages written, {kept} up to date.")
+    return 0
+
+
+EXPORT_EPILOG = """\b
+Examples:
+  seatrial export last --format markdown
+  seatrial export last --format fio-json --output run.json   for fio-plot and others
+  seatrial export last --format bm-flash                     the table of the article
+  seatrial export last --format fio-job --output cells.fio   to cross-check with fio
+  seatrial export last --format fio-job --cell matrix/read/4096B/1t/1d
+"""
+
+
+@click.command("export", epilog=EXPORT_EPILOG)
+@run_argument
+@click.option(
+    "--format",
+    "name",
+    type=click.Choice(list(FORMATS)),
+    default="json",
+    show_default=True,
+    help="Which format.",
+)
+@output_option(
+    "--output", "-o", about="The file to write; standard output if not given.", is_all=True
+)
+@click.option("--cell", metavar="KEY", help="Only the cell of this key.")
+@results_option
+@json_option
+def export_command(
+    *, run: str, name: str, output: Output, cell: str | None, results: Path, as_json: bool
+) -> int:
+    """Write RUN in another format."""
+    from seatrial.cli.options import this_command  # noqa: PLC0415 - not for --help
+    from seatrial.report.exports import export  # noqa: PLC0415
+
+    summary = stored_summary(results, run)
+    if cell is not None:
+        summary = _only(summary, cell)
+    text = export(summary, "json" if as_json else name)
+    if not output.is_named:
+        click.echo(text, nl=False)
+        return 0
+    again = this_command("--output", "FILE", without=["--output", "-o"])
+    output.write(text, otherwise=again)
+    return 0
+
+
+def _only(summary: Summary, key: str) -> Summary:
+    """Return a summary with one of its cells; raises UsageError where there is none such."""
+    import msgspec  # noqa: PLC0415 - not for --help
+
+    from seatrial.errors import UsageError  # noqa: PLC0415 - only on this way out
+
+    chosen = [part for part in summary.cells if part.cell.key == key]
+    if not chosen:
+        some = ", ".join(part.cell.key for part in summary.cells[:3])
+        raise UsageError(
+            seen=f"Run {summary.run.id} has no cell {key!r}",
+            cause=f"It has {len(summary.cells)} others, such as {some}",
+            next_step=f"See the keys: seatrial export {summary.run.id} --format csv",
+        )
+    return msgspec.structs.replace(summary, cells=chosen)

@@ -1,0 +1,403 @@
+"""The answer of a run: what terminal and page show first, and what stands in for the rest.
+
+It answers four questions: is the storage all right, what is its worst problem, how reliable are the
+figures, and what to do next.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Final
+
+import msgspec
+
+from seatrial.findings.model import Summary
+from seatrial.findings.profile import (
+    Assessment,
+    Grade,
+    Profile,
+    assess,
+    load_profile,
+    worst_grade,
+)
+from seatrial.findings.profiles import BUILT_IN
+from seatrial.findings.tile import Tile
+from seatrial.findings.verdict import doubts_of, io_tiles
+from seatrial.published import HIDDEN
+from seatrial.stats.fastest import Served, served_by_caches
+from seatrial.stats.model import CellSummary, Estimate, Finding
+from seatrial.stats.wording import (
+    format_cell,
+    format_count,
+    format_duration_s,
+    format_half_width,
+    format_plural,
+    format_value,
+)
+from seatrial.topic import topics
+
+VERDICT_LETTERS_MAX: Final = 100
+TILES_MAX: Final = 6
+WORST_MAX: Final = 3
+STEADY_S_MIN: Final = 60.0
+"""Shorter samples say nothing of garbage collection, full write caches or burst credit."""
+_FIT_WORDS: Final = {"good": "fit for", "marginal": "marginal for", "poor": "not fit for"}
+
+
+class RunAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """What is shown first.
+
+    Attributes:
+        verdict: One line of at most 100 characters.
+        grade: Of the chosen profile and of the study's thresholds, the worse; ``unknown`` where
+            neither was asked for.
+        tiles: At most six figures.
+        worst: The gravest findings that are not notes, at most three.
+        worst_lines: The same, each in one line.
+        notes_count: How many findings are not among them.
+        confidence: How reliable the figures are, in one sentence.
+        next_step: What to do next.
+        assessments: What the profiles say: the chosen one, else all that ship, of each target.
+        profile: Name of the chosen profile; empty for none.
+    """
+
+    verdict: str
+    grade: Grade
+    tiles: list[Tile]
+    worst: Annotated[list[Finding], HIDDEN]
+    worst_lines: list[str]
+    notes_count: int
+    confidence: str
+    next_step: str
+    assessments: list[Assessment]
+    profile: str = ""
+
+
+def answer(summary: Summary, profile: str = "") -> RunAnswer:
+    """Return the answer of a run.
+
+    Args:
+        summary: The run.
+        profile: Name or file of the profile that figures are graded by; empty for none.
+
+    Raises:
+        UsageError: when there is no such profile.
+    """
+    chosen = load_profile(profile) if profile else None
+    profiles = [chosen] if chosen else [load_profile(name) for name in BUILT_IN]
+    served = served_by_caches(summary.findings)
+    assessments = [
+        assess(each, target, [c for c in summary.cells if c.cell.target == target], served)
+        for target in _targets(summary.cells)
+        for each in profiles
+    ]
+    worst = [each for each in summary.findings if each.severity != "note"][:WORST_MAX]
+    graded = _graded_tiles(assessments, summary) if chosen else []
+    tiles = [_with_threshold(each, summary) for each in [*graded, *_tiles(summary)][:TILES_MAX]]
+    return RunAnswer(
+        verdict=_verdict(summary, assessments, chosen, tiles),
+        grade=_grade(summary, assessments if chosen else []),
+        tiles=tiles,
+        worst=worst,
+        worst_lines=[in_one_line(each) for each in worst],
+        notes_count=len(summary.findings) - len(worst),
+        confidence=_confidence(summary, tiles),
+        next_step=_next_step(summary, worst),
+        assessments=assessments,
+        profile=profile,
+    )
+
+
+def _targets(cells: Iterable[CellSummary]) -> list[str]:
+    return list(dict.fromkeys(each.cell.target for each in cells))
+
+
+# Tiles
+
+
+def _tiles(summary: Summary) -> list[Tile]:
+    """Return the figures of one target, or of several targets the first figure of each."""
+    served = served_by_caches(summary.findings)
+    by_target = {
+        target: _tiles_of(summary, [c for c in summary.cells if c.cell.target == target], served)
+        for target in _targets(summary.cells)
+    }
+    if len(by_target) == 1:
+        return next(iter(by_target.values()))[:TILES_MAX]
+    common = Counter(tile.label for tiles in by_target.values() for tile in tiles)
+    label = max(common, key=lambda each: common[each], default="")
+    firsts = [
+        msgspec.structs.replace(tile, label=f"{target}: {tile.label}")
+        for target, tiles in by_target.items()
+        for tile in tiles
+        if tile.label == label
+    ]
+    return firsts[:TILES_MAX]
+
+
+def _tiles_of(summary: Summary, cells: Sequence[CellSummary], served: Served) -> list[Tile]:
+    own = [tiles for each in topics() if (tiles := each.tiles(cells, summary.analyses))]
+    firsts = [tiles[0] for tiles in own]
+    others = [tile for tiles in own for tile in tiles[1:]]
+    return [*firsts, *io_tiles(cells, served), *others]
+
+
+def _graded_tiles(assessments: Sequence[Assessment], summary: Summary) -> list[Tile]:
+    """Return the figures that a chosen profile needs, each with its grade."""
+    tests = {each.cell.key: each for each in summary.cells}
+    several = len({each.target for each in assessments}) > 1
+    return [
+        Tile(
+            label=f"{assessment.target}: {each.requirement.label}"
+            if several
+            else each.requirement.label,
+            estimate=each.figure,
+            test=format_cell(tests[each.cell].cell),
+            cell=each.cell,
+            better="lower" if each.requirement.good.startswith("<") else "higher",
+            grade=each.grade,
+            limit=each.reason,
+        )
+        for assessment in assessments
+        for each in assessment.figures
+        if each.figure is not None
+    ]
+
+
+def _with_threshold(tile: Tile, summary: Summary) -> Tile:
+    for result in summary.thresholds:
+        if result.cell == tile.cell and not result.met:
+            return msgspec.structs.replace(tile, grade="poor", limit=result.sentence)
+    return tile
+
+
+# Verdict
+
+
+def _verdict(
+    summary: Summary,
+    assessments: Sequence[Assessment],
+    chosen: Profile | None,
+    tiles: Sequence[Tile],
+) -> str:
+    """Return what is most important in one line of at most 100 characters."""
+    if not summary.cells:
+        return "Nothing was measured."
+    parts: list[str] = []
+    if doubts := doubts_of(summary):
+        parts += [f"do not trust these figures: {doubts[0]}", *doubts[1:]]
+    if breached := sum(not each.met for each in summary.thresholds):
+        parts.append(f"{breached} of {format_plural(len(summary.thresholds), 'threshold')} not met")
+    parts += [said for each in topics() if (said := each.verdict_line(summary))]
+    counts = _counts(summary)
+    room = VERDICT_LETTERS_MAX - len(counts) - 1 - sum(len(each) + 2 for each in parts)
+    if fit := _fit(assessments, chosen, room):
+        parts.append(fit)
+    if not parts:
+        parts += [_tile_words(tile) for tile in tiles]
+    return _joined(parts or [_without_figures(summary.cells)], counts)
+
+
+def _without_figures(cells: Sequence[CellSummary]) -> str:
+    """Return what a verdict says where no figure stands for the whole."""
+    completed = sum(any(sample.outcome.completed for sample in each.samples) for each in cells)
+    if completed:
+        return f"{format_plural(completed, 'test')} measured; --tables shows the figures"
+    return "nothing completed in any test"
+
+
+def _joined(parts: Sequence[str], ending: str) -> str:
+    """Return the first part, and as many others as there is room for, with the ending."""
+    room = VERDICT_LETTERS_MAX - len(ending) - 1
+    line = first_clauses(parts[0], room)
+    for part in parts[1:]:
+        if len(line) + 2 + len(part) > room:
+            break
+        line += f"; {part}"
+    stop = "" if f"{line}{ending}".endswith("…") else "."
+    return f"{line[0].upper()}{line[1:]}{ending}{stop}"
+
+
+_PROPER_NAME: Final = re.compile(r"fsync|fdatasync|pgbench|p\d|\w+_\w")
+"""What keeps its small letter at the beginning of a sentence."""
+_CLAUSE_ENDS: Final = re.compile(r"; |: | \(")
+_CLAUSE_SHARE_MIN: Final = 0.5
+"""A shorter clause says too little of its sentence."""
+
+
+def first_clauses(text: str, letters_max: int) -> str:
+    """Return as many whole clauses of a sentence as there is room for, else a clipped text."""
+    if len(text) <= letters_max:
+        return text
+    ends = [
+        each.start()
+        for each in _CLAUSE_ENDS.finditer(text, 0, letters_max + 1)
+        if text.count("(", 0, each.start()) == text.count(")", 0, each.start())
+    ]
+    if ends and ends[-1] >= letters_max * _CLAUSE_SHARE_MIN:
+        return text[: ends[-1]]
+    return clipped(text, letters_max)
+
+
+def clipped(text: str, letters_max: int) -> str:
+    """Return a text of at most so many characters, cut between words where it is longer."""
+    if len(text) <= letters_max:
+        return text
+    return f"{text[: letters_max - 1].rsplit(' ', 1)[0].rstrip(' ,;:(')}…"
+
+
+def _counts(summary: Summary) -> str:
+    critical = sum(each.severity == "critical" for each in summary.findings)
+    warnings = sum(each.severity == "warning" for each in summary.findings)
+    words = [f"{critical} critical"] * bool(critical)
+    words += [format_plural(warnings, "warning")] * bool(warnings)
+    return f"; {', '.join(words)}" if words else ""
+
+
+def _fit(assessments: Sequence[Assessment], chosen: Profile | None, room: int) -> str:
+    """Return which uses a single target is fit for; of a chosen profile also why not.
+
+    What a target is not fit for is not cut off: the highest rate goes first.
+    """
+    if len({each.target for each in assessments}) != 1:
+        return _fit_of_targets(assessments) if chosen else ""
+    if chosen:
+        (only,) = assessments
+        return _fit_of_one(only)
+    rate = next((each.capacity for each in assessments if each.grade == "good"), "")
+    choices = [_fit_by_grade(assessments, each) for each in (rate, rate.partition(" (")[0], "")]
+    return next((each for each in choices if len(each) <= room), choices[-1])
+
+
+def _fit_by_grade(assessments: Sequence[Assessment], rate: str) -> str:
+    """Return the uses by grade, with the highest rate of the first that it is fit for."""
+    by_grade: dict[Grade, list[str]] = {}
+    for each in assessments:
+        is_first = not by_grade.get("good") and each.grade == "good"
+        limit = f" up to {rate}" if rate and is_first and each.capacity else ""
+        by_grade.setdefault(each.grade, []).append(f"{each.profile.title}{limit}")
+    return "; ".join(
+        f"{words} {', '.join(by_grade[grade]) if rate else _listed(by_grade[grade])}"
+        for grade, words in _FIT_WORDS.items()
+        if grade in by_grade
+    )
+
+
+def _fit_of_one(only: Assessment) -> str:
+    title = only.profile.title
+    if only.grade == "good":
+        return f"fit for {title}{f' up to {only.capacity}' if only.capacity else ''}"
+    bad = [each for each in only.figures if each.grade == only.grade]
+    why = ", ".join(_failing_words(each.requirement.label, each.figure) for each in bad)
+    if only.grade == "unknown":
+        missing = ", ".join(each.requirement.label for each in bad)
+        return f"not enough measured for {title}: no {missing}"
+    return f"{_FIT_WORDS[only.grade]} {title}: {why}"
+
+
+def _failing_words(label: str, figure: Estimate | None) -> str:
+    return f"{label} {format_value(figure)}" if figure is not None else label
+
+
+def _fit_of_targets(assessments: Sequence[Assessment]) -> str:
+    title = assessments[0].profile.title if assessments else ""
+    by_grade: dict[Grade, list[str]] = {}
+    for each in assessments:
+        by_grade.setdefault(each.grade, []).append(each.target)
+    return "; ".join(
+        f"{_listed(by_grade[grade])} {words} {title}"
+        for grade, words in _FIT_WORDS.items()
+        if grade in by_grade
+    )
+
+
+def _listed(names: Sequence[str]) -> str:
+    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+
+
+def _tile_words(tile: Tile) -> str:
+    return f"{tile.label} {format_value(tile.estimate)}"
+
+
+def _grade(summary: Summary, assessments: Sequence[Assessment]) -> Grade:
+    grades: list[Grade] = [each.grade for each in assessments]
+    if any(not each.met for each in summary.thresholds):
+        return "poor"
+    if summary.thresholds:
+        grades.append("marginal" if any(each.doubtful for each in summary.thresholds) else "good")
+    return worst_grade(grades)
+
+
+# Confidence and next step
+
+
+def _confidence(summary: Summary, tiles: Sequence[Tile]) -> str:
+    """Return how often was measured, how wide the intervals of the tiles are, and what varied."""
+    rounds = max((len(each.samples) for each in summary.cells), default=0)
+    said = ["measured once" if rounds <= 1 else f"{rounds} rounds"]
+    widths = [w for each in tiles if (w := each.estimate.shown.half_width_share) is not None]
+    if widths:
+        most = f"more than ± {format_half_width(1.0)}"
+        if max(widths) <= 1:
+            most = f"up to ± {format_half_width(max(widths))}"
+        said.append(f"95 % intervals of the figures above {most}")
+    elif rounds > 1:
+        said.append("no intervals")
+    unsteady = sum(each.iops.scatter is not None for each in summary.cells)
+    if unsteady:
+        said.append(
+            f"rounds differ by more than 2x in {unsteady} of "
+            f"{format_plural(len(summary.cells), 'test')}"
+        )
+    longest_s = max((s.duration_s for each in summary.cells for s in each.samples), default=0)
+    if tiles and 0 < longest_s < STEADY_S_MIN:
+        said.append(
+            f"samples of at most {format_duration_s(longest_s)} show no steady state under "
+            "sustained load"
+        )
+    if checks := [s.verification for c in summary.cells for s in c.samples if s.verification]:
+        corrupt = sum(each.corrupt_blocks for each in checks)
+        checked = format_plural(sum(each.checked_blocks for each in checks), "block")
+        said.append(f"{checked} verified, {format_count(corrupt) if corrupt else 'none'} corrupt")
+    if summary.run.status != "complete":
+        said.append(f"the run is {summary.run.status}")
+    sentence = "; ".join(said)
+    return f"{sentence[0].upper()}{sentence[1:]}."
+
+
+_FIRST_SENTENCE: Final = re.compile(r"(.+?[.;])(?:\s|$)", re.DOTALL)
+
+
+def first_sentence(text: str) -> str:
+    """Return the first sentence or clause of a text, without what ends it."""
+    found = _FIRST_SENTENCE.match(text)
+    return (found[1] if found else text).rstrip(".;")
+
+
+def in_one_line(finding: Finding) -> str:
+    """Return a finding in a few words: its short form, or the first sentence of it."""
+    words = finding.figures.in_short(len(finding.cells)) or _without_tests(finding)
+    if _PROPER_NAME.match(words):
+        return words
+    return f"{words[0].upper()}{words[1:]}" if words else finding.kind
+
+
+def _without_tests(finding: Finding) -> str:
+    """Return the first sentence of a finding, without the names of tests that it begins with."""
+    figures, sentence = finding.figures, finding.sentence
+    concerned = getattr(figures, "concerned", None) or getattr(figures, "where", None)
+    return first_sentence(sentence.removeprefix(f"{concerned}: ") if concerned else sentence)
+
+
+def _next_step(summary: Summary, worst: Sequence[Finding]) -> str:
+    if worst:
+        return worst[0].next
+    for each in topics():
+        if said := each.next_step(summary):
+            return said
+    return (
+        f"Keep this run as the baseline, and compare after each change: "
+        f"'seatrial compare {summary.run.id} last'"
+    )

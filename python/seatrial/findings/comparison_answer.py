@@ -1,0 +1,154 @@
+"""The answer of a comparison: what its page shows first, as the answer of a run does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from seatrial.findings.answer import (
+    TILES_MAX,
+    VERDICT_LETTERS_MAX,
+    WORST_MAX,
+    RunAnswer,
+    clipped,
+    first_clauses,
+    in_one_line,
+)
+from seatrial.findings.tile import Tile
+from seatrial.stats.compare.figures import COMPLETED, is_rate
+from seatrial.stats.compare.model import Comparison
+from seatrial.stats.compare.noise import whole_percent
+from seatrial.stats.compare.verdict import figure_words
+from seatrial.stats.wording import (
+    format_half_width,
+    format_interval,
+    format_plural,
+    format_share,
+    format_value,
+)
+
+_NAME_MAX: Final = 28
+
+
+def comparison_answer(comparisons: Sequence[Comparison]) -> RunAnswer:
+    """Return the answer of one or more comparisons with one and the same A."""
+    findings = [finding for each in comparisons for finding in each.findings]
+    worst = [each for each in findings if each.severity != "note"][:WORST_MAX]
+    return RunAnswer(
+        verdict=_verdict(comparisons),
+        grade="unknown",
+        tiles=_tiles(comparisons),
+        worst=worst,
+        worst_lines=[in_one_line(each) for each in worst],
+        notes_count=len(findings) - len(worst),
+        confidence=_confidence(comparisons),
+        next_step=worst[0].next if worst else _next_step(comparisons),
+        assessments=[],
+    )
+
+
+def _verdict(comparisons: Sequence[Comparison]) -> str:
+    line = "; ".join(_words(each) for each in comparisons)
+    if len(comparisons) == 1 and (counts := _counts(comparisons[0])):
+        longer = f"{line}; {counts}"
+        line = longer if len(longer) < VERDICT_LETTERS_MAX else line
+    return f"{first_clauses(line, VERDICT_LETTERS_MAX - 1)}."
+
+
+def _lead_figure(comparison: Comparison) -> str:
+    """Return the figure that stands for a comparison: a rate where there is one."""
+    rates = [figure for figure in COMPLETED if figure in comparison.overall]
+    return next(iter([*rates, *comparison.overall]), "")
+
+
+def _words(comparison: Comparison) -> str:
+    a, b = (clipped(side.name, _NAME_MAX) for side in (comparison.a, comparison.b))
+    figure = _lead_figure(comparison)
+    if not figure:
+        return f"{b} and {a} have no figure in common"
+    ratio, total = comparison.overall[figure], comparison.overall_answers.get(figure)
+    if total is not None and total.answer == "same":
+        share = whole_percent(total.within_share or 0)
+        return f"No difference between {a} and {b} (within {share} %)"
+    times = f"{format_value(ratio)} ({format_interval(ratio)})"
+    measure = "as fast as" if is_rate(figure) else f"the {figure_words(figure)} of"
+    known = total is not None and total.answer in ("higher", "lower")
+    return f"{'' if known else 'Undecided: '}{b} is {times} {measure} {a}"
+
+
+def _counts(comparison: Comparison) -> str:
+    """Return in how many tests the lead figure is higher or lower; empty where in none."""
+    figure = _lead_figure(comparison)
+    cells = [each for each in comparison.comparands if each.figure == figure]
+    words = ("faster", "slower") if is_rate(figure) else ("longer", "shorter")
+    counts = [
+        f"{word} in {count} of {len(cells)} tests"
+        for word, answer in zip(words, ("higher", "lower"), strict=True)
+        if (count := sum(each.answer == answer for each in cells)) and len(cells) > 1
+    ]
+    return ", ".join(counts)
+
+
+def _tiles(comparisons: Sequence[Comparison]) -> list[Tile]:
+    """Return the overall ratios; of several comparisons the first figure of each."""
+    if len(comparisons) > 1:
+        found = [
+            _tile(each, figure, label=f"{each.b.name}: {figure_words(figure)}")
+            for each in comparisons
+            if (figure := _lead_figure(each))
+        ]
+        return found[:TILES_MAX]
+    (only,) = comparisons
+    return [_tile(only, each, label=figure_words(each)) for each in only.overall][:TILES_MAX]
+
+
+def _tile(comparison: Comparison, figure: str, *, label: str) -> Tile:
+    total = comparison.overall_answers.get(figure)
+    count = len({each.key for each in comparison.comparands if each.figure == figure})
+    names = f"{comparison.b.name} / {comparison.a.name}"
+    return Tile(
+        # Names as long as the identifiers of runs are in the verdict, in the same order.
+        label=f"{label}, {names if len(names) <= _NAME_MAX else 'B / A'}",
+        estimate=comparison.overall[figure],
+        detail=total.answer if total else "",
+        test=f"all {format_plural(count, 'test')}" if count > 1 else "1 test",
+        cell="",
+        better="higher" if is_rate(figure) else "lower",
+    )
+
+
+def _confidence(comparisons: Sequence[Comparison]) -> str:
+    first = comparisons[0]
+    said = ["compared round by round" if first.paired else "not paired by round"]
+    widths = [w for each in comparisons for r in each.overall.values() if (w := r.half_width_share)]
+    if widths:
+        more = "more than" if max(widths) > 1 else "up to"
+        most = format_half_width(min(max(widths), 1.0))
+        said.append(f"95 % intervals of the ratios {more} ± {most}")
+    elif any(each.overall for each in comparisons):
+        said.append("measured once, so no interval is known")
+    if (noise := first.noise_share) is not None:
+        said.append(f"two measurements of the same differ by up to {format_share(noise)}")
+    every = [each for comparison in comparisons for each in comparison.comparands]
+    undecided = sum(each.answer == "undecided" for each in every)
+    if undecided:
+        said.append(f"{undecided} of {format_plural(len(every), 'figure')} undecided")
+    warnings = sum(len(each.warnings) for each in comparisons)
+    if warnings:
+        said.append(f"{format_plural(warnings, 'warning')} below")
+    sentence = "; ".join(said)
+    return f"{sentence[0].upper()}{sentence[1:]}."
+
+
+def _next_step(comparisons: Sequence[Comparison]) -> str:
+    rounds = [
+        total.rounds_more
+        for each in comparisons
+        for total in each.overall_answers.values()
+        if total.answer == "undecided" and total.rounds_more
+    ]
+    if rounds:
+        return f"Measure {format_plural(min(rounds), 'more round')} of both to settle it."
+    if any(each.differences for each in comparisons):
+        return "Look at what differs between the two below: it usually is the reason."
+    return "Nothing: the comparison has its answer."

@@ -1,0 +1,94 @@
+"""The answer of a run on a terminal: verdict, figures, worst findings, confidence, next step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import click
+
+from seatrial.findings.answer import RunAnswer, clipped, first_clauses
+from seatrial.findings.profile import Grade
+from seatrial.findings.tile import Tile
+from seatrial.report.terminal import SEVERITY_COLOURS, SEVERITY_MARKS
+from seatrial.stats.wording import format_interval, format_plural, format_value
+from seatrial.study.wrapping import wrap
+
+COLOURS: Final[dict[Grade, str]] = {"good": "green", "marginal": "yellow", "poor": "red"}
+_NEXT_LINES_MAX: Final = 3
+_CONFIDENCE_LINES_MAX: Final = 3
+_LABEL_MAX: Final = 36
+
+
+def answer_text(answer: RunAnswer, width: int, *, colour: bool = True) -> str:
+    """Return the first lines of a run: what most readers want to know, and nothing else.
+
+    Args:
+        answer: The answer.
+        width: Columns; no line is longer, unless a single word is.
+        colour: Whether grades and severities are coloured; all of them are also words or signs.
+    """
+    verdict_colour = COLOURS.get(answer.grade) if answer.profile or answer.grade == "poor" else None
+    verdict = "\n".join(wrap(answer.verdict, width))
+    blocks = [click.style(verdict, fg=verdict_colour, bold=True)]
+    if answer.tiles:
+        blocks.append("\n".join(_tile_lines(answer.tiles, width)))
+    if worst := _worst_lines(answer, width):
+        blocks.append("\n".join(worst))
+    blocks.append(
+        "\n".join(
+            [
+                *_labelled("Confidence", answer.confidence, width, lines_max=_CONFIDENCE_LINES_MAX),
+                *_labelled("Next", answer.next_step, width, lines_max=_NEXT_LINES_MAX),
+            ]
+        )
+    )
+    text = "\n\n".join(blocks) + "\n"
+    return text if colour else click.unstyle(text)
+
+
+def tile_value(tile: Tile) -> str:
+    """Return a tile's figure with its unit; ``none`` where nothing was counted, as of stalls."""
+    is_none = tile.estimate.unit in ("ns", "count") and tile.estimate.value == 0
+    return "none" if is_none else format_value(tile.estimate)
+
+
+def _tile_lines(tiles: Sequence[Tile], width: int) -> list[str]:
+    """Return a line for each figure; words that have no room as a whole are left out."""
+    labels = [clipped(each.label, _LABEL_MAX) for each in tiles]
+    values = [tile_value(each) for each in tiles]
+    doubts = [format_interval(each.estimate) for each in tiles]
+    widths = [max(map(len, column)) for column in (labels, values, doubts)]
+    room = width - sum(widths) - 2 * len(widths) - 1
+    lines = []
+    for each, label, value, doubt in zip(tiles, labels, values, doubts, strict=True):
+        start = f"{label:<{widths[0]}}  {value:>{widths[1]}}  {doubt:<{widths[2]}}"
+        words = ""
+        for part in filter(None, [each.grade, each.detail, each.rank, each.test]):
+            longer = f"{words}; {part}" if words else part
+            words = longer if len(longer) <= room else words
+        line = f" {start}  {words}"
+        if len(line.rstrip()) > width:
+            line = f" {label:<{widths[0]}}  {value:>{widths[1]}}"
+        colour = COLOURS.get(each.grade) if each.grade else None
+        lines.append(click.style(line.rstrip(), fg=colour) if colour else line.rstrip())
+    return lines
+
+
+def _worst_lines(answer: RunAnswer, width: int) -> list[str]:
+    lines = [
+        click.style(
+            first_clauses(f"{SEVERITY_MARKS[each.severity]} {words}", width),
+            fg=SEVERITY_COLOURS.get(each.severity),
+        )
+        for each, words in zip(answer.worst, answer.worst_lines, strict=True)
+    ]
+    if answer.notes_count:
+        more = f"and {answer.notes_count} more"
+        none = f"no warnings; {format_plural(answer.notes_count, 'note')}"
+        lines.append(f"   {more if lines else none}")
+    return lines
+
+
+def _labelled(label: str, text: str, width: int, lines_max: int = 2) -> list[str]:
+    return wrap(text, width, initial=f"{label + ':':<12}", lines_max=lines_max)

@@ -1,0 +1,157 @@
+"""The first screen of a page: verdict line, figures, worst findings, confidence, next step.
+
+It needs no script, and is the same for runs, comparisons, audits and checks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from markupsafe import Markup
+
+from seatrial.findings.answer import RunAnswer
+from seatrial.findings.profile import Assessment, Grade
+from seatrial.findings.tile import Tile
+from seatrial.report.answer_text import tile_value
+from seatrial.report.figures.naming import capitalized, grouped
+from seatrial.report.markup import fill
+from seatrial.report.sections import instruction
+from seatrial.stats.model import Finding
+from seatrial.stats.wording import format_interval
+
+TARGETS_SHOWN_MAX: Final = 1
+"""Of more targets than that each has its profiles collapsed."""
+GRADE_WORDS: Final[dict[Grade, str]] = {
+    "good": "✓ good",
+    "marginal": "▲ marginal",
+    "poor": "■ poor",
+    "unknown": "? not measured",
+}
+"""A sign and a word for each colour."""
+_FIT_WORDS: Final[dict[Grade, str]] = {
+    "good": "✓ Fit for",
+    "marginal": "▲ Marginal for",
+    "poor": "■ Not fit for",
+    "unknown": "? Not enough measured for",
+}
+
+
+def first_screen(
+    name: str,
+    answer: RunAnswer,
+    particulars: Mapping[str, str],
+    *,
+    anchors: Sequence[str],
+    all_findings: str = "findings",
+    words: str = "",
+    status: str = "",
+    notice: str = "",
+) -> Markup:
+    """Return the top of a page.
+
+    Args:
+        name: What the page is of.
+        answer: What it shows first.
+        particulars: What it is about, by term, such as ``Started``.
+        anchors: For each of the worst findings the identifier of the finding in full.
+        all_findings: Identifier of the part with all findings.
+        words: The whole answer as a sentence, collapsed; empty for none.
+        status: What must be known before the verdict is believed; empty where nothing must.
+        notice: What holds for all figures of the page; empty where nothing does.
+    """
+    is_graded = bool(answer.profile) or answer.grade == "poor"
+    return fill(
+        "report/templates/page_head.html",
+        name=name,
+        answer=answer,
+        grade=answer.grade if is_graded else "",
+        tiles=[_tile(each) for each in answer.tiles],
+        worst=[
+            {"severity": finding.severity, "text": line, "id": anchor}
+            for finding, line, anchor in zip(answer.worst, answer.worst_lines, anchors, strict=True)
+        ],
+        all_findings=all_findings,
+        next=instruction(answer.next_step),
+        profiles=_profiles(answer.assessments),
+        particulars=particulars,
+        words=words,
+        status=status,
+        notice=notice,
+    )
+
+
+def worst_anchors(
+    answer: RunAnswer, findings: Sequence[Finding], prefix: str = "finding"
+) -> list[str]:
+    """Return the identifiers of the worst findings in the list of all of them."""
+    places = [
+        next(place for place, each in enumerate(findings, start=1) if each is finding)
+        for finding in answer.worst
+    ]
+    return [f"{prefix}-{place}" for place in places]
+
+
+def _tile(tile: Tile) -> dict[str, object]:
+    value, _, unit = tile_value(tile).rpartition(" ")
+    if unit.endswith("/s") and unit.removesuffix("/s") in tile.label.lower():
+        unit = "/s"  # the label names what is counted
+    return {
+        # The name of a target is spelt as the user spells it.
+        "label": tile.label if ": " in tile.label else capitalized(tile.label),
+        "value": value or unit,
+        "unit": unit if value else "",
+        "interval": format_interval(tile.estimate),
+        "grade": tile.grade,
+        "grade_words": GRADE_WORDS[tile.grade] if tile.grade else "",
+        "small": [text for text in (tile.detail, tile.test, tile.rank, tile.limit) if text],
+    }
+
+
+def _profiles(assessments: Sequence[Assessment]) -> list[dict[str, object]]:
+    """Return what the profiles say, target by target; of several targets collapsed."""
+    by_target = grouped(assessments, lambda each: each.target)
+    if len(by_target) > 1 and _unknown(assessments):
+        by_target = {"": list(assessments)}
+    return [
+        {
+            "summary": _unknown(group) or target,
+            "folded": len(by_target) > TARGETS_SHOWN_MAX or bool(_unknown(group)),
+            "assessments": [_assessment(each) for each in group],
+        }
+        for target, group in by_target.items()
+    ]
+
+
+def _unknown(assessments: Sequence[Assessment]) -> str:
+    """Return that too little was measured for all of them; empty where one has a grade."""
+    if any(each.grade != "unknown" for each in assessments):
+        return ""
+    titles = list(dict.fromkeys(each.profile.title for each in assessments))
+    return f"{_FIT_WORDS['unknown']} {', '.join(titles)}"
+
+
+def _assessment(assessment: Assessment) -> dict[str, object]:
+    known = [each for each in assessment.figures if each.grade == assessment.grade]
+    labels = ", ".join(each.requirement.label for each in known)
+    remark = labels if assessment.grade in ("poor", "marginal") else ""
+    if assessment.grade == "good" and assessment.capacity:
+        remark = f"up to {assessment.capacity}"
+    if assessment.grade == "unknown":
+        remark = f"no {labels}"
+    return {
+        "grade": assessment.grade,
+        "words": _FIT_WORDS[assessment.grade],
+        "title": assessment.profile.title,
+        "remark": remark,
+        "description": assessment.profile.description,
+        "rows": [
+            [
+                each.requirement.label,
+                GRADE_WORDS[each.grade],
+                each.reason,
+                each.requirement.source,
+            ]
+            for each in assessment.figures
+        ],
+    }

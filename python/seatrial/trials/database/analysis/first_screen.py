@@ -1,0 +1,120 @@
+"""What the first screen of a run shows of a database: figures, and the answer in a few words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import PurePath
+from typing import Any, Literal
+
+from seatrial.findings.model import Summary
+from seatrial.findings.tile import Tile
+from seatrial.stats.model import CellSummary, Estimate
+from seatrial.stats.wording import format_estimate, format_plural, format_value
+from seatrial.trials.database.analysis.crashes import crash_outcome, is_crash_trial
+from seatrial.trials.database.analysis.headline import PERCENTILES, cell_words, headline_cell
+from seatrial.trials.database.analysis.model import batch_length, database_of
+from seatrial.trials.replay.analysis.model import is_of_replay, replays_of
+
+
+def database_tiles(cells: Sequence[CellSummary], analyses: Mapping[str, Any]) -> list[Tile]:
+    """Return rate, tail latency and, of a replay, the pace of the test that stands for a target."""
+    best = headline_cell(cells, cells)
+    if best is None or is_crash_trial(best.cell):
+        return []
+    if best.cell.operation == "batch":
+        real = batch_length(best.samples, "real")
+        return [_tile(best, "batch", real.scaled(1e9, "ns"), better="lower")] if real else []
+    tail = _tail(best)
+    detail = f"{tail[0]} {format_value(tail[1])}" if tail else ""
+    tiles = [_tile(best, _rate_name(best), best.iops, detail=detail)]
+    if tail:
+        tiles.append(_tile(best, tail[0], tail[1], better="lower", detail=_bound(best, analyses)))
+    if is_of_replay(best.cell):
+        ratio = next((e.ratio for e in analyses.get("replay", []) if e.cell == best.cell), None)
+        tiles += [_tile(best, "of the captured rate", ratio)] if ratio else []
+    return tiles
+
+
+def _tail(summary: CellSummary) -> tuple[str, Estimate] | None:
+    """Return the highest known percentile of the kind of transaction that there is most of."""
+
+    def count(kind: str) -> int:
+        return sum(s.operations[kind].completed for s in summary.samples if kind in s.operations)
+
+    kind = max(summary.latency, key=count, default="")
+    latency = summary.latency.get(kind, {})
+    percentile = next((name for name in PERCENTILES if name in latency), "")
+    return (f"{kind} {percentile}", latency[percentile]) if percentile else None
+
+
+def _rate_name(summary: CellSummary) -> str:
+    return "replay" if is_of_replay(summary.cell) else f"{summary.cell.kind} transactions"
+
+
+def _bound(summary: CellSummary, analyses: Mapping[str, Any]) -> str:
+    found = analyses.get("database")
+    parts = found.cells if found else []
+    bound = next((e.verdict.bound for e in parts if e.cell.key == summary.cell.key), "")
+    return f"bound by: {bound}" if bound else ""
+
+
+def _tile(
+    summary: CellSummary,
+    label: str,
+    estimate: Estimate,
+    *,
+    detail: str = "",
+    better: Literal["higher", "lower"] = "higher",
+) -> Tile:
+    return Tile(
+        label=label,
+        estimate=estimate,
+        detail=detail,
+        test=_test(summary),
+        cell=summary.cell.key,
+        better=better,
+    )
+
+
+def _test(summary: CellSummary) -> str:
+    if is_of_replay(summary.cell):
+        return PurePath(str(summary.cell.factors.get("trace", "trace"))).name
+    return cell_words(summary).removeprefix("at ").removeprefix("with ")
+
+
+def database_verdict(summary: Summary) -> str:
+    """Return the answer of crash trials and replays, or the rate of a database alone."""
+    crashes = [each for each in summary.cells if is_crash_trial(each.cell)]
+    if crashes:
+        return _crash_verdict([s for each in crashes for s in each.samples])
+    if replays := replays_of(summary):
+        rate = max(replays, key=lambda each: each.answered_per_s.value)
+        alike = {each.kind for each in summary.findings if each.severity == "critical"}
+        rows = "" if alike else ", no critical finding"
+        pace = f", {format_value(rate.ratio)} the captured rate" if rate.ratio else ""
+        return f"replayed at {format_estimate(rate.answered_per_s)}{pace}{rows}"
+    if not database_of(summary) or any(not _is_database(each) for each in summary.cells):
+        return ""
+    targets = {each.cell.target for each in summary.cells}
+    if len(targets) > 1:
+        return ""
+    tiles = database_tiles(summary.cells, summary.analyses)
+    return ", ".join(f"{format_estimate(t.estimate)}" for t in tiles[:1]) + (
+        f" with {tiles[1].label} {format_value(tiles[1].estimate)}" if len(tiles) > 1 else ""
+    )
+
+
+def _is_database(summary: CellSummary) -> bool:
+    return summary.cell.parsed.database is not None
+
+
+def _crash_verdict(samples: Sequence[Any]) -> str:
+    outcome = crash_outcome(samples)
+    crashes = format_plural(outcome.crashes, "crash", "crashes")
+    acknowledged = format_plural(outcome.acknowledged, "acknowledged transaction")
+    if outcome.is_well:
+        return f"durable: {acknowledged} survived {crashes}"
+    if outcome.lost:
+        commits = format_plural(outcome.acknowledged, "acknowledged commit")
+        return f"durability violated in {crashes}: {outcome.lost:,} of {commits} lost"
+    return f"the database was damaged in {crashes}"

@@ -1,0 +1,563 @@
+"""``seatrial db``: what storage does for PostgreSQL."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import click
+import msgspec
+
+from seatrial.cli.options import Measuring, measuring_options, without_none
+from seatrial.errors import UsageError
+
+Mapped = dict[str, Any]
+
+QUICK_SCALE: Final = 25
+"""About 400 MB of tables and indexes."""
+QUICK_MEMORY: Final = "256MiB"
+"""For the server, its shared buffers and the page cache of its files: less than the tables."""
+QUICK_CLIENTS: Final = (1, 10)
+QUICK_SECONDS: Final = 8.0
+QUICK_BUDGET_S: Final = 150.0
+"""For each target, loading not counted."""
+QUICK_UNLESS: Final = ("scale", "clients", "seconds", "rounds", "budget_s", "memory_limit", "rate")
+"""Whoever gives one of these has another trial in mind than the quick one."""
+
+CRASHES: Final = 5
+CRASH_SECONDS: Final = 3.0
+
+TRUTH_SECONDS: Final = 0.25
+TRUTH_FILE: Final = "64MiB"
+TRUTH_LOG: Final = "16MiB"
+TRUTH_BLOCK: Final = "8KiB"
+
+OPTIONS_OF: Final[Mapping[str, frozenset[str]]] = {
+    "pgbench": frozenset(
+        {"clients", "processes", "scale", "script", "protocol", "rate", "latency_limit"}
+        | {"start", "clone"}
+    ),
+    "telemetry": frozenset(
+        {"clients", "processes", "devices", "history_hours", "batch_rows", "query_share", "rate"}
+        | {"start", "clone"}
+    ),
+    "batch": frozenset({"processes", "scale", "prepare", "start", "clone"}),
+    "crash": frozenset({"clients", "scale", "power_cut"}),
+}
+"""Options that only some kinds of workload have."""
+
+KEY_OPTIONS: Final[Mapping[str, str]] = {
+    "scripts": "script",
+    "protocols": "protocol",
+    "latency_limit_ms": "latency-limit",
+    "settings": "set",
+    "file": "batch",
+    "kind": "crash",
+}
+"""Options whose name is not that of the study's key."""
+
+_RENAMED: Final = {
+    "script": "scripts",
+    "protocol": "protocols",
+    "latency_limit": "latency_limit_ms",
+}
+_LABELLED: Final = re.compile(r"([A-Za-z0-9][A-Za-z0-9_-]{0,63})=(.+)", re.DOTALL)
+_NOT_A_NAME: Final = re.compile(r"[^A-Za-z0-9_-]+")
+_LABEL_LENGTH_MAX: Final = 40
+AGAIN: Final = "-aa"
+"""Behind the label of a place that is measured twice."""
+
+
+class Place(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a database is to be tried.
+
+    Attributes:
+        label: What cells call it.
+        directory: Where the data of a server of ours lie; empty for a server that is there.
+        url: Address of a server that is there, without a password; empty for a directory.
+        is_again: Whether it is the first place once more, for the noise floor.
+    """
+
+    label: str
+    directory: str = ""
+    url: str = ""
+    is_again: bool = False
+
+
+def places_of(
+    directories: Sequence[str], urls: Sequence[str], *, again: bool | None
+) -> list[Place]:
+    """Return the places of a trial; passwords in addresses are taken out.
+
+    Args:
+        directories: As the user named them, each perhaps as ``LABEL=DIR``; one that is an address
+            is taken as one.
+        urls: Addresses, each perhaps as ``LABEL=URL``.
+        again: Whether the first place is measured as two; where there are several unless given.
+
+    Raises:
+        TargetError: when a directory does not exist.
+        UsageError: when there is no place, or an address cannot be read.
+    """
+    from seatrial.cli.options import servers_of  # noqa: PLC0415 - not for --help
+    from seatrial.machine.resolve import resolve_directory  # noqa: PLC0415
+    from seatrial.study.server_address import is_server_address  # noqa: PLC0415
+
+    reported = [_label(word) for word in (*directories, *urls)]
+    if not reported:
+        raise UsageError(
+            seen="No directory or server is given",
+            cause="A new server needs a directory; an existing one needs an address",
+            next_step="Name one, as in `seatrial db /mnt/ssd` or `seatrial db --url "
+            "postgresql://HOST/DATABASE`",
+        )
+    are_urls = [is_server_address(word) for _, word in reported[: len(directories)]]
+    are_urls += [True] * len(urls)
+    marked = list(zip(reported, are_urls, strict=True))
+    servers = iter(servers_of([word for (_, word), is_url in marked if is_url]))
+    places = []
+    for (label, word), is_url in marked:
+        where = next(servers) if is_url else str(resolve_directory(word))
+        named = label or ("trial" if len(reported) == 1 else _usual_label(where, is_url=is_url))
+        directory, url = ("", where) if is_url else (where, "")
+        places.append(Place(label=named, directory=directory, url=url))
+    places = _distinguished(places)
+    if again or (again is None and len(places) > 1):
+        first = places[0]
+        control = msgspec.structs.replace(first, label=f"{first.label}{AGAIN}", is_again=True)
+        places.append(control)
+    return places
+
+
+def study_mapping(places: Sequence[Place], options: Mapped) -> Mapped:
+    """Return the study that the options describe.
+
+    Args:
+        places: Where.
+        options: Those of the command by name; None or empty where one was not given.
+
+    Raises:
+        UsageError: when an option has no effect on what is done.
+    """
+    kind = _kind(options)
+    _require_effect(kind, options)
+    quick = kind == "pgbench" and not any(_is_given(options[name]) for name in QUICK_UNLESS)
+    workload = _workload(kind, options)
+    if quick:
+        workload |= _quick(places, options)
+    workloads = [*_commit_truth(places, options), workload]
+    return without_none(
+        {
+            "name": "crash" if kind == "crash" else "db",
+            "seed": options["seed"],
+            "rounds": _rounds(kind, options),
+            "budget": without_none({"time_s": _budget_s(places, options, quick=quick)}),
+            "target": [_target(place, options) for place in places],
+            "workload": workloads,
+        }
+    )
+
+
+def _label(word: str) -> tuple[str, str]:
+    """Return the label that a user gave, or none, and the place; a path that exists has none."""
+    match = _LABELLED.fullmatch(word)
+    if match is None or os.path.lexists(word):
+        return "", word
+    return match[1], match[2]
+
+
+def _usual_label(where: str, *, is_url: bool) -> str:
+    """Return what to call one of several places: the end of its path, or its host."""
+    host = where.partition("://")[2].rpartition("@")[2].partition("/")[0].rpartition(":")[0]
+    name = host if is_url else Path(where).name
+    plain = _NOT_A_NAME.sub("-", name).strip("-_")[:_LABEL_LENGTH_MAX]
+    return plain or "trial"
+
+
+def _distinguished(places: Sequence[Place]) -> list[Place]:
+    """Return the places with a number behind each label that was there before."""
+    seen: Counter[str] = Counter()
+    apart = []
+    for place in places:
+        seen[place.label] += 1
+        number = f"-{seen[place.label]}" if seen[place.label] > 1 else ""
+        apart.append(msgspec.structs.replace(place, label=place.label + number))
+    return apart
+
+
+def _kind(options: Mapped) -> str:
+    """Return the kind of workload that is asked for.
+
+    Raises:
+        UsageError: when several are.
+    """
+    requested = [name for name in ("batch", "crash") if options[name] is not None]
+    if options["workload"] != "pgbench":
+        requested.append("workload")
+    if len(requested) > 1:
+        first, second = (name.replace("_", "-") for name in requested[:2])
+        raise UsageError(
+            seen=f"--{first} and --{second} are given together",
+            cause="They are different kinds of trials",
+            next_step="Use one of them; a study file can have several workloads",
+        )
+    return options["workload"] if "workload" in requested else [*requested, "pgbench"][0]
+
+
+def _require_effect(kind: str, options: Mapped) -> None:
+    """Check that every option that is given has an effect.
+
+    Raises:
+        UsageError: when one has none.
+    """
+    specific = frozenset().union(*OPTIONS_OF.values())
+    for name in sorted(specific - OPTIONS_OF[kind]):
+        if _is_given(options[name]):
+            owners = [each for each, names in OPTIONS_OF.items() if name in names]
+            option = name.replace("_", "-")
+            raise UsageError(
+                seen=f"--{option} has no effect on a trial of kind {kind}",
+                cause=f"It belongs to {' and '.join(owners)}",
+                next_step=f"Leave out --{option}, or use the other kind: see `seatrial db --help`",
+            )
+
+
+def _is_given(value: object) -> bool:
+    return value is not None and value not in ((), [], {}, False)
+
+
+def _workload(kind: str, options: Mapped) -> Mapped:
+    names = OPTIONS_OF[kind] - {"batch", "crash"}
+    own = {_RENAMED.get(name, name): options[name] for name in names}
+    limits = options["memory_limit"]
+    common: Mapped = {
+        "kind": kind,
+        "file": options["batch"],
+        "settings": options["set"] or None,
+        "memory_limit": None if limits in (None, ["none"]) else limits,
+        "seconds": options["seconds"] or (CRASH_SECONDS if kind == "crash" else None),
+    }
+    return without_none({**own, **common})
+
+
+def _quick(places: Sequence[Place], options: Mapped) -> Mapped:
+    """Return what the quick trial has that nobody asked for: a database beyond its memory."""
+    found: Mapped = {
+        "scale": QUICK_SCALE,
+        "clients": list(QUICK_CLIENTS),
+        "seconds": QUICK_SECONDS,
+    }
+    if _may_limit_memory(places, options):
+        found["memory_limit"] = QUICK_MEMORY
+    return found
+
+
+def _may_limit_memory(places: Sequence[Place], options: Mapped) -> bool:
+    from seatrial.postgres.memory import limit_obstacle  # noqa: PLC0415 - not for --help
+
+    buffers = "shared_buffers" in {name.lower() for name in options["set"]}
+    return not buffers and all(place.directory for place in places) and not limit_obstacle()
+
+
+def _rounds(kind: str, options: Mapped) -> Mapped:
+    rounds = options["crash"] if kind == "crash" else options["rounds"]
+    if rounds is not None:
+        return {"min": rounds, "max": rounds}
+    return {"min": 3, "max": 5}
+
+
+def _budget_s(places: Sequence[Place], options: Mapped, *, quick: bool) -> float | None:
+    if options["budget_s"] is not None:
+        return float(options["budget_s"])
+    return QUICK_BUDGET_S * len(places) if quick else None
+
+
+def _target(place: Place, options: Mapped) -> Mapped:
+    if place.url:
+        own = {"kind": "database", "url": place.url, "database": options["database"]}
+    else:
+        own = {"kind": "directory", "path": place.directory, "size": TRUTH_FILE}
+    return without_none({"label": place.label, **own, "pg_bin": options["pg_bin"]})
+
+
+def _commit_truth(places: Sequence[Place], options: Mapped) -> list[Mapped]:
+    """Return the short samples that tell whether a flush is what it says.
+
+    A commit of one page with its fdatasync stands beside a write of one page past the page cache
+    that is not flushed at all: the difference is what a flush takes.
+    """
+    labels = [place.label for place in places if place.directory and not place.is_again]
+    if not labels or options["crash"] is not None or not options["commit_truth"]:
+        return []
+    commit = {
+        "name": "commit-truth",
+        "kind": "commit",
+        "targets": labels,
+        "methods": ["fdatasync"],
+        "committers": [1],
+        "size": TRUTH_BLOCK,
+        "log_size": TRUTH_LOG,
+        "seconds": TRUTH_SECONDS,
+    }
+    direct = [
+        place.label
+        for place in places
+        if place.label in labels and _takes_direct(Path(place.directory))
+    ]
+    if not direct:
+        return [commit]
+    write = {
+        "name": "write-without-flush",
+        "kind": "io",
+        "targets": direct,
+        "operations": "write",
+        "block_sizes": TRUTH_BLOCK,
+        "pattern": "sequential",
+        "skip_unaligned": True,
+        "seconds": TRUTH_SECONDS,
+    }
+    return [commit, write]
+
+
+def _takes_direct(directory: Path) -> bool:
+    """Whether files of a directory can be written past the page cache; none is left there."""
+    flags = os.O_TMPFILE | os.O_RDWR | os.O_DIRECT | os.O_CLOEXEC
+    try:
+        os.close(os.open(directory, flags, 0o600))
+    except OSError:
+        return False
+    return True
+
+
+EPILOG: Final = """\b
+Without options, a trial of one directory takes about three minutes: TPC-B-like pgbench
+transactions at scale 25 (400 MB), 1 and 10 clients, 8 s each, 3 to 5 rounds. If a memory limit can
+be set (as root, or in a delegated control group), the server and the page cache of its files get
+256 MiB. Without a limit, a database that fits into memory is read from memory after a few seconds
+and does not test the storage; even scale 1000 fits into 24 GB. In that case each sample still
+starts cold, and every commit waits for the storage.
+
+\b
+Examples:
+  seatrial db /mnt/ssd
+  seatrial db hdd=/mnt/sda ssd=/mnt/nvme             interleaved, compared, with an A/A control
+  seatrial db /mnt/ssd --scale 100,1000 --clients 1,10 --seconds 60 --rounds 10
+  seatrial db /mnt/ssd --set wal_sync_method=fdatasync,open_datasync
+  seatrial db /mnt/ssd --memory-limit 256MiB,512MiB,1GiB --script select-only
+  seatrial db /mnt/ssd --rate 500 --latency-limit 50 late transactions are counted, not hidden
+  seatrial db /mnt/ssd --workload telemetry --devices 1000
+  seatrial db /mnt/ssd --batch nightly.sql --prepare tables.sql
+  seatrial db /mnt/ssd --crash=20                    kill -9 under load, twenty times
+  seatrial db /mnt/ssd --crash --power-cut           as root: with power failure
+  seatrial db --url postgresql://bench@db1/postgres  creates a database and drops it again
+  seatrial db /mnt/ssd --plan
+
+\b
+Each value of a list (a,b,c) is a separate test. Passwords come from PGPASSWORD or ~/.pgpass and
+never appear in results, reports or logs. docs/database.md describes what is measured, and how.
+"""
+
+
+def _values(
+    read: Callable[[str], object], expected: str
+) -> Callable[[click.Context, click.Parameter, str | None], list[object] | None]:
+    """Return what reads an option of values with commas between them."""
+
+    def callback(
+        _context: click.Context, _parameter: click.Parameter, written: str | None
+    ) -> list[object] | None:
+        if written is None:
+            return None
+        try:
+            return [read(word.strip()) for word in written.split(",")]
+        except ValueError:
+            raise click.BadParameter(f"{written!r} is not {expected}") from None
+
+    return callback
+
+
+_INTEGERS: Final = _values(int, "an integer, or several separated by commas")
+_NUMBERS: Final = _values(float, "a number, or several separated by commas")
+_WORDS: Final = _values(str, "a list")
+
+
+def _settings(
+    _context: click.Context, _parameter: click.Parameter, written: tuple[str, ...]
+) -> dict[str, list[str]]:
+    """Return the settings by name; a value in single quotes may hold commas."""
+    found: dict[str, list[str]] = {}
+    for word in written:
+        name, equals, values = word.partition("=")
+        if not equals or not name.strip():
+            raise click.BadParameter(f"{word!r} is not NAME=VALUE")
+        quoted = values.startswith("'") and values.endswith("'") and len(values) > 1
+        own = [values[1:-1]] if quoted else [value.strip() for value in values.split(",")]
+        found.setdefault(name.strip(), []).extend(own)
+    return found
+
+
+@click.command("db", epilog=EPILOG)
+@click.argument("directories", nargs=-1, metavar="[[LABEL=]DIR]...")
+@click.option(
+    "--url",
+    "urls",
+    multiple=True,
+    metavar="[LABEL=]URL",
+    help="An existing server, postgresql://USER@HOST:PORT/DATABASE; may be repeated.",
+)
+@click.option(
+    "--database", metavar="NAME", help="Existing empty database to use; by default one is created."
+)
+@click.option(
+    "--scale",
+    metavar="N,...",
+    callback=_INTEGERS,
+    help="Scale of the tables of pgbench or --crash: 16 MB per unit.",
+)
+@click.option("--clients", metavar="N,...", callback=_INTEGERS, help="Connections per process; 10.")
+@click.option(
+    "--processes",
+    metavar="N,...",
+    callback=_INTEGERS,
+    help="Client processes, each with a separate database; 1.",
+)
+@click.option(
+    "--script",
+    metavar="NAME,...",
+    callback=_WORDS,
+    help="tpcb-like, simple-update, select-only, or a pgbench script file.",
+)
+@click.option(
+    "--protocol", metavar="NAME,...", callback=_WORDS, help="simple, extended or prepared."
+)
+@click.option(
+    "--rate",
+    metavar="PER_S,...",
+    callback=_NUMBERS,
+    help="Scheduled transactions per second per process; by default unlimited.",
+)
+@click.option(
+    "--latency-limit",
+    type=float,
+    metavar="MS",
+    help="With --rate: skip and count transactions that are later than this.",
+)
+@click.option("--seconds", type=float, help="Sample duration; time limit of a batch.")
+@click.option("--rounds", type=int, help="Number of rounds; 3 to 5, depending on variance.")
+@click.option(
+    "--set",
+    metavar="NAME=VALUE,...",
+    multiple=True,
+    callback=_settings,
+    help="Server setting; may be repeated. On an existing server, per database.",
+)
+@click.option(
+    "--start",
+    metavar="STATE,...",
+    callback=_WORDS,
+    help="Cache state at the start of each sample: cold, warm or prewarmed; cold.",
+)
+@click.option(
+    "--memory-limit",
+    metavar="SIZE,...",
+    callback=_WORDS,
+    help="Memory limit of the server and its page cache; `none` for none.",
+)
+@click.option(
+    "--clone",
+    type=click.Choice(["auto", "reflink", "copy", "template", "reuse"]),
+    help="How each sample gets a copy of the data; auto.",
+)
+@click.option(
+    "--pg-bin",
+    type=click.Path(),
+    help="Folder of the PostgreSQL programs; by default the newest installed version.",
+)
+@click.option(
+    "--workload",
+    type=click.Choice(["pgbench", "telemetry"]),
+    default="pgbench",
+    show_default=True,
+    help="Workload of the clients.",
+)
+@click.option(
+    "--devices", metavar="N,...", callback=_INTEGERS, help="Telemetry: number of devices; 1,000."
+)
+@click.option(
+    "--history-hours", metavar="N,...", callback=_INTEGERS, help="Telemetry: hours of history; 24."
+)
+@click.option(
+    "--batch-rows",
+    metavar="N,...",
+    callback=_INTEGERS,
+    help="Telemetry: rows per transaction; 100.",
+)
+@click.option("--query-share", type=float, help="Telemetry: share of transactions that query; 0.1.")
+@click.option(
+    "--batch", metavar="FILE", help="Time a .sql file, or a program (PGHOST etc. are set)."
+)
+@click.option("--prepare", metavar="FILE", help="With --batch: SQL file to load before.")
+@click.option(
+    "--crash",
+    is_flag=False,
+    flag_value=CRASHES,
+    type=click.IntRange(1, 1000),
+    metavar="[=N]",
+    help=f"Kill the server under load N times ({CRASHES}) and check for lost transactions.",
+)
+@click.option(
+    "--power-cut",
+    is_flag=False,
+    flag_value="honest",
+    type=click.Choice(["honest", "lying"]),
+    metavar="[=honest|lying]",
+    help="With --crash, as root: drop unflushed writes; lying: drop flushed ones, too.",
+)
+@click.option(
+    "--aa/--no-aa",
+    "again",
+    default=None,
+    help="A/A control: measure the first target twice; default with several targets.",
+)
+@click.option(
+    "--commit-truth/--no-commit-truth",
+    default=True,
+    show_default=True,
+    help="Check flush durability first by timing flushes and writes (about 2 s).",
+)
+@click.option(
+    "--reference",
+    is_flag=True,
+    help="Show the figures published in 2010 in the report's first chart.",
+)
+@click.option("--budget", "budget_s", type=float, metavar="SECONDS", help="Time for the rounds.")
+@click.option("--seed", type=int, help="Seed of the order and of the transactions.")
+@click.option("--resume", is_flag=True, help="Continue the newest unfinished run of this plan.")
+@measuring_options
+def command(
+    *,
+    directories: tuple[str, ...],
+    urls: tuple[str, ...],
+    again: bool | None,
+    resume: bool,
+    reference: bool,
+    measuring: Measuring,
+    **options: Any,  # noqa: ANN401 - as the study's keys take them
+) -> int:
+    """Measure what storage does for PostgreSQL: transactions per second, and what limits them.
+
+    On a DIR a server of our own is made, whose data lie there: it listens on a private socket
+    only, runs under an unused user number where the command runs as root, and is gone afterwards.
+    The data are loaded once and copied for each sample, so every one begins with the same.
+    Several DIRs are measured in turns and compared with the first.
+    """
+    from seatrial.cli.study_command import plan_for, show_or_measure  # noqa: PLC0415
+    from seatrial.study.load import study_from_options  # noqa: PLC0415
+
+    places = places_of(directories, urls, again=again)
+    study = study_from_options(study_mapping(places, options), KEY_OPTIONS)
+    return show_or_measure(plan_for(study), measuring, resume=resume, with_published=reference)

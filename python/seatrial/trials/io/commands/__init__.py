@@ -1,0 +1,1 @@
+"""``seatrial io`` and ``seatrial precondition``."""

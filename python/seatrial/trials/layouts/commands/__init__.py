@@ -1,0 +1,1 @@
+"""``seatrial layout`` and ``seatrial lab``."""

@@ -1,1 +1,0 @@
-"""Load lines: sections, tables and charts on the page, tables on the terminal."""

@@ -1,0 +1,1 @@
+"""``seatrial sql`` and what is below it."""

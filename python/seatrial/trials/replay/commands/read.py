@@ -1,0 +1,184 @@
+"""What ``seatrial sql read`` prints."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import click
+import msgspec
+
+from seatrial import _core
+from seatrial.cli.files import keeping_owner, trace_to_write
+from seatrial.errors import RefusedError, SeatrialError, UsageError, native_errors
+from seatrial.postgres.remote import system_identifier_of
+from seatrial.stats.wording import (
+    format_plural,
+)
+from seatrial.trials.replay.reading import Reading
+
+POLL_S: Final = 0.1
+REPORT_EVERY_S: Final = 10.0
+STANDARD_INPUT: Final = Path("-")
+
+
+class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+    """What is to be read, and into what.
+
+    Attributes:
+        logs: The files, in any order.
+        output: The trace.
+        prefix: The server's ``log_line_prefix``; None to guess it.
+        log_format: ``stderr``, ``csv``, ``json``, ``raw``, or ``auto`` to tell it by the content.
+        sessions: Streams that a log without sessions is split into, at most; None for as many as
+            its times and durations show, or else one.
+        mask: Whether literals and parameters are replaced.
+        force: Whether a trace of that name is replaced.
+        system_identifier: The server's own number for its data; None to find it where the logs
+            lie below its data directory.
+    """
+
+    logs: tuple[Path, ...]
+    output: Path
+    prefix: str | None = None
+    log_format: str = "auto"
+    sessions: int | None = None
+    mask: bool = False
+    force: bool = False
+    system_identifier: int | None = None
+
+    def as_json(self) -> str:
+        """Return it as the reader takes it (crates/ingest/src/intake/spec.rs)."""
+        spec = {
+            "logs": [str(log) for log in self.logs],
+            "output": str(self.output),
+            "format": None if self.log_format == "auto" else self.log_format,
+            "prefix": self.prefix,
+            "sessions": self.sessions,
+            "mask": self.mask,
+            "system_identifier": self.system_identifier or self._found_server(),
+        }
+        given = {name: value for name, value in spec.items() if value is not None}
+        return msgspec.json.encode(given).decode()
+
+    def _found_server(self) -> int | None:
+        """Return whose logs they are; None where nothing tells, or they are of several servers."""
+        logs = [log for log in self.logs if log != STANDARD_INPUT]
+        digits = {system_identifier_of(log) for log in logs}
+        only = digits.pop() if len(digits) == 1 else None
+        return None if only is None else int(only)
+
+
+def read_logs(wanted: Wanted, *, quiet: bool) -> Reading:
+    """Read logs into a trace; what is not complete is not left there.
+
+    Args:
+        wanted: What is to be read.
+        quiet: Whether nothing is told meanwhile.
+
+    Raises:
+        KeyboardInterrupt: when interrupted; nothing was written.
+        RefusedError: when something would be lost that is not a trace, or not meant.
+        SeatrialError: when records or statements were lost count of: a defect of ours.
+        SpaceError: when the disk is full.
+        UsageError: when a file is no log, or the trace cannot be written there.
+    """
+    if wanted.prefix is not None and wanted.log_format not in ("auto", "stderr"):
+        raise UsageError(
+            seen=f"--prefix was given with --format {wanted.log_format}",
+            cause="Only plain logs (stderr) have a prefix",
+            next_step="Leave out one of the two",
+        )
+    wanted = msgspec.structs.replace(wanted, output=require_free(wanted))
+    with keeping_owner(wanted.output):
+        return accounted(_read(wanted, quiet=quiet))
+
+
+def _read(wanted: Wanted, *, quiet: bool) -> str:
+    with native_errors():
+        reading = _core.start_sql_read(wanted.as_json())
+    try:
+        _wait(reading, quiet=quiet)
+    except KeyboardInterrupt:
+        reading.stop()
+        while not reading.wait(POLL_S):
+            pass
+        raise
+    with native_errors():
+        return reading.result()
+
+
+def accounted(result: str) -> Reading:
+    """Return what the engine tells of a reading or a capture.
+
+    Raises:
+        SeatrialError: When something of it is nowhere.
+    """
+    reported = msgspec.json.decode(result, type=Reading)
+    if faults := reported.accounting.faults():
+        raise SeatrialError(
+            seen=f"The accounting does not add up: {'; '.join(faults)}",
+            cause="This is a bug in Seatrial, not a problem of the logs",
+            next_step="Please report it, with the logs if possible",
+        )
+    return reported
+
+
+def require_free(wanted: Wanted) -> Path:
+    """Return where the trace can be written without a loss.
+
+    Raises:
+        RefusedError: when it is one of the logs, or there is something that must not be replaced.
+        UsageError: when its folder is missing or closed to this user.
+    """
+    output = wanted.output
+    if any(_is_same(log, output) for log in wanted.logs):
+        raise RefusedError(
+            seen=f"{output} is one of the logs",
+            cause="The trace would replace it",
+            next_step="Use another file with -o, such as prod.trace",
+        )
+    return trace_to_write(output, force=wanted.force)
+
+
+def _is_same(log: Path, output: Path) -> bool:
+    return log != STANDARD_INPUT and log.exists() and output.exists() and log.samefile(output)
+
+
+def _wait(reading: _core.SqlReading, *, quiet: bool) -> None:
+    """Wait until all is read; tell how far it has come where that takes its time."""
+    with _teller(quiet=quiet) as report:
+        while not reading.wait(POLL_S):
+            report(f"{format_plural(reading.statements, 'statement')} so far")
+
+
+@contextmanager
+def _teller(*, quiet: bool) -> Iterator[Callable[[str], object]]:
+    """Yield what tells a line to standard error: in place on a terminal, else now and then."""
+    if quiet:
+        yield lambda _line: None
+    elif sys.stderr.isatty():
+        from rich.console import Console  # noqa: PLC0415 - loaded on a terminal only
+
+        with Console(stderr=True).status("Reading") as status:
+            yield status.update
+    else:
+        yield _Plain().tell
+
+
+class _Plain:
+    """Tells a line every ten seconds."""
+
+    def __init__(self) -> None:
+        self._reported_s = time.monotonic()
+
+    def tell(self, line: str) -> None:
+        """Tell it, unless one was told a moment ago."""
+        now_s = time.monotonic()
+        if now_s - self._reported_s >= REPORT_EVERY_S:
+            self._reported_s = now_s
+            click.echo(line, err=True)

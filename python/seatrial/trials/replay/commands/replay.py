@@ -1,0 +1,550 @@
+"""A replay from its plan to its end: it runs, is stored, judged, told and reported."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from seatrial.cli import terminal
+from seatrial.cli.files import Output
+from seatrial.cli.options import (
+    Measuring,
+    command_line,
+    measuring_options,
+    next_command,
+    without_none,
+)
+from seatrial.cli.outcome import (
+    echo_places,
+    first_text,
+    reported_if_it_fails,
+    strategy_of,
+    write_report,
+)
+from seatrial.cli.showing import showing
+from seatrial.errors import EXIT_PARTIAL, UsageError
+from seatrial.findings.answer import answer
+from seatrial.findings.model import Summary
+from seatrial.findings.summary import summarise
+from seatrial.measure.run import RunRequest, execute
+from seatrial.report.exports import json_document
+from seatrial.report.terminal import wrapped
+from seatrial.results.model import Run, Sample
+from seatrial.results.store import ResultsFile
+from seatrial.stats.wording import format_plural
+from seatrial.study.model import Plan
+from seatrial.trials.database.commands import AGAIN
+from seatrial.trials.replay.analysis.judgement import Judgement, judge_rounds
+from seatrial.trials.replay.analysis.starts import starts_differ
+from seatrial.trials.replay.commands.compare import CompareOptions
+from seatrial.trials.replay.commands.compare import run as run_comparison
+from seatrial.trials.replay.report.terminal import replay_text
+
+DANGERS: Final = ("copy_program", "dblink", "terminate_backend", "notify", "ddl", "server")
+TARGET_DANGERS: Final = ("recovery", "same_system", "sequence_mismatch")
+MAX: Final = "max"
+SPEED_MAX: Final = 1000.0
+
+_TIME: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(ms|s|min|m|h)?")
+_SECONDS_OF: Final = {"ms": 0.001, "s": 1.0, None: 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
+
+EPILOG: Final = """\b
+Targets:
+  --to DIR   A temporary server is created there. Its data come from --prepare (SQL, or a pg_dump
+             archive) or --scale (pgbench tables).
+  --to URL   An existing server. With --prepare or --scale a database is created there and dropped
+             again. Without them, the database of the URL is used and changed: this requires
+             --read-only, or --allow-writes with its name. --restore restores it before each
+             round; --clone template replays on copies of it instead.
+  --to A --to B   Both, interleaved in random order, and A once more as an A/A control;
+             differences are reported with confidence intervals.
+
+\b
+Not replayed by default:
+  --allow copy_program       COPY to or from a program or a server file
+  --allow dblink             connections to other servers
+  --allow terminate_backend  terminating other sessions
+  --allow notify             NOTIFY, which listeners may act on
+  --allow ddl                CREATE, ALTER, DROP, TRUNCATE (always allowed for temporary tables)
+  --allow server             ALTER SYSTEM, server files and large objects
+  --allow recovery           with --read-only: a standby as target
+  --allow same_system        the server that wrote the log, or a copy of its files
+  --allow sequence_mismatch  sequences that do not match the start of the log
+
+\b
+Examples:
+  seatrial sql replay prod.trace --to /mnt/ssd --prepare prod.dump
+  seatrial sql replay prod.trace --to /mnt/ssd --prepare prod.dump --speed 1.0
+  seatrial sql replay prod.trace --to /mnt/ssd --prepare prod.dump --speed 2.5 --until 10m
+  seatrial sql replay prod.trace --to postgresql://bench@db2/prod --read-only
+  seatrial sql replay prod.trace --to postgresql://bench@db2/prod_copy --allow-writes prod_copy
+  seatrial sql replay tpcb.trace --to /mnt/ssd --scale 10 --order commit --rounds 5
+  seatrial sql replay prod.trace --to hdd=/mnt/hdd --to ssd=/mnt/ssd --prepare prod.dump
+  seatrial sql replay prod.trace --to /mnt/ssd --prepare prod.dump --plan
+
+\b
+Correctness of rows:
+  --compare-rows FILE   After the replay, compare every table with the captured database, as
+                        written by `seatrial sql rows` (or `sql capture --rows`). TRACE.rows is
+                        used by default if Seatrial created the target. IDs may differ, the rows
+                        that they refer to may not.
+
+\b
+Every statement of the trace is accounted for, by class:
+  captured = ok + failed + skipped (by reason) + not reached
+
+\b
+Exit codes: 0 the trace was replayed completely, on the right data, with no more errors than in the
+capture; 2 usage; 4 any other end of a replay, named in the first sentence: not all sent, more
+errors, a wrong or empty database, interrupted, connection to the server lost (the results until
+then are kept); 5 refused for safety; 6 the target cannot be used.
+
+\b
+docs/sql.md describes how to restore a target to the start of the capture, and what is compared.
+"""
+
+
+def _speed(_context: click.Context, _parameter: click.Parameter, written: str) -> str | float:
+    """Return ``max`` or a factor."""
+    if written == MAX:
+        return MAX
+    try:
+        factor = float(written)
+    except ValueError:
+        factor = 0.0
+    if not 0 < factor <= SPEED_MAX:
+        raise click.BadParameter(f"{written!r} is not max, or a number above 0 up to 1,000")
+    return factor
+
+
+def _seconds(
+    _context: click.Context, _parameter: click.Parameter, written: str | None
+) -> float | None:
+    """Return a length of time in seconds, such as of ``10m``."""
+    if written is None:
+        return None
+    found = _TIME.fullmatch(written.strip())
+    seconds = float(found[1]) * _SECONDS_OF[found[2]] if found else 0.0
+    if seconds <= 0:
+        raise click.BadParameter(f"{written!r} is not a duration such as 90s, 10m or 1h")
+    return seconds
+
+
+@click.command("replay", epilog=EPILOG, short_help="Replay a trace on another server.")
+@click.argument("trace", type=click.Path(path_type=Path, readable=False))
+@click.option(
+    "--to",
+    "places",
+    required=True,
+    multiple=True,
+    metavar="[LABEL=]URL|DIR",
+    help="Target: a server or a folder. Several targets are compared.",
+)
+@click.option(
+    "--speed",
+    metavar="max|FACTOR",
+    default=MAX,
+    show_default=True,
+    callback=_speed,
+    help="max, or a multiple of the captured speed; 1.0 is the original speed.",
+)
+@click.option(
+    "--order",
+    type=click.Choice(["session", "commit", "object", "key", "strict"]),
+    default="session",
+    show_default=True,
+    help="Order to preserve: within each session; of commits; of statements on one table or one "
+    "row; or of all statements.",
+)
+@click.option(
+    "--ids",
+    type=click.Choice(["infer", "off"]),
+    help="Map generated IDs to those of the target, or send them as captured; infer, except with "
+    "--read-only.",
+)
+@click.option(
+    "--pace",
+    type=click.Choice(["arrivals", "think-times"]),
+    default="arrivals",
+    show_default=True,
+    help="What the speed scales: arrival times, or a session's think times.",
+)
+@click.option("--read-only", is_flag=True, help="Replay only reads.")
+@click.option(
+    "--until",
+    "until_s",
+    metavar="TIME",
+    callback=_seconds,
+    help="Replay only the first 10m, 90s, 1h of the capture.",
+)
+@click.option("--prepare", metavar="FILE", help="Data to load before: SQL, or a pg_dump archive.")
+@click.option(
+    "--scale",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Load pgbench tables of this scale before.",
+)
+@click.option(
+    "--restore",
+    metavar="COMMAND",
+    help="Command that restores the URL's database (DATABASE_URL) before each round.",
+)
+@click.option(
+    "--compare-rows",
+    metavar="FILE",
+    help="Rows of the captured database at the end (`sql rows`); TRACE.rows.",
+)
+@click.option(
+    "--clone",
+    type=click.Choice(["auto", "reflink", "copy", "template", "reuse"]),
+    help="How each round gets a copy of the data; template copies the URL's database.",
+)
+@click.option(
+    "--start",
+    type=click.Choice(["cold", "warm", "prewarmed", "as_is"]),
+    help="Cache state at the start; cold in a folder, as_is on a server.",
+)
+@click.option(
+    "--database",
+    "databases",
+    multiple=True,
+    metavar="NAME",
+    help="Replay only sessions of this captured database; may be repeated.",
+)
+@click.option(
+    "--connections",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Maximum of open connections; by default that of the capture.",
+)
+@click.option(
+    "--allow",
+    multiple=True,
+    type=click.Choice([*DANGERS, *TARGET_DANGERS]),
+    metavar="DANGER",
+    help="Allow statements refused by default, see below; may be repeated.",
+)
+@click.option(
+    "--allow-writes",
+    metavar="NAME",
+    help="Exact name of the URL's database, to allow writes to it.",
+)
+@click.option(
+    "--rounds",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Replays per target, for intervals; 1, or 5 with several targets.",
+)
+@click.option("--pg-bin", type=click.Path(), help="With DIR: folder of the PostgreSQL programs.")
+@measuring_options
+def replay(*, trace: Path, measuring: Measuring, **options: Any) -> int:  # noqa: ANN401
+    """Play TRACE to another server, say whether all of it was, and how fast.
+
+    Each session of the capture has a connection of its own, and keeps the order, the protocol and
+    the prepared statements that it had. At a speed, each statement has a time at which it is due:
+    its response time counts from there, so a server that falls behind cannot hide it. Rows,
+    command tags and errors are held against those of the capture.
+    """
+    from seatrial.cli.study_command import plan_for, show_or_measure  # noqa: PLC0415
+    from seatrial.study.load import study_from_options  # noqa: PLC0415
+
+    study = study_from_options(study_mapping(trace, options), KEY_OPTIONS)
+    plan = plan_for(study)
+    if measuring.plan_only:
+        return show_or_measure(plan, measuring)
+    return play_and_report(plan, measuring)
+
+
+Mapped = dict[str, Any]
+
+KEY_OPTIONS: Final[Mapping[str, str]] = {
+    "until": "until",
+    "databases": "database",
+    "allow_writes": "allow-writes",
+    "read_only": "read-only",
+    "url": "to",
+    "path": "to",
+    "compare_rows": "compare-rows",
+}
+"""Options whose name is not that of the study's key."""
+ONE_PLACE: Final = "trial"
+"""What a single place is called unless the user says otherwise."""
+LABEL: Final = "target"
+"""What the target is called where there is one."""
+ROUNDS_OF_SEVERAL: Final = 5
+"""Of several targets, for each is compared with the others round by round."""
+
+
+def study_mapping(trace: Path, options: Mapped) -> Mapped:
+    """Return the study that the options describe: one workload on one target, or on several.
+
+    Args:
+        trace: The trace.
+        options: Those of the command by name; None or empty where one was not given.
+
+    Raises:
+        TargetError: when the folder does not exist.
+        UsageError: when the trace does not exist, options exclude each other, or the address
+            cannot be read.
+    """
+    if not trace.is_file():
+        raise UsageError(
+            seen=f"{trace} is not a file",
+            cause="A replay needs a trace, which `seatrial sql read` creates from logs",
+            next_step="Create one: seatrial sql read LOG... -o prod.trace",
+        )
+    targets = _targets(options)
+    rounds = options["rounds"] or (ROUNDS_OF_SEVERAL if len(targets) > 1 else 1)
+    _require_sense(targets, rounds, options)
+    return {
+        "name": "replay",
+        "rounds": {"min": rounds, "max": rounds},
+        "target": targets,
+        "workload": [_workload(trace, options)],
+    }
+
+
+def _workload(trace: Path, options: Mapped) -> Mapped:
+    return without_none(
+        {
+            "kind": "replay",
+            "trace": str(trace.absolute()),
+            "prepare": _absolute(options["prepare"]),
+            "scale": options["scale"],
+            "speed": options["speed"],
+            "pace": options["pace"].replace("-", "_"),
+            "order": options["order"],
+            "ids": options["ids"],
+            "read_only": options["read_only"] or None,
+            "until": options["until_s"],
+            "connections": options["connections"],
+            "databases": list(options["databases"]) or None,
+            "allow": list(options["allow"]) or None,
+            "allow_writes": options["allow_writes"],
+            "restore": options["restore"],
+            "clone": options["clone"],
+            "start": options["start"],
+            "compare_rows": _absolute(options["compare_rows"]),
+        }
+    )
+
+
+def _absolute(written: str | None) -> str | None:
+    """Return the path of a file from the root, as a study file has them."""
+    return None if written is None else str(Path(written).absolute())
+
+
+def _targets(options: Mapped) -> list[Mapped]:
+    """Return the targets; the first of several once more behind them, for the noise."""
+    from seatrial.trials.database.commands import places_of  # noqa: PLC0415 - not for --help
+
+    places = places_of(options["places"], (), again=None)
+    alone = len(places) == 1
+    return [
+        without_none(
+            {
+                "label": LABEL if alone and place.label == ONE_PLACE else place.label,
+                "kind": "database" if place.url else "directory",
+                "url": place.url or None,
+                "path": place.directory or None,
+                "pg_bin": options["pg_bin"],
+            }
+        )
+        for place in places
+    ]
+
+
+def _require_sense(targets: Sequence[Mapped], rounds: int, options: Mapped) -> None:
+    """Check what no study file could ask for, or what its errors would not name.
+
+    Raises:
+        UsageError: when it makes no sense.
+    """
+    loads = options["prepare"] is not None or options["scale"] is not None
+    on_servers = any(target["kind"] == "database" for target in targets)
+    if options["prepare"] is not None and options["scale"] is not None:
+        raise UsageError(
+            seen="--prepare and --scale are given together",
+            cause="Both define the data before the replay",
+            next_step="Use one of them",
+        )
+    if on_servers and options["pg_bin"] is not None:
+        raise UsageError(
+            seen="--pg-bin is given with the address of a server",
+            cause="No server is started there",
+            next_step="Leave out --pg-bin, or use a folder with --to",
+        )
+    if options["restore"] is not None and (loads or not on_servers):
+        raise UsageError(
+            seen="--restore is given, but the replay uses a database created by Seatrial",
+            cause="Each round starts with a copy of the loaded data",
+            next_step="Leave out --restore, or use --to URL with the database that it restores",
+        )
+    stays = on_servers and not loads
+    begins_anew = (
+        options["read_only"] or options["restore"] is not None or options["clone"] == "template"
+    )
+    if stays and not begins_anew and (reported := _played_again(targets, rounds, options)):
+        raise UsageError(
+            seen=reported,
+            cause="The second replay would find the writes of the first and fail",
+            next_step="Restore it before each round with --restore COMMAND, replay on copies of it "
+            "with --clone template, or replay with --read-only; or replay once per target in "
+            "separate runs with --label, and compare them with `seatrial sql compare`",
+        )
+    if options["allow_writes"] is not None and (not stays or options["clone"] == "template"):
+        raise UsageError(
+            seen="--allow-writes is given, but the replay uses a database created by Seatrial",
+            cause="It allows writes to an existing database",
+            next_step="Leave out --allow-writes, or --prepare, --scale and --clone template",
+        )
+
+
+def _played_again(targets: Sequence[Mapped], rounds: int, options: Mapped) -> str:
+    """Return how a database would be played to more than once; empty where none would be."""
+    if rounds > 1:
+        usual = "" if options["rounds"] else f" ({rounds}, the default of several targets)"
+        return f"Several rounds{usual} are requested on a database that is not restored"
+    urls = [target["url"] for target in targets if "url" in target]
+    twice = [url for url in urls if urls.count(url) > 1]
+    if not twice:
+        return ""
+    label = next(target["label"] for target in targets if target.get("url") == twice[0])
+    return (
+        f"A database that is not restored is replayed {urls.count(twice[0])} times in one round: "
+        f"{label}, and once more as the A/A control"
+    )
+
+
+COMPLETE: Final = "complete"
+VERDICTS_MAX: Final = 2
+"""Of the comparisons of a run's targets; ``--tables`` prints all."""
+
+
+def play_and_report(plan: Plan, measuring: Measuring) -> int:
+    """Play a trace, store what came of it, print it, write its report; return the exit code.
+
+    Of several targets, what differs between them is printed as well.
+
+    Args:
+        plan: A study of one replay, on one target or several.
+        measuring: What all measuring commands have in common.
+
+    Raises:
+        RefusedError: when the target must not be written to, or not be played to at all.
+        SeatrialError: when the target or the results file cannot be used.
+        UsageError: when the report could not be written.
+    """
+    request = RunRequest(
+        plan=plan,
+        command=command_line(),
+        label=measuring.label,
+        destroy=measuring.destroy,
+        waits=measuring.waits,
+    )
+    with ResultsFile.open(measuring.results, create=True) as store:
+        informative = reported_if_it_fails(request, store, as_json=measuring.as_json)
+        with informative, terminal.watcher(quiet=measuring.as_json) as watcher:
+            run, end = execute(request, store, watcher=watcher, strategy=strategy_of(plan))
+        samples, results = store.samples(run.id), store.path
+        summary = summarise(run, samples)
+        judged = _judged(plan, samples)
+        if not measuring.as_json:
+            ending = "" if judged else f"Nothing was replayed. {end.reason}"
+            print_replay(summary, judged, measuring, results, ending=ending)
+        place = None
+        if showing().report:
+            place = write_report(summary, measuring.report, results)
+        if measuring.as_json:
+            click.echo(json_document.render(summary), nl=False)
+        else:
+            echo_places(run, results, place)
+    return _exit_code(plan, summary, judged)
+
+
+def print_replay(
+    summary: Summary,
+    judged: Mapping[str, Judgement],
+    measuring: Measuring,
+    results: Path,
+    *,
+    ending: str = "",
+) -> None:
+    """Print the answer of a replay, and how its targets compare.
+
+    Args:
+        summary: Its run.
+        judged: The verdict on each target.
+        measuring: What all measuring commands have in common.
+        results: The results file.
+        ending: Why nothing was replayed; empty where something was.
+    """
+    rest = f"{replay_text(judged, summary)}\n" if judged else ""
+    found = answer(summary, showing().profile)
+    click.echo(first_text(found, rest, ending=ending), nl=False)
+    if not showing().quiet:
+        _compare(summary.run, list(judged), measuring, results)
+
+
+def _compare(run: Run, labels: Sequence[str], measuring: Measuring, results: Path) -> None:
+    """Print how each target of a run compares with its first, and write a page of it.
+
+    With ``--tables`` query by query; else the verdict alone, and of many targets the first ones.
+    """
+    controls = [label for label in labels if label == f"{labels[0]}{AGAIN}"]
+    others = [label for label in labels[1:] if label not in controls]
+    for place, label in enumerate(others):
+        is_printed = place < VERDICTS_MAX or showing().tables
+        sides = (f"{run.id}:{labels[0]}", f"{run.id}:{label}")
+        options = CompareOptions(
+            sides=sides,
+            control=f"{run.id}:{controls[0]}" if controls else None,
+            report=Output(
+                place=results.parent / f"seatrial-{labels[0]}-{label}-{run.id}.html",
+                force=measuring.report.force,
+            )
+            if showing().report
+            else Output(),
+            otherwise=next_command(
+                *("sql", "compare", *sides, "--anyway", "--report", "FILE"), results=results
+            ),
+            results=results,
+            anyway=True,
+            words="all" if showing().tables else "verdict" if is_printed else "none",
+            title=f"{label} compared with {labels[0]}: ",
+        )
+        if not place or showing().tables:
+            click.echo("")
+        try:
+            run_comparison(options)
+        except UsageError as error:
+            # Such as when nothing was answered on one of them, which is told above.
+            click.echo(wrapped(f"{label} is not compared with {labels[0]}: {error.seen}."))
+    if len(others) > VERDICTS_MAX and not showing().tables:
+        more = format_plural(len(others) - VERDICTS_MAX, "more comparison")
+        where = f": {results.parent / f'seatrial-{labels[0]}-*-{run.id}.html'}"
+        click.echo(f"{more}{where if showing().report else ' with --tables'}")
+
+
+def _judged(plan: Plan, samples: Sequence[Sample]) -> dict[str, Judgement]:
+    """Return what is to be thought of the replays on each target that was played to."""
+    records = {
+        target.label: [
+            sample.replay
+            for sample in samples
+            if sample.replay is not None and sample.cell.target == target.label
+        ]
+        for target in plan.targets
+    }
+    return {label: judge_rounds(own) for label, own in records.items() if own}
+
+
+def _exit_code(plan: Plan, summary: Summary, judged: Mapping[str, Judgement]) -> int:
+    """Return 4 unless every round was played to its end and is well, and all began alike."""
+    are_well = len(judged) == len(plan.targets) and all(each.ok for each in judged.values())
+    is_partial = summary.run.status != COMPLETE or starts_differ(summary)
+    return 0 if are_well and not is_partial else EXIT_PARTIAL

@@ -1,0 +1,116 @@
+"""The answer of before and after: what its page shows first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from seatrial.findings.answer import (
+    TILES_MAX,
+    VERDICT_LETTERS_MAX,
+    WORST_MAX,
+    RunAnswer,
+    first_clauses,
+    in_one_line,
+)
+from seatrial.findings.tile import Tile
+from seatrial.stats.model import Finding
+from seatrial.stats.wording import format_count, format_plural
+from seatrial.trials.replay.compare.model import BeforeAfter, Overall
+from seatrial.trials.replay.compare.report.words import (
+    NOUNS,
+    answer_words,
+    compared_words,
+    floor_words,
+    page_verdict,
+    tables_of,
+)
+
+
+def before_after_answer(
+    found: BeforeAfter, findings: Sequence[Finding], warnings: Sequence[str]
+) -> RunAnswer:
+    """Return the answer of a comparison of before and after.
+
+    Args:
+        found: What was compared.
+        findings: In it, the gravest first.
+        warnings: What weakens it, as sentences.
+    """
+    worst = [each for each in findings if each.severity != "note"][:WORST_MAX]
+    sentences = found.verdict or [page_verdict(found)]
+    return RunAnswer(
+        verdict=f"{first_clauses(sentences[0].rstrip('.'), VERDICT_LETTERS_MAX - 1)}.",
+        grade="unknown",
+        tiles=list(_tiles(found))[:TILES_MAX],
+        worst=worst,
+        worst_lines=[in_one_line(each) for each in worst],
+        notes_count=len(findings) - len(worst),
+        confidence=_confidence(found, warnings),
+        next_step=worst[0].next if worst else _next_step(found),
+        assessments=[],
+    )
+
+
+def warnings_of(found: BeforeAfter) -> list[str]:
+    """Return all warnings, each once: those of the whole first."""
+    tables = [warning for table, _ in tables_of(found) for warning in table.warnings]
+    return list(dict.fromkeys([*found.warnings, *tables]))
+
+
+def _tiles(found: BeforeAfter) -> Iterator[Tile]:
+    for table, subject in tables_of(found):
+        if table.overall is None:
+            continue
+        noun, plural = NOUNS[subject]
+        count = format_plural(len(table.changes), noun, plural)
+        yield Tile(
+            label=f"Average {noun}, speed-up",
+            estimate=table.overall.speed_up,
+            detail=answer_words(table.overall),
+            test=_counts(table.overall),
+            cell="",
+        )
+        yield Tile(
+            label=f"Geometric mean of {plural}, speed-up",
+            estimate=table.overall.geometric,
+            test=f"{count}, each counted alike",
+            cell="",
+        )
+    for batch in found.batches:
+        yield Tile(
+            label=f"{batch.name}, speed-up",
+            estimate=batch.speed_up,
+            detail=answer_words(batch),
+            test=f"{len(batch.before_s)} before, {len(batch.after_s)} after",
+            cell="",
+        )
+
+
+def _counts(overall: Overall) -> str:
+    counts = {"faster": overall.faster, "slower": overall.slower, "same": overall.same}
+    return ", ".join(f"{format_count(count)} {word}" for word, count in counts.items())
+
+
+def _confidence(found: BeforeAfter, warnings: Sequence[str]) -> str:
+    said = [compared_words(table, subject) for table, subject in tables_of(found)]
+    said += [
+        f"noise {noise}" for table, _ in tables_of(found) if (noise := floor_words(table.floor))
+    ]
+    if found.batches and not said:
+        said.append(format_plural(len(found.batches), "batch", "batches"))
+    if warnings:
+        said.append(f"{format_plural(len(warnings), 'warning')} below")
+    sentence = "; ".join(said)
+    return f"{sentence[:1].upper()}{sentence[1:]}."
+
+
+def _next_step(found: BeforeAfter) -> str:
+    overalls = [table.overall for table, _ in tables_of(found) if table.overall is not None]
+    rounds = [
+        each.rounds_more for each in overalls if each.answer == "undecided" and each.rounds_more
+    ]
+    if rounds:
+        return f"Measure {format_plural(min(rounds), 'more round')} of both to settle it."
+    if any(each.slower for each in overalls):
+        return "Look at the queries that became slower, and at their plans, below."
+    return "Nothing: no regression was found."

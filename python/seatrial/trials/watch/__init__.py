@@ -1,0 +1,1 @@
+"""Watch: the block requests that a machine sends, by device, process and database relation."""

@@ -1,0 +1,1 @@
+"""Sums of block requests by device, operation, process or relation."""

@@ -1,0 +1,105 @@
+"""The JSON document of ``seatrial watch``: one for each interval, on a line of its own."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Annotated, Final, Literal
+
+import msgspec
+
+from seatrial.published import Amount, Count, one_of, publish
+from seatrial.report.exports.json_document import Document
+from seatrial.trials.watch.analysis.activity import OPERATIONS, Group, Interval, Lost, broken_down
+
+if TYPE_CHECKING:
+    from seatrial._core import Histogram
+
+_BY: Final = ("disk", "operation", "is_sync", "length_bytes_min", "process", "relation")
+_PERCENTS: Final = (50.0, 90.0, 99.0, 99.9, 100.0)
+
+
+class WatchedRequests(msgspec.Struct, frozen=True, kw_only=True):
+    """Requests of an interval that are alike.
+
+    Attributes:
+        disk: Its name in the kernel.
+        operation: What they did.
+        is_sync: Whether a process waited for them; null where that is unknown.
+        length_bytes_min: They are at least so long, and less than twice as long; null where that
+            is unknown.
+        process: Name of the process that sent them; empty where that is unknown.
+        relation: Table, index or other part of the database; empty without ``--url``.
+        requests: Completed requests.
+        failed: Requests that failed, which are among them.
+        transferred_bytes: Their bytes.
+        device_ns_mean: Mean time at the device; at level 1 with the time in the queue.
+        device_ns: Percentiles of the time at the device (p50, p90, p99, p99.9, p100); empty at
+            level 1.
+        queue_ns: Percentiles of the time in the queue; empty where that is unknown.
+    """
+
+    disk: str
+    operation: Annotated[str, one_of(*OPERATIONS)]
+    is_sync: bool | None
+    length_bytes_min: Count | None
+    process: str
+    relation: str
+    requests: Count
+    failed: Count
+    transferred_bytes: Count
+    device_ns_mean: Amount
+    device_ns: dict[str, Count]
+    queue_ns: dict[str, Count]
+
+
+class WatchDocument(Document, frozen=True, kw_only=True):
+    """The block requests of an interval.
+
+    ``seatrial watch --json`` prints one a line.
+
+    Attributes:
+        ended_at: Unix time in seconds.
+        duration_s: Length of the interval.
+        requests: The most bytes first.
+        lost: What was not seen since the start.
+    """
+
+    kind: Literal["watch"] = "watch"
+    ended_at: float
+    duration_s: float
+    requests: list[WatchedRequests]
+    lost: Lost
+
+
+def watch_document(interval: Interval) -> str:
+    """Return an interval that ends now, as one line."""
+    document = WatchDocument(
+        ended_at=time.time(),
+        duration_s=round(interval.seconds, 3),
+        requests=[_requests(each) for each in broken_down(interval.groups, _BY)],
+        lost=interval.lost,
+    )
+    return msgspec.json.encode(publish(document)).decode()
+
+
+def _requests(group: Group) -> WatchedRequests:
+    return WatchedRequests(
+        disk=group.disk,
+        operation=group.operation,
+        is_sync=group.is_sync,
+        length_bytes_min=group.length_bytes_min,
+        process=group.process,
+        relation=group.relation,
+        requests=group.requests,
+        failed=group.failed,
+        transferred_bytes=group.transferred_bytes,
+        device_ns_mean=group.device_ns_sum / max(1, group.requests),
+        device_ns=_percentiles(group.device),
+        queue_ns=_percentiles(group.queue),
+    )
+
+
+def _percentiles(times: Histogram | None) -> dict[str, int]:
+    if times is None or not times.count:
+        return {}
+    return {f"p{percent:g}": times.percentile_ns(percent) for percent in _PERCENTS}

@@ -1,0 +1,1 @@
+"""Block requests from the kernel, and the files and relations that they belong to."""

@@ -1,0 +1,204 @@
+"""Which relation of a PostgreSQL server a request belongs to, by the extents of its files.
+
+A file belongs to a relation by its number (pg_relation_filepath), to the WAL or to another part of
+the server by its folder (PostgreSQL manual, "Database File Layout"). What was written to a file
+that is gone meanwhile still belongs to its former owner, unless its place was given to another one.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from seatrial.errors import TargetError
+from seatrial.machine.fingerprint.tree import LIVE
+from seatrial.postgres.processes import server_processes
+from seatrial.trials.watch.analysis.activity import NOT_MAPPED
+from seatrial.trials.watch.measure.extents import (
+    DeviceNumber,
+    Disk,
+    Extent,
+    ExtentMap,
+    FileExtents,
+    disk_of,
+    extents_of,
+)
+
+if TYPE_CHECKING:
+    import psycopg
+
+_SEGMENT: Final = re.compile(r"^(?P<number>t?\d+(?:_\d+)?)(?P<fork>_fsm|_vm|_init)?(?:\.\d+)?$")
+_PARTS: Final = {
+    "pg_wal": "WAL",
+    "pg_xact": "transaction status",
+    "pg_subtrans": "transaction status",
+    "pg_multixact": "transaction status",
+    "pg_commit_ts": "transaction status",
+    "pg_logical": "logical decoding",
+    "pg_replslot": "replication slots",
+    "pg_stat": "statistics",
+    "pg_stat_tmp": "statistics",
+    "log": "server log",
+    "global": "shared catalogues",
+}
+_KTHREADD: Final = "2"
+"""The parent of all threads of the kernel."""
+_KERNEL_THREADS: Final = ("kworker/", "jbd2/", "xfsaild/", "kswapd", "loop")
+_TEMPORARY: Final = "temporary files"
+_KINDS: Final = {"r": "", "i": "index", "t": "TOAST", "m": "materialised view", "S": "sequence"}
+_RELATIONS: Final = """
+    SELECT c.relname, c.relkind::text, coalesce(t.relname, o.relname, ''),
+           pg_relation_filepath(c.oid)
+      FROM pg_class c
+      LEFT JOIN pg_index i ON i.indexrelid = c.oid
+      LEFT JOIN pg_class t ON t.oid = i.indrelid
+      LEFT JOIN pg_class o ON o.reltoastrelid = c.oid
+     WHERE c.relkind IN ('r', 'i', 't', 'm', 'S') AND pg_relation_filepath(c.oid) IS NOT NULL
+"""
+_DATABASES: Final = "SELECT oid::text, datname FROM pg_database"
+
+
+class _File(NamedTuple):
+    """What a file looked like when its extents were read."""
+
+    inode: int
+    size_bytes: int
+    allocated_blocks: int
+    modified_ns: int
+    is_whole: bool
+    extents: list[Extent]
+
+
+class Relations:
+    """The files of one server, and whose the bytes of its disks are."""
+
+    def __init__(self, connection: psycopg.Connection) -> None:
+        """Take a connection to the database whose relations are named; others are one each.
+
+        Raises:
+            TargetError: if the data directory cannot be read here.
+        """
+        self._connection = connection
+        row = connection.execute("SHOW data_directory").fetchone()
+        self.folder = Path(row[0] if row else "")
+        if not os.access(self.folder / "base", os.R_OK | os.X_OK):
+            raise TargetError(
+                seen=f"The data directory {self.folder} cannot be read.",
+                cause="The server runs on another machine or in a container, or its files "
+                "belong to another user.",
+                next_step="Run it as root on the machine of the server, or without --url",
+            )
+        self._names: dict[str, str] = {}
+        self._files: dict[Path, _File] = {}
+        self._former: dict[DeviceNumber, list[Extent]] = {}
+        self._maps: dict[DeviceNumber, tuple[ExtentMap, ExtentMap]] = {}
+        self._commands: set[str] = set()
+        self.refresh()
+
+    @property
+    def disks(self) -> list[DeviceNumber]:
+        """The disks that hold its files."""
+        return list(self._maps)
+
+    def owners_of(
+        self, disk: DeviceNumber, offset_bytes: int, length_bytes: int
+    ) -> list[tuple[str, int]]:
+        """Return the relations that a request belongs to, the one with the most bytes first."""
+        maps = self._maps.get(disk)
+        if maps is None:
+            return [(NOT_MAPPED, length_bytes)]
+        present, former = maps
+        found: Counter[str] = Counter()
+        at_bytes = offset_bytes
+        for owner, part_bytes in present.parts(offset_bytes, offset_bytes + length_bytes):
+            found[owner or former.owner_at(at_bytes) or NOT_MAPPED] += part_bytes
+            at_bytes += part_bytes
+        return found.most_common()
+
+    def is_of_other_program(self, pid: int, command: str) -> bool:
+        """Return whether a process is neither the server's nor one of the kernel's threads.
+
+        Those write for whoever has written to the page cache. A process that has ended meanwhile
+        is known by its name alone.
+        """
+        if command in self._commands or command.startswith(_KERNEL_THREADS):
+            return False
+        fields = (LIVE.text(f"/proc/{pid}/stat") or "").rpartition(")")[2].split()
+        return not fields or fields[1] != _KTHREADD
+
+    def refresh(self) -> None:
+        """Read the extents of files that are new or have changed since the last time."""
+        names = (LIVE.word(f"/proc/{pid}/comm") for pid in server_processes(self.folder))
+        self._commands = {*filter(None, names)}
+        found: dict[Path, _File] = {}
+        disks: dict[int, Disk | None] = {}
+        by_disk: dict[DeviceNumber, list[Extent]] = {}
+        is_named = False
+        for path, status in _files(self.folder):
+            disk = disks.setdefault(status.st_dev, disk_of(status.st_dev))
+            if disk is None:
+                continue
+            known = self._files.get(path)
+            if known is None and not is_named and path.name[:1].isdigit():
+                self._read_names()
+                is_named = True
+            file = self._read(path, status, disk, known)
+            found[path] = file
+            by_disk.setdefault(disk.number, []).extend(file.extents)
+        for path, file in self._files.items():
+            if path not in found or found[path].inode != file.inode:
+                for number in by_disk:
+                    self._former.setdefault(number, []).extend(file.extents)
+        self._files = found
+        self._maps = {
+            number: (ExtentMap(extents), ExtentMap(self._former.get(number, [])))
+            for number, extents in by_disk.items()
+        }
+
+    def _read(self, path: Path, status: os.stat_result, disk: Disk, known: _File | None) -> _File:
+        looks = (status.st_ino, status.st_size, status.st_blocks, status.st_mtime_ns)
+        if known is not None and known.is_whole and known[: len(looks)] == looks:
+            return known
+        try:
+            found = extents_of(path, disk, self._owner(path))
+        except OSError:  # deleted meanwhile, or a file system without FIEMAP
+            found = FileExtents([], is_whole=True)
+        return _File(*looks, found.is_whole, found.extents)
+
+    def _read_names(self) -> None:
+        for oid, name in self._connection.execute(_DATABASES):
+            self._names[f"base/{oid}"] = f"database {name}"
+        for name, kind, table, path in self._connection.execute(_RELATIONS):
+            words = f" ({_KINDS[kind]}{f' of {table}' if table else ''})" if _KINDS[kind] else ""
+            self._names[path] = f"{name}{words}"
+
+    def _owner(self, path: Path) -> str:
+        inside = path.relative_to(self.folder)
+        if "pgsql_tmp" in path.as_posix():
+            return _TEMPORARY
+        if relation := self._relation(inside):
+            return relation
+        folder = inside.parts[0]
+        return _PARTS.get(folder) or self._names.get("/".join(inside.parts[:2]), folder)
+
+    def _relation(self, inside: Path) -> str | None:
+        segment = _SEGMENT.match(inside.name)
+        return self._names.get(f"{inside.parent}/{segment['number']}") if segment else None
+
+
+def _files(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
+    """Yield the regular files of a data directory, its tablespaces and a linked WAL."""
+    for parent, _, names in os.walk(folder, followlinks=True):
+        for name in names:
+            path = Path(parent, name)
+            try:
+                status = path.stat()
+            except OSError:
+                continue
+            if stat.S_ISREG(status.st_mode):
+                yield path, status

@@ -1,0 +1,297 @@
+"""What is watched, at which level, interval by interval.
+
+Level 2 counts every request in the kernel (BPF); level 1, without rights, has the kernel's counters
+of each disk: means without tails, and no processes.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import msgspec
+
+from seatrial import _core
+from seatrial.errors import SeatrialError, native_errors
+from seatrial.machine.fingerprint.counters import NS_PER_MS
+from seatrial.machine.fingerprint.layers import SECTOR_BYTES
+from seatrial.trials.watch.analysis.activity import (
+    NOT_MAPPED,
+    OTHER_PROGRAMS,
+    Group,
+    Interval,
+    Lost,
+)
+from seatrial.trials.watch.measure.extents import DeviceNumber
+from seatrial.trials.watch.measure.relations import Relations
+
+_DISKSTATS: Final = Path("/proc/diskstats")
+_COUNTED: Final = (("read", 0), ("write", 4), ("discard", 11))
+"""Operations of a disk's counters and the place of the first: requests, merged, sectors, ms."""
+_FLUSHES: Final = 15
+_COMPARED: Final = ("read", "write")
+"""Operations whose bytes are compared with the disks' own counters."""
+
+
+class Level(msgspec.Struct, frozen=True, kw_only=True):
+    """A way to watch.
+
+    Attributes:
+        number: 1 to 3, as docs/watch.md describes them.
+        sees: What it shows.
+        lacks: What it cannot see.
+        reason: Why no higher level; empty where none was asked for or possible.
+    """
+
+    number: int
+    sees: str
+    lacks: str
+    reason: str = ""
+
+
+COUNTERS: Final = Level(
+    number=1,
+    sees="the kernel's counters of each disk",
+    lacks="mean latencies alone: no percentiles, processes or files",
+)
+HISTOGRAMS: Final = Level(
+    number=2,
+    sees="every block request, counted in the kernel by device, operation, size and process",
+    lacks="no files: add --url for tables and indexes",
+)
+REQUESTS: Final = Level(
+    number=3,
+    sees="every block request, one by one, with the file that it belongs to",
+    lacks="requests beyond what one processor can read are counted as not recorded",
+)
+
+
+class Watched(NamedTuple):
+    """What to watch.
+
+    Attributes:
+        devices: Whole disks; all of them if empty.
+        pid: The process; any if None.
+        relations: The server whose relations requests are assigned to.
+    """
+
+    devices: Sequence[DeviceNumber] = ()
+    pid: int | None = None
+    relations: Relations | None = None
+
+
+class Watcher:
+    """Counts block requests until it is stopped."""
+
+    def __init__(self, watched: Watched) -> None:
+        """Start at the highest level that this process may use.
+
+        Raises:
+            SeatrialError: if files or a process are asked for, and only the counters can be read.
+        """
+        self._watched = watched
+        self._since_s = time.monotonic()
+        self._kernel: _core.Watch | None = None
+        self.level = HISTOGRAMS
+        try:
+            with native_errors():
+                records = watched.relations is not None
+                self._kernel = _core.Watch([*watched.devices], records=records)
+                self.level = REQUESTS if records else HISTOGRAMS
+        except SeatrialError as error:
+            if watched.relations is not None or watched.pid is not None:
+                raise
+            self.level = msgspec.structs.replace(COUNTERS, reason=f"{error.seen} {error.cause}")
+        self._counters = self._first = _diskstats()
+        self._seen_bytes = 0
+
+    def take(self) -> Interval:
+        """Return what was completed since the last call, or since the start."""
+        now_s = time.monotonic()
+        seconds, self._since_s = now_s - self._since_s, now_s
+        if self._kernel is None:
+            groups, lost = list(self._grown()), Lost()
+        else:
+            counted = self._kernel.take_groups()
+            self._seen_bytes += sum(
+                each.transferred_bytes for each in counted if each.operation in _COMPARED
+            )
+            groups = self._grouped(self._kernel, counted)
+            lost = _lost(self._kernel, max(0, self._disks_bytes() - self._seen_bytes))
+        return Interval(seconds=seconds, groups=groups, lost=lost)
+
+    def stop(self) -> None:
+        """Stop watching."""
+        if self._kernel is not None:
+            self._kernel.stop()
+
+    def _disks_bytes(self) -> int:
+        """Return what the watched disks have read and written since the start, by themselves."""
+        now = _diskstats()
+        return sum(
+            counted.transferred_bytes - self._first[key].transferred_bytes
+            for key, counted in now.items()
+            if key in self._first
+            and key[1] in _COMPARED
+            and (not self._watched.devices or key[0] in self._watched.devices)
+            and _has_requests(key[0])
+        )
+
+    def _grouped(self, kernel: _core.Watch, counted: Sequence[_core.WatchedGroup]) -> list[Group]:
+        names = device_names()
+        relations = self._watched.relations
+        if relations is not None:
+            return _by_relation(kernel.take_requests(), relations, names, self._watched.pid)
+        return [
+            Group(
+                disk=names.get((each.major, each.minor), f"{each.major}:{each.minor}"),
+                operation=each.operation,
+                is_sync=each.is_sync,
+                length_bytes_min=each.length_bytes_min,
+                pid=each.pid,
+                process=each.command,
+                relation="",
+                requests=each.requests,
+                failed=each.failed,
+                transferred_bytes=each.transferred_bytes,
+                device_ns_sum=each.device_ns,
+                queued=each.queued,
+                queue_ns_sum=each.queue_ns,
+                device=each.device,
+                queue=each.queue,
+            )
+            for each in counted
+            if self._watched.pid in (None, each.pid)
+        ]
+
+    def _grown(self) -> Iterator[Group]:
+        before, self._counters = self._counters, _diskstats()
+        names = device_names()
+        for (number, operation), counted in self._counters.items():
+            if self._watched.devices and number not in self._watched.devices:
+                continue
+            earlier = before.get((number, operation), _Counted(0, 0, 0))
+            requests = counted.requests - earlier.requests
+            if requests > 0 and number in names:
+                yield Group(
+                    disk=names[number],
+                    operation=operation,
+                    requests=requests,
+                    transferred_bytes=counted.transferred_bytes - earlier.transferred_bytes,
+                    device_ns_sum=counted.total_ns - earlier.total_ns,
+                )
+
+
+class _Counted(NamedTuple):
+    requests: int
+    transferred_bytes: int
+    total_ns: int
+
+
+def _diskstats() -> dict[tuple[DeviceNumber, str], _Counted]:
+    """Return the counters of all disks (the kernel's Documentation/admin-guide/iostats.rst)."""
+    found = {}
+    for line in _DISKSTATS.read_text(encoding="ascii", errors="replace").splitlines():
+        parts = line.split()
+        number = (int(parts[0]), int(parts[1]))
+        fields = [int(each) for each in parts[3:]]
+        for operation, place in _COUNTED:
+            if len(fields) >= place + 4:
+                requests, _, sectors, ms = fields[place : place + 4]
+                found[number, operation] = _Counted(
+                    requests, sectors * SECTOR_BYTES, ms * NS_PER_MS
+                )
+        if len(fields) >= _FLUSHES + 2:
+            found[number, "flush"] = _Counted(fields[_FLUSHES], 0, fields[_FLUSHES + 1] * NS_PER_MS)
+    return found
+
+
+def device_names() -> dict[DeviceNumber, str]:
+    """Return the names of whole disks in the kernel, by major and minor number."""
+    names = {}
+    for folder in Path("/sys/block").iterdir():
+        try:
+            major, _, minor = (folder / "dev").read_text().strip().partition(":")
+            names[int(major), int(minor)] = folder.name
+        except (OSError, ValueError):  # removed meanwhile
+            continue
+    return names
+
+
+def _by_relation(
+    requests: Sequence[_core.WatchedRequest],
+    relations: Relations,
+    names: dict[DeviceNumber, str],
+    pid: int | None,
+) -> list[Group]:
+    """Return requests by relation; the files' extents are read again before.
+
+    A request to several files counts where most of its bytes are, and its bytes where each is.
+    """
+    relations.refresh()
+    found: dict[_Alike, list[_core.WatchedRequest]] = {}
+    bytes_of: Counter[_Alike] = Counter()
+    for each in requests:
+        if pid not in (None, each.pid):
+            continue
+        disk = (each.major, each.minor)
+        name = names.get(disk, f"{each.major}:{each.minor}")
+        owners = [("", 0)]
+        if each.length_bytes:
+            owners = relations.owners_of(disk, each.offset_bytes, each.length_bytes)
+        for place, (owner, part_bytes) in enumerate(owners):
+            is_others = owner == NOT_MAPPED and relations.is_of_other_program(
+                each.pid, each.command
+            )
+            relation = OTHER_PROGRAMS if is_others else owner
+            alike = _Alike(name, each.operation, each.is_sync, each.pid, each.command, relation)
+            bytes_of[alike] += part_bytes
+            own = found.setdefault(alike, [])
+            if not place:
+                own.append(each)
+    return [_group(alike, own, bytes_of[alike]) for alike, own in found.items()]
+
+
+class _Alike(NamedTuple):
+    disk: str
+    operation: str
+    is_sync: bool
+    pid: int
+    process: str
+    relation: str
+
+
+def _group(
+    alike: _Alike, requests: Sequence[_core.WatchedRequest], transferred_bytes: int
+) -> Group:
+    device_ns = [each.device_ns for each in requests]
+    queue_ns = [each.queue_ns for each in requests if each.queue_ns is not None]
+    return Group(
+        **alike._asdict(),
+        requests=len(requests),
+        transferred_bytes=transferred_bytes,
+        device_ns_sum=sum(device_ns),
+        queued=len(queue_ns),
+        queue_ns_sum=sum(queue_ns),
+        device=_core.Histogram.of(device_ns),
+        queue=_core.Histogram.of(queue_ns),
+    )
+
+
+def _has_requests(disk: DeviceNumber) -> bool:
+    """Return whether a device is a whole disk with requests; zram, md and dm have none."""
+    return Path(f"/sys/dev/block/{disk[0]}:{disk[1]}/mq").is_dir()
+
+
+def _lost(kernel: _core.Watch, unseen_bytes: int) -> Lost:
+    lost = kernel.lost()
+    return Lost(
+        unmatched=lost.unmatched,
+        uncounted=lost.uncounted,
+        unrecorded=lost.unrecorded,
+        missed=lost.missed,
+        unseen_bytes=unseen_bytes,
+    )

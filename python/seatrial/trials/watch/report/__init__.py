@@ -1,0 +1,1 @@
+"""Block requests as tables and JSON."""

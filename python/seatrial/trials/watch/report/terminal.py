@@ -1,0 +1,229 @@
+"""What was watched, as text: one line an interval, and at the end tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from seatrial.report.table import NO_FIGURE, Table, without_empty
+from seatrial.report.terminal import table_text, wrapped
+from seatrial.stats.wording import (
+    format_count,
+    format_duration_ns,
+    format_iops,
+    format_plural,
+    format_rate_bytes,
+    format_share,
+)
+from seatrial.study.units import format_size
+from seatrial.trials.watch.analysis.activity import (
+    NOT_MAPPED,
+    OPERATIONS,
+    OTHER_PROGRAMS,
+    Group,
+    Interval,
+    Lost,
+    broken_down,
+)
+
+_ROWS_MAX: Final = 20
+_UNSEEN_SHARE_SHOWN: Final = 0.001
+"""Less may have been in flight when the counters were read."""
+UNKNOWN: Final = (OTHER_PROGRAMS, NOT_MAPPED, "")
+"""Relations that name none; the last rows of a table."""
+_TITLES: Final = {
+    "disk": "By disk and operation",
+    "process": "By process",
+    "length_bytes_min": "By request size",
+}
+_LABELS: Final = {
+    "disk": "Disk",
+    "process": "Process",
+    "length_bytes_min": "Size",
+}
+
+
+def interval_line(interval: Interval) -> str:
+    """Return the requests of an interval in one line, by operation."""
+    groups = {each.operation: each for each in broken_down(interval.groups, ["operation"])}
+    parts = [
+        f"{name} {_rate(groups[name], interval)}, {_latency(groups[name])}"
+        for name in OPERATIONS
+        if name in groups
+    ]
+    return "; ".join(parts) or "no requests"
+
+
+def _rate(group: Group, interval: Interval) -> str:
+    return f"{format_iops(group.requests / interval.seconds).removesuffix(' IOPS')}/s"
+
+
+def _latency(group: Group) -> str:
+    mean = format_duration_ns(group.device_ns_sum / max(1, group.requests))
+    if group.device is None:
+        return f"mean {mean}"
+    return f"mean {mean}, p99 {format_duration_ns(group.device.percentile_ns(99.0))}"
+
+
+def headline(interval: Interval) -> str:
+    """Return in one line what was read and written, and by whom or of what the most."""
+    if not interval.groups:
+        return f"No block requests in {interval.seconds:.0f} s."
+    named = "relation" if _has(interval, "relation") else "process"
+    mosts = [_most(interval, operation, named) for operation in ("read", "write")]
+    return "; ".join([*filter(None, mosts)] or [interval_line(interval)]) + "."
+
+
+def _most(interval: Interval, operation: str, by: str) -> str:
+    """Return ``read 1,200/s, 61 % of orders_pkey (p99 4.2 ms)``; empty without such requests."""
+    own = [each for each in interval.groups if each.operation == operation]
+    total = sum(each.requests for each in own)
+    known = [each for each in broken_down(own, [by]) if getattr(each, by) not in UNKNOWN]
+    if not known:
+        return ""
+    most = max(known, key=lambda each: each.requests)
+    rate = format_iops(total / interval.seconds).removesuffix(" IOPS")
+    share = format_share(most.requests / total)
+    whose = "by" if by == "process" else "of"
+    tail = f" (p99 {_percentile(most, 99.0)})" if most.device is not None else ""
+    return f"{operation} {rate}/s, {share} {whose} {getattr(most, by)}{tail}"
+
+
+def summary_text(interval: Interval) -> str:
+    """Return the tables of a whole watch."""
+    tables = [_table(interval, "disk")]
+    if _has(interval, "relation"):
+        tables.append(_relation_table(interval))
+    tables += [_table(interval, by) for by in ("process", "length_bytes_min") if _has(interval, by)]
+    texts = [table_text(without_empty(each)).rstrip() for each in tables]
+    return "\n\n".join([*texts, *lost_lines(interval)])
+
+
+def _has(interval: Interval, name: str) -> bool:
+    return any(getattr(each, name) for each in interval.groups)
+
+
+def _relation_table(interval: Interval) -> Table:
+    """Return reads and writes of each relation in a row; what is not mapped comes last."""
+    groups = broken_down(interval.groups, ["relation", "operation"])
+    by_key = {(each.relation, each.operation): each for each in groups}
+    totals = {each.operation: each for each in broken_down(interval.groups, ["operation"])}
+    names = list(dict.fromkeys(each.relation for each in groups if each.relation))
+    names.sort(key=lambda name: -_requests(by_key, name))
+    known = [name for name in names if name not in UNKNOWN]
+    shown = [*known[:_ROWS_MAX], *(name for name in UNKNOWN if name in names)]
+    more = f", the first {_ROWS_MAX} of {len(known)}" if len(known) > _ROWS_MAX else ""
+
+    def side(operation: str, name: str) -> list[str]:
+        return _side(by_key.get((name, operation)), totals.get(operation), interval)
+
+    return Table(
+        id="watch-relation",
+        title=f"By table and index{more}",
+        labels=1,
+        headers=[
+            "Table or index",
+            "Reads/s",
+            "Share",
+            "Read p50",
+            "Read p99",
+            "Writes/s",
+            "Share",
+            "Write p50",
+            "Write p99",
+        ],
+        rows=[[name, *side("read", name), *side("write", name)] for name in shown],
+    )
+
+
+def _requests(by_key: Mapping[tuple[str, str], Group], name: str) -> int:
+    found = (by_key.get((name, operation)) for operation in ("read", "write"))
+    return sum(each.requests for each in found if each is not None)
+
+
+def _side(group: Group | None, total: Group | None, interval: Interval) -> list[str]:
+    if group is None or total is None:
+        return [NO_FIGURE] * 4
+    return [
+        format_iops(group.requests / interval.seconds).removesuffix(" IOPS"),
+        format_share(group.requests / total.requests),
+        _percentile(group, 50.0),
+        _percentile(group, 99.0),
+    ]
+
+
+def _table(interval: Interval, by: str) -> Table:
+    groups = broken_down(interval.groups, [by, "operation"])
+    bytes_by = {each.operation: each for each in broken_down(interval.groups, ["operation"])}
+    shown = groups[:_ROWS_MAX]
+    more = f", the first {_ROWS_MAX} of {len(groups)}" if len(groups) > _ROWS_MAX else ""
+    return Table(
+        id=f"watch-{by}",
+        title=f"{_TITLES[by]}{more}",
+        labels=2,
+        headers=[_LABELS[by], "Operation", "Requests", "Share", "Per second", "Bytes/s", "Mean",
+                 "p50", "p99", "Max", "Queue p99", "Failed"],
+        rows=[_row(each, by, interval, bytes_by[each.operation]) for each in shown],
+    )  # fmt: skip
+
+
+def _row(group: Group, by: str, interval: Interval, alike: Group) -> list[str]:
+    return [
+        _label(group, by),
+        group.operation,
+        format_count(group.requests),
+        format_share(group.requests / alike.requests),
+        format_iops(group.requests / interval.seconds).removesuffix(" IOPS"),
+        format_rate_bytes(group.transferred_bytes / interval.seconds)
+        if group.transferred_bytes
+        else NO_FIGURE,
+        format_duration_ns(group.device_ns_sum / max(1, group.requests)),
+        *(_percentile(group, percent) for percent in (50.0, 99.0, 100.0)),
+        format_duration_ns(group.queue.percentile_ns(99.0))
+        if group.queue is not None and group.queued
+        else NO_FIGURE,
+        format_count(group.failed) if group.failed else NO_FIGURE,
+    ]
+
+
+def _label(group: Group, by: str) -> str:
+    value = getattr(group, by)
+    if by == "length_bytes_min":
+        return f"{format_size(value)} to {format_size(2 * value)}" if value else "no data"
+    return str(value) or NO_FIGURE
+
+
+def _percentile(group: Group, percent: float) -> str:
+    if group.device is None:
+        return NO_FIGURE
+    return format_duration_ns(group.device.percentile_ns(percent))
+
+
+def lost_lines(interval: Interval) -> list[str]:
+    """Return what was not seen, in a sentence each."""
+    return [wrapped(each) for each in (*_unseen(interval), *_lost(interval.lost))]
+
+
+def _unseen(interval: Interval) -> Iterator[str]:
+    seen_bytes = sum(
+        each.transferred_bytes for each in interval.groups if each.operation in ("read", "write")
+    )
+    share = interval.lost.unseen_bytes / max(1, seen_bytes + interval.lost.unseen_bytes)
+    if share >= _UNSEEN_SHARE_SHOWN:
+        yield (
+            f"{format_size(interval.lost.unseen_bytes)} ({format_share(share)}) that the disks "
+            "transferred by their own counters was not seen."
+        )
+
+
+def _lost(lost: Lost) -> Iterator[str]:
+    if lost.missed:
+        yield f"{format_plural(lost.missed, 'event')} not handed over by the kernel."
+    if lost.unmatched:
+        requests = format_plural(lost.unmatched, "request")
+        yield f"{requests} not counted: issued before the start, or alike another one."
+    if lost.uncounted:
+        requests = format_plural(lost.uncounted, "request")
+        yield f"{requests} not counted: the kernel's tables were full."
+    if lost.unrecorded:
+        yield f"{format_plural(lost.unrecorded, 'request')} not assigned: they came too fast."

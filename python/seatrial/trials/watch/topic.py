@@ -1,0 +1,25 @@
+"""Watching as a topic (seatrial.topic)."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+
+from seatrial.topic import Command, Topic
+
+
+class WatchTopic(Topic):
+    """Block requests of a machine while others use it; no load of ours."""
+
+    name = "watch"
+    commands = MappingProxyType(
+        {
+            "watch": Command(
+                "Watch block requests live: latency by device, process, table and index.",
+                "seatrial.trials.watch.commands:command",
+                after="check",
+            ),
+        }
+    )
+
+
+TOPIC = WatchTopic()

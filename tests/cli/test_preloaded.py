@@ -1,0 +1,36 @@
+"""A forked command is as a process of its own: what it prints, its exit code, its surroundings."""
+
+from __future__ import annotations
+
+import pytest
+
+from .command import ended, seatrial, start
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("--help",), ("list",), ("study", "nowhere.toml"), ("show", "--nothing"), ("export", "last")],
+    ids=" ".join,
+)
+def test_it_prints_and_ends_as_a_process_of_its_own(tmp_path, words):
+    assert seatrial(*words, folder=tmp_path) == ended(start(*words, folder=tmp_path))
+
+
+def test_its_files_are_whole_when_it_has_ended(tmp_path):
+    command = ("io", "null", "--seconds", "0.1", "--json")
+    forked = seatrial(*command, folder=tmp_path)
+    assert forked.code == 0, forked
+    assert seatrial("list", folder=tmp_path).code == 0
+    assert not list(tmp_path.glob("*-wal")), "the results file was not closed"
+
+
+def test_no_command_meets_what_another_left(tmp_path):
+    places = [tmp_path / name for name in ("one", "two")]
+    for place in places:
+        place.mkdir()
+    reported = [
+        seatrial("list", folder=place, env={"SEATRIAL_RESULTS": f"{place.name}.seatrial"})
+        for place in places
+    ]
+    assert ["one.seatrial" in each.err for each in reported] == [True, False]
+    assert ["two.seatrial" in each.err for each in reported] == [False, True]

@@ -1,0 +1,132 @@
+"""The answer: four questions, in as few words as the first screen has room for."""
+
+import re
+
+import pytest
+
+from findings.test_verdict import database_cells, finding_of
+from seatrial.findings.answer import TILES_MAX, VERDICT_LETTERS_MAX, answer, clipped
+from seatrial.findings.model import Summary
+from seatrial.findings.thresholds import evaluate
+from seatrial.report.answer_text import answer_text
+from seatrial.study.thresholds import parse_threshold
+from stats.builders import MS_NS, cell_of, rounds_of, run_of
+from stats.builders import finding_of as stated
+
+STALL = stated(
+    kind="stall",
+    severity="critical",
+    cells=[],
+    evidence={},
+    sentence="One 3.1 s I/O stall; requests were pending at the device. More about it.",
+    cause="The device.",
+    next="Run 'seatrial check'.",
+)
+
+
+def summary_of(cells, findings=(), thresholds=()):
+    summary = Summary(run=run_of(), cells=list(cells), findings=list(findings), verdict="")
+    results = evaluate([parse_threshold(*each) for each in thresholds], summary)
+    return Summary(
+        run=summary.run,
+        cells=summary.cells,
+        findings=summary.findings,
+        verdict="",
+        thresholds=results,
+    )
+
+
+def test_a_first_run_says_what_the_storage_is_fit_for():
+    found = answer(summary_of(database_cells(latency_ns=2 * MS_NS)))
+    assert found.verdict.startswith("Fit for OLTP up to 5,000 commits/s")
+    assert "warehouse" in found.verdict
+    assert found.grade == "unknown"
+    assert [tile.grade for tile in found.tiles] == [""] * len(found.tiles)
+    assert 5 <= len(found.tiles) <= TILES_MAX
+
+
+def test_the_highest_rate_gives_way_to_what_the_storage_is_not_fit_for():
+    cells = database_cells(latency_ns=8 * MS_NS)
+    assert answer(summary_of(cells)).verdict == (
+        "Fit for OLTP up to 5,000 commits/s at 16 threads (± 3 %), warehouse, telemetry; "
+        "marginal for log."
+    )
+    assert answer(summary_of(cells, [STALL])).verdict == (
+        "Fit for OLTP, warehouse and telemetry; marginal for log; 1 critical."
+    )
+
+
+def test_a_slow_disk_is_not_fit():
+    found = answer(summary_of(database_cells(latency_ns=90 * MS_NS)))
+    assert "not fit for OLTP" in found.verdict
+
+
+def test_a_chosen_profile_grades_the_figures_that_it_needs():
+    found = answer(summary_of(database_cells(latency_ns=90 * MS_NS)), "oltp")
+    assert found.verdict.startswith("Not fit for OLTP: 8 KiB random read p99 90.0 ms, commit p99")
+    assert found.grade == "poor"
+    assert [tile.grade for tile in found.tiles[:3]] == ["poor", "poor", "good"]
+
+
+def test_the_worst_findings_come_with_what_to_do():
+    findings = [STALL, *[finding_of("drifting", cells=[{}] * n) for n in (1, 2, 3)]]
+    found = answer(summary_of(database_cells(), findings))
+    assert len(found.worst_lines) == 3
+    assert found.notes_count == 1
+    assert found.next_step == STALL.next
+    assert found.verdict.endswith("; 1 critical, 3 warnings.")
+
+
+def test_a_breached_threshold_comes_first_and_is_red():
+    thresholds = [("commit[threads=1].p99_ms", "< 1"), ("commit[threads=1].p99_ms", "< 100")]
+    found = answer(summary_of(database_cells(latency_ns=2 * MS_NS), thresholds=thresholds))
+    assert found.verdict.startswith("1 of 2 thresholds not met")
+    assert found.grade == "poor"
+    assert [tile.grade for tile in found.tiles if tile.label == "commits"] == ["poor"]
+
+
+def test_several_targets_show_one_figure_each():
+    cells = [
+        rounds_of(cell_of(target=target, address="random"), [rate] * 3)
+        for target, rate in (("hdd", 100), ("ssd", 9000))
+    ]
+    found = answer(summary_of(cells))
+    assert [tile.label for tile in found.tiles] == [
+        "hdd: 8 KiB random read",
+        "ssd: 8 KiB random read",
+    ]
+
+
+def test_nothing_measured():
+    found = answer(summary_of([]))
+    assert found.verdict == "Nothing was measured."
+    assert found.tiles == []
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 160])
+@pytest.mark.parametrize("profile", ["", "oltp", "warehouse"])
+def test_the_text_fits_its_width_and_breaks_no_figure(width, profile):
+    findings = [STALL, finding_of("drifting", cells=[{}] * 7)]
+    found = answer(summary_of(database_cells(latency_ns=2 * MS_NS), findings), profile)
+    assert len(found.verdict) <= VERDICT_LETTERS_MAX
+    text = answer_text(found, width, colour=False)
+    assert max(map(len, text.splitlines())) <= width
+    assert len(text.splitlines()) <= 26
+    for tile in found.tiles:
+        assert tile.label in text
+    assert not re.search(r"\d\n *[%a-zµ]", text), "a number is parted from its unit"
+    figures = [line for line in text.splitlines() if line.startswith(" ")][: len(found.tiles)]
+    assert "…" not in "".join(figures)
+
+
+def test_words_are_cut_whole():
+    assert clipped("one two three", 13) == "one two three"
+    assert clipped("one two three", 9) == "one two…"
+
+
+def test_a_run_without_a_leading_figure_does_not_say_that_nothing_completed(monkeypatch):
+    for name, nothing in (("_tiles", []), ("_fit", "")):
+        monkeypatch.setattr(f"seatrial.findings.answer.{name}", lambda *_, found=nothing: found)
+    cells = database_cells()
+    verdict = answer(summary_of(cells)).verdict
+    assert verdict == f"{len(cells)} tests measured; --tables shows the figures."

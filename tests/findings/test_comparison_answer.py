@@ -1,0 +1,83 @@
+"""The answer of a comparison: one line, ratios as tiles, and what to do next."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from report.comparison_hand import full_comparison, make_comparand, make_comparison
+from report.exports_hand import make_run
+from seatrial.findings.answer import VERDICT_LETTERS_MAX, WORST_MAX
+from seatrial.findings.comparison_answer import comparison_answer
+from seatrial.stats.compare.model import Side
+
+
+def test_a_faster_side_is_said_with_its_interval_and_counts():
+    found = comparison_answer([full_comparison()])
+    assert found.verdict == (
+        "after is 1.12x (± 5 %) as fast as before; "
+        "faster in 42 of 84 tests, slower in 28 of 84 tests."
+    )
+    assert [(each.label, each.detail, each.better) for each in found.tiles[:2]] == [
+        ("IOPS, after / before", "higher", "higher"),
+        ("read p99, after / before", "lower", "lower"),
+    ]
+    assert "compared round by round" in found.confidence.lower()
+    assert "22 of 252 figures undecided" in found.confidence
+
+
+def test_the_worst_findings_are_those_of_the_comparison():
+    comparison = full_comparison()
+    found = comparison_answer([comparison])
+    grave = [each for each in comparison.findings if each.severity != "note"]
+    assert found.worst == grave[:WORST_MAX]
+    assert found.notes_count == len(comparison.findings) - len(found.worst)
+    assert found.next_step == grave[0].next
+
+
+def changed(**changes: object):
+    comparison = make_comparison([make_comparand("iops", 4096, 1)])
+    totals = {
+        name: msgspec.structs.replace(each, **changes)
+        for name, each in comparison.overall_answers.items()
+    }
+    assert totals, "there is something to change"
+    return msgspec.structs.replace(comparison, overall_answers=totals, findings=[])
+
+
+def test_what_is_the_same_is_said_within_how_much():
+    found = comparison_answer([changed(answer="same", within_share=0.03)])
+    assert found.verdict == "No difference between before and after (within 3 %)."
+
+
+def test_what_is_undecided_is_said_with_the_rounds_that_would_settle_it():
+    found = comparison_answer([changed(answer="undecided", within_share=None, rounds_more=7)])
+    assert found.verdict.startswith("Undecided: after is ")
+    assert found.next_step == "Measure 7 more rounds of both to settle it."
+
+
+@pytest.mark.parametrize("letters", [1, 40, 200])
+def test_the_verdict_is_one_short_line_whatever_the_names(letters: int):
+    name = "n" * letters
+    sides = {"a": Side(name=name, run=make_run()), "b": Side(name=f"{name}2", run=make_run())}
+    comparison = msgspec.structs.replace(full_comparison(), **sides)
+    for several in ([comparison], [comparison] * 4):
+        found = comparison_answer(several)
+        assert len(found.verdict) <= VERDICT_LETTERS_MAX
+        assert "\n" not in found.verdict
+
+
+def test_several_comparisons_have_a_tile_each():
+    third = Side(name="third", run=make_run())
+    other = msgspec.structs.replace(full_comparison(), b=third)
+    found = comparison_answer([full_comparison(), other])
+    assert [each.label.partition(":")[0] for each in found.tiles] == ["after", "third"]
+
+
+def test_nothing_in_common_is_said():
+    nothing = msgspec.structs.replace(
+        full_comparison(), overall={}, overall_answers={}, comparands=[], findings=[]
+    )
+    found = comparison_answer([nothing])
+    assert found.verdict == "after and before have no figure in common."
+    assert found.tiles == []

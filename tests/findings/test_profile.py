@@ -1,0 +1,147 @@
+"""Profiles grade by the whole interval, and say what was not measured."""
+
+import msgspec
+import pytest
+
+from seatrial.errors import UsageError
+from seatrial.findings.profile import assess, load_profile
+from seatrial.findings.profiles import BUILT_IN
+from stats.builders import MS_NS, cell_of, rounds_of, stall_of
+
+STEADY = (2000, 2020, 1980)
+
+
+def runs_of(read_ms=2.0, commit_ms=2.0, rates=STEADY, **rest):
+    read = cell_of(address="random")
+    commits = [
+        cell_of(workload="commit", operation="commit", threads=n, address="sequential")
+        for n in (1, 16)
+    ]
+    return [
+        rounds_of(read, rates, latency_ns=int(read_ms * MS_NS), **rest),
+        rounds_of(commits[0], rates, latency_ns=int(commit_ms * MS_NS), **rest),
+        rounds_of(commits[1], [4 * r for r in rates], latency_ns=int(4 * commit_ms * MS_NS)),
+    ]
+
+
+def grades_of(assessment):
+    return [each.grade for each in assessment.figures]
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_every_shipped_profile_has_sources_and_limits_that_fit(name):
+    profile = load_profile(name)
+    assert profile.title
+    assert all(len(each.source) > 20 for each in profile.require)
+
+
+@pytest.mark.parametrize(
+    ("read_ms", "commit_ms", "grades"),
+    [
+        (2, 2, ["good", "good", "good"]),
+        (12, 2, ["marginal", "good", "good"]),
+        (25, 2, ["poor", "good", "good"]),
+        (2, 30, ["good", "poor", "good"]),
+    ],
+)
+def test_figures_are_graded_by_both_limits(read_ms, commit_ms, grades):
+    found = assess(load_profile("oltp"), "trial", runs_of(read_ms, commit_ms))
+    assert grades_of(found) == grades
+    worst = next(grade for grade in ("poor", "marginal", "good") if grade in grades)
+    assert found.grade == worst
+
+
+def test_capacity_is_the_highest_rate_within_the_acceptable_limit():
+    profile = load_profile("oltp")
+    assert assess(profile, "trial", runs_of(commit_ms=2)).capacity.startswith("8,000 commits/s")
+    assert assess(profile, "trial", runs_of(commit_ms=8)).capacity.startswith("2,000 commits/s")
+    assert assess(profile, "trial", runs_of(commit_ms=30)).capacity == ""
+
+
+def test_what_was_not_measured_is_unknown():
+    found = assess(load_profile("warehouse"), "trial", runs_of())
+    assert grades_of(found) == ["unknown", "unknown", "good"]
+    assert found.grade == "unknown"
+    assert found.figures[0].reason == "not measured"
+
+
+def test_too_few_requests_for_a_percentile_still_condemn_a_slow_disk():
+    slow = runs_of(read_ms=90, rates=(40, 41, 39))
+    found = assess(load_profile("oltp"), "trial", slow).figures[0]
+    assert (found.grade, found.reason[:5]) == ("poor", "p50 i")
+    fast = runs_of(read_ms=2, rates=(40, 41, 39))
+    found = assess(load_profile("oltp"), "trial", fast).figures[0]
+    assert (found.grade, found.reason) == ("unknown", "too few requests for p99")
+
+
+def test_what_a_cache_served_shows_nothing():
+    cells = runs_of()
+    served = [cells[0].cell.identity()]
+    assert grades_of(assess(load_profile("oltp"), "trial", cells, served))[0] == "unknown"
+
+
+def test_a_long_stall_is_poor():
+    found = assess(load_profile("oltp"), "trial", runs_of(stalls=[stall_of(1.5)]))
+    assert grades_of(found) == ["good", "good", "poor"]
+
+
+def test_an_interval_across_the_limit_is_marginal():
+    read = rounds_of(cell_of(address="random"), STEADY, latency_ns=int(9.9 * MS_NS))
+    rounds = [
+        rounds_of(read.cell, [2000], latency_ns=int(ms * MS_NS)).samples[0] for ms in (8, 9.5, 11)
+    ]
+    from seatrial.findings.summary import summarise_cell
+
+    found = assess(load_profile("oltp"), "trial", [summarise_cell(rounds)])
+    assert found.figures[0].figure.value < 10 * MS_NS
+    assert found.figures[0].grade == "marginal"
+
+
+def test_a_profile_of_ones_own(tmp_path):
+    file = tmp_path / "mine.toml"
+    file.write_text(
+        'title = "mine"\n[[require]]\nlabel = "reads"\noperation = "read"\nquantity = "iops"\n'
+        'good = ">= 900"\nacceptable = ">= 500"\nsource = "our service level objective"\n'
+    )
+    assert assess(load_profile(str(file)), "trial", runs_of()).grade == "good"
+    slow = runs_of(rates=(400, 405, 395))
+    assert assess(load_profile(str(file)), "trial", slow).grade == "poor"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "title = 3",
+        'title = "x"\n[[require]]\nlabel = "a"\noperation = "read"\nquantity = "p99_ms"\n'
+        'good = "<= 10"\nacceptable = "<= 5"\nsource = "s"\n',
+        'title = "x"\n[[require]]\nlabel = "a"\noperation = "read"\nquantity = "p99"\n'
+        'good = "<= 10"\nacceptable = "<= 50"\nsource = "s"\n',
+        'title = "x"\n[[require]]\nlabel = "a"\nquantity = "p99_ms"\n'
+        'good = "<= 10"\nacceptable = "<= 50"\nsource = "s"\n',
+        "title = ",
+    ],
+)
+def test_what_is_no_profile_is_refused(tmp_path, text):
+    file = tmp_path / "bad.toml"
+    file.write_text(text)
+    with pytest.raises(UsageError, match="is not a profile"):
+        load_profile(str(file))
+
+
+def test_an_unknown_name_is_refused_with_the_shipped_ones():
+    with pytest.raises(UsageError, match="oltp, warehouse, telemetry, log"):
+        load_profile("nosuch")
+
+
+def test_what_did_not_watch_for_stalls_has_no_grade_for_them():
+    imported = [
+        msgspec.structs.replace(
+            each,
+            samples=[msgspec.structs.replace(s, engine="imported") for s in each.samples],
+        )
+        for each in runs_of()
+    ]
+    found = assess(load_profile("oltp"), "trial", imported)
+    assert grades_of(found) == ["good", "good", "unknown"]
+    assert found.figures[2].figure is None
+    assert found.figures[2].reason.startswith("stalls unknown")

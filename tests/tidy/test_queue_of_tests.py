@@ -1,0 +1,148 @@
+"""The queue of tests: what fails always fails, what fails once is named, the lane is one file's."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from tidy.sources import ROOT
+
+RUNNER = ROOT / "tools/test/queue_of_tests.py"
+
+PASSES = "def test_it():\n    pass\n"
+FAILS = "def test_it():\n    assert False\n"
+FAILS_ONCE = """
+from pathlib import Path
+
+def test_it():
+    been = Path(__file__).with_suffix(".been.it")
+    was_here = been.exists()
+    been.touch()
+    assert was_here
+"""
+SLEEPS = """
+import os, time
+from pathlib import Path
+
+def test_it():
+    begun_s = time.monotonic()
+    time.sleep({seconds})
+    told = f"{{os.environ['PYTEST_XDIST_WORKER']}} {{begun_s}} {{time.monotonic()}}"
+    Path(__file__).with_suffix(".told").write_text(told)
+"""
+
+
+def run(folder: Path, *options: str, **tests: str) -> tuple[int, str]:
+    """Exit code and output of these files; those named ``free...`` may run with any other."""
+    for name, text in tests.items():
+        (folder / f"test_{name}.py").write_text(text)
+    free = [f"test_{name}.py" for name in tests if name.startswith("free")]
+    # This test is itself one of a queue. Plugins that these tests need not take time to load.
+    environment = {key: os.environ[key] for key in os.environ if not key.startswith("PYTEST")}
+    environment |= {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_PLUGINS": "xdist.plugin"}
+    done = subprocess.run(
+        [sys.executable, RUNNER, *options, *free],
+        cwd=folder,
+        env=environment,
+        check=False,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    return done.returncode, done.stdout
+
+
+def many(count: int) -> str:
+    """So many tests that fail the first time."""
+    each = (FAILS_ONCE.replace("_it", f"_{number}") for number in range(count))
+    return "".join(text.replace(".been.it", f".been.{place}") for place, text in enumerate(each))
+
+
+def test_what_passes_passes_and_is_run_once(tmp_path: Path) -> None:
+    code, said = run(tmp_path, lane=PASSES, free=PASSES)
+    assert (code, said.count("2 passed")) == (0, 1), said
+    assert "once more" not in said
+
+
+def test_what_fails_twice_fails(tmp_path: Path) -> None:
+    code, said = run(tmp_path, lane=FAILS, free=FAILS)
+    assert (code, said.count("2 failed")) == (1, 2), said
+    assert "UNSTEADY" not in said
+
+
+def test_what_fails_always_is_not_hidden_by_what_fails_once(tmp_path: Path) -> None:
+    code, said = run(tmp_path, lane=FAILS_ONCE, free=FAILS)
+    assert code == 1, said
+    (line,) = (line for line in said.splitlines() if "UNSTEADY" in line)
+    assert "test_lane.py::test_it" in line
+    assert "test_free.py" not in line
+
+
+def test_two_unsteady_tests_are_named_and_pass(tmp_path: Path) -> None:
+    code, said = run(tmp_path, lane=FAILS_ONCE, free=FAILS_ONCE)
+    assert code == 0, said
+    (line,) = (line for line in said.splitlines() if "UNSTEADY" in line)
+    assert line.endswith(": test_free.py::test_it test_lane.py::test_it")
+
+
+def test_three_unsteady_tests_are_named_and_fail(tmp_path: Path) -> None:
+    code, said = run(tmp_path, lane=many(3), free=PASSES)
+    assert code == 1, said
+    (line,) = (line for line in said.splitlines() if "UNSTEADY" in line)
+    assert line.count("::") == 3
+    assert "3 unsteady tests" in said
+
+
+def test_many_failures_are_not_run_again(tmp_path: Path) -> None:
+    code, said = run(tmp_path, lane=many(11), free=PASSES)
+    assert (code, said.count("11 failed")) == (1, 1), said
+    assert "once more" not in said
+
+
+def test_what_cannot_be_collected_fails_and_is_not_unsteady(tmp_path: Path) -> None:
+    code, said = run(tmp_path, lane="import nothing_of_that_name\n", free=PASSES)
+    assert code != 0, said
+    assert "UNSTEADY" not in said
+
+
+def test_a_worker_that_dies_ends_the_run_and_its_test_is_named(tmp_path: Path) -> None:
+    dies = "import os\n\ndef test_it():\n    os._exit(3)\n"
+    code, said = run(tmp_path, lane=dies, lane2=PASSES, free=PASSES)
+    assert code != 0, said
+    assert "crashed while running 'test_lane.py::test_it'" in said
+    assert "UNSTEADY" not in said
+
+
+def test_files_of_the_lane_run_one_after_the_other_and_the_rest_concurrently(
+    tmp_path: Path,
+) -> None:
+    lanes = {f"lane{number}": SLEEPS.format(seconds=0.3) for number in range(3)}
+    code, said = run(tmp_path, **lanes, free=SLEEPS.format(seconds=0.1))
+    assert code == 0, said
+    reported = {path.stem: path.read_text().split() for path in tmp_path.glob("*.told")}
+    free = reported.pop("test_free")
+    assert len({worker for worker, *_ in reported.values()} | {free[0]}) == 2, reported
+    spans = sorted((float(begun), float(ended)) for _, begun, ended in reported.values())
+    assert all(before[1] <= after[0] for before, after in itertools.pairwise(spans))
+
+
+def test_the_longest_is_first_by_what_it_took_before(tmp_path: Path) -> None:
+    lanes = {f"lane{number}": SLEEPS.format(seconds=number / 10) for number in range(1, 4)}
+    assert run(tmp_path, **lanes)[0] == 0
+    kept = json.loads((tmp_path / ".cache/seconds-of-tests.json").read_text())
+    assert sorted(kept, key=kept.__getitem__) == [f"test_lane{number}.py" for number in (1, 2, 3)]
+    assert run(tmp_path, **lanes)[0] == 0
+    begun_s = {path.stem: float(path.read_text().split()[1]) for path in tmp_path.glob("*.told")}
+    assert sorted(begun_s, key=begun_s.__getitem__) == ["test_lane3", "test_lane2", "test_lane1"]
+
+
+def test_a_background_command_is_shown_and_its_failure_fails(tmp_path: Path) -> None:
+    code, said = run(
+        tmp_path, "--background", "sh -c 'echo linted; exit 4'", lane=PASSES, free=PASSES
+    )
+    assert code == 4, said
+    assert "linted" in said

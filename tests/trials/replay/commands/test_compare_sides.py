@@ -1,0 +1,246 @@
+"""The sides of ``seatrial sql compare``: what is named, what is the same, what is no one load."""
+
+from __future__ import annotations
+
+import copy
+import csv
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from seatrial.errors import UsageError
+from seatrial.results.store import ResultsFile
+from seatrial.trials.replay.commands.compare import CompareOptions, run
+from seatrial.trials.replay.commands.compare_replays import one_replay, two_replays
+from seatrial.trials.replay.commands.compare_sides import (
+    Reading,
+    Sides,
+    on_one_clock,
+    require_alike,
+    sides_of,
+)
+from seatrial.trials.replay.compare.model import CallFigures, Entrant, Named, Unit
+from stats.builders import run_of
+from trials.replay.analysis.hand import Play, rounds_of
+
+
+def reported(samples, **replay):
+    """Samples whose cells have another replay."""
+    found = []
+    for sample in samples:
+        spec = copy.deepcopy(sample.cell.spec)
+        spec["database"]["replay"].update(replay)
+        key = sample.cell.key + "".join(f"/{n}={v}" for n, v in replay.items() if n == "schema")
+        cell = msgspec.structs.replace(sample.cell, spec=spec, key=key)
+        found.append(msgspec.structs.replace(sample, cell=cell))
+    return found
+
+
+def of_targets(*labels):
+    return [sample for label in labels for sample in rounds_of(Play(target=label, alone=False), 2)]
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory) -> Path:
+    """Some runs of replays, by label."""
+    path = tmp_path_factory.mktemp("sides") / "results.seatrial"
+    held = {
+        "hdd": reported(rounds_of(Play(), 2), until_s=None, databases=[]),
+        "ssd": reported(rounds_of(Play(capacity_per_s=1_800.0), 2), until_s=None, databases=[]),
+        "part": reported(rounds_of(Play(), 2), until_s=600.0, databases=["shop"]),
+        "both": of_targets("old", "new"),
+        "schemas": [
+            *reported(rounds_of(Play(), 2), schema="then"),
+            *reported(rounds_of(Play(), 2), schema="now"),
+        ],
+        "four": [
+            each
+            for name in ("then", "now")
+            for each in reported(of_targets("old", "new"), schema=name)
+        ],
+    }
+    with ResultsFile.open(path, create=True) as store:
+        for number, (label, samples) in enumerate(held.items()):
+            targets = list(dict.fromkeys(each.cell.target for each in samples))
+            study = {"target": [{"label": each, "path": f"/mnt/{each}"} for each in targets]}
+            own = msgspec.structs.replace(
+                run_of(study=study), id=f"20261121-07450{number}-3fa2", label=label
+            )
+            store.add_run(own, samples)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("references", "control", "words"),
+    [
+        (["hdd", "hdd"], None, "hdd and hdd are the same result"),
+        (["both:old", "both:old"], None, "are the same result"),
+        (["hdd", "ssd"], "hdd", "are the same result"),
+        (["hdd", "ssd"], "ssd", "are the same result"),
+        (["hdd", "both"], None, "Name it, as in both:new"),
+        (["hdd", "part"], None, "the end (until) is none on one side and 600.0"),
+        (["four"], None, "four:old:then"),
+        (["both:old", "both:nothing"], None, "no target 'nothing'"),
+    ],
+)
+def test_what_is_no_pair_is_refused(results, references, control, words):
+    with pytest.raises(UsageError) as refused:
+        two_replays(references, control, results, anyway=False)
+    assert words in str(refused.value)
+
+
+def test_other_loads_are_compared_where_it_is_requested(results):
+    found = two_replays(["hdd", "part"], None, results, anyway=True)
+    assert any("are different loads" in each for each in found.after.warnings)
+    assert not two_replays(["hdd", "ssd"], None, results, anyway=False).after.warnings
+
+
+def test_a_schema_is_named_behind_a_colon(results):
+    alone = two_replays(["schemas"], None, results, anyway=False)
+    assert (alone.before.name, alone.after.name) == ("schemas:then", "schemas:now")
+    named = two_replays(["four:old:then", "four:old:now"], None, results, anyway=False)
+    assert (named.before.name, len(named.before.units)) == ("four:old:then", 2)
+    assert one_replay("schemas:now", results).name == "schemas:now"
+
+
+def test_a_run_of_two_targets_is_no_side_of_a_log(results):
+    with pytest.raises(UsageError, match="Name it, as in both:new"):
+        one_replay("both", results)
+
+
+ROWS = [
+    {"userid": "10", "dbid": "5", "toplevel": "t", "queryid": str(n), "query": f"SELECT {name}",
+     "calls": "10", "rows": "10", "total_exec_time": "100"}
+    for n, name in enumerate(("a", "b", "c"))
+]  # fmt: skip
+
+
+def snapshot(place: Path, times: int, taken_at: int) -> Path:
+    with place.open("w", newline="") as file:
+        writer = csv.DictWriter(file, [*ROWS[0], "snapshot_at"])
+        writer.writeheader()
+        for row in ROWS:
+            grown = {name: str(int(row[name]) * times) for name in ("calls", "rows")}
+            own = {"total_exec_time": str(100.5 * times), "snapshot_at": str(taken_at)}
+            writer.writerow({**row, **grown, **own})
+    return place
+
+
+def test_two_moments_of_one_server_are_reported(tmp_path):
+    first, last = (
+        str(snapshot(tmp_path / f"a{n}.csv", n + 1, 1_795_000_000 + n)) for n in range(2)
+    )
+    reading = Reading(results=tmp_path / "none")
+    for references in ((first, last), (last, first)):
+        (warning,) = sides_of(references, None, reading).after.warnings
+        assert f"{first}..{last}." in warning
+    assert not sides_of((f"{first}..{last}", last), None, reading).after.warnings
+    with pytest.raises(UsageError, match="was taken before"):
+        sides_of((f"{last}..{first}", last), None, reading)
+    with pytest.raises(UsageError, match="are the same"):
+        sides_of((first, f"{tmp_path}/./a0.csv"), None, reading)
+
+
+def side(name, clock, *totals_s) -> Entrant:
+    return Entrant(
+        name=name,
+        kind="replay" if clock == "client" else "log",
+        clock=clock,
+        units=[
+            Unit(
+                number=number,
+                measured={
+                    key: CallFigures(calls=10, total_s=total_s)
+                    for key, total_s in zip("ab", each, strict=True)
+                },
+            )
+            for number, each in enumerate(totals_s)
+        ],
+        named={key: Named(key, "select") for key in "ab"},
+    )
+
+
+def test_what_the_offset_leaves_nothing_of_is_left_out_of_both_sides():
+    sides = Sides(
+        before=side("log", "server", (1.0, 0.02)),
+        after=side("ssd", "client", (2.0, 0.009), (2.0, 0.02)),
+    )
+    found = on_one_clock(sides, 0.001)
+    for each in (found.before, found.after):
+        assert [list(unit.measured) for unit in each.units] == [["a"]] * len(each.units)
+    assert found.after.units[0].measured["a"].total_s == pytest.approx(1.99)
+    assert found.before.units[0].measured["a"].total_s == 1.0
+    assert "1 query took the client no longer" in found.after.warnings[0]
+
+
+def test_a_capture_by_the_proxy_has_the_clock_of_a_replay():
+    wire = msgspec.structs.replace(side("wire", "client", (1.0, 1.0)), kind="log")
+    replayed = side("ssd", "client", (1.0, 1.0))
+    log = side("log", "server", (1.0, 1.0))
+    require_alike(Sides(before=wire, after=replayed), None)
+    with pytest.raises(UsageError, match="--client-offset"):
+        require_alike(Sides(before=log, after=wire), None)
+
+
+def options(folder: Path, *sides: str, **more) -> CompareOptions:
+    return CompareOptions(sides=sides, results=folder / "none", **more)
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        (
+            {"pages": ("a.log", "b.log"), "control": "a.log"},
+            "--aa is given, and would change nothing",
+        ),
+        ({"batches": (("b", "1s", "2s"),), "pages_control": "a.log"}, "--pages-aa is given"),
+        ({"batches": (("b", "1s", "2s"),), "offset_s": 1e-6}, "--client-offset is given"),
+        ({"batches": (("b", "1s", "2s"),), "time_column": 3}, "--time-column is given"),
+        ({"batches": (("b", "1s", "2s"),), "anyway": True}, "--anyway is given"),
+    ],
+)
+def test_options_without_effect_are_refused(tmp_path, more, words):
+    with pytest.raises(UsageError, match=words):
+        run(options(tmp_path, **more))
+
+
+def access_log(place: Path, *lines: tuple[str, int]) -> Path:
+    place.write_text(
+        "".join(
+            f'10.0.0.1 - - [21/Nov/2026:08:00:{n % 60:02} +0000] "GET {page} HTTP/1.1" {status} 9 '
+            f'"-" "x" 0.01{n % 10}\n'
+            for n, (page, status) in enumerate(lines)
+        )
+    )
+    return place
+
+
+def test_a_page_that_returns_errors_alone_is_reported(tmp_path):
+    good = str(access_log(tmp_path / "a.log", *[("/a", 200), ("/b", 200)] * 20))
+    bad = str(access_log(tmp_path / "b.log", *[("/a", 200), ("/b", 502)] * 20))
+    found = sides_of((good, bad), None, Reading(results=tmp_path / "none"))
+    (warning,) = found.after.warnings
+    assert "GET /b (20 requests)" in warning
+    assert f"that {good} served" in warning
+    assert "1 page with errors alone left out" in found.after.detail
+
+
+def test_pieces_of_a_log_are_one_side(tmp_path):
+    pieces = [access_log(tmp_path / f"a.log.{n}", *[("/a", 200)] * 20) for n in range(3)]
+    other = access_log(tmp_path / "b.log", *[("/a", 200)] * 20)
+    reading = Reading(results=tmp_path / "none")
+    for named in (f"{tmp_path}/a.log.*", ",".join(map(str, pieces))):
+        found = sides_of((named, str(other)), None, reading)
+        assert found.before.name == named
+        assert found.before.units[0].measured["GET /a"].calls == 60
+    snapshots = ",".join(str(snapshot(tmp_path / f"{n}.csv", 1, 1)) for n in range(2))
+    with pytest.raises(UsageError, match="not pieces of one log"):
+        sides_of((snapshots, str(other)), None, reading)
+
+
+def test_the_pages_have_an_a_a_pair_of_their_own(tmp_path, capsys):
+    logs = [str(access_log(tmp_path / name, *[("/a", 200)] * 600)) for name in ("a", "b", "again")]
+    run(options(tmp_path, pages=(logs[0], logs[1]), pages_control=logs[2], as_json=True))
+    document = msgspec.json.decode(capsys.readouterr().out)
+    assert document["pages"]["floor"]["source"] == "pair"

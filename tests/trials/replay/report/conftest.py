@@ -1,0 +1,3 @@
+"""The browser, as for the pages of all topics."""
+
+from report.conftest import browser, desktop

@@ -1,0 +1,61 @@
+"""Files on a disk: whose a request's place is."""
+
+from __future__ import annotations
+
+import mmap
+import os
+from pathlib import Path
+
+import pytest
+
+from seatrial import _core
+from seatrial.trials.watch.measure.extents import Extent, ExtentMap, disk_of, extents_of
+
+MIB = 1 << 20
+
+
+def test_a_place_belongs_to_the_extent_that_holds_it():
+    found = ExtentMap([Extent(100, 200, "b"), Extent(0, 50, "a"), Extent(200, 300, "c")])
+    places = (0, 49, 50, 99, 100, 199, 200, 299, 300)
+    assert [found.owner_at(each) for each in places] == [
+        *("a", "a", None, None, "b", "b", "c", "c", None)
+    ]
+    assert ExtentMap().owner_at(0) is None
+
+
+def test_a_request_to_several_files_has_the_bytes_of_each():
+    found = ExtentMap([Extent(100, 200, "a"), Extent(200, 300, "b"), Extent(350, 400, "c")])
+    parts = list(found.parts(50, 420))
+    assert parts == [(None, 50), ("a", 100), ("b", 100), (None, 50), ("c", 50), (None, 20)]
+    assert list(found.parts(150, 160)) == [("a", 10)]
+    assert list(found.parts(500, 510)) == [(None, 10)]
+    assert list(ExtentMap().parts(0, 7)) == [(None, 7)]
+
+
+def test_a_file_system_without_a_disk_has_none():
+    assert disk_of(Path("/proc").stat().st_dev) is None
+
+
+@pytest.mark.root
+def test_a_request_lies_in_the_extents_of_its_file(tmp_path):
+    files = [tmp_path / name for name in ("one", "two")]
+    for each in files:
+        each.write_bytes(os.urandom(MIB))
+        with each.open("rb") as written:
+            os.fsync(written.fileno())
+    disk = disk_of(tmp_path.stat().st_dev)
+    if disk is None:
+        pytest.skip("needs a folder on a disk")
+    found = ExtentMap(
+        extent for path in files for extent in extents_of(path, disk, path.name).extents
+    )
+    watch = _core.Watch([disk.number], records=True)
+    with mmap.mmap(-1, 4096) as buffer:
+        for path in files:
+            file = os.open(path, os.O_RDONLY | os.O_DIRECT)
+            for place in range(0, MIB, 16384):
+                os.preadv(file, [buffer], place)
+            os.close(file)
+    own = [each for each in watch.take_requests() if each.pid == os.getpid()]
+    owners = [found.owner_at(each.offset_bytes) for each in own if each.operation == "read"]
+    assert (owners.count("one"), owners.count("two")) == (64, 64)

@@ -1,0 +1,137 @@
+"""The programs in the kernel against what was really sent to a disk."""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+import random
+import shutil
+import subprocess
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from seatrial import _core
+
+pytestmark = pytest.mark.root
+
+BLOCK_BYTES = 4096
+READS, WRITES, FLUSHES = 500, 200, 7
+SKIPPED_SHARE_MAX = 0.02
+"""Some hypervisors' kernels run no BPF while an agent of their own is the current process."""
+SOURCES = pytest.mark.parametrize("by_fields", [False, True], ids=["types", "fields"])
+
+
+def number_of(device: Path) -> tuple[int, int]:
+    number = device.stat().st_rdev
+    return os.major(number), os.minor(number)
+
+
+def counters(device: Path) -> list[int]:
+    return [int(each) for each in Path(f"/sys/block/{device.name}/stat").read_text().split()]
+
+
+def load(device: Path) -> None:
+    """Send random reads of 4 KiB, random writes of 8 KiB, and flushes."""
+    drawn = random.Random(7)
+    file = os.open(device, os.O_RDWR | os.O_DIRECT)
+    blocks = os.lseek(file, 0, os.SEEK_END) // BLOCK_BYTES - 1
+    small, large = (mmap.mmap(-1, size) for size in (BLOCK_BYTES, 2 * BLOCK_BYTES))
+    for _ in range(READS):
+        os.preadv(file, [small], drawn.randrange(blocks) * BLOCK_BYTES)
+    for place in range(WRITES):
+        os.pwritev(file, [large], drawn.randrange(blocks) * BLOCK_BYTES)
+        if place < FLUSHES:
+            os.fdatasync(file)
+    os.close(file)
+
+
+@SOURCES
+def test_requests_are_counted_by_operation_and_size_as_the_disk_counts_them(disk, by_fields):
+    before = counters(disk)
+    watch = _core.Watch([number_of(disk)], by_fields=by_fields)
+    load(disk)
+    groups = {each.operation: each for each in watch.take_groups() if each.pid == os.getpid()}
+    lost = watch.lost()
+    grown = [now - then for now, then in zip(counters(disk), before, strict=True)]
+    # The disk counts what asks for a flush as a write without data, too.
+    assert (grown[0], grown[4], grown[15]) == (READS, WRITES + FLUSHES, FLUSHES)
+    counted = [groups[each].requests for each in ("read", "write", "flush")]
+    missing = [then - now for then, now in zip((READS, WRITES, FLUSHES), counted, strict=True)]
+    most = lost.missed + lost.unmatched + SKIPPED_SHARE_MAX * READS
+    assert all(0 <= each <= most for each in missing), missing
+    assert (lost.uncounted, lost.unrecorded) == (0, 0)
+    # Programs that read fields are skipped while another one runs on the same processor.
+    assert by_fields or (lost.missed, lost.unmatched) == (0, 0)
+    for operation, length_bytes in (("read", BLOCK_BYTES), ("write", 2 * BLOCK_BYTES)):
+        assert groups[operation].length_bytes_min == length_bytes
+        assert groups[operation].transferred_bytes == groups[operation].requests * length_bytes
+    own_name = Path("/proc/self/comm").read_text().strip()
+    assert {each.command for each in groups.values()} == {own_name}
+    assert all(each.is_sync and not each.failed for each in groups.values())
+    assert watch.take_groups() == []
+
+
+def test_single_requests_add_up_to_what_is_counted(disk):
+    watch = _core.Watch([number_of(disk)], records=True)
+    load(disk)
+    requests = watch.take_requests()
+    counted = {each.operation: each for each in watch.take_groups()}
+    for operation, number in (("read", READS), ("write", WRITES), ("flush", FLUSHES)):
+        own = [each for each in requests if each.operation == operation]
+        group = counted[operation]
+        assert len(own) == group.requests == group.device.count
+        assert number - SKIPPED_SHARE_MAX * READS <= len(own) <= number
+        assert sum(each.device_ns for each in own) == group.device_ns
+        assert sum(each.queue_ns or 0 for each in own) == group.queue_ns
+        exact = _core.Histogram.of([each.device_ns for each in own])
+        for percent in (1, 50, 90, 99, 100):
+            expected = exact.percentile_ns(percent)
+            assert group.device.percentile_ns(percent) == pytest.approx(expected, rel=1 / 32)
+    times = [each.completed_ns for each in requests]
+    assert times == sorted(times)
+    assert all(0 <= each.offset_bytes < 64 << 20 for each in requests if each.length_bytes)
+
+
+@pytest.mark.skipif(shutil.which("fio") is None, reason="needs fio: apt-get install fio")
+def test_a_fast_load_is_counted_as_fio_and_the_disk_count_it(disk):
+    before = counters(disk)
+    watch = _core.Watch([number_of(disk)], records=True)
+    job = ["--name=mixed", f"--filename={disk}", "--direct=1", "--ioengine=libaio"]
+    load = ["--rw=randrw", "--rwmixread=70", "--bssplit=4k/60:8k/40", "--iodepth=32"]
+    timed = ["--runtime=1", "--time_based", "--output-format=json"]
+    fio = subprocess.Popen(["fio", *job, *load, *timed], stdout=subprocess.PIPE)
+    recorded: Counter[str] = Counter()
+    while fio.poll() is None:
+        time.sleep(0.05)
+        recorded.update(each.operation for each in watch.take_requests())
+    recorded.update(each.operation for each in watch.take_requests())
+    counted: Counter[str] = Counter()
+    for each in watch.take_groups():
+        counted[each.operation] += each.requests
+    (found,) = json.loads(fio.communicate()[0])["jobs"]
+    lost = watch.lost()
+    assert (lost.unmatched, lost.uncounted, lost.missed) == (0, 0, 0)
+    grown = [now - then for now, then in zip(counters(disk), before, strict=True)]
+    for operation, place in (("read", 0), ("write", 4)):
+        requests, merged = grown[place : place + 2]
+        assert requests * (1 - SKIPPED_SHARE_MAX) <= counted[operation] <= requests
+        assert requests + merged >= found[operation]["total_ios"]  # others may look at the disk
+    assert recorded.total() + lost.unrecorded == counted.total()
+
+
+def test_other_disks_are_left_out(disk, tmp_path):
+    watch = _core.Watch([(7, 250)], records=True)
+    load(disk)
+    assert watch.take_groups() == []
+    assert watch.take_requests() == []
+
+
+def test_a_stopped_watch_sees_nothing(disk):
+    watch = _core.Watch([number_of(disk)])
+    watch.stop()
+    load(disk)
+    assert watch.take_groups() == []

@@ -1,0 +1,126 @@
+"""Requests of a real server by table, against tables of known sizes."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+
+import pytest
+
+from postgres.programs import installed_programs
+from seatrial.machine.undo import UndoJournal
+from seatrial.postgres.account import account_for
+from seatrial.postgres.cluster import create_cluster
+from seatrial.postgres.connection import connect
+from seatrial.postgres.page_cache import drop_cached
+from seatrial.trials.watch.analysis.activity import Interval, broken_down
+from seatrial.trials.watch.measure.extents import disk_of
+from seatrial.trials.watch.measure.relations import Relations
+from seatrial.trials.watch.measure.watching import Watched, Watcher
+from trials.replay.targets import Target
+
+pytestmark = pytest.mark.root
+
+ROWS = {"small": 20_000, "medium": 40_000, "large": 120_000}
+
+
+OPTIONS = {"fsync": "off", "autovacuum": "off"}
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("watched")
+    if disk_of(folder.stat().st_dev) is None:
+        pytest.skip("needs a folder on a disk")
+    binaries = installed_programs()
+    account = account_for(folder / "data", binaries)
+    with UndoJournal("watched", folder / "state") as journal:
+        yield create_cluster(folder / "data", binaries, account, journal)
+
+
+def filled(target: Target, name: str) -> str:
+    tables = "".join(
+        f"CREATE TABLE {table} AS SELECT i AS id, repeat('x', 200) AS t "
+        f"FROM generate_series(1, {rows}) i; "
+        for table, rows in ROWS.items()
+    )
+    made = target.make(name, f"{tables} CREATE INDEX large_id ON large (id);")
+    target.run(made, "CHECKPOINT")
+    return made
+
+
+def shares(interval: Interval, operation: str) -> dict[str, float]:
+    """The shares of the bytes of an operation by relation, of those that belong to one."""
+    groups = [each for each in interval.groups if each.operation == operation]
+    found = {each.relation: each.transferred_bytes for each in broken_down(groups, ["relation"])}
+    for unknown in ("not mapped", "other programs"):
+        found.pop(unknown, None)
+    total = sum(found.values())
+    return {name: size / total for name, size in found.items()}
+
+
+def test_reads_are_those_of_the_tables_in_proportion_to_their_sizes(cluster):
+    with cluster.start(OPTIONS) as server:
+        name = filled(Target(server, cluster), "sized")
+    with (  # anew: nothing is left in shared buffers
+        cluster.start(OPTIONS) as server,
+        contextlib.closing(connect(server.address.with_dbname(name))) as connection,
+    ):
+        watcher = Watcher(Watched(relations=Relations(connection)))
+        os.sync()
+        drop_cached(cluster.folder)
+        watcher.take()
+        for table in ROWS:
+            connection.execute(f"SELECT count(t) FROM {table}")
+        read = watcher.take()
+        found = shares(read, "read")
+        watcher.stop()
+        sizes = dict(
+            connection.execute(
+                "SELECT relname, pg_relation_size(oid) FROM pg_class WHERE relname = ANY(%s)",
+                [list(ROWS)],
+            ).fetchall()
+        )
+    total = sum(sizes.values())
+    # What BPF did not see here is of one table or the other.
+    unseen = read.lost.unseen_bytes / total
+    for table in ROWS:
+        assert found[table] == pytest.approx(sizes[table] / total, abs=0.02 + unseen), (
+            table,
+            found,
+        )
+
+
+def test_other_programs_are_told_from_the_server_and_the_kernel(cluster):
+    with (
+        cluster.start(OPTIONS) as server,
+        contextlib.closing(connect(server.address)) as connection,
+    ):
+        relations = Relations(connection)
+        backend = connection.info.backend_pid
+        assert relations.is_of_other_program(os.getpid(), "python")
+        assert not relations.is_of_other_program(backend, "postgres")
+        assert not relations.is_of_other_program(1 << 22, "kworker/1:1H")
+        assert relations.is_of_other_program(1 << 22, "ended")
+
+
+def test_what_is_written_meanwhile_stays_mapped(cluster):
+    with (
+        cluster.start(OPTIONS) as server,
+        contextlib.closing(
+            connect(server.address.with_dbname(filled(Target(server, cluster), "changing")))
+        ) as connection,
+    ):
+        target, name = Target(server, cluster), "changing"
+        relations = Relations(connection)
+        watcher = Watcher(Watched(relations=relations))
+        target.run(
+            name, "INSERT INTO large SELECT i, repeat('y', 200) FROM generate_series(1, 50000) i"
+        )
+        target.run(name, "CREATE INDEX medium_id ON medium (id)")
+        target.run(name, "VACUUM FULL small")
+        target.run(name, "CHECKPOINT")
+        os.sync()
+        found = shares(watcher.take(), "write")
+        watcher.stop()
+    assert {"large", "medium_id (index of medium)", "small", "WAL"} <= found.keys(), found

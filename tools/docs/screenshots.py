@@ -1,0 +1,128 @@
+"""Renew the two pictures of the README from a real run: what the terminal shows, and the page.
+
+    .venv/bin/python tools/docs/screenshots.py DIRECTORY [options of `seatrial run`]
+
+Both are SVG, written to ``docs/images``. The page is drawn by Chromium with scripts switched off;
+``page_picture.js`` turns the result into SVG.
+"""
+
+from __future__ import annotations
+
+import os
+import pty
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).parents[2]
+IMAGES: Final = ROOT / "docs/images"
+COLUMNS: Final = 80
+PAGE_WIDTH_PX: Final = 1400
+PAGE_HEIGHT_PX_MAX: Final = 1400
+BELOW_CHART_PX: Final = 4
+BROWSERS: Final = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+FIRST_CHART_ENDS: Final = "document.querySelector('figure .plot').getBoundingClientRect().bottom"
+TERMINAL_SVG: Final = """\
+<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}">
+<style>
+.{unique_id}-matrix {{
+  font-family: ui-monospace, Menlo, Consolas, 'DejaVu Sans Mono', monospace;
+  font-size: {char_height}px; line-height: {line_height}px;
+}}
+.{unique_id}-title {{ font: 18px system-ui, 'DejaVu Sans', sans-serif; }}
+{styles}
+</style>
+<defs><clipPath id="{unique_id}-clip-terminal">
+<rect x="0" y="0" width="{terminal_width}" height="{terminal_height}" />
+</clipPath>{lines}</defs>
+{chrome}
+<g transform="translate({terminal_x}, {terminal_y})" clip-path="url(#{unique_id}-clip-terminal)">
+{backgrounds}<g class="{unique_id}-matrix">{matrix}</g>
+</g>
+</svg>
+"""
+"""As rich has it, without the fonts that it fetches from elsewhere."""
+
+
+def main(arguments: list[str]) -> None:
+    """Make a run and write the pictures."""
+    browser = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if not arguments or arguments[0].startswith("-") or browser is None:
+        raise SystemExit(f"{(__doc__ or '').strip()}\n\nNeeds a DIRECTORY, and Chromium.")
+    IMAGES.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder:
+        shown = shown_by_run(arguments, Path(folder))
+        (report,) = Path(folder, "seatrial-reports").glob("*.html")
+        (IMAGES / "terminal.svg").write_text(terminal_svg(shown, f"seatrial run {arguments[0]}"))
+        (IMAGES / "report.svg").write_text(page_svg(report, browser))
+
+
+def shown_by_run(arguments: list[str], folder: Path) -> str:
+    """Return what the run writes to a terminal, with its colours; progress goes to ours.
+
+    Raises:
+        SystemExit: when the run fails.
+    """
+    ours, theirs = pty.openpty()
+    programs = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    own = {"PATH": programs, "COLUMNS": str(COLUMNS), "TERM": "xterm-256color"}
+    process = subprocess.Popen(
+        ["seatrial", "run", *arguments], cwd=folder, env=os.environ | own, stdout=theirs
+    )
+    os.close(theirs)
+    parts = []
+    while part := _read(ours):
+        parts.append(part)
+    os.close(ours)
+    if process.wait():
+        raise SystemExit(process.returncode)
+    return b"".join(parts).decode().replace("\r\n", "\n")
+
+
+def _read(terminal: int) -> bytes:
+    try:
+        return os.read(terminal, 65536)
+    except OSError:
+        # How Linux reports that nobody writes to a terminal any more.
+        return b""
+
+
+def terminal_svg(shown: str, command: str) -> str:
+    """Return the picture of a terminal in which a command has ended."""
+    from rich.console import Console  # noqa: PLC0415 - as the product does
+    from rich.text import Text  # noqa: PLC0415
+
+    with Path(os.devnull).open("w") as nowhere:
+        console = Console(record=True, width=COLUMNS, file=nowhere, force_terminal=True)
+        console.print(f"[bold green]$[/] {command}\n", highlight=False)
+        console.print(Text.from_ansi(shown), no_wrap=True, crop=False)
+        picture = console.export_svg(title="", code_format=TERMINAL_SVG, unique_id="seatrial")
+    return "\n".join(line.rstrip() for line in picture.splitlines()) + "\n"
+
+
+def page_svg(report: Path, browser: str) -> str:
+    """Return the picture of a page, as far as the end of its first chart."""
+    from playwright.sync_api import sync_playwright  # noqa: PLC0415 - slow to load
+
+    script = (Path(__file__).parent / "page_picture.js").read_text()
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=browser, args=["--no-sandbox"])
+        page = chromium.new_context(
+            bypass_csp=True,
+            color_scheme="light",
+            java_script_enabled=False,
+            offline=True,
+            viewport={"width": PAGE_WIDTH_PX, "height": PAGE_HEIGHT_PX_MAX},
+        ).new_page()
+        page.goto(report.as_uri())
+        height = min(page.evaluate(FIRST_CHART_ENDS) + BELOW_CHART_PX, PAGE_HEIGHT_PX_MAX)
+        picture = page.evaluate(script[script.index("(height)") :], round(height))
+        chromium.close()
+    return str(picture).replace("><", ">\n<") + "\n"
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -9,6 +9,9 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+# Tests set the width that they need; that of the terminal that they run in must not matter.
+os.environ.pop("COLUMNS", None)
+
 settings.register_profile("seatrial", deadline=None)
 settings.load_profile("seatrial")
 

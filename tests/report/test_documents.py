@@ -28,12 +28,6 @@ from seatrial.study.plan import make_plan
 from seatrial.trials.layouts.build.check import check_layouts
 from stats.builders import run_of, sample_of, summary_of
 
-KINDS = (
-    "run", "audit", "comparison", "runs", "plan", "precondition", "layouts", "standing", "reading",
-    "trace", "before_after", "check", "clean", "report", "error",
-    "reports", "edit",
-)  # fmt: skip
-
 
 def assert_as_published(text: str) -> dict:
     document = json.loads(text)
@@ -100,10 +94,9 @@ def test_a_report_says_where_it_is():
 def test_every_kind_is_published_and_explained():
     reported = (json_schema.FOLDER.parent / "json.md").read_text()
     linked = re.findall(r"^\| `(\w+)` \|.*\(schema/(\w+)\.schema\.json\)", reported, re.MULTILINE)
-    assert sorted(linked) == sorted((kind, kind) for kind in KINDS)
-    assert {path.name for path in json_schema.FOLDER.iterdir()} == {
-        f"{kind}.schema.json" for kind in (*KINDS, "figures")
-    }
+    # The schemas are generated from the documents, and `make lint` compares them.
+    published = {path.name.removesuffix(".schema.json") for path in json_schema.FOLDER.iterdir()}
+    assert sorted(linked) == sorted((kind, kind) for kind in published - {"figures"})
 
 
 def test_the_evidence_of_every_kind_of_finding_is_declared_and_kept():

@@ -11,7 +11,12 @@ import pytest
 
 from cli.command import ended, seatrial, start
 
-ORDINARY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
+ORDINARY = (
+    *("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"),
+    # The checkout may lie in a folder of root's own.
+    *("--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search"),
+)
+"""Runs a command as an ordinary user, who may read all files."""
 
 
 @pytest.mark.root

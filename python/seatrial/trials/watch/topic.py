@@ -15,7 +15,7 @@ class WatchTopic(Topic):
         {
             "watch": Command(
                 "Watch block requests live: latency by device, process, table and index.",
-                "seatrial.trials.watch.commands:command",
+                "seatrial.trials.watch.commands.watch:command",
                 after="check",
             ),
         }

@@ -81,7 +81,7 @@ def _names(each: CellSummary) -> tuple[str, ...]:
     return (whole, size_was_reported, f"{whole}, {each.cell.factors['pattern']}")
 
 
-FIGURE = r"(?:about )?[\d.,kM]+ (?:IOPS|MB/s) \([^)]*\)"
+FIGURE = r"(?:about )?[\d.,kM]+ (?:IOPS|[kM]?B/s) \([^)]*\)"
 WITH = r"with ([^(;]*?)(?: \(workload (\w+)\))?(?= and |[;.]|$)"
 
 

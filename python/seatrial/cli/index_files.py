@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -11,10 +11,12 @@ import click
 import msgspec
 
 from seatrial.cli.files import Output
-from seatrial.cli.outcome import REPORTS
+from seatrial.cli.outcome import REPORTS, earlier_in
 from seatrial.errors import UsageError
+from seatrial.findings.ranks import RUNS_MAX
 from seatrial.results.model import Run, Sample
 from seatrial.results.store import ResultsFile
+from seatrial.stats.timeline import SLICES_MIN
 
 if TYPE_CHECKING:
     from seatrial.report.index_page import IndexEntry
@@ -69,17 +71,22 @@ def write_index(
     with ResultsFile.open(results, read_only=True) as store:
         _make(place)
         entries: list[IndexEntry] = []
-        for run in store.runs():
+        runs_stored = store.runs()
+        # Neighbours are ranked among nearly the same runs.
+        samples_of = lru_cache(RUNS_MAX + 1)(partial(store.samples, slices_min=SLICES_MIN))
+        for run in runs_stored:
             samples = store.samples(run.id)
             entries.append(entry_of(run, samples, profile))
             pages[run.id] = page = place / f"{run.id}.html"
             is_kept = not force and _is_graded(page, run, profile)
-            written += _write(page, partial(page_of, run, samples, profile), run, force=not is_kept)
+            earlier = partial(earlier_in, runs_stored, run, samples_of)
+            made = partial(page_of, run, samples, profile, earlier)
+            written += _write(page, made, run, force=not is_kept)
         runs = {each.run.id: each.run for each in entries}
         comparisons = []
-        for later, earlier in neighbours(entries).items():
-            pair = (earlier.run, runs[later])
-            comparisons.append(place / comparison_name(earlier.run.id, later))
+        for later, before in neighbours(entries).items():
+            pair = (before.run, runs[later])
+            comparisons.append(place / comparison_name(before.run.id, later))
             made = partial(comparison_of, store, *pair)
             written += _write(comparisons[-1], made, *pair, force=force)
     links = Links(page=lambda run_id: f"{run_id}.html", comparison=comparison_name)
@@ -121,14 +128,27 @@ def comparison_of(store: ResultsFile, earlier: Run, later: Run) -> str:
     return render(compared(Entrants(first=first, others=[other]), anyway=True))
 
 
-def page_of(run: Run, samples: Sequence[Sample], profile: str = "") -> str:
-    """Return the report of a run, with its figures graded by a profile if one is given."""
+def page_of(
+    run: Run,
+    samples: Sequence[Sample],
+    profile: str,
+    earlier: Callable[[], Sequence[Sequence[Sample]]],
+) -> str:
+    """Return the report of a run.
+
+    Args:
+        run: The run.
+        samples: Its samples.
+        profile: Name or file of the profile that grades its figures; empty for none.
+        earlier: Reads the samples of the runs that its figures are ranked among without a profile.
+    """
     from seatrial.findings.summary import summarise  # noqa: PLC0415 - only for pages to write
     from seatrial.report.page import render  # noqa: PLC0415
     from seatrial.report.tables import tables  # noqa: PLC0415
 
     summary = summarise(run, samples)
-    return render(summary, tables=tables(summary), profile=profile)
+    ranked_among = () if profile else earlier()
+    return render(summary, tables=tables(summary), profile=profile, earlier=ranked_among)
 
 
 def _write(path: Path, content: Callable[[], str], *runs: Run, force: bool) -> bool:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -142,15 +143,15 @@ def tell(
         UsageError: when the report could not be written.
     """
     summary = summarise(run, samples)
+    earlier = earlier_samples(run, results)
     if not as_json:
-        earlier = earlier_samples(run, results)
         text = answered_text(summary, targets_text(summary, results), reason, earlier=earlier)
         click.echo(text, nl=False)
     place = None
     if showing().report:
         place = write_report(summary, report, results, with_published=with_published)
     if as_json:
-        click.echo(json_document.render(summary, showing().profile), nl=False)
+        click.echo(json_document.render(summary, showing().profile, earlier), nl=False)
     else:
         echo_places(run, results, place)
     return exit_code(summary)
@@ -164,10 +165,22 @@ def earlier_samples(run: Run, results: Path) -> list[list[Sample]]:
     if showing().profile or showing().quiet:
         return []
     with suppress(SeatrialError), ResultsFile.open(results, read_only=True) as store:
-        runs = comparable_runs(run, store.runs())
-        if len(runs) >= RUNS_MIN:
-            return [store.samples(each.id, slices_min=SLICES_MIN) for each in runs]
+        return earlier_in(store.runs(), run, partial(store.samples, slices_min=SLICES_MIN))
     return []
+
+
+def earlier_in(
+    runs: Iterable[Run], run: Run, samples_of: Callable[[str], list[Sample]]
+) -> list[list[Sample]]:
+    """Return the samples of the runs that a run's figures can be ranked among; none of too few.
+
+    Args:
+        runs: Those of the results file.
+        run: The run.
+        samples_of: Reads the samples of a run by its identifier.
+    """
+    found = comparable_runs(run, runs)
+    return [samples_of(each.id) for each in found] if len(found) >= RUNS_MIN else []
 
 
 def answered_text(

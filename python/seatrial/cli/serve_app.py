@@ -14,6 +14,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qs, quote, urlencode
@@ -22,6 +23,7 @@ import click
 
 from seatrial.cli.index_files import comparison_of, page_of
 from seatrial.cli.options import LABEL_CHARACTERS_MAX, NOTE_CHARACTERS_MAX, checked_text
+from seatrial.cli.outcome import earlier_in
 from seatrial.errors import SeatrialError, UsageError
 from seatrial.report.index_page import (
     Editing,
@@ -33,6 +35,7 @@ from seatrial.report.index_page import (
 )
 from seatrial.results.model import Run
 from seatrial.results.store import ResultsFile
+from seatrial.stats.timeline import SLICES_MIN
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -119,7 +122,9 @@ class Site:
         """Return the report of a run."""
         with ResultsFile.open(self.results, read_only=True) as store:
             run = store.run(run_id)
-            return page_of(run, store.samples(run.id), self.profile)
+            samples_of = partial(store.samples, slices_min=SLICES_MIN)
+            earlier = partial(earlier_in, store.runs(), run, samples_of)
+            return page_of(run, store.samples(run.id), self.profile, earlier)
 
     def comparison(self, run_ids: list[str]) -> str:
         """Return the comparison of two runs, the older one being the measure.

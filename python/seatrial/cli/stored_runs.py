@@ -79,10 +79,10 @@ def show_command(run: str, results: Path, as_json: bool) -> int:
     from seatrial.report.exports import json_document  # noqa: PLC0415
 
     summary = stored_summary(results, run)
-    if as_json:
-        click.echo(json_document.render(summary, showing().profile), nl=False)
-        return 0
     earlier = earlier_samples(summary.run, results)
+    if as_json:
+        click.echo(json_document.render(summary, showing().profile, earlier), nl=False)
+        return 0
     click.echo(answered_text(summary, earlier=earlier), nl=False)
     if (origin := origin_text(summary.run)) and not showing().quiet:
         click.echo(f"\n{origin}", nl=False)

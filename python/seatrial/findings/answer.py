@@ -197,7 +197,10 @@ def _verdict(
         parts.append(fit)
     if not parts:
         parts += [_tile_words(tile) for tile in tiles]
-    return _joined(parts or [_without_figures(summary.cells)], counts)
+    line = _joined(parts or [_without_figures(summary.cells)], counts)
+    # The name of a target is spelt as the user spells it.
+    is_named = any(line.startswith(f"{name}: ") for name in _targets(summary.cells))
+    return line if is_named else f"{line[0].upper()}{line[1:]}"
 
 
 def _without_figures(cells: Sequence[CellSummary]) -> str:
@@ -217,7 +220,7 @@ def _joined(parts: Sequence[str], ending: str) -> str:
             break
         line += f"; {part}"
     stop = "" if f"{line}{ending}".endswith("…") else "."
-    return f"{line[0].upper()}{line[1:]}{ending}{stop}"
+    return f"{line}{ending}{stop}"
 
 
 _PROPER_NAME: Final = re.compile(r"fsync|fdatasync|pgbench|p\d|\w+_\w")

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import bisect
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 import msgspec
@@ -13,14 +12,13 @@ from seatrial.findings.answer import RunAnswer
 from seatrial.findings.summary import summarise_cell
 from seatrial.findings.tile import Tile
 from seatrial.results.model import Run, Sample
-from seatrial.stats.model import CellSummary
+from seatrial.stats.model import CellSummary, Estimate
 from seatrial.study.cell import Cell
 
 RUNS_MIN: Final = 3
 """Of fewer earlier runs a rank says nothing."""
 RUNS_MAX: Final = 12
 """So many are read, the newest first: each has to be read from the results file."""
-_NOT_RATES: Final = ("ns", "count", "ratio")
 
 
 def comparable_runs(run: Run, runs: Iterable[Run]) -> list[Run]:
@@ -49,7 +47,8 @@ def ranked(
     """
     if found.profile or len(earlier) < RUNS_MIN:
         return found
-    tests = {each.cell.key: _test_of(each.cell) for each in cells}
+    current = {each.cell.key: each for each in cells}
+    tests = {key: _test_of(each.cell) for key, each in current.items()}
     wanted = {tests[each.cell] for each in found.tiles if each.cell in tests}
     known: defaultdict[tuple[str, str], list[CellSummary]] = defaultdict(list)
     for samples in earlier:
@@ -60,7 +59,8 @@ def ranked(
             known[test].append(summarise_cell(rounds[test]))
     tiles = [
         msgspec.structs.replace(
-            each, rank=_rank(each, known.get(tests.get(each.cell, ("", "")), []))
+            each,
+            rank=_rank(each, current.get(each.cell), known.get(tests.get(each.cell, ("", "")), [])),
         )
         for each in found.tiles
     ]
@@ -72,14 +72,25 @@ def _test_of(cell: Cell) -> tuple[str, str]:
     return cell.key, str(cell.spec.get("target", {}).get("kind", ""))
 
 
-def _rank(tile: Tile, earlier: Sequence[CellSummary]) -> str:
+def _rank(tile: Tile, current: CellSummary | None, earlier: Sequence[CellSummary]) -> str:
     """Return which share of earlier runs was slower; empty for too few, and for other figures."""
-    unit = tile.estimate.unit
-    if unit in _NOT_RATES or tile.better != "higher":
+    if current is None:
         return ""
-    figures = [each.bandwidth if unit == "B/s" else each.iops for each in earlier]
-    values = sorted(each.value for each in figures if each.unit == unit and each.value > 0)
-    if len(values) < RUNS_MIN:
+    name = next((name for name, each in _figures(current) if each == tile.estimate), None)
+    figures = [figure for each in earlier for key, figure in _figures(each) if key == name]
+    values = [each.value for each in figures if each.unit == tile.estimate.unit and each.value > 0]
+    if name is None or len(values) < RUNS_MIN:
         return ""
-    slower_share = bisect.bisect_left(values, tile.estimate.value) / len(values)
-    return f"faster than {100 * slower_share:.0f} % of {len(values)} earlier runs"
+    value = tile.estimate.value
+    slower = sum(each < value if tile.better == "higher" else each > value for each in values)
+    word = "faster" if tile.better == "higher" else "shorter"
+    return f"{word} than {100 * slower / len(values):.0f} % of {len(values)} earlier runs"
+
+
+def _figures(summary: CellSummary) -> Iterator[tuple[tuple[str, ...], Estimate]]:
+    """Yield the figures of a test that have a rank, each with what names it in every run."""
+    yield ("iops",), summary.iops
+    yield ("bandwidth",), summary.bandwidth
+    for operation, percentiles in summary.latency.items():
+        for percentile, estimate in percentiles.items():
+            yield ("latency", operation, percentile), estimate

@@ -579,8 +579,19 @@ def _head(name: str, comparisons: Sequence[Comparison]) -> Markup:
             for finding in first.worst
         ],
         all_findings=next((f"{pair}-findings" for _, pair, _ in places), ""),
+        warnings=_weakened(comparisons),
         words=" ".join(each.verdict for each in comparisons),
     )
+
+
+def _weakened(comparisons: Sequence[Comparison]) -> tuple[str, str] | None:
+    """Return how many things weaken the comparisons, and where the first of them are listed."""
+    weak = [pair for pair, each in enumerate(comparisons, start=1) if each.warnings]
+    if not weak:
+        return None
+    count = sum(len(each.warnings) for each in comparisons)
+    verb = "weakens" if count == 1 else "weaken"
+    return f"{format_plural(count, 'limitation')} {verb} the comparison", f"pair-{weak[0]}-warnings"
 
 
 def _answers(comparison: Comparison, identifier: str) -> list[Markup]:

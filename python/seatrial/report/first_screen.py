@@ -44,6 +44,7 @@ def first_screen(
     *,
     anchors: Sequence[str],
     all_findings: str = "findings",
+    warnings: tuple[str, str] | None = None,
     words: str = "",
     status: str = "",
     notice: str = "",
@@ -56,6 +57,7 @@ def first_screen(
         particulars: What it is about, by term, such as ``Started``.
         anchors: For each of the worst findings the identifier of the finding in full.
         all_findings: Identifier of the part with all findings.
+        warnings: What weakens a comparison, counted in words, and the identifier of that part.
         words: The whole answer as a sentence, collapsed; empty for none.
         status: What must be known before the verdict is believed; empty where nothing must.
         notice: What holds for all figures of the page; empty where nothing does.
@@ -72,6 +74,7 @@ def first_screen(
             for finding, line, anchor in zip(answer.worst, answer.worst_lines, anchors, strict=True)
         ],
         all_findings=all_findings,
+        warnings=warnings,
         next=instruction(answer.next_step),
         profiles=_profiles(answer.assessments),
         particulars=particulars,

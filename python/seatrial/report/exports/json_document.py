@@ -17,6 +17,7 @@ from seatrial import _core
 from seatrial.errors import SeatrialError
 from seatrial.findings.answer import RunAnswer, answer
 from seatrial.findings.model import Summary, ThresholdResult
+from seatrial.findings.ranks import ranked
 from seatrial.published import FLATTENED, Amount, Count, Positive, one_of, publish
 from seatrial.report.lab import lab_notice, notices_of
 from seatrial.results.model import (
@@ -393,12 +394,15 @@ class RunsDocument(Document, frozen=True, kw_only=True):
     notices: dict[str, str]
 
 
-def run_document(summary: Summary, profile: str = "") -> RunDocument:
+def run_document(
+    summary: Summary, profile: str = "", earlier: Sequence[Sequence[Sample]] = ()
+) -> RunDocument:
     """Return a run with its findings, cells and samples.
 
     Args:
         summary: The run.
         profile: Name or file of the profile that the answer grades figures by; empty for none.
+        earlier: Samples of earlier runs that figures are ranked among.
 
     Raises:
         UsageError: when there is no such profile.
@@ -407,7 +411,7 @@ def run_document(summary: Summary, profile: str = "") -> RunDocument:
         run=summary.run,
         notice=lab_notice(summary.run),
         verdict=summary.verdict,
-        answer=answer(summary, profile),
+        answer=ranked(answer(summary, profile), summary.cells, earlier),
         findings=summary.findings,
         thresholds=[_threshold(result) for result in summary.thresholds],
         steady=summary.steady,
@@ -428,9 +432,9 @@ def runs_document(runs: Sequence[Run]) -> RunsDocument:
     return RunsDocument(runs=list(runs), notices=notices_of(runs))
 
 
-def render(summary: Summary, profile: str = "") -> str:
+def render(summary: Summary, profile: str = "", earlier: Sequence[Sequence[Sample]] = ()) -> str:
     """Return a run as one JSON document; see ``run_document``."""
-    return as_text(run_document(summary, profile))
+    return as_text(run_document(summary, profile, earlier))
 
 
 def _threshold(result: ThresholdResult) -> JudgedThreshold:

@@ -19,6 +19,7 @@ from seatrial.cli.options import (
     without_none,
 )
 from seatrial.cli.outcome import (
+    earlier_samples,
     echo_places,
     first_text,
     reported_if_it_fails,
@@ -460,7 +461,8 @@ def play_and_report(plan: Plan, measuring: Measuring) -> int:
         if showing().report:
             place = write_report(summary, measuring.report, results)
         if measuring.as_json:
-            click.echo(json_document.render(summary), nl=False)
+            earlier = earlier_samples(run, results)
+            click.echo(json_document.render(summary, showing().profile, earlier), nl=False)
         else:
             echo_places(run, results, place)
     return _exit_code(plan, summary, judged)

@@ -336,7 +336,7 @@ def _samples_table(samples: list[Sample]) -> Table:
         id="samples",
         title="Samples, each measured once",
         labels=2,
-        headers=["Cell", "Round", "Status", "Length", "A second", "Bandwidth", "Failed", "Stalls"],
+        headers=["Test", "Round", "Status", "Length", "A second", "Bandwidth", "Failed", "Stalls"],
         rows=[
             [
                 format_cell(sample.cell),
@@ -356,9 +356,9 @@ def _samples_table(samples: list[Sample]) -> Table:
 def _cells_table(cells: list[CellSummary]) -> Table:
     return Table(
         id="cells",
-        title="Cells",
+        title="Tests",
         labels=1,
-        headers=["Cell", "A second", "MB/s", "±"],
+        headers=["Test", "A second", "MB/s", "±"],
         rows=[
             [
                 format_cell(part.cell),

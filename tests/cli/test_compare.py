@@ -72,7 +72,7 @@ def measured(tmp_path_factory):
 def test_a_study_of_several_targets_ends_with_their_comparison(measured):
     reported = " ".join((measured / "study.out").read_text(encoding="utf-8").split())
     assert "What differs in machine and target" in reported
-    assert "fast against slow, cell by cell" in reported
+    assert "fast against slow, test by test" in reported
     found = re.search(
         r"fast is (1\.2\d)\d?x \(1\.2\d+ to 1\.2\d+\) as fast as slow over 4 tests", reported
     )
@@ -124,7 +124,7 @@ def test_slower_than_allowed_is_exit_code_3(measured):
         "compare", "--tables", "before", "after", "--fail-if-slower", "10", folder=measured
     )
     assert slower.code == 3
-    assert "Slower by more than 10 %: iops of 4 cells is 0.8" in slower.out
+    assert "Slower by more than 10 %: iops of 4 tests is 0.8" in slower.out
     assert " ! after is slower than before over 4 tests" in slower.out
     for allowed in (
         ("before", "after", "--fail-if-slower", "30"),

@@ -35,7 +35,7 @@ def test_the_list_begins_with_all_cells_and_falls_from_the_highest_ratio():
     assert len(ratios) == 40
     assert min(ratios) < 0.85
     assert max(ratios) > 1.3
-    assert "40 of 84 cells are drawn, those that differ most." in view.notes
+    assert "40 of 84 tests are drawn, those that differ most." in view.notes
     assert view.title == "IOPS of after: 42 higher, 28 lower, 6 undecided, 8 same"
 
 

@@ -44,7 +44,7 @@ def test_likely_reasons_come_first_and_every_figure_is_in_a_table():
     ]
     numbers = document.one(id="table-pair-1")
     assert len(numbers.all("table")[1].one("tbody").all("tr")) == 4 * 84 - 84
-    assert "1 cell that after lacks" in numbers.text
+    assert "1 test that after lacks" in numbers.text
     assert "matrix/write/8192B/80t/1d" in numbers.text
 
 

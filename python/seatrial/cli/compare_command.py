@@ -44,7 +44,7 @@ Examples:
 
 \b
 Rounds are compared one by one where both sides were measured interleaved: in one study with both
-as targets. Interval, answer and adjustment for many cells: docs/method.md, "Comparison".
+as targets. Interval, answer and adjustment for many tests: docs/method.md, "Comparison".
 """
 
 
@@ -324,7 +324,7 @@ def slower_than(comparison: Comparison, share: float) -> str:
     slower = judged(comparison, is_worse=True).beyond(share)
     for figure, ratio in slower.overall.items():
         cells = comparison.overall_answers[figure].cells
-        return f"{figure} of {format_plural(cells, 'cell')} is {ratio_words(ratio)}"
+        return f"{figure} of {format_plural(cells, 'test')} is {ratio_words(ratio)}"
     if not slower.cells:
         return ""
     worst = max(slower.cells, key=lambda each: max(each.ratio.value, 1 / each.ratio.value))
@@ -362,7 +362,7 @@ def _noise_text(comparison: Comparison) -> str:
         which = f"{comparison.a.name} and {noise.name}, which are the same thing,"
     else:
         which = "Odd and even rounds of the same side"
-    return f"Noise floor: {which} differ by up to {format_share(share)} (95 % of cells)."
+    return f"Noise floor: {which} differ by up to {format_share(share)} (95 % of tests)."
 
 
 def _marked(sentence: str) -> str:

@@ -183,7 +183,7 @@ _CHANGES: Final = (
     click.option(
         "--write-budget", metavar="SIZE", help="Bytes that the run may write, such as 80GiB."
     ),
-    click.option("--seed", type=int, help="Seed of the order of cells and of all addresses."),
+    click.option("--seed", type=int, help="Seed of the order of tests and of all addresses."),
     click.option("--buffered", is_flag=True, help="Go through the page cache."),
     click.option(
         "--resume", is_flag=True, help="Go on with the newest unfinished run of this plan."

@@ -336,7 +336,7 @@ def targets_text(summary: Summary, results: Path) -> str:
     if called and len(targets) > TARGETS_COMPARED_MAX:
         sides = [f"{summary.run.id}:{target}" for target in targets][:2]
         again = next_command("compare", *sides, results=results)
-        return f"\nTwo {called} cell by cell: {again}\n"
+        return f"\nTwo {called} test by test: {again}\n"
     from seatrial.cli.compare_command import targets_compared_text  # noqa: PLC0415
 
     samples = [sample for part in summary.cells for sample in part.samples]

@@ -176,7 +176,7 @@ Examples:
   seatrial export last --format markdown
   seatrial export last --format fio-json --output run.json   for fio-plot and others
   seatrial export last --format bm-flash                     the table of the article
-  seatrial export last --format fio-job --output cells.fio   to cross-check with fio
+  seatrial export last --format fio-job --output tests.fio   to cross-check with fio
   seatrial export last --format fio-job --cell matrix/read/4096B/1t/1d
 """
 
@@ -194,7 +194,7 @@ Examples:
 @output_option(
     "--output", "-o", about="The file to write; standard output if not given.", is_all=True
 )
-@click.option("--cell", metavar="KEY", help="Only the cell of this key.")
+@click.option("--cell", metavar="KEY", help="Only the test with this key.")
 @results_option
 @json_option
 def export_command(
@@ -226,7 +226,7 @@ def _only(summary: Summary, key: str) -> Summary:
     if not chosen:
         some = ", ".join(part.cell.key for part in summary.cells[:3])
         raise UsageError(
-            seen=f"Run {summary.run.id} has no cell {key!r}",
+            seen=f"Run {summary.run.id} has no test {key!r}",
             cause=f"It has {len(summary.cells)} others, such as {some}",
             next_step=f"See the keys: seatrial export {summary.run.id} --format csv",
         )

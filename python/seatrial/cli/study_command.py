@@ -28,7 +28,7 @@ Examples:
   seatrial study mine.toml
   seatrial study mine.toml --resume   go on after a kill or an interrupt
   seatrial study jobs.fio --plan      a job file of fio; what is done otherwise is named
-  seatrial study mine.toml --target /mnt/ssd --fio-job > cells.fio
+  seatrial study mine.toml --target /mnt/ssd --fio-job > tests.fio
 
 \b
 FILE is a path or the name of a shipped study. docs/study-file.md explains every key,
@@ -46,7 +46,7 @@ docs/importers.md what is taken over of a job file of fio.
     help="Where a target of the study lies; may be given for each of several.",
 )
 @click.option(
-    "--fio-job", "as_fio_job", is_flag=True, help="Only print the cells as a job file of fio."
+    "--fio-job", "as_fio_job", is_flag=True, help="Only print the tests as a job file of fio."
 )
 @drives_options
 @changing_options
@@ -56,7 +56,7 @@ def command(
 ) -> int:
     """Measure the study FILE: its targets, factors, workloads, rounds and thresholds.
 
-    Every sample is stored as it ends, so that a killed study loses at most the cell in flight.
+    Every sample is stored as it ends, so that a killed study loses at most the test in flight.
     """
     plan = plan_of(file, **changes)
     if as_fio_job:
@@ -234,7 +234,7 @@ Examples:
   seatrial run /mnt/ssd
   seatrial run /mnt/ssd --size 8GiB --label "before the new kernel"
   seatrial run /mnt/ssd --full        the whole matrix of "One DVD per second"
-  seatrial run /mnt/ssd --plan        cells, time and bytes, without doing anything
+  seatrial run /mnt/ssd --plan        tests, time and bytes, without doing anything
 """
 
 

@@ -87,9 +87,9 @@ def comparison_table(comparison: Comparison) -> Table:
     a, b = comparison.a.name, comparison.b.name
     return Table(
         id="comparison",
-        title=f"{b} against {a}, cell by cell",
+        title=f"{b} against {a}, test by test",
         labels=2,
-        headers=["Cell", "Figure", "Value", "±", "Value", "±", "Ratio", "95 %", "Answer"],
+        headers=["Test", "Figure", "Value", "±", "Value", "±", "Ratio", "95 %", "Answer"],
         groups=[Group("", 2), Group(a, 2), Group(b, 2), Group("B over A", 3)],
         rows=[_comparand_row(each) for each in comparison.comparands],
     )
@@ -99,7 +99,7 @@ def overall_table(comparison: Comparison) -> Table:
     """Return the geometric mean ratio of each figure over all common cells."""
     return Table(
         id="overall",
-        title=f"{comparison.b.name} against {comparison.a.name}, all common cells together",
+        title=f"{comparison.b.name} against {comparison.a.name}, all common tests together",
         labels=1,
         headers=["Figure", "Ratio", "95 %", "Answer"],
         rows=[
@@ -234,7 +234,7 @@ def comparison_numbers(comparison: Comparison, identifier: str, rows_max: int) -
     tables = [overall_table(comparison), comparison_table(shortened(comparison, rows_max))]
     rest = len(comparison.comparands) - rows_max
     lacking = [
-        (f"{format_plural(len(keys), 'cell')} that {name} lacks", keys)
+        (f"{format_plural(len(keys), 'test')} that {name} lacks", keys)
         for name, keys in ((b, comparison.only_a), (a, comparison.only_b))
         if keys
     ]
@@ -318,7 +318,7 @@ def _list_view(comparison: Comparison, figure: str, group: Sequence[Comparand]) 
     notes = []
     if len(ordered) > len(shown):
         notes.append(
-            f"{len(shown)} of {format_count(len(ordered))} cells are drawn, those that differ most."
+            f"{len(shown)} of {format_count(len(ordered))} tests are drawn, those that differ most."
         )
     return View(
         label=capitalized(figure_words(figure)),
@@ -634,7 +634,7 @@ def _particulars(comparisons: Sequence[Comparison]) -> dict[str, str]:
 def _manner(comparison: Comparison) -> str:
     cells = len({part.key for part in comparison.comparands})
     manner = "round by round" if comparison.paired else "not paired by round"
-    return f"{format_plural(cells, 'common cell')}, {manner}"
+    return f"{format_plural(cells, 'common test')}, {manner}"
 
 
 def _side_text(side: Side) -> str:

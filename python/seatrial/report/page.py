@@ -168,7 +168,7 @@ def _events(title: str, headers: Sequence[str], rows: Iterable[list[str]]) -> Ma
         "report/templates/events.html",
         id=f"table-{title.lower().replace(' ', '-')}",
         title=title,
-        headers=["Cell", "Round", *headers],
+        headers=["Test", "Round", *headers],
         rows=listed[:_ROWS_MAX],
         more=format_plural(rest, "more row") if rest > 0 else "",
     )

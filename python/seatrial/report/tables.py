@@ -64,7 +64,7 @@ def steady_table(states: Sequence[SteadyState], cells: Sequence[CellSummary]) ->
         id="steady",
         title="Phases: fresh, in transition, steady, or away from it again",
         labels=3,
-        headers=["Cell", "Requests", "Phase", "From", "To", _rate_unit(states), "±"],
+        headers=["Test", "Requests", "Phase", "From", "To", _rate_unit(states), "±"],
         rows=[
             [
                 names.get(state.cell, state.cell) + _round_text(state),
@@ -88,7 +88,7 @@ def rules_table(states: Sequence[SteadyState], cells: Sequence[CellSummary]) -> 
         id="steady-rules",
         title="Rules of steady state",
         labels=3,
-        headers=["Cell", "Requests", "Rule", "Met", "Sentence"],
+        headers=["Test", "Requests", "Rule", "Met", "Sentence"],
         rows=[
             [
                 names.get(state.cell, state.cell) + _round_text(state),

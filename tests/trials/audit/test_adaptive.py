@@ -67,7 +67,7 @@ def test_a_quarter_of_the_time_predicts_the_articles_reads_within_five_percent(c
     for seed, noise_share in enumerate([0.01, 0.01, 0.02, 0.02]):
         recorder = FakeRecorder(study_of(), truth, noise_share=noise_share, seed=seed)
         end = CONDUCTOR(recorder)
-        assert f"of {CELLS} cells" in end.reason
+        assert f"of {CELLS} tests" in end.reason
         shares.append(recorder.now_s / (CELLS * ROUNDS * SECONDS))  # rests and probes included
         predictions = audit_of(recorder).predictions
         errors += [
@@ -91,7 +91,7 @@ def test_the_end_reports_what_was_saved_and_how_the_rest_is_known():
     end = CONDUCTOR(recorder)
     measured = len(recorder.measured_keys)
     assert 7 <= measured <= 12
-    assert end.reason.startswith(f"Measured {measured} of 42 cells: ")
+    assert end.reason.startswith(f"Measured {measured} of 42 tests: ")
     assert "instead of 21 min" in end.reason
     assert f"{CELLS - measured} are predicted within" in end.reason
 
@@ -152,7 +152,7 @@ def test_where_no_model_holds_everything_is_measured():
 
     recorder = FakeRecorder(study_of(rounds={"min": 1, "max": 1, "remeasure": 0}), unruly)
     end = CONDUCTOR(recorder)
-    assert end.reason == "All 42 cells of the matrix were measured."
+    assert end.reason == "All 42 tests of the matrix were measured."
 
 
 def test_a_spent_budget_says_what_is_not_known(monkeypatch):
@@ -211,7 +211,7 @@ def test_a_study_on_the_real_engine(tmp_path):
     )
     ended = seatrial("study", "study.toml", folder=tmp_path)
     assert ended.code == 0, ended
-    assert "of 27 cells: " in ended.out
+    assert "of 27 tests: " in ended.out
     assert "are predicted within" in ended.out
     document = seatrial("show", "last", "--json", folder=tmp_path).document
     assert any("guard_probe_ratio" in sample["counters"] for sample in document["samples"])
@@ -233,4 +233,4 @@ def test_a_precision_without_predictions_has_no_effect():
 
 def test_the_plan_says_that_fewer_cells_may_be_measured():
     notes = FakeRecorder(study_of(predicted_within=0.2), queue).plan.notes
-    assert any("adaptive: as few of its cells" in note and "within 20 %" in note for note in notes)
+    assert any("adaptive: as few of its tests" in note and "within 20 %" in note for note in notes)

@@ -50,11 +50,11 @@ def foreign_traffic(context: Context) -> list[Finding]:
     Decided:
         Another run: checked after each sample, on the same physical disks; the finding names its
         command. Two runs on one directory, file or disk cannot overlap: the second is refused or
-        waits (`--wait`). Other processes: in cells with direct I/O the device transferred at least
+        waits (`--wait`). Other processes: in tests with direct I/O the device transferred at least
         16 MiB and 10 % more than requested, and other processes transferred at least half of that
         at the same time according to `/proc/PID/io` (without root, only processes of the same user
         are visible). If no visible process accounts for it, nothing is reported, since writeback of
-        earlier cells looks the same. Cells that sync each write are not examined, nor are btrfs,
+        earlier tests looks the same. Tests that sync each write are not examined, nor are btrfs,
         ZFS, bcachefs and F2FS, which transfer much more than was requested. Warning.
 
     Do:

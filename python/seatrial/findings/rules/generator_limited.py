@@ -33,7 +33,7 @@ def generator_limited(context: Context) -> list[Finding]:
         The load generator was the bottleneck, not the device. The figure is a lower bound.
 
     Decided:
-        Any of three: the cell exceeds 70 % of the engine's rate on the null target with the same
+        Any of three: the test exceeds 70 % of the engine's rate on the null target with the same
         threads and queue depth (warning); the process used more than 90 % of the CPUs available to
         its threads and kernel workers within affinity and control group (warning; not with
         `iopoll`, which spins by design); io_uring handed requests to kernel workers, which costs

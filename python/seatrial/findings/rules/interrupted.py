@@ -49,7 +49,7 @@ def interrupted(context: Context) -> list[Finding]:
 
     Decided:
         The run is not marked complete, or a sample was cut short. A figure uses samples cut short
-        only if their cell has no complete one; their stalls and errors always count. Warning.
+        only if their test has no complete one; their stalls and errors always count. Warning.
 
     Do:
         Run the same command again with `--resume`.

@@ -51,18 +51,18 @@ def not_recovered(context: Context) -> list[Finding]:
     """Find samples before which the target did not recover in time.
 
     Means:
-        In an adaptive matrix, a target did not return to its initial rate before a cell was
+        In an adaptive matrix, a target did not return to its initial rate before a test was
         measured: burst credit was exhausted, a write cache was still full, or the drive was hot.
 
     Decided:
-        Before each cell a probe (the table's first cell for a tenth of its time, at most 0.2 s) is
+        Before each test a probe (the table's first test for a tenth of its time, at most 0.2 s) is
         compared with the first probe of the run. Below 80 %, the target stays idle and is probed
         again, for up to 7.75 s; after two consecutive waits without recovery, the new rate is
         accepted and there are no further waits. Found if the last probe before a sample was still
         below 80 % of the first. Warning.
 
     Do:
-        Read such cells as the sustained rate. Measure one cell for some minutes to see both rates.
+        Read such tests as the sustained rate. Measure one test for some minutes to see both rates.
     """
     fallen = [sample for sample in context.samples if _ratio(sample) < RATIO_MIN]
     if not fallen:

@@ -29,16 +29,16 @@ def not_repeatable(context: Context) -> list[Finding]:
     """Find cells with a large spread between rounds or an interval wider than requested.
 
     Means:
-        The results of a cell vary between rounds, or the requested precision was not reached.
+        The results of a test vary between rounds, or the requested precision was not reached.
 
     Decided:
         Warning: the fastest round is more than 1.5 times the slowest, or a round completed nothing.
         Note: after the last round the interval is still wider than the study requested; the note
-        estimates how many rounds with the same spread would reach the requested precision. A cell
+        estimates how many rounds with the same spread would reach the requested precision. A test
         measured once is not judged.
 
     Do:
-        Check timeline and stalls of the slow round; measure the cell alone and longer; allow more
+        Check timeline and stalls of the slow round; measure the test alone and longer; allow more
         rounds or longer samples.
     """
     precision_share = wanted_precision_share(context)

@@ -47,15 +47,15 @@ def nothing_completed(context: Context) -> list[Finding]:
     """Find cells without a figure; tables show the reason in its place (law 3).
 
     Means:
-        No request of a cell completed successfully. Tables show this in place of a figure ("0
+        No request of a test completed successfully. Tables show this in place of a figure ("0
         completed, oldest in flight 4.2 s").
 
     Decided:
-        No completed request in any round of the cell. Critical. A hung device and one whose
+        No completed request in any round of the test. Critical. A hung device and one whose
         requests take longer than the sample cannot be distinguished.
 
     Do:
-        Measure one such cell alone and longer with `seatrial io`, and watch `dmesg -T` meanwhile.
+        Measure one such test alone and longer with `seatrial io`, and watch `dmesg -T` meanwhile.
     """
     concerned = [summary for summary in context.cells if summary.blank]
     if not concerned:

@@ -30,10 +30,10 @@ def regressed(comparison: Comparison) -> list[Finding]:
 
     Means:
         B is significantly worse than A, the baseline: fewer requests per second, or a higher p50
-        or p99, over all common cells together or in some of them.
+        or p99, over all common tests together or in some of them.
 
     Decided:
-        The adjusted p value of the overall ratio or of a cell is at most 5 %, and the ratio is
+        The adjusted p value of the overall ratio or of a test is at most 5 %, and the ratio is
         outside the noise floor of an A/A pair. Warning if the largest such ratio exceeds the
         equivalence margin (`--margin`, default 5 %), otherwise note. The likely reasons are the
         differences between the two fingerprints.

@@ -62,7 +62,7 @@ def slow_device(context: Context) -> list[Finding]:
         Gaps above the stall threshold and at most 4 times the median service time. Warning.
 
     Do:
-        Judge these cells by their latency. If the device should be faster, compare with fewer
+        Judge these tests by their latency. If the device should be faster, compare with fewer
         threads and look for a throttle with `seatrial check`.
     """
     concerned, medians_s, longest_s, gaps_count = [], [], 0.0, 0

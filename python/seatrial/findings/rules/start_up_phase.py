@@ -60,7 +60,7 @@ def start_up_phase(context: Context) -> list[Finding]:
     """Find cells whose figures exclude a start-up phase.
 
     Means:
-        The beginning of a sample differed from the rest and is excluded from the cell's figures,
+        The beginning of a sample differed from the rest and is excluded from the test's figures,
         which are those of the running phase. The timeline still shows it, its stalls and errors
         count, and the maximum is that of the whole sample.
 
@@ -70,7 +70,7 @@ def start_up_phase(context: Context) -> list[Finding]:
 
     Do:
         If the start was faster, plan with the running phase, unless your load has pauses too. If it
-        was slower, check what the previous cell left unfinished.
+        was slower, check what the previous test left unfinished.
     """
     concerned = [summary for summary in context.cells if summary.running_from_s > 0]
     if not concerned:

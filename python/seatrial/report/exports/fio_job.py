@@ -104,8 +104,8 @@ def _place_of_run(run: Run, cell: Cell) -> Place:
 
 def _job_file(title: str, seed: int, cells: Sequence[Cell], places: Mapping[str, Place]) -> str:
     head = [
-        f"; The cells of {title}, written by seatrial {_core.__version__}.",
-        "; Each job is one cell, named by its key, and runs alone. To compare:",
+        f"; The tests of {title}, written by seatrial {_core.__version__}.",
+        "; Each job is one test, named by its key, and runs alone. To compare:",
         ";   fio --output-format=json+ --output=fio.json THIS_FILE",
         ";   seatrial import fio.json",
     ]
@@ -124,7 +124,7 @@ def _job_file(title: str, seed: int, cells: Sequence[Cell], places: Mapping[str,
 def without_words(what: str) -> UsageError:
     """Return the error for a run or a study of which fio can do nothing."""
     return UsageError(
-        seen=f"fio has no words for any cell of {what}",
+        seen=f"fio has no options for any test of {what}",
         cause="It makes requests to files and devices; it knows neither copies nor databases",
         next_step="Export it with --format json, csv or markdown",
     )
@@ -165,7 +165,7 @@ class _Job:
         if "one_pass" in kinds:
             return "fio has no pass that fills flash to its steady state"
         if len(kinds - {"random", "sequential"}) and len(kinds) > 1:
-            return "fio has one pattern a job, and the cell mixes several"
+            return "fio has one pattern a job, and the test mixes several"
         return ""
 
     def options(self) -> Options:

@@ -448,7 +448,7 @@ def _notes(views: Sequence[View], cells: int) -> list[str]:
     lengths_s = sorted({view.heat.column_s for view in views if view.heat})
     width = format_duration_s(lengths_s[0])
     if len(lengths_s) > 1:
-        width = f"{width} to {format_duration_s(lengths_s[-1])}, as long as the cell was measured"
+        width = f"{width} to {format_duration_s(lengths_s[-1])}, as long as the test was measured"
     share = 2 ** (1 / ROWS_PER_DOUBLING) - 1
     notes = [
         "Colour: requests that ended in that time and took that long. Rounds stand one after "

@@ -45,7 +45,7 @@ class AuditTopic(Topic):
         for each in study.workloads:
             if isinstance(each, Matrix) and each.adaptive:
                 yield (
-                    f"{each.label} is adaptive: as few of its cells are measured as predict the "
+                    f"{each.label} is adaptive: as few of its tests are measured as predict the "
                     f"others within {100 * each.predicted_within:g} %"
                 )
 
@@ -85,7 +85,7 @@ class AuditTopic(Topic):
             "audits",
             list[TableAudit],
             (
-                "Of each table of block sizes and concurrency that has enough cells: the model, "
+                "Of each table of block sizes and concurrency that has enough tests: the model, "
                 "its parameters and predictions, and the gaps."
             ),
             audits_of,

@@ -93,7 +93,7 @@ def test_markdown_says_what_the_time_went_into():
 
 @pytest.mark.parametrize("name", ["fio-json", "fio-job"])
 def test_fio_has_no_databases(name: str):
-    with pytest.raises(UsageError, match="fio has no words for any cell"):
+    with pytest.raises(UsageError, match="fio has no options for any test"):
         export(SUMMARY, name)
 
 

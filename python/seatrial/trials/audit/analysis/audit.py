@@ -406,7 +406,7 @@ def _by_monotony(table: CellTable, reading: Reading, bound_bytes_per_s: float | 
         holds=False,
         sentence=(
             "No model fits: the best one has a median cross-validation error of "
-            f"{format_share(reading.choice.held_out_share_median)}, too many outliers, or cells "
+            f"{format_share(reading.choice.held_out_share_median)}, too many outliers, or tests "
             "that contradict it by order. "
             f"{_by_order_words(scatter_log)}"
         ),

@@ -28,20 +28,20 @@ def gap(context: Context) -> list[Finding]:
     """Find the gaps of all audited tables, one finding each.
 
     Means:
-        Cells of a table of block sizes, threads and queue depths deviate strongly from the rest of
-        the table. Classes: `start_transient` (the first measured cells are too slow), `collapse`
+        Tests of a table of block sizes, threads and queue depths deviate strongly from the rest of
+        the table. Classes: `start_transient` (the first measured tests are too slow), `collapse`
         (adjacent block sizes are too slow; with one block size, adjacent threads and depths),
-        `too_fast` (a cache served the cell, burst credit applied, or its blocks had never been
-        written), `absent` (an imported table lists the cell without a figure), `noise` (a single
-        cell). Status: `seen_once`, `persistent` (in every round), `transient` (in some rounds).
+        `too_fast` (a cache served the test, burst credit applied, or its blocks had never been
+        written), `absent` (an imported table lists the test without a figure), `noise` (a single
+        test). Status: `seen_once`, `persistent` (in every round), `transient` (in some rounds).
 
     Decided:
         Compared with the model of the table if one fits (method.md, "Models and gaps"): the
         logarithm of observed over predicted is below -max(4 × scatter, ln 1.5), or above max(6 ×
         scatter, ln 1.75), in every round or with the whole interval, or twice as far in one round.
-        If cells contradict each other by order, the model is fitted to those that are correct in
+        If tests contradict each other by order, the model is fitted to those that are correct in
         the likeliest interpretation; if another interpretation is nearly as likely, the cause
-        mentions it. If no model fits, cells are compared by order alone (any storage is monotonic
+        mentions it. If no model fits, tests are compared by order alone (any storage is monotonic
         in block size and concurrency), which finds fewer gaps. A gap seen once proves nothing: in
         two sweeps over one shared virtual disk, the gap of the first did not recur in the second.
         Warning for `collapse`, `too_fast`, `absent` and all persistent gaps; otherwise note, also
@@ -49,8 +49,8 @@ def gap(context: Context) -> list[Finding]:
 
     Do:
         `seatrial audit RUN` shows the table next to its model. Gaps seen once are measured again
-        automatically if rounds allow; otherwise repeat the cell with `seatrial io`. For persistent
-        gaps, check timeline and stalls. Do not plan with a `too_fast` cell before it has been
+        automatically if rounds allow; otherwise repeat the test with `seatrial io`. For persistent
+        gaps, check timeline and stalls. Do not plan with a `too_fast` test before it has been
         measured for longer than caches and burst credit last.
     """
     return [

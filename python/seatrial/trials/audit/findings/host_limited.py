@@ -40,7 +40,7 @@ def host_limited(context: Context) -> list[Finding]:
         the finding says so.
 
     Decided:
-        The read form fits, its `host_service_us` has an interval, cells of at least two block
+        The read form fits, its `host_service_us` has an interval, tests of at least two block
         sizes reach 90 % of the limit, and none exceeds it by more than 5 %. Rates alone cannot show
         which part of the host, or which IOPS limit of a volume, is responsible, nor, with a single
         target, whether it is the drives. Note.

@@ -21,12 +21,12 @@ def predicted(context: Context) -> list[Finding]:
     """Report for each table of an adaptive matrix how many cells were predicted.
 
     Means:
-        Some cells of an adaptive matrix were not measured but predicted by a model of the others.
+        Some tests of an adaptive matrix were not measured but predicted by a model of the others.
 
     Decided:
         By `adaptive = true`. Note, with the half width of the widest 95 % interval and the time
-        saved; warning if the budget ended before a model fitted, so that the other cells are
-        unknown. A gap among cells that were not measured is not detected.
+        saved; warning if the budget ended before a model fitted, so that the other tests are
+        unknown. A gap among tests that were not measured is not detected.
 
     Do:
         Set `adaptive = false` if a gap would matter.

@@ -181,18 +181,18 @@ class Adaptive:
         measured = [cell for cell in self._matrix if self._budget.of(cell.key)]
         left = len(self._matrix) - len(measured)
         if not left:
-            return f"All {len(measured)} cells of the matrix were measured."
+            return f"All {len(measured)} tests of the matrix were measured."
         samples = [sample for cell in measured for sample in self._budget.of(cell.key)]
         cells_s = sum(sample.duration_s for sample in samples)
         guard_s = sum(sample.counters.get(GUARD_NS, 0.0) for sample in samples) / NS_PER_S
         spent_s, full_s = cells_s + guard_s, cells_s * len(self._matrix) / len(measured)
         guidance = self._next()
         reported = (
-            f"Measured {len(measured)} of {len(self._matrix)} cells: {format_seconds(spent_s)} "
+            f"Measured {len(measured)} of {len(self._matrix)} tests: {format_seconds(spent_s)} "
             f"instead of {format_seconds(full_s)}"
         )
         if not guidance.predicted_count or guidance.within_share is None:
-            return f"{reported}; {left} cells are not known."
+            return f"{reported}; {left} tests are not known."
         unknown = left - guidance.predicted_count
         also = f", {unknown} are not known" if unknown else ""
         return (

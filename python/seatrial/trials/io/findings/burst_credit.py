@@ -81,15 +81,15 @@ def burst_credit(context: Context) -> list[Finding]:
 
     Means:
         The target has burst credit: after a number of requests (or bytes) above the base rate, all
-        cells drop to this rate.
+        tests drop to this rate.
 
     Decided:
         Within samples the rate drops by a factor of at least 1.3 and then stays constant, as a
-        rate limiter enforces it (the median step is within 7 % of it); at least two cells, not all
+        rate limiter enforces it (the median step is within 7 % of it); at least two tests, not all
         of them writes, were observed above and at that base rate (within 7 %, at least three
         times); and the work above the base rate before each drop agrees within a factor of 1.5. If
-        the credit was used up before a second cell could use it: one drop, followed by at least
-        three cells at the base rate and none above it. A write cache drops too, but does not
+        the credit was used up before a second test could use it: one drop, followed by at least
+        three tests at the base rate and none above it. A write cache drops too, but does not
         affect reads, and is reported as `left_steady_state` or `start_up_phase`. Critical: most
         figures of the run depend on the credit.
 

@@ -55,7 +55,7 @@ def device_cache_served(context: Context) -> list[Finding]:
         the page cache.
 
     Decided:
-        Any of four, for direct cells:
+        Any of four, for direct tests:
 
         - the lower end of the interval of the bandwidth in one direction exceeds the bandwidth of
           the drives' links after encoding (SATA and SAS 100 MB/s per Gb/s and lane; for a drive

@@ -100,18 +100,18 @@ def left_steady_state(context: Context) -> list[Finding]:
 
     Decided:
         By the states of [method.md](method.md#steady-state): a phase `left` at a lower rate.
-        Warning if the rate stays low, note if it recovered in all cells. The cause follows from the
+        Warning if the rate stays low, note if it recovered in all tests. The cause follows from the
         evidence:
 
         - heat: the drive counted throttling or reached its limit, or the kernel logged overheating
         - burst credit: the finding `burst_credit` explains the run
-        - write cache full: for a write cell; the cache size is the amount written up to the drop
+        - write cache full: for a write test; the cache size is the amount written up to the drop
           minus the amount drained by then
         - unknown: none of these; garbage collection, another tenant, or a temperature that cannot
           be read
 
     Do:
-        Measure the cell alone and longer (`seatrial io --seconds 300`); plan with the sustained
+        Measure the test alone and longer (`seatrial io --seconds 300`); plan with the sustained
         rate.
     """
     drops = [drop for state in context.steady for drop in _drops(context, state)]

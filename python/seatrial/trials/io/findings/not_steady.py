@@ -29,15 +29,15 @@ def not_steady(context: Context) -> list[Finding]:
     than half of at least three cells) shows it: then the target is not steady.
 
     Means:
-        The rate of a writing cell was still changing when it ended: its figures describe the
-        transition. If this applies to most cells, the target was not in steady state.
+        The rate of a writing test was still changing when it ended: its figures describe the
+        transition. If this applies to most tests, the target was not in steady state.
 
     Decided:
         No level lasts for a third of the series without a significant change of more than 10 % (99
         % confidence, corrected for autocorrelation) or a monotonic trend, and SNIA's rule is not
-        met over the last five rounds or parts of the sample; in more than half of a cell's series
+        met over the last five rounds or parts of the sample; in more than half of a test's series
         (timelines of at least 20 slices, or 5 rounds). Reads count only if more than half of at
-        least three cells show it. Warning. False positives occur in less than 1 % of flat series
+        least three tests show it. Warning. False positives occur in less than 1 % of flat series
         ([method.md](method.md#steady-state)).
 
     Do:

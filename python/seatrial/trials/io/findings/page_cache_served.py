@@ -42,17 +42,17 @@ def page_cache_served(context: Context) -> list[Finding]:
     and, for reads, by the size of memory.
 
     Means:
-        Buffered cells measured memory.
+        Buffered tests measured memory.
 
     Decided:
         By the device's own counters: it delivered less than half of the bytes read, or less than
         half of the bytes written without a sync had reached it at the end of the sample. Without
         counters: the rate exceeds the bandwidth of the drives' links or the bus; or, for reads, the
-        file (or the range that the cell reads) is smaller than the memory that this process may
+        file (or the range that the test reads) is smaller than the memory that this process may
         use. Warning.
 
     Do:
-        Use direct I/O, or a file of twice the memory. Keep the cell only if the database will also
+        Use direct I/O, or a file of twice the memory. Keep the test only if the database will also
         have this data in memory.
     """
     buffered = [c for c in context.cells if is_of_a_device(c) and not is_direct(c)]

@@ -29,7 +29,7 @@ def layouts_differ(context: Context) -> list[Finding]:
         have different rates.
 
     Decided:
-        Rounds are compared in pairs, each operation separately over all common cells, with a Holm
+        Rounds are compared in pairs, each operation separately over all common tests, with a Holm
         correction over all pairs of a run: the adjusted p value is at most 5 % and the ratio
         differs by more than 5 %. Note.
 

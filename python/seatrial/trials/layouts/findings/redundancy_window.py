@@ -27,7 +27,7 @@ def redundancy_window(context: Context) -> list[Finding]:
 
     Decided:
         The time during which as many drives of a leg were missing as the level tolerates (two for
-        RAID6); the longest over the cells of a layout. Note. The probability in the evidence
+        RAID6); the longest over the tests of a layout. Note. The probability in the evidence
         assumes independent failures and an annual failure rate of 1 %. Drives of one batch,
         firmware and power supply do not fail independently, so the true probability is higher.
 

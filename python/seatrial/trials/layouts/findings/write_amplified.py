@@ -81,7 +81,7 @@ def write_amplified(context: Context) -> list[Finding]:
         Only if the rule is known (method.md): the sum of the lower ends of device reads and writes
         exceeds the rule by more than 10 % (25 % for a single round). Requests are compared if one
         page or one chunk is written, otherwise bytes; on a file system, the rule is the maximum
-        over all alignments of the file to the stripes. Warning. Cells with fewer than 100 writes
+        over all alignments of the file to the stripes. Warning. Tests with fewer than 100 writes
         per sample are not judged.
 
     Do:

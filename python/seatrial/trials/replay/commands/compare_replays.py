@@ -233,7 +233,7 @@ def _cells(a: Measurement, b: Measurement) -> CommonCell:
         raise UsageError(
             seen=f"{whose} {held} {len(found)} replays ({keys})",
             cause="Queries are compared of one replay of each side",
-            next_step=f"{named}Compare all cells with `seatrial compare`, or measure one at a time",
+            next_step=f"{named}Compare all tests with `seatrial compare`, or measure one at a time",
         )
     return found[0]
 

@@ -27,6 +27,8 @@ pub struct Request {
     pub operation: Operation,
     /// Whether a process waits for it.
     pub is_sync: Option<bool>,
+    /// Whether it failed; false where that is unknown.
+    pub failed: bool,
     /// Its first byte on the device.
     pub offset_bytes: u64,
     /// Its length.

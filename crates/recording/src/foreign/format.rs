@@ -1,0 +1,191 @@
+//! The formats of other programs' traces, what each knows, and how a file's own is detected.
+
+use super::fields::{by_blank, by_comma};
+use super::{alibaba, vscsi_text};
+use super::{arc, blktrace, fio_iolog, msr, oracle_general, row::Row, spc, tencent, vscsi};
+
+/// A format.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Format {
+    /// blktrace, binary.
+    Blktrace,
+    /// fio's `write_iolog`, versions 2 and 3.
+    FioIolog,
+    /// MSR Cambridge.
+    Msr,
+    /// Alibaba.
+    Alibaba,
+    /// Tencent CBS.
+    Tencent,
+    /// vscsiStats and CloudPhysics, binary.
+    Vscsi,
+    /// The same as text.
+    VscsiText,
+    /// SPC and UMass.
+    Spc,
+    /// ARC `.lis`.
+    Arc,
+    /// oracleGeneral of libCacheSim.
+    OracleGeneral,
+}
+
+/// What a trace knows of its requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Knows {
+    /// When they arrived; else times are made up.
+    pub time: bool,
+    /// Reads from writes; else all are given as reads.
+    pub operation: bool,
+    /// Places; else they are made up.
+    pub place: bool,
+    /// Whether a process waits for them.
+    pub sync: bool,
+    /// Which of them failed.
+    pub failures: bool,
+    /// Their time in the queue.
+    pub queue: bool,
+    /// Their time at the device, or its sum with that in the queue.
+    pub device: bool,
+    /// Their process.
+    pub process: bool,
+}
+
+const PLAIN: Knows = Knows {
+    time: true,
+    operation: true,
+    place: true,
+    sync: false,
+    failures: false,
+    queue: false,
+    device: false,
+    process: false,
+};
+
+impl Format {
+    /// All of them, in the order in which a file is compared with them.
+    pub const ALL: [Format; 10] = [
+        Format::Blktrace,
+        Format::FioIolog,
+        Format::Msr,
+        Format::Alibaba,
+        Format::Tencent,
+        Format::Vscsi,
+        Format::VscsiText,
+        Format::Spc,
+        Format::Arc,
+        Format::OracleGeneral,
+    ];
+
+    /// Returns its name, as an option has it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Format::Blktrace => "blktrace",
+            Format::FioIolog => "fio-iolog",
+            Format::Msr => "msr",
+            Format::Alibaba => "alibaba",
+            Format::Tencent => "tencent",
+            Format::Vscsi => "vscsi",
+            Format::VscsiText => "vscsi-csv",
+            Format::Spc => "spc",
+            Format::Arc => "arc",
+            Format::OracleGeneral => "oracle-general",
+        }
+    }
+
+    /// Returns the format of a name.
+    pub fn of_name(name: &str) -> Option<Format> {
+        Format::ALL.into_iter().find(|format| format.name() == name)
+    }
+
+    /// Returns what a record is, for messages.
+    pub fn record(self) -> &'static str {
+        match self {
+            Format::Blktrace => "48 bytes of struct blk_io_trace, version 7, little-endian",
+            Format::FioIolog => "`[µs] file action [offset length]`",
+            Format::Msr => "`filetime,host,disk,Read|Write,offset,size,response`",
+            Format::Alibaba => "`device,R|W,offset,length,µs`",
+            Format::Tencent => "`seconds,sector,sectors,0|1,volume`",
+            Format::Vscsi => "32 bytes (version 1) or 40 (version 2), little-endian",
+            Format::VscsiText => {
+                "`version,seconds,op,size,lbn` below that heading, or \
+                                  `µs,lbn,size,op`"
+            }
+            Format::Spc => "`unit,sector,bytes,r|w,seconds`",
+            Format::Arc => "`block blocks ignored request`",
+            Format::OracleGeneral => "24 bytes: u32 seconds, u64 id, u32 size, i64 next",
+        }
+    }
+
+    /// Returns what the format knows.
+    pub fn knows(self) -> Knows {
+        match self {
+            Format::Blktrace => Knows {
+                sync: true,
+                failures: true,
+                queue: true,
+                device: true,
+                process: true,
+                ..PLAIN
+            },
+            Format::Msr => Knows { device: true, ..PLAIN },
+            Format::Arc => Knows { time: false, operation: false, ..PLAIN },
+            Format::OracleGeneral => Knows { operation: false, place: false, ..PLAIN },
+            _ => PLAIN,
+        }
+    }
+
+    /// Returns the format of a file by its beginning; None if it fits none.
+    ///
+    /// The length is that of the file where it is not compressed, else 0.
+    pub fn detected(beginning: &[u8], file_bytes: u64) -> Option<Format> {
+        if blktrace::is_beginning(beginning) {
+            return Some(Format::Blktrace);
+        }
+        if beginning.starts_with(fio_iolog::HEADING_2)
+            || beginning.starts_with(fio_iolog::HEADING_3)
+        {
+            return Some(Format::FioIolog);
+        }
+        if beginning.iter().take(256).all(|&byte| is_text(byte)) {
+            return detected_text(beginning);
+        }
+        if vscsi::Version::of(beginning).is_some() {
+            return Some(Format::Vscsi);
+        }
+        oracle_general::is_likely(beginning, file_bytes).then_some(Format::OracleGeneral)
+    }
+}
+
+fn is_text(byte: u8) -> bool {
+    byte.is_ascii_graphic() || matches!(byte, b' ' | b'\t' | b'\n' | b'\r')
+}
+
+/// Returns the format that the first line fits, or the second one below a heading.
+fn detected_text(beginning: &[u8]) -> Option<Format> {
+    let mut lines = beginning.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii);
+    let mut lines = lines.by_ref().filter(|line| !line.is_empty());
+    let first = lines.next()?;
+    if first == vscsi_text::HEADING {
+        return Some(Format::VscsiText);
+    }
+    let line = if is_heading(first) { lines.next()? } else { first };
+    let fits = |row: Result<Row<'_>, String>| row.is_ok();
+    let mut name = Vec::new();
+    let (_, fields) = by_comma::<1>(line);
+    let (_, words) = by_blank::<1>(line);
+    match fields {
+        7 if fits(msr::parse(line, &mut name)) => Some(Format::Msr),
+        5 if fits(alibaba::parse(line)) => Some(Format::Alibaba),
+        5 if fits(tencent::parse(line)) => Some(Format::Tencent),
+        4 if vscsi_text::parse(line, false).is_ok() => Some(Format::VscsiText),
+        5.. if fits(spc::parse(line)) => Some(Format::Spc),
+        1 if words == 4 && fits(arc::parse(line, 0)) => Some(Format::Arc),
+        _ => None,
+    }
+}
+
+/// Returns whether a line names columns: each of its fields begins with a letter.
+pub fn is_heading(line: &[u8]) -> bool {
+    let mut fields = line.split(|&byte| byte == b',').map(<[u8]>::trim_ascii);
+    fields.all(|field| field.first().is_some_and(u8::is_ascii_alphabetic))
+}

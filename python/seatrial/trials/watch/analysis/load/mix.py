@@ -1,0 +1,114 @@
+"""What is done, how much of it at a time, and how long it takes: operations, sizes, latencies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Final
+
+import msgspec
+
+from seatrial.published import Count, one_of
+from seatrial.trials.watch.analysis.activity import OPERATIONS
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from seatrial.trials.watch.recording import Recording
+
+SIZES_MAX: Final = 16
+PERCENTS: Final = (50.0, 90.0, 99.0, 99.9, 100.0)
+
+
+class SizeShare(msgspec.Struct, frozen=True):
+    """Requests of one length.
+
+    Attributes:
+        length_bytes: Their length.
+        requests: How many there are.
+    """
+
+    length_bytes: Count
+    requests: Count
+
+
+class OperationShare(msgspec.Struct, frozen=True, kw_only=True):
+    """The requests of one operation.
+
+    Attributes:
+        operation: What they do.
+        requests: How many there are.
+        failed: How many of them failed.
+        transferred_bytes: Their bytes.
+        sync: How many of them a process waits for; null where that is unknown.
+        sizes: The most frequent lengths, at most 16, the most frequent first.
+        other_sizes: Requests of other lengths.
+        latency_ns: Percentiles of the time from arrival to completion (p50, p90, p99, p99.9, p100);
+            empty where that is unknown. Where only the time at the device is known, these are its
+            percentiles.
+    """
+
+    operation: Annotated[str, one_of(*OPERATIONS)]
+    requests: Count
+    failed: Count
+    transferred_bytes: Count
+    sync: Count | None
+    sizes: list[SizeShare]
+    other_sizes: Count
+    latency_ns: dict[str, Count]
+
+
+def mix_of(recording: Recording) -> list[OperationShare]:
+    """Return the requests by operation, the most requests first."""
+    found = list(_operations(recording))
+    return sorted(found, key=lambda each: -each.requests)
+
+
+def _operations(recording: Recording) -> Iterator[OperationShare]:
+    import numpy as np  # noqa: PLC0415 - takes 0.1 s
+
+    latency_ns = latencies_ns(recording)
+    for number, name in enumerate(OPERATIONS):
+        own = recording.operation == number
+        requests = int(own.sum())
+        if not requests:
+            continue
+        lengths, counts = np.unique(recording.length_bytes[own], return_counts=True)
+        order = np.argsort(-counts, kind="stable")[:SIZES_MAX]
+        sizes = [SizeShare(int(lengths[i]), int(counts[i])) for i in order]
+        sync = recording.is_sync[own]
+        yield OperationShare(
+            operation=name,
+            requests=requests,
+            failed=int(recording.failed[own].sum()),
+            transferred_bytes=int(recording.length_bytes[own].sum()),
+            sync=int((sync == 1).sum()) if recording.about.knows_sync else None,
+            sizes=sizes,
+            other_sizes=requests - sum(each.requests for each in sizes),
+            latency_ns=percentiles_ns(latency_ns[own & (latency_ns >= 0)]),
+        )
+
+
+def latencies_ns(recording: Recording) -> NDArray[np.int64]:
+    """Return the time of each request from arrival to completion; -1 where that is unknown.
+
+    A queue time that is unknown counts as none: the result is then the time at the device.
+    """
+    import numpy as np  # noqa: PLC0415 - takes 0.1 s
+
+    queue_ns = np.maximum(recording.queue_ns, 0)
+    return np.where(recording.device_ns >= 0, recording.device_ns + queue_ns, -1)
+
+
+def percentiles_ns(times_ns: NDArray[np.int64]) -> dict[str, int]:
+    """Return exact percentiles by name: the smallest value that so many reach at most."""
+    import numpy as np  # noqa: PLC0415 - takes 0.1 s
+
+    if not len(times_ns):
+        return {}
+    places = [max(0, int(np.ceil(len(times_ns) * each / 100)) - 1) for each in PERCENTS]
+    ordered = np.partition(times_ns, places)
+    return {
+        f"p{percent:g}": int(ordered[place])
+        for percent, place in zip(PERCENTS, places, strict=True)
+    }

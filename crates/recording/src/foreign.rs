@@ -125,7 +125,7 @@ fn request_of(
         device: devices.place(row.device)?,
         operation: row.operation,
         is_sync: row.is_sync,
-        failed: row.failed,
+        has_failed: row.failed,
         offset_bytes: row.offset_bytes,
         length_bytes: u32::try_from(row.length_bytes).map_err(|error| error.to_string())?,
         queue_ns: row.queue_ns,

@@ -27,9 +27,9 @@ pub struct Request {
     pub operation: Operation,
     /// Whether a process waits for it.
     pub is_sync: Option<bool>,
-    /// Whether it failed; false where that is unknown.
-    pub failed: bool,
-    /// Its first byte on the device.
+    /// Whether it failed; false where that is not known.
+    pub has_failed: bool,
+    /// Its first byte on the device; 0 for what has no place.
     pub offset_bytes: u64,
     /// Its length.
     pub length_bytes: u32,

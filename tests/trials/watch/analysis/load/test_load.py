@@ -117,16 +117,16 @@ def test_reuse_distances_are_those_counted_one_by_one(blocks: list[int]):
 
 @settings(max_examples=30)
 @given(st.lists(st.integers(0, 9), min_size=20, max_size=60), st.integers(1, 9))
-def test_the_hit_ratio_is_that_of_a_cache(blocks: list[int], size: int):
+def test_the_hit_ratio_is_that_of_a_cache(blocks: list[int], kept: int):
     cache: list[int] = []
     hits = 0
     for block in blocks:
         if block in cache:
             hits += 1
             cache.remove(block)
-        cache = [block, *cache][:size]
+        cache = [block, *cache][:kept]
     distances = distances_of(np.array(blocks))
-    assert ((distances >= 0) & (distances < size)).sum() == hits
+    assert ((distances >= 0) & (distances < kept)).sum() == hits
 
 
 def test_a_sampled_curve_lies_around_the_exact_one(monkeypatch: pytest.MonkeyPatch):
@@ -140,7 +140,7 @@ def test_a_sampled_curve_lies_around_the_exact_one(monkeypatch: pytest.MonkeyPat
     sampled = reuse_of(load)
     assert exact is not None
     assert sampled is not None
-    assert (exact.method, sampled.method, sampled.rate) == ("exact", "sampled", 0.2)
+    assert (exact.method, sampled.method, sampled.sampled_share) == ("exact", "sampled", 0.2)
     sizes = [each.cache_bytes for each in exact.hit_ratios]
     shares = [each.share for each in exact.hit_ratios]
     trues = np.interp([each.cache_bytes for each in sampled.hit_ratios], sizes, shares)

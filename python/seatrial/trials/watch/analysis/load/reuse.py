@@ -65,7 +65,7 @@ class Reuse(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         method: ``exact``, or ``sampled`` by hash of the block (SHARDS).
-        rate: Share of the blocks in each sample; 1 where it is exact.
+        sampled_share: Share of the blocks in each sample; 1 where it is exact.
         block_bytes: Size of a block; each request accesses all blocks that it touches.
         accesses: How many there are.
         repeated_share: Share of accesses to a block that was accessed before.
@@ -75,7 +75,7 @@ class Reuse(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     method: Annotated[str, one_of("exact", "sampled")]
-    rate: Amount
+    sampled_share: Amount
     block_bytes: Count
     accesses: Count
     repeated_share: Amount
@@ -104,13 +104,16 @@ def reuse_of(recording: Recording) -> Reuse | None:
     # Places beyond 2^56 bytes are no device's; those of two devices never are the same.
     firsts = firsts + (devices << 44)
     is_exact = accesses <= EXACT_ACCESSES_MAX
-    rate = 1.0 if is_exact else SAMPLED_ACCESSES / accesses
-    samples = [_blocks(firsts, counts, rate, salt) for salt in (_SALTS[:1] if is_exact else _SALTS)]
-    return _reuse([each for each in samples if len(each)], rate, block_bytes, accesses)
+    sampled_share = 1.0 if is_exact else SAMPLED_ACCESSES / accesses
+    samples = [
+        _blocks(firsts, counts, sampled_share, salt)
+        for salt in (_SALTS[:1] if is_exact else _SALTS)
+    ]
+    return _reuse([each for each in samples if len(each)], sampled_share, block_bytes, accesses)
 
 
 def _blocks(
-    firsts: NDArray[np.int64], counts: NDArray[np.int64], rate: float, salt: int
+    firsts: NDArray[np.int64], counts: NDArray[np.int64], sampled_share: float, salt: int
 ) -> NDArray[np.int64]:
     """Return the blocks that are accessed in order, of those that are in the sample."""
     import numpy as np  # noqa: PLC0415 - takes 0.1 s
@@ -120,7 +123,9 @@ def _blocks(
         own = counts[begin:behind]
         starts = np.cumsum(own) - own
         blocks = np.repeat(firsts[begin:behind] - starts, own) + np.arange(int(own.sum()))
-        found.append(blocks if rate >= 1 else blocks[_is_sampled(blocks, rate, salt)])
+        found.append(
+            blocks if sampled_share >= 1 else blocks[_is_sampled(blocks, sampled_share, salt)]
+        )
     return np.concatenate(found)
 
 
@@ -137,7 +142,7 @@ def _chunks(counts: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
         begin = behind
 
 
-def _is_sampled(blocks: NDArray[np.int64], rate: float, salt: int) -> NDArray[np.bool_]:
+def _is_sampled(blocks: NDArray[np.int64], sampled_share: float, salt: int) -> NDArray[np.bool_]:
     """Return whether each block is in a sample, by the finalizer of SplitMix64."""
     import numpy as np  # noqa: PLC0415 - takes 0.1 s
 
@@ -147,28 +152,30 @@ def _is_sampled(blocks: NDArray[np.int64], rate: float, salt: int) -> NDArray[np
     mixed ^= mixed >> np.uint64(27)
     mixed *= np.uint64(0x94D049BB133111EB)
     mixed ^= mixed >> np.uint64(31)
-    return (mixed >> np.uint64(64 - _HASH_BITS)) < np.uint64(rate * (1 << _HASH_BITS))
+    return (mixed >> np.uint64(64 - _HASH_BITS)) < np.uint64(sampled_share * (1 << _HASH_BITS))
 
 
-def _reuse(samples: list[NDArray[np.int64]], rate: float, block_bytes: int, accesses: int) -> Reuse:
+def _reuse(
+    samples: list[NDArray[np.int64]], sampled_share: float, block_bytes: int, accesses: int
+) -> Reuse:
     import numpy as np  # noqa: PLC0415 - takes 0.1 s
 
     distances = [distances_of(each) for each in samples]
-    largest = max((int(each.max(initial=0)) for each in distances), default=0) / rate
+    largest = max((int(each.max(initial=0)) for each in distances), default=0) / sampled_share
     # A sample tells no sizes apart of which it has but a few blocks.
-    smallest = 1.0 if rate >= 1 else _BLOCKS_MIN / rate
+    smallest = 1.0 if sampled_share >= 1 else _BLOCKS_MIN / sampled_share
     spaced = np.geomspace(smallest, max(2 * smallest, largest + 1), POINTS)
     sizes = np.unique(spaced.astype(np.int64))
-    expected = accesses * rate
-    curves = np.array([_curve(each, sizes, rate, expected) for each in distances])
+    expected = accesses * sampled_share
+    curves = np.array([_curve(each, sizes, sampled_share, expected) for each in distances])
     mean = curves.mean(axis=0) if len(curves) else np.zeros(len(sizes))
     half = np.zeros(len(sizes))
     if len(curves) > 1:
         half = _T_95 * curves.std(axis=0, ddof=1) / np.sqrt(len(curves))
     repeated = [float((each >= 0).mean()) for each in distances]
     return Reuse(
-        method="exact" if rate >= 1 else "sampled",
-        rate=rate,
+        method="exact" if sampled_share >= 1 else "sampled",
+        sampled_share=sampled_share,
         block_bytes=block_bytes,
         accesses=accesses,
         repeated_share=float(np.mean(repeated)) if repeated else 0.0,
@@ -186,7 +193,7 @@ def _reuse(samples: list[NDArray[np.int64]], rate: float, block_bytes: int, acce
 
 
 def _curve(
-    distances: NDArray[np.int64], sizes: NDArray[np.int64], rate: float, expected: float
+    distances: NDArray[np.int64], sizes: NDArray[np.int64], sampled_share: float, expected: float
 ) -> NDArray[np.float64]:
     """Return the hit ratio of each size, with the correction of SHARDS for hot blocks.
 
@@ -195,9 +202,9 @@ def _curve(
     """
     import numpy as np  # noqa: PLC0415 - takes 0.1 s
 
-    ordered = np.sort(distances[distances >= 0]) / rate
+    ordered = np.sort(distances[distances >= 0]) / sampled_share
     hits = np.searchsorted(ordered, sizes, side="left").astype(np.float64)
-    if rate >= 1:
+    if sampled_share >= 1:
         return hits / len(distances)
     found: NDArray[np.float64] = np.clip((hits + expected - len(distances)) / expected, 0, 1)
     return found

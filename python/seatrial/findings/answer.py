@@ -29,6 +29,7 @@ from seatrial.published import HIDDEN
 from seatrial.stats.fastest import Served, served_by_caches
 from seatrial.stats.model import CellSummary, Estimate, Finding
 from seatrial.stats.wording import (
+    capitalized,
     format_cell,
     format_count,
     format_duration_s,
@@ -200,7 +201,7 @@ def _verdict(
     line = _joined(parts or [_without_figures(summary.cells)], counts)
     # The name of a target is spelt as the user spells it.
     is_named = any(line.startswith(f"{name}: ") for name in _targets(summary.cells))
-    return line if is_named else f"{line[0].upper()}{line[1:]}"
+    return line if is_named else capitalized(line)
 
 
 def _without_figures(cells: Sequence[CellSummary]) -> str:
@@ -223,8 +224,6 @@ def _joined(parts: Sequence[str], ending: str) -> str:
     return f"{line}{ending}{stop}"
 
 
-_PROPER_NAME: Final = re.compile(r"fsync|fdatasync|pgbench|p\d|\w+_\w")
-"""What keeps its small letter at the beginning of a sentence."""
 _CLAUSE_ENDS: Final = re.compile(r"; |: | \(")
 _CLAUSE_SHARE_MIN: Final = 0.5
 """A shorter clause says too little of its sentence."""
@@ -382,9 +381,7 @@ def first_sentence(text: str) -> str:
 def in_one_line(finding: Finding) -> str:
     """Return a finding in a few words: its short form, or the first sentence of it."""
     words = finding.figures.in_short(len(finding.cells)) or _without_tests(finding)
-    if _PROPER_NAME.match(words):
-        return words
-    return f"{words[0].upper()}{words[1:]}" if words else finding.kind
+    return capitalized(words) if words else finding.kind
 
 
 def _without_tests(finding: Finding) -> str:

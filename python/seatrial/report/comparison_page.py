@@ -25,7 +25,6 @@ from seatrial.report.figures.axes import (
 )
 from seatrial.report.figures.model import Axis, Figure, Guide, Line, Panel, Point, Row, View
 from seatrial.report.figures.naming import (
-    capitalized,
     cell_name,
     grouped,
     identity_by,
@@ -42,6 +41,7 @@ from seatrial.stats.compare.model import Comparand, Comparison, Overall, Side
 from seatrial.stats.compare.verdict import figure_words
 from seatrial.stats.model import Estimate, Finding
 from seatrial.stats.wording import (
+    capitalized,
     format_count,
     format_interval,
     format_plural,

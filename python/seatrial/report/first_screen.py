@@ -14,11 +14,11 @@ from seatrial.findings.answer import RunAnswer
 from seatrial.findings.profile import Assessment, Grade
 from seatrial.findings.tile import Tile
 from seatrial.report.answer_text import tile_value
-from seatrial.report.figures.naming import capitalized, grouped
+from seatrial.report.figures.naming import grouped
 from seatrial.report.markup import fill
 from seatrial.report.sections import instruction
 from seatrial.stats.model import Finding
-from seatrial.stats.wording import format_interval
+from seatrial.stats.wording import capitalized, format_interval
 
 TARGETS_SHOWN_MAX: Final = 1
 """Of more targets than that each has its profiles collapsed."""

@@ -13,7 +13,7 @@ from seatrial.findings.answer import in_one_line
 from seatrial.findings.context import device_name, entries
 from seatrial.findings.model import Summary, ThresholdResult
 from seatrial.fingerprint import Fingerprint
-from seatrial.report.figures.naming import capitalized, cell_name
+from seatrial.report.figures.naming import cell_name
 from seatrial.report.markup import fill
 from seatrial.report.tables import informative, rules_table, steady_table
 from seatrial.results.model import Origin, Run, known_duration_s, origin_of
@@ -21,6 +21,7 @@ from seatrial.stats.facts import fact_name, is_short
 from seatrial.stats.model import CellSummary, Finding
 from seatrial.stats.steady.phases import SteadyState
 from seatrial.stats.wording import (
+    capitalized,
     format_count,
     format_duration_s,
     format_plural,

@@ -14,7 +14,7 @@ import msgspec
 
 from seatrial.findings.answer import clipped
 from seatrial.findings.model import Summary
-from seatrial.report.figures.naming import capitalized, grouped, varying
+from seatrial.report.figures.naming import grouped, varying
 from seatrial.report.lab import notices_of
 from seatrial.report.table import (
     ABSENT,
@@ -30,7 +30,7 @@ from seatrial.report.table import (
 from seatrial.results.model import Run, origin_of
 from seatrial.stats.model import CellSummary
 from seatrial.stats.steady.phases import SteadyState
-from seatrial.stats.wording import format_cell, format_duration_s, format_size, moment
+from seatrial.stats.wording import capitalized, format_cell, format_duration_s, format_size, moment
 from seatrial.study.cell import FactorValue
 from seatrial.study.plan import usual_factors
 from seatrial.topic import topics

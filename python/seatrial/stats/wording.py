@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import datetime
 import math
+import re
 from collections.abc import Mapping
+from typing import Final
 
 from seatrial.stats.estimate import AtLeast, Estimate
 from seatrial.study.cell import Cell, FactorValue
@@ -264,6 +266,15 @@ def _is_vague(estimate: Estimate) -> bool:
 def format_plural(count: int, singular: str, plural: str = "") -> str:
     """Return a count and its noun, such as ``1 stall`` or ``14 stalls``."""
     return f"{format_count(count)} {singular if count == 1 else plural or singular + 's'}"
+
+
+_SMALL_NAMES: Final = re.compile(r"tps|fsync|fdatasync|pgbench|p\d|\w+_\w")
+"""What keeps its small letter at the beginning of a sentence."""
+
+
+def capitalized(text: str) -> str:
+    """Return a text with its first letter in upper case, unless it begins with a name or unit."""
+    return text if _SMALL_NAMES.match(text) else text[:1].upper() + text[1:]
 
 
 def operation_words(operation: str) -> str:

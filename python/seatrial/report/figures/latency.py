@@ -35,7 +35,6 @@ from seatrial.report.figures.model import (
     View,
 )
 from seatrial.report.figures.naming import (
-    capitalized,
     format_factor,
     grouped,
     name_by,
@@ -46,6 +45,7 @@ from seatrial.report.figures.naming import (
 from seatrial.results.model import Sample, Stall
 from seatrial.stats.model import CellSummary, Estimate
 from seatrial.stats.wording import (
+    capitalized,
     format_cell,
     format_duration_s,
     format_estimate,

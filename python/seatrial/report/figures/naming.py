@@ -167,11 +167,6 @@ def requests_word(operation: str) -> str:
     return operation_words(operation)
 
 
-def capitalized(text: str) -> str:
-    """Return the text with its first letter in upper case, unless it begins with a unit."""
-    return text if text.startswith("tps") else text[:1].upper() + text[1:]
-
-
 def line_style_of(names: Iterable[str]) -> dict[str, int]:
     """Return a style for each name, equal names alike, in order of first appearance."""
     return {name: index for index, name in enumerate(dict.fromkeys(names))}

@@ -12,12 +12,13 @@ from seatrial.errors import UsageError
 from seatrial.findings.model import Summary
 from seatrial.report.exports.json_document import Document, as_text
 from seatrial.report.exports.markdown import escape
-from seatrial.report.figures.naming import capitalized, grouped, requests_word
+from seatrial.report.figures.naming import grouped, requests_word
 from seatrial.report.markup import fill
 from seatrial.report.table import ABSENT, NO_FIGURE, NOT_MEASURED, Table, doubt_text, rate_text
 from seatrial.results.model import Run
 from seatrial.stats.model import Estimate, Finding
 from seatrial.stats.wording import (
+    capitalized,
     format_duration_ns,
     format_interval,
     format_iops,

@@ -17,10 +17,11 @@ from seatrial.report.figures.axes import (
 )
 from seatrial.report.figures.latency import ladder_figure
 from seatrial.report.figures.model import Figure, Guide, Line, Panel, Point, Row, View
-from seatrial.report.figures.naming import capitalized, grouped, of_kind
+from seatrial.report.figures.naming import grouped, of_kind
 from seatrial.report.published import PGBENCH_SOURCE, PublishedRate, published_rates
 from seatrial.stats.model import CellSummary, Estimate
 from seatrial.stats.wording import (
+    capitalized,
     format_count,
     format_estimate,
     format_share,

@@ -12,11 +12,12 @@ from typing import Final
 import msgspec
 
 from seatrial.findings.model import Summary
-from seatrial.report.figures.naming import capitalized, grouped
+from seatrial.report.figures.naming import grouped
 from seatrial.report.table import NO_FIGURE, Table
 from seatrial.results.model import DatabaseRecord
 from seatrial.stats.model import CellSummary, Estimate
 from seatrial.stats.wording import (
+    capitalized,
     format_count,
     format_duration_s,
     format_iops,

@@ -25,7 +25,7 @@ from seatrial.report.figures.model import (
     TimelinePanel,
     View,
 )
-from seatrial.report.figures.naming import capitalized, grouped
+from seatrial.report.figures.naming import grouped
 from seatrial.report.markup import fill
 from seatrial.report.table import NO_FIGURE
 from seatrial.results.model import Sample, Series, Slice
@@ -33,6 +33,7 @@ from seatrial.stats.estimates import rate_unit
 from seatrial.stats.facts import format_number
 from seatrial.stats.model import CellSummary, Estimate
 from seatrial.stats.wording import (
+    capitalized,
     format_duration_ns,
     format_duration_s,
     format_iops,

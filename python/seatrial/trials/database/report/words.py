@@ -9,12 +9,13 @@ from typing import Final
 import msgspec
 
 from seatrial.findings.model import Summary
-from seatrial.report.figures.naming import capitalized, grouped, identity_by
+from seatrial.report.figures.naming import grouped, identity_by
 from seatrial.report.table import NO_FIGURE, doubt_text
 from seatrial.stats.facts import fact_name
 from seatrial.stats.model import CellSummary, Estimate
 from seatrial.stats.wording import (
     UNKNOWN,
+    capitalized,
     digits_allowed,
     format_count,
     format_duration_ns,

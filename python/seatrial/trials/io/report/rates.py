@@ -19,7 +19,6 @@ from seatrial.report.figures.axes import (
 from seatrial.report.figures.model import Axis, Figure, Line, Look, Panel, Point, Row, View
 from seatrial.report.figures.naming import (
     Identity,
-    capitalized,
     grouped,
     identity_by,
     line_style_of,
@@ -31,7 +30,7 @@ from seatrial.report.figures.naming import (
 )
 from seatrial.stats.fastest import Served, fastest, least_within, settings_words
 from seatrial.stats.model import CellSummary, Estimate
-from seatrial.stats.wording import format_estimate, format_plural
+from seatrial.stats.wording import capitalized, format_estimate, format_plural
 from seatrial.trials.audit.analysis.model import TableAudit
 from seatrial.trials.audit.report.overlay import Overlay
 

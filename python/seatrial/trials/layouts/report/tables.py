@@ -10,10 +10,11 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from seatrial.findings.model import Summary
-from seatrial.report.figures.naming import capitalized, grouped
+from seatrial.report.figures.naming import grouped
 from seatrial.report.table import NO_FIGURE, Table, without_empty
 from seatrial.stats.model import Estimate
 from seatrial.stats.wording import (
+    capitalized,
     format_count,
     format_duration_s,
     format_identity,

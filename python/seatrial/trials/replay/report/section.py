@@ -10,14 +10,19 @@ from markupsafe import Markup
 from seatrial.findings.model import Summary
 from seatrial.report.exports.csv_table import Field, interval_columns
 from seatrial.report.figures.model import Figure
-from seatrial.report.figures.naming import capitalized
 from seatrial.report.markup import fill
 from seatrial.report.part import Detail, PagePart
 from seatrial.report.published import LINES_SOURCE, published_lines
 from seatrial.report.table import NO_FIGURE, Table
 from seatrial.results.replay import ReplayRecord
 from seatrial.stats.model import CellSummary
-from seatrial.stats.wording import format_duration_ns, format_estimate, format_iops, format_plural
+from seatrial.stats.wording import (
+    capitalized,
+    format_duration_ns,
+    format_estimate,
+    format_iops,
+    format_plural,
+)
 from seatrial.trials.replay.analysis.judgement import judge
 from seatrial.trials.replay.analysis.model import Lateness, ReplayCell
 from seatrial.trials.replay.report.caches import (

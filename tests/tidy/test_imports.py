@@ -65,16 +65,17 @@ MAIN = "seatrial.cli.main"
 ABOVE_ALL = ("__init__.py", "__main__.py", "notebook.py", "topic.py")
 PLAYED_OR_CAPTURED = {"seatrial-gauge", "seatrial-pgwire", "seatrial-sqltext", "seatrial-trace"}
 CRATES_MAY_USE = {
+    "seatrial-columnar": set[str](),
     "seatrial-gauge": set[str](),
     "seatrial-load": {"seatrial-gauge"},
     "seatrial-sqltext": set[str](),
     "seatrial-pgwire": {"seatrial-sqltext"},
-    "seatrial-trace": {"seatrial-gauge", "seatrial-sqltext"},
+    "seatrial-trace": {"seatrial-columnar", "seatrial-gauge", "seatrial-sqltext"},
     "seatrial-ingest": {"seatrial-gauge", "seatrial-sqltext", "seatrial-trace"},
     "seatrial-capture": PLAYED_OR_CAPTURED,
     "seatrial-playback": PLAYED_OR_CAPTURED,
     "seatrial-model": {"seatrial-gauge"},
-    "seatrial-recording": {"seatrial-gauge"},
+    "seatrial-recording": {"seatrial-columnar", "seatrial-gauge"},
     "seatrial-watch": {"seatrial-gauge"},
 }
 TOP_CRATE = "seatrial-pyext"

@@ -23,13 +23,11 @@
 //! | [`writer`] | takes in what a reader of logs finds |
 //! | [`reader`] | gives it back |
 //! | [`checkpoint`] | what makes a trace of one that was cut off |
-//! | [`cells`] | one column of a row group, batch by batch |
 //! | [`mask`] | stand-ins for the literals |
 //! | [`mix`] | what a trace holds, in figures |
 //! | [`origin`] | what it was made from |
 
 pub mod captured;
-pub mod cells;
 pub mod checkpoint;
 pub mod mask;
 pub mod mix;
@@ -48,7 +46,7 @@ use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use parquet::errors::ParquetError;
+use seatrial_columnar::{FileError, says_full};
 use seatrial_gauge::explained::{Class, Explained};
 use serde::{Deserialize, Serialize};
 
@@ -131,7 +129,7 @@ impl TraceError {
         match self {
             TraceError::Io { path, action, source } => {
                 let seen = format!("{} cannot be {action}: {source}", path.display());
-                let is_full = source.kind() == ErrorKind::StorageFull || is_full(&seen);
+                let is_full = source.kind() == ErrorKind::StorageFull || says_full(&seen);
                 let class = if is_full { Class::Space } else { Class::Usage };
                 if checkpoint::was_cut_off(path) {
                     let why = if is_full { "Its disk is full" } else { "It was not completed" };
@@ -196,10 +194,15 @@ impl TraceError {
         }
     }
 
-    /// What Parquet says when a file is written: mostly that the system refused it.
-    fn writing(path: &Path, error: ParquetError) -> TraceError {
-        let source = std::io::Error::other(error.to_string());
-        TraceError::Io { path: path.to_path_buf(), action: "written", source }
+    /// The error of the trace's file.
+    fn of(path: &Path, error: FileError) -> TraceError {
+        let path = path.to_path_buf();
+        match error {
+            FileError::Io { action, source } => TraceError::Io { path, action, source },
+            FileError::Damaged { path, reason } => TraceError::Damaged { path, reason },
+            FileError::CutOff => TraceError::CutOff { path },
+            FileError::InUse => TraceError::InUse { path },
+        }
     }
 
     fn damaged(path: &Path, reason: impl ToString) -> TraceError {
@@ -209,11 +212,6 @@ impl TraceError {
 
 fn part_of(trace: &Path) -> String {
     checkpoint::part_of(trace).display().to_string()
-}
-
-/// Parquet passes on the system's words, not its number.
-fn is_full(seen: &str) -> bool {
-    ["os error 28", "os error 122"].iter().any(|number| seen.contains(number))
 }
 
 /// What a trace holds: `statements = executable + skipped(by reason)`.

@@ -7,11 +7,11 @@ use parquet::data_type::{ByteArray, ByteArrayType, Int32Type, Int64Type};
 use parquet::errors::{ParquetError, Result as ParquetResult};
 use parquet::file::reader::{FileReader, RowGroupReader};
 use parquet::file::serialized_reader::SerializedFileReader;
+use seatrial_columnar::cells::{Cells, guarded};
 use seatrial_sqltext::lexer::class::Class;
 use seatrial_sqltext::lexer::form::Filling;
 
-use super::cells::{Cells, guarded};
-use super::rows::{LITERAL, PARAMETER, PRESENT, PRESENT_OPTIONAL};
+use super::rows::{LITERAL, NULL, PARAMETER, PRESENT, PRESENT_OPTIONAL};
 use super::schema::{self, Column, PROTOCOLS, SKIPS};
 use super::{Counts, TraceError};
 use crate::captured::{Returned, Session, SessionId, Statement};
@@ -440,14 +440,14 @@ impl SqlCells {
         let form: &ByteArray = self.form.required()?;
         let mut filling = Filling::of(text, form.data());
         let mut has_gaps = true;
-        self.literals.next_list(|literal| {
+        self.literals.next_list(NULL, |literal| {
             has_gaps &= literal.is_none_or(|literal| filling.fill(literal));
         })?;
         if !(filling.end() && has_gaps) {
             return Err(ParquetError::General("a form has another number of gaps".to_owned()));
         }
         let mut count = 0;
-        self.parameters.next_list(|value| {
+        self.parameters.next_list(NULL, |value| {
             match (parameters.get_mut(count), value) {
                 (Some(Some(room)), Some(value)) => {
                     room.clear();
@@ -474,10 +474,10 @@ fn next_returned(
 ) -> ParquetResult<()> {
     returned.columns.clear();
     returned.rows.clear();
-    columns.next_list(|name| returned.columns.extend(name.map(<[u8]>::to_vec)))?;
+    columns.next_list(NULL, |name| returned.columns.extend(name.map(<[u8]>::to_vec)))?;
     let width = returned.columns.len();
     let mut row = Vec::new();
-    values.next_list(|value| {
+    values.next_list(NULL, |value| {
         row.push(value.map(<[u8]>::to_vec));
         if row.len() == width {
             returned.rows.push(std::mem::take(&mut row));

@@ -33,6 +33,9 @@ pub const LITERAL: i16 = 2;
 /// Level of a list's value that may be NULL and is not; one less is NULL.
 pub const PARAMETER: i16 = 3;
 
+/// The level of a parameter that is NULL.
+pub const NULL: i16 = 2;
+
 /// A column that may be empty in a row.
 #[derive(Debug, Default)]
 struct Sparse<T> {

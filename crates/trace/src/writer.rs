@@ -3,27 +3,19 @@
 //! The file has another name until it is complete, so that what has a trace's name is one.
 
 use std::collections::HashMap;
-use std::fs::{File, OpenOptions, Permissions};
-use std::io::BufWriter;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use parquet::errors::ParquetError;
 use parquet::file::metadata::KeyValue;
-use parquet::file::writer::SerializedFileWriter;
+use seatrial_columnar::{Durability, FileError, PieceWriter};
 use seatrial_sqltext::lexer::form::Parts;
 use serde::Serialize;
 
-use super::checkpoint;
 use super::rows::{self, StatementRows};
 use super::schema::{self, ROWS_MAX, TEXT_BYTES_MAX};
 use super::{Counts, TraceError};
 use crate::captured::{Session, SessionId, Sink, Statement};
 use crate::mask::{Keep, Mask};
-
-/// Who may read a trace: its owner.
-pub(super) const OWNERS: u32 = 0o600;
 
 /// Sessions that are delayed, so that most are written once although they change.
 const SESSIONS_HELD_MAX: usize = 16 << 10;
@@ -32,8 +24,7 @@ const SESSIONS_HELD_MAX: usize = 16 << 10;
 #[derive(Debug)]
 pub struct TraceWriter {
     path: PathBuf,
-    part: PathBuf,
-    file: Option<SerializedFileWriter<BufWriter<File>>>,
+    file: PieceWriter,
     mask: Option<Mask>,
     /// What of each form is not masked, by the form's number.
     keeps: Vec<Keep>,
@@ -43,10 +34,6 @@ pub struct TraceWriter {
     places: HashMap<u32, usize>,
     rows: StatementRows,
     parts: Parts,
-    /// Whether the part has become the trace.
-    is_whole: bool,
-    /// Whether what was secured of it can be recovered.
-    has_end: bool,
 }
 
 impl TraceWriter {
@@ -57,25 +44,13 @@ impl TraceWriter {
     /// When the file cannot be made, another process writes one of its name, or one was cut off
     /// that can be recovered.
     pub fn create(path: &Path, mask: Option<Mask>) -> Result<TraceWriter, TraceError> {
-        let part = checkpoint::part_of(path);
-        let io = |source| TraceError::Io { path: path.to_path_buf(), action: "made", source };
-        let was_cut_off = checkpoint::was_cut_off(path);
-        let file = make(&part).map_err(io)?;
-        if !is_own(&file, &part) {
-            return Err(TraceError::InUse { path: path.to_path_buf() });
-        }
-        if was_cut_off {
-            return Err(TraceError::CutOff { path: path.to_path_buf() });
-        }
-        file.set_len(0).map_err(io)?;
-        let file = BufWriter::new(file);
-        let begun = schema::schema(schema::VERSION).and_then(|schema| {
-            SerializedFileWriter::new(file, schema, Arc::new(schema::properties()?))
-        });
+        let of = |error| TraceError::of(path, error);
+        let schema = schema::schema(schema::VERSION).map_err(|error| of(error.into()))?;
+        let properties = schema::properties().map_err(|error| of(error.into()))?;
+        let file = PieceWriter::create(path, schema, Arc::new(properties), Durability::Power);
         Ok(TraceWriter {
             path: path.to_path_buf(),
-            part,
-            file: Some(begun.map_err(|error| TraceError::writing(path, error))?),
+            file: file.map_err(of)?,
             mask,
             keeps: Vec::new(),
             counts: Counts::default(),
@@ -83,8 +58,6 @@ impl TraceWriter {
             places: HashMap::new(),
             rows: StatementRows::default(),
             parts: Parts::default(),
-            is_whole: false,
-            has_end: false,
         })
     }
 
@@ -102,20 +75,9 @@ impl TraceWriter {
         let about = self.about(origin)?;
         self.write_statements()?;
         self.write_sessions()?;
-        let Some(mut file) = self.file.take() else { return Ok(self.counts.clone()) };
-        about.into_iter().for_each(|each| file.append_key_value_metadata(each));
-        let written = file.into_inner().map_err(|error| TraceError::writing(&self.path, error))?;
-        written
-            .into_inner()
-            .map_err(|error| error.into_error())
-            .and_then(|file| file.sync_all())
-            .and_then(|()| std::fs::rename(&self.part, &self.path))
-            .map_err(|source| self.io("written", source))?;
-        self.is_whole = true;
-        if self.has_end {
-            checkpoint::remove_end(&self.path);
-        }
-        Ok(self.counts.clone())
+        let TraceWriter { path, file, counts, .. } = self;
+        file.finish(about).map_err(|error| TraceError::of(&path, error))?;
+        Ok(counts)
     }
 
     /// Makes sure that everything taken in so far can be made a trace even if this process dies:
@@ -131,16 +93,8 @@ impl TraceWriter {
         let about = self.about(origin)?;
         self.write_statements()?;
         self.write_sessions()?;
-        let Some(file) = self.file.as_mut() else { return Ok(()) };
-        let path = &self.path;
-        let end = checkpoint::end_bytes(file.flushed_row_groups(), about)
-            .map_err(|error| TraceError::writing(path, error))?;
-        file.flush()
-            .and_then(|()| file.inner().get_ref().sync_data())
-            .and_then(|()| checkpoint::write_end(path, file.bytes_written() as u64, &end))
-            .map_err(|source| self.io("written", source))?;
-        self.has_end = true;
-        Ok(())
+        let checkpoint = self.file.checkpoint(about);
+        self.of(checkpoint)
     }
 
     fn about(&self, origin: &impl Serialize) -> Result<Vec<KeyValue>, TraceError> {
@@ -153,34 +107,30 @@ impl TraceWriter {
         Ok(about.into_iter().map(|(key, value)| KeyValue::new(key.to_owned(), value)).collect())
     }
 
-    fn io(&self, action: &'static str, source: std::io::Error) -> TraceError {
-        TraceError::Io { path: self.path.clone(), action, source }
+    /// The result of what was done to the file.
+    fn of<T>(&self, result: Result<T, FileError>) -> Result<T, TraceError> {
+        result.map_err(|error| TraceError::of(&self.path, error))
     }
 
     fn write_statements(&mut self) -> Result<(), TraceError> {
-        let Some(file) = self.file.as_mut().filter(|_| !self.rows.is_empty()) else {
+        if self.rows.is_empty() {
             return Ok(());
-        };
+        }
         let rows = &mut self.rows;
-        let keeps_forms = file
-            .next_row_group()
-            .and_then(|mut group| rows.write(&mut group).and_then(|kept| close(group, kept)))
-            .map_err(|error| TraceError::writing(&self.path, error))?;
-        if !keeps_forms {
+        let written = self.file.write_group(|group| rows.write(group));
+        if !self.of(written)? {
             self.keeps.clear();
         }
         Ok(())
     }
 
     fn write_sessions(&mut self) -> Result<(), TraceError> {
-        let Some(file) = self.file.as_mut().filter(|_| !self.sessions.is_empty()) else {
+        if self.sessions.is_empty() {
             return Ok(());
-        };
-        file.next_row_group()
-            .and_then(|mut group| {
-                rows::write_sessions(&mut group, &self.sessions).and_then(|()| close(group, ()))
-            })
-            .map_err(|error| TraceError::writing(&self.path, error))?;
+        }
+        let sessions = &self.sessions;
+        let written = self.file.write_group(|group| rows::write_sessions(group, sessions));
+        self.of(written)?;
         self.sessions.clear();
         self.places.clear();
         Ok(())
@@ -210,13 +160,6 @@ impl TraceWriter {
             }
         }
     }
-}
-
-fn close<T>(
-    group: parquet::file::writer::SerializedRowGroupWriter<'_, BufWriter<File>>,
-    value: T,
-) -> Result<T, ParquetError> {
-    group.close().map(|_| value)
 }
 
 impl Sink for TraceWriter {
@@ -266,37 +209,4 @@ impl Sink for TraceWriter {
         }
         Ok(())
     }
-}
-
-impl Drop for TraceWriter {
-    /// What is not complete is no trace. What was secured of it stays, for
-    /// [`checkpoint::recover`].
-    fn drop(&mut self) {
-        if !(self.is_whole || self.has_end) {
-            // If it cannot be removed, nobody is left to report that to.
-            let _ = std::fs::remove_file(&self.part);
-        }
-    }
-}
-
-/// Makes the file of a trace, or opens the existing one; only its owner may read it, as it holds
-/// what clients sent.
-fn make(part: &Path) -> std::io::Result<File> {
-    let mut wanted = OpenOptions::new();
-    let file = wanted.write(true).create(true).truncate(false).mode(OWNERS).open(part)?;
-    file.set_permissions(Permissions::from_mode(OWNERS))?;
-    Ok(file)
-}
-
-/// Takes a file for this process alone; false where another one writes it, or has just completed
-/// it.
-pub(super) fn is_own(file: &File, path: &Path) -> bool {
-    let locked = rustix::fs::flock(file, rustix::fs::FlockOperation::NonBlockingLockExclusive);
-    if locked == Err(rustix::io::Errno::WOULDBLOCK) {
-        return false;
-    }
-    // A file system that knows no locks must do without.
-    let number = |about: std::fs::Metadata| (about.dev(), about.ino());
-    let (own, named) = (file.metadata().map(number), path.metadata().map(number));
-    matches!((own, named), (Ok(own), Ok(named)) if own == named)
 }

@@ -7,8 +7,7 @@ use parquet::data_type::{ByteArray, DataType};
 use parquet::errors::{ParquetError, Result};
 
 /// Guards a read. Some damage makes the crate parquet 59 panic (lengths beyond a page or the file):
-/// to the reader of a trace that is a damaged file like any other, and nothing of it is read after
-/// that.
+/// to the reader that is a damaged file like any other, and nothing of it is read after that.
 pub fn guarded<R>(read: impl FnOnce() -> Result<R>) -> Result<R> {
     let panicked = |_| Err(ParquetError::General("its parts do not fit each other".to_owned()));
     catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(panicked)
@@ -81,10 +80,13 @@ impl<T: DataType> Cells<T> {
     /// When the column ends early.
     #[inline]
     pub fn optional(&mut self) -> Result<Option<&T::T>> {
-        let level = *self.levels.get(self.next_level).ok_or_else(ended)?;
-        self.next_level += 1;
-        if level < self.full {
-            return Ok(None);
+        // A column that every row has, in no group that may be absent, has no levels.
+        if self.full > 0 {
+            let level = *self.levels.get(self.next_level).ok_or_else(ended)?;
+            self.next_level += 1;
+            if level < self.full {
+                return Ok(None);
+            }
         }
         self.next_value += 1;
         self.values.get(self.next_value - 1).map(Some).ok_or_else(ended)
@@ -102,13 +104,17 @@ impl<T: DataType> Cells<T> {
 }
 
 impl<T: DataType<T = ByteArray>> Cells<T> {
-    /// The next row's list, item by item; None is NULL, at the level below that of a value.
+    /// The next row's list, item by item; None is NULL, which is at the level `null`.
     ///
     /// # Errors
     ///
     /// When the column ends early.
     #[inline]
-    pub fn next_list<'a>(&'a mut self, mut take: impl FnMut(Option<&'a [u8]>)) -> Result<()> {
+    pub fn next_list<'a>(
+        &'a mut self,
+        null: i16,
+        mut take: impl FnMut(Option<&'a [u8]>),
+    ) -> Result<()> {
         let values = &self.values;
         loop {
             let level = *self.levels.get(self.next_level).ok_or_else(ended)?;
@@ -117,7 +123,7 @@ impl<T: DataType<T = ByteArray>> Cells<T> {
                 let value = values.get(self.next_value).ok_or_else(ended)?;
                 self.next_value += 1;
                 take(Some(value.data()));
-            } else if level == super::rows::PARAMETER - 1 {
+            } else if level == null {
                 take(None);
             }
             if self.repeats.get(self.next_level).is_none_or(|&repeat| repeat == 0) {

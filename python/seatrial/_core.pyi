@@ -168,6 +168,93 @@ class PlaybackResult:
         """The server's words, where it was lost; else empty."""
 
 @final
+class RecordingReader:
+    """A recording of block requests that is read."""
+    def __new__(cls, /, path: str | PathLike[str]) -> RecordingReader:
+        """Open a recording; one that was cut off is completed first.
+
+        Raises NativeError when it cannot be opened or completed, is none, or lacks a file.
+        """
+    @property
+    def about_json(self, /) -> str:
+        """What it says of itself, as JSON."""
+    @property
+    def files(self, /) -> int:
+        """How many files it has."""
+    def next_columns(self, /) -> dict | None:
+        """Return the next requests (at most 65,536) as columns by name; None at the end.
+
+        Each column is the bytes of an array in the machine's order.
+
+        Raises NativeError when it is damaged.
+        """
+    @property
+    def requests(self, /) -> int:
+        """How many requests its files say that they have."""
+    @property
+    def total_bytes(self, /) -> int:
+        """Size of its files."""
+
+@final
+class RecordingWriter:
+    """A recording of block requests that is written."""
+    def __new__(
+        cls,
+        /,
+        path: str | PathLike[str],
+        about_json: str,
+        *,
+        began_ns: SupportsIndex,
+        rotate_bytes: SupportsIndex,
+    ) -> RecordingWriter:
+        """Begin a recording; ``about_json`` is what it says of itself (docs/recording.md).
+
+        ``began_ns`` is its beginning by CLOCK_MONOTONIC. A file that has reached ``rotate_bytes``
+        is followed by another one.
+
+        Raises NativeError when it cannot be made, another process writes one of this name, or one
+        was cut off that can be recovered.
+        """
+    def abandon(self, /) -> None:
+        """Leave the recording as it was at its last checkpoint, without completing it."""
+    def add(
+        self,
+        /,
+        requests: SupportsGetItem[int, WatchedRequest],
+        relations: SupportsGetItem[int, SupportsIndex],
+    ) -> None:
+        """Record requests, each with the number of its relation; -1 where it has none.
+
+        Raises NativeError when the file cannot be written.
+        """
+    def checkpoint(self, /, length_ns: SupportsIndex, lost_json: str) -> None:
+        """Make sure that everything until now can be read even if this process dies.
+
+        Raises NativeError when the file cannot be written.
+        """
+    def finish(self, /, length_ns: SupportsIndex, lost_json: str) -> tuple[int, int, int]:
+        """Complete the recording; return its requests, bytes and files.
+
+        Raises NativeError when the file cannot be written.
+        """
+    def name_device(
+        self,
+        /,
+        major: SupportsIndex,
+        minor: SupportsIndex,
+        name: str,
+        size_bytes: SupportsIndex | None = None,
+    ) -> None:
+        """Name a device by its numbers."""
+    def relation(self, /, name: str) -> int:
+        """Return the number of a relation, by its name."""
+    def take(self, /, watch: Watch) -> int:
+        """Record the requests that completed since a watch was asked last; return how many.
+
+        Raises NativeError when the file cannot be written.
+        """
+
+@final
 class Running:
     """A cell being measured in background threads."""
     def live(self, /) -> CellLive:
@@ -345,6 +432,9 @@ class WatchedRequest:
     @property
     def device_ns(self, /) -> int:
         """How long it was at the device."""
+    @property
+    def failed(self, /) -> bool:
+        """Whether it failed."""
     @property
     def is_sync(self, /) -> bool:
         """Whether a process waited for it."""

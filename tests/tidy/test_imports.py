@@ -75,7 +75,7 @@ CRATES_MAY_USE = {
     "seatrial-capture": PLAYED_OR_CAPTURED,
     "seatrial-playback": PLAYED_OR_CAPTURED,
     "seatrial-model": {"seatrial-gauge"},
-    "seatrial-recording": {"seatrial-columnar", "seatrial-gauge"},
+    "seatrial-recording": {"seatrial-columnar", "seatrial-gauge", "seatrial-watch"},
     "seatrial-watch": {"seatrial-gauge"},
 }
 TOP_CRATE = "seatrial-pyext"

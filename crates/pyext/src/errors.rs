@@ -14,6 +14,7 @@ use seatrial_ingest::pgbench_log::LogError;
 use seatrial_load::trial::TrialError;
 use seatrial_pgwire::null_server::NullServerError;
 use seatrial_playback::drive::PlaybackError;
+use seatrial_recording::RecordingError;
 use seatrial_trace::TraceError;
 use seatrial_watch::WatchError;
 
@@ -76,7 +77,16 @@ macro_rules! failures {
     )*};
 }
 
-failures!(CaptureError, IntakeError, LogError, PlaybackError, TraceError, TrialError, WatchError);
+failures!(
+    CaptureError,
+    IntakeError,
+    LogError,
+    PlaybackError,
+    RecordingError,
+    TraceError,
+    TrialError,
+    WatchError
+);
 
 impl From<NullServerError> for Failure {
     fn from(error: NullServerError) -> Failure {

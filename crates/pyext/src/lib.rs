@@ -5,6 +5,7 @@ mod errors;
 mod histogram;
 mod null_server;
 mod pgbench_log;
+mod recording;
 mod running;
 mod sample;
 mod schemas;
@@ -31,6 +32,8 @@ mod _core {
     use super::null_server::PyNullServer;
     #[pymodule_export]
     use super::pgbench_log::read_pgbench_logs;
+    #[pymodule_export]
+    use super::recording::{PyRecordingReader, PyRecordingWriter};
     #[pymodule_export]
     use super::running::{CellLive, PyRunning, start};
     #[pymodule_export]

@@ -7,6 +7,7 @@ use schemars::{Schema, schema_for};
 use seatrial_capture::origin::Captured;
 use seatrial_ingest::intake::origin::Taken;
 use seatrial_playback::played::Record;
+use seatrial_recording::About;
 use seatrial_trace::mix::Shown;
 use seatrial_trace::mix::time_series::TimeSeries;
 
@@ -16,9 +17,10 @@ use crate::sql_trace::SequenceShown;
 /// Return the JSON schema of each record that crosses, by the record's name.
 #[pyfunction]
 pub fn record_schemas() -> Outcome<BTreeMap<&'static str, String>> {
-    let schemas: [(&str, Schema); 6] = [
+    let schemas: [(&str, Schema); 7] = [
         ("capture", schema_for!(Captured)),
         ("reading", schema_for!(Taken)),
+        ("recording", schema_for!(About)),
         ("replay", schema_for!(Record)),
         ("sequences", schema_for!(Vec<SequenceShown>)),
         ("timeline", schema_for!(TimeSeries)),

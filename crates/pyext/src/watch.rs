@@ -63,30 +63,82 @@ pub struct PyWatchLost {
 }
 
 /// A completed request.
-#[pyclass(frozen, get_all, name = "WatchedRequest")]
-pub struct PyWatchedRequest {
+#[pyclass(frozen, name = "WatchedRequest")]
+pub struct PyWatchedRequest(pub(crate) Record);
+
+#[pymethods]
+impl PyWatchedRequest {
     /// Major number of the device.
-    major: u32,
+    #[getter]
+    fn major(&self) -> u32 {
+        self.0.key.device >> MINOR_BITS
+    }
+
     /// Minor number of the device.
-    minor: u32,
+    #[getter]
+    fn minor(&self) -> u32 {
+        minor_of(&self.0.key)
+    }
+
     /// ``read``, ``write``, ``flush``, ``discard`` or ``other``.
-    operation: String,
+    #[getter]
+    fn operation(&self) -> &'static str {
+        operation_of(&self.0.key)
+    }
+
     /// Whether a process waited for it.
-    is_sync: bool,
+    #[getter]
+    fn is_sync(&self) -> bool {
+        self.0.key.flags & FLAG_SYNC != 0
+    }
+
+    /// Whether it failed.
+    #[getter]
+    fn failed(&self) -> bool {
+        self.0.has_failed()
+    }
+
     /// Its first byte on the device.
-    offset_bytes: u64,
+    #[getter]
+    fn offset_bytes(&self) -> u64 {
+        self.0.sector.wrapping_mul(512)
+    }
+
     /// Its length.
-    length_bytes: u32,
+    #[getter]
+    fn length_bytes(&self) -> u32 {
+        self.0.bytes
+    }
+
     /// When it completed, by CLOCK_MONOTONIC.
-    completed_ns: u64,
+    #[getter]
+    fn completed_ns(&self) -> u64 {
+        self.0.completed_ns
+    }
+
     /// How long it was at the device.
-    device_ns: u64,
+    #[getter]
+    fn device_ns(&self) -> u64 {
+        self.0.device_ns
+    }
+
     /// How long it was in the queue; None if unknown.
-    queue_ns: Option<u64>,
+    #[getter]
+    fn queue_ns(&self) -> Option<u64> {
+        (self.0.queue_ns != UNKNOWN_NS).then_some(self.0.queue_ns)
+    }
+
     /// Process that sent it.
-    pid: u32,
+    #[getter]
+    fn pid(&self) -> u32 {
+        self.0.key.pid
+    }
+
     /// Its name.
-    command: String,
+    #[getter]
+    fn command(&self) -> String {
+        self.0.command()
+    }
 }
 
 /// Block requests of the machine, from the start until this is stopped.
@@ -136,7 +188,7 @@ impl PyWatch {
     /// Return the requests that completed since the last call, in that order.
     fn take_requests(&self) -> Vec<PyWatchedRequest> {
         let mut taken = Vec::new();
-        self.with(|watch| watch.take(|record| taken.push(watched_request(record))));
+        self.with(|watch| watch.take(|record| taken.push(PyWatchedRequest(*record))));
         taken
     }
 
@@ -147,7 +199,7 @@ impl PyWatch {
 }
 
 impl PyWatch {
-    fn with<T>(&self, act: impl FnOnce(&mut Watch) -> T) -> Option<T> {
+    pub(crate) fn with<T>(&self, act: impl FnOnce(&mut Watch) -> T) -> Option<T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).as_mut().map(act)
     }
 }
@@ -157,11 +209,11 @@ fn watched_group(py: Python<'_>, group: &Group) -> PyResult<PyWatchedGroup> {
     Ok(PyWatchedGroup {
         major: key.device >> MINOR_BITS,
         minor: minor_of(key),
-        operation: operation_of(key),
+        operation: operation_of(key).to_owned(),
         is_sync: key.flags & FLAG_SYNC != 0,
         length_bytes_min: length_bytes_min(key.octave),
         pid: key.pid,
-        command: command_of(key),
+        command: key.command(),
         requests: counts.requests,
         failed: counts.failed,
         transferred_bytes: counts.bytes,
@@ -173,31 +225,10 @@ fn watched_group(py: Python<'_>, group: &Group) -> PyResult<PyWatchedGroup> {
     })
 }
 
-fn watched_request(record: &Record) -> PyWatchedRequest {
-    PyWatchedRequest {
-        major: record.key.device >> MINOR_BITS,
-        minor: minor_of(&record.key),
-        operation: operation_of(&record.key),
-        is_sync: record.key.flags & FLAG_SYNC != 0,
-        offset_bytes: record.sector.wrapping_mul(512),
-        length_bytes: record.bytes,
-        completed_ns: record.completed_ns,
-        device_ns: record.device_ns,
-        queue_ns: (record.queue_ns != UNKNOWN_NS).then_some(record.queue_ns),
-        pid: record.key.pid,
-        command: command_of(&record.key),
-    }
-}
-
 fn minor_of(key: &GroupKey) -> u32 {
     key.device & ((1 << MINOR_BITS) - 1)
 }
 
-fn operation_of(key: &GroupKey) -> String {
-    OPERATIONS.get(usize::from(key.operation)).copied().unwrap_or("other").to_string()
-}
-
-fn command_of(key: &GroupKey) -> String {
-    let end = key.command.iter().position(|&byte| byte == 0).unwrap_or(key.command.len());
-    String::from_utf8_lossy(&key.command[..end]).into_owned()
+fn operation_of(key: &GroupKey) -> &'static str {
+    OPERATIONS.get(usize::from(key.operation)).copied().unwrap_or("other")
 }

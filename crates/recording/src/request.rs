@@ -16,6 +16,17 @@ pub enum Operation {
     Other,
 }
 
+impl Operation {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [Operation; 5] =
+        [Operation::Read, Operation::Write, Operation::Flush, Operation::Discard, Operation::Other];
+
+    /// Returns the operation of a number.
+    pub fn of_number(number: u8) -> Option<Operation> {
+        Operation::ALL.get(usize::from(number)).copied()
+    }
+}
+
 /// A request to a device. What a source does not know is `None`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Request {

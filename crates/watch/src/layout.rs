@@ -40,8 +40,8 @@ pub struct GroupKey {
     pub flags: u8,
     /// 0 for no bytes, else 1 + the logarithm to base 2 of its length in sectors, rounded down.
     pub octave: u8,
-    /// Always 0.
-    pub padding: u8,
+    /// 0; in a single request 1 if it failed.
+    pub failed: u8,
     /// Process.
     pub pid: u32,
     /// Name of the process.
@@ -101,6 +101,26 @@ pub struct Record {
     pub device_ns: u64,
     /// How long it was in the queue; all bits set if unknown.
     pub queue_ns: u64,
+}
+
+impl Record {
+    /// Whether the request failed.
+    pub fn has_failed(&self) -> bool {
+        self.key.failed != 0
+    }
+
+    /// Returns the name of the process that sent it.
+    pub fn command(&self) -> String {
+        self.key.command()
+    }
+}
+
+impl GroupKey {
+    /// Returns the name of the process.
+    pub fn command(&self) -> String {
+        let end = self.command.iter().position(|&byte| byte == 0).unwrap_or(self.command.len());
+        String::from_utf8_lossy(&self.command[..end]).into_owned()
+    }
 }
 
 /// The time in the queue of a request whose arrival was not seen.

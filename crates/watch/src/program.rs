@@ -345,7 +345,7 @@ impl<'a> Program<'a> {
     fn group(&mut self) -> Result<(), WatchError> {
         let field = |offset| at(stack::RECORD, offset);
         self.asm.store(Width::Word, FP, field(offset_of!(GroupKey, device)), R7);
-        self.asm.store_value(Width::Byte, FP, field(offset_of!(GroupKey, padding)), 0);
+        self.asm.store_value(Width::Byte, FP, field(offset_of!(GroupKey, failed)), 0);
         match self.source {
             Source::Structure(structures, _) => self.operation_by_structure(structures),
             Source::Fields(fields) => self.operation_by_fields(fields.offset_bytes("rwbs")?),
@@ -475,6 +475,12 @@ impl<'a> Program<'a> {
 
     /// Sends the record to the reader.
     fn record(&mut self, ring: i32) {
+        let succeeded = self.asm.label();
+        self.asm.load(Width::Double, R1, FP, stack::ERROR);
+        self.asm.jump_if(Cond::Eq, R1, 0, succeeded);
+        let failed = at(stack::RECORD, offset_of!(GroupKey, failed));
+        self.asm.store_value(Width::Byte, FP, failed, 1);
+        self.asm.place(succeeded);
         self.asm.load_map(R1, ring);
         self.asm.address(R2, FP, stack::RECORD);
         self.asm.alu(Alu::Mov, R3, size_of::<Record>() as i32);

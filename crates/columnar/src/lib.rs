@@ -1,8 +1,9 @@
 //! Parquet files that are written piece by piece, and readable whatever ends the writing.
 //!
 //! A file has the ending `.part` until it is complete, so that what has its name is whole. A
-//! Parquet file can be read only with its footer, which is written last; so a footer for the present
-//! state is written to a second file, `.part.end`, now and then. Together they make a complete file.
+//! Parquet file can be read only with its footer, which is written last; so a footer for the
+//! present state is written to a second file, `.part.end`, now and then. Together they make a
+//! complete file.
 //!
 //! | part | rule |
 //! |---|---|

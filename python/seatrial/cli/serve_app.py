@@ -194,11 +194,25 @@ class Gate:
     Attributes:
         session: The secrets.
         hosts: Names of this server that a request may have in its ``Host`` header.
+        command: What printed the address.
+        cookie: Name of the cookie; browsers do not keep the ports of a host apart.
+        lasts_s: How long a browser keeps the cookie; None for until it is closed.
     """
 
-    def __init__(self, session: Session, port: int) -> None:
+    def __init__(
+        self,
+        session: Session,
+        port: int,
+        *,
+        command: str = "seatrial serve",
+        cookie: str = COOKIE,
+        lasts_s: int | None = None,
+    ) -> None:
         self.session = session
         self.hosts = {f"{LOOPBACK}:{port}", f"localhost:{port}"}
+        self.command = command
+        self.cookie = cookie
+        self.lasts_s = lasts_s
 
     def refused(self, request: Request) -> Response | None:
         """Return why a request is not answered; None if it is."""
@@ -207,8 +221,8 @@ class Gate:
             return _refuse(421, "Wrong host", "This server answers to 127.0.0.1 only.")
         if request.method == "POST" and request.headers.get("origin") != f"http://{host}":
             return _refuse(403, "Refused", "The request is not from a page of this server.")
-        if not self.session.knows(request.cookies.get(COOKIE, "")):
-            text = "Open the address that `seatrial serve` printed; its token works once."
+        if not self.session.knows(request.cookies.get(self.cookie, "")):
+            text = f"Open the address that `{self.command}` printed; its token works once."
             return _refuse(403, "No access", text)
         return None
 
@@ -218,9 +232,15 @@ class Gate:
         if request.headers.get("host", "") not in self.hosts or not self.session.take(token):
             return None
         # No redirection: a strict cookie is not sent along one that begins at another site.
-        response = _answer(message_page("Opening", "The runs are being read.", refresh="/"))
-        cookie = self.session.cookie
-        response.set_cookie(COOKIE, cookie, httponly=True, samesite="strict", path="/")
+        response = _answer(message_page("Opening", "The page is being made.", refresh="/"))
+        response.set_cookie(
+            self.cookie,
+            self.session.cookie,
+            max_age=self.lasts_s,
+            httponly=True,
+            samesite="strict",
+            path="/",
+        )
         return response
 
 

@@ -8,7 +8,7 @@ good as the bounds allow. Source of the format: OpenMetrics 1.0, sections 4 and 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
@@ -38,9 +38,14 @@ class _Collected:
 
 def render(summary: Summary) -> str:
     """Return the run as OpenMetrics text, ending with ``# EOF``."""
+    return text_of(_metrics(summary))
+
+
+def text_of(metrics: Iterable[Metric]) -> str:
+    """Return metrics as OpenMetrics text, ending with ``# EOF``."""
     from prometheus_client.openmetrics.exposition import generate_latest  # noqa: PLC0415
 
-    text: bytes = generate_latest(_Collected(list(_metrics(summary))))
+    text: bytes = generate_latest(_Collected(list(metrics)))
     return text.decode()
 
 

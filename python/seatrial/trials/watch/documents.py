@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import msgspec
@@ -10,6 +11,7 @@ import msgspec
 from seatrial.published import Amount, Count, one_of, publish
 from seatrial.report.exports.json_document import Document
 from seatrial.trials.watch.analysis.activity import OPERATIONS, Group, Interval, Lost, broken_down
+from seatrial.trials.watch.analysis.events import Mark, Stall
 
 if TYPE_CHECKING:
     from seatrial._core import Histogram
@@ -62,6 +64,8 @@ class WatchDocument(Document, frozen=True, kw_only=True):
         duration_s: Length of the interval.
         requests: The most bytes first.
         lost: What was not seen since the start.
+        marks: Markers that were set meanwhile.
+        stalls: Stalls that began, lasted or ended meanwhile, as they were last seen.
     """
 
     kind: Literal["watch"] = "watch"
@@ -69,15 +73,21 @@ class WatchDocument(Document, frozen=True, kw_only=True):
     duration_s: float
     requests: list[WatchedRequests]
     lost: Lost
+    marks: list[Mark]
+    stalls: list[Stall]
 
 
-def watch_document(interval: Interval) -> str:
-    """Return an interval that ends now, as one line."""
+def watch_document(
+    interval: Interval, marks: Sequence[Mark] = (), stalls: Sequence[Stall] = ()
+) -> str:
+    """Return an interval that ends now and what happened in it, as one line."""
     document = WatchDocument(
         ended_at=time.time(),
         duration_s=round(interval.seconds, 3),
         requests=[_requests(each) for each in broken_down(interval.groups, _BY)],
         lost=interval.lost,
+        marks=[*marks],
+        stalls=[*stalls],
     )
     return msgspec.json.encode(publish(document)).decode()
 

@@ -18,6 +18,11 @@ class WatchTopic(Topic):
                 "seatrial.trials.watch.commands.watch:command",
                 after="check",
             ),
+            "mark": Command(
+                "Set a marker in every watch that is running.",
+                "seatrial.trials.watch.commands.mark:command",
+                after="watch",
+            ),
         }
     )
 

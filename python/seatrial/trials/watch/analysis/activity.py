@@ -99,17 +99,24 @@ class Interval(msgspec.Struct, frozen=True, kw_only=True):
         seconds: Its length.
         groups: What completed, in no order.
         lost: What was not seen since the start of the watch.
+        ended_at: Its end, as Unix time in seconds; 0 where that is unknown.
     """
 
     seconds: float
     groups: list[Group]
     lost: Lost
+    ended_at: float = 0.0
 
     def merged(self, other: Interval) -> Interval:
         """Return both as one; ``other`` is the later one."""
         whole = [*self.groups, *other.groups]
         seconds = self.seconds + other.seconds
-        return Interval(seconds=seconds, groups=broken_down(whole, BREAKDOWNS), lost=other.lost)
+        return Interval(
+            seconds=seconds,
+            groups=broken_down(whole, BREAKDOWNS),
+            lost=other.lost,
+            ended_at=other.ended_at,
+        )
 
 
 OPERATIONS: Final = tuple(_core.WATCHED_OPERATIONS)

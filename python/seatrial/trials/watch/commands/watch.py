@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from functools import reduce
+from collections import deque
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from seatrial.trials.watch.analysis.activity import Interval
+    from seatrial.trials.watch.analysis.events import Stall
+    from seatrial.trials.watch.commands.live import Feed
+    from seatrial.trials.watch.commands.shows import Show
     from seatrial.trials.watch.measure.watching import Watched, Watcher
 
 EPILOG = """\b
@@ -25,6 +29,7 @@ Examples:
   seatrial watch --url postgresql:///shop --for 60   by table and index
   seatrial watch --pid 4711 --for 10
   seatrial watch --json --every 5      one JSON object per interval
+  seatrial watch --port 0              with a live page; 'seatrial mark TEXT' sets a marker
 
 \b
 As root, or with CAP_BPF and CAP_PERFMON, every request is counted in the kernel, with its time in
@@ -35,6 +40,7 @@ percentiles. Nothing is written. See docs/watch.md.
 EVERY_S: Final = 1.0
 _EVERY_S_MIN: Final = 0.1
 _DAY_S: Final = 86_400.0
+_PORT_MAX: Final = 65_535
 
 
 @click.command("watch", epilog=EPILOG)
@@ -57,6 +63,11 @@ _DAY_S: Final = 86_400.0
     show_default=True,
     help="Length of an interval.",
 )
+@click.option(
+    "--port",
+    type=click.IntRange(0, _PORT_MAX),
+    help="Serve a live page on this TCP port of this machine; 0 takes a free one.",
+)
 @json_option
 def command(
     *,
@@ -65,6 +76,7 @@ def command(
     pid: int | None,
     for_s: float | None,
     every_s: float,
+    port: int | None,
     as_json: bool,
 ) -> int:
     """Watch the block requests of TARGET: latency by disk, process, table and index.
@@ -72,28 +84,115 @@ def command(
     TARGET is a block device, or a directory or file, which stands for the disk below it. Without
     one, all disks are watched.
     """
-    from seatrial.trials.watch.documents import watch_document  # noqa: PLC0415 - not for --help
+    from seatrial.trials.watch.commands.shows import show_for  # noqa: PLC0415 - not for --help
     from seatrial.trials.watch.measure.watching import Watcher  # noqa: PLC0415
-    from seatrial.trials.watch.report import terminal  # noqa: PLC0415
 
+    if port is not None:
+        from seatrial.trials.watch.commands.live import require_packages  # noqa: PLC0415
+
+        require_packages()
     watcher = Watcher(_watched(target, url, pid))
-    if not as_json:
-        click.echo(_level_text(watcher), err=True)
-    whole: list[Interval] = []
-    try:
-        for interval in _intervals(watcher, every_s, for_s):
-            whole[:] = [reduce(lambda sum_, each: sum_.merged(each), [*whole, interval])]
-            if as_json:
-                click.echo(watch_document(interval))
-            else:
-                click.echo(f"{time.strftime('%H:%M:%S')}  {terminal.interval_line(interval)}")
-    except KeyboardInterrupt:
-        pass  # the usual end
-    finally:
-        watcher.stop()
-    if whole and not as_json:
-        click.echo(f"\n{terminal.headline(whole[0])}\n\n{terminal.summary_text(whole[0])}")
+    name = _name(target, url, pid)
+    with ExitStack() as stack:
+        stack.callback(watcher.stop)
+        if not as_json:
+            click.echo(_level_text(watcher), err=True)
+        feed = _served(stack, watcher, name, every_s, port) if port is not None else None
+        sight = Sight(stack, watcher, feed)
+        show = stack.enter_context(show_for(watcher, name, as_json=as_json))
+        with suppress(KeyboardInterrupt):  # the usual end
+            for interval in _intervals(watcher, every_s, for_s):
+                sight.see(interval, show)
+    show.end(sight.whole)
     return 0
+
+
+class Sight:
+    """What is seen besides requests, and where all of it goes.
+
+    Attributes:
+        whole: All intervals as one; None before the first.
+    """
+
+    def __init__(self, stack: ExitStack, watcher: Watcher, feed: Feed | None) -> None:
+        """Start to look for stalls and markers; the stack ends that."""
+        from seatrial.trials.watch.measure.marks import Marks  # noqa: PLC0415 - not for --help
+        from seatrial.trials.watch.measure.stalls import StallWatch  # noqa: PLC0415
+
+        self.whole: Interval | None = None
+        self._feed = feed
+        self._stalls: deque[Stall] = deque()
+        self._marks: Marks | None = None
+        with suppress(OSError):  # a home that nobody can write to: then without markers
+            self._marks = Marks()
+            stack.callback(self._marks.close)
+        self._stall_watch = StallWatch(watcher.disks, self._stalled)
+        stack.callback(self._stall_watch.stop)
+
+    def see(self, interval: Interval, show: Show) -> None:
+        """Hand over an interval that ends now."""
+        self.whole = self.whole.merged(interval) if self.whole else interval
+        stalls = {each.number: each for each in self._taken()}
+        marks = self._marks.take() if self._marks else []
+        if self._feed is not None:
+            for mark in marks:
+                self._feed.mark(mark)
+            self._feed.interval(interval, self.whole, self._stall_watch.take_in_flight())
+        show.interval(interval, marks, [*stalls.values()])
+
+    def _stalled(self, stall: Stall) -> None:
+        self._stalls.append(stall)
+        if self._feed is not None:
+            self._feed.stall(stall)
+
+    def _taken(self) -> Iterator[Stall]:
+        while self._stalls:
+            yield self._stalls.popleft()
+
+
+def _served(stack: ExitStack, watcher: Watcher, name: str, every_s: float, port: int) -> Feed:
+    """Start the live page, say where it is, and return what feeds it."""
+    from seatrial import _core  # noqa: PLC0415 - not for --help
+    from seatrial.trials.watch.analysis.compact import ROWS_PER_DOUBLING  # noqa: PLC0415
+    from seatrial.trials.watch.analysis.history import (  # noqa: PLC0415
+        HISTORY_BYTES_MAX,
+        HISTORY_S,
+    )
+    from seatrial.trials.watch.commands.live import Feed, LivePage  # noqa: PLC0415
+    from seatrial.trials.watch.report.page import Hello  # noqa: PLC0415
+
+    level = watcher.level
+    hello = Hello(
+        watched=name,
+        level=level.number,
+        sees=level.sees,
+        lacks=level.lacks,
+        cost=level.cost,
+        reason=level.reason,
+        started_at=time.time(),
+        every_s=every_s,
+        history_s=HISTORY_S,
+        history_bytes_max=HISTORY_BYTES_MAX,
+        rows_per_doubling=ROWS_PER_DOUBLING,
+        version=_core.__version__,
+    )
+    feed = Feed(hello)
+    page = LivePage(feed, port)
+    stack.callback(page.stop)
+    click.echo(f"Page, on this machine only: {page.address}", err=True)
+    click.echo(f"Metrics: {page.metrics_address}", err=True)
+    return feed
+
+
+def _name(target: str | None, url: str | None, pid: int | None) -> str:
+    """Return what is watched, as a heading says it."""
+    who = f", process {pid}" if pid is not None else ""
+    if url is not None:
+        from seatrial.postgres.connection import parse_url  # noqa: PLC0415 - not for --help
+
+        address, _ = parse_url(url)
+        return f"database {address.dbname} at {address.place}{who}"
+    return f"{target or 'all disks'}{who}"
 
 
 def _watched(target: str | None, url: str | None, pid: int | None) -> Watched:

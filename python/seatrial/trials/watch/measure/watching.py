@@ -43,12 +43,14 @@ class Level(msgspec.Struct, frozen=True, kw_only=True):
         number: 1 to 3, as docs/watch.md describes them.
         sees: What it shows.
         lacks: What it cannot see.
+        cost: What watching costs, as measured (docs/watch.md).
         reason: Why no higher level; empty where none was asked for or possible.
     """
 
     number: int
     sees: str
     lacks: str
+    cost: str
     reason: str = ""
 
 
@@ -56,16 +58,19 @@ COUNTERS: Final = Level(
     number=1,
     sees="the kernel's counters of each disk",
     lacks="mean latencies alone: no percentiles, processes or files",
+    cost="nothing per request: the kernel counts them anyway",
 )
 HISTOGRAMS: Final = Level(
     number=2,
     sees="every block request, counted in the kernel by device, operation, size and process",
     lacks="no files: add --url for tables and indexes",
+    cost="about 1 µs per request: reads of 4 KiB from memory took 17 % longer (11 to 30 %)",
 )
 REQUESTS: Final = Level(
     number=3,
     sees="every block request, one by one, with the file that it belongs to",
     lacks="requests beyond what one processor can read are counted as not recorded",
+    cost="about 2 µs per request: reads of 4 KiB from memory took 34 % longer (15 to 59 %)",
 )
 
 
@@ -111,6 +116,7 @@ class Watcher:
     def take(self) -> Interval:
         """Return what was completed since the last call, or since the start."""
         now_s = time.monotonic()
+        ended_at = time.time()
         seconds, self._since_s = now_s - self._since_s, now_s
         if self._kernel is None:
             groups, lost = list(self._grown()), Lost()
@@ -121,7 +127,14 @@ class Watcher:
             )
             groups = self._grouped(self._kernel, counted)
             lost = _lost(self._kernel, max(0, self._disks_bytes() - self._seen_bytes))
-        return Interval(seconds=seconds, groups=groups, lost=lost)
+        return Interval(seconds=seconds, groups=groups, lost=lost, ended_at=ended_at)
+
+    def disks(self) -> list[str]:
+        """Return the names of the disks that are watched and there; of all, those with a size."""
+        names = device_names()
+        if self._watched.devices:
+            return [names[each] for each in self._watched.devices if each in names]
+        return sorted(name for name in names.values() if _is_drive(name))
 
     def stop(self) -> None:
         """Stop watching."""
@@ -221,6 +234,15 @@ def device_names() -> dict[DeviceNumber, str]:
     return names
 
 
+def _is_drive(name: str) -> bool:
+    """Return whether a disk has a size, and no disks below that are watched in its place."""
+    folder = Path("/sys/block", name)
+    try:
+        return int((folder / "size").read_text()) > 0 and not any((folder / "slaves").iterdir())
+    except (OSError, ValueError):  # removed meanwhile
+        return False
+
+
 def _by_relation(
     requests: Sequence[_core.WatchedRequest],
     relations: Relations,
@@ -247,7 +269,15 @@ def _by_relation(
                 each.pid, each.command
             )
             relation = OTHER_PROGRAMS if is_others else owner
-            alike = _Alike(name, each.operation, each.is_sync, each.pid, each.command, relation)
+            alike = _Alike(
+                name,
+                each.operation,
+                each.is_sync,
+                size_class_bytes(each.length_bytes),
+                each.pid,
+                each.command,
+                relation,
+            )
             bytes_of[alike] += part_bytes
             own = found.setdefault(alike, [])
             if not place:
@@ -259,9 +289,15 @@ class _Alike(NamedTuple):
     disk: str
     operation: str
     is_sync: bool
+    length_bytes_min: int
     pid: int
     process: str
     relation: str
+
+
+def size_class_bytes(length_bytes: int) -> int:
+    """Return the highest power of two that a length reaches; 0 for none."""
+    return 1 << (length_bytes.bit_length() - 1) if length_bytes else 0
 
 
 def _group(

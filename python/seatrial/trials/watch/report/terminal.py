@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from seatrial.report.table import NO_FIGURE, Table, without_empty
@@ -10,6 +11,7 @@ from seatrial.report.terminal import table_text, wrapped
 from seatrial.stats.wording import (
     format_count,
     format_duration_ns,
+    format_duration_s,
     format_iops,
     format_plural,
     format_rate_bytes,
@@ -25,6 +27,7 @@ from seatrial.trials.watch.analysis.activity import (
     Lost,
     broken_down,
 )
+from seatrial.trials.watch.analysis.events import CAUSE_WORDS, Mark, Stall
 
 _ROWS_MAX: Final = 20
 _UNSEEN_SHARE_SHOWN: Final = 0.001
@@ -65,6 +68,25 @@ def _latency(group: Group) -> str:
     return f"mean {mean}, p99 {format_duration_ns(group.device.percentile_ns(99.0))}"
 
 
+def event_lines(marks: Iterable[Mark], stalls: Iterable[Stall]) -> list[str]:
+    """Return what has happened in an interval, in a line each."""
+    marked = [(each.at, f"mark: {each.text}") for each in marks]
+    stalled = [(each.started_at, stall_line(each)) for each in stalls]
+    return [f"{moment_of_day(at)}  {text}" for at, text in sorted([*marked, *stalled])]
+
+
+def moment_of_day(at_s: float) -> str:
+    """Return a Unix time as local hours, minutes and seconds."""
+    return time.strftime("%H:%M:%S", time.localtime(at_s))
+
+
+def stall_line(stall: Stall) -> str:
+    """Return a stall in one line."""
+    length = format_duration_s(stall.length_s)
+    how = f"stall of {length} ended" if stall.is_over else f"stall, {length} so far"
+    return f"{how}, {CAUSE_WORDS[stall.cause]}: {stall.text}"
+
+
 def headline(interval: Interval) -> str:
     """Return in one line what was read and written, and by whom or of what the most."""
     if not interval.groups:
@@ -89,13 +111,18 @@ def _most(interval: Interval, operation: str, by: str) -> str:
     return f"{operation} {rate}/s, {share} {whose} {getattr(most, by)}{tail}"
 
 
-def summary_text(interval: Interval) -> str:
+def summary_tables(interval: Interval) -> list[Table]:
     """Return the tables of a whole watch."""
     tables = [_table(interval, "disk")]
     if _has(interval, "relation"):
         tables.append(_relation_table(interval))
     tables += [_table(interval, by) for by in ("process", "length_bytes_min") if _has(interval, by)]
-    texts = [table_text(without_empty(each)).rstrip() for each in tables]
+    return [without_empty(each) for each in tables]
+
+
+def summary_text(interval: Interval) -> str:
+    """Return the tables of a whole watch, and what was not seen."""
+    texts = [table_text(each).rstrip() for each in summary_tables(interval)]
     return "\n\n".join([*texts, *lost_lines(interval)])
 
 

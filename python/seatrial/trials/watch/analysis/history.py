@@ -1,0 +1,81 @@
+"""What the page may ask for again: the events of the last hour, within a bound of memory."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+HISTORY_S: Final = 3600.0
+"""What is kept; older events are dropped."""
+HISTORY_BYTES_MAX: Final = 64 << 20
+"""The most that is kept, whatever its time."""
+
+
+class Event(NamedTuple):
+    """One thing that happened.
+
+    Attributes:
+        number: Counts the events from 1.
+        sort: ``interval``, ``stall`` or ``mark``.
+        at_s: When it came, by the clock of the history.
+        data: JSON.
+    """
+
+    number: int
+    sort: str
+    at_s: float
+    data: bytes
+
+
+class History:
+    """Events in order, of which the oldest are dropped. May be used by several threads."""
+
+    def __init__(
+        self,
+        seconds_max: float = HISTORY_S,
+        bytes_max: int = HISTORY_BYTES_MAX,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Take the bounds, and the clock (s) by which time is counted."""
+        self.session = secrets.token_hex(4)
+        self._seconds_max = seconds_max
+        self._bytes_max = bytes_max
+        self._clock = clock
+        self._events: deque[Event] = deque()
+        self._bytes = 0
+        self._last = 0
+        self._lock = threading.Lock()
+
+    @property
+    def last(self) -> int:
+        """Number of the last event; 0 before the first."""
+        return self._last
+
+    @property
+    def kept_bytes(self) -> int:
+        """What the kept events hold."""
+        return self._bytes
+
+    def add(self, sort: str, data: bytes) -> None:
+        """Append an event, and drop what is too old or too much."""
+        with self._lock:
+            now_s = self._clock()
+            self._last += 1
+            self._events.append(Event(self._last, sort, now_s, data))
+            self._bytes += len(data)
+            while self._bytes > self._bytes_max or (
+                self._events and self._events[0].at_s < now_s - self._seconds_max
+            ):
+                self._bytes -= len(self._events.popleft().data)
+
+    def after(self, number: int) -> list[Event]:
+        """Return the kept events that came after one; all for 0."""
+        with self._lock:
+            if not self._events or number >= self._last:
+                return []
+            skipped = max(0, number + 1 - self._events[0].number)
+            return [*self._events][skipped:]

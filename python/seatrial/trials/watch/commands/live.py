@@ -1,0 +1,294 @@
+"""The live page of a watch: its server on loopback, in a thread of its own.
+
+The page is for the browser that got the printed token; metrics are for whoever has the second one.
+Events carry numbers, so a browser that lost its connection gets what it missed, as far as the
+history of the watch goes back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import importlib.util
+import json
+import secrets
+import threading
+import time
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from seatrial import _core
+from seatrial.cli.serve_app import HEADERS, LOOPBACK, Gate, Session, listening
+from seatrial.errors import SeatrialError, UsageError
+from seatrial.trials.watch.analysis.activity import Interval
+from seatrial.trials.watch.analysis.compact import compact
+from seatrial.trials.watch.analysis.events import Mark, Stall
+from seatrial.trials.watch.analysis.history import Event, History
+from seatrial.trials.watch.measure.marks import set_mark
+from seatrial.trials.watch.report.metrics import MEDIA_TYPE, Totals, metrics_text
+from seatrial.trials.watch.report.page import Hello, live_page, saved_page
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from starlette.requests import Request
+    from starlette.responses import Response
+    from starlette.routing import Route
+
+READERS_MAX: Final = 8
+"""Pages that are fed at once."""
+BODY_BYTES_MAX: Final = 1 << 16
+_CHUNK_BYTES: Final = 1 << 18
+_POLL_S: Final = 0.1
+_ALIVE_S: Final = 10.0
+_COOKIE_S: Final = 86_400
+_STOP_S: Final = 5.0
+_TOKEN_BYTES: Final = 24
+
+
+def require_packages() -> None:
+    """Raise if a server cannot be started.
+
+    Raises:
+        UsageError: if starlette or uvicorn is not installed.
+    """
+    missing = [each for each in ("starlette", "uvicorn") if importlib.util.find_spec(each) is None]
+    if missing:
+        raise UsageError(
+            seen=f"{' and '.join(missing)} not installed, which the live page needs",
+            cause="They are an optional extra of Seatrial",
+            next_step="Install them with `pip install 'seatrial[serve]'`, or leave --port out",
+        )
+
+
+class Feed:
+    """What is seen, for the page and for metrics; filled by the watch, read by its server.
+
+    Attributes:
+        hello: The watch.
+        history: What the page may ask for again.
+        totals: The sums since the start.
+        whole: All that was seen since the start.
+    """
+
+    def __init__(self, hello: Hello) -> None:
+        self.hello = hello
+        self.history = History()
+        self.totals = Totals()
+        self.whole: Interval | None = None
+        self._processor_s = time.process_time()
+        self._lock = threading.Lock()
+
+    def interval(self, interval: Interval, whole: Interval, in_flight: Mapping[str, float]) -> None:
+        """Add an interval that ends now."""
+        used_s = time.process_time()
+        cost = (used_s - self._processor_s) / max(interval.seconds, 1e-3)
+        self._processor_s = used_s
+        data = msgspec.json.encode(compact(interval, in_flight, cost))
+        with self._lock:
+            self.totals.add(interval, in_flight)
+            self.whole = whole
+        self.history.add("interval", data)
+
+    def stall(self, stall: Stall) -> None:
+        """Add a stall, or what has become of it."""
+        with self._lock:
+            self.totals.add_stall(stall)
+        self.history.add("stall", msgspec.json.encode(stall))
+
+    def mark(self, mark: Mark) -> None:
+        """Add a marker."""
+        self.history.add("mark", msgspec.json.encode(mark))
+
+    def saved(self, worksheet: Mapping[str, Any]) -> str:
+        """Return all that is kept as a page of its own."""
+        return saved_page(self.hello, self.history.after(0), self.whole, worksheet)
+
+    def metrics(self) -> str:
+        """Return the sums as OpenMetrics text."""
+        with self._lock:
+            return metrics_text(self.totals, self.hello.level, _core.__version__)
+
+
+class LivePage:
+    """The server; it answers until it is stopped.
+
+    Attributes:
+        address: Of the page, with the token that works once.
+        metrics_address: Of the metrics, with their token.
+    """
+
+    def __init__(self, feed: Feed, port: int) -> None:
+        """Start it.
+
+        Raises:
+            UsageError: when the port cannot be used.
+        """
+        import uvicorn  # noqa: PLC0415 - an optional extra
+        from starlette.applications import Starlette  # noqa: PLC0415 - likewise
+
+        self._feed = feed
+        self._place = listening(port)
+        port = int(self._place.getsockname()[1])
+        session = Session()
+        self._metrics_token = secrets.token_urlsafe(_TOKEN_BYTES)
+        self.address = f"http://{LOOPBACK}:{port}/?token={session.token}"
+        self.metrics_address = f"http://{LOOPBACK}:{port}/metrics?token={self._metrics_token}"
+        self._gate = Gate(
+            session,
+            port,
+            command="seatrial watch",
+            cookie=f"seatrial-watch-{port}",
+            lasts_s=_COOKIE_S,
+        )
+        self._has_ended = threading.Event()
+        self._readers = 0
+        config = uvicorn.Config(
+            Starlette(routes=self._routes()),
+            lifespan="off",
+            access_log=False,
+            log_level="error",
+            server_header=False,
+            timeout_graceful_shutdown=1,
+        )
+        self._server = uvicorn.Server(config)
+        self._thread = threading.Thread(target=self._run, name="live page", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End it; open pages are told first."""
+        self._has_ended.set()
+        time.sleep(2 * _POLL_S)  # the last events are sent
+        self._server.should_exit = True
+        self._thread.join(_STOP_S)
+        self._place.close()
+
+    def _run(self) -> None:
+        self._server.run(sockets=[self._place])
+
+    def _routes(self) -> list[Route]:
+        from starlette.routing import Route  # noqa: PLC0415 - an optional extra
+
+        return [
+            Route("/", self._page),
+            Route("/events", self._events),
+            Route("/metrics", self._metrics),
+            Route("/mark", self._mark, methods=["POST"]),
+            Route("/report", self._report, methods=["POST"]),
+        ]
+
+    def _page(self, request: Request) -> Response:
+        from starlette.responses import HTMLResponse  # noqa: PLC0415 - an optional extra
+
+        if (answer := self._gate.entered(request) or self._gate.refused(request)) is not None:
+            return answer
+        return HTMLResponse(live_page(self._feed.hello), headers=HEADERS)
+
+    async def _events(self, request: Request) -> Response:
+        from starlette.responses import PlainTextResponse, StreamingResponse  # noqa: PLC0415
+
+        if (refused := self._gate.refused(request)) is not None:
+            return refused
+        if self._readers >= READERS_MAX:
+            text = f"{READERS_MAX} pages are open already."
+            return PlainTextResponse(text, 503, HEADERS)
+        stream = self._stream(request.headers.get("last-event-id", ""))
+        return StreamingResponse(stream, headers=HEADERS, media_type="text/event-stream")
+
+    async def _stream(self, last_id: str) -> AsyncIterator[bytes]:
+        history = self._feed.history
+        session, _, number = last_id.partition(":")
+        is_resumed = session == history.session and number.isdigit()
+        last = int(number) if is_resumed else 0
+        self._readers += 1
+        try:
+            hello = msgspec.to_builtins(self._feed.hello) | {"resumed": is_resumed}
+            yield _message("hello", json.dumps(hello).encode())
+            spoken_s = time.monotonic()
+            while True:
+                has_ended = self._has_ended.is_set()
+                events = history.after(last)
+                for chunk in _chunks(events, history.session):
+                    yield chunk
+                now_s = time.monotonic()
+                if events:
+                    last, spoken_s = events[-1].number, now_s
+                elif now_s - spoken_s >= _ALIVE_S:
+                    spoken_s = now_s
+                    yield b": alive\n\n"
+                if has_ended:
+                    yield _message("ended", b"{}")
+                    return
+                await asyncio.sleep(_POLL_S)
+        finally:
+            self._readers -= 1
+
+    def _metrics(self, request: Request) -> Response:
+        from starlette.responses import PlainTextResponse  # noqa: PLC0415 - an optional extra
+
+        scheme, _, bearer = request.headers.get("authorization", "").partition(" ")
+        token = bearer if scheme.lower() == "bearer" else request.query_params.get("token", "")
+        if not hmac.compare_digest(token.encode(), self._metrics_token.encode()):
+            refused = self._gate.refused(request)
+            if refused is not None:
+                return refused
+        return PlainTextResponse(self._feed.metrics(), headers=HEADERS, media_type=MEDIA_TYPE)
+
+    async def _mark(self, request: Request) -> Response:
+        from starlette.concurrency import run_in_threadpool  # noqa: PLC0415
+        from starlette.responses import PlainTextResponse  # noqa: PLC0415
+
+        if (refused := self._gate.refused(request)) is not None:
+            return refused
+        body = await _body(request)
+        try:
+            await run_in_threadpool(set_mark, (body or b"").decode("utf-8", "replace"))
+        except SeatrialError as error:
+            return PlainTextResponse(str(error), 409, HEADERS)
+        return PlainTextResponse("Marked.", headers=HEADERS)
+
+    async def _report(self, request: Request) -> Response:
+        from starlette.concurrency import run_in_threadpool  # noqa: PLC0415
+        from starlette.responses import HTMLResponse, PlainTextResponse  # noqa: PLC0415
+
+        if (refused := self._gate.refused(request)) is not None:
+            return refused
+        try:
+            worksheet = json.loads(await _body(request) or b"")
+        except ValueError:
+            return PlainTextResponse("The worksheet is not JSON.", 400, HEADERS)
+        if not isinstance(worksheet, dict):
+            return PlainTextResponse("The worksheet is not a JSON object.", 400, HEADERS)
+        return HTMLResponse(await run_in_threadpool(self._feed.saved, worksheet), headers=HEADERS)
+
+
+def _chunks(events: list[Event], session: str) -> list[bytes]:
+    """Return events as they are sent, several at once."""
+    chunks: list[list[bytes]] = []
+    room_bytes = 0
+    for each in events:
+        message = _message(each.sort, each.data, f"{session}:{each.number}")
+        if len(message) > room_bytes:
+            chunks.append([])
+            room_bytes = _CHUNK_BYTES
+        chunks[-1].append(message)
+        room_bytes -= len(message)
+    return [b"".join(each) for each in chunks]
+
+
+def _message(sort: str, data: bytes, number: str = "") -> bytes:
+    """Return one server-sent event (HTML Living Standard, section 9.2); JSON has no line breaks."""
+    head = f"id: {number}\n" if number else ""
+    return f"{head}event: {sort}\ndata: ".encode() + data + b"\n\n"
+
+
+async def _body(request: Request) -> bytes | None:
+    """Return the body of a request; None where it is too large."""
+    body = b""
+    async for part in request.stream():
+        body += part
+        if len(body) > BODY_BYTES_MAX:
+            return None
+    return body

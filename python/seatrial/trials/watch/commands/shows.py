@@ -1,0 +1,67 @@
+"""Where a watch goes on this terminal: lines, or one JSON object per interval."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Protocol
+
+import click
+
+from seatrial.trials.watch.documents import watch_document
+from seatrial.trials.watch.report import terminal
+
+if TYPE_CHECKING:
+    from seatrial.trials.watch.analysis.activity import Interval
+    from seatrial.trials.watch.analysis.events import Mark, Stall
+    from seatrial.trials.watch.measure.watching import Watcher
+
+
+class Show(Protocol):
+    """Shows intervals as they end."""
+
+    def interval(self, interval: Interval, marks: Sequence[Mark], stalls: Sequence[Stall]) -> None:
+        """Show an interval that ends now, and what has happened in it."""
+
+    def end(self, whole: Interval | None) -> None:
+        """Show all of it as one."""
+
+
+class Lines:
+    """A line per interval, and tables at the end."""
+
+    def __init__(self) -> None:
+        self._open: set[int] = set()
+
+    def interval(self, interval: Interval, marks: Sequence[Mark], stalls: Sequence[Stall]) -> None:
+        """Print the interval, after the markers and the stalls that began or ended in it."""
+        changed = [each for each in stalls if each.is_over or each.number not in self._open]
+        self._open |= {each.number for each in stalls}
+        self._open -= {each.number for each in stalls if each.is_over}
+        for line in terminal.event_lines(marks, changed):
+            click.echo(line)
+        click.echo(f"{time.strftime('%H:%M:%S')}  {terminal.interval_line(interval)}")
+
+    def end(self, whole: Interval | None) -> None:
+        """Print the tables."""
+        if whole is not None:
+            click.echo(f"\n{terminal.headline(whole)}\n\n{terminal.summary_text(whole)}")
+
+
+class JsonLines:
+    """A JSON object per interval."""
+
+    def interval(self, interval: Interval, marks: Sequence[Mark], stalls: Sequence[Stall]) -> None:
+        """Print the interval."""
+        click.echo(watch_document(interval, marks, stalls))
+
+    def end(self, whole: Interval | None) -> None:
+        """Print nothing more."""
+
+
+@contextmanager
+def show_for(watcher: Watcher, name: str, *, as_json: bool) -> Iterator[Show]:
+    """Yield what suits the options and the terminal."""
+    del watcher, name
+    yield JsonLines() if as_json else Lines()

@@ -1,0 +1,262 @@
+"""Stalls while they last: what a disk has in flight, which tasks are blocked, and the likely cause.
+
+A stall is a time in which requests are outstanding and none completes for longer than a threshold
+(docs/method.md). Here it is seen from outside: the disks' own counters are read ten times a second,
+and blocked tasks are searched for twice a second. Its edges are therefore exact to a look.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import msgspec
+
+from seatrial.stats.wording import format_plural
+from seatrial.trials.watch.analysis.events import DEVICE, FILE_SYSTEM, UNKNOWN, Stall
+from seatrial.trials.watch.measure.blocked import Blocked, blocked_tasks
+
+THRESHOLD_S: Final = 0.25
+"""A shorter one cannot be distinguished from a slow disk by looks that are this far apart."""
+LOOK_EVERY_S: Final = 0.1
+SEARCH_EVERY_S: Final = 0.5
+_NAMES_MAX: Final = 3
+_WAITS_FOR_BLOCKS: Final = (
+    *("__iomap_dio_rw", "iomap_dio", "__blkdev_direct_IO", "blkdev_direct_IO"),
+    *("__blockdev_direct_IO", "submit_bio_wait", "bio_await", "blk_io_schedule", "io_schedule"),
+    *("folio_wait", "wait_on_page", "wait_on_buffer", "__wait_on_buffer", "blk_mq_get_tag"),
+    *("rq_qos_wait", "blkdev_issue_flush"),
+)
+"""Kernel functions that wait for the block layer, by their beginnings (crates/load/procfs.rs)."""
+_FROZEN: Final = "percpu_rwsem_wait"
+"""Where writers to a frozen file system wait, whatever its disk does meanwhile."""
+
+
+class Look(NamedTuple):
+    """The counters of a disk at one moment.
+
+    Attributes:
+        completed: Requests that have completed since the disk is there.
+        in_flight: Requests that have not.
+    """
+
+    completed: int
+    in_flight: int
+
+
+class _Disk:
+    """What was seen of one disk since its last completion."""
+
+    def __init__(self, look: Look, now_s: float) -> None:
+        self.look = look
+        self.since_s: float | None = None
+        self.completed_s = now_s
+        self.open: Stall | None = None
+        self.looks = self.busy = self.blocked = 0
+
+    def begin(self) -> None:
+        self.since_s, self.open = None, None
+        self.looks = self.busy = self.blocked = 0
+
+
+class StallFinder:
+    """Finds stalls in looks at disks; knows neither a clock nor the kernel."""
+
+    def __init__(self, unix_offset_s: float = 0.0) -> None:
+        """Take what makes Unix time of the looks' own time (s)."""
+        self._offset_s = unix_offset_s
+        self._disks: dict[str, _Disk] = {}
+        self._seen = 0
+
+    def step(
+        self, now_s: float, looks: Mapping[str, Look], tasks: Iterable[Blocked]
+    ) -> list[Stall]:
+        """Return the stalls that have begun, grown or ended with this look.
+
+        Args:
+            now_s: When it was.
+            looks: The disks by name; ``""`` stands for those that are unknown.
+            tasks: All tasks that are blocked for at least the threshold.
+        """
+        by_disk: dict[str, list[Blocked]] = {}
+        for task in tasks:
+            by_disk.setdefault(task.disk if task.disk in looks else "", []).append(task)
+        found = []
+        for name, look in {**looks, "": Look(0, 0)}.items():
+            disk = self._disks.setdefault(name, _Disk(look, now_s))
+            found += self._step(name, disk, look, now_s, by_disk.get(name, []))
+        for name in self._disks.keys() - looks.keys() - {""}:  # the disk is gone
+            disk = self._disks.pop(name)
+            found += [self._ended(disk.open, now_s)] if disk.open else []
+        return found
+
+    def _step(
+        self, name: str, disk: _Disk, look: Look, now_s: float, tasks: Sequence[Blocked]
+    ) -> list[Stall]:
+        has_completed = look.completed != disk.look.completed
+        disk.look = look
+        if has_completed:
+            disk.completed_s = now_s
+        # Whatever the disk completes meanwhile, a writer to a frozen file system waits.
+        held = [task for task in tasks if not has_completed or task.wait == _FROZEN]
+        if not held and (has_completed or not look.in_flight):
+            ended = [self._ended(disk.open, now_s)] if disk.open else []
+            disk.begin()
+            return ended
+        disk.looks += 1
+        disk.busy += bool(look.in_flight) and not has_completed
+        disk.blocked += any(not task.wait.startswith(_WAITS_FOR_BLOCKS) for task in held)
+        if disk.since_s is None:
+            known = [task.since_s for task in held]
+            disk.since_s = min([now_s, *known])
+        length_s = now_s - disk.since_s
+        if length_s < THRESHOLD_S:
+            return []
+        if disk.open is None:
+            self._seen += 1
+        number = disk.open.number if disk.open else self._seen
+        cause = _cause(disk, name)
+        disk.open = Stall(
+            number=number,
+            disk=name,
+            started_at=disk.since_s + self._offset_s,
+            length_s=round(length_s, 3),
+            is_over=False,
+            cause=cause,
+            in_flight=look.in_flight,
+            blocked=len(held),
+            text=_text(name, cause, look, held),
+        )
+        return [disk.open]
+
+    def _ended(self, stall: Stall, now_s: float) -> Stall:
+        length_s = round(now_s + self._offset_s - stall.started_at, 3)
+        return msgspec.structs.replace(stall, length_s=length_s, is_over=True)
+
+
+def _cause(disk: _Disk, name: str) -> str:
+    """Return what held for at least half of the looks, as crates/gauge/src/stall.rs does."""
+    if not name:
+        return UNKNOWN
+    if 2 * disk.busy >= disk.looks:
+        return DEVICE
+    return FILE_SYSTEM if 2 * disk.blocked >= disk.looks else UNKNOWN
+
+
+def _text(name: str, cause: str, look: Look, tasks: Sequence[Blocked]) -> str:
+    waits = _waits(tasks)
+    if cause == DEVICE:
+        seen = f"{format_plural(look.in_flight, 'request')} in flight and none completes"
+        return f"{name}: {seen}{f'; {waits}' if waits else ''}"
+    if cause == FILE_SYSTEM:
+        frozen = any(task.wait == _FROZEN for task in tasks)
+        why = "the file system is frozen or locked" if frozen else "a lock or the journal"
+        return f"{name}: {waits}, and the disk has no request of them: {why}"
+    if name:
+        return (
+            f"{name}: {waits or 'tasks wait'}, but the disk has no request in flight. A limit of a "
+            "control group (io.max) or another disk below would explain it; io.stat of the group "
+            "and a watch of all disks settle it"
+        )
+    return (
+        f"{waits}; on which disk is not known. /proc/PID/stack and the files that the task has "
+        "open settle it, as root"
+    )
+
+
+def _waits(tasks: Sequence[Blocked]) -> str:
+    """Return ``fio (pid 3) is blocked in percpu_rwsem_wait``; empty without tasks."""
+    if not tasks:
+        return ""
+    names = [f"{task.command} (pid {task.pid})" for task in tasks[:_NAMES_MAX]]
+    rest = len(tasks) - len(names)
+    who = ", ".join(names) + (f" and {rest} more" if rest else "")
+    where = next((task.wait for task in tasks if task.wait), "")
+    verb = "are" if len(tasks) > 1 else "is"
+    return f"{who} {verb} blocked{f' in {where}' if where else ''}"
+
+
+def read_looks(names: Iterable[str]) -> dict[str, Look]:
+    """Return what disks have completed and have in flight (the kernel's block/stat.rst)."""
+    found = {}
+    for name in names:
+        try:
+            text = Path(f"/sys/block/{name}/stat").read_text(encoding="ascii")
+        except OSError:  # removed meanwhile
+            continue
+        fields = [int(each) for each in text.split()]
+        completed = sum(fields[place] for place in (0, 4, 11, 15) if place < len(fields))
+        found[name] = Look(completed, fields[8])
+    return found
+
+
+class StallWatch:
+    """Looks for stalls from a thread of its own until it is stopped."""
+
+    def __init__(self, disks: Callable[[], Sequence[str]], report: Callable[[Stall], None]) -> None:
+        """Start it.
+
+        Args:
+            disks: Returns the names of the disks to look at; asked once a second.
+            report: Called from the thread when a stall begins and ends, and once a second while
+                it lasts.
+        """
+        self._disks = disks
+        self._report = report
+        self._ended = threading.Event()
+        self._lock = threading.Lock()
+        self._in_flight: dict[str, list[int]] = {}
+        self._thread = threading.Thread(target=self._run, name="stalls", daemon=True)
+        self._thread.start()
+
+    def take_in_flight(self) -> dict[str, float]:
+        """Return the mean of the requests in flight since the last call, by disk."""
+        with self._lock:
+            taken, self._in_flight = self._in_flight, {}
+        return {name: sum(seen) / len(seen) for name, seen in taken.items()}
+
+    def stop(self) -> None:
+        """End the thread."""
+        self._ended.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        finder = StallFinder(time.time() - time.monotonic())
+        search = _Search()
+        names: Sequence[str] = []
+        asked_s = -1.0
+        reported: dict[int, float] = {}
+        while not self._ended.wait(LOOK_EVERY_S):
+            now_s = time.monotonic()
+            if now_s - asked_s >= 1.0:
+                names, asked_s = self._disks(), now_s
+            looks = read_looks(names)
+            with self._lock:
+                for name, look in looks.items():
+                    self._in_flight.setdefault(name, []).append(look.in_flight)
+            for stall in finder.step(now_s, looks, search.at(now_s)):
+                last_s = reported.get(stall.number)
+                if stall.is_over or last_s is None or now_s - last_s >= 1.0:
+                    reported[stall.number] = now_s
+                    self._report(stall)
+                if stall.is_over:
+                    reported.pop(stall.number, None)
+
+
+class _Search:
+    """The blocked tasks, searched for twice a second, and twice as often while there are some."""
+
+    def __init__(self) -> None:
+        self._at_s = 0.0
+        self._known: dict[int, Blocked] = {}
+
+    def at(self, now_s: float) -> list[Blocked]:
+        """Return those that one search found, and another at least the threshold later again."""
+        every_s = SEARCH_EVERY_S / 2 if self._known else SEARCH_EVERY_S
+        if now_s - self._at_s >= every_s:
+            self._at_s = now_s
+            self._known = {each.tid: each for each in blocked_tasks(now_s, self._known)}
+        return [each for each in self._known.values() if self._at_s - each.since_s >= THRESHOLD_S]

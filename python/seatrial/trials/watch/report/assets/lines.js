@@ -1,0 +1,152 @@
+// Lines over time: rates, throughput, percentiles, sizes and depth, each by a dimension.
+
+const ALL_DIMENSIONS = ['operation', 'disk', 'relation', 'process', 'size', 'sync'];
+const perSecond = (name) => (sum, seconds) => (seconds ? sum[name] / seconds : null);
+const percentileOf = (share) => (sum) => sum.percentile(share);
+const ratio = (above, below) => (sum) => (sum[below] ? sum[above] / sum[below] : null);
+
+/**
+ * What can be drawn. `by`: what it can be broken down by; `rows`: it needs the latencies; `whole`:
+ * it is not known of requests of some latencies only.
+ */
+const METRICS = {
+  heat: {
+    label: 'Latency heat map', by: [], rows: true, option: watchHeatOption, reading: heatReading,
+  },
+  rate: metric('Requests per second', perSecond('requests'), {
+    by: [...ALL_DIMENSIONS, 'latency'], format: (value) => `${formatRate(value)}/s`,
+  }),
+  throughput: metric('Throughput', perSecond('bytes'), {
+    whole: true, format: (value) => `${formatSize(value)}/s`, binary: true,
+  }),
+  p50: metric('Median latency', percentileOf(0.5), {
+    rows: true, format: formatDuration, log: true,
+  }),
+  p99: metric('Latency, 99th percentile', percentileOf(0.99), {
+    rows: true, format: formatDuration, log: true,
+  }),
+  mean: metric('Mean latency', ratio('ns', 'requests'), {
+    whole: true, format: formatDuration, log: true,
+  }),
+  queue: metric('Mean time in the queue', ratio('queue_ns', 'queued'), {
+    whole: true, format: formatDuration, log: true,
+  }),
+  size: metric('Mean size', ratio('bytes', 'requests'), {
+    whole: true, format: formatSize, binary: true,
+  }),
+  failed: metric('Failed requests per second', perSecond('failed'), {
+    whole: true, format: (value) => `${formatRate(value)}/s`,
+  }),
+  flight: metric('Requests in flight', null, {
+    by: ['disk'], whole: true, format: (value) => formatNumber(value),
+  }),
+};
+
+function metric(label, value, options) {
+  return {
+    label, value, by: ALL_DIMENSIONS, option: watchLinesOption, reading: linesReading, ...options,
+  };
+}
+
+/** Return sums that hold the mean depth of each disk over all columns, as far as it is shown. */
+function flightTotals(columns, filters) {
+  const totals = new Map();
+  for (const column of columns) {
+    for (const [disk, mean] of column.in_flight) {
+      if (filters.disk && filters.disk !== disk) continue;
+      if (!totals.has(disk)) totals.set(disk, new Sum());
+      totals.get(disk).requests += mean;
+    }
+  }
+  return totals;
+}
+
+/** Return the value of a key in a column; null where there is none. */
+function valueIn(plot, column, key) {
+  const { metric: name } = plot.spec;
+  if (!column?.seconds) return null;
+  if (name === 'flight') return (column.in_flight.get(key) ?? 0) / column.seconds;
+  const sum = key === REST ? restOf(column.sums, plot.keys) : column.sums.get(key);
+  if (!sum) return METRICS[name].value === undefined || METRICS[name].log ? null : 0;
+  return METRICS[name].value(sum, column.seconds);
+}
+
+function watchLinesOption(plot, width_px, colours) {
+  const { columns, totals } = plot.data;
+  const [keys, hasRest] = drawnKeys(totals, plot.spec.by);
+  plot.keys = keys;
+  const names = hasRest && plot.spec.metric !== 'flight' ? [...keys, REST] : keys;
+  const drawing = METRICS[plot.spec.metric];
+  plot.series = names.map((name) => ({
+    name, values: columns.map((column) => valueIn(plot, column, name)),
+  }));
+  const y = valueAxis(plot.series.flatMap(({ values }) => values), drawing);
+  const placed = (value) => (value === null ? null : place(y, Math.max(value, y.least)));
+  const style = (name) => plot.styleOf(name, colours);
+  return {
+    ...baseOption(colours),
+    grid: [plotBox(width_px, plot.height_px)],
+    xAxis: [clockAxis(plot.range, width_px, colours)],
+    yAxis: [axisOption(y, colours, { gridIndex: 0, horizontal: false, nameShown: false })],
+    series: [
+      ...plot.series.map(({ name, values }) => ({
+        type: 'line',
+        name,
+        silent: true,
+        symbol: values.filter((value) => value !== null).length < 3 ? 'circle' : 'none',
+        symbolSize: 5,
+        animation: false,
+        itemStyle: { color: style(name).color },
+        lineStyle: { color: style(name).color, type: style(name).dash, width: 1.8 },
+        data: columns.map(({ from, to }, index) => [(from + to) / 2, placed(values[index])]),
+      })),
+      happenedSeries(plot, colours, { low: place(y, y.low), high: place(y, y.high), named: false }),
+    ],
+  };
+}
+
+/** Return the vertical axis of values: from 0, or of whole decades. */
+function valueAxis(values, { log, binary, format }) {
+  const known = values.filter((value) => value !== null);
+  const most = known.reduce((a, b) => Math.max(a, b), 0);
+  if (log) {
+    const above = known.filter((value) => value > 0);
+    const least = above.reduce((a, b) => Math.min(a, b), most || 1e6);
+    const low = 10 ** Math.floor(Math.log10(least || 1));
+    const high = 10 ** Math.max(Math.ceil(Math.log10((most || 1) * 1.001)), Math.log10(low) + 1);
+    const ticks = [];
+    for (let value = low; value <= high * 1.001; value *= 10) ticks.push([value, format(value)]);
+    return { scale: 'log', low, high, least: low, ticks };
+  }
+  const base = binary ? 1024 ** Math.floor(Math.log(Math.max(most, 1)) / Math.log(1024)) : 1;
+  const step = Math.max(roundStep((most || 1) / base / 4) * base, binary ? 1 : 0);
+  const high = Math.max(Math.ceil((most || 1) / step), 1) * step;
+  const ticks = [];
+  for (let value = 0; value <= high * 1.001; value += step) {
+    ticks.push([value, value ? format(value) : '0']);
+  }
+  return { scale: 'linear', low: 0, high, least: 0, ticks };
+}
+
+/** Return the legend: each line with its value at a time; a click shows these requests alone. */
+function linesReading(plot, at) {
+  const column = plot.columnAt(at);
+  const drawing = METRICS[plot.spec.metric];
+  const colours = currentColours();
+  const time = column ? [`${clockTime(column.from)}: `] : [];
+  const entries = (plot.series ?? []).map(({ name }) => {
+    const value = valueIn(plot, column, name);
+    const text = value === null ? '–' : drawing.format(value);
+    const button = textElement('button', `${name} ${text}`);
+    button.type = 'button';
+    button.title = `Show ${name} alone`;
+    const line = document.createElement('span');
+    line.textContent = '━ ';
+    line.style.color = plot.styleOf(name, colours).color;
+    button.prepend(line);
+    button.disabled = name === REST || plot.spec.by === 'latency';
+    button.addEventListener('click', () => view.filter(plot.spec.by, name));
+    return button;
+  });
+  return [...time, ...entries];
+}

@@ -1,0 +1,156 @@
+// All that was seen: intervals in order, stalls and markers. Requests are groups that are alike in
+// disk, operation, size, process and relation; what is shown is always a sum of their counts.
+
+const WATCHED_OPERATIONS = ['read', 'write', 'flush', 'discard', 'other'];
+const INTERVALS_MAX = 36_000; // an hour at the shortest interval
+
+/** Bands of latency: the lowest ns of each, and its name. */
+const LATENCY_BANDS = [
+  [0, 'below 100 µs'], [1e5, '100 µs to 1 ms'], [1e6, '1 to 10 ms'],
+  [1e7, '10 to 100 ms'], [1e8, '100 ms to 1 s'], [1e9, '1 s and more'],
+];
+
+/** What requests can be broken down by: its name, and the value of a group. */
+const DIMENSIONS = {
+  operation: { label: 'operation', of: (group) => group.operation },
+  disk: { label: 'disk', of: (group) => group.disk },
+  relation: { label: 'table or index', of: (group) => group.relation || 'unknown' },
+  process: { label: 'process', of: (group) => group.process || 'unknown' },
+  size: { label: 'size', of: (group) => sizeName(group.length) },
+  sync: { label: 'waiting', of: (group) => SYNC_NAMES[group.sync] },
+  latency: { label: 'latency', of: () => '' },
+};
+const SYNC_NAMES = { 1: 'a process waits', 0: 'in the background', [-1]: 'unknown' };
+
+function sizeName(length_bytes) {
+  if (length_bytes < 0) return 'unknown';
+  if (length_bytes === 0) return 'no data';
+  return `${formatSize(length_bytes)} to ${formatSize(2 * length_bytes)}`;
+}
+
+/** Intervals, stalls and markers of one watch. */
+class Watched {
+  constructor(hello) {
+    this.hello = hello;
+    this.intervals = [];
+    this.stalls = new Map();
+    this.marks = [];
+    this.bytes = 0; // of all intervals that came
+  }
+
+  add(sort, data) {
+    if (sort === 'interval') this.addInterval(data);
+    else if (sort === 'stall') this.stalls.set(data.number, data);
+    else if (sort === 'mark') this.marks.push(data);
+  }
+
+  addInterval({ at, seconds, names, groups, lost, in_flight, cost }) {
+    this.intervals.push({
+      at, seconds, from: at - seconds, lost, in_flight, cost,
+      groups: groups.map((fields) => madeGroup(fields, names)),
+    });
+    this.bytes += groups.reduce((sum, [, , , , , , , , bytes]) => sum + bytes, 0);
+    const oldest = at - this.hello.history_s;
+    while (this.intervals.length > INTERVALS_MAX
+      || (this.hello.saved === undefined && this.intervals[0].at < oldest)) this.intervals.shift();
+  }
+
+  get last() {
+    return this.intervals.at(-1);
+  }
+
+  get from() {
+    return this.intervals[0]?.from ?? this.hello.started_at;
+  }
+
+  get to() {
+    return this.last?.at ?? this.hello.started_at;
+  }
+
+  /** Return the intervals whose middle is in a time; they are in order. */
+  between(from, to) {
+    const middle = (interval) => (interval.from + interval.at) / 2;
+    let low = 0;
+    let high = this.intervals.length;
+    while (low < high) {
+      const half = (low + high) >> 1;
+      if (middle(this.intervals[half]) < from) low = half + 1;
+      else high = half;
+    }
+    let end = low;
+    while (end < this.intervals.length && middle(this.intervals[end]) < to) end += 1;
+    return this.intervals.slice(low, end);
+  }
+
+  stallsBetween(from, to) {
+    return [...this.stalls.values()]
+      .filter(({ started_at, length_s }) => started_at < to && started_at + length_s >= from);
+  }
+
+  marksBetween(from, to) {
+    return this.marks.filter(({ at }) => at >= from && at < to);
+  }
+}
+
+function madeGroup(fields, names) {
+  const [disk, operation, sync, length, process, relation, requests, failed, bytes, ns, queued,
+    queue_ns, max_ns, rows] = fields;
+  return {
+    disk: names[disk], operation: names[operation], sync, length, process: names[process],
+    relation: names[relation], requests, failed, bytes, ns, queued, queue_ns, max_ns, rows,
+  };
+}
+
+/** Return the cause of a stall in words. */
+const causeName = ({ cause }) => (
+  { device: 'device', filesystem: 'file system' }[cause] ?? 'cause unknown'
+);
+
+/** Tell whether a group is among those shown; latencies are a matter of its rows. */
+const isShown = (group, filters) => Object.entries(filters).every(
+  ([name, value]) => name === 'latency' || DIMENSIONS[name].of(group) === value,
+);
+
+/** A sum of groups: counts, bytes and times, and the rows of the latencies. */
+class Sum {
+  constructor() {
+    Object.assign(this, { requests: 0, failed: 0, bytes: 0, ns: 0, queued: 0, queue_ns: 0 });
+    this.max_ns = 0;
+    this.rows = new Map();
+  }
+
+  /** Add a group; of a band of rows only its requests and times are known, not its bytes. */
+  add(group, band, rowsWanted) {
+    if (!band) {
+      this.requests += group.requests;
+      this.failed += group.failed;
+      this.bytes += group.bytes;
+      this.ns += group.ns;
+      this.queued += group.queued;
+      this.queue_ns += group.queue_ns;
+      if (group.max_ns > this.max_ns) this.max_ns = group.max_ns;
+      if (!rowsWanted) return;
+    }
+    const { rows } = group;
+    for (let place = 0; place < rows.length; place += 2) {
+      const row = rows[place];
+      if (band && (row < band[0] || row >= band[1])) continue;
+      if (band) this.requests += rows[place + 1];
+      this.rows.set(row, (this.rows.get(row) ?? 0) + rows[place + 1]);
+    }
+  }
+
+  /** Return the latency (ns) that a share of the requests do not exceed; null where unknown. */
+  percentile(share) {
+    const { rows_per_doubling } = view.watched.hello;
+    const sorted = [...this.rows].sort(([a], [b]) => a - b);
+    const total = sorted.reduce((sum, [, count]) => sum + count, 0);
+    if (!total) return null;
+    let left = Math.ceil(total * share);
+    for (const [row, count] of sorted) {
+      left -= count;
+      if (left <= 0) return 2 ** ((row + 0.5) / rows_per_doubling);
+    }
+    return null;
+  }
+}

@@ -1,0 +1,152 @@
+"""The page of a watch: live from its server, or saved as one file that asks nothing of a network.
+
+Both are the same script over the same data; it shares charts, colours and words with the report.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from functools import cache
+from importlib import resources
+from typing import Any, Final
+
+import msgspec
+from markupsafe import Markup
+
+from seatrial import _core
+from seatrial.report.document import (
+    GENERATOR,
+    LOADER,
+    Inline,
+    data_text,
+    echarts_script,
+    packed_text,
+    read_asset,
+)
+from seatrial.report.markup import fill
+from seatrial.report.part import plain_table
+from seatrial.stats.wording import moment
+from seatrial.trials.watch.analysis.activity import Interval
+from seatrial.trials.watch.analysis.history import Event
+from seatrial.trials.watch.report.terminal import headline, lost_lines, summary_tables
+
+_SHARED: Final = ("theme.js", "format.js", "panels.js", "heatmap.js", "save.js")
+"""Scripts of the report that the page uses, too."""
+_OWN: Final = ("model.js", "columns.js", "plots.js", "heat.js", "lines.js", "breakdown.js",
+               "worksheet.js", "watch.js")  # fmt: skip
+_STYLES: Final = ("page.css", "print.css")
+
+
+class Hello(msgspec.Struct, frozen=True, kw_only=True):
+    """What the page says of a watch from its start.
+
+    Attributes:
+        watched: What is watched, as a heading says it.
+        level: Number of the level.
+        sees: What it shows.
+        lacks: What it cannot see.
+        cost: What it costs.
+        reason: Why no higher level; empty where none was asked for or possible.
+        started_at: Unix time in seconds.
+        every_s: Length of an interval.
+        history_s: How long events are kept.
+        history_bytes_max: The most that is kept of them.
+        rows_per_doubling: Rows of the latencies.
+        version: Version of Seatrial.
+    """
+
+    watched: str
+    level: int
+    sees: str
+    lacks: str
+    cost: str
+    reason: str
+    started_at: float
+    every_s: float
+    history_s: float
+    history_bytes_max: int
+    rows_per_doubling: int
+    version: str
+
+
+@cache
+def _script() -> Inline:
+    texts = [*(read_asset(f"assets/{name}") for name in _SHARED), *map(_asset, _OWN)]
+    return Inline("script", "\n".join(texts))
+
+
+@cache
+def _style() -> Inline:
+    texts = [*(read_asset(f"assets/{name}") for name in _STYLES), _asset("watch.css")]
+    return Inline("style", "\n".join(texts))
+
+
+def _asset(name: str) -> str:
+    folder = resources.files("seatrial.trials.watch.report")
+    return folder.joinpath(f"assets/{name}").read_text(encoding="utf-8")
+
+
+def live_page(hello: Hello) -> str:
+    """Return the page that asks its server for what is seen."""
+    body = fill("trials/watch/report/templates/live.html", hello=hello, saved="", tables=())
+    return _document(f"Seatrial watch: {hello.watched}", body, {"mode": "live"}, is_live=True)
+
+
+def saved_page(
+    hello: Hello, events: Iterable[Event], whole: Interval | None, worksheet: Mapping[str, Any]
+) -> str:
+    """Return a page of its own with all that was kept, drawn as a worksheet says.
+
+    Args:
+        hello: The watch.
+        events: What was kept.
+        whole: All that was seen since the start; its tables need no script. None before the end of
+            the first interval.
+        worksheet: Charts, filters and the time shown, as the page describes them.
+    """
+    saved = moment(time.time())
+    tables = [plain_table(each) for each in summary_tables(whole)] if whole else []
+    body = fill(
+        "trials/watch/report/templates/live.html",
+        hello=hello,
+        saved=saved,
+        headline=headline(whole) if whole else "No block requests.",
+        tables=tables,
+        lost=lost_lines(whole) if whole else [],
+    )
+    data = {
+        "mode": "saved",
+        "saved": saved,
+        "hello": msgspec.to_builtins(hello),
+        "events": [[each.sort, msgspec.json.decode(each.data)] for each in events],
+        "worksheet": worksheet,
+    }
+    return _document(f"Seatrial watch: {hello.watched}, {saved}", body, data, is_live=False)
+
+
+def _document(title: str, body: Markup, data: object, *, is_live: bool) -> str:
+    charts = Inline("script", echarts_script())
+    loader = Inline("script", read_asset(f"assets/{LOADER}"))
+    sources = " ".join(each.source for each in (loader, charts, _script()))
+    policy = [
+        "default-src 'none'",
+        f"script-src {sources}",
+        f"style-src {_style().source}",
+        "img-src data: blob:",
+        *(["connect-src 'self'"] if is_live else []),
+        "base-uri 'none'",
+        "form-action 'none'",
+    ]
+    content = fill(
+        "report/templates/page.html",
+        title=title,
+        body=body,
+        generator=f"{GENERATOR} {_core.__version__}",
+        policy="; ".join(policy),
+        style=_style().text,
+        loader=loader.text,
+        packed=(packed_text(charts.text), packed_text(_script().text)),
+        data=data_text(data),
+    )
+    return f"<!DOCTYPE html>\n{content}\n"

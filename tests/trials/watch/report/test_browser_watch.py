@@ -1,0 +1,266 @@
+"""The live page in a real Chromium, over a real load on a disk of our own."""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+import random
+import re
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.command import ended, seatrial, start
+
+pytestmark = [pytest.mark.browser, pytest.mark.root]
+pytest.importorskip("uvicorn", reason="uvicorn is not installed: pip install 'seatrial[serve]'")
+
+WAIT_S = 20.0
+FREEZE_SEEN_S_MAX = 2.0
+SIZE_BYTES = 8 << 20
+BLOCK_BYTES = 4096
+
+
+def until(condition: Callable[[], Any], what: str) -> Any:
+    """Wait for a condition; playwright's own waiting uses eval, which the page forbids."""
+    give_up_s = time.monotonic() + WAIT_S
+    while not (found := condition()):
+        assert time.monotonic() < give_up_s, what
+        time.sleep(0.05)
+    return found
+
+
+class Load:
+    """A process that reads and writes a file directly, as fast as 300 requests a second."""
+
+    def __init__(self, path: Path) -> None:
+        path.write_bytes(os.urandom(SIZE_BYTES))
+        self.pid = os.fork()
+        if not self.pid:
+            self._run(path)
+
+    def _run(self, path: Path) -> None:
+        drawn = random.Random(3)
+        block = mmap.mmap(-1, BLOCK_BYTES)
+        file = os.open(path, os.O_RDWR | os.O_DIRECT)
+        while True:
+            for turn in range(4):
+                place = drawn.randrange(SIZE_BYTES // BLOCK_BYTES) * BLOCK_BYTES
+                if turn:
+                    os.preadv(file, [block], place)
+                else:
+                    os.pwritev(file, [block], place)
+                time.sleep(0.003)
+            os.fdatasync(file)
+
+    def stop(self) -> None:
+        os.kill(self.pid, signal.SIGKILL)
+        os.waitpid(self.pid, 0)
+
+
+class Page:
+    """A page of a watch, with all that it asked for and complained about."""
+
+    def __init__(self, context: Any, address: str) -> None:
+        self.requests: list[str] = []
+        self.complaints: list[str] = []
+        self.page = context.new_page()
+        self.page.on("request", lambda request: self.requests.append(request.url))
+        self.page.on("console", lambda message: self.complaints.append(message.text))
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.goto(address)
+        if "?token=" in address:
+            self.page.wait_for_url(address.partition("?")[0])
+
+    def text(self, selector: str) -> str:
+        return self.page.locator(selector).inner_text()
+
+    def drawn(self) -> int:
+        return int(self.page.evaluate("document.documentElement.dataset.drawn ?? 0"))
+
+    def click_cell(self) -> None:
+        """Click on a cell of the first heat map, at a place that is coloured."""
+        plot = self.page.locator(".chart.heat .plot").first
+        x, y = self.page.evaluate(
+            """() => {
+              const canvas = document.querySelector('.chart.heat .plot canvas');
+              const { width, height } = canvas;
+              const { data } = canvas.getContext('2d').getImageData(0, 0, width, height);
+              const colour = (x, y) => data.slice(4 * (y * width + x), 4 * (y * width + x) + 3);
+              let best = [0, 0, -1];
+              for (let y = 20; y < height - 40; y += 2) {
+                for (let x = 80; x < width - 20; x += 2) {
+                  const [r, g, b] = colour(x, y);
+                  const chroma = Math.max(r, g, b) - Math.min(r, g, b);
+                  if (data[4 * (y * width + x) + 3] === 255 && chroma > best[2]) {
+                    best = [x, y, chroma];
+                  }
+                }
+              }
+              const box = canvas.getBoundingClientRect();
+              return [best[0] * box.width / width, best[1] * box.height / height];
+            }"""
+        )
+        plot.click(position={"x": x, "y": y})
+
+
+@pytest.fixture
+def watched(disk: Path, mounted: Path, tmp_path: Path, browser: Any) -> Iterator[Any]:
+    """The address of a watch of the disk, and a browser's context."""
+    load = Load(mounted / "file")
+    process = start("watch", str(disk), "--port", "0", "--every", "0.5", folder=tmp_path)
+    assert process.stderr
+    address = ""
+    while not address:
+        line = process.stderr.readline()
+        assert line, "the watch has ended"
+        found = re.search(r"^Page, .*(http://\S+token=\S+)$", line)
+        address = found[1] if found else ""
+    context = browser.new_context(accept_downloads=True)
+    yield address, context, load
+    context.close()
+    process.send_signal(signal.SIGINT)
+    last = ended(process, 30)
+    load.stop()
+    assert last.code == 0, last
+
+
+def test_it_needs_its_token_and_asks_no_other_origin(watched):
+    address, context, _ = watched
+    origin = address.partition("?")[0]
+    stranger = Page(context, origin)
+    assert "No access" in stranger.text("body")
+    own = Page(context, address)
+    until(lambda: own.drawn() > 3, "no data")
+    assert own.requests
+    assert {url for url in own.requests if not url.startswith((origin, "data:", "blob:"))} == set()
+    assert own.complaints == []
+
+
+def test_the_heat_map_shows_the_load_and_a_click_what_lay_in_a_cell(watched):
+    address, context, _ = watched
+    own = Page(context, address)
+    until(lambda: own.drawn() > 5, "no data")
+    until(lambda: "requests, p50" in own.text(".chart.heat >> nth=0"), "no heat map")
+    own.page.locator("#pause").click()
+    own.click_cell()
+    heading = until(lambda: own.text("#cell h2"), "no cell")
+    count = int(re.match(r"([\d,]+) read requests", heading)[1].replace(",", ""))
+    table = own.page.locator("#cell table[data-by=size]")
+    texts = table.locator("td:nth-child(2)").all_inner_texts()
+    sizes = [int(each.replace(",", "")) for each in texts]
+    assert sum(sizes) == count > 0
+    assert "4 KiB to 8 KiB" in table.inner_text()
+    own.page.get_by_role("button", name="Show requests of this latency alone").click()
+    until(lambda: own.page.locator("#filters .chip").count() == 2, "no filters")
+    assert "operation: read" in own.text("#filters")
+    until(lambda: "not counted by latency" in own.text("#charts"), "bytes by latency")
+    own.page.locator("#filters .chip").first.click()
+    until(lambda: own.page.locator("#filters .chip").count() == 1, "the filter stays")
+    assert own.complaints == []
+
+
+def test_nothing_is_lost_when_the_page_is_closed_and_opened_again(watched):
+    address, context, _ = watched
+    own = Page(context, address)
+    until(lambda: own.drawn() > 3, "no data")
+    before = own.drawn()
+    own.page.close()
+    time.sleep(2)
+    again = Page(context, address.partition("?")[0])
+    until(lambda: again.drawn() >= before + 3, "the history is not whole")
+    assert again.complaints == []
+
+
+def test_a_lost_connection_goes_on_where_it_was(watched):
+    address, context, _ = watched
+    own = Page(context, address)
+    until(lambda: own.drawn() > 3, "no data")
+    own.page.context.set_offline(True)
+    cut = own.drawn()
+    time.sleep(2)
+    own.page.context.set_offline(False)
+    until(lambda: own.drawn() >= cut + 6, "it does not go on")
+    times = own.page.locator("#range").inner_text()
+    assert re.match(r"\d\d:\d\d:\d\d to \d\d:\d\d:\d\d", times)
+
+
+def test_a_freeze_and_a_marker_are_on_the_page_within_two_seconds(watched, mounted, tmp_path):
+    address, context, load = watched
+    own = Page(context, address)
+    until(lambda: own.drawn() > 3, "no data")
+    assert seatrial("mark", "freezing", folder=tmp_path).code == 0
+    subprocess.run(["fsfreeze", "--freeze", str(mounted)], check=True)
+    frozen_s = time.monotonic()
+    try:
+        until(lambda: "stalled" in own.text("#events"), "no stall")
+        seen_s = time.monotonic() - frozen_s
+        text = own.text("#events")
+    finally:
+        subprocess.run(["fsfreeze", "--unfreeze", str(mounted)], check=True)
+    assert seen_s < FREEZE_SEEN_S_MAX
+    assert "file system" in text
+    assert f"(pid {load.pid}) is blocked in " in text
+    until(lambda: "freezing" in own.text("#events"), "no marker")
+    until(lambda: "not over" not in own.text("#events"), "the stall does not end")
+
+
+def test_a_worksheet_is_kept_by_name_and_as_a_file(watched, tmp_path):
+    address, context, _ = watched
+    own = Page(context, address)
+    until(lambda: own.drawn() > 3, "no data")
+    charts = own.page.locator(".chart")
+    before = charts.count()
+    own.page.locator("#add").click()
+    own.page.on("dialog", lambda dialog: dialog.accept("Mine"))
+    own.page.locator("#keep").click()
+    assert own.page.locator("#worksheets").input_value() == "Mine"
+    with own.page.expect_download() as download:
+        own.page.locator("#download").click()
+    file = tmp_path / "sheet.json"
+    download.value.save_as(file)
+    sheet = json.loads(file.read_text())
+    assert (sheet["seatrial_worksheet"], len(sheet["charts"])) == (1, before + 1)
+    own.page.locator("#worksheets").select_option("Standard")
+    until(lambda: charts.count() == before, "not the standard one")
+    own.page.reload()
+    until(lambda: own.drawn() > 3, "no data")
+    own.page.locator("#worksheets").select_option("Mine")
+    until(lambda: charts.count() == before + 1, "not the kept one")
+    sheet["charts"] = [{"metric": "p50", "operation": "", "by": "disk"}]
+    file.write_text(json.dumps(sheet))
+    own.page.locator("#open").set_input_files(file)
+    until(lambda: charts.count() == 1, "not the one of the file")
+    sheet["charts"][0]["metric"] = "nonsense"
+    file.write_text(json.dumps(sheet))
+    own.page.locator("#open").set_input_files(file)
+    until(lambda: 'there is no chart "nonsense"' in own.text("#message"), "not refused")
+    assert charts.count() == 1
+
+
+def test_the_report_needs_no_server(watched, browser, tmp_path):
+    address, context, _ = watched
+    own = Page(context, address)
+    until(lambda: own.drawn() > 5, "no data")
+    with own.page.expect_download() as download:
+        own.page.locator("#report").click()
+    file = tmp_path / "report.html"
+    download.value.save_as(file)
+    offline = browser.new_context(offline=True, viewport={"width": 390, "height": 844})
+    saved = Page(offline, file.as_uri())
+    until(lambda: saved.drawn() > 5, "nothing is drawn")
+    until(lambda: "requests, p50" in saved.text(".chart.heat >> nth=0"), "no heat map")
+    assert saved.requests == [file.as_uri()]
+    assert saved.complaints == []
+    assert saved.page.evaluate("document.documentElement.scrollWidth") <= 390
+    plain = browser.new_context(offline=True, java_script_enabled=False)
+    unscripted = Page(plain, file.as_uri())
+    assert "By disk and operation" in unscripted.text("#totals")
+    offline.close()
+    plain.close()

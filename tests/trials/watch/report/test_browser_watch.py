@@ -149,9 +149,10 @@ def test_the_heat_map_shows_the_load_and_a_click_what_lay_in_a_cell(watched):
     until(lambda: own.drawn() > 5, "no data")
     until(lambda: "requests, p50" in own.text(".chart.heat >> nth=0"), "no heat map")
     own.page.locator("#pause").click()
+    own.page.evaluate("new Promise((done) => { setTimeout(done, 500); })")  # it is drawn
     own.click_cell()
     heading = until(lambda: own.text("#cell h2"), "no cell")
-    count = int(re.match(r"([\d,]+) read requests", heading)[1].replace(",", ""))
+    count = int(re.match(r"([\d,]+) read requests?", heading)[1].replace(",", ""))
     table = own.page.locator("#cell table[data-by=size]")
     texts = table.locator("td:nth-child(2)").all_inner_texts()
     sizes = [int(each.replace(",", "")) for each in texts]

@@ -107,7 +107,7 @@ function showCell(cell) {
   }
   const { from, to, band, count, operation } = cell;
   const filters = { ...cell.filters, latency: band };
-  const what = operation ? `${operation} requests` : 'requests';
+  const what = operation ? `${operation} request` : 'request';
   const when = `${clockTime(from)} to ${clockTime(to)}`;
   const buttons = document.createElement('p');
   buttons.className = 'row';
@@ -120,7 +120,7 @@ function showCell(cell) {
   button('Zoom to this time', () => view.zoom(from - 2 * (to - from), to + 2 * (to - from)));
   button('Close', () => view.openCell(null));
   place.replaceChildren(
-    textElement('h2', `${formatCount(count)} ${what}, ${when}, ${bandName(band)}`),
+    textElement('h2', `${plural(count, what)}, ${when}, ${bandName(band)}`),
     tablesOf({ from, to }, filters),
     buttons,
   );

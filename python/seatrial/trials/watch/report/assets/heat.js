@@ -126,7 +126,7 @@ function heatReading(plot, at) {
   const time = `${clockTime(column.from)} to ${clockTime(column.to)}`;
   if (!all.requests) return [`${time}: no requests`];
   const latency = (share) => formatDuration(all.percentile(share));
-  const words = [`${formatCount(all.requests)} requests`, `p50 ${latency(0.5)}`,
+  const words = [plural(all.requests, 'request'), `p50 ${latency(0.5)}`,
     `p99 ${latency(0.99)}`, ...(all.max_ns ? [`max ${formatDuration(all.max_ns)}`] : [])];
   const cell = plot.pointer ? heatCell(plot, ...plot.pointer) : null;
   if (cell) {

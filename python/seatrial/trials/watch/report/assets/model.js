@@ -101,6 +101,9 @@ function madeGroup(fields, names) {
   };
 }
 
+/** Return a count with what is counted. */
+const plural = (count, what) => `${formatCount(count)} ${what}${count === 1 ? '' : 's'}`;
+
 /** Return the cause of a stall in words. */
 const causeName = ({ cause }) => (
   { device: 'device', filesystem: 'file system' }[cause] ?? 'cause unknown'

@@ -130,7 +130,7 @@ function drawFigures() {
     })));
     return made;
   };
-  const tiles = Object.entries(TILE_OPERATIONS).map(([operation, plural]) => {
+  const tiles = Object.entries(TILE_OPERATIONS).map(([operation, label]) => {
     const sum = new Sum();
     last.groups.filter((group) => group.operation === operation && isShown(group, view.filters))
       .forEach((group) => sum.add(group, view.filters.latency, true));
@@ -138,7 +138,7 @@ function drawFigures() {
     const isWhole = sum.requests && !view.filters.latency;
     const mean = isWhole ? `mean ${formatDuration(sum.ns / sum.requests)}` : '';
     const times = p99 === null ? mean : `p50 ${formatDuration(p50)}, p99 ${formatDuration(p99)}`;
-    return tile(plural, `${formatRate(sum.requests / last.seconds)}/s`, times);
+    return tile(label, `${formatRate(sum.requests / last.seconds)}/s`, times);
   });
   const depth = Object.values(last.in_flight).reduce((sum, mean) => sum + mean, 0);
   const open = [...view.watched.stalls.values()].filter(({ is_over }) => !is_over);
@@ -160,11 +160,11 @@ function drawLosses() {
   if (!last) return;
   const { unmatched, uncounted, unrecorded, missed, unseen_bytes } = last.lost;
   const parts = [
-    [missed, 'events not handed over by the kernel'],
-    [unmatched, 'requests not counted: issued before the start, or alike another one'],
-    [uncounted, "requests not counted: the kernel's tables were full"],
-    [unrecorded, 'requests not assigned: they came too fast'],
-  ].filter(([count]) => count).map(([count, text]) => `${formatCount(count)} ${text}`);
+    [missed, 'event', 'not handed over by the kernel'],
+    [unmatched, 'request', 'not counted: issued before the start, or alike another one'],
+    [uncounted, 'request', "not counted: the kernel's tables were full"],
+    [unrecorded, 'request', 'not assigned: they came too fast'],
+  ].filter(([count]) => count).map(([count, what, text]) => `${plural(count, what)} ${text}`);
   if (unseen_bytes > (view.watched.bytes + unseen_bytes) / 1000) {
     parts.push(`${formatSize(unseen_bytes)} of the disks' own counters not seen`);
   }

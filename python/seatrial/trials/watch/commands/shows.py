@@ -1,7 +1,9 @@
-"""Where a watch goes on this terminal: lines, or one JSON object per interval."""
+"""Where a watch goes on this terminal: a screen, lines, or one JSON object per interval."""
 
 from __future__ import annotations
 
+import os
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -13,9 +15,12 @@ from seatrial.trials.watch.documents import watch_document
 from seatrial.trials.watch.report import terminal
 
 if TYPE_CHECKING:
+    from rich.live import Live
+
     from seatrial.trials.watch.analysis.activity import Interval
     from seatrial.trials.watch.analysis.events import Mark, Stall
     from seatrial.trials.watch.measure.watching import Watcher
+    from seatrial.trials.watch.report.screen import Screen
 
 
 class Show(Protocol):
@@ -60,8 +65,32 @@ class JsonLines:
         """Print nothing more."""
 
 
+class LiveScreen(Lines):
+    """A screen that is drawn anew with each interval, and tables at the end."""
+
+    def __init__(self, live: Live, screen: Screen) -> None:
+        super().__init__()
+        self._live = live
+        self._screen = screen
+
+    def interval(self, interval: Interval, marks: Sequence[Mark], stalls: Sequence[Stall]) -> None:
+        """Draw the screen."""
+        self._screen.add(interval, marks, stalls)
+        height_rows = self._live.console.size.height
+        self._live.update(self._screen.render(interval, height_rows), refresh=True)
+
+
 @contextmanager
 def show_for(watcher: Watcher, name: str, *, as_json: bool) -> Iterator[Show]:
     """Yield what suits the options and the terminal."""
-    del watcher, name
-    yield JsonLines() if as_json else Lines()
+    if as_json:
+        yield JsonLines()
+    elif not sys.stdout.isatty() or os.environ.get("TERM") == "dumb":
+        yield Lines()
+    else:
+        from rich.live import Live  # noqa: PLC0415 - loaded on a terminal only
+
+        from seatrial.trials.watch.report.screen import Screen  # noqa: PLC0415 - likewise
+
+        with Live(auto_refresh=False, transient=True) as live:
+            yield LiveScreen(live, Screen(name, watcher.level.number))

@@ -228,7 +228,7 @@ def _percentile(group: Group, percent: float) -> str:
 
 def lost_lines(interval: Interval) -> list[str]:
     """Return what was not seen, in a sentence each."""
-    return [wrapped(each) for each in (*_unseen(interval), *_lost(interval.lost))]
+    return [wrapped(each) for each in (*_unseen(interval), *loss_sentences(interval.lost))]
 
 
 def _unseen(interval: Interval) -> Iterator[str]:
@@ -243,7 +243,8 @@ def _unseen(interval: Interval) -> Iterator[str]:
         )
 
 
-def _lost(lost: Lost) -> Iterator[str]:
+def loss_sentences(lost: Lost) -> Iterator[str]:
+    """Yield what was not seen since the start, but for what only the disks' counters say."""
     if lost.missed:
         yield f"{format_plural(lost.missed, 'event')} not handed over by the kernel."
     if lost.unmatched:

@@ -15,6 +15,7 @@ FLASH_BLOCK_PAGES_MIN: Final[int]
 FLASH_OVER_PROVISIONING_SHARE_MAX: Final[float]
 FLASH_PAGE_BYTES_MAX: Final[int]
 FLASH_PAGE_BYTES_MIN: Final[int]
+FOREIGN_FORMATS: Final[list[str]]
 MODEL_AMOUNT_MAX: Final[float]
 OFFSET_BYTES_MAX: Final[int]
 ONE_PASS_OVER_PROVISIONING_SHARE_MAX: Final[float]
@@ -468,6 +469,18 @@ def fingerprint_sql(sql: str) -> tuple[str, str, str, int]:
 
 def forget_device(state_key: str) -> None:
     """Drop what lasts of a simulated device under its ``target.state_key``."""
+
+def import_recording(
+    trace: str | PathLike[str], trace_format: str | None, recording: str | PathLike[str]
+) -> tuple[str, int, int, int]:
+    """Read another program's trace into a recording.
+
+    Return the format, and how many requests, bytes and files of the trace it has.
+
+    ``trace_format`` is one of ``FOREIGN_FORMATS``, or None for the one that it fits.
+
+    Raises NativeError when the trace cannot be read or the recording cannot be written.
+    """
 
 def io_uring_status() -> str:
     """Return an empty string when io_uring works, else the reason by name."""

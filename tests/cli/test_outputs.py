@@ -35,6 +35,8 @@ INPUTS = {
     ("seatrial sql replay", "compare_rows"),
     ("seatrial sql replay", "trace"),
     ("seatrial sql show", "trace"),
+    ("seatrial trace import", "trace"),
+    ("seatrial trace show", "recording"),
     ("seatrial", "file"),  # a study
     ("seatrial run", "directory"),  # what is measured passes the guard
     ("seatrial", "model"),
@@ -44,6 +46,7 @@ INPUTS = {
 
 BEFORE = {
     "seatrial sql read": ["log.csv"],
+    "seatrial trace import": ["msr.csv"],
     "seatrial sql rows": ["postgresql://127.0.0.1:1/x"],
     "seatrial sql capture": ["--listen", ":0", "--to", "postgresql://127.0.0.1:1/x"],
 }

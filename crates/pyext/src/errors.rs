@@ -15,6 +15,7 @@ use seatrial_load::trial::TrialError;
 use seatrial_pgwire::null_server::NullServerError;
 use seatrial_playback::drive::PlaybackError;
 use seatrial_recording::RecordingError;
+use seatrial_recording::import::ImportError;
 use seatrial_trace::TraceError;
 use seatrial_watch::WatchError;
 
@@ -78,6 +79,7 @@ macro_rules! failures {
 }
 
 failures!(
+    ImportError,
     CaptureError,
     IntakeError,
     LogError,

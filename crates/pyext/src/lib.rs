@@ -33,7 +33,7 @@ mod _core {
     #[pymodule_export]
     use super::pgbench_log::read_pgbench_logs;
     #[pymodule_export]
-    use super::recording::{PyRecordingReader, PyRecordingWriter};
+    use super::recording::{PyRecordingReader, PyRecordingWriter, import_recording};
     #[pymodule_export]
     use super::running::{CellLive, PyRunning, start};
     #[pymodule_export]
@@ -102,6 +102,8 @@ mod _core {
     const SESSIONS_MAX: usize = spec::SESSIONS_MAX;
     #[pymodule_export]
     const WATCHED_OPERATIONS: [&str; 5] = seatrial_watch::layout::OPERATIONS;
+    #[pymodule_export]
+    const FOREIGN_FORMATS: [&str; 10] = seatrial_recording::foreign::Format::NAMES;
     #[pymodule_export]
     const STATEMENT_CLASSES: [&str; Class::COUNT] = Class::ALL_NAMES;
 }

@@ -7,6 +7,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use seatrial_recording::about::Lost;
 use seatrial_recording::columns::Columns;
+use seatrial_recording::foreign::Format;
 use seatrial_recording::watched::WatchedWriter;
 use seatrial_recording::{About, RecordingError, RecordingReader, RecordingWriter};
 
@@ -204,4 +205,27 @@ fn columns_dict<'py>(py: Python<'py>, columns: &Columns) -> PyResult<Bound<'py, 
         found.set_item(name, PyBytes::new(py, &bytes))?;
     }
     Ok(found)
+}
+
+/// Read another program's trace into a recording.
+///
+/// Return the format, and how many requests, bytes and files of the trace it has.
+///
+/// ``trace_format`` is one of ``FOREIGN_FORMATS``, or None for the one that it fits.
+///
+/// Raises NativeError when the trace cannot be read or the recording cannot be written.
+#[pyfunction]
+#[pyo3(signature = (trace, trace_format, recording))]
+pub fn import_recording(
+    py: Python<'_>,
+    trace: PathBuf,
+    trace_format: Option<&str>,
+    recording: PathBuf,
+) -> Outcome<(String, u64, u64, usize)> {
+    let unknown = || Failure::defect("there is no such format");
+    let format = trace_format.map(|name| Format::of_name(name).ok_or_else(unknown)).transpose()?;
+    let (intake, written) =
+        py.detach(|| seatrial_recording::import::import(&trace, format, &recording))?;
+    let name = intake.format.name().to_string();
+    Ok((name, written.requests, written.bytes, intake.files))
 }

@@ -49,11 +49,20 @@ pub struct Knows {
     pub relations: bool,
 }
 
+/// What an import left out.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct LeftOut {
+    /// Why, or what it is.
+    pub reason: String,
+    /// How much of it.
+    pub count: u64,
+}
+
 /// What a recording says of itself. With several files, each says it; the last one is right.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct About {
-    /// Unix time of the beginning, to which arrivals refer, in nanoseconds. It is the same in all
-    /// files of a recording, and so is the source.
+    /// Unix time of the beginning, to which arrivals refer, in nanoseconds; 0 if that is unknown.
+    /// It is the same in all files of a recording, and so is the source.
     pub began_at_ns: u64,
     /// How long it is.
     #[serde(default)]
@@ -74,6 +83,12 @@ pub struct About {
     pub lost: Lost,
     /// What the source knows.
     pub knows: Knows,
+    /// What is made up, as the source does not know it: `time`, `operation`, `place`.
+    #[serde(default)]
+    pub made_up: Vec<String>,
+    /// What an import left out.
+    #[serde(default)]
+    pub left_out: Vec<LeftOut>,
     /// The version of Seatrial that wrote it.
     #[serde(default)]
     pub seatrial_version: String,

@@ -1,4 +1,4 @@
-//! Traces of other programs in: each format is a file, and [`read`] finds out which one it is.
+//! Traces of other programs in: each format is a file, and [`Foreign`] finds out which one it is.
 //!
 //! A trace is read twice: requests count their arrival from the first one, which is not the first
 //! line of every trace. What a format does not know is unknown in its requests, and [`Knows`] says
@@ -28,6 +28,7 @@ mod vscsi_text;
 mod tests;
 
 use std::collections::HashMap;
+use std::ops::ControlFlow;
 use std::path::Path;
 
 pub use error::ForeignError;
@@ -37,16 +38,16 @@ use crate::request::Request;
 use passes::Passes;
 use row::Row;
 
-/// What was read.
+/// What a trace is.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Intake {
     /// The format.
     pub format: Format,
     /// What it knows of its requests.
     pub knows: Knows,
-    /// How many files it was.
+    /// How many files it has.
     pub files: usize,
-    /// How many requests were handed over.
+    /// How many requests it has.
     pub requests: u64,
     /// From the first arrival to the last, or to the last completion where that is known.
     pub length_ns: u64,
@@ -60,50 +61,79 @@ pub struct Intake {
     pub left_out: Vec<(String, u64)>,
 }
 
-/// Reads a trace, of a format or of the one that its beginning fits, and hands over its requests
-/// in the order of the file.
-///
-/// # Errors
-///
-/// If the file cannot be read, is in no known format, has a record that does not fit it, or holds
-/// no request.
-pub fn read(
-    path: &Path,
-    format: Option<Format>,
-    sink: &mut dyn FnMut(&Request),
-) -> Result<Intake, ForeignError> {
-    let mut passes = Passes::open(path, format)?;
-    let format = passes.format;
-    let mut span: Option<(u64, u64)> = None;
-    passes.run(&mut |row| {
-        let end_ns = row.at_ns + row.queue_ns.unwrap_or(0) + row.device_ns.unwrap_or(0);
-        let (first, last) = span.unwrap_or((row.at_ns, end_ns));
-        span = Some((first.min(row.at_ns), last.max(end_ns)));
-        Ok(())
-    })?;
-    let Some((first_ns, last_ns)) = span else {
-        return Err(ForeignError::Empty { path: path.into(), format });
-    };
-    let (mut devices, mut processes) = (Names::default(), Names::default());
-    let mut requests = 0;
-    passes.run(&mut |row| {
-        requests += 1;
-        sink(&request_of(&row, first_ns, &mut devices, &mut processes)?);
-        Ok(())
-    })?;
-    let began_unix_ns = passes.unix_ns(first_ns);
-    let left_out = passes.left_out.counts().iter();
-    Ok(Intake {
-        format,
-        knows: passes.knows(),
-        files: passes.files(),
-        requests,
-        length_ns: last_ns - first_ns,
-        began_unix_ns,
-        devices: devices.names,
-        processes: processes.names,
-        left_out: left_out.map(|&(reason, count)| (reason.to_string(), count)).collect(),
-    })
+/// A trace of another program, of which every record is known to fit its format.
+pub struct Foreign {
+    passes: Passes,
+    first_ns: u64,
+    /// What it is.
+    pub intake: Intake,
+}
+
+impl Foreign {
+    /// Reads a trace, of a format or of the one that its beginning fits.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be read, is in no known format, has a record that does not fit it, or
+    /// holds no request.
+    pub fn open(path: &Path, format: Option<Format>) -> Result<Foreign, ForeignError> {
+        let mut passes = Passes::open(path, format)?;
+        let format = passes.format;
+        let mut span: Option<(u64, u64)> = None;
+        let (mut devices, mut processes) = (Names::default(), Names::default());
+        let mut requests = 0;
+        passes.run(&mut |row| {
+            let end_ns = row.at_ns + row.queue_ns.unwrap_or(0) + row.device_ns.unwrap_or(0);
+            let (first, last) = span.unwrap_or((row.at_ns, end_ns));
+            span = Some((first.min(row.at_ns), last.max(end_ns)));
+            requests += 1;
+            request_of(&row, 0, &mut devices, &mut processes).map(|_| ())
+        })?;
+        let empty = || ForeignError::Empty { path: path.into(), format };
+        let (first_ns, last_ns) = span.ok_or_else(empty)?;
+        if i64::try_from(last_ns - first_ns).is_err() {
+            return Err(ForeignError::Record {
+                path: path.into(),
+                place: "the last request".to_string(),
+                problem: "its time is centuries after the first one".to_string(),
+                format,
+            });
+        }
+        let left_out = passes.left_out.counts().iter();
+        let intake = Intake {
+            format,
+            knows: passes.knows(),
+            files: passes.files(),
+            requests,
+            length_ns: last_ns - first_ns,
+            began_unix_ns: passes.unix_ns(first_ns),
+            devices: devices.names,
+            processes: processes.names,
+            left_out: left_out.map(|&(reason, count)| (reason.to_string(), count)).collect(),
+        };
+        Ok(Foreign { passes, first_ns, intake })
+    }
+
+    /// Hands over the requests in the order of the file, until the taker has enough.
+    ///
+    /// # Errors
+    ///
+    /// If the file has changed, or cannot be read any longer.
+    pub fn requests(
+        &mut self,
+        taker: &mut dyn FnMut(Request) -> ControlFlow<()>,
+    ) -> Result<(), ForeignError> {
+        let (mut devices, mut processes) = (Names::default(), Names::default());
+        let first_ns = self.first_ns;
+        let mut has_enough = false;
+        self.passes.run(&mut |row| {
+            if !has_enough {
+                let request = request_of(&row, first_ns, &mut devices, &mut processes)?;
+                has_enough = taker(request).is_break();
+            }
+            Ok(())
+        })
+    }
 }
 
 fn request_of(
@@ -116,10 +146,8 @@ fn request_of(
         Some(name) => Some(processes.place(name)?),
         None => None,
     };
-    let arrived_ns = row.at_ns - first_ns;
-    if i64::try_from(arrived_ns).is_err() {
-        return Err("the time is centuries after the first one".to_string());
-    }
+    let changed = || "the file has changed while it was read".to_string();
+    let arrived_ns = row.at_ns.checked_sub(first_ns).ok_or_else(changed)?;
     Ok(Request {
         arrived_ns,
         device: devices.place(row.device)?,

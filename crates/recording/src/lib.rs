@@ -12,12 +12,14 @@
 //! | [`writer`] | takes requests in |
 //! | [`reader`] | gives them back |
 //! | [`foreign`] | other programs' formats |
+//! | [`import`] | makes a recording of another program's trace |
 //! | [`watched`] | requests of the kernel, as they are recorded |
 
 pub mod about;
 pub mod columns;
 pub mod error;
 pub mod foreign;
+pub mod import;
 pub mod reader;
 pub mod request;
 pub mod schema;

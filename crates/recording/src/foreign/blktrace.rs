@@ -152,8 +152,10 @@ impl Events {
                 left_out.count("requests with an impossible sector", 1);
                 continue;
             }
-            let name = self.processes.get(&done.pid).map_or(&b""[..], Vec::as_slice);
-            let process = format!("{} ({})", String::from_utf8_lossy(name), done.pid);
+            let process = match self.processes.get(&done.pid) {
+                Some(name) => format!("{} ({})", String::from_utf8_lossy(name), done.pid),
+                None => format!("process {}", done.pid),
+            };
             let device = format!(
                 "{}:{}",
                 done.key.device >> MINOR_BITS,
@@ -165,7 +167,7 @@ impl Events {
                 failed: event.failed,
                 queue_ns: done.queue_ns,
                 device_ns: Some(done.device_ns),
-                process: Some(process.trim_start().as_bytes()),
+                process: Some(process.as_bytes()),
                 ..Row::new(
                     done.arrived_ns,
                     done.key.operation,

@@ -76,20 +76,23 @@ impl Format {
         Format::OracleGeneral,
     ];
 
+    /// Their names, as an option has them.
+    pub const NAMES: [&str; 10] = [
+        "blktrace",
+        "fio-iolog",
+        "msr",
+        "alibaba",
+        "tencent",
+        "vscsi",
+        "vscsi-csv",
+        "spc",
+        "arc",
+        "oracle-general",
+    ];
+
     /// Returns its name, as an option has it.
     pub fn name(self) -> &'static str {
-        match self {
-            Format::Blktrace => "blktrace",
-            Format::FioIolog => "fio-iolog",
-            Format::Msr => "msr",
-            Format::Alibaba => "alibaba",
-            Format::Tencent => "tencent",
-            Format::Vscsi => "vscsi",
-            Format::VscsiText => "vscsi-csv",
-            Format::Spc => "spc",
-            Format::Arc => "arc",
-            Format::OracleGeneral => "oracle-general",
-        }
+        Format::NAMES[self as usize]
     }
 
     /// Returns the format of a name.

@@ -2,12 +2,13 @@
 
 use std::fs;
 use std::io::Write;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
 use tempfile::TempDir;
 
-use super::{ForeignError, Format, Intake, read};
+use super::{Foreign, ForeignError, Format, Intake};
 use crate::request::{Operation, Request};
 
 /// Seconds, operation, sector, sectors, response in µs.
@@ -29,8 +30,12 @@ fn file(folder: &TempDir, name: &str, content: &[u8]) -> PathBuf {
 
 fn taken(path: &Path, format: Option<Format>) -> Result<(Intake, Vec<Request>), ForeignError> {
     let mut requests = Vec::new();
-    let intake = read(path, format, &mut |request| requests.push(*request))?;
-    Ok((intake, requests))
+    let mut foreign = Foreign::open(path, format)?;
+    foreign.requests(&mut |request| {
+        requests.push(request);
+        ControlFlow::Continue(())
+    })?;
+    Ok((foreign.intake, requests))
 }
 
 fn lines(line: impl Fn(usize, (u64, char, u64, u64, u64)) -> String) -> Vec<u8> {

@@ -1,4 +1,4 @@
-"""The JSON document of ``seatrial watch``: one for each interval, on a line of its own."""
+"""The JSON documents of watching: one for each interval, on a line of its own; one a recording."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 import msgspec
 
 from seatrial.published import Amount, Count, one_of, publish
-from seatrial.report.exports.json_document import Document
+from seatrial.report.exports.json_document import Document, as_text
 from seatrial.trials.watch.analysis.activity import OPERATIONS, Group, Interval, Lost, broken_down
 from seatrial.trials.watch.analysis.events import Mark, Stall
+from seatrial.trials.watch.analysis.load.whole import Load
+from seatrial.trials.watch.recording import RecordingAbout
 
 if TYPE_CHECKING:
     from seatrial._core import Histogram
@@ -113,3 +115,41 @@ def _percentiles(times: Histogram | None) -> dict[str, int]:
     if times is None or not times.count:
         return {}
     return {f"p{percent:g}": times.percentile_ns(percent) for percent in _PERCENTS}
+
+
+class RecordingDocument(Document, frozen=True, kw_only=True):
+    """What kind of load a recording is.
+
+    ``seatrial trace show --json``.
+
+    Attributes:
+        about: What the recording says of itself.
+        verdict: What kind of load it is, in one line.
+        notable: What stands out, in a sentence each.
+        doubts: What limits all this, in a sentence each.
+        load: The figures.
+    """
+
+    kind: Literal["recording"] = "recording"
+    about: RecordingAbout
+    verdict: str
+    notable: list[str]
+    doubts: list[str]
+    load: Load
+
+
+def recording_document(
+    about: RecordingAbout, load: Load, verdict: str, notable: list[str], doubts: list[str]
+) -> str:
+    """Return what kind of load a recording is.
+
+    Args:
+        about: What the recording says of itself.
+        load: The figures.
+        verdict: What kind of load it is.
+        notable: What stands out.
+        doubts: What limits all this.
+    """
+    return as_text(
+        RecordingDocument(about=about, verdict=verdict, notable=notable, doubts=doubts, load=load)
+    )

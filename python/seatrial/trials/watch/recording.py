@@ -37,6 +37,10 @@ COLUMN_TYPES: Final[Mapping[str, str]] = {
     "relation": "int32",
 }
 """The columns of a recording and the types of their values, in order."""
+TIME: Final = "time"
+OPERATION: Final = "operation"
+PLACE: Final = "place"
+"""What of requests may be made up."""
 VERSION: Final = 1
 """Version of the format."""
 _NS_PER_S: Final = 1e9
@@ -55,12 +59,24 @@ class DeviceAbout(msgspec.Struct, frozen=True, kw_only=True):
     size_bytes: int | None = None
 
 
+class LeftOut(msgspec.Struct, frozen=True, kw_only=True):
+    """What an import left out.
+
+    Attributes:
+        reason: Why, or what it is.
+        count: How much of it.
+    """
+
+    reason: str
+    count: int
+
+
 class RecordingAbout(msgspec.Struct, frozen=True, kw_only=True):
     """What a recording says of itself.
 
     Attributes:
         version: Version of the format.
-        began_at_s: Unix time of its beginning, to which arrivals refer.
+        began_at_s: Unix time of its beginning, to which arrivals refer; 0 where it is unknown.
         seconds: Its length; requests may arrive at its end, and none later.
         source: What recorded it: ``seatrial watch``, or the format that it was imported from.
         devices: Devices, in the order of their numbers in the column ``device``.
@@ -75,6 +91,9 @@ class RecordingAbout(msgspec.Struct, frozen=True, kw_only=True):
         knows_device: Whether the time at the device is known, if only with that in the queue.
         knows_process: Whether the process is known.
         knows_relations: Whether requests are assigned to relations.
+        made_up: What is made up, as the source does not know it: ``time``, ``operation`` (all are
+            reads), ``place``.
+        left_out: What an import left out.
         seatrial_version: The version that wrote it.
         is_cut_off: Whether its end is missing, as its recorder was killed or its disk was full.
         total_bytes: Size of its files; 0 if it was not read from any.
@@ -96,6 +115,8 @@ class RecordingAbout(msgspec.Struct, frozen=True, kw_only=True):
     knows_device: bool = True
     knows_process: bool = True
     knows_relations: bool = False
+    made_up: tuple[str, ...] = ()
+    left_out: tuple[LeftOut, ...] = ()
     seatrial_version: str = ""
     is_cut_off: bool = False
     total_bytes: int = 0
@@ -126,6 +147,8 @@ class StoredAbout(msgspec.Struct, frozen=True, kw_only=True):
         relations: Relations.
         lost: What was not recorded.
         knows: What the source knows.
+        made_up: What is made up.
+        left_out: What an import left out.
         seatrial_version: The version that wrote it.
         file: Number of the file, from 0.
         is_last: Whether no file follows.
@@ -140,6 +163,8 @@ class StoredAbout(msgspec.Struct, frozen=True, kw_only=True):
     relations: tuple[str, ...] = ()
     lost: Lost = Lost()
     knows: Knows
+    made_up: tuple[str, ...] = ()
+    left_out: tuple[LeftOut, ...] = ()
     seatrial_version: str = ""
     file: int = 0
     is_last: bool = True
@@ -305,6 +330,8 @@ def _about(reader: _core.RecordingReader) -> RecordingAbout:
         knows_device=stored.knows.device,
         knows_process=stored.knows.process,
         knows_relations=stored.knows.relations,
+        made_up=stored.made_up,
+        left_out=stored.left_out,
         seatrial_version=stored.seatrial_version,
         is_cut_off=not stored.is_complete,
         total_bytes=reader.total_bytes,

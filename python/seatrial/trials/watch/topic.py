@@ -23,6 +23,11 @@ class WatchTopic(Topic):
                 "seatrial.trials.watch.commands.mark:command",
                 after="watch",
             ),
+            "trace": Command(
+                "Recorded block requests: what kind of load it is, other programs' traces.",
+                "seatrial.trials.watch.commands.trace:command",
+                after="watch",
+            ),
         }
     )
 

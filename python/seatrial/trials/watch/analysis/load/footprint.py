@@ -15,6 +15,7 @@ from seatrial.published import Amount, Count
 from seatrial.trials.watch.analysis.activity import OPERATIONS
 from seatrial.trials.watch.analysis.load.arrivals import length_s
 from seatrial.trials.watch.analysis.load.sequential import TRANSFERS
+from seatrial.trials.watch.recording import TIME
 
 if TYPE_CHECKING:
     import numpy as np
@@ -52,7 +53,7 @@ class Footprint(msgspec.Struct, frozen=True, kw_only=True):
         written_bytes: Different bytes that are written.
         unique_bytes: Different bytes that are read or written.
         span_bytes: From the lowest byte to the highest, of all devices together.
-        working_sets: By length of the window, the shortest first.
+        working_sets: By length of the window, the shortest first; empty where times are made up.
         window_s: Length of the windows of the next two.
         over_time_bytes: Working set of each window.
         so_far_bytes: Different bytes from the beginning to the end of each window.
@@ -97,7 +98,7 @@ def footprint_of(recording: Recording) -> Footprint:
         working_sets=[
             _working_set(begins, ends, arrived_s, each_s, int(seconds / each_s))
             for each_s in WINDOWS_S
-            if seconds / each_s >= _WINDOWS_MIN
+            if seconds / each_s >= _WINDOWS_MIN and TIME not in recording.about.made_up
         ],
         window_s=window_s,
         over_time_bytes=[int(each) for each in over_time],

@@ -14,6 +14,7 @@ from seatrial.trials.watch.analysis.load.footprint import Footprint, footprint_o
 from seatrial.trials.watch.analysis.load.mix import OperationShare, latencies_ns, mix_of
 from seatrial.trials.watch.analysis.load.reuse import Reuse, reuse_of
 from seatrial.trials.watch.analysis.load.sequential import Sequentiality, sequentiality_of
+from seatrial.trials.watch.recording import PLACE, TIME
 
 if TYPE_CHECKING:
     from seatrial.trials.watch.recording import Recording
@@ -44,8 +45,8 @@ class Load(msgspec.Struct, frozen=True, kw_only=True):
         requests: Number of requests.
         seconds: Length of the recording.
         mix: By operation, the most requests first.
-        sequentiality: Of reads and of writes.
-        arrivals: Rate and burstiness.
+        sequentiality: Of reads and of writes; empty where places are made up.
+        arrivals: Rate and burstiness; null where times are made up.
         footprint: Different bytes, and working sets.
         reuse: Reuse of blocks; null without reads and writes.
         concurrency: Requests in flight; null where no latency is known.
@@ -58,7 +59,7 @@ class Load(msgspec.Struct, frozen=True, kw_only=True):
     seconds: Amount
     mix: list[OperationShare]
     sequentiality: list[Sequentiality]
-    arrivals: Arrivals
+    arrivals: Arrivals | None
     footprint: Footprint
     reuse: Reuse | None
     concurrency: Concurrency | None
@@ -78,8 +79,8 @@ def load_of(recording: Recording) -> Load:
         requests=recording.requests,
         seconds=length_s(recording),
         mix=mix_of(recording),
-        sequentiality=sequentiality_of(recording),
-        arrivals=arrivals_of(recording),
+        sequentiality=[] if PLACE in about.made_up else sequentiality_of(recording),
+        arrivals=None if TIME in about.made_up else arrivals_of(recording),
         footprint=footprint_of(recording),
         reuse=reuse_of(recording),
         concurrency=concurrency_of(recording),

@@ -1,0 +1,295 @@
+"""What kind of load a recording is, in words: the kind, what stands out, how certain it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from seatrial.stats.wording import (
+    format_count,
+    format_duration_ns,
+    format_duration_s,
+    format_iops,
+    format_plural,
+    format_share,
+)
+from seatrial.study.units import format_size
+from seatrial.trials.watch.analysis.activity import NOT_MAPPED, OTHER_PROGRAMS
+from seatrial.trials.watch.analysis.load.arrivals import Dispersion
+from seatrial.trials.watch.analysis.load.mix import OperationShare
+from seatrial.trials.watch.analysis.load.reuse import HitRatio, Reuse
+from seatrial.trials.watch.analysis.load.sequential import TRANSFERS, WINDOW
+from seatrial.trials.watch.analysis.load.whole import Load
+from seatrial.trials.watch.recording import OPERATION, PLACE, TIME, RecordingAbout
+
+SEQUENTIAL_SHARE_MIN: Final = 0.7
+RANDOM_SHARE_MAX: Final = 0.3
+_ONE_KIND_SHARE_MIN: Final = 0.95
+_ONE_SIZE_SHARE_MIN: Final = 0.6
+_HOT_SHARE_MIN: Final = 0.5
+_TAIL_RATIO_MIN: Final = 20
+_PEAK_RATIO_MIN: Final = 2
+_SHORT_S: Final = 60.0
+_NO_REUSE_SHARE: Final = 0.05
+
+
+def kind_line(load: Load) -> str:
+    """Return what kind of load it is in one line."""
+    if not load.requests:
+        return "No requests."
+    parts = [_kind(load, each) for each in load.mix if each.operation in TRANSFERS]
+    others = [each for each in load.mix if each.operation not in TRANSFERS]
+    if not parts:
+        parts = [f"only {' and '.join(_plural(each.operation) for each in others)}"]
+    line = " and ".join(parts)
+    if load.arrivals is not None:
+        rate = format_iops(load.arrivals.requests_per_s).removesuffix(" IOPS")
+        line = f"{line}, {rate} requests/s"
+    return f"{line[0].upper()}{line[1:]}."
+
+
+def _kind(load: Load, own: OperationShare) -> str:
+    """Return ``71 % random reads of 8 KiB``; without the share where there is hardly more."""
+    share = own.requests / sum(e.requests for e in load.mix if e.operation in TRANSFERS)
+    order = next(
+        (
+            order_word(each.sequential_bytes / own.transferred_bytes)
+            for each in load.sequentiality
+            if each.operation == own.operation
+        ),
+        "",
+    )
+    begin = "" if share >= _ONE_KIND_SHARE_MIN else format_share(share)
+    words = (begin, order, _plural(own.operation), "of", _sizes(own))
+    return " ".join(filter(None, words))
+
+
+def order_word(sequential_share: float) -> str:
+    """Return the word for a share of bytes that continue earlier ones."""
+    if sequential_share >= SEQUENTIAL_SHARE_MIN:
+        return "sequential"
+    return "random" if sequential_share <= RANDOM_SHARE_MAX else "partly sequential"
+
+
+def _plural(operation: str) -> str:
+    return {"flush": "flushes", "other": "other requests"}.get(operation, f"{operation}s")
+
+
+def _sizes(own: OperationShare) -> str:
+    if own.sizes and own.sizes[0].requests >= _ONE_SIZE_SHARE_MIN * own.requests:
+        return format_size(own.sizes[0].length_bytes)
+    low, high = own.length_bytes["p10"], own.length_bytes["p90"]
+    return format_size(low) if low == high else f"{format_size(low)} to {format_size(high)}"
+
+
+def notable(load: Load) -> list[str]:
+    """Return what stands out, each in a sentence, the most telling first."""
+    return [
+        *_hot(load.reuse),
+        *_cache(load.reuse),
+        *_bursts(load),
+        *_runs(load),
+        *_in_flight(load),
+        *_tail(load),
+        *_flushes(load),
+        *_failed(load),
+        *_relations(load),
+    ]
+
+
+def _hot(reuse: Reuse | None) -> Iterator[str]:
+    if reuse is not None and reuse.hottest.get("10%", 0) >= _HOT_SHARE_MIN:
+        yield (
+            f"Skewed: the most accessed 10 % of the blocks that are touched receive "
+            f"{format_share(reuse.hottest['10%'])} of the accesses."
+        )
+
+
+def _cache(reuse: Reuse | None) -> Iterator[str]:
+    if reuse is None:
+        return
+    if reuse.repeated_share < _NO_REUSE_SHARE:
+        yield (
+            f"Hardly any reuse: {format_share(reuse.repeated_share)} of the accesses are to a "
+            "block that was accessed before, so no cache can serve more of them."
+        )
+        return
+    half = cache_for(reuse, 0.9)
+    yield (
+        f"Reuse: {format_share(reuse.repeated_share)} of the accesses are to a block that was "
+        f"accessed before; a cache of {format_size(half.cache_bytes)} (least recently used) would "
+        f"serve {_share(half)} of all accesses."
+    )
+
+
+def cache_for(reuse: Reuse, part: float) -> HitRatio:
+    """Return the smallest cache that serves such a part of what the largest one serves."""
+    wanted = part * reuse.hit_ratios[-1].share
+    return next(each for each in reuse.hit_ratios if each.share >= wanted)
+
+
+def _share(ratio: HitRatio) -> str:
+    if ratio.low == ratio.high:
+        return format_share(ratio.share)
+    low, high = format_share(ratio.low).removesuffix(" %"), format_share(ratio.high)
+    return f"{format_share(ratio.share)} ({low} to {high})"
+
+
+def _bursts(load: Load) -> Iterator[str]:
+    arrivals = load.arrivals
+    if arrivals is None or not arrivals.dispersion:
+        return
+    chosen = max(arrivals.dispersion, key=lambda each: each.low)
+    scale = format_duration_s(chosen.window_s)
+    interval = f"{number(chosen.low)} to {number(chosen.high)}"
+    if chosen.low > 2:
+        peak = ""
+        if arrivals.peak_per_s >= _PEAK_RATIO_MIN * arrivals.requests_per_s:
+            times = arrivals.peak_per_s / arrivals.requests_per_s
+            peak = f"; the busiest second has {times:.1f} times the mean rate"
+        yield (
+            f"Bursts: in windows of {scale} the number of arrivals varies {number(chosen.index)} "
+            f"times as much as by chance ({interval}){peak}."
+        )
+        return
+    if all(each.low <= 1 <= each.high for each in arrivals.dispersion):
+        yield "Arrivals vary as by chance (Poisson), at all scales."
+        return
+    lowest: Dispersion = min(arrivals.dispersion, key=lambda each: each.high)
+    if lowest.high < 1:
+        yield (
+            f"Steady: in windows of {format_duration_s(lowest.window_s)} the number of arrivals "
+            f"varies {number(lowest.index)} times as much as by chance "
+            f"({number(lowest.low)} to {number(lowest.high)})."
+        )
+
+
+def number(value: float) -> str:
+    """Return a number with two digits or more."""
+    return f"{value:,.0f}" if value >= 10 else f"{value:.2g}"
+
+
+def _runs(load: Load) -> Iterator[str]:
+    for each in load.sequentiality:
+        share = each.sequential / each.requests
+        if share > RANDOM_SHARE_MAX:
+            yield (
+                f"{format_share(share)} of the {each.operation}s continue one of the {WINDOW} "
+                f"before; half of their bytes are in runs of {format_size(each.run_bytes['p50'])} "
+                "or more."
+            )
+
+
+def _in_flight(load: Load) -> Iterator[str]:
+    found = load.concurrency
+    if found is not None:
+        yield (
+            f"In flight: {number(found.mean)} requests on average, {found.found['p99']} at the "
+            f"99th percentile of arrivals; at least one during {format_share(found.busy_share)} of "
+            "the time."
+        )
+
+
+def _tail(load: Load) -> Iterator[str]:
+    for each in load.mix:
+        times = each.latency_ns
+        if times and times["p99"] >= _TAIL_RATIO_MIN * max(1, times["p50"]):
+            yield (
+                f"Long tail: half of the {_plural(each.operation)} take "
+                f"{format_duration_ns(times['p50'])} or less, and 1 % take "
+                f"{format_duration_ns(times['p99'])} or more, up to "
+                f"{format_duration_ns(times['p100'])}."
+            )
+
+
+def _flushes(load: Load) -> Iterator[str]:
+    counts = {each.operation: each.requests for each in load.mix}
+    if counts.get("flush") and counts.get("write"):
+        yield f"A flush every {counts['write'] / counts['flush']:,.1f} writes."
+
+
+def _failed(load: Load) -> Iterator[str]:
+    if failed := sum(each.failed for each in load.mix):
+        yield f"{format_plural(failed, 'request')} failed."
+
+
+def _relations(load: Load) -> Iterator[str]:
+    reads = sum(each.reads for each in load.relations)
+    known = [e for e in load.relations if e.name not in (NOT_MAPPED, OTHER_PROGRAMS, "")]
+    if reads and known:
+        most = max(known, key=lambda each: each.reads)
+        yield f"{format_share(most.reads / reads)} of the reads are of {most.name}."
+
+
+def doubts(load: Load, about: RecordingAbout) -> list[str]:
+    """Return what limits all this, each in a sentence."""
+    return [*_lost(about), *left_out_lines(about), *unknown_lines(about), *_method(load)]
+
+
+def _lost(about: RecordingAbout) -> Iterator[str]:
+    lost = about.lost
+    requests = lost.unmatched + lost.uncounted + lost.unrecorded
+    if requests:
+        yield f"{format_plural(requests, 'request')} not recorded."
+    if lost.missed:
+        yield f"{format_plural(lost.missed, 'event')} not handed over by the kernel."
+    if lost.unseen_bytes:
+        yield f"{format_size(lost.unseen_bytes)} that the disks transferred not seen."
+    if about.is_cut_off:
+        yield "The end of the recording is missing."
+
+
+_MADE_UP: Final = {
+    TIME: "Times are made up: rates, bursts and working sets by time are unknown.",
+    OPERATION: "Reads and writes are not told apart: all requests count as reads.",
+    PLACE: "Places are made up: which requests are sequential is unknown.",
+}
+
+
+def left_out_lines(about: RecordingAbout) -> list[str]:
+    """Return what an import left out, in a sentence each."""
+    return [f"Left out: {format_count(each.count)} {each.reason}." for each in about.left_out]
+
+
+def unknown_lines(about: RecordingAbout) -> list[str]:
+    """Return what the source does not know, in a sentence each."""
+    made_up = [_MADE_UP[name] for name in about.made_up if name in _MADE_UP]
+    return [*made_up, *_unknown(about)]
+
+
+def _unknown(about: RecordingAbout) -> Iterator[str]:
+    names = {
+        "the latency": about.knows_device,
+        "the time in the queue": about.knows_queue or not about.knows_device,
+        "whether a process waits": about.knows_sync,
+        "which requests failed": about.knows_failures,
+        "the process": about.knows_process,
+    }
+    unknown = [name for name, is_known in names.items() if not is_known]
+    if unknown:
+        yield f"Unknown in {about.source}: {', '.join(unknown)}."
+
+
+def _method(load: Load) -> Iterator[str]:
+    if load.seconds < _SHORT_S and load.arrivals is not None:
+        yield (
+            f"Short: {format_duration_s(load.seconds)} say little of working sets and of bursts "
+            "that are minutes long."
+        )
+    if load.reuse is not None and load.reuse.method == "sampled":
+        yield (
+            f"Reuse is from four samples of {format_share(load.reuse.sampled_share)} of the blocks "
+            "each (SHARDS); intervals are 95 % over the samples. All else is exact."
+        )
+    if load.arrivals is not None and load.arrivals.resolution_ns >= 10**6:
+        yield (
+            f"Times are multiples of {format_duration_ns(load.arrivals.resolution_ns)}: shorter "
+            "bursts are not seen."
+        )
+
+
+def confidence(load: Load, about: RecordingAbout) -> str:
+    """Return how certain all this is, as one paragraph."""
+    length = f" in {format_duration_s(load.seconds)}" if TIME not in about.made_up else ""
+    basis = f"{format_count(load.requests)} requests{length}, from {about.source}."
+    return " ".join([basis, *doubts(load, about)])

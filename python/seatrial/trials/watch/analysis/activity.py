@@ -113,7 +113,7 @@ class Interval(msgspec.Struct, frozen=True, kw_only=True):
         seconds = self.seconds + other.seconds
         return Interval(
             seconds=seconds,
-            groups=broken_down(whole, BREAKDOWNS),
+            groups=broken_down(whole, _KEPT),
             lost=other.lost,
             ended_at=other.ended_at,
         )
@@ -128,6 +128,8 @@ BREAKDOWNS: Final[tuple[str, ...]] = (
     *("disk", "operation", "is_sync", "length_bytes_min", "pid", "process", "relation"),
 )
 """All that requests can be broken down by."""
+_KEPT: Final = tuple(each for each in BREAKDOWNS if each != "pid")
+"""What a sum of intervals is divided by: processes of one name are one, however many there were."""
 _UNNAMED: Final[Mapping[str, object]] = {
     "is_sync": None,
     "length_bytes_min": None,

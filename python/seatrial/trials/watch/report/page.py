@@ -5,6 +5,8 @@ Both are the same script over the same data; it shares charts, colours and words
 
 from __future__ import annotations
 
+import base64
+import gzip
 import time
 from collections.abc import Iterable, Mapping
 from functools import cache
@@ -19,7 +21,6 @@ from seatrial.report.document import (
     GENERATOR,
     LOADER,
     Inline,
-    data_text,
     echarts_script,
     packed_text,
     read_asset,
@@ -35,6 +36,7 @@ _SHARED: Final = ("theme.js", "format.js", "panels.js", "heatmap.js", "save.js")
 """Scripts of the report that the page uses, too."""
 _OWN: Final = ("model.js", "columns.js", "plots.js", "heat.js", "lines.js", "breakdown.js",
                "worksheet.js", "watch.js")  # fmt: skip
+_GZIP_LEVEL: Final = 6
 _STYLES: Final = ("page.css", "print.css")
 
 
@@ -90,7 +92,7 @@ def _asset(name: str) -> str:
 def live_page(hello: Hello) -> str:
     """Return the page that asks its server for what is seen."""
     body = fill("trials/watch/report/templates/live.html", hello=hello, saved="", tables=())
-    return _document(f"Seatrial watch: {hello.watched}", body, {"mode": "live"}, is_live=True)
+    return _document(f"Seatrial watch: {hello.watched}", body, b'{"mode":"live"}', is_live=True)
 
 
 def saved_page(
@@ -115,17 +117,15 @@ def saved_page(
         tables=tables,
         lost=lost_lines(whole) if whole else [],
     )
-    data = {
-        "mode": "saved",
-        "saved": saved,
-        "hello": msgspec.to_builtins(hello),
-        "events": [[each.sort, msgspec.json.decode(each.data)] for each in events],
-        "worksheet": worksheet,
-    }
+    about = {"mode": "saved", "saved": saved, "hello": hello, "worksheet": worksheet}
+    # The events are JSON already, and many.
+    kept = b",".join(b'["%s",%s]' % (each.sort.encode(), each.data) for each in events)
+    data = b'%s,"events":[%s]}' % (msgspec.json.encode(about)[:-1], kept)
     return _document(f"Seatrial watch: {hello.watched}, {saved}", body, data, is_live=False)
 
 
-def _document(title: str, body: Markup, data: object, *, is_live: bool) -> str:
+def _document(title: str, body: Markup, data: bytes, *, is_live: bool) -> str:
+    packed = gzip.compress(data, _GZIP_LEVEL, mtime=0)
     charts = Inline("script", echarts_script())
     loader = Inline("script", read_asset(f"assets/{LOADER}"))
     sources = " ".join(each.source for each in (loader, charts, _script()))
@@ -147,6 +147,6 @@ def _document(title: str, body: Markup, data: object, *, is_live: bool) -> str:
         style=_style().text,
         loader=loader.text,
         packed=(packed_text(charts.text), packed_text(_script().text)),
-        data=data_text(data),
+        data=base64.b64encode(packed).decode(),
     )
     return f"<!DOCTYPE html>\n{content}\n"

@@ -1,5 +1,5 @@
 // Time in columns: what was seen in each, summed up by a dimension. Columns are whole intervals, so
-// that a count is never divided.
+// that a count is never divided, and those that are over are summed up once.
 
 const COLUMNS_MAX = 240;
 const STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600];
@@ -13,59 +13,57 @@ function columnLength(range, every_s) {
 }
 
 /**
- * Return the columns of a time: of each its begin, the seconds that were watched, and sums by key.
- * The key of requests is their value in a dimension; without one it is ''.
+ * Return the columns of a time: of each its begin, the seconds that were watched, and sums by key;
+ * and the requests of each key in all of them. The key of requests is their value in a dimension;
+ * without one it is ''.
+ *
+ * `kept` holds the columns that were made before; those that cannot change are not made again.
  */
-function columnsOf(watched, range, { filters, by, rowsWanted }) {
+function columnsOf(watched, range, wanted, kept) {
   const step = columnLength(range, watched.hello.every_s);
+  const name = JSON.stringify([step, wanted]);
+  if (kept.name !== name) Object.assign(kept, { name, columns: new Map() });
   const first = Math.floor(range.from / step);
-  const count = Math.ceil(range.to / step) - first;
-  const columns = Array.from({ length: count }, (_, index) => ({
-    from: (first + index) * step, to: (first + index + 1) * step, seconds: 0, sums: new Map(),
-    in_flight: new Map(),
-  }));
+  const columns = [];
+  for (let number = first; number * step < range.to; number += 1) {
+    columns.push(kept.columns.get(number) ?? madeColumn(watched.column(step, number), wanted));
+  }
+  kept.columns = new Map(columns.filter(({ isSealed }) => isSealed)
+    .map((column) => [Math.round(column.from / step), column]));
   const totals = new Map();
-  for (const interval of watched.between(columns[0]?.from ?? 0, columns.at(-1)?.to ?? 0)) {
-    const middle = (interval.from + interval.at) / 2;
-    const column = columns[Math.min(Math.floor(middle / step) - first, count - 1)];
-    column.seconds += interval.seconds;
-    addFlight(column, interval);
-    for (const group of interval.groups) {
-      if (!isShown(group, filters)) continue;
-      addKeyed(column.sums, totals, group, { filters, by, rowsWanted });
-    }
+  for (const { sums } of columns) {
+    for (const [key, { requests }] of sums) totals.set(key, (totals.get(key) ?? 0) + requests);
   }
   return { step, columns, totals };
 }
 
-function addFlight(column, { in_flight, seconds }) {
-  for (const [disk, mean] of Object.entries(in_flight)) {
-    column.in_flight.set(disk, (column.in_flight.get(disk) ?? 0) + mean * seconds);
+function madeColumn({ groups, ...column }, { filters, by, rowsWanted }) {
+  const sums = new Map();
+  for (const group of groups) {
+    if (isShown(group, filters)) addKeyed(sums, group, { filters, by, rowsWanted });
   }
+  return { ...column, sums };
 }
 
-function addKeyed(sums, totals, group, { filters, by, rowsWanted }) {
+/** Add a group to the sum of its key. */
+function addKeyed(sums, group, { filters, by, rowsWanted }) {
   if (by === 'latency') {
-    addByLatency(sums, totals, group, filters.latency);
+    addByLatency(sums, group, filters.latency);
     return;
   }
   const key = by ? DIMENSIONS[by].of(group) : '';
-  for (const place of [sums, totals]) {
-    if (!place.has(key)) place.set(key, new Sum());
-    place.get(key).add(group, filters.latency, rowsWanted);
-  }
+  if (!sums.has(key)) sums.set(key, new Sum());
+  sums.get(key).add(group, filters.latency, rowsWanted);
 }
 
-function addByLatency(sums, totals, { rows }, band) {
+function addByLatency(sums, { rows }, band) {
   for (let place = 0; place < rows.length; place += 2) {
     const row = rows[place];
     if (band && (row < band[0] || row >= band[1])) continue;
     const middle_ns = 2 ** ((row + 0.5) / view.watched.hello.rows_per_doubling);
     const [, key] = LATENCY_BANDS.findLast(([least_ns]) => middle_ns >= least_ns);
-    for (const found of [sums, totals]) {
-      if (!found.has(key)) found.set(key, new Sum());
-      found.get(key).requests += rows[place + 1];
-    }
+    if (!sums.has(key)) sums.set(key, new Sum());
+    sums.get(key).requests += rows[place + 1];
   }
 }
 
@@ -74,7 +72,7 @@ function drawnKeys(totals, by) {
   const keys = [...totals.keys()];
   const order = { operation: WATCHED_OPERATIONS, latency: LATENCY_BANDS.map(([, name]) => name) };
   if (order[by]) return [order[by].filter((key) => totals.has(key)), false];
-  keys.sort((a, b) => totals.get(b).requests - totals.get(a).requests);
+  keys.sort((a, b) => totals.get(b) - totals.get(a));
   return [keys.slice(0, SERIES_MAX), keys.length > SERIES_MAX];
 }
 

@@ -137,7 +137,7 @@ function heatReading(plot, at) {
 
 /** Return the scale of the colours: how many requests a cell holds. */
 function heatScale(map) {
-  const colours = currentColours();
+  const colours = view.colours;
   const scale = document.createElement('span');
   scale.className = 'scale';
   const strip = document.createElement('canvas');

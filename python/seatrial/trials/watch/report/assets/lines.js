@@ -48,14 +48,13 @@ function metric(label, value, options) {
   };
 }
 
-/** Return sums that hold the mean depth of each disk over all columns, as far as it is shown. */
+/** Return the depth of each disk that is shown, summed up over all columns. */
 function flightTotals(columns, filters) {
   const totals = new Map();
   for (const column of columns) {
     for (const [disk, mean] of column.in_flight) {
       if (filters.disk && filters.disk !== disk) continue;
-      if (!totals.has(disk)) totals.set(disk, new Sum());
-      totals.get(disk).requests += mean;
+      totals.set(disk, (totals.get(disk) ?? 0) + mean);
     }
   }
   return totals;
@@ -132,7 +131,7 @@ function valueAxis(values, { log, binary, format }) {
 function linesReading(plot, at) {
   const column = plot.columnAt(at);
   const drawing = METRICS[plot.spec.metric];
-  const colours = currentColours();
+  const colours = view.colours;
   const time = column ? [`${clockTime(column.from)}: `] : [];
   const entries = (plot.series ?? []).map(({ name }) => {
     const value = valueIn(plot, column, name);

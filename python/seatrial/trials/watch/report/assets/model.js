@@ -14,13 +14,18 @@ const LATENCY_BANDS = [
 const DIMENSIONS = {
   operation: { label: 'operation', of: (group) => group.operation },
   disk: { label: 'disk', of: (group) => group.disk },
-  relation: { label: 'table or index', of: (group) => group.relation || 'unknown' },
+  relation: { label: 'table or index', of: relationName },
   process: { label: 'process', of: (group) => group.process || 'unknown' },
   size: { label: 'size', of: (group) => sizeName(group.length) },
   sync: { label: 'waiting', of: (group) => SYNC_NAMES[group.sync] },
   latency: { label: 'latency', of: () => '' },
 };
 const SYNC_NAMES = { 1: 'a process waits', 0: 'in the background', [-1]: 'unknown' };
+
+/** A flush is of no place on a disk, so of no relation. */
+function relationName({ relation, length }) {
+  return relation || (length === 0 ? 'no data' : 'unknown');
+}
 
 function sizeName(length_bytes) {
   if (length_bytes < 0) return 'unknown';
@@ -82,6 +87,34 @@ class Watched {
     return this.intervals.slice(low, end);
   }
 
+  /**
+   * Return a column of a length (s) by its number: its groups, summed up where it has several
+   * intervals. Columns that can no longer change are kept, those of one length at a time.
+   */
+  column(step, number) {
+    if (this.step !== step) {
+      this.step = step;
+      this.sealed = new Map();
+    }
+    const kept = this.sealed.get(number);
+    if (kept) return kept;
+    const [from, to] = [number * step, (number + 1) * step];
+    const intervals = this.between(from, to);
+    const column = {
+      from,
+      to,
+      seconds: intervals.reduce((sum, { seconds }) => sum + seconds, 0),
+      in_flight: flightOf(intervals),
+      groups: intervals.length === 1 ? intervals[0].groups : mergedGroups(intervals),
+      isSealed: this.to >= to + this.hello.every_s,
+    };
+    if (column.isSealed) {
+      if (this.sealed.size > 4 * COLUMNS_MAX) this.sealed.clear();
+      this.sealed.set(number, column);
+    }
+    return column;
+  }
+
   stallsBetween(from, to) {
     return [...this.stalls.values()]
       .filter(({ started_at, length_s }) => started_at < to && started_at + length_s >= from);
@@ -114,16 +147,54 @@ const isShown = (group, filters) => Object.entries(filters).every(
   ([name, value]) => name === 'latency' || DIMENSIONS[name].of(group) === value,
 );
 
+/** Return the depth of each disk, times the seconds. */
+function flightOf(intervals) {
+  const found = new Map();
+  for (const { in_flight, seconds } of intervals) {
+    for (const [disk, mean] of Object.entries(in_flight)) {
+      found.set(disk, (found.get(disk) ?? 0) + mean * seconds);
+    }
+  }
+  return found;
+}
+
+/** Return the groups of several intervals, those that are alike as one. */
+function mergedGroups(intervals) {
+  const found = new Map();
+  for (const { groups } of intervals) {
+    for (const group of groups) {
+      const { disk, operation, sync, length, process, relation } = group;
+      const key = `${disk}\n${operation}\n${sync}\n${length}\n${process}\n${relation}`;
+      const own = found.get(key);
+      if (own) own.push(group);
+      else found.set(key, [group]);
+    }
+  }
+  return [...found.values()].map((own) => (own.length === 1 ? own[0] : mergedGroup(own)));
+}
+
+function mergedGroup(groups) {
+  const sum = new Sum();
+  groups.forEach((group) => sum.add(group, undefined, true));
+  const { requests, failed, bytes, ns, queued, queue_ns, max_ns } = sum;
+  return {
+    ...groups[0], requests, failed, bytes, ns, queued, queue_ns, max_ns,
+    rows: [...sum.rows].flat(),
+  };
+}
+
 /** A sum of groups: counts, bytes and times, and the rows of the latencies. */
 class Sum {
   constructor() {
     Object.assign(this, { requests: 0, failed: 0, bytes: 0, ns: 0, queued: 0, queue_ns: 0 });
     this.max_ns = 0;
     this.rows = new Map();
+    this.percentiles = new Map(); // that were asked for
   }
 
   /** Add a group; of a band of rows only its requests and times are known, not its bytes. */
   add(group, band, rowsWanted) {
+    this.percentiles.clear();
     if (!band) {
       this.requests += group.requests;
       this.failed += group.failed;
@@ -145,6 +216,11 @@ class Sum {
 
   /** Return the latency (ns) that a share of the requests do not exceed; null where unknown. */
   percentile(share) {
+    if (!this.percentiles.has(share)) this.percentiles.set(share, this.computed(share));
+    return this.percentiles.get(share);
+  }
+
+  computed(share) {
     const { rows_per_doubling } = view.watched.hello;
     const sorted = [...this.rows].sort(([a], [b]) => a - b);
     const total = sorted.reduce((sum, [, count]) => sum + count, 0);

@@ -35,6 +35,7 @@ class Plot {
     this.spec = spec;
     this.change = change;
     this.styles = new Map();
+    this.kept = {};
     this.element = document.createElement('figure');
     this.element.className = `chart${spec.metric === 'heat' ? ' heat' : ''}`;
     this.head = document.createElement('div');
@@ -83,8 +84,6 @@ class Plot {
       if (!by.includes(this.spec.by)) this.spec.by = by[0] ?? '';
     });
     what.className = 'what';
-    const spring = document.createElement('span');
-    spring.className = 'spring';
     this.head.replaceChildren(
       what,
       chooser('Operation', operations, this.spec.operation ?? '', (value) => {
@@ -93,7 +92,6 @@ class Plot {
       ...(dimensions.length ? [chooser('Broken down by', dimensions, this.spec.by, (value) => {
         this.spec.by = value;
       })] : []),
-      spring,
       remove,
     );
   }
@@ -129,7 +127,7 @@ class Plot {
     this.range = view.range;
     this.data = columnsOf(view.watched, this.range, {
       filters: this.filters, by: drawing.by.length ? by : '', rowsWanted: drawing.rows,
-    });
+    }, this.kept);
     if (metric === 'flight') this.data.totals = flightTotals(this.data.columns, this.filters);
     const nothing = this.emptiness(this.data);
     if (nothing) {
@@ -137,7 +135,7 @@ class Plot {
       return;
     }
     const width_px = this.plot.clientWidth;
-    const option = drawing.option(this, width_px, currentColours());
+    const option = drawing.option(this, width_px, view.colours);
     this.open(width_px);
     this.chart.setOption(option, { notMerge: true });
     this.showReading();

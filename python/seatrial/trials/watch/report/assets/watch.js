@@ -4,6 +4,7 @@
 const SPANS = [[30, '30 s'], [60, '1 min'], [120, '2 min'], [300, '5 min'], [900, '15 min'],
   [3600, '1 hour']];
 const SPAN_MIN_S = 2;
+const TABLES_MS_PER_S = 25;
 const TILE_OPERATIONS = { read: 'reads', write: 'writes', flush: 'flushes' };
 
 /** What is shown: of which time, which requests, where the cursor is. */
@@ -15,6 +16,7 @@ const view = {
   to: null, // the end of the time shown; null follows the last interval
   at: null,
   cell: null,
+  colours: null,
   isPaused: false,
 
   get range() {
@@ -70,17 +72,26 @@ function say(text) {
   document.getElementById('message').textContent = text;
 }
 
-/** Draw everything, at most once per frame. */
+/**
+ * Draw everything, at most once per frame. Tables are of the whole time that is shown: where only
+ * an interval has come, they are drawn again after a share of that time.
+ */
 let isDue = false;
-function redraw() {
+let tables_ms = 0;
+function redraw({ isNews = false } = {}) {
+  if (!isNews) tables_ms = 0;
   if (isDue) return;
   isDue = true;
-  requestAnimationFrame(() => {
+  requestAnimationFrame((now_ms) => {
     isDue = false;
     if (!view.watched) return;
+    view.colours = currentColours();
     drawState();
     view.plots.forEach((plot) => plot.draw());
-    drawBreakdown();
+    if (tables_ms === 0 || now_ms - tables_ms > view.span_s * TABLES_MS_PER_S) {
+      drawBreakdown();
+      tables_ms = now_ms;
+    }
     drawEvents();
     document.documentElement.dataset.drawn = String(view.watched.intervals.length);
   });
@@ -293,7 +304,7 @@ function follow() {
     events.addEventListener(sort, ({ data }) => {
       view.watched.add(sort, JSON.parse(data));
       // A hidden page draws nothing; what it gets meanwhile is not lost.
-      if (!view.isPaused && !document.hidden) redraw();
+      if (!view.isPaused && !document.hidden) redraw({ isNews: true });
     });
   }
   events.addEventListener('ended', () => {
@@ -306,7 +317,7 @@ function follow() {
     const isFinal = events.readyState === EventSource.CLOSED;
     setState(isFinal ? 'not connected: reload the page' : 'connection lost, trying again', 'lost');
   });
-  document.addEventListener('visibilitychange', redraw);
+  document.addEventListener('visibilitychange', () => redraw());
 }
 
 (async () => {
@@ -314,7 +325,7 @@ function follow() {
   const data = JSON.parse(await unpacked('report-data'));
   startWatchTheme();
   startControls();
-  new ResizeObserver(redraw).observe(document.getElementById('charts'));
+  new ResizeObserver(() => redraw()).observe(document.getElementById('charts'));
   if (data.mode === 'live') {
     follow();
     return;

@@ -52,12 +52,25 @@ pub fn recover(path: &Path) -> Result<(), FileError> {
     if found < length {
         return Err(damaged(&part, format!("it has {found} bytes, but its end says {length}")));
     }
-    file.set_len(length)
-        .and_then(|()| file.seek(SeekFrom::End(0)))
-        .and_then(|_| file.write_all(bytes))
-        .and_then(|()| file.sync_all())
-        .and_then(|()| fs::rename(&part, path))
-        .map_err(&refused)?;
+    let mut complete = || {
+        file.set_len(length)
+            .and_then(|()| file.seek(SeekFrom::End(0)))
+            .and_then(|_| file.write_all(bytes))
+            .and_then(|()| file.sync_all())
+            .and_then(|()| fs::rename(&part, path))
+    };
+    match complete() {
+        Err(error) if error.kind() == io::ErrorKind::StorageFull => {
+            // The end and its copy do not both find space: the end gives way.
+            fs::remove_file(&end).map_err(&refused)?;
+            if let Err(error) = complete() {
+                file.set_len(length).map_err(&refused)?;
+                write_end(path, length, bytes, true).map_err(&refused)?;
+                return Err(refused(error));
+            }
+        }
+        completed => completed.map_err(&refused)?,
+    }
     remove_end(path);
     Ok(())
 }

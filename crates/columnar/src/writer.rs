@@ -111,7 +111,7 @@ impl PieceWriter {
     }
 
     /// Does the same with a row group that is not complete yet: it is written as a part of the end,
-    /// and again with each following checkpoint until it is complete.
+    /// and again with each following checkpoint until it is complete. Returns its size in bytes.
     ///
     /// # Errors
     ///
@@ -120,7 +120,7 @@ impl PieceWriter {
         &mut self,
         about: Vec<KeyValue>,
         write: impl FnOnce(&mut SerializedRowGroupWriter<'_, Vec<u8>>) -> ParquetResult<()>,
-    ) -> Result<(), FileError> {
+    ) -> Result<u64, FileError> {
         let properties = self.file.properties().clone();
         let mut apart = SerializedFileWriter::new(Vec::new(), self.schema.clone(), properties)?;
         let mut group = apart.next_row_group()?;
@@ -133,7 +133,8 @@ impl PieceWriter {
             groups.push(shifted(group, further_bytes)?);
         }
         let body = apart.inner().get(MAGIC_BYTES as usize..).unwrap_or_default();
-        self.write_end(body, &groups, about)
+        self.write_end(body, &groups, about)?;
+        Ok(body.len() as u64)
     }
 
     fn write_end(

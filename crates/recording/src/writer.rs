@@ -114,7 +114,11 @@ impl RecordingWriter {
         }
         self.rows.push(request);
         self.written.requests += 1;
-        if self.rows.len() >= ROWS_MAX { self.write_rows() } else { Ok(()) }
+        if self.rows.len() < ROWS_MAX {
+            return Ok(());
+        }
+        self.write_rows()?;
+        if self.file.written_bytes() >= self.rotate_bytes { self.rotate() } else { Ok(()) }
     }
 
     /// Makes sure that everything until now can be read even if this process dies.
@@ -124,7 +128,12 @@ impl RecordingWriter {
     /// When the file cannot be written.
     pub fn checkpoint(&mut self, length_ns: u64, lost: Lost) -> Result<(), RecordingError> {
         (self.about.length_ns, self.about.lost) = (length_ns, lost);
-        self.secure()
+        let pending_bytes = self.secure()?;
+        if self.file.written_bytes() + pending_bytes < self.rotate_bytes {
+            return Ok(());
+        }
+        self.write_rows()?;
+        self.rotate()
     }
 
     /// Completes the recording.
@@ -143,12 +152,13 @@ impl RecordingWriter {
         Ok(self.written)
     }
 
-    fn secure(&mut self) -> Result<(), RecordingError> {
+    /// Makes a checkpoint; returns the size of the row group that is not complete.
+    fn secure(&mut self) -> Result<u64, RecordingError> {
         let about = self.about()?;
         self.rows.sort_by_key(|row| row.arrived_ns);
         let rows = &self.rows;
         let written = if rows.is_empty() {
-            self.file.checkpoint(about)
+            self.file.checkpoint(about).map(|()| 0)
         } else {
             self.file.checkpoint_with(about, |group| columns::write(group, rows))
         };
@@ -165,7 +175,7 @@ impl RecordingWriter {
             .write_group(|group| columns::write(group, rows))
             .map_err(|error| RecordingError::of(&file_name(&self.path, self.about.file), error))?;
         self.rows.clear();
-        if self.file.written_bytes() >= self.rotate_bytes { self.rotate() } else { Ok(()) }
+        Ok(())
     }
 
     /// Begins the next file, and completes this one when that one can be recovered.

@@ -72,6 +72,7 @@ def _is_rows(path: Path) -> bool:
 
 
 TRACE: Final = Kind(name="trace", is_own=_is_trace, can_be_remade=False, needs_own=True)
+RECORDING: Final = Kind(name="recording", is_own=_is_trace, can_be_remade=False, needs_own=True)
 SNAPSHOT: Final = Kind(
     name="snapshot of pg_stat_statements", is_own=_is_snapshot, can_be_remade=False
 )
@@ -278,22 +279,22 @@ def place_to_write(place: Path, *, force: bool = False, kind: Kind = REMADE) -> 
     return real
 
 
-def trace_to_write(place: Path, *, force: bool) -> Path:
+def trace_to_write(place: Path, *, force: bool, kind: Kind = TRACE) -> Path:
     """Return the path under which a trace is written; it has the ending ``.part`` meanwhile.
 
     Raises:
         RefusedError: when what is there, under either name, must not be replaced.
         UsageError: when it cannot be written there.
     """
-    real = place_to_write(place, force=force, kind=TRACE)
+    real = place_to_write(place, force=force, kind=kind)
     part = Path(f"{real}.part")
     if part.is_symlink():
         raise RefusedError(
             seen=f"{part} is a symbolic link",
-            cause="A trace is written under that name until it is whole",
+            cause=f"A {kind.name} is written under that name until it is whole",
             next_step=f"Name another file, or remove the link with `rm {part}`",
         )
-    place_to_write(part, force=True, kind=TRACE)
+    place_to_write(part, force=True, kind=kind)
     return real
 
 

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from seatrial.cli.files import RECORDING, Output, output_option
 from seatrial.cli.options import json_option
+from seatrial.trials.watch.commands.record import ROTATE, read_size_bytes, record_to, recorded_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,12 +31,13 @@ Examples:
   seatrial watch --url postgresql:///shop --for 60   by table and index
   seatrial watch --pid 4711 --for 10
   seatrial watch --json --every 5      one JSON object per interval
+  seatrial watch --record night.rec    every request in a file (docs/recording.md)
   seatrial watch --port 0              with a live page; 'seatrial mark TEXT' sets a marker
 
 \b
 As root, or with CAP_BPF and CAP_PERFMON, every request is counted in the kernel, with its time in
 the queue and at the device. Without, only the counters of each disk can be read: mean latencies, no
-percentiles. Nothing is written. See docs/watch.md.
+percentiles. Nothing is written but what --record names. See docs/watch.md.
 """
 
 EVERY_S: Final = 1.0
@@ -68,12 +71,24 @@ _PORT_MAX: Final = 65_535
     type=click.IntRange(0, _PORT_MAX),
     help="Serve a live page on this TCP port of this machine; 0 takes a free one.",
 )
+@output_option("--record", about="Write every request to this file; needs root.", kind=RECORDING)
+@click.option(
+    "--rotate",
+    "rotate_bytes",
+    metavar="SIZE",
+    default=ROTATE,
+    show_default=True,
+    callback=read_size_bytes,
+    help="Begin another file of the recording (FILE.1, FILE.2 ...) when one has this size.",
+)
 @json_option
 def command(
     *,
     target: str | None,
     url: str | None,
     pid: int | None,
+    record: Output,
+    rotate_bytes: int,
     for_s: float | None,
     every_s: float,
     port: int | None,
@@ -91,7 +106,8 @@ def command(
         from seatrial.trials.watch.commands.live import require_packages  # noqa: PLC0415
 
         require_packages()
-    watcher = Watcher(_watched(target, url, pid))
+    to = record_to(record, rotate_bytes)
+    watcher = Watcher(_watched(target, url, pid)._replace(record=to))
     name = _name(target, url, pid)
     with ExitStack() as stack:
         stack.callback(watcher.stop)
@@ -103,7 +119,10 @@ def command(
         with suppress(KeyboardInterrupt):  # the usual end
             for interval in _intervals(watcher, every_s, for_s):
                 sight.see(interval, show)
+        recorded = watcher.end_recording()
     show.end(sight.whole)
+    if recorded is not None:
+        click.echo(recorded_text(recorded), err=True)
     return 0
 
 
@@ -250,7 +269,10 @@ def _intervals(watcher: Watcher, every_s: float, for_s: float | None) -> Iterato
         number += 1
         next_s = begun_s + number * every_s
         wake_s = next_s if end_s is None else min(next_s, end_s)
-        time.sleep(max(0.0, wake_s - time.monotonic()))
+        while (left_s := wake_s - time.monotonic()) > (watcher.poll_s or left_s):
+            time.sleep(watcher.poll_s or left_s)
+            watcher.poll()
+        time.sleep(max(0.0, left_s))
         yield watcher.take()
 
 

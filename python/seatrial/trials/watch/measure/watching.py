@@ -15,7 +15,8 @@ from typing import Final, NamedTuple
 import msgspec
 
 from seatrial import _core
-from seatrial.errors import SeatrialError, native_errors
+from seatrial.errors import SeatrialError, TargetError, native_errors
+from seatrial.interrupts import uninterrupted
 from seatrial.machine.fingerprint.counters import NS_PER_MS
 from seatrial.machine.fingerprint.layers import SECTOR_BYTES
 from seatrial.trials.watch.analysis.activity import (
@@ -26,6 +27,13 @@ from seatrial.trials.watch.analysis.activity import (
     Lost,
 )
 from seatrial.trials.watch.measure.extents import DeviceNumber
+from seatrial.trials.watch.measure.recorder import (
+    POLL_S,
+    Beginning,
+    Recorded,
+    Recorder,
+    RecordTo,
+)
 from seatrial.trials.watch.measure.relations import Relations
 
 _DISKSTATS: Final = Path("/proc/diskstats")
@@ -72,6 +80,9 @@ REQUESTS: Final = Level(
     lacks="requests beyond what one processor can read are counted as not recorded",
     cost="about 2 µs per request: reads of 4 KiB from memory took 34 % longer (15 to 59 %)",
 )
+RECORDS: Final = msgspec.structs.replace(
+    REQUESTS, sees="every block request, one by one", lacks=HISTOGRAMS.lacks
+)
 
 
 class Watched(NamedTuple):
@@ -81,11 +92,13 @@ class Watched(NamedTuple):
         devices: Whole disks; all of them if empty.
         pid: The process; any if None.
         relations: The server whose relations requests are assigned to.
+        record: Where requests are recorded.
     """
 
     devices: Sequence[DeviceNumber] = ()
     pid: int | None = None
     relations: Relations | None = None
+    record: RecordTo | None = None
 
 
 class Watcher:
@@ -95,26 +108,81 @@ class Watcher:
         """Start at the highest level that this process may use.
 
         Raises:
-            SeatrialError: if files or a process are asked for, and only the counters can be read.
+            SeatrialError: if a recording cannot be begun.
+            TargetError: if files, a process or a recording are asked for, and only the counters
+                can be read.
         """
         self._watched = watched
         self._since_s = time.monotonic()
         self._kernel: _core.Watch | None = None
+        self._recorder: Recorder | None = None
+        self._polled: Interval | None = None
         self.level = HISTOGRAMS
+        began = Beginning.now()
         try:
             with native_errors():
-                records = watched.relations is not None
-                self._kernel = _core.Watch([*watched.devices], records=records)
-                self.level = REQUESTS if records else HISTOGRAMS
+                self._kernel = _core.Watch([*watched.devices], records=self._has_records)
+                if self._has_records:
+                    self.level = REQUESTS if watched.relations is not None else RECORDS
         except SeatrialError as error:
-            if watched.relations is not None or watched.pid is not None:
-                raise
+            if self._has_records or watched.pid is not None:
+                raise _refused(error, watched) from None
             self.level = msgspec.structs.replace(COUNTERS, reason=f"{error.seen} {error.cause}")
         self._counters = self._first = _diskstats()
         self._seen_bytes = 0
+        if watched.record is not None and self._kernel is not None:
+            self._recorder = self._recording(watched.record, began, self._kernel)
+
+    @property
+    def poll_s(self) -> float | None:
+        """How often :meth:`poll` is to be called in an interval; None for never."""
+        return POLL_S if self._recorder is not None else None
+
+    @property
+    def _has_records(self) -> bool:
+        return self._watched.relations is not None or self._watched.record is not None
+
+    def _recording(self, to: RecordTo, began: Beginning, kernel: _core.Watch) -> Recorder:
+        names = device_names()
+        wanted = self._watched.devices or [each for each in names if _has_requests(each)]
+        try:
+            return Recorder(
+                to,
+                began,
+                devices={each: names[each] for each in wanted if each in names},
+                knows_queue=kernel.knows_queue,
+                knows_relations=self._watched.relations is not None,
+            )
+        except SeatrialError:
+            kernel.stop()
+            raise
+
+    def poll(self) -> None:
+        """Take what was completed until now, within an interval.
+
+        Raises:
+            SeatrialError: if it cannot be recorded.
+        """
+        self._polled = self.take()
+
+    def end_recording(self) -> Recorded | None:
+        """Record what was completed until now, and complete the recording; None without one.
+
+        Raises:
+            SeatrialError: if it cannot be recorded.
+        """
+        if self._recorder is None:
+            return None
+        lost = self.take().lost
+        recorder, self._recorder = self._recorder, None
+        return recorder.finish(lost)
 
     def take(self) -> Interval:
-        """Return what was completed since the last call, or since the start."""
+        """Return what was completed since the last call, or since the start.
+
+        Raises:
+            SeatrialError: if it cannot be recorded.
+        """
         now_s = time.monotonic()
         ended_at = time.time()
         seconds, self._since_s = now_s - self._since_s, now_s
@@ -127,7 +195,11 @@ class Watcher:
             )
             groups = self._grouped(self._kernel, counted)
             lost = _lost(self._kernel, max(0, self._disks_bytes() - self._seen_bytes))
-        return Interval(seconds=seconds, groups=groups, lost=lost, ended_at=ended_at)
+        if self._recorder is not None:
+            self._recorder.secure(lost)
+        taken = Interval(seconds=seconds, groups=groups, lost=lost, ended_at=ended_at)
+        polled, self._polled = self._polled, None
+        return taken if polled is None else polled.merged(taken)
 
     def disks(self) -> list[str]:
         """Return the names of the disks that are watched and there; of all, those with a size."""
@@ -157,7 +229,14 @@ class Watcher:
         names = device_names()
         relations = self._watched.relations
         if relations is not None:
-            return _by_relation(kernel.take_requests(), relations, names, self._watched.pid)
+            with uninterrupted():  # what was taken is recorded, too
+                owned = _owned(kernel.take_requests(), relations, self._watched.pid)
+                if self._recorder is not None:
+                    main = [owners[0][0] for _, owners in owned]
+                    self._recorder.add([each for each, _ in owned], main)
+            return _by_relation(owned, names)
+        if self._recorder is not None:
+            self._record(kernel, self._recorder)
         return [
             Group(
                 disk=names.get((each.major, each.minor), f"{each.major}:{each.minor}"),
@@ -179,6 +258,15 @@ class Watcher:
             for each in counted
             if self._watched.pid in (None, each.pid)
         ]
+
+    def _record(self, kernel: _core.Watch, recorder: Recorder) -> None:
+        pid = self._watched.pid
+        if pid is None:
+            recorder.take(kernel)
+            return
+        with uninterrupted():  # what was taken is recorded, too
+            own = [each for each in kernel.take_requests() if each.pid == pid]
+            recorder.add(own, [""] * len(own))
 
     def _grown(self) -> Iterator[Group]:
         before, self._counters = self._counters, _diskstats()
@@ -243,32 +331,41 @@ def _is_drive(name: str) -> bool:
         return False
 
 
-def _by_relation(
-    requests: Sequence[_core.WatchedRequest],
-    relations: Relations,
-    names: dict[DeviceNumber, str],
-    pid: int | None,
-) -> list[Group]:
-    """Return requests by relation; the files' extents are read again before.
+_Owned = tuple[_core.WatchedRequest, list[tuple[str, int]]]
+"""A request, and the relations that its bytes belong to, the one with the most bytes first."""
+
+
+def _owned(
+    requests: Sequence[_core.WatchedRequest], relations: Relations, pid: int | None
+) -> list[_Owned]:
+    """Return the requests of a process with their relations; extents are read again before."""
+    relations.refresh()
+    return [(each, _owners(each, relations)) for each in requests if pid in (None, each.pid)]
+
+
+def _owners(request: _core.WatchedRequest, relations: Relations) -> list[tuple[str, int]]:
+    if not request.length_bytes:
+        return [("", 0)]
+    disk = (request.major, request.minor)
+    owners = relations.owners_of(disk, request.offset_bytes, request.length_bytes)
+    if all(owner != NOT_MAPPED for owner, _ in owners):
+        return owners
+    if not relations.is_of_other_program(request.pid, request.command):
+        return owners
+    others = {NOT_MAPPED: OTHER_PROGRAMS}
+    return [(others.get(owner, owner), part_bytes) for owner, part_bytes in owners]
+
+
+def _by_relation(owned: Sequence[_Owned], names: dict[DeviceNumber, str]) -> list[Group]:
+    """Return requests by relation.
 
     A request to several files counts where most of its bytes are, and its bytes where each is.
     """
-    relations.refresh()
     found: dict[_Alike, list[_core.WatchedRequest]] = {}
     bytes_of: Counter[_Alike] = Counter()
-    for each in requests:
-        if pid not in (None, each.pid):
-            continue
-        disk = (each.major, each.minor)
-        name = names.get(disk, f"{each.major}:{each.minor}")
-        owners = [("", 0)]
-        if each.length_bytes:
-            owners = relations.owners_of(disk, each.offset_bytes, each.length_bytes)
-        for place, (owner, part_bytes) in enumerate(owners):
-            is_others = owner == NOT_MAPPED and relations.is_of_other_program(
-                each.pid, each.command
-            )
-            relation = OTHER_PROGRAMS if is_others else owner
+    for each, owners in owned:
+        name = names.get((each.major, each.minor), f"{each.major}:{each.minor}")
+        for place, (relation, part_bytes) in enumerate(owners):
             alike = _Alike(
                 name,
                 each.operation,
@@ -308,12 +405,25 @@ def _group(
     return Group(
         **alike._asdict(),
         requests=len(requests),
+        failed=sum(each.failed for each in requests),
         transferred_bytes=transferred_bytes,
         device_ns_sum=sum(device_ns),
         queued=len(queue_ns),
         queue_ns_sum=sum(queue_ns),
         device=_core.Histogram.of(device_ns),
         queue=_core.Histogram.of(queue_ns),
+    )
+
+
+def _refused(error: SeatrialError, watched: Watched) -> TargetError:
+    """Return why the kernel's counters are not enough for what is wanted."""
+    wanted = "--url" if watched.relations is not None else "--pid"
+    wanted = "--record" if watched.record is not None else wanted
+    return TargetError(
+        seen=f"{wanted} needs every request: {error.seen}",
+        cause=error.cause,
+        next_step=f"Run it as root, or with CAP_BPF and CAP_PERFMON; without {wanted}, the "
+        "kernel's counters can be watched",
     )
 
 

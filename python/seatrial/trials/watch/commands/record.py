@@ -1,0 +1,99 @@
+"""``seatrial watch --record``: where a recording goes, and what became of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from seatrial.cli.files import RECORDING, Output, place_to_write, trace_to_write
+from seatrial.errors import RefusedError, UsageError
+from seatrial.study.units import SIZE_EXPECTED, format_size, parse_size_bytes
+
+if TYPE_CHECKING:
+    from seatrial.trials.watch.analysis.activity import Lost
+    from seatrial.trials.watch.measure.recorder import Recorded, RecordTo
+
+ROTATE: Final = "1GiB"
+_ROTATE_BYTES_MIN: Final = 1 << 16
+
+
+def read_size_bytes(_context: click.Context, _parameter: click.Parameter, written: str) -> int:
+    """Return a size of files (bytes).
+
+    Raises:
+        click.BadParameter: if it is none, or too small.
+    """
+    try:
+        size_bytes = parse_size_bytes(written)
+    except ValueError as error:
+        raise click.BadParameter(f"{error}; give {SIZE_EXPECTED}") from None
+    if size_bytes is None or size_bytes < _ROTATE_BYTES_MIN:
+        raise click.BadParameter(f"{written} is less than 64 KiB")
+    return size_bytes
+
+
+def record_to(output: Output, rotate_bytes: int) -> RecordTo | None:
+    """Return where a recording can be written without a loss; None where none is wanted.
+
+    Raises:
+        RefusedError: if something is there that must not be replaced.
+        UsageError: if it cannot be written there.
+    """
+    if output.stream is not None:
+        raise UsageError(
+            seen="A recording cannot go to standard output",
+            cause="It is a Parquet file, whose parts are not written in order",
+            next_step="Name a file with --record FILE",
+        )
+    if output.place is None:
+        return None
+    from seatrial.trials.watch.measure.recorder import RecordTo  # noqa: PLC0415 - not for --help
+
+    place = trace_to_write(output.place, force=output.force, kind=RECORDING)
+    _require_no_others(place, force=output.force)
+    return RecordTo(place, rotate_bytes)
+
+
+def _require_no_others(place: Path, *, force: bool) -> None:
+    """Remove further files of a recording that is replaced, and what was cut off.
+
+    Raises:
+        RefusedError: if there are some, and they are not to be replaced.
+    """
+    others = sorted(
+        each
+        for each in place.parent.iterdir()
+        if each.name.startswith(f"{place.name}.")
+        and each.name.removeprefix(f"{place.name}.").split(".")[0].isdigit()
+    )
+    cut_off = Path(f"{place}.part.end")
+    if cut_off.exists() and not force:
+        raise RefusedError(
+            seen=f"A recording to {place} was cut off, and can be read",
+            cause="Its recorder was killed, or its machine went down",
+            next_step=f"See it with `seatrial trace show {place}`, which completes it, or replace "
+            "it with --force",
+        )
+    for each in others:
+        place_to_write(each, force=force, kind=RECORDING)
+    for each in (*others, cut_off) if force else ():
+        each.unlink(missing_ok=True)
+
+
+def recorded_text(recorded: Recorded) -> str:
+    """Return what a recording became, as a sentence or two."""
+    files = "" if recorded.files == 1 else f" in {recorded.files} files"
+    size = format_size(recorded.total_bytes)
+    text = f"Recorded {recorded.requests:,} requests to {recorded.path}{files}: {size}"
+    if recorded.requests:
+        text += f", {recorded.total_bytes / recorded.requests:.1f} bytes per request"
+    return f"{text}.{_lost_text(recorded.lost)}"
+
+
+def _lost_text(lost: Lost) -> str:
+    dropped = lost.unrecorded + lost.uncounted + lost.missed
+    if not dropped:
+        return ""
+    return f"\nNot recorded: {dropped:,} requests, which the recording says, too."

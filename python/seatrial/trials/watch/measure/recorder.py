@@ -1,0 +1,211 @@
+"""Writes watched requests to a recording (docs/recording.md)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import msgspec
+
+from seatrial import _core
+from seatrial.errors import SeatrialError, SpaceError, native_errors
+from seatrial.machine.fingerprint.layers import SECTOR_BYTES
+from seatrial.trials.watch.analysis.activity import NOT_MAPPED, Lost
+from seatrial.trials.watch.measure.extents import DeviceNumber
+from seatrial.trials.watch.recording import UNKNOWN, Knows, StoredAbout
+
+SOURCE: Final = "seatrial watch"
+POLL_S: Final = 0.5
+"""How long requests are in the kernel's memory at most, and not in the recording."""
+CHECKPOINT_S: Final = 1.0
+"""How much of a recording a kill costs at most."""
+
+
+class RecordTo(NamedTuple):
+    """Where a recording goes.
+
+    Attributes:
+        path: Its first file.
+        rotate_bytes: A file of this size is followed by another one.
+    """
+
+    path: Path
+    rotate_bytes: int
+
+
+class Recorded(NamedTuple):
+    """What a recording became.
+
+    Attributes:
+        path: Its first file.
+        requests: Requests in it.
+        total_bytes: Size of its files.
+        files: How many files it has.
+        lost: What was not recorded.
+    """
+
+    path: Path
+    requests: int
+    total_bytes: int
+    files: int
+    lost: Lost
+
+
+class Beginning(NamedTuple):
+    """When a recording begins, by two clocks at once.
+
+    Attributes:
+        unix_ns: Unix time in ns.
+        monotonic_ns: The same moment by CLOCK_MONOTONIC, in ns.
+    """
+
+    unix_ns: int
+    monotonic_ns: int
+
+    @classmethod
+    def now(cls) -> Beginning:
+        """Return this moment."""
+        return cls(time.time_ns(), time.monotonic_ns())
+
+
+class Recorder:
+    """Writes requests as they are taken from the kernel."""
+
+    def __init__(
+        self,
+        to: RecordTo,
+        began: Beginning,
+        *,
+        devices: dict[DeviceNumber, str],
+        knows_queue: bool,
+        knows_relations: bool,
+    ) -> None:
+        """Begin a recording.
+
+        Args:
+            to: Where it goes.
+            began: From when on requests are watched.
+            devices: Names of the devices by their numbers.
+            knows_queue: Whether arrivals, and so the times in the queue, are known.
+            knows_relations: Whether requests are assigned to relations.
+
+        Raises:
+            SpaceError: if the disk is full.
+            UsageError: if the file cannot be made, or another process writes it.
+        """
+        self._to = to
+        self._began = began
+        about = StoredAbout(
+            began_at_ns=began.unix_ns,
+            source=SOURCE,
+            knows=Knows(
+                arrival=knows_queue,
+                sync=True,
+                failures=True,
+                queue=knows_queue,
+                device=True,
+                process=True,
+                relations=knows_relations,
+            ),
+        )
+        with native_errors():
+            self._writer = _core.RecordingWriter(
+                to.path,
+                msgspec.json.encode(about).decode(),
+                began_ns=began.monotonic_ns,
+                rotate_bytes=to.rotate_bytes,
+            )
+        for (major, minor), name in sorted(devices.items()):
+            self._writer.name_device(major, minor, name, _size_bytes(name))
+        self._relations: dict[str, int] = {"": UNKNOWN, NOT_MAPPED: UNKNOWN}
+        self._secured_s = time.monotonic()
+
+    def take(self, kernel: _core.Watch) -> None:
+        """Record what completed since the kernel was asked last.
+
+        Raises:
+            SpaceError: if the disk is full.
+            UsageError: if the file cannot be written.
+        """
+        try:
+            with native_errors():
+                self._writer.take(kernel)
+        except SeatrialError as error:
+            raise self._ended(error) from None
+
+    def add(self, requests: Sequence[_core.WatchedRequest], relations: Sequence[str]) -> None:
+        """Record requests, each with its relation; empty or ``not mapped`` where it has none.
+
+        Raises:
+            SpaceError: if the disk is full.
+            UsageError: if the file cannot be written.
+        """
+        for name in set(relations) - self._relations.keys():
+            self._relations[name] = self._writer.relation(name)
+        try:
+            with native_errors():
+                self._writer.add(requests, [self._relations[name] for name in relations])
+        except SeatrialError as error:
+            raise self._ended(error) from None
+
+    def secure(self, lost: Lost) -> None:
+        """Make sure about once a second that all until now can be read even after a kill.
+
+        Raises:
+            SpaceError: if the disk is full.
+            UsageError: if the file cannot be written.
+        """
+        if time.monotonic() - self._secured_s < CHECKPOINT_S - POLL_S / 2:
+            return
+        try:
+            with native_errors():
+                self._writer.checkpoint(self._length_ns(), _json(lost))
+        except SeatrialError as error:
+            raise self._ended(error) from None
+        self._secured_s = time.monotonic()
+
+    def finish(self, lost: Lost) -> Recorded:
+        """Complete the recording.
+
+        Raises:
+            SpaceError: if the disk is full.
+            UsageError: if the file cannot be written.
+        """
+        try:
+            with native_errors():
+                written = self._writer.finish(self._length_ns(), _json(lost))
+        except SeatrialError as error:
+            raise self._ended(error) from None
+        return Recorded(self._to.path, *written, lost)
+
+    def _length_ns(self) -> int:
+        return time.monotonic_ns() - self._began.monotonic_ns
+
+    def _ended(self, error: SeatrialError) -> SeatrialError:
+        """Return an error with what is kept: the recording as far as it was secured."""
+        self._writer.abandon()
+        path = self._to.path
+        kept = f"`seatrial trace show {path}` completes what was recorded until then"
+        with suppress(SeatrialError), native_errors():
+            reader = _core.RecordingReader(path)
+            about = msgspec.json.decode(reader.about_json, type=StoredAbout)
+            seconds = about.length_ns / 1e9
+            kept = f"{reader.requests:,} requests of the first {seconds:.1f} s are kept in {path}"
+        next_step = "Record to a disk with more space, or free some"
+        if not isinstance(error, SpaceError):
+            next_step = error.next_step
+        return type(error)(seen=error.seen, cause=f"{error.cause}; {kept}", next_step=next_step)
+
+
+def _json(lost: Lost) -> str:
+    return msgspec.json.encode(lost).decode()
+
+
+def _size_bytes(name: str) -> int | None:
+    try:
+        return int(Path("/sys/block", name, "size").read_text()) * SECTOR_BYTES
+    except (OSError, ValueError):  # removed meanwhile
+        return None

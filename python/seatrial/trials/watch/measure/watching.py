@@ -41,7 +41,9 @@ _COUNTED: Final = (("read", 0), ("write", 4), ("discard", 11))
 """Operations of a disk's counters and the place of the first: requests, merged, sectors, ms."""
 _FLUSHES: Final = 15
 _COMPARED: Final = ("read", "write")
-"""Operations whose bytes are compared with the disks' own counters."""
+"""Counters of a disk with which counted bytes are compared."""
+_COMPARED_AS: Final = (*_COMPARED, "other")
+"""The same as they are counted here: a disk counts zeroes that it is to write as writes."""
 
 
 class Level(msgspec.Struct, frozen=True, kw_only=True):
@@ -191,7 +193,7 @@ class Watcher:
         else:
             counted = self._kernel.take_groups()
             self._seen_bytes += sum(
-                each.transferred_bytes for each in counted if each.operation in _COMPARED
+                each.transferred_bytes for each in counted if each.operation in _COMPARED_AS
             )
             groups = self._grouped(self._kernel, counted)
             lost = _lost(self._kernel, max(0, self._disks_bytes() - self._seen_bytes))

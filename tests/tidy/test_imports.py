@@ -46,6 +46,7 @@ TOPICS_MAY_IMPORT = {
     ("database", "replay"): "its stage runs replays as one more kind of load",
     ("audit", "loadline"): "adaptive measuring leaves load lines alone",
     ("io", "audit"): "the chart of a matrix shows what the audit's model says of it",
+    ("watch", "io"): "a recording is replayed by the engine of block I/O",
     ("database", "layouts"): "a timeline marks what happened to the array",
 }
 TOP_ROOM = "cli"

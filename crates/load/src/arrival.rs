@@ -4,9 +4,12 @@
 //! freezes for three seconds owes three seconds of requests, and each of them counts its response
 //! time from when it was due.
 
+use std::sync::Arc;
+
 use rand_distr::{Distribution, Exp1};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
+use crate::listed::{ListCursor, Listed};
 use crate::rng::stream;
 use crate::spec::ArrivalSpec;
 
@@ -26,6 +29,7 @@ pub struct Arrivals {
 enum Schedule {
     Closed,
     Even(Even),
+    Listed(ListCursor),
     Poisson { rng: Xoshiro256PlusPlus, gap_ns_mean: f64, elapsed_ns: f64 },
 }
 
@@ -65,7 +69,8 @@ impl Arrivals {
             })
         };
         let schedule = match *spec {
-            ArrivalSpec::Closed {} => Schedule::Closed,
+            // The times of a list are not in the specification: see `of_list`.
+            ArrivalSpec::Closed {} | ArrivalSpec::Listed {} => Schedule::Closed,
             ArrivalSpec::Fixed { rate_per_s } => even(rate_per_s, 1),
             ArrivalSpec::Bursts { rate_per_s, burst } => even(rate_per_s, burst),
             // The sum of independent Poisson processes is one of the summed rate.
@@ -75,6 +80,16 @@ impl Arrivals {
                 elapsed_ns: 0.0,
             },
         };
+        Self::beginning(schedule, start_ns)
+    }
+
+    /// Returns the schedule of the requests of a list.
+    #[must_use]
+    pub fn of_list(list: Arc<[Listed]>, start_ns: u64) -> Self {
+        Self::beginning(Schedule::Listed(ListCursor::new(list)), start_ns)
+    }
+
+    fn beginning(schedule: Schedule, start_ns: u64) -> Self {
         let mut arrivals = Self { start_ns, due_ns: None, schedule };
         arrivals.due_ns = arrivals.first_due_ns();
         arrivals
@@ -93,6 +108,11 @@ impl Arrivals {
     pub fn pop(&mut self) {
         let elapsed_ns = match &mut self.schedule {
             Schedule::Closed => return,
+            Schedule::Listed(cursor) => {
+                cursor.skip();
+                self.due_ns = listed_ns(cursor, self.start_ns);
+                return;
+            }
             Schedule::Even(even) => {
                 even.index += even.workers;
                 saturated(even.elapsed_ns())
@@ -109,6 +129,7 @@ impl Arrivals {
     fn first_due_ns(&mut self) -> Option<u64> {
         match &self.schedule {
             Schedule::Closed => None,
+            Schedule::Listed(cursor) => listed_ns(cursor, self.start_ns),
             Schedule::Even(even) => {
                 Some(self.start_ns.saturating_add(saturated(even.elapsed_ns())))
             }
@@ -119,6 +140,11 @@ impl Arrivals {
             }
         }
     }
+}
+
+/// Returns when the next request of a list is due; `None` behind its end.
+fn listed_ns(cursor: &ListCursor, start_ns: u64) -> Option<u64> {
+    cursor.peek().map(|next| start_ns.saturating_add(next.due_ns))
 }
 
 /// Draws from the exponential distribution of mean 1.

@@ -46,6 +46,14 @@ impl EngineChosen {
     /// [`SpecError`] when io_uring is requested for what takes more than one call to it.
     pub fn for_spec(spec: &CellSpec, target: &Target) -> Result<EngineChosen, SpecError> {
         Ok(match spec.engine {
+            // Several threads would not keep the order of a list.
+            EngineChoice::Psync if spec.list.is_some() && spec.depth > 1 => return Err(no_order()),
+            EngineChoice::Auto if spec.list.is_some() && spec.depth > 1 => {
+                if uring::unavailable_reason().is_some() {
+                    return Err(no_order());
+                }
+                ring(spec, target, "depth is above 1")
+            }
             EngineChoice::IoUring if has_sequences(spec) => return Err(no_sequences()),
             EngineChoice::IoUring => ring(spec, target, "requested"),
             EngineChoice::Psync => threads(spec, target, "requested"),
@@ -76,6 +84,15 @@ fn no_sequences() -> SpecError {
         key: "engine".into(),
         problem: "is io_uring, but a commit or a copy is a sequence of calls; \
                   use auto or psync, or for a commit dsync"
+            .into(),
+    }
+}
+
+fn no_order() -> SpecError {
+    SpecError::Refused {
+        key: "list".into(),
+        problem: "has several requests in flight, which one thread sends in their order only by \
+                  io_uring; allow it (`seatrial check` says what forbids it), or use depth 1"
             .into(),
     }
 }

@@ -17,6 +17,7 @@ pub mod engine;
 pub mod errno;
 pub mod group_watch;
 pub mod ledger;
+pub mod listed;
 pub mod live;
 pub mod procfs;
 pub mod psync;

@@ -1,10 +1,13 @@
 //! What the next request is: choices by weight of access and of block size.
 
+use std::sync::Arc;
+
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::Rng;
 use seatrial_gauge::Operation;
 
 use crate::address::{AddressCursor, AddressPlan};
+use crate::listed::{ListCursor, Listed};
 use crate::rng::{stream, threshold};
 use crate::spec::{AccessSpec, CellSpec};
 
@@ -82,9 +85,11 @@ pub struct Access {
     pub length_bytes: u32,
 }
 
-/// What one worker requests: a mix of the cell's accesses, endless but for a one-pass fill.
+/// What one worker requests: a mix of the cell's accesses, endless but for a one-pass fill, or
+/// what is listed.
 #[derive(Debug)]
 pub struct AccessMix {
+    listed: Option<ListCursor>,
     rng: Xoshiro256PlusPlus,
     choice: Choice,
     members: Vec<Member>,
@@ -107,16 +112,34 @@ impl AccessMix {
             Member { operation: access.operation, sizes: Sizes::new(access), cursor }
         });
         Self {
+            listed: None,
             rng: stream(spec.seed, "mix", u64::from(worker)),
             choice: Choice::new(&weights),
             members: members.collect(),
         }
     }
 
+    /// Returns the mix that takes its requests from a list.
+    #[must_use]
+    pub fn with_list(self, list: Arc<[Listed]>) -> Self {
+        Self { listed: Some(ListCursor::new(list)), ..self }
+    }
+
+    /// Whether the next request may go while so many others are in flight.
+    #[inline]
+    #[must_use]
+    pub fn may_start(&self, others: usize) -> bool {
+        let next = self.listed.as_ref().and_then(ListCursor::peek);
+        next.is_none_or(|next| others <= next.others_max as usize)
+    }
+
     /// Draws the next request; `None` when there is none left.
     #[expect(clippy::should_implement_trait, reason = "it is drawn from, not iterated over")]
     #[inline]
     pub fn next(&mut self) -> Option<Access> {
+        if let Some(listed) = &mut self.listed {
+            return listed.take();
+        }
         let member = &mut self.members[self.choice.draw(&mut self.rng)];
         let length_bytes = member.sizes.draw_bytes(&mut self.rng);
         let offset_bytes = member.cursor.next(u64::from(length_bytes))?;

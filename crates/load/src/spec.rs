@@ -39,6 +39,10 @@ pub struct CellSpec {
     /// When requests are due.
     #[serde(default)]
     pub arrival: ArrivalSpec,
+    /// Where the requests are listed, if they are not drawn; `accesses` are then what the list may
+    /// contain, and the cell ends with it.
+    #[serde(default)]
+    pub list: Option<ListSpec>,
     /// A sync after this many writes of a worker; 0 for none.
     #[serde(default)]
     pub sync_every: u64,
@@ -223,6 +227,14 @@ pub enum EngineChoice {
     Psync,
 }
 
+/// The list of a cell's requests.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ListSpec {
+    /// The file (see [`crate::listed`]).
+    pub path: PathBuf,
+}
+
 /// When requests are due.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
@@ -246,6 +258,8 @@ pub enum ArrivalSpec {
         /// Requests that are due at once, over all threads.
         burst: u64,
     },
+    /// Each at the time that the cell's list has.
+    Listed {},
 }
 
 impl Default for ArrivalSpec {

@@ -24,6 +24,7 @@ use crate::budget::Budget;
 use crate::buffers::Buffers;
 use crate::choice::{Carrier, EngineChosen};
 use crate::content::{Shelf, ShelfError};
+use crate::listed::{self, Listed};
 use crate::live::Live;
 use crate::procfs;
 use crate::psync::PsyncEngine;
@@ -207,6 +208,7 @@ struct Crew {
     writes: bool,
     reads_apart: bool,
     budget: Arc<Budget>,
+    list: Option<Arc<[Listed]>>,
     workers: u32,
     depth: usize,
 }
@@ -295,6 +297,7 @@ impl Crew {
             writes: spec.accesses.iter().any(|access| access.operation.writes()),
             reads_apart: reads_apart(&spec),
             budget: Arc::new(Budget::new(&spec.limit)),
+            list: spec.list.as_ref().map(|list| listed::read(&list.path, &spec)).transpose()?,
             workers: chosen.workers,
             depth: chosen.depth,
             spec,
@@ -373,6 +376,10 @@ impl Crew {
             content.fill(engine.buffer(slot));
         }
         let mix = AccessMix::new(&self.spec, &self.plan, worker);
+        let mix = match &self.list {
+            Some(list) => mix.with_list(list.clone()),
+            None => mix,
+        };
         let (start, started) = mpsc::channel();
         let this = Ready { thread: procfs::this_thread(), start, lack };
         let announced = ready.send(this).is_ok();
@@ -381,13 +388,7 @@ impl Crew {
         let Some(go) = announced.then(|| started.recv().ok()).flatten() else { return Ok(()) };
         let duty = Duty {
             mix,
-            arrivals: Arrivals::new(
-                &self.spec.arrival,
-                worker,
-                self.workers,
-                self.spec.seed,
-                go.start_ns,
-            ),
+            arrivals: self.arrivals(worker, go.start_ns),
             content,
             sync_every: self.spec.sync_every,
             budget: self.budget.clone(),
@@ -404,6 +405,13 @@ impl Crew {
             drop(ManuallyDrop::into_inner(worker));
         }
         outcome
+    }
+
+    fn arrivals(&self, worker: u32, start_ns: u64) -> Arrivals {
+        match (&self.list, self.spec.arrival) {
+            (Some(list), ArrivalSpec::Listed {}) => Arrivals::of_list(list.clone(), start_ns),
+            (_, arrival) => Arrivals::new(&arrival, worker, self.workers, self.spec.seed, start_ns),
+        }
     }
 
     fn send_off(

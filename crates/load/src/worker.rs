@@ -209,6 +209,9 @@ impl<E: Engine> Worker<E> {
                 Some(due_ns) if due_ns <= self.now_ns => due_ns,
                 Some(_) => return,
             };
+            if !self.duty.mix.may_start(self.slots.len() - self.free.len()) {
+                return;
+            }
             let Some(access) = self.draw_admitted() else {
                 // Nothing is left to do, or every block that it may use is in flight: then the next
                 // completion frees one.

@@ -30,6 +30,7 @@ pub(super) fn check(spec: &CellSpec) -> Checked {
     check_one_pass(spec)?;
     check_data(spec)?;
     check_verifiable(spec)?;
+    check_list(spec)?;
     Grid::of(spec).map(drop)
 }
 
@@ -62,7 +63,7 @@ fn check_limit(limit: &LimitSpec) -> Checked {
 
 fn check_arrival(arrival: &ArrivalSpec) -> Checked {
     let (rate_per_s, burst) = match *arrival {
-        ArrivalSpec::Closed {} => return Ok(()),
+        ArrivalSpec::Closed {} | ArrivalSpec::Listed {} => return Ok(()),
         ArrivalSpec::Fixed { rate_per_s } | ArrivalSpec::Poisson { rate_per_s } => (rate_per_s, 1),
         ArrivalSpec::Bursts { rate_per_s, burst } => (rate_per_s, burst),
     };
@@ -256,6 +257,28 @@ fn check_verifiable(spec: &CellSpec) -> Checked {
         }
     }
     Ok(())
+}
+
+/// A list is played by one worker, which keeps its order, and all of it or up to a limit.
+fn check_list(spec: &CellSpec) -> Checked {
+    if spec.list.is_none() {
+        return ensure(spec.arrival != ArrivalSpec::Listed {}, "arrival", || {
+            "is listed, but the cell has no list; give one, or another arrival".into()
+        });
+    }
+    let is_drawn = !matches!(spec.arrival, ArrivalSpec::Closed {} | ArrivalSpec::Listed {});
+    ensure(!is_drawn, "arrival", || {
+        "must be listed or closed where requests are listed; their times are in the list".into()
+    })?;
+    ensure(spec.threads == 1, "threads", || {
+        format!("is {}; one thread plays a list, in its order", spec.threads)
+    })?;
+    ensure(spec.target.kind != TargetKind::Simulated, "list", || {
+        "cannot be played on a simulated device; choose a file, a device or null".into()
+    })?;
+    ensure(spec.sync_every == 0 && !spec.is_verifiable(), "list", || {
+        "contains its own syncs and no verifiable data; leave out sync_every and data".into()
+    })
 }
 
 /// `Ok` when `holds`, else the refusal of `key` with what `problem` says.

@@ -2,15 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, cast
 
-from seatrial.topic import Command, Topic
+from seatrial.topic import Command, DocumentPart
+from seatrial.trials.io.topic import IoTopic
+
+if TYPE_CHECKING:
+    from seatrial.findings.model import Summary
+    from seatrial.findings.tile import Tile
+    from seatrial.measure.engine import Occasion
+    from seatrial.report.figures.model import Figure
+    from seatrial.report.part import Detail, PagePart
+    from seatrial.report.table import Table
+    from seatrial.results.model import Sample
+    from seatrial.stats.model import CellSummary
+    from seatrial.study.cell import Cell, FactorValue
+    from seatrial.study.files import Finder
+    from seatrial.study.model import PlannedTarget, TrialFile
+    from seatrial.study.problems import ConstraintError
+    from seatrial.study.sampled import Sampled
+    from seatrial.study.schema import Study
+    from seatrial.topic import Measured
+    from seatrial.trials.watch.analysis.replayed import Replayed
+
+# ruff: noqa: PLC0415 - every command imports all topics, and most commands use none of this
 
 
-class WatchTopic(Topic):
-    """Block requests of a machine while others use it; no load of ours."""
+class WatchTopic(IoTopic):
+    """Block requests of a machine while others use it, recorded, and replayed by the I/O engine."""
 
     name = "watch"
+    shows_io = False
+    says_operation = False
+    rate_unit = "requests/s"
+    titles = MappingProxyType({"recording": "Recordings"})
     commands = MappingProxyType(
         {
             "watch": Command(
@@ -24,12 +51,181 @@ class WatchTopic(Topic):
                 after="watch",
             ),
             "trace": Command(
-                "Recorded block requests: what kind of load it is, other programs' traces.",
+                "Recorded block requests: what kind of load it is; replay it on other storage.",
                 "seatrial.trials.watch.commands.trace:command",
                 after="watch",
             ),
         }
     )
+
+    def workloads(self) -> tuple[type[Sampled], ...]:
+        """Return ``recording``."""
+        from seatrial.trials.watch.study.workload import RecordingWorkload
+
+        return (RecordingWorkload,)
+
+    def check(self, study: Study) -> Iterator[ConstraintError]:
+        """Yield keys that a recording does not support."""
+        from seatrial.trials.watch.study.recorded import check_recordings
+
+        return check_recordings(study)
+
+    def with_files(self, workload: Sampled, files: Finder) -> Sampled:
+        """Return a workload with its recording as a path from the root."""
+        import msgspec
+
+        from seatrial.trials.watch.study.workload import RecordingWorkload
+
+        if not isinstance(workload, RecordingWorkload):
+            return workload
+        return msgspec.structs.replace(workload, file=files.found(workload.file, "file"))
+
+    def cells(
+        self, workload: Sampled, target: PlannedTarget, study: Study, *, prefix: str
+    ) -> Iterator[Cell]:
+        """Yield a cell for each speed of a recording."""
+        from seatrial.trials.watch.study.recorded import cells_of_recording
+        from seatrial.trials.watch.study.workload import RecordingWorkload
+
+        del study
+        return cells_of_recording(cast(RecordingWorkload, workload), target, prefix=prefix)
+
+    def usual_factors(self, cell: Cell) -> dict[str, FactorValue]:
+        """Return nothing: a replay always names its speed."""
+        del cell
+        return {}
+
+    def files(self, target: PlannedTarget, cells: Sequence[Cell]) -> Iterator[TrialFile]:
+        """Yield nothing: its files are among those of block I/O."""
+        del target, cells
+        yield from ()
+
+    def check_plan(
+        self, targets: Sequence[PlannedTarget], cells: Sequence[Cell], files: Sequence[TrialFile]
+    ) -> None:
+        """Do nothing: its cells are checked among those of block I/O."""
+
+    def notes(
+        self, study: Study, targets: Sequence[PlannedTarget], cells: Sequence[Cell]
+    ) -> Iterator[str]:
+        """Yield what differs between each recording and what is sent."""
+        from seatrial.trials.watch.study.recorded import plan_notes
+
+        del study, targets
+        return plan_notes(cells)
+
+    def has_given_work(self, cell: Cell) -> bool:
+        """Return True: a sample sends the whole recording."""
+        del cell
+        return True
+
+    def comes_first(self, cell: Cell) -> bool:
+        """Return False: no recording fills the target."""
+        del cell
+        return False
+
+    def sample_s(self, cell: Cell) -> float:
+        """Return the length of a recording at its speed."""
+        from seatrial.trials.watch.study.recorded import sample_s
+
+        return sample_s(cell)
+
+    def sample_write_bytes(self, cell: Cell) -> int:
+        """Return the bytes of the writes that a recording contains."""
+        from seatrial.trials.watch.study.recorded import played_of
+
+        on_storage = cell.parsed.target.kind == "file"
+        return played_of(cell).sent.written_bytes if on_storage else 0
+
+    def sample_words(self, cells: Sequence[Cell]) -> str:
+        """Return that a sample lasts until the recording's end."""
+        del cells
+        return "until the recording ends"
+
+    def measure(self, cell: Cell, spec: Mapping[str, Any], occasion: Occasion) -> Sample:
+        """Send the requests of a recording once."""
+        from seatrial.trials.watch.measure.replaying import measure_recording
+
+        return measure_recording(cell, spec, occasion)
+
+    def analyse(self, measured: Measured) -> list[Replayed] | None:
+        """Return how each replay of a recording went; None without any."""
+        from seatrial.trials.watch.study.workload import RECORDING
+
+        if not any(each.cell.kind == RECORDING for each in measured.cells):
+            return None
+        from seatrial.trials.watch.analysis.replayed import replayed_of
+
+        return replayed_of(measured.cells)
+
+    def document_part(self) -> DocumentPart:
+        """Return the topic's part of the document of a run."""
+        from seatrial.trials.watch.analysis.replayed import Replayed
+
+        return DocumentPart(
+            "recordings",
+            list[Replayed],
+            "For each recording that was replayed: what was recorded and what was replayed.",
+            _replays_of,
+        )
+
+    def tiles(self, cells: Sequence[CellSummary], analyses: Mapping[str, Any]) -> list[Tile]:
+        """Return rate and p99 of each replay on a target."""
+        replays = analyses.get(self.name) or []
+        if not replays:
+            return []
+        from seatrial.trials.watch.report.replayed import replayed_tiles
+
+        return replayed_tiles(cells, replays)
+
+    def verdict_line(self, summary: Summary) -> str:
+        """Return whether the first recording was replayed whole, and how late."""
+        replays = _replays_of(summary)
+        if not replays:
+            return ""
+        from seatrial.trials.watch.report.replayed import replayed_words
+
+        return replayed_words(replays[0])
+
+    def tables(self, summary: Summary) -> list[Table]:
+        """Return latencies as recorded and as replayed."""
+        replays = _replays_of(summary)
+        if not replays:
+            return []
+        from seatrial.trials.watch.report.replayed import replayed_table
+
+        return [replayed_table(replays)]
+
+    def part(self, summary: Summary, detail: Detail) -> PagePart | None:
+        """Return the section on what was sent of each recording; None without any."""
+        del detail
+        replays = _replays_of(summary)
+        if not replays:
+            return None
+        from seatrial.trials.watch.report.replayed import replayed_part
+
+        return replayed_part(replays)
+
+    def figures(self, summary: Summary, detail: Detail) -> list[Figure]:
+        """Return the chart of how far replays were behind."""
+        del detail
+        replays = _replays_of(summary)
+        if not replays:
+            return []
+        from seatrial.trials.watch.report.replayed import replayed_figures
+
+        return replayed_figures(replays)
+
+    def key_figures(self, summary: Summary, figures: Sequence[Figure]) -> list[Figure]:
+        """Return the chart of how far replays were behind."""
+        del summary
+        from seatrial.report.part import picked
+
+        return picked(figures, "recording-")
+
+
+def _replays_of(summary: Summary) -> list[Replayed]:
+    return summary.analyses.get(TOPIC.name) or []
 
 
 TOPIC = WatchTopic()

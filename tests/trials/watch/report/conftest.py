@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from report.conftest import browser
-from trials.watch.measure.conftest import disk
+from trials.watch.conftest import disk
 
 
 @pytest.fixture

@@ -9,12 +9,14 @@ import click
 from seatrial import _core
 from seatrial.cli.files import TRACE, Output, OutputPath, output_option
 from seatrial.cli.options import json_option
+from seatrial.trials.watch.commands.trace_replay import replay
 
 EPILOG = """\b
 Examples:
   seatrial trace show pgbench.rec
   seatrial trace show pgbench.rec --output load.html
   seatrial trace import sda.blktrace.0 -o sda.rec
+  seatrial trace replay pgbench.rec --to /mnt/new
 
 \b
 See docs/load.md.
@@ -52,7 +54,7 @@ recording_output_option = click.option(
 
 @click.group("trace", epilog=EPILOG)
 def command() -> None:
-    """Recorded block requests: what kind of load they are, and other programs' traces."""
+    """Recorded block requests: what kind of load they are, and the same on other storage."""
 
 
 @command.command("show", epilog=SHOW_EPILOG, short_help="Show what kind of load a recording is.")
@@ -135,3 +137,6 @@ def next_step_of(recording: Path, output: Output) -> str:
     if output.place is not None:
         return f"See the charts in {output.place}."
     return f"See it over time: `seatrial trace show {recording} --output load.html`"
+
+
+command.add_command(replay)

@@ -1,0 +1,1 @@
+"""Recordings as workloads of a study."""

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from trials.watch.measure.conftest import disk
+from trials.watch.conftest import disk
 
 __all__ = ["disk"]

@@ -37,6 +37,8 @@ INPUTS = {
     ("seatrial sql show", "trace"),
     ("seatrial trace import", "trace"),
     ("seatrial trace show", "recording"),
+    ("seatrial trace study", "recording"),
+    ("seatrial trace compare", "first"),
     ("seatrial", "file"),  # a study
     ("seatrial run", "directory"),  # what is measured passes the guard
     ("seatrial", "model"),

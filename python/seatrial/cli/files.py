@@ -71,6 +71,14 @@ def _is_rows(path: Path) -> bool:
     return is_content(path)
 
 
+def is_trace(path: Path) -> bool:
+    """Return whether there is a trace or a recording at a path, whole or not."""
+    try:
+        return path.is_file() and path.stat().st_size > 0 and _is_trace(path)
+    except OSError:
+        return False
+
+
 TRACE: Final = Kind(name="trace", is_own=_is_trace, can_be_remade=False, needs_own=True)
 RECORDING: Final = Kind(name="recording", is_own=_is_trace, can_be_remade=False, needs_own=True)
 SNAPSHOT: Final = Kind(

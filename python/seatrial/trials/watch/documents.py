@@ -12,6 +12,7 @@ from seatrial.published import Amount, Count, one_of, publish
 from seatrial.report.exports.json_document import Document, as_text
 from seatrial.trials.watch.analysis.activity import OPERATIONS, Group, Interval, Lost, broken_down
 from seatrial.trials.watch.analysis.events import Mark, Stall
+from seatrial.trials.watch.analysis.load.comparison import LoadFigure
 from seatrial.trials.watch.analysis.load.whole import Load
 from seatrial.trials.watch.recording import RecordingAbout
 
@@ -153,3 +154,31 @@ def recording_document(
     return as_text(
         RecordingDocument(about=about, verdict=verdict, notable=notable, doubts=doubts, load=load)
     )
+
+
+class LoadsDocument(Document, frozen=True, kw_only=True):
+    """Two loads side by side.
+
+    ``seatrial trace compare --json``.
+
+    Attributes:
+        a: The first recording.
+        b: The second one.
+        figures: Of both.
+    """
+
+    kind: Literal["loads"] = "loads"
+    a: str
+    b: str
+    figures: list[LoadFigure]
+
+
+def loads_document(a: str, b: str, figures: list[LoadFigure]) -> str:
+    """Return two loads side by side.
+
+    Args:
+        a: Name of the first recording.
+        b: Name of the second one.
+        figures: Of both.
+    """
+    return as_text(LoadsDocument(a=a, b=b, figures=figures))

@@ -163,3 +163,36 @@ def test_what_is_no_recording_is_not_shown(tmp_path: Path):
     refused = seatrial("trace", "show", "t.csv", folder=tmp_path)
     assert refused.code == 2
     assert "seatrial trace import" in refused.err
+
+
+def test_a_study_imitates_a_recording_and_is_compared_with_it(tmp_path: Path):
+    random = np.random.default_rng(7)
+    lines, at = [], 128166372003061629
+    for number in range(4000):
+        at += int(random.exponential(50_000))
+        if number % 4:
+            lines.append(f"{at},hm,0,Read,{int(random.integers(0, 2000)) * 8192},8192,900\n")
+        else:
+            lines.append(f"{at},hm,0,Write,{(1 << 30) + number * 1024},4096,900\n")
+    (tmp_path / "t.csv").write_text("".join(lines))
+    assert seatrial("trace", "import", "t.csv", "-o", "t.rec", folder=tmp_path).code == 0
+    written = seatrial("trace", "study", "t.rec", "-o", "t.toml", folder=tmp_path)
+    assert written.code == 0, written
+    assert "- Places of writes: 100 % sequential" in written.out
+    study = (tmp_path / "t.toml").read_text().replace("seconds = 30", "seconds = 2")
+    (tmp_path / "short.toml").write_text(study)
+    (tmp_path / "on").mkdir()
+    measured = seatrial("study", "short.toml", "--target", "on", "--rounds", "2", folder=tmp_path)
+    assert measured.code == 0, measured
+    shown = seatrial("trace", "compare", "t.rec", "last", "--json", folder=tmp_path)
+    assert shown.code == 0, shown
+    document = json.loads(shown.out)
+    assert_published(document)
+    near = {each["name"]: each["is_near"] for each in document["figures"]}
+    for name in ("reads and writes a second", "transfer", "share of reads", "mean size of reads"):
+        assert near[name], shown.out
+    told = seatrial("trace", "compare", "t.rec", "t.rec", folder=tmp_path)
+    assert "figures differ by at most 10 %" in " ".join(told.out.split())
+    assert " no\n" not in told.out
+    refused = seatrial("trace", "compare", "t.rec", "nothing", folder=tmp_path)
+    assert refused.code == 2

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from seatrial import _core
-from seatrial.cli.files import TRACE, Output, OutputPath, output_option
-from seatrial.cli.options import json_option
+from seatrial.cli.files import RECORDING, Output, OutputPath, is_trace, output_option
+from seatrial.cli.options import json_option, results_option
 from seatrial.trials.watch.commands.trace_replay import replay
+
+if TYPE_CHECKING:
+    from seatrial.results.model import Sample
+    from seatrial.trials.watch.analysis.load.imitation import Imitation
 
 EPILOG = """\b
 Examples:
@@ -17,9 +22,11 @@ Examples:
   seatrial trace show pgbench.rec --output load.html
   seatrial trace import sda.blktrace.0 -o sda.rec
   seatrial trace replay pgbench.rec --to /mnt/new
+  seatrial trace study pgbench.rec -o pgbench.toml
+  seatrial trace compare pgbench.rec last
 
 \b
-See docs/load.md.
+`seatrial watch --record FILE` makes a recording (docs/recording.md). See docs/load.md.
 """
 
 IMPORT_EPILOG = """\b
@@ -30,6 +37,21 @@ Examples:
 
 \b
 docs/load.md lists the formats and what each of them does not know.
+"""
+
+STUDY_EPILOG = """\b
+Examples:
+  seatrial trace study pgbench.rec -o pgbench.toml
+  seatrial study pgbench.toml --target /mnt/new
+
+\b
+How near it is: run the study, then `seatrial trace compare pgbench.rec last`.
+"""
+
+COMPARE_EPILOG = """\b
+Examples:
+  seatrial trace compare pgbench.rec last        with a run of `seatrial trace study`
+  seatrial trace compare before.rec after.rec --json
 """
 
 SHOW_EPILOG = """\b
@@ -47,7 +69,7 @@ recording_output_option = click.option(
     "--output",
     required=True,
     metavar="FILE",
-    type=OutputPath(TRACE),
+    type=OutputPath(RECORDING),
     help="The recording to write.",
 )
 
@@ -123,7 +145,7 @@ def import_(*, trace: Path, trace_format: str, output: Path, force: bool) -> int
     from seatrial.trials.watch.recording import read_about  # noqa: PLC0415
     from seatrial.trials.watch.report.import_text import import_text  # noqa: PLC0415
 
-    place = trace_to_write(output, force=force)
+    place = trace_to_write(output, force=force, kind=RECORDING)
     wanted = None if trace_format == "auto" else trace_format
     with keeping_owner(place), native_errors():
         found, requests, total_bytes, files = _core.import_recording(trace, wanted, place)
@@ -132,10 +154,120 @@ def import_(*, trace: Path, trace_format: str, output: Path, force: bool) -> int
     return 0
 
 
+@command.command("study", epilog=STUDY_EPILOG, short_help="Write a study that imitates a load.")
+@click.argument("recording", metavar="FILE", type=click.Path(path_type=Path, readable=False))
+@output_option("-o", "--output", about="The study to write, such as pgbench.toml.", is_all=True)
+def study(*, recording: Path, output: Output) -> int:
+    """Write a study that imitates the recording FILE, and say what of it is imitated.
+
+    Operations, sizes, the share of sequential requests, how much is touched and the rate. Without
+    --output the study is printed.
+    """
+    from seatrial.trials.watch.report.imitation_text import (  # noqa: PLC0415 - not for --help
+        imitation_text,
+        study_text,
+    )
+
+    found = _imitation(recording)
+    text = study_text(found, recording.name)
+    if not output.is_named:
+        click.echo(text, nl=False)
+        return 0
+    output.write(text, otherwise=f"seatrial trace study {recording} -o FILE")
+    click.echo(imitation_text(found))
+    if output.stream is None:
+        click.echo(f"Next: `seatrial study {output.place} --target DIR`, which measures it; then")
+        click.echo(f"`seatrial trace compare {recording} last` says how near it came.")
+    return 0
+
+
+def _imitation(recording: Path) -> Imitation:
+    """Return a study that imitates a recording.
+
+    Raises:
+        UsageError: if it has nothing that a study could imitate, or cannot be read.
+    """
+    from seatrial.errors import UsageError  # noqa: PLC0415 - not for --help
+    from seatrial.trials.watch.analysis.load.imitation import imitation_of  # noqa: PLC0415
+    from seatrial.trials.watch.analysis.load.whole import load_of  # noqa: PLC0415
+    from seatrial.trials.watch.recording import read  # noqa: PLC0415
+
+    found = imitation_of(load_of(read(recording)), recording.stem)
+    if found is None:
+        raise UsageError(
+            seen=f"{recording} has no reads and writes that a study could imitate",
+            cause="It is empty, or has only flushes and the like, or sizes of parts of a sector",
+            next_step=f"See what it has with `seatrial trace show {recording}`",
+        )
+    return found
+
+
+@command.command("compare", epilog=COMPARE_EPILOG, short_help="Compare a load with its imitation.")
+@click.argument("first", metavar="A", type=click.Path(path_type=Path, readable=False))
+@click.argument("second", metavar="B")
+@results_option
+@json_option
+def compare(*, first: Path, second: str, results: Path, as_json: bool) -> int:
+    """Compare the load of the recording A with B: rate, mix, sizes, places, latencies.
+
+    B is another recording, or a run of the results file, such as `last`: then the rate, the mix and
+    the latencies of its only test are compared.
+    """
+    from seatrial.trials.watch.analysis.load.comparison import (  # noqa: PLC0415 - not for --help
+        compared,
+        figures_of,
+        figures_of_run,
+        sizes_in_common,
+    )
+    from seatrial.trials.watch.analysis.load.whole import load_of  # noqa: PLC0415
+    from seatrial.trials.watch.recording import read  # noqa: PLC0415
+
+    load = load_of(read(first))
+    if is_trace(Path(second)):
+        other = load_of(read(Path(second)))
+        figures = [*compared(figures_of(load), figures_of(other)), sizes_in_common(load, other)]
+    else:
+        figures = compared(figures_of(load), figures_of_run(_only_test(second, results)))
+    name = Path(second).name
+    if as_json:
+        from seatrial.trials.watch.documents import loads_document  # noqa: PLC0415
+
+        click.echo(loads_document(str(first), second, figures), nl=False)
+    else:
+        from seatrial.trials.watch.report.imitation_text import comparison_text  # noqa: PLC0415
+
+        click.echo(comparison_text(first.name, name, figures))
+    return 0
+
+
+def _only_test(reference: str, results: Path) -> list[Sample]:
+    """Return the samples of a run's only test of reads and writes, apart from filling.
+
+    Raises:
+        UsageError: if there is no such run, or it has several tests.
+    """
+    from seatrial.cli.sources import load_source  # noqa: PLC0415 - not for --help
+    from seatrial.errors import UsageError  # noqa: PLC0415
+
+    samples = [each for each in load_source(reference, results).samples if not _fills(each)]
+    keys = {each.cell.key for each in samples}
+    if len(keys) != 1:
+        raise UsageError(
+            seen=f"{reference} has {len(keys)} tests besides filling, not one",
+            cause="A recording is compared with a run that imitates it, which has one test",
+            next_step=f"Run a study of `seatrial trace study`, or see `seatrial show {reference}`",
+        )
+    return samples
+
+
+def _fills(sample: Sample) -> bool:
+    return sample.cell.kind == "fill"
+
+
 def next_step_of(recording: Path, output: Output) -> str:
-    """Return what to do next with a recording: look at its charts."""
+    """Return what to do next with a recording: look at its charts, then imitate it."""
     if output.place is not None:
-        return f"See the charts in {output.place}."
+        return f"Imitate it elsewhere: `seatrial trace study {recording} -o study.toml`"
     return f"See it over time: `seatrial trace show {recording} --output load.html`"
 
 

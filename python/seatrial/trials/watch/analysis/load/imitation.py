@@ -1,0 +1,262 @@
+"""A study that imitates a load, as far as the language of studies goes.
+
+Imitated are operations and their shares, sizes, the share of sequential requests of each operation,
+how much is touched, the mean rate and, where all requests are random and of one size, how skewed
+the accesses are. The rest is named.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from seatrial.stats.wording import format_iops, format_share
+from seatrial.study.units import format_size
+from seatrial.trials.watch.analysis.load.mix import OperationShare
+from seatrial.trials.watch.analysis.load.reuse import HOTTEST
+from seatrial.trials.watch.analysis.load.sequential import TRANSFERS
+from seatrial.trials.watch.analysis.load.whole import Load
+
+SECONDS: Final = 30
+"""Length of a sample of the study."""
+ROUNDS: Final = 3
+THREAD_PER_S_MAX: Final = 30_000
+"""What one thread sends without falling behind; several would share a sequence among them."""
+IN_FLIGHT_MIN: Final = 64
+IN_FLIGHT_MAX: Final = 1024
+"""So many requests may be in flight, so that a slow target delays none of the schedule."""
+SECTOR_BYTES: Final = 512
+MIB: Final = 1 << 20
+FILE_BYTES_MIN: Final = 16 * MIB
+SKEW_MIN: Final = 0.4
+"""By so much a part's share of the accesses exceeds its share of the blocks where it is hot."""
+_BURSTY_INDEX_MIN: Final = 2.0
+_ONE_SHARE_MIN: Final = 0.99
+_SEQUENTIAL_SHARE_MAX: Final = 0.1
+_LIMIT_ROOM: Final = 1.2
+
+
+class Hot(NamedTuple):
+    """The part of the blocks that is hottest.
+
+    Attributes:
+        share: Of the blocks that are touched.
+        access_share: Of the accesses.
+    """
+
+    share: float
+    access_share: float
+
+
+class Imitation(msgspec.Struct, frozen=True, kw_only=True):
+    """A study, and how near it is.
+
+    Attributes:
+        study: The study as a mapping, as a study file has it.
+        imitated: What it imitates, in a sentence each.
+        left_out: What it does not, in a sentence each.
+    """
+
+    study: dict[str, Any]
+    imitated: list[str]
+    left_out: list[str]
+
+
+def imitation_of(load: Load, name: str) -> Imitation | None:
+    """Return a study that imitates a load; None of a load without reads and writes.
+
+    Args:
+        load: The load.
+        name: Of the study.
+    """
+    transfers = [each for each in load.mix if each.operation in TRANSFERS and _kept(each)]
+    if not transfers:
+        return None
+    hot = _skew(load, transfers)
+    if hot is None:
+        workload: dict[str, Any] = {"kind": "mix", "accesses": "recorded"}
+    else:
+        workload = {
+            "kind": "io",
+            **_operations(transfers),
+            "block_sizes": transfers[0].sizes[0].length_bytes,
+            "pattern": "hot_cold",
+            "hot_share": hot.share,
+            "hot_access_share": round(hot.access_share, 4),
+        }
+    study = {
+        "name": name,
+        "description": "Imitates a recorded load",
+        "rounds": {"min": ROUNDS, "max": ROUNDS},
+        "target": [{"label": "trial", "size": _file_bytes(load)}],
+        "workload": [
+            {"kind": "fill", "once": True},
+            {"name": "imitation", **workload, **_arrivals(load), **_flushes(load)},
+        ],
+    }
+    if hot is None:
+        study["access"] = [{"name": "recorded", "lines": [_line(load, e) for e in transfers]}]
+    return Imitation(
+        study=study,
+        imitated=list(_imitated(load, transfers, hot)),
+        left_out=list(_left_out(load, transfers, hot)),
+    )
+
+
+def _kept(own: OperationShare) -> list[tuple[int, int]]:
+    """Return lengths and counts of the frequent sizes that a study can have."""
+    return [
+        (each.length_bytes, each.requests)
+        for each in own.sizes
+        if each.length_bytes and each.length_bytes % SECTOR_BYTES == 0
+    ]
+
+
+def _skew(load: Load, transfers: list[OperationShare]) -> Hot | None:
+    """Return the hot part, where a study can have one.
+
+    It can if all requests are random and of one size, since a mix of sizes has no hot part.
+    """
+    lengths = {each.sizes[0].length_bytes for each in transfers}
+    is_one_size = len(lengths) == 1 and all(
+        each.sizes[0].requests >= _ONE_SHARE_MIN * each.requests for each in transfers
+    )
+    is_random = all(
+        each.sequential <= _SEQUENTIAL_SHARE_MAX * each.requests for each in load.sequentiality
+    )
+    return hottest(load) if is_one_size and is_random else None
+
+
+def hottest(load: Load) -> Hot | None:
+    """Return the part of the blocks that is hottest; None where all are about alike.
+
+    Of the parts that are looked at it is the one whose accesses exceed its share the most.
+    """
+    if load.reuse is None:
+        return None
+    parts = [Hot(share, load.reuse.hottest[f"{share:.0%}"]) for share in HOTTEST]
+    most = max(parts, key=lambda each: each.access_share - each.share)
+    return most if most.access_share - most.share >= SKEW_MIN else None
+
+
+def _operations(transfers: list[OperationShare]) -> dict[str, Any]:
+    if len(transfers) == 1:
+        return {"operations": transfers[0].operation}
+    return {"operations": "mixed", "read_share": _read_share(transfers)}
+
+
+def _read_share(transfers: list[OperationShare]) -> float:
+    reads = sum(each.requests for each in transfers if each.operation == "read")
+    return round(reads / sum(each.requests for each in transfers), 4)
+
+
+def _file_bytes(load: Load) -> int:
+    """Return the different bytes that are touched, in whole MiB."""
+    touched = max(FILE_BYTES_MIN, load.footprint.unique_bytes)
+    return math.ceil(touched / MIB) * MIB
+
+
+def _line(load: Load, own: OperationShare) -> dict[str, Any]:
+    sizes = _kept(own)
+    total = sum(count for _, count in sizes)
+    return {
+        "share": round(own.requests / load.requests, 4) or 0.0001,
+        "sizes": [{"size": size, "share": round(count / total, 6)} for size, count in sizes],
+        "read": 1 if own.operation == "read" else 0,
+        "random": round(1 - _sequential_share(load, own.operation), 4),
+    }
+
+
+def _sequential_share(load: Load, operation: str) -> float:
+    found = (e.sequential / e.requests for e in load.sequentiality if e.operation == operation)
+    return next(found, 0.0)
+
+
+def _arrivals(load: Load) -> dict[str, Any]:
+    moved = sum(each.transferred_bytes for each in load.mix if each.operation in TRANSFERS)
+    per_s = moved / load.seconds if load.arrivals else 0.0
+    limit_bytes = max(_file_bytes(load), round(per_s * SECONDS * _LIMIT_ROOM))
+    sample = {"seconds": SECONDS, "limit_bytes": math.ceil(limit_bytes / MIB) * MIB}
+    if load.arrivals is None:
+        return sample | {"threads": 1}
+    in_flight = IN_FLIGHT_MIN
+    if load.concurrency is not None:
+        in_flight = min(max(IN_FLIGHT_MIN, 2 * load.concurrency.found["p100"]), IN_FLIGHT_MAX)
+    threads = math.ceil(_transfers_per_s(load) / THREAD_PER_S_MAX)
+    return sample | {
+        "threads": threads,
+        "depths": math.ceil(in_flight / threads),
+        "arrival": "fixed" if _is_steady(load) else "poisson",
+        "rate": round(_transfers_per_s(load), 3),
+    }
+
+
+def _transfers_per_s(load: Load) -> float:
+    """Return reads and writes per second: a study's rate counts nothing else."""
+    count = sum(each.requests for each in load.mix if each.operation in TRANSFERS)
+    return count / load.seconds
+
+
+def _is_steady(load: Load) -> bool:
+    assert load.arrivals is not None  # noqa: S101 - a defect of ours, not of a user
+    found = load.arrivals.dispersion
+    return bool(found) and all(each.high < 1 for each in found)
+
+
+def _flushes(load: Load) -> dict[str, Any]:
+    counts = {each.operation: each.requests for each in load.mix}
+    if not counts.get("flush") or not counts.get("write"):
+        return {}
+    return {"sync_every": max(1, round(counts["write"] / counts["flush"]))}
+
+
+def _imitated(load: Load, transfers: list[OperationShare], hot: Hot | None) -> Iterator[str]:
+    yield f"Reads: {format_share(_read_share(transfers))} of reads and writes, as recorded."
+    for each in transfers:
+        covered = sum(count for _, count in _kept(each)) / each.requests
+        rest = "" if covered == 1 else "; the others are given these sizes"
+        yield f"Sizes of {each.operation}s: those of {format_share(covered)} of them{rest}."
+    if hot is None:
+        for each in transfers:
+            share = format_share(_sequential_share(load, each.operation))
+            yield f"Places of {each.operation}s: {share} sequential, the others random."
+    else:
+        part, accesses = format_share(hot.share), format_share(hot.access_share)
+        yield f"Skew: the hottest {part} of the file receive {accesses} of the requests."
+    touched = format_size(load.footprint.unique_bytes)
+    yield f"Size of the file: {format_size(_file_bytes(load))}, for {touched} that are touched."
+    if load.arrivals is not None:
+        per_s = format_iops(_transfers_per_s(load)).removesuffix(" IOPS")
+        kind = "evenly spaced" if _is_steady(load) else "at random times (Poisson)"
+        yield f"Rate: {per_s} reads and writes a second, {kind}."
+    if (every := _flushes(load)).get("sync_every"):
+        yield f"Flushes: a sync after every {every['sync_every']} writes."
+
+
+def _left_out(load: Load, transfers: list[OperationShare], hot: Hot | None) -> Iterator[str]:
+    if hot is None and (lacking := hottest(load)) is not None:
+        yield (
+            f"Skew: {format_share(lacking.share)} of the touched blocks receive "
+            f"{format_share(lacking.access_share)} of the accesses, but a study with several "
+            "sizes, or with sequential requests, touches all blocks alike. A cache serves less "
+            "of it."
+        )
+    if load.arrivals is None:
+        yield "Rate: the times are unknown; each thread sends a request after the one before."
+    elif load.arrivals.dispersion:
+        most = max(load.arrivals.dispersion, key=lambda each: each.low)
+        if most.low > _BURSTY_INDEX_MIN:
+            yield (
+                f"Bursts: the recording varies up to {most.index:,.0f} times as much as the "
+                "study's arrivals, so that its latencies are higher at the same mean rate."
+            )
+    others = [each.operation for each in load.mix if each.operation in ("discard", "other")]
+    if others:
+        yield f"Operations: {', '.join(others)}."
+    odd = [each.operation for each in transfers if len(_kept(each)) < len(each.sizes)]
+    if odd:
+        yield f"Sizes that are no multiple of 512 bytes, of {' and '.join(odd)}s."
+    yield "Which request waits for which, and how the load changes over time."

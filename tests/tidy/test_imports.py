@@ -45,6 +45,7 @@ TOPICS_MAY_IMPORT = {
     ("replay", "database"): "a trace is played to a server that the database topic runs",
     ("database", "replay"): "its stage runs replays as one more kind of load",
     ("audit", "loadline"): "adaptive measuring leaves load lines alone",
+    ("watch", "database"): "a server is asked for its own statistics as in a trial of it",
     ("io", "audit"): "the chart of a matrix shows what the audit's model says of it",
     ("watch", "io"): "a recording is replayed by the engine of block I/O",
     ("database", "layouts"): "a timeline marks what happened to the array",

@@ -69,6 +69,10 @@ class WatchDocument(Document, frozen=True, kw_only=True):
         lost: What was not seen since the start.
         marks: Markers that were set meanwhile.
         stalls: Stalls that began, lasted or ended meanwhile, as they were last seen.
+        readings: What was read besides, by panel and name: ``pressure`` (shares of the time in
+            which tasks waited for I/O), ``server_requests`` and ``server_buffers`` (per second),
+            ``server_ns`` (their ns per second), ``server_wal`` (bytes per second),
+            ``server_waits`` (active sessions at one moment).
     """
 
     kind: Literal["watch"] = "watch"
@@ -78,6 +82,7 @@ class WatchDocument(Document, frozen=True, kw_only=True):
     lost: Lost
     marks: list[Mark]
     stalls: list[Stall]
+    readings: dict[str, dict[str, float]]
 
 
 def watch_document(
@@ -91,6 +96,7 @@ def watch_document(
         lost=interval.lost,
         marks=[*marks],
         stalls=[*stalls],
+        readings={name: dict(each) for name, each in interval.readings.items()},
     )
     return msgspec.json.encode(publish(document)).decode()
 

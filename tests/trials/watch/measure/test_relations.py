@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
 
 import pytest
 
 from postgres.programs import installed_programs
+from seatrial.errors import TargetError
 from seatrial.machine.undo import UndoJournal
 from seatrial.postgres.account import account_for
 from seatrial.postgres.cluster import create_cluster
@@ -15,6 +17,7 @@ from seatrial.postgres.connection import connect
 from seatrial.postgres.page_cache import drop_cached
 from seatrial.trials.watch.analysis.activity import Interval, broken_down
 from seatrial.trials.watch.measure.extents import disk_of
+from seatrial.trials.watch.measure.readings import ServerWatch
 from seatrial.trials.watch.measure.relations import Relations
 from seatrial.trials.watch.measure.watching import Watched, Watcher
 from trials.replay.targets import Target
@@ -124,3 +127,48 @@ def test_what_is_written_meanwhile_stays_mapped(cluster):
         found = shares(watcher.take(), "write")
         watcher.stop()
     assert {"large", "medium_id (index of medium)", "small", "WAL"} <= found.keys(), found
+
+
+def test_a_server_is_asked_for_its_own_statistics(cluster):
+    with cluster.start(OPTIONS | {"track_io_timing": "on"}) as server:
+        name = filled(Target(server, cluster), "asked")
+    with cluster.start(OPTIONS | {"track_io_timing": "on"}) as server:
+        drop_cached(cluster.folder)
+        address = server.address.with_dbname(name)
+        watch = ServerWatch(address, None, 0.2)
+        found: dict[str, dict[str, float]] = {}
+        try:
+            with contextlib.closing(connect(address)) as connection:
+                give_up_s = time.monotonic() + 20
+                while time.monotonic() < give_up_s and not all(
+                    found.get(panel, {}).get(label)
+                    for panel, label in (
+                        ("server_requests", "read"),
+                        ("server_ns", "read"),
+                        ("server_wal", "WAL"),
+                    )
+                ):
+                    connection.execute("SELECT count(t) FROM large")
+                    connection.execute("UPDATE small SET id = id + 1 WHERE id < 100")
+                    for panel, values in watch.take().items():
+                        for label, value in values.items():
+                            known = found.setdefault(panel, {})
+                            known[label] = max(value, known.get(label, 0.0))
+        finally:
+            watch.stop()
+    assert found["server_requests"]["read"] > 0
+    assert found["server_ns"]["read"] > 0
+    assert found["server_wal"]["WAL"] > 100
+    assert watch.take() == {}
+
+
+def test_a_server_elsewhere_is_not_mapped(cluster, monkeypatch):
+    with (
+        cluster.start(OPTIONS) as server,
+        contextlib.closing(connect(server.address)) as connection,
+    ):
+        # As on another machine, where a server of its own has a folder of the same name.
+        module = "seatrial.trials.watch.measure.relations.server_processes"
+        monkeypatch.setattr(module, lambda _: [1])
+        with pytest.raises(TargetError, match="cannot be read"):
+            Relations(connection)

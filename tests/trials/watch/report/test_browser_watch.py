@@ -97,6 +97,9 @@ class Page:
               for (let y = 20; y < height - 40; y += 2) {
                 for (let x = 80; x < width - 20; x += 2) {
                   const [r, g, b] = colour(x, y);
+                  const same = (dx, dy) => colour(x + dx, y + dy).every(
+                    (part, index) => part === [r, g, b][index]);
+                  if (![[2, 0], [-2, 0], [0, 2], [0, -2]].every((by) => same(...by))) continue;
                   const chroma = Math.max(r, g, b) - Math.min(r, g, b);
                   if (data[4 * (y * width + x) + 3] === 255 && chroma > best[2]) {
                     best = [x, y, chroma];

@@ -92,6 +92,12 @@ def _both(one: Histogram | None, other: Histogram | None) -> Histogram | None:
     return one.merged(other) if one is not None and other is not None else None
 
 
+Readings = Mapping[str, Mapping[str, float]]
+"""Values by panel and name. ``pressure``: shares of the time; ``server_requests``,
+``server_buffers``: per second; ``server_ns``: ns of them per second; ``server_wal``: bytes per
+second; ``server_waits``: sessions at one moment."""
+
+
 class Interval(msgspec.Struct, frozen=True, kw_only=True):
     """What completed in an interval.
 
@@ -100,12 +106,14 @@ class Interval(msgspec.Struct, frozen=True, kw_only=True):
         groups: What completed, in no order.
         lost: What was not seen since the start of the watch.
         ended_at: Its end, as Unix time in seconds; 0 where that is unknown.
+        readings: What was read besides.
     """
 
     seconds: float
     groups: list[Group]
     lost: Lost
     ended_at: float = 0.0
+    readings: Readings = {}
 
     def merged(self, other: Interval) -> Interval:
         """Return both as one; ``other`` is the later one."""

@@ -13,7 +13,13 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from seatrial.trials.watch.analysis.activity import Group, Interval, Lost, broken_down
+from seatrial.trials.watch.analysis.activity import (
+    Group,
+    Interval,
+    Lost,
+    Readings,
+    broken_down,
+)
 
 if TYPE_CHECKING:
     from seatrial._core import Histogram
@@ -73,6 +79,7 @@ class CompactInterval(msgspec.Struct, frozen=True, kw_only=True):
         lost: What was not seen since the start of the watch.
         in_flight: Mean of the requests in flight, by disk.
         cost: Share of one processor that this program used, in the interval.
+        readings: What was read besides.
     """
 
     at: float
@@ -82,6 +89,7 @@ class CompactInterval(msgspec.Struct, frozen=True, kw_only=True):
     lost: Lost
     in_flight: Mapping[str, float]
     cost: float
+    readings: Readings
 
 
 def compact(interval: Interval, in_flight: Mapping[str, float], cost: float) -> CompactInterval:
@@ -96,6 +104,7 @@ def compact(interval: Interval, in_flight: Mapping[str, float], cost: float) -> 
         lost=interval.lost,
         in_flight={name: round(mean, 2) for name, mean in in_flight.items()},
         cost=round(cost, 4),
+        readings=interval.readings,
     )
 
 

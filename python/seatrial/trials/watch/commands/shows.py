@@ -36,7 +36,8 @@ class Show(Protocol):
 class Lines:
     """A line per interval, and tables at the end."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, has_disks: bool) -> None:
+        self._has_disks = has_disks
         self._open: set[int] = set()
 
     def interval(self, interval: Interval, marks: Sequence[Mark], stalls: Sequence[Stall]) -> None:
@@ -50,7 +51,7 @@ class Lines:
 
     def end(self, whole: Interval | None) -> None:
         """Print the tables."""
-        if whole is not None:
+        if whole is not None and self._has_disks:
             click.echo(f"\n{terminal.headline(whole)}\n\n{terminal.summary_text(whole)}")
 
 
@@ -68,8 +69,8 @@ class JsonLines:
 class LiveScreen(Lines):
     """A screen that is drawn anew with each interval, and tables at the end."""
 
-    def __init__(self, live: Live, screen: Screen) -> None:
-        super().__init__()
+    def __init__(self, live: Live, screen: Screen, *, has_disks: bool) -> None:
+        super().__init__(has_disks=has_disks)
         self._live = live
         self._screen = screen
 
@@ -83,14 +84,16 @@ class LiveScreen(Lines):
 @contextmanager
 def show_for(watcher: Watcher, name: str, *, as_json: bool) -> Iterator[Show]:
     """Yield what suits the options and the terminal."""
+    has_disks = bool(watcher.disks())
     if as_json:
         yield JsonLines()
     elif not sys.stdout.isatty() or os.environ.get("TERM") == "dumb":
-        yield Lines()
+        yield Lines(has_disks=has_disks)
     else:
         from rich.live import Live  # noqa: PLC0415 - loaded on a terminal only
 
         from seatrial.trials.watch.report.screen import Screen  # noqa: PLC0415 - likewise
 
         with Live(auto_refresh=False, transient=True) as live:
-            yield LiveScreen(live, Screen(name, watcher.level.number))
+            screen = Screen(name, watcher.level.number)
+            yield LiveScreen(live, screen, has_disks=has_disks)

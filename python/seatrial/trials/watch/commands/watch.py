@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
+import msgspec
 
 from seatrial.cli.files import RECORDING, Output, output_option
 from seatrial.cli.options import json_option
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from seatrial.trials.watch.analysis.events import Stall
     from seatrial.trials.watch.commands.live import Feed
     from seatrial.trials.watch.commands.shows import Show
+    from seatrial.trials.watch.measure.readings import ServerWatch
     from seatrial.trials.watch.measure.watching import Watched, Watcher
 
 EPILOG = """\b
@@ -107,14 +109,19 @@ def command(
 
         require_packages()
     to = record_to(record, rotate_bytes)
-    watcher = Watcher(_watched(target, url, pid)._replace(record=to))
+    watched = _watched(target, url, pid, needs_disks=to is not None or pid is not None)
+    watcher = Watcher(watched._replace(record=to))
     name = _name(target, url, pid)
     with ExitStack() as stack:
         stack.callback(watcher.stop)
         if not as_json:
             click.echo(_level_text(watcher), err=True)
-        feed = _served(stack, watcher, name, every_s, port) if port is not None else None
+        feed = None
+        if port is not None:
+            feed = _served(stack, watcher, name, every_s, port, has_server=url is not None)
         sight = Sight(stack, watcher, feed)
+        if url is not None:
+            sight.ask_server(stack, url, every_s)
         show = stack.enter_context(show_for(watcher, name, as_json=as_json))
         with suppress(KeyboardInterrupt):  # the usual end
             for interval in _intervals(watcher, every_s, for_s):
@@ -136,6 +143,7 @@ class Sight:
     def __init__(self, stack: ExitStack, watcher: Watcher, feed: Feed | None) -> None:
         """Start to look for stalls and markers; the stack ends that."""
         from seatrial.trials.watch.measure.marks import Marks  # noqa: PLC0415 - not for --help
+        from seatrial.trials.watch.measure.readings import Pressure  # noqa: PLC0415
         from seatrial.trials.watch.measure.stalls import StallWatch  # noqa: PLC0415
 
         self.whole: Interval | None = None
@@ -147,16 +155,29 @@ class Sight:
             stack.callback(self._marks.close)
         self._stall_watch = StallWatch(watcher.disks, self._stalled)
         stack.callback(self._stall_watch.stop)
+        self._pressure = Pressure()
+        self._server: ServerWatch | None = None
+
+    def ask_server(self, stack: ExitStack, url: str, every_s: float) -> None:
+        """Start to ask a server for its own statistics."""
+        from seatrial.postgres.connection import parse_url  # noqa: PLC0415 - not for --help
+        from seatrial.trials.watch.measure.readings import ServerWatch  # noqa: PLC0415
+
+        self._server = ServerWatch(*parse_url(url), every_s)
+        stack.callback(self._server.stop)
 
     def see(self, interval: Interval, show: Show) -> None:
         """Hand over an interval that ends now."""
+        readings = {**self._pressure.take(), **(self._server.take() if self._server else {})}
+        interval = msgspec.structs.replace(interval, readings=readings)
+        in_flight = self._stall_watch.take_in_flight()
         self.whole = self.whole.merged(interval) if self.whole else interval
         stalls = {each.number: each for each in self._taken()}
         marks = self._marks.take() if self._marks else []
         if self._feed is not None:
             for mark in marks:
                 self._feed.mark(mark)
-            self._feed.interval(interval, self.whole, self._stall_watch.take_in_flight())
+            self._feed.interval(interval, self.whole, in_flight)
         show.interval(interval, marks, [*stalls.values()])
 
     def _stalled(self, stall: Stall) -> None:
@@ -169,7 +190,9 @@ class Sight:
             yield self._stalls.popleft()
 
 
-def _served(stack: ExitStack, watcher: Watcher, name: str, every_s: float, port: int) -> Feed:
+def _served(
+    stack: ExitStack, watcher: Watcher, name: str, every_s: float, port: int, *, has_server: bool
+) -> Feed:
     """Start the live page, say where it is, and return what feeds it."""
     from seatrial import _core  # noqa: PLC0415 - not for --help
     from seatrial.trials.watch.analysis.compact import ROWS_PER_DOUBLING  # noqa: PLC0415
@@ -190,6 +213,7 @@ def _served(stack: ExitStack, watcher: Watcher, name: str, every_s: float, port:
         reason=level.reason,
         started_at=time.time(),
         every_s=every_s,
+        has_server=has_server,
         history_s=HISTORY_S,
         history_bytes_max=HISTORY_BYTES_MAX,
         rows_per_doubling=ROWS_PER_DOUBLING,
@@ -214,16 +238,26 @@ def _name(target: str | None, url: str | None, pid: int | None) -> str:
     return f"{target or 'all disks'}{who}"
 
 
-def _watched(target: str | None, url: str | None, pid: int | None) -> Watched:
+def _watched(target: str | None, url: str | None, pid: int | None, *, needs_disks: bool) -> Watched:
+    """Return what to watch. Of a server whose files cannot be read, only what it says itself."""
     from seatrial.trials.watch.measure.watching import Watched  # noqa: PLC0415
 
     if url is None:
         return Watched(_devices(target), pid)
+    from seatrial.errors import TargetError  # noqa: PLC0415 - not for --help
     from seatrial.postgres.connection import connect, parse_url  # noqa: PLC0415
     from seatrial.trials.watch.measure.relations import Relations  # noqa: PLC0415
 
     address, secret = parse_url(url)
-    relations = Relations(connect(address, secret=secret))
+    connection = connect(address, secret=secret)
+    try:
+        relations = Relations(connection)
+    except TargetError as error:
+        connection.close()
+        if needs_disks:
+            raise
+        click.echo(f"{error.seen} {error.cause}", err=True)
+        return Watched(_devices(target), sees_disks=target is not None)
     return Watched(_devices(target) if target else relations.disks, pid, relations)
 
 

@@ -84,9 +84,10 @@ class Relations:
             TargetError: if the data directory cannot be read here.
         """
         self._connection = connection
-        row = connection.execute("SHOW data_directory").fetchone()
-        self.folder = Path(row[0] if row else "")
-        if not os.access(self.folder / "base", os.R_OK | os.X_OK):
+        self.folder = _data_folder(connection)
+        row = connection.execute("SELECT pg_backend_pid()").fetchone()
+        is_here = row is not None and row[0] in server_processes(self.folder)
+        if not is_here or not os.access(self.folder / "base", os.R_OK | os.X_OK):
             raise TargetError(
                 seen=f"The data directory {self.folder} cannot be read.",
                 cause="The server runs on another machine or in a container, or its files "
@@ -189,6 +190,25 @@ class Relations:
     def _relation(self, inside: Path) -> str | None:
         segment = _SEGMENT.match(inside.name)
         return self._names.get(f"{inside.parent}/{segment['number']}") if segment else None
+
+
+def _data_folder(connection: psycopg.Connection) -> Path:
+    """Return the data directory of a server, as it names it.
+
+    Raises:
+        TargetError: if this role may not know it.
+    """
+    import psycopg  # noqa: PLC0415 - heavy, and only where there is a server
+
+    try:
+        row = connection.execute("SHOW data_directory").fetchone()
+    except psycopg.errors.InsufficientPrivilege:
+        raise TargetError(
+            seen="The server does not say where its data directory is.",
+            cause="The role is no member of pg_read_all_settings.",
+            next_step="GRANT pg_read_all_settings to it, or use another role",
+        ) from None
+    return Path(row[0] if row else "")
 
 
 def _files(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:

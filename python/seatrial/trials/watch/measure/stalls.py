@@ -83,7 +83,8 @@ class StallFinder:
         """
         by_disk: dict[str, list[Blocked]] = {}
         for task in tasks:
-            by_disk.setdefault(task.disk if task.disk in looks else "", []).append(task)
+            if not task.disk or task.disk in looks:
+                by_disk.setdefault(task.disk, []).append(task)
         found = []
         for name, look in {**looks, "": Look(0, 0)}.items():
             disk = self._disks.setdefault(name, _Disk(look, now_s))
@@ -237,7 +238,8 @@ class StallWatch:
             with self._lock:
                 for name, look in looks.items():
                     self._in_flight.setdefault(name, []).append(look.in_flight)
-            for stall in finder.step(now_s, looks, search.at(now_s)):
+            tasks = search.at(now_s) if names else []
+            for stall in finder.step(now_s, looks, tasks):
                 last_s = reported.get(stall.number)
                 if stall.is_over or last_s is None or now_s - last_s >= 1.0:
                     reported[stall.number] = now_s

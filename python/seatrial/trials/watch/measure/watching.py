@@ -87,6 +87,14 @@ RECORDS: Final = msgspec.structs.replace(
 )
 
 
+SERVER: Final = Level(
+    number=1,
+    sees="what the server says of itself: requests to its operating system, WAL, waits",
+    lacks="its disks, which are on another machine or not known here: no latency of requests",
+    cost="a few queries per interval",
+)
+
+
 class Watched(NamedTuple):
     """What to watch.
 
@@ -95,12 +103,14 @@ class Watched(NamedTuple):
         pid: The process; any if None.
         relations: The server whose relations requests are assigned to.
         record: Where requests are recorded.
+        sees_disks: False where the disks are of another machine: then nothing is counted here.
     """
 
     devices: Sequence[DeviceNumber] = ()
     pid: int | None = None
     relations: Relations | None = None
     record: RecordTo | None = None
+    sees_disks: bool = True
 
 
 class Watcher:
@@ -111,8 +121,8 @@ class Watcher:
 
         Raises:
             SeatrialError: if a recording cannot be begun.
-            TargetError: if files, a process or a recording are asked for, and only the counters
-                can be read.
+            TargetError: if a process or a recording is asked for, and only the counters can be
+                read.
         """
         self._watched = watched
         self._since_s = time.monotonic()
@@ -120,6 +130,11 @@ class Watcher:
         self._recorder: Recorder | None = None
         self._polled: Interval | None = None
         self.level = HISTOGRAMS
+        self._counters = self._first = _diskstats()
+        self._seen_bytes = 0
+        if not watched.sees_disks:
+            self.level = SERVER
+            return
         began = Beginning.now()
         try:
             with native_errors():
@@ -127,11 +142,9 @@ class Watcher:
                 if self._has_records:
                     self.level = REQUESTS if watched.relations is not None else RECORDS
         except SeatrialError as error:
-            if self._has_records or watched.pid is not None:
+            if watched.record is not None or watched.pid is not None:
                 raise _refused(error, watched) from None
             self.level = msgspec.structs.replace(COUNTERS, reason=f"{error.seen} {error.cause}")
-        self._counters = self._first = _diskstats()
-        self._seen_bytes = 0
         if watched.record is not None and self._kernel is not None:
             self._recorder = self._recording(watched.record, began, self._kernel)
 
@@ -188,7 +201,9 @@ class Watcher:
         now_s = time.monotonic()
         ended_at = time.time()
         seconds, self._since_s = now_s - self._since_s, now_s
-        if self._kernel is None:
+        if not self._watched.sees_disks:
+            groups, lost = [], Lost()
+        elif self._kernel is None:
             groups, lost = list(self._grown()), Lost()
         else:
             counted = self._kernel.take_groups()
@@ -205,6 +220,8 @@ class Watcher:
 
     def disks(self) -> list[str]:
         """Return the names of the disks that are watched and there; of all, those with a size."""
+        if not self._watched.sees_disks:
+            return []
         names = device_names()
         if self._watched.devices:
             return [names[each] for each in self._watched.devices if each in names]
@@ -419,8 +436,7 @@ def _group(
 
 def _refused(error: SeatrialError, watched: Watched) -> TargetError:
     """Return why the kernel's counters are not enough for what is wanted."""
-    wanted = "--url" if watched.relations is not None else "--pid"
-    wanted = "--record" if watched.record is not None else wanted
+    wanted = "--record" if watched.record is not None else "--pid"
     return TargetError(
         seen=f"{wanted} needs every request: {error.seen}",
         cause=error.cause,

@@ -52,6 +52,7 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True):
         reason: Why no higher level; empty where none was asked for or possible.
         started_at: Unix time in seconds.
         every_s: Length of an interval.
+        has_server: Whether a database server is asked for its own statistics.
         history_s: How long events are kept.
         history_bytes_max: The most that is kept of them.
         rows_per_doubling: Rows of the latencies.
@@ -66,6 +67,7 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
     started_at: float
     every_s: float
+    has_server: bool
     history_s: float
     history_bytes_max: int
     rows_per_doubling: int

@@ -54,7 +54,19 @@ def interval_line(interval: Interval) -> str:
         for name in OPERATIONS
         if name in groups
     ]
-    return "; ".join(parts) or "no requests"
+    return "; ".join([*parts, *_server(interval)]) or "no requests"
+
+
+def _server(interval: Interval) -> Iterator[str]:
+    """Yield what the server says of itself, where it was asked."""
+    rates = interval.readings.get("server_requests", {})
+    times_ns = interval.readings.get("server_ns", {})
+    for name, rate in rates.items():
+        if rate:
+            mean = f", mean {format_duration_ns(ns / rate)}" if (ns := times_ns.get(name)) else ""
+            yield f"server {name} {format_iops(rate).removesuffix(' IOPS')}/s{mean}"
+    if wal := interval.readings.get("server_wal", {}).get("WAL"):
+        yield f"WAL {format_rate_bytes(wal)}"
 
 
 def _rate(group: Group, interval: Interval) -> str:

@@ -46,7 +46,9 @@ function breakdownColumns(filters, total, seconds) {
 /** Return a table of one dimension; null where it has a single value that says nothing. */
 function breakdownTable(range, filters, by) {
   const { rows, seconds } = sumsOf(range, filters, by);
-  if (!rows.length || (rows.length === 1 && rows[0][0] === 'unknown')) return null;
+  if (rows.every(([key]) => key === 'unknown' || (by === 'relation' && key === 'no data'))) {
+    return null;
+  }
   const total = rows.reduce((sum, [, { requests }]) => sum + requests, 0);
   const columns = breakdownColumns(filters, total, seconds);
   const table = document.createElement('table');
@@ -109,7 +111,7 @@ function showCell(cell) {
   const { from, to, band, count, operation } = cell;
   const filters = { ...cell.filters, latency: band };
   const what = operation ? `${operation} request` : 'request';
-  const when = `${clockTime(from)} to ${clockTime(to)}`;
+  const when = columnTime(cell);
   const buttons = document.createElement('p');
   buttons.className = 'row';
   const button = (text, act) => {

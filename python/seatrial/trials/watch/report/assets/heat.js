@@ -85,7 +85,8 @@ function heatImage(plot, map, width_px, colours) {
 
 /** Return the cell at a place of the drawing (px), or just next to it; null where none is. */
 function heatCell(plot, x_px, y_px) {
-  for (const [dx, dy] of [[0, 0], [0, NEAR_PX], [0, -NEAR_PX], [NEAR_PX, 0], [-NEAR_PX, 0]]) {
+  const near = [0, NEAR_PX, -NEAR_PX];
+  for (const [dx, dy] of near.flatMap((x) => near.map((y) => [x, y]))) {
     const found = cellAt(plot, x_px + dx, y_px + dy);
     if (found) return found;
   }
@@ -123,7 +124,7 @@ function heatReading(plot, at) {
     all.max_ns = Math.max(all.max_ns, sum.max_ns);
     for (const [row, count] of sum.rows) all.rows.set(row, (all.rows.get(row) ?? 0) + count);
   }
-  const time = `${clockTime(column.from)} to ${clockTime(column.to)}`;
+  const time = columnTime(column);
   if (!all.requests) return [`${time}: no requests`];
   const latency = (share) => formatDuration(all.percentile(share));
   const words = [plural(all.requests, 'request'), `p50 ${latency(0.5)}`,

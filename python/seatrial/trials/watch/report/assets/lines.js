@@ -40,7 +40,50 @@ const METRICS = {
   flight: metric('Requests in flight', null, {
     by: ['disk'], whole: true, format: (value) => formatNumber(value),
   }),
+  pressure: reading('Time that tasks waited for I/O', 'pressure', formatShare),
+  serverRate: reading('Server: its requests per second', 'server_requests', perSecondText),
+  serverTime: {
+    ...reading('Server: mean time of its requests', 'server_ns', formatDuration),
+    below: 'server_requests',
+    log: true,
+  },
+  serverWal: {
+    ...reading('Server: WAL written', 'server_wal', (value) => `${formatSize(value)}/s`),
+    binary: true,
+  },
+  serverBuffers: reading('Server: buffers written', 'server_buffers', perSecondText),
+  serverWaits: reading('Server: what active sessions wait for', 'server_waits', formatNumber),
 };
+
+function perSecondText(value) {
+  return `${formatRate(value)}/s`;
+}
+
+/** A chart of what was read besides requests: no filter applies to it. */
+function reading(label, panel, format) {
+  return { ...metric(label, null, { by: [], format: (value) => format(value) }), panel };
+}
+
+/** Return the sums of a panel's values over all columns. */
+function readingTotals(columns, { panel, below }) {
+  const totals = new Map();
+  for (const { readings } of columns) {
+    for (const [name, value] of readings.get(panel)?.values ?? []) {
+      if (value || !below) totals.set(name, (totals.get(name) ?? 0) + value);
+    }
+  }
+  return totals;
+}
+
+/** Return a value of a panel in a column; as a mean, per what is counted below. */
+function readingIn({ readings }, { panel, below }, key) {
+  const own = readings.get(panel);
+  if (!own) return null;
+  const value = own.values.get(key) ?? 0;
+  if (!below) return value / own.seconds;
+  const requests = readings.get(below)?.values.get(key);
+  return requests && value ? value / requests : null;
+}
 
 function metric(label, value, options) {
   return {
@@ -64,6 +107,7 @@ function flightTotals(columns, filters) {
 function valueIn(plot, column, key) {
   const { metric: name } = plot.spec;
   if (!column?.seconds) return null;
+  if (METRICS[name].panel) return readingIn(column, METRICS[name], key);
   if (name === 'flight') return (column.in_flight.get(key) ?? 0) / column.seconds;
   const sum = key === REST ? restOf(column.sums, plot.keys) : column.sums.get(key);
   if (!sum) return METRICS[name].value === undefined || METRICS[name].log ? null : 0;
@@ -74,8 +118,9 @@ function watchLinesOption(plot, width_px, colours) {
   const { columns, totals } = plot.data;
   const [keys, hasRest] = drawnKeys(totals, plot.spec.by);
   plot.keys = keys;
-  const names = hasRest && plot.spec.metric !== 'flight' ? [...keys, REST] : keys;
   const drawing = METRICS[plot.spec.metric];
+  const isOfRequests = plot.spec.metric !== 'flight' && !drawing.panel;
+  const names = hasRest && isOfRequests ? [...keys, REST] : keys;
   plot.series = names.map((name) => ({
     name, values: columns.map((column) => valueIn(plot, column, name)),
   }));
@@ -143,7 +188,7 @@ function linesReading(plot, at) {
     line.textContent = '━ ';
     line.style.color = plot.styleOf(name, colours).color;
     button.prepend(line);
-    button.disabled = name === REST || plot.spec.by === 'latency';
+    button.disabled = name === REST || plot.spec.by === 'latency' || Boolean(drawing.panel);
     button.addEventListener('click', () => view.filter(plot.spec.by, name));
     return button;
   });

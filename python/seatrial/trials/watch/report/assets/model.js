@@ -49,9 +49,9 @@ class Watched {
     else if (sort === 'mark') this.marks.push(data);
   }
 
-  addInterval({ at, seconds, names, groups, lost, in_flight, cost }) {
+  addInterval({ at, seconds, names, groups, lost, in_flight, cost, readings }) {
     this.intervals.push({
-      at, seconds, from: at - seconds, lost, in_flight, cost,
+      at, seconds, from: at - seconds, lost, in_flight, cost, readings,
       groups: groups.map((fields) => madeGroup(fields, names)),
     });
     this.bytes += groups.reduce((sum, [, , , , , , , , bytes]) => sum + bytes, 0);
@@ -105,6 +105,7 @@ class Watched {
       to,
       seconds: intervals.reduce((sum, { seconds }) => sum + seconds, 0),
       in_flight: flightOf(intervals),
+      readings: readingsOf(intervals),
       groups: intervals.length === 1 ? intervals[0].groups : mergedGroups(intervals),
       isSealed: this.to >= to + this.hello.every_s,
     };
@@ -153,6 +154,22 @@ function flightOf(intervals) {
   for (const { in_flight, seconds } of intervals) {
     for (const [disk, mean] of Object.entries(in_flight)) {
       found.set(disk, (found.get(disk) ?? 0) + mean * seconds);
+    }
+  }
+  return found;
+}
+
+/** Return the values of each panel and name, times the seconds; and the seconds of each panel. */
+function readingsOf(intervals) {
+  const found = new Map();
+  for (const { readings, seconds } of intervals) {
+    for (const [panel, values] of Object.entries(readings)) {
+      if (!found.has(panel)) found.set(panel, { seconds: 0, values: new Map() });
+      const own = found.get(panel);
+      own.seconds += seconds;
+      for (const [name, value] of Object.entries(values)) {
+        own.values.set(name, (own.values.get(name) ?? 0) + value * seconds);
+      }
     }
   }
   return found;

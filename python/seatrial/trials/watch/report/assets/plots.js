@@ -17,6 +17,12 @@ function clockTime(at_s, digits = 0) {
   return text + (at_s % 1).toFixed(digits).slice(1);
 }
 
+/** Return the time of a column. */
+function columnTime({ from, to }) {
+  const digits = to - from < 1 ? 1 : 0;
+  return `${clockTime(from, digits)} to ${clockTime(to, digits)}`;
+}
+
 /** Return the option of the axis of time, the same in every chart. */
 function clockAxis(range, width_px, colours) {
   const room = Math.max(2, Math.floor((width_px - PLOT_LEFT_PX) / TICK_PX));
@@ -84,11 +90,12 @@ class Plot {
       if (!by.includes(this.spec.by)) this.spec.by = by[0] ?? '';
     });
     what.className = 'what';
+    const operation = chooser('Operation', operations, this.spec.operation ?? '', (value) => {
+      this.spec.operation = value;
+    });
     this.head.replaceChildren(
       what,
-      chooser('Operation', operations, this.spec.operation ?? '', (value) => {
-        this.spec.operation = value;
-      }),
+      ...(METRICS[this.spec.metric].panel ? [] : [operation]),
       ...(dimensions.length ? [chooser('Broken down by', dimensions, this.spec.by, (value) => {
         this.spec.by = value;
       })] : []),
@@ -104,7 +111,16 @@ class Plot {
 
   /** Return why there is nothing to draw; empty where there is. */
   emptiness(data) {
-    const { filters, metric } = { filters: this.filters, metric: this.spec.metric };
+    const { filters } = this;
+    const { metric } = this.spec;
+    const { panel } = METRICS[metric];
+    if (panel) {
+      if (data.totals.size) return '';
+      const isOfServer = panel !== 'pressure';
+      if (isOfServer && !view.watched.hello.has_server) return 'This needs --url.';
+      if (METRICS[metric].below) return 'The server does not time its requests (track_io_timing).';
+      return `${isOfServer ? 'The server' : 'The kernel'} did not say it in this time.`;
+    }
     if (view.filters.operation && this.spec.operation
       && view.filters.operation !== this.spec.operation) {
       return `Only ${view.filters.operation} requests are shown.`;
@@ -129,6 +145,7 @@ class Plot {
       filters: this.filters, by: drawing.by.length ? by : '', rowsWanted: drawing.rows,
     }, this.kept);
     if (metric === 'flight') this.data.totals = flightTotals(this.data.columns, this.filters);
+    if (drawing.panel) this.data.totals = readingTotals(this.data.columns, drawing);
     const nothing = this.emptiness(this.data);
     if (nothing) {
       this.clear(nothing);

@@ -28,8 +28,11 @@ function standardWorksheet(hello) {
       metric, operation: '', by: metric === 'flight' ? 'disk' : 'operation',
     }));
   }
+  const add = (metric) => sheet.charts.push({ metric, operation: '', by: '' });
+  add('pressure');
+  if (hello.has_server) ['serverRate', 'serverTime', 'serverWal', 'serverWaits'].forEach(add);
   if (hello.level === 3) {
-    sheet.charts.at(-1).by = 'relation';
+    sheet.charts.find(({ by }) => by === 'process').by = 'relation';
     sheet.charts.push({ metric: 'p99', operation: 'read', by: 'relation' });
   }
   return sheet;

@@ -1,0 +1,188 @@
+"""What is read besides requests: how long tasks waited for I/O, and what a server says of itself.
+
+Both need no rights on the disks. The server's figures are of all its databases, and of what it asks
+of the kernel: a read may be served by the page cache.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
+
+from seatrial.errors import SeatrialError
+from seatrial.machine.fingerprint.counters import pressures
+from seatrial.machine.fingerprint.tree import LIVE
+from seatrial.trials.database.measure.observe_server import (
+    FACTS,
+    ON_CPU,
+    WAITS,
+    Session,
+    moment_queries,
+    report_queries,
+)
+from seatrial.trials.watch.analysis.activity import Readings
+
+if TYPE_CHECKING:
+    from seatrial.postgres.connection import Address, Secret
+
+_PRESSURES: Final = {"some": "some tasks", "full": "all tasks"}
+_NS_PER_S: Final = 1e9
+_AGAIN_S: Final = 5.0
+"""Until a server that was lost is asked again."""
+_OPERATIONS: Final = {"read": "reads", "write": "writes", "extend": "extends", "fsync": "fsyncs"}
+_WAL_OPERATIONS: Final = {"WAL write": "wal_write", "WAL sync": "wal_sync"}
+_BUFFERS: Final = {
+    "written by the checkpointer": "checkpoint_buffers",
+    "written by the background writer": "bgwriter_buffers",
+    "written by backends": "backend_buffers",
+}
+
+
+class Pressure:
+    """How long tasks waited for I/O (the kernel's Documentation/accounting/psi.rst)."""
+
+    def __init__(self) -> None:
+        self._before, self._before_s = self._read(), time.monotonic()
+
+    def take(self) -> Readings:
+        """Return shares of the time since the last call; none where the kernel does not say it."""
+        now, now_s = self._read(), time.monotonic()
+        seconds = max(now_s - self._before_s, 1e-3)
+        shares = {
+            name: (now[key] - self._before[key]) / (seconds * _NS_PER_S)
+            for line, name in _PRESSURES.items()
+            if (key := f"psi_io_{line}_ns") in now and key in self._before
+        }
+        self._before, self._before_s = now, now_s
+        return {"pressure": shares} if shares else {}
+
+    @staticmethod
+    def _read() -> dict[str, float]:
+        return pressures(LIVE, [("io", line) for line in _PRESSURES])
+
+
+class ServerWatch:
+    """Asks a server from a thread of its own until it is stopped.
+
+    A server that hangs delays nothing else: there are no readings until it answers.
+    """
+
+    def __init__(self, address: Address, secret: Secret | None, every_s: float) -> None:
+        """Connect, and start to ask.
+
+        Raises:
+            TargetError: when the server cannot be reached.
+        """
+        self._address, self._secret, self._every_s = address, secret, every_s
+        self._session: Session | None = Session(address, secret)
+        self._ended = threading.Event()
+        self._lock = threading.Lock()
+        self._latest: Readings = {}
+        self._thread = threading.Thread(target=self._run, name="server", daemon=True)
+        self._thread.start()
+
+    def take(self) -> Readings:
+        """Return what the server has answered since the last call; none where it has not."""
+        with self._lock:
+            taken, self._latest = self._latest, {}
+        return taken
+
+    def stop(self) -> None:
+        """End the thread and the connection."""
+        self._ended.set()
+        if self._session is not None:
+            self._session.hang_up()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._ended.is_set():
+            with suppress(Exception):  # the server is gone, or does not let us ask: try again
+                self._ask()
+            if self._session is not None:
+                with suppress(Exception):
+                    self._session.close()
+                self._session = None
+            if self._ended.wait(_AGAIN_S):
+                return
+            with suppress(SeatrialError):
+                self._session = Session(self._address, self._secret)
+
+    def _ask(self) -> None:
+        """Ask until the end.
+
+        Raises:
+            psycopg.Error: when the server is lost.
+        """
+        if self._session is None:
+            return
+        (facts,) = self._session.records(FACTS, {"databases": []}) or [{}]
+        before: tuple[float, dict[str, float]] | None = None
+        while not self._ended.wait(self._every_s if before else 0.0):
+            values = {"all": True, "oids": [], **facts}
+            now_s, counters = time.monotonic(), _counters(self._session, values)
+            waits = self._session.rows(WAITS, values) or []
+            if before is not None:
+                found = server_readings(before[1], counters, now_s - before[0])
+                with self._lock:
+                    self._latest = {**found, "server_waits": waiting(waits)}
+            before = now_s, counters
+
+
+def _counters(session: Session, values: Mapping[str, Any]) -> dict[str, float]:
+    """Return the server's counters by name; those of several contexts are summed up."""
+    queries = [*report_queries(session.version).values(), *moment_queries(session.version).values()]
+    found: dict[str, float] = {}
+    for query in queries:
+        for record in session.records(query, values) or []:
+            for name, value in record.items():
+                if name != "context" and value is not None:
+                    found[name] = found.get(name, 0.0) + float(value)
+    return found
+
+
+def server_readings(
+    before: Mapping[str, float], now: Mapping[str, float], seconds: float
+) -> dict[str, Mapping[str, float]]:
+    """Return rates of what a server counts between two readings, by panel and name.
+
+    Args:
+        before: Earlier counters.
+        now: Later counters.
+        seconds: The time between them.
+    """
+
+    def rate_per_s(name: str) -> float | None:
+        if name not in before or name not in now or now[name] < before[name]:
+            return None  # not counted by this version, or reset meanwhile
+        return (now[name] - before[name]) / seconds
+
+    def panel(names: Iterable[tuple[str, str]]) -> dict[str, float]:
+        rates = {label: rate_per_s(name) for label, name in names}
+        return {label: value for label, value in rates.items() if value is not None}
+
+    wal = [(label, f"{name}s") for label, name in _WAL_OPERATIONS.items()]
+    wal_ns = [(label, f"{name}_ns") for label, name in _WAL_OPERATIONS.items()]
+    own = [*_OPERATIONS.items()] if "reads" in now else [("read", "shared_reads")]
+    own_ns = [(label, f"{label}_ns") for label in _OPERATIONS]
+    if "reads" not in now:
+        own_ns = [("read", "shared_read_ns")]
+    found = {
+        "server_requests": panel([*own, *wal]),
+        "server_ns": panel([*own_ns, *wal_ns]),
+        "server_wal": panel([("WAL", "wal_bytes")]),
+        "server_buffers": panel([(label, name) for label, name in _BUFFERS.items()]),
+    }
+    return {name: readings for name, readings in found.items() if readings}
+
+
+def waiting(rows: Iterable[tuple[Any, ...]]) -> dict[str, float]:
+    """Return how many active sessions were in each wait; those without one are on a CPU."""
+    found: Counter[str] = Counter()
+    for state, kind, event, count in rows:
+        if state == "active":
+            found[f"{kind}: {event}" if kind else ON_CPU] += count
+    return {name: float(count) for name, count in found.items()}

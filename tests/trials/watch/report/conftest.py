@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from report.conftest import browser
-from trials.watch.conftest import disk
 
 
 @pytest.fixture

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import time
 
+import msgspec
 import pytest
 
+from cli.command import ended, seatrial, start
 from postgres.programs import installed_programs
 from seatrial.errors import TargetError
 from seatrial.machine.undo import UndoJournal
@@ -172,3 +175,23 @@ def test_a_server_elsewhere_is_not_mapped(cluster, monkeypatch):
         monkeypatch.setattr(module, lambda _: [1])
         with pytest.raises(TargetError, match="cannot be read"):
             Relations(connection)
+
+
+def test_of_a_server_that_hides_its_files_its_own_statistics_are_shown(cluster, tmp_path):
+    with cluster.start(OPTIONS) as server:
+        name = filled(Target(server, cluster), "hidden")
+        Target(server, cluster).run(name, "CREATE ROLE plain LOGIN; GRANT SELECT ON large TO plain")
+        address = msgspec.structs.replace(server.address.with_dbname(name), user="plain")
+        arguments = ("watch", "--url", address.as_url(), "--for", "3", "--every", "0.5")
+        process = start(*arguments, "--json", folder=tmp_path)
+        with contextlib.closing(connect(address)) as connection:
+            while process.poll() is None:
+                connection.execute("SELECT count(t) FROM large")
+        watched = ended(process, 30)
+        refused = seatrial(*arguments, "--pid", "1", folder=tmp_path)
+    assert watched.code == 0, watched
+    assert "does not say where its data directory is" in watched.err
+    documents = [json.loads(line) for line in watched.out.splitlines()]
+    assert all(each["requests"] == [] for each in documents)
+    assert any(each["readings"].get("server_requests") for each in documents)
+    assert refused.code == 6, refused

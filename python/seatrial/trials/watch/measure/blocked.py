@@ -18,6 +18,9 @@ from typing import IO, Final, NamedTuple
 from seatrial.trials.watch.measure.extents import disk_of
 
 _KTHREADD: Final = 2
+"""The parent of all threads of the kernel."""
+_THREADS: Final = 17
+"""Place of the number of threads among the fields of a stat after the name."""
 _UNINTERRUPTIBLE: Final = "D"
 _FILES_MAX: Final = 64
 """Open files of a task that are looked at."""
@@ -55,15 +58,27 @@ class Blocked(NamedTuple):
     switches: int
 
 
-def blocked_tasks(now_s: float, before: Mapping[int, Blocked]) -> Iterator[Blocked]:
+def blocked_tasks(
+    now_s: float, before: Mapping[int, Blocked], kernel_pids: set[int]
+) -> Iterator[Blocked]:
     """Yield all blocked tasks of programs; threads of the kernel are left out.
 
     Args:
         now_s: The time of this look.
         before: What the last look found, by task.
+        kernel_pids: Threads of the kernel that earlier looks found; new ones are added.
     """
     for pid in _numbers("/proc"):
-        for tid in _numbers(f"/proc/{pid}/task"):
+        if pid in kernel_pids:
+            continue
+        fields = _text(f"/proc/{pid}/stat").rpartition(")")[2].split()
+        if not fields:  # ended meanwhile
+            continue
+        if _KTHREADD in (int(fields[1]), pid):
+            kernel_pids.add(pid)
+            continue
+        tids = [pid] if fields[_THREADS] == "1" else _numbers(f"/proc/{pid}/task")
+        for tid in tids:
             if (found := _blocked(pid, tid, now_s, before.get(tid))) is not None:
                 yield found
 
@@ -72,7 +87,7 @@ def _blocked(pid: int, tid: int, now_s: float, before: Blocked | None) -> Blocke
     folder = f"/proc/{pid}/task/{tid}"
     head, _, tail = _text(f"{folder}/stat").rpartition(")")
     fields = tail.split()
-    if not fields or fields[0] != _UNINTERRUPTIBLE or int(fields[1]) == _KTHREADD:
+    if not fields or fields[0] != _UNINTERRUPTIBLE:
         return None
     found = re.search(r"^voluntary_ctxt_switches:\s*(\d+)", _text(f"{folder}/status"), re.M)
     switches = int(found[1]) if found else 0

@@ -23,6 +23,7 @@ THRESHOLD_S: Final = 0.25
 """A shorter one cannot be distinguished from a slow disk by looks that are this far apart."""
 LOOK_EVERY_S: Final = 0.1
 SEARCH_EVERY_S: Final = 0.5
+FORGET_EVERY_S: Final = 60.0
 _NAMES_MAX: Final = 3
 _WAITS_FOR_BLOCKS: Final = (
     *("__iomap_dio_rw", "iomap_dio", "__blkdev_direct_IO", "blkdev_direct_IO"),
@@ -254,11 +255,17 @@ class _Search:
     def __init__(self) -> None:
         self._at_s = 0.0
         self._known: dict[int, Blocked] = {}
+        self._kernel_pids: set[int] = set()
+        self._forgotten_s = 0.0
 
     def at(self, now_s: float) -> list[Blocked]:
         """Return those that one search found, and another at least the threshold later again."""
         every_s = SEARCH_EVERY_S / 2 if self._known else SEARCH_EVERY_S
         if now_s - self._at_s >= every_s:
             self._at_s = now_s
-            self._known = {each.tid: each for each in blocked_tasks(now_s, self._known)}
+            if now_s - self._forgotten_s >= FORGET_EVERY_S:  # their numbers may be given anew
+                self._forgotten_s = now_s
+                self._kernel_pids.clear()
+            tasks = blocked_tasks(now_s, self._known, self._kernel_pids)
+            self._known = {each.tid: each for each in tasks}
         return [each for each in self._known.values() if self._at_s - each.since_s >= THRESHOLD_S]

@@ -149,6 +149,6 @@ function heatScale(map) {
     context.fillStyle = colourAt(colours.heat, x / strip.width);
     context.fillRect(x, 0, 1, strip.height);
   }
-  scale.append('1 ', strip, ` ${formatCount(map.count_max)} in a cell`);
+  scale.append('· colours: 1 ', strip, ` ${formatCount(map.count_max)} in a cell`);
   return scale;
 }

@@ -137,17 +137,24 @@ function watchLinesOption(plot, width_px, colours) {
         type: 'line',
         name,
         silent: true,
-        symbol: values.filter((value) => value !== null).length < 3 ? 'circle' : 'none',
-        symbolSize: 5,
+        symbol: 'none',
         animation: false,
         itemStyle: { color: style(name).color },
         lineStyle: { color: style(name).color, type: style(name).dash, width: 1.8 },
-        data: columns.map(({ from, to }, index) => [(from + to) / 2, placed(values[index])]),
+        data: columns.map(({ from, to }, index) => ({
+          value: [(from + to) / 2, placed(values[index])],
+          // A value between gaps has no line.
+          ...(isAlone(values, index) ? { symbol: 'circle', symbolSize: 5 } : {}),
+        })),
       })),
       happenedSeries(plot, colours, { low: place(y, y.low), high: place(y, y.high), named: false }),
     ],
   };
 }
+
+/** Tell whether a value has none next to it. */
+const isAlone = (values, index) => (values[index] ?? null) !== null
+  && (values[index - 1] ?? null) === null && (values[index + 1] ?? null) === null;
 
 /** Return the vertical axis of values: from 0, or of whole decades. */
 function valueAxis(values, { log, binary, format }) {

@@ -245,7 +245,9 @@ class Sum {
     let left = Math.ceil(total * share);
     for (const [row, count] of sorted) {
       left -= count;
-      if (left <= 0) return 2 ** ((row + 0.5) / rows_per_doubling);
+      if (left > 0) continue;
+      // The middle of a row may be above the longest of all.
+      return Math.min(2 ** ((row + 0.5) / rows_per_doubling), this.max_ns || Infinity);
     }
     return null;
   }

@@ -5,6 +5,7 @@ const SPANS = [[30, '30 s'], [60, '1 min'], [120, '2 min'], [300, '5 min'], [900
   [3600, '1 hour']];
 const SPAN_MIN_S = 2;
 const TABLES_MS_PER_S = 25;
+const NEWS_MS = 300; // the least time between two drawings of what came meanwhile
 const TILE_OPERATIONS = { read: 'reads', write: 'writes', flush: 'flushes' };
 
 /** What is shown: of which time, which requests, where the cursor is. */
@@ -78,23 +79,30 @@ function say(text) {
  */
 let isDue = false;
 let tables_ms = 0;
+let drawn_ms = 0;
 function redraw({ isNews = false } = {}) {
   if (!isNews) tables_ms = 0;
   if (isDue) return;
   isDue = true;
-  requestAnimationFrame((now_ms) => {
-    isDue = false;
-    if (!view.watched) return;
-    view.colours = currentColours();
-    drawState();
-    view.plots.forEach((plot) => plot.draw());
-    if (tables_ms === 0 || now_ms - tables_ms > view.span_s * TABLES_MS_PER_S) {
-      drawBreakdown();
-      tables_ms = now_ms;
-    }
-    drawEvents();
-    document.documentElement.dataset.drawn = String(view.watched.intervals.length);
-  });
+  const wait_ms = isNews ? drawn_ms + NEWS_MS - performance.now() : 0;
+  const frame = () => requestAnimationFrame(drawAll);
+  if (wait_ms > 0) setTimeout(frame, wait_ms);
+  else frame();
+}
+
+function drawAll(now_ms) {
+  isDue = false;
+  drawn_ms = performance.now();
+  if (!view.watched) return;
+  view.colours = currentColours();
+  drawState();
+  view.plots.forEach((plot) => plot.draw());
+  if (tables_ms === 0 || now_ms - tables_ms > view.span_s * TABLES_MS_PER_S) {
+    drawBreakdown();
+    tables_ms = now_ms;
+  }
+  drawEvents();
+  document.documentElement.dataset.drawn = String(view.watched.intervals.length);
 }
 
 /** Draw the figures at the top, the filters, and what the controls say. */

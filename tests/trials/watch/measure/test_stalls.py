@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import subprocess
 import time
@@ -128,3 +129,39 @@ def test_a_real_freeze_is_found_within_two_seconds_with_its_cause(disk, mounted)
         os.waitpid(child, 0)
         os.close(file)
         watch.stop()
+
+
+@pytest.mark.root
+def test_a_device_that_answers_nothing_is_the_cause(mounted):
+    """A loop device whose file lies on a frozen file system has requests in flight for ever."""
+    backing = mounted / "inner.img"
+    backing.write_bytes(b"\1" * (8 << 20))
+    made = ["losetup", "--find", "--show", "--direct-io=on", str(backing)]
+    inner = Path(subprocess.run(made, check=True, capture_output=True, text=True).stdout.strip())
+    found = []
+    watch = StallWatch(lambda: [inner.name], found.append)
+    child = os.fork()
+    if not child:
+        block = mmap.mmap(-1, 4096)
+        file = os.open(inner, os.O_WRONLY | os.O_DIRECT)
+        while True:
+            os.pwritev(file, [block], 0)
+            time.sleep(0.01)
+    try:
+        time.sleep(0.5)
+        assert found == []
+        subprocess.run(["fsfreeze", "--freeze", str(mounted)], check=True)
+        frozen_s = time.time()
+        try:
+            while not found and time.time() - frozen_s < 5:
+                time.sleep(0.02)
+            seen_s = time.time() - frozen_s
+        finally:
+            subprocess.run(["fsfreeze", "--unfreeze", str(mounted)], check=True)
+        assert seen_s < 2
+        assert (found[0].disk, found[0].cause, found[0].in_flight) == (inner.name, "device", 1)
+    finally:
+        os.kill(child, 9)
+        os.waitpid(child, 0)
+        watch.stop()
+        subprocess.run(["losetup", "-d", str(inner)], check=True)

@@ -141,8 +141,9 @@ class Relations:
         by_disk: dict[DeviceNumber, list[Extent]] = {}
         is_named = False
         for path, status in _files(self.folder):
-            disk = disks.setdefault(status.st_dev, disk_of(status.st_dev))
-            if disk is None:
+            if status.st_dev not in disks:
+                disks[status.st_dev] = disk_of(status.st_dev)
+            if (disk := disks[status.st_dev]) is None:
                 continue
             known = self._files.get(path)
             if known is None and not is_named and path.name[:1].isdigit():

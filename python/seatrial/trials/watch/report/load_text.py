@@ -59,7 +59,7 @@ def _mix_table(load: Load) -> Table:
             each.operation,
             format_count(each.requests),
             format_share(each.requests / load.requests),
-            format_size(each.transferred_bytes),
+            format_size(each.transferred_bytes) if each.transferred_bytes else NO_FIGURE,
             _rate(each.transferred_bytes, load),
             format_share(each.sync / each.requests) if each.sync is not None else NO_FIGURE,
             *_latencies(each.latency_ns),
@@ -78,14 +78,14 @@ def _mix_table(load: Load) -> Table:
 
 
 def _rate(transferred_bytes: int, load: Load) -> str:
-    if load.arrivals is None:
+    if load.arrivals is None or not transferred_bytes:
         return NO_FIGURE
     return format_rate_bytes(transferred_bytes / load.seconds)
 
 
 def _latencies(times_ns: dict[str, int]) -> list[str]:
     names = ("p50", "p90", "p99", "p99.9", "p100")
-    return [format_duration_ns(times_ns[name]) if times_ns else NO_FIGURE for name in names]
+    return [format_duration_ns(times_ns[name]) if name in times_ns else NO_FIGURE for name in names]
 
 
 def _sizes_table(load: Load) -> Table:

@@ -193,7 +193,7 @@ def _in_flight(load: Load) -> Iterator[str]:
 def _tail(load: Load) -> Iterator[str]:
     for each in load.mix:
         times = each.latency_ns
-        if times and times["p99"] >= _TAIL_RATIO_MIN * max(1, times["p50"]):
+        if "p99" in times and times["p99"] >= _TAIL_RATIO_MIN * max(1, times["p50"]):
             yield (
                 f"Long tail: half of the {_plural(each.operation)} take "
                 f"{format_duration_ns(times['p50'])} or less, and 1 % take "

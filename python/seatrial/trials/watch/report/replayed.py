@@ -95,7 +95,7 @@ def _completed_text(replayed: Replayed, operation: OperationReplayed) -> str:
 
 
 def _latencies(operation: OperationReplayed, name: str) -> tuple[str, str]:
-    recorded_ns = operation.recorded_ns.get(name)
+    recorded_ns = operation.recorded_ns.get("p100" if name == "max" else name)
     replayed = operation.response_ns.get(name)
     return (
         NO_FIGURE if recorded_ns is None else format_duration_ns(recorded_ns),

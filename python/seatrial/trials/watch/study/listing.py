@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from seatrial import _core
+from seatrial.trials.watch.analysis.load.mix import latencies_ns, percentiles_ns
 from seatrial.trials.watch.recording import Recording, read
 
 if TYPE_CHECKING:
@@ -39,7 +40,6 @@ RECORD: Final = [
 MIB: Final = 1 << 20
 OTHERS_MAX: Final = _core.DEPTH_MAX - 1
 """Where concurrency is not limited by the recording."""
-_PERCENTS: Final = (50.0, 90.0, 99.0, 99.9, 100.0)
 _DUE_STEPS_MAX: Final = 200
 _DUE_STEP_S_MIN: Final = 0.1
 
@@ -67,7 +67,7 @@ class Recorded(msgspec.Struct, frozen=True, kw_only=True):
         requests: Its requests.
         transferred_bytes: Their bytes, as recorded.
         latency_ns: Percentiles of queue time and device time together, by name (``p50`` ...
-            ``p99.9``, ``max``); empty where the recording has none.
+            ``p99.9``, ``p100``); without those of which too few requests know.
     """
 
     requests: int
@@ -296,23 +296,16 @@ def _recorded(
     recording: Recording, kept: NDArray[np.int64], operations: NDArray[np.uint8]
 ) -> dict[str, Recorded]:
     """Return what was recorded of each operation that is sent, by its name in a sample."""
-    import numpy as np  # noqa: PLC0415
-
     found = {}
     for name, number in (("read", 0), ("write", 1), ("sync", 2)):
         own = kept[operations == number]
         if not len(own):
             continue
-        device_ns = recording.device_ns[own]
-        knows = recording.about.knows_device and bool((device_ns >= 0).all())
-        total_ns = device_ns + np.maximum(recording.queue_ns[own], 0)
-        at = np.percentile(total_ns, _PERCENTS, method="inverted_cdf") if knows else []
+        latency_ns = latencies_ns(recording)[own]
+        knows = recording.about.knows_device and bool((latency_ns >= 0).all())
         found[name] = Recorded(
             requests=len(own),
             transferred_bytes=int(recording.length_bytes[own].sum()),
-            latency_ns={
-                "max" if percent == 100 else f"p{percent:g}": int(value)
-                for percent, value in zip(_PERCENTS, at, strict=False)
-            },
+            latency_ns=percentiles_ns(latency_ns) if knows else {},
         )
     return found

@@ -34,8 +34,8 @@ def test_operations_sizes_and_latencies_are_counted():
     read, write, flush = found
     assert (read.operation, read.requests, read.failed) == ("read", 3, 1)
     assert [(each.length_bytes, each.requests) for each in read.sizes] == [(8192, 2), (4096, 1)]
-    assert (read.latency_ns["p50"], read.latency_ns["p100"]) == (22, 30)
-    assert write.latency_ns == dict.fromkeys(("p50", "p90", "p99", "p99.9", "p100"), 44)
+    # Too few know a percentile: only the longest is reported.
+    assert (read.latency_ns, write.latency_ns) == ({"p100": 30}, {"p100": 44})
     assert (flush.transferred_bytes, flush.sync) == (0, 0)
 
 

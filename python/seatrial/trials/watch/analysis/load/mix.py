@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import msgspec
 
 from seatrial.published import Count, one_of
+from seatrial.stats.estimates import entries_needed
 from seatrial.trials.watch.analysis.activity import OPERATIONS
 
 if TYPE_CHECKING:
@@ -45,8 +46,8 @@ class OperationShare(msgspec.Struct, frozen=True, kw_only=True):
         sizes: The most frequent lengths, at most 16, the most frequent first.
         other_sizes: Requests of other lengths.
         latency_ns: Percentiles of the time from arrival to completion (p50, p90, p99, p99.9, p100);
-            empty where that is unknown. Where only the time at the device is known, these are its
-            percentiles.
+            empty where that is unknown, without those of which too few requests know. Where only
+            the time at the device is known, these are its percentiles.
     """
 
     operation: Annotated[str, one_of(*OPERATIONS)]
@@ -114,14 +115,17 @@ def latencies_ns(recording: Recording) -> NDArray[np.int64]:
 
 
 def percentiles_ns(times_ns: NDArray[np.int64]) -> dict[str, int]:
-    """Return exact percentiles by name: the smallest value that so many reach at most."""
+    """Return percentiles by name: the smallest value that so many reach at most.
+
+    One of which too few values know is absent: ten must lie above it. ``p100`` is the largest.
+    """
     import numpy as np  # noqa: PLC0415 - takes 0.1 s
 
+    known = [each for each in PERCENTS if each == 100 or len(times_ns) >= entries_needed(each)]
     if not len(times_ns):
         return {}
-    places = [max(0, int(np.ceil(len(times_ns) * each / 100)) - 1) for each in PERCENTS]
+    places = [max(0, int(np.ceil(len(times_ns) * each / 100)) - 1) for each in known]
     ordered = np.partition(times_ns, places)
     return {
-        f"p{percent:g}": int(ordered[place])
-        for percent, place in zip(PERCENTS, places, strict=True)
+        f"p{percent:g}": int(ordered[place]) for percent, place in zip(known, places, strict=True)
     }

@@ -11,7 +11,12 @@ from seatrial.published import Amount, Count
 from seatrial.trials.watch.analysis.load.arrivals import Arrivals, arrivals_of, length_s
 from seatrial.trials.watch.analysis.load.concurrency import Concurrency, concurrency_of
 from seatrial.trials.watch.analysis.load.footprint import Footprint, footprint_of
-from seatrial.trials.watch.analysis.load.mix import OperationShare, latencies_ns, mix_of
+from seatrial.trials.watch.analysis.load.mix import (
+    OperationShare,
+    latencies_ns,
+    mix_of,
+    percentiles_ns,
+)
 from seatrial.trials.watch.analysis.load.reuse import Reuse, reuse_of
 from seatrial.trials.watch.analysis.load.sequential import Sequentiality, sequentiality_of
 from seatrial.trials.watch.recording import PLACE, TIME
@@ -28,7 +33,8 @@ class Party(msgspec.Struct, frozen=True, kw_only=True):
         reads: Read requests.
         writes: Write requests.
         transferred_bytes: Their bytes.
-        latency_ns_p99: 99th percentile from arrival to completion; null where it is unknown.
+        latency_ns_p99: 99th percentile from arrival to completion; null where it is unknown, as of
+            fewer than 1,000 requests.
     """
 
     name: str
@@ -120,7 +126,5 @@ def _parties(
             reads=int(reads[place]),
             writes=int(writes[place]),
             transferred_bytes=int(sums[place]),
-            latency_ns_p99=int(np.percentile(known, 99, method="inverted_cdf"))
-            if len(known)
-            else None,
+            latency_ns_p99=percentiles_ns(known).get("p99"),
         )

@@ -121,6 +121,8 @@ class Topic:
             ``commits/s`` and the like, depending on the operation.
         titles: Headings of the tables of its kinds of workload, in display order; a kind without
             one has only the tables that ``tables`` returns.
+        recorded_kinds: Kinds of cells that it stores of what others did, without a workload of a
+            study.
         own_quantities: Quantities of thresholds that only this topic's workloads have, each with
             the message for a workload that lacks it.
         commands: Its commands of the command line, by name.
@@ -137,6 +139,7 @@ class Topic:
     says_operation: bool = True
     rate_unit: str = ""
     titles: Mapping[str, str] = MappingProxyType({})
+    recorded_kinds: tuple[str, ...] = ()
     own_quantities: Mapping[str, str] = MappingProxyType({})
     commands: Mapping[str, Command] = MappingProxyType({})
 
@@ -524,7 +527,7 @@ class Topic:
         return "seatrial io"
 
     def plays_trace(self, cell: Cell) -> bool:
-        """Return whether a cell replays a trace at the pace of the capture."""
+        """Return whether a cell's pace is that of a capture or of others, not of the target."""
         del cell
         return False
 
@@ -623,7 +626,8 @@ def _names_topics(path: str) -> bool:
 @functools.cache
 def _topics_by_kind() -> Mapping[str, Topic]:
     kinds = [(kind, each) for each in topics() for kind in each.workloads()]
-    return {str(kind.__struct_config__.tag): each for kind, each in kinds}
+    recorded = {kind: each for each in topics() for kind in each.recorded_kinds}
+    return {str(kind.__struct_config__.tag): each for kind, each in kinds} | recorded
 
 
 def titles() -> dict[str, str]:

@@ -63,7 +63,7 @@ class Context:
 
     @cached_property
     def unplayed(self) -> Context:
-        """The run without the cells that replay a trace, whose pace is the capture's."""
+        """The run without the cells whose pace is that of a capture or of others."""
         played = {c.cell.key for c in self.cells if topic_of(c.cell).plays_trace(c.cell)}
         if not played:
             return self

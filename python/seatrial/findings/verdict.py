@@ -270,7 +270,7 @@ def _tile(summary: CellSummary, name: str, estimate: Estimate, *, size: bool = T
         label=f"{size_words}{name}",
         estimate=estimate,
         detail=f"{percentile} {format_value(latency[percentile])}" if percentile else "",
-        test=f"{cell.workload}, {settings_words(summary, leave_out=left_out)}",
+        test=", ".join(filter(None, [cell.workload, settings_words(summary, leave_out=left_out)])),
         cell=cell.key,
     )
 
@@ -287,7 +287,8 @@ def _where(
     """
     several = len({each.cell.workload for each in among}) > 1
     name = f" (workload {summary.cell.workload})" if several else ""
-    return f"with {settings_words(summary, leave_out=reported)}{name}"
+    settings = settings_words(summary, leave_out=reported)
+    return f"with {settings}{name}" if settings else name.strip()
 
 
 def _joined(words: Sequence[str], where: Sequence[str], ending: str = "") -> str:

@@ -24,7 +24,7 @@ HISTOGRAM_RESOLUTION_SHARE = 1 / 256
 
 UNITS: Final = (
     *("IOPS", "commits/s", "B/s", "ns", "ratio", "count", "tps", "statements/s", "1/s", "share"),
-    *("cores", "s", "ms", "exponent"),
+    *("cores", "s", "ms", "exponent", "requests/s"),
 )
 """Where the values of an estimate come from."""
 

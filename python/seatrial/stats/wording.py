@@ -305,7 +305,7 @@ def format_identity(identity: Mapping[str, FactorValue]) -> str:
     words = [str(identity[name]) for name in named if name in identity]
     words += [format_size(size_bytes)] if size_bytes else []
     parts = [" ".join(words)] if words else []
-    if "threads" in identity:
+    if int(identity.get("threads", 0)):  # 0 of what others did
         noun = "client" if on_database else "thread"
         noun = "connection" if is_of_replay else noun
         parts.append(format_plural(int(identity["threads"]), noun))

@@ -26,11 +26,12 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         workload: Name of the workload in the study.
         kind: One of ``fill``, ``matrix``, ``sequential``, ``copy``, ``map``, ``commit``,
             ``four``, ``mix``, ``io``, ``loadline``, ``pgbench``, ``telemetry``, ``batch``,
-            ``crash``, ``replay``.
+            ``crash``, ``replay``, ``watched``.
         operation: ``read``, ``write``, ``mixed``, ``commit``, ``copy``, ``transaction``,
             ``batch`` or ``statement``.
         block_size_bytes: Size of one operation; 0 where the workload has a distribution.
-        threads: Concurrent workers; of a database, clients of each process.
+        threads: Concurrent workers; of a database, clients of each process; 0 where that is
+            unknown, as others did it.
         depth: Requests that each worker keeps in flight.
         factors: All other factors, such as ``pattern``, ``file``, ``zone``, ``method``.
         spec: The engine's specification for ``_core.start``, without the target's path, the seed

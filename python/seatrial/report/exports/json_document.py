@@ -61,7 +61,19 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
     kind: str
 
 
-Operation = Literal["read", "write", "mixed", "commit", "copy", "transaction", "batch", "statement"]
+Operation = Literal[
+    "read",
+    "write",
+    "mixed",
+    "commit",
+    "copy",
+    "transaction",
+    "batch",
+    "statement",
+    "flush",
+    "discard",
+    "other",
+]
 """What a cell does."""
 
 
@@ -73,7 +85,8 @@ class Factors(msgspec.Struct, frozen=True, kw_only=True):
         workload: Name of the workload in the study.
         operation: What it does.
         block_size_bytes: Size of one request; 0 where the workload has a distribution.
-        threads: Concurrent workers; of a database, clients of each process.
+        threads: Concurrent workers; of a database, clients of each process; 0 where that is
+            unknown, as others did it.
         depth: Requests that each worker keeps in flight.
         others: The workload's own factors, such as ``pattern``, ``file``, ``zone`` or ``method``.
     """
@@ -82,7 +95,7 @@ class Factors(msgspec.Struct, frozen=True, kw_only=True):
     workload: str
     operation: Operation
     block_size_bytes: Count
-    threads: Positive
+    threads: Count
     depth: Positive
     others: Annotated[dict[str, FactorValue], FLATTENED]
 

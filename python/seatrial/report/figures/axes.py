@@ -33,6 +33,7 @@ _RATIO_TICKS = (
 _FORMATS: dict[str, Callable[[float, float], str]] = {
     "IOPS": format_iops,
     "commits/s": format_iops,
+    "requests/s": format_iops,
     "tps": format_iops,
     "statements/s": format_iops,
     "share": lambda place, _: format_share(place),

@@ -84,7 +84,8 @@ def identity_by(identity: Identity, factors: Iterable[str], kind: str = "") -> s
 def format_factor(name: str, value: FactorValue, kind: str = "") -> str:
     """Return one factor's value as a reader would say it."""
     if name == "threads":
-        return format_plural(int(value), "committer" if kind == "commit" else "thread")
+        noun = "committer" if kind == "commit" else "thread"
+        return format_plural(int(value), noun) if int(value) else ""  # 0 of what others did
     if name == "depth":
         return f"depth {value}"
     if name == "block_size_bytes":

@@ -280,8 +280,8 @@ def read(path: Path) -> Recording:
     reader = _opened(path)
     parts: dict[str, list[NDArray[np.generic]]] = {name: [] for name in COLUMN_TYPES}
     for columns in _parts(reader):
-        for name, kind in COLUMN_TYPES.items():
-            parts[name].append(np.frombuffer(columns[name], dtype=kind))
+        for name, column in columns.items():
+            parts[name].append(column)
     whole: dict[str, NDArray[np.generic]] = {}
     for name, kind in COLUMN_TYPES.items():
         arrays = parts.pop(name)
@@ -298,18 +298,31 @@ def read_about(path: Path) -> RecordingAbout:
     return _about(_opened(path))
 
 
+def read_parts(path: Path) -> Iterator[dict[str, NDArray[np.generic]]]:
+    """Yield the columns of at most 65,536 requests at a time, in memory that does not grow.
+
+    Raises:
+        SeatrialError: as :func:`read`.
+    """
+    yield from _parts(_opened(path))
+
+
 def _opened(path: Path) -> _core.RecordingReader:
     with native_errors():
         return _core.RecordingReader(path)
 
 
-def _parts(reader: _core.RecordingReader) -> Iterator[dict[str, bytes]]:
+def _parts(reader: _core.RecordingReader) -> Iterator[dict[str, NDArray[np.generic]]]:
+    import numpy as np  # noqa: PLC0415 - takes 0.1 s
+
     while True:
         with native_errors():
             columns = reader.next_columns()
         if columns is None:
             return
-        yield columns
+        yield {
+            name: np.frombuffer(columns[name], dtype=kind) for name, kind in COLUMN_TYPES.items()
+        }
 
 
 def _about(reader: _core.RecordingReader) -> RecordingAbout:

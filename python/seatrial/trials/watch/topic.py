@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from seatrial.report.part import Detail, PagePart
     from seatrial.report.table import Table
     from seatrial.results.model import Sample
+    from seatrial.stats.compare.model import Entrant
+    from seatrial.stats.compare.pairing import Matched
     from seatrial.stats.model import CellSummary
     from seatrial.study.cell import Cell, FactorValue
     from seatrial.study.files import Finder
@@ -29,6 +31,9 @@ if TYPE_CHECKING:
 
 # ruff: noqa: PLC0415 - every command imports all topics, and most commands use none of this
 
+WATCHED = "watched"
+"""The kind of cells of a recording."""
+
 
 class WatchTopic(IoTopic):
     """Block requests of a machine while others use it, recorded, and replayed by the I/O engine."""
@@ -37,7 +42,8 @@ class WatchTopic(IoTopic):
     shows_io = False
     says_operation = False
     rate_unit = "requests/s"
-    titles = MappingProxyType({"recording": "Recordings"})
+    titles = MappingProxyType({"recording": "Recordings", WATCHED: "Watched requests"})
+    recorded_kinds = (WATCHED,)
     commands = MappingProxyType(
         {
             "watch": Command(
@@ -57,6 +63,23 @@ class WatchTopic(IoTopic):
             ),
         }
     )
+
+    def plays_trace(self, cell: Cell) -> bool:
+        """Return whether a cell was watched: its pace is that of whoever sent the requests."""
+        return cell.kind == WATCHED
+
+    def command_for(self, cell: Cell) -> str:
+        """Return the command that records such a cell, or replays it."""
+        return "seatrial watch --record FILE" if cell.kind == WATCHED else "seatrial trace replay"
+
+    def weakened(self, a: Entrant, b: Entrant, matched: Matched) -> Iterator[str]:
+        """Yield that rates of recordings are those of the load."""
+        del a, b
+        if any(each.a[0].cell.kind == WATCHED for each in matched.cells):
+            yield (
+                "The requests were recorded, not sent by Seatrial: rates are those of the load and "
+                "not the most that the storage can do, and latencies depend on it."
+            )
 
     def workloads(self) -> tuple[type[Sampled], ...]:
         """Return ``recording``."""

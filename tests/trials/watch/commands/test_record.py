@@ -83,6 +83,11 @@ def by_kind(recording: Recording, process: str) -> Counter[tuple[str, int]]:
     )
 
 
+def files_of(folder: Path) -> list[str]:
+    """The files of the recording ``r``, and what has a name as theirs."""
+    return sorted(each.name for each in folder.iterdir() if each.name.partition(".")[0] == "r")
+
+
 def test_every_request_of_fio_is_in_the_file(disk, tmp_path):
     before = counters(disk)
     with recording(tmp_path, disk, "--record", "r") as process:
@@ -121,6 +126,12 @@ def test_every_request_of_fio_is_in_the_file(disk, tmp_path):
     assert 0 < latencies_ns / 1e9 < 2 * elapsed_s  # of one thread, and of who looks at the disk
     assert whole.arrived_ns.max() / 1e9 <= whole.about.seconds
     assert abs(whole.about.began_at_s - began_s) < 5
+    stored = seatrial("show", "last", "--json", folder=tmp_path).document
+    completed = {
+        each["cell"]["operation"]: each["outcome"]["completed"] for each in stored["samples"]
+    }
+    assert completed["read"] == all_kinds[0]
+    assert completed["write"] == all_kinds[1]
 
 
 def test_a_kill_costs_at_most_a_second(disk, tmp_path):
@@ -139,7 +150,7 @@ def test_a_kill_costs_at_most_a_second(disk, tmp_path):
     assert ended_s - 0.2 < last_s <= ended_s
     assert whole.about.is_cut_off
     assert by_kind(whole, "fio")["read", 4096] > 1000
-    assert sorted(each.name for each in tmp_path.glob("r*")) == ["r"]
+    assert files_of(tmp_path) == ["r"]
     assert read(tmp_path / "r").requests == whole.requests
 
 
@@ -174,7 +185,7 @@ def test_files_of_a_rotated_recording_are_read_as_one(disk, tmp_path):
         watched = stopped(process)
     assert watched.code == 0, watched
     whole = read(tmp_path / "r")
-    files = sorted(each.name for each in tmp_path.glob("r*"))
+    files = files_of(tmp_path)
     assert len(files) == whole.about.files > 1, files
     assert f"{whole.requests:,} requests to " in watched.err
     assert f" in {len(files)} files" in watched.err
@@ -191,7 +202,7 @@ def test_files_of_a_rotated_recording_are_read_as_one(disk, tmp_path):
     (tmp_path / "r.notes").write_text("stays")
     again = seatrial("watch", disk, "--record", "r", "--for", "0.1", "--force", folder=tmp_path)
     assert again.code == 0, again
-    assert sorted(each.name for each in tmp_path.glob("r*")) == ["r", "r.notes"]
+    assert files_of(tmp_path) == ["r", "r.notes"]
 
 
 def test_what_was_cut_off_is_replaced_only_on_request(disk, tmp_path):
@@ -227,7 +238,7 @@ def test_without_rights_nothing_is_recorded_and_the_way_out_is_named(tmp_path):
     refused = ended(start(*words, folder=tmp_path, prefix=ORDINARY), 20)
     assert (refused.code, "--record needs every request" in refused.err) == (6, True), refused
     assert "Run it as root, or with CAP_BPF and CAP_PERFMON" in refused.err
-    assert list(tmp_path.glob("r*")) == []
+    assert files_of(tmp_path) == []
 
 
 def test_a_recording_cannot_go_to_standard_output(tmp_path):

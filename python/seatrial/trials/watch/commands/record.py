@@ -82,6 +82,27 @@ def _require_no_others(place: Path, *, force: bool) -> None:
         each.unlink(missing_ok=True)
 
 
+def store(recorded: Recorded, results: Path) -> str:
+    """Store a recording as a run of a results file; return how to go on.
+
+    Raises:
+        ResultsFileError: if the results file cannot be used; the recording is not affected.
+    """
+    from seatrial.cli.options import next_command  # noqa: PLC0415 - not for --help
+    from seatrial.results.store import ResultsFile  # noqa: PLC0415
+    from seatrial.trials.watch.stored import run_of  # noqa: PLC0415
+
+    run, samples = run_of(recorded.path)
+    if not samples:
+        return ""
+    with ResultsFile.open(results, create=True) as stored:
+        stored.add_run(run, samples)
+    return (
+        f"Stored as run {run.id}\n"
+        f"Next:  {next_command('show', run.id, results=results)}, or compare it with another"
+    )
+
+
 def recorded_text(recorded: Recorded) -> str:
     """Return what a recording became, as a sentence or two."""
     files = "" if recorded.files == 1 else f" in {recorded.files} files"

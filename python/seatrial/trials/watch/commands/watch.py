@@ -12,8 +12,14 @@ import click
 import msgspec
 
 from seatrial.cli.files import RECORDING, Output, output_option
-from seatrial.cli.options import json_option
-from seatrial.trials.watch.commands.record import ROTATE, read_size_bytes, record_to, recorded_text
+from seatrial.cli.options import json_option, results_option
+from seatrial.trials.watch.commands.record import (
+    ROTATE,
+    read_size_bytes,
+    record_to,
+    recorded_text,
+    store,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -83,6 +89,7 @@ _PORT_MAX: Final = 65_535
     callback=read_size_bytes,
     help="Begin another file of the recording (FILE.1, FILE.2 ...) when one has this size.",
 )
+@results_option
 @json_option
 def command(
     *,
@@ -91,6 +98,7 @@ def command(
     pid: int | None,
     record: Output,
     rotate_bytes: int,
+    results: Path,
     for_s: float | None,
     every_s: float,
     port: int | None,
@@ -130,6 +138,8 @@ def command(
     show.end(sight.whole)
     if recorded is not None:
         click.echo(recorded_text(recorded), err=True)
+        if stored := store(recorded, results):
+            click.echo(stored, err=True)
     return 0
 
 

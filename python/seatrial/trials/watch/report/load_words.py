@@ -53,7 +53,7 @@ def _kind(load: Load, own: OperationShare) -> str:
     share = own.requests / sum(e.requests for e in load.mix if e.operation in TRANSFERS)
     order = next(
         (
-            order_word(each.sequential_bytes / own.transferred_bytes)
+            order_word(each.sequential / each.requests)
             for each in load.sequentiality
             if each.operation == own.operation
         ),
@@ -65,7 +65,7 @@ def _kind(load: Load, own: OperationShare) -> str:
 
 
 def order_word(sequential_share: float) -> str:
-    """Return the word for a share of bytes that continue earlier ones."""
+    """Return the word for a share of requests that continue earlier ones."""
     if sequential_share >= SEQUENTIAL_SHARE_MIN:
         return "sequential"
     return "random" if sequential_share <= RANDOM_SHARE_MAX else "partly sequential"

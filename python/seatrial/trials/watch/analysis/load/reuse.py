@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 BLOCK_BYTES: Final = 4096
 _BLOCKS_MIN: Final = 32
-EXACT_ACCESSES_MAX: Final = 400_000
+EXACT_ACCESSES_MAX: Final = 2_000_000
 SAMPLED_ACCESSES: Final = 150_000
 """About so many accesses are in each sample."""
 SAMPLES: Final = 4

@@ -17,6 +17,11 @@ from cli.command import ended, seatrial, start
 
 pytest.importorskip("uvicorn", reason="uvicorn is not installed: pip install 'seatrial[serve]'")
 
+from seatrial.trials.watch.analysis.events import Mark
+from seatrial.trials.watch.analysis.history import History
+from seatrial.trials.watch.commands.live import Feed, LivePage
+from seatrial.trials.watch.report.page import Hello
+
 EVERY_S = "0.2"
 
 
@@ -191,3 +196,27 @@ def test_without_a_watch_a_marker_is_refused(tmp_path):
     refused = seatrial("mark", "x", folder=tmp_path)
     assert refused.code == 2, refused
     assert "No watch of this user is running" in refused.err
+
+
+def test_what_is_no_longer_kept_is_counted():
+    hello = Hello(watched="x", level=1, sees="", lacks="", cost="", reason="", started_at=0.0,
+                  every_s=1.0, has_server=False, history_s=1.0, history_bytes_max=1,
+                  rows_per_doubling=16, version="0")  # fmt: skip
+    feed = Feed(hello)
+    feed.history = History(bytes_max=30)
+    page = LivePage(feed, 0)
+    try:
+        found = re.search(r":(\d+)/\?token=(\S+)", page.address)
+        assert found
+        own = Client(int(found[1]), found[2], "")
+        own.cookie = own.open(f"/?token={own.token}").headers["set-cookie"].partition(";")[0]
+        for number in range(10):
+            feed.mark(Mark(at=float(number), text="x"))
+        kept = [each.number for each in feed.history.after(0)]
+        assert kept[0] > 3
+        events = own.events(2 + len(kept), last_id=f"{feed.history.session}:2")
+        assert [sort for _, sort, _ in events[:2]] == ["hello", "skipped"]
+        assert events[1][2] == {"events": kept[0] - 3}
+        assert [int(each[0].partition(":")[2]) for each in events[2:]] == kept
+    finally:
+        page.stop()

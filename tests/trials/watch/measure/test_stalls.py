@@ -6,11 +6,12 @@ import mmap
 import os
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from seatrial.trials.watch.analysis.events import Stall
 from seatrial.trials.watch.measure.blocked import Blocked
 from seatrial.trials.watch.measure.stalls import Look, StallFinder, StallWatch
 
@@ -84,6 +85,11 @@ def test_the_second_stall_is_another_one():
     assert [each.number for each in found if not each.is_over][-1] == 2
 
 
+def of_disk(name: str, found: list[Stall]) -> Callable[[Stall], None]:
+    """Collects the stalls of a disk; other programs here may have some of disks unknown."""
+    return lambda stall: found.append(stall) if stall.disk == name else None
+
+
 @pytest.fixture
 def mounted(disk: Path, tmp_path: Path) -> Iterator[Path]:
     folder = tmp_path / "mounted"
@@ -97,7 +103,7 @@ def mounted(disk: Path, tmp_path: Path) -> Iterator[Path]:
 @pytest.mark.root
 def test_a_real_freeze_is_found_within_two_seconds_with_its_cause(disk, mounted):
     found = []
-    watch = StallWatch(lambda: [disk.name], found.append)
+    watch = StallWatch(lambda: [disk.name], of_disk(disk.name, found))
     file = os.open(mounted / "written", os.O_WRONLY | os.O_CREAT)
     child = os.fork()
     if not child:  # a process whose blocked call names its file
@@ -139,7 +145,7 @@ def test_a_device_that_answers_nothing_is_the_cause(mounted):
     made = ["losetup", "--find", "--show", "--direct-io=on", str(backing)]
     inner = Path(subprocess.run(made, check=True, capture_output=True, text=True).stdout.strip())
     found = []
-    watch = StallWatch(lambda: [inner.name], found.append)
+    watch = StallWatch(lambda: [inner.name], of_disk(inner.name, found))
     child = os.fork()
     if not child:
         block = mmap.mmap(-1, 4096)

@@ -121,7 +121,7 @@ class LivePage:
     """
 
     def __init__(self, feed: Feed, port: int) -> None:
-        """Start it.
+        """Start it; ``port`` 0 takes a free one.
 
         Raises:
             UsageError: when the port cannot be used.
@@ -210,6 +210,8 @@ class LivePage:
             while True:
                 has_ended = self._has_ended.is_set()
                 events = history.after(last)
+                if last and events and (skipped := events[0].number - last - 1):
+                    yield _message("skipped", b'{"events":%d}' % skipped)
                 for chunk in _chunks(events, history.session):
                     yield chunk
                 now_s = time.monotonic()

@@ -18,6 +18,7 @@ const view = {
   at: null,
   cell: null,
   colours: null,
+  skipped: 0, // events that the server no longer had when the connection came back
   isPaused: false,
 
   get range() {
@@ -187,6 +188,9 @@ function drawLosses() {
   if (unseen_bytes > (view.watched.bytes + unseen_bytes) / 1000) {
     parts.push(`${formatSize(unseen_bytes)} of the disks' own counters not seen`);
   }
+  if (view.skipped) {
+    parts.push(`${plural(view.skipped, 'event')} missed by this page and no longer kept`);
+  }
   const since = view.watched.from - view.watched.hello.started_at;
   if (since > 2 * view.watched.hello.every_s + 2) {
     parts.push(`history before ${clockTime(view.watched.from)} is no longer kept`);
@@ -315,6 +319,9 @@ function follow() {
       if (!view.isPaused && !document.hidden) redraw({ isNews: true });
     });
   }
+  events.addEventListener('skipped', ({ data }) => {
+    view.skipped += JSON.parse(data).events;
+  });
   events.addEventListener('ended', () => {
     hasEnded = true;
     events.close();

@@ -79,6 +79,7 @@ def test_two_recordings_are_compared_shown_and_exported(tmp_path):
     assert re.search(r"watch: read +read p50 .* 0\.2\dx", compared.out), compared.out
     shown = seatrial("show", after, "--tables", folder=tmp_path)
     assert "Watched requests (watch)" in shown.out, shown
+    assert re.search(r"read p99 +150 µs .* at 750 requests/s", shown.out), shown.out
     assert "thread" not in shown.out
     assert "watch," not in shown.out
     document = seatrial("show", after, "--json", folder=tmp_path).document

@@ -193,7 +193,11 @@ class WatchTopic(IoTopic):
         )
 
     def tiles(self, cells: Sequence[CellSummary], analyses: Mapping[str, Any]) -> list[Tile]:
-        """Return rate and p99 of each replay on a target."""
+        """Return rate and p99 of each replay on a target, latencies of what was watched."""
+        if watched := [each for each in cells if each.cell.kind == WATCHED and not each.blank]:
+            from seatrial.trials.watch.report.watched import watched_tiles
+
+            return watched_tiles(watched)
         replays = analyses.get(self.name) or []
         if not replays:
             return []

@@ -201,3 +201,19 @@ def test_what_is_unknown_stays_unknown():
 def test_a_recording_without_requests_has_a_load():
     load = load_of(recording(arrived_ns=[]))
     assert (load.requests, load.mix, load.arrivals.requests_per_s) == (0, [], 0)
+
+
+def test_one_request_at_the_very_end_has_no_burstiness():
+    load = load_of(recording(seconds=100.0, arrived_ns=[100 * 10**9]))
+    assert load.arrivals is not None
+    assert load.arrivals.dispersion == []
+
+
+def test_blocks_of_two_devices_are_never_the_same():
+    device = [0, 1, 0, 1]
+    found = reuse_of(recording(arrived_ns=range(4), device=device, offset_bytes=[0, 0, 4096, 4096]))
+    assert found is not None
+    assert found.repeated_share == 0
+    again = reuse_of(recording(arrived_ns=range(4), device=device, offset_bytes=[8192] * 4))
+    assert again is not None
+    assert again.repeated_share == 0.5

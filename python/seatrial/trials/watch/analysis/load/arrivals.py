@@ -94,8 +94,9 @@ def arrivals_of(recording: Recording) -> Arrivals:
         peak_per_s=float(counts.max(initial=0)) if len(counts) > 1 else rate,
         idle_share=float((counts == 0).mean()) if len(counts) > 1 else 0.0,
         dispersion=[
-            dispersion_of(counts_in(recording.arrived_ns, each, int(seconds / each)), each)
+            dispersion_of(counted, each)
             for each in scales
+            if (counted := counts_in(recording.arrived_ns, each, int(seconds / each))).any()
         ],
     )
 

@@ -100,9 +100,8 @@ def reuse_of(recording: Recording) -> Reuse | None:
         if accesses <= _ACCESSES_MAX:
             break
         block_bytes *= 4
-    devices = recording.device[own].astype(np.int64)
-    # Places beyond 2^56 bytes are no device's; those of two devices never are the same.
-    firsts = firsts + (devices << 44)
+    # Blocks of two devices are never the same: each device has numbers of its own.
+    firsts = firsts + recording.device[own].astype(np.int64) * int((firsts + counts).max())
     is_exact = accesses <= EXACT_ACCESSES_MAX
     sampled_share = 1.0 if is_exact else SAMPLED_ACCESSES / accesses
     samples = [

@@ -6,12 +6,14 @@ import contextlib
 import json
 import os
 import time
+from collections import Counter
 
 import msgspec
 import pytest
 
 from cli.command import ended, seatrial, start
 from postgres.programs import installed_programs
+from seatrial import _core
 from seatrial.errors import TargetError
 from seatrial.machine.undo import UndoJournal
 from seatrial.postgres.account import account_for
@@ -21,8 +23,10 @@ from seatrial.postgres.page_cache import drop_cached
 from seatrial.trials.watch.analysis.activity import Interval, broken_down
 from seatrial.trials.watch.measure.extents import disk_of
 from seatrial.trials.watch.measure.readings import ServerWatch
+from seatrial.trials.watch.measure.recorder import RecordTo
 from seatrial.trials.watch.measure.relations import Relations
 from seatrial.trials.watch.measure.watching import Watched, Watcher
+from seatrial.trials.watch.recording import read
 from trials.replay.targets import Target
 
 pytestmark = pytest.mark.root
@@ -78,8 +82,8 @@ def test_reads_are_those_of_the_tables_in_proportion_to_their_sizes(cluster):
         watcher.take()
         for table in ROWS:
             connection.execute(f"SELECT count(t) FROM {table}")
-        read = watcher.take()
-        found = shares(read, "read")
+        interval = watcher.take()
+        found = shares(interval, "read")
         watcher.stop()
         sizes = dict(
             connection.execute(
@@ -89,12 +93,53 @@ def test_reads_are_those_of_the_tables_in_proportion_to_their_sizes(cluster):
         )
     total = sum(sizes.values())
     # What BPF did not see here is of one table or the other.
-    unseen = read.lost.unseen_bytes / total
+    unseen = interval.lost.unseen_bytes / total
     for table in ROWS:
         assert found[table] == pytest.approx(sizes[table] / total, abs=0.02 + unseen), (
             table,
             found,
         )
+
+
+def test_requests_are_recorded_with_their_relations(cluster, tmp_path):
+    with cluster.start(OPTIONS) as server:
+        name = filled(Target(server, cluster), "recorded")
+    with (
+        cluster.start(OPTIONS) as server,
+        contextlib.closing(connect(server.address.with_dbname(name))) as connection,
+    ):
+        to = RecordTo(tmp_path / "r", 1 << 30)
+        watcher = Watcher(Watched(relations=Relations(connection), record=to))
+        os.sync()
+        drop_cached(cluster.folder)
+        for table in ROWS:
+            connection.execute(f"SELECT count(t) FROM {table}")
+            watcher.poll()
+        interval = watcher.take()
+        recorded = watcher.end_recording()
+        watcher.stop()
+    whole = read(to.path)
+    assert recorded is not None
+    assert whole.requests == recorded.requests > 0
+    assert whole.about.knows_relations
+    # Each request of the watch is in the file, with the relation that it counts for.
+    expected = Counter(
+        {
+            (each.operation, each.relation): each.requests
+            for each in broken_down(interval.groups, ["operation", "relation"])
+            if each.relation in ROWS
+        }
+    )
+    names = whole.about.relations
+    found = Counter(
+        (_core.WATCHED_OPERATIONS[operation], names[number])
+        for operation, number in zip(whole.operation, whole.relation, strict=True)
+        if number >= 0 and names[number] in ROWS
+    )
+    assert {("read", table) for table in ROWS} <= expected.keys() <= found.keys()
+    assert all(found[key] >= count for key, count in expected.items())
+    assert (found - expected).total() <= 0.01 * found.total()  # after the last look
+    assert "not mapped" not in names
 
 
 def test_other_programs_are_told_from_the_server_and_the_kernel(cluster):

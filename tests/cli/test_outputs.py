@@ -36,6 +36,7 @@ INPUTS = {
     ("seatrial sql replay", "trace"),
     ("seatrial sql show", "trace"),
     ("seatrial trace import", "trace"),
+    ("seatrial trace replay", "recording"),
     ("seatrial trace show", "recording"),
     ("seatrial trace study", "recording"),
     ("seatrial trace compare", "first"),

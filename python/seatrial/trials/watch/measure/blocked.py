@@ -25,9 +25,27 @@ _UNINTERRUPTIBLE: Final = "D"
 _FILES_MAX: Final = 64
 """Open files of a task that are looked at."""
 _AT_FILE: Final = frozenset(
-    {0, 1, 17, 18, 19, 20, 74, 75, 76, 77, 277, 285, 295, 296, 306, 327, 328}
+    (
+        *(0, 1, 3, 5, 8, 16, 17, 18, 19, 20, 40, 74, 75, 77, 78, 91, 93),
+        *(187, 217, 221, 277, 285, 295, 296, 306, 327, 328),
+    )
 )
 """Numbers of system calls on x86-64 whose first argument is an open file: read, write, fsync ..."""
+_AT_PATH: Final = frozenset(
+    (
+        *(2, 4, 6, 26, 59, 76, 82, 83, 84, 85, 86, 87, 88, 89, 90, 92, 94, 132, 161, 162, 165, 166),
+        *(188, 189, 235, 257, 258, 260, 261, 262, 263, 264, 265, 266, 267, 268, 280, 316, 322),
+        *(326, 332, 426, 437),
+    )
+)
+"""Those that are about files in another way: open, rename, unlink, sync, io_uring_enter ..."""
+_NO_CALL: Final = ("-1", "running")
+"""In place of a number: a page fault, for example."""
+_ELSEWHERE: Final = (
+    *("kernel_clone", "wait_for_vfork_done", "__refrigerator", "__wait_rcu_gp", "wait_rcu_gp"),
+    "do_coredump",
+)
+"""Kernel functions that wait for no storage: for a child that is to call exec, for thawing ..."""
 _IO_SUBMIT: Final = 209
 """Takes a context, a number and an array of addresses of struct iocb (linux/aio_abi.h)."""
 _FILE_IN_IOCB: Final = 20
@@ -94,6 +112,8 @@ def _blocked(pid: int, tid: int, now_s: float, before: Blocked | None) -> Blocke
     if before is not None and before.switches == switches:
         return before
     wait = _text(f"{folder}/wchan").strip("0\n")
+    if wait.startswith(_ELSEWHERE) or not _is_about_files(folder):
+        return None
     command = head.partition("(")[2]
     return Blocked(pid, tid, command, wait, _disk(folder), now_s, switches)
 
@@ -107,6 +127,14 @@ def _disk(folder: str) -> str:
         files = [each for each in _numbers(f"{folder}/fdinfo") if each > _STANDARD_ERROR]
     disks = {name for file in files[:_FILES_MAX] if (name := _disk_of_file(folder, file))}
     return disks.pop() if len(disks) == 1 else ""
+
+
+def _is_about_files(folder: str) -> bool:
+    """Return whether a task's system call may wait for storage; True where that is unknown."""
+    call = _text(f"{folder}/syscall").split()
+    if os.uname().machine != "x86_64" or not call or call[0] in _NO_CALL:
+        return True
+    return int(call[0]) in _AT_FILE | _AT_PATH | {_IO_SUBMIT}
 
 
 def _files_of_call(folder: str) -> list[int] | None:

@@ -37,7 +37,11 @@ def kind_line(load: Load) -> str:
     """Return what kind of load it is in one line."""
     if not load.requests:
         return "No requests."
-    parts = [_kind(load, each) for each in load.mix if each.operation in TRANSFERS]
+    transfers = [each for each in load.mix if each.operation in TRANSFERS]
+    count = sum(each.requests for each in transfers)
+    parts = [
+        _kind(load, each) for each in transfers if each.requests > (1 - _ONE_KIND_SHARE_MIN) * count
+    ]
     others = [each for each in load.mix if each.operation not in TRANSFERS]
     if not parts:
         parts = [f"only {' and '.join(_plural(each.operation) for each in others)}"]
@@ -49,7 +53,10 @@ def kind_line(load: Load) -> str:
 
 
 def _kind(load: Load, own: OperationShare) -> str:
-    """Return ``71 % random reads of 8 KiB``; without the share where there is hardly more."""
+    """Return ``71 % random reads of 8 KiB``; without the share where there is hardly more.
+
+    What there is hardly any of is left out.
+    """
     share = own.requests / sum(e.requests for e in load.mix if e.operation in TRANSFERS)
     order = next(
         (
@@ -214,11 +221,17 @@ def _failed(load: Load) -> Iterator[str]:
 
 
 def _relations(load: Load) -> Iterator[str]:
-    reads = sum(each.reads for each in load.relations)
     known = [e for e in load.relations if e.name not in (NOT_MAPPED, OTHER_PROGRAMS, "")]
-    if reads and known:
+    reads = sum(each.reads for each in load.relations)
+    writes = sum(each.writes for each in load.relations)
+    # Of what there is hardly any, no share is worth a sentence.
+    least = (1 - _ONE_KIND_SHARE_MIN) * (reads + writes)
+    if known and reads > least:
         most = max(known, key=lambda each: each.reads)
         yield f"{format_share(most.reads / reads)} of the reads are of {most.name}."
+    if known and writes > least:
+        most = max(known, key=lambda each: each.writes)
+        yield f"{format_share(most.writes / writes)} of the writes are to {most.name}."
 
 
 def doubts(load: Load, about: RecordingAbout) -> list[str]:

@@ -36,7 +36,7 @@ pub struct GroupKey {
     pub device: u32,
     /// Place of the operation in [`OPERATIONS`].
     pub operation: u8,
-    /// Bit 0: a process waits for it: a read but for readahead, a flush, a write with REQ_SYNC.
+    /// Bit 0: a process waits for it: a read, a flush, a write with REQ_SYNC.
     pub flags: u8,
     /// 0 for no bytes, else 1 + the logarithm to base 2 of its length in sectors, rounded down.
     pub octave: u8,

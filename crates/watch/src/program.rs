@@ -363,7 +363,7 @@ impl<'a> Program<'a> {
 
     fn operation_by_structure(&mut self, structures: &Structures) {
         let asm = &mut self.asm;
-        let (known, is_write) = (asm.label(), asm.label());
+        let known = asm.label();
         let (is_sync, is_background) = (asm.label(), asm.label());
         asm.load(Width::Word, R1, R6, structures.flags);
         asm.alu_register(Alu::Mov, R2, R1);
@@ -372,12 +372,7 @@ impl<'a> Program<'a> {
         asm.alu(Alu::Mov, R2, OTHER);
         asm.place(known);
         asm.store(Width::Byte, FP, at(stack::RECORD, offset_of!(GroupKey, operation)), R2);
-        asm.jump_if(Cond::Eq, R2, WRITE, is_write);
-        asm.alu(Alu::Shr, R1, structures.readahead_bit as i32);
-        asm.alu(Alu::And, R1, 1);
-        asm.jump_if(Cond::Eq, R1, 0, is_sync);
-        asm.jump(is_background);
-        asm.place(is_write);
+        asm.jump_if(Cond::Ne, R2, WRITE, is_sync);
         asm.alu(Alu::Shr, R1, structures.sync_bit as i32);
         asm.alu(Alu::And, R1, 1);
         asm.jump_if(Cond::Ne, R1, 0, is_sync);
@@ -401,14 +396,14 @@ impl<'a> Program<'a> {
             replace_if(asm, (R1, *operation), R3, number as i32);
         }
         asm.store(Width::Byte, FP, at(stack::RECORD, offset_of!(GroupKey, operation)), R3);
+        // A process waits for what is no write; the kernel marks reads as readahead even where it
+        // waits for a part of them.
+        asm.jump_if(Cond::Ne, R1, i32::from(b'W'), is_sync);
         for place in 1..RWBS_MAX {
             let next = asm.label();
             asm.load(Width::Byte, R2, R6, rwbs + place);
             asm.jump_if(Cond::Eq, R2, i32::from(b'S'), is_sync);
-            asm.jump_if(Cond::Eq, R2, i32::from(b'A'), is_background);
             asm.jump_if(Cond::Ne, R2, 0, next);
-            // Without a flag, a process waits for what is no write.
-            asm.jump_if(Cond::Ne, R1, i32::from(b'W'), is_sync);
             asm.jump(is_background);
             asm.place(next);
         }

@@ -53,8 +53,6 @@ pub struct Structures {
     pub first_minor: i16,
     /// The bit of a request that a process waits for.
     pub sync_bit: u32,
-    /// The bit of a request that reads ahead.
-    pub readahead_bit: u32,
     /// The bit of a request that asks for a flush first.
     pub preflush_bit: u32,
 }
@@ -74,7 +72,6 @@ impl Structures {
             major: btf.offset_bytes("gendisk", "major")?,
             first_minor: btf.offset_bytes("gendisk", "first_minor")?,
             sync_bit: flag("__REQ_SYNC")?,
-            readahead_bit: flag("__REQ_RAHEAD")?,
             preflush_bit: flag("__REQ_PREFLUSH")?,
         })
     }

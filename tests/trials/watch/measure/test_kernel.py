@@ -50,6 +50,21 @@ def load(device: Path) -> None:
 
 
 @SOURCES
+def test_a_process_waits_for_reads_through_the_page_cache(disk, by_fields):
+    # The kernel marks all of them as readahead.
+    file = os.open(disk, os.O_RDONLY)
+    os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
+    watch = _core.Watch([number_of(disk)], by_fields=by_fields)
+    for place in range(50):
+        os.pread(file, BLOCK_BYTES, place << 20)
+    reads = [each for each in watch.take_groups() if each.operation == "read"]
+    watch.stop()
+    os.close(file)
+    assert sum(each.requests for each in reads) >= 50 * (1 - SKIPPED_SHARE_MAX)
+    assert all(each.is_sync for each in reads)
+
+
+@SOURCES
 def test_requests_are_counted_by_operation_and_size_as_the_disk_counts_them(disk, by_fields):
     before = counters(disk)
     watch = _core.Watch([number_of(disk)], by_fields=by_fields)

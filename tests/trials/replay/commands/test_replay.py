@@ -211,7 +211,7 @@ def test_two_targets_are_played_to_in_turns_and_compared(tmp_path):
         folder=tmp_path,
     )
     assert ended.code == 0, ended.err
-    assert ended.out.startswith("Old: replay complete; new: replay complete")
+    assert ended.out.startswith("old: replay complete; new: replay complete")
     reported = " ".join(ended.out.split())
     for label in ("old", "new", "old-aa"):
         assert f"{label}: 61 of 61 statements were sent, 0 new errors" in reported

@@ -81,7 +81,7 @@ impl TraceWriter {
     }
 
     /// Makes sure that everything taken in so far can be made a trace even if this process dies:
-    /// see [`checkpoint::recover`].
+    /// see [`crate::checkpoint::recover`].
     ///
     /// # Errors
     ///

@@ -176,8 +176,8 @@ def _answer(text: str, status: int = 200) -> Response:
     return HTMLResponse(text, status, HEADERS)
 
 
-def _refuse(status: int, title: str, text: str) -> Response:
-    return _answer(message_page(title, text), status)
+def _refuse(status: int, title: str, text: str, link: str = "All runs") -> Response:
+    return _answer(message_page(title, text, link=link), status)
 
 
 def _shown(make: Callable[[], str]) -> Response:
@@ -218,12 +218,12 @@ class Gate:
         """Return why a request is not answered; None if it is."""
         host = request.headers.get("host", "")
         if host not in self.hosts:
-            return _refuse(421, "Wrong host", "This server answers to 127.0.0.1 only.")
+            return _refuse(421, "Wrong host", "This server answers to 127.0.0.1 only.", "")
         if request.method == "POST" and request.headers.get("origin") != f"http://{host}":
-            return _refuse(403, "Refused", "The request is not from a page of this server.")
+            return _refuse(403, "Refused", "The request is not from a page of this server.", "")
         if not self.session.knows(request.cookies.get(self.cookie, "")):
             text = f"Open the address that `{self.command}` printed; its token works once."
-            return _refuse(403, "No access", text)
+            return _refuse(403, "No access", text, "")
         return None
 
     def entered(self, request: Request) -> Response | None:
@@ -232,7 +232,9 @@ class Gate:
         if request.headers.get("host", "") not in self.hosts or not self.session.take(token):
             return None
         # No redirection: a strict cookie is not sent along one that begins at another site.
-        response = _answer(message_page("Opening", "The page is being made.", refresh="/"))
+        response = _answer(
+            message_page("Opening", "The page is being made.", refresh="/", link="Open it")
+        )
         response.set_cookie(
             self.cookie,
             self.session.cookie,

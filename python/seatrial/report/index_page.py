@@ -229,15 +229,18 @@ def render_index(
     return f"<!DOCTYPE html>\n{content}\n"
 
 
-def message_page(title: str, text: str, refresh: str = "") -> str:
+def message_page(title: str, text: str, refresh: str = "", link: str = "All runs") -> str:
     """Return a small page with one message.
 
     Args:
         title: Its heading.
         text: What it says.
         refresh: Address that the browser goes on to at once; empty for none.
+        link: Text of the link to that address, else to the first page; empty for none.
     """
-    body = fill("report/templates/index_message.html", title=title, text=text, refresh=refresh)
+    body = fill(
+        "report/templates/index_message.html", title=title, text=text, refresh=refresh, link=link
+    )
     content = fill(
         "report/templates/index_document.html",
         title=title,

@@ -183,7 +183,7 @@ class JudgedThreshold(msgspec.Struct, frozen=True, kw_only=True):
         doubtful: Whether the worst cell's interval reaches across the limit.
         worst: The worst cell's figure; None if absent.
         cell_key: Key of the worst cell; empty where there is none.
-        sentence: Demand, figure with its doubt, and cell, or why it cannot be judged.
+        sentence: Demand, figure with its interval, and test, or why it cannot be judged.
     """
 
     name: str

@@ -66,6 +66,15 @@ STUDY = """
     seconds = 30
     [[workload]]
     kind = "pgbench"
+    name = "seldom"
+    scale = 1
+    clone = "reuse"
+    clients = 1
+    seconds = 1
+    rate = 0.01
+    scripts = "select-only"
+    [[workload]]
+    kind = "pgbench"
     name = "limited"
     scale = 1
     clients = 2
@@ -275,6 +284,13 @@ def test_an_interrupt_ends_pgbench_in_order(here, printed):
     assert sample.status == "interrupted"
     assert 0.2 < sample.duration_s < LONG_S
     assert str(sample.outcome.completed) == said(text, "number of transactions actually processed:")
+
+
+def test_a_sample_without_a_transaction_is_empty(here, printed):
+    sample = here.measure("seldom")
+    assert "tps = " not in printed[-1], "pgbench prints no rate of nothing"
+    assert (sample.status, sample.outcome.completed) == ("complete", 0)
+    assert sample.duration_s > 0
 
 
 def test_a_server_that_dies_is_reported_with_the_end_of_its_log(here):

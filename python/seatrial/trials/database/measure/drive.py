@@ -237,14 +237,15 @@ def _read(
     for printed, logged in zip(run.totals, parts["processes"], strict=True):
         _require_agreement(printed, logged, options)
     transactions = sum(printed["transactions"] for printed in run.totals)
-    per_s = sum(printed["tps"] for printed in run.totals)
+    # Of no transaction pgbench prints no rate.
+    per_s = sum(printed.get("tps", 0.0) for printed in run.totals)
     shares = [each.thread_cpu_share for each in run.ended if each.thread_cpu_share is not None]
     return DriverResult(
         parts={
             **{name: parts[name] for name in _KEPT},
             "started_at": parts["started_unix_s"],
             # So that our rate equals pgbench's own exactly.
-            "duration_s": transactions / per_s if per_s > 0 else parts["duration_s"],
+            "duration_s": transactions / per_s if per_s > 0 else _unlogged_s(run),
         },
         interrupted=run.interrupted,
         reported=run.reported,
@@ -253,6 +254,11 @@ def _read(
         client_cpu_share=max(shares, default=None),
         notes=_notes(parts),
     )
+
+
+def _unlogged_s(run: PgbenchRun) -> float:
+    """Return how long pgbench ran where no transaction ended, so that its logs are empty (s)."""
+    return max(each.real_s for each in run.ended)
 
 
 def _require_agreement(

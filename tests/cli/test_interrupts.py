@@ -22,7 +22,7 @@ def say(words):
     print(words, flush=True)
 
 def compute():
-    # Calls in C that no signal incomplete or invalid.
+    # One call in C, which no signal interrupts.
     hashlib.pbkdf2_hmac("sha256", b"", b"", 100_000)
 
 def think():
@@ -87,6 +87,28 @@ def test_a_signal_while_a_module_is_imported_waits_until_it_is(tmp_path):
     command = [sys.executable, "-c", IMPORTING]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.stdout == "interrupted, with Owner\n", done.stderr
+
+
+CLICK_THAT_IS_INTERRUPTED = """
+import os, signal
+
+os.kill(os.getpid(), signal.SIGINT)
+print("not interrupted")
+"""
+
+
+@pytest.mark.parametrize("is_ignored", [False, True])
+def test_ctrl_c_while_the_program_loads_ends_it_without_a_traceback(tmp_path, is_ignored):
+    heed_interrupts()
+    (tmp_path / "click.py").write_text(CLICK_THAT_IS_INTERRUPTED)
+    ignored = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\n" if is_ignored else ""
+    load = f"{ignored}from seatrial.__main__ import main; main()"
+    command = [sys.executable, "-c", load]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    if is_ignored:
+        assert done.stdout.startswith("not interrupted\n")
+    else:
+        assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")
 
 
 def test_on_a_terminal_the_time_left_counts_down_within_a_sample(tmp_path):

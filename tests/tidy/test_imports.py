@@ -63,8 +63,9 @@ CLI_KNOWS_TOPICS = {
 # that may, and its shared parts. Nothing imports it, as `cli.main` finds it by its name in `Topic`.
 COMMANDS = "commands"
 MAIN = "seatrial.cli.main"
+SCRIPT = "__main__.py"
 # The way in for notebooks; and what a topic implements, which names types of every room.
-ABOVE_ALL = ("__init__.py", "__main__.py", "notebook.py", "topic.py")
+ABOVE_ALL = ("__init__.py", SCRIPT, "notebook.py", "topic.py")
 PLAYED_OR_CAPTURED = {"seatrial-gauge", "seatrial-pgwire", "seatrial-sqltext", "seatrial-trace"}
 CRATES_MAY_USE = {
     "seatrial-columnar": set[str](),
@@ -155,7 +156,8 @@ def imported_commands(sources: list[Source]) -> Iterator[str]:
         is_command = stage_of(source.path)[1] == COMMANDS
         for name, line in imports(source, source.tree()):
             is_of_command = re.match(rf"seatrial\.trials\.\w+\.{COMMANDS}\b", name)
-            if (is_of_command and not is_command) or f"{name}.".startswith(f"{MAIN}."):
+            is_main = f"{name}.".startswith(f"{MAIN}.") and source.path != f"{PRODUCT}{SCRIPT}"
+            if (is_of_command and not is_command) or is_main:
                 yield breach(source, line, f"imports {name}, which only a user calls")
 
 

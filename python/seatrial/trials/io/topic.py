@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
-from seatrial.topic import Command, Topic
+from seatrial.topic import Command
+from seatrial.trials.io.engine_topic import PatternTopic
 
 if TYPE_CHECKING:
     from seatrial.findings.model import Summary
-    from seatrial.measure.descriptors import DescriptorNeed
-    from seatrial.measure.engine import Occasion
     from seatrial.report.figures.model import Figure
     from seatrial.report.part import Detail
-    from seatrial.results.model import Sample
-    from seatrial.study.cell import Cell, FactorValue
+    from seatrial.study.cell import Cell
     from seatrial.study.model import PlannedTarget, TrialFile
     from seatrial.study.problems import ConstraintError
     from seatrial.study.sampled import Sampled
@@ -23,14 +21,11 @@ if TYPE_CHECKING:
 
 # ruff: noqa: PLC0415 - every command imports all topics, and most commands use none of this
 
-_OF_OTHERS = "it is an existing server, and its files must not be measured directly"
 
-
-class IoTopic(Topic):
+class IoTopic(PatternTopic):
     """Block I/O: requests from the load engine, as with fio."""
 
     name = "io"
-    loads_storage = True
     titles = MappingProxyType(
         {
             "matrix": "Block size against threads",
@@ -71,39 +66,6 @@ class IoTopic(Topic):
 
         return check_io(study)
 
-    def obstacle(self, workload: Sampled, target: PlannedTarget) -> str:
-        """Return why a workload cannot run on a target: a copy needs a second file."""
-        if target.kind == "database":
-            return _OF_OTHERS
-        if workload.copied_share and target.kind in ("device", "file"):
-            return (
-                f"a copy creates a second file and needs a directory, but the target is a "
-                f"{target.kind}"
-            )
-        return ""
-
-    def cells(
-        self, workload: Sampled, target: PlannedTarget, study: Study, *, prefix: str
-    ) -> Iterator[Cell]:
-        """Yield the cells of a workload: every combination of its factors' values."""
-        from seatrial.trials.io.study.cells import cells_of
-        from seatrial.trials.io.study.workloads import WorkloadBase
-
-        return cells_of(cast(WorkloadBase, workload), target, study, prefix=prefix)
-
-    def is_possible(self, cell: Cell, workload: Sampled, target: PlannedTarget) -> bool:
-        """Return whether blocks match the target's block size; False if the cell can be skipped."""
-        from seatrial.trials.io.study.plan import is_possible
-        from seatrial.trials.io.study.workloads import WorkloadBase
-
-        return is_possible(cell, cast(WorkloadBase, workload), target)
-
-    def usual_factors(self, cell: Cell) -> dict[str, FactorValue]:
-        """Return the default factors of a kind of cell."""
-        from seatrial.trials.io.study.cells import usual_factors
-
-        return usual_factors(cell.kind)
-
     def files(self, target: PlannedTarget, cells: Sequence[Cell]) -> Iterator[TrialFile]:
         """Yield the files that cells need: trial file, commit log and copy."""
         from seatrial.trials.io.study.plan import files
@@ -132,34 +94,10 @@ class IoTopic(Topic):
         """Return whether a cell fills the trial file."""
         return cell.kind == "fill"
 
-    def sample_s(self, cell: Cell) -> float:
-        """Return the duration of a sample; for a fill the expected time to write the file."""
-        from seatrial.trials.io.study.cells import sample_s
-
-        return sample_s(cell)
-
-    def sample_write_bytes(self, cell: Cell) -> int:
-        """Return the cell's limit in bytes, which the engine never exceeds."""
-        from seatrial.trials.io.study.cells import sample_write_bytes
-
-        return sample_write_bytes(cell)
-
     def sample_words(self, cells: Sequence[Cell]) -> str:
         """Return that a fill lasts until the file is full."""
         lasts = {cell.parsed.duration_s for cell in cells}
         return "until full" if cells[0].kind == "fill" and len(lasts) == 1 else ""
-
-    def measure(self, cell: Cell, spec: Mapping[str, Any], occasion: Occasion) -> Sample:
-        """Measure a cell with the load engine."""
-        from seatrial.trials.io.measure.io import measure_cell
-
-        return measure_cell(cell, spec, occasion)
-
-    def descriptors(self, cell: Cell) -> DescriptorNeed:
-        """Return the descriptors for io_uring rings."""
-        from seatrial.trials.io.measure.io import descriptors
-
-        return descriptors(cell)
 
     def verdict_line(self, summary: Summary) -> str:
         """Return whether preconditioning reached steady state; empty for any other run."""

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from seatrial.topic import Command, DocumentPart
-from seatrial.trials.io.topic import IoTopic
+from seatrial.trials.io.engine_topic import PatternTopic
 
 if TYPE_CHECKING:
     from seatrial.findings.model import Summary
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from seatrial.report.table import Table
     from seatrial.stats.model import CellSummary, Estimate
     from seatrial.study.cell import Cell
-    from seatrial.study.model import Plan, PlannedTarget, TrialFile
+    from seatrial.study.model import Plan, PlannedTarget
     from seatrial.study.problems import ConstraintError
     from seatrial.study.sampled import Sampled
     from seatrial.study.schema import Study
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _COUNTED = ("stalls", "stall_max", "errors")
 
 
-class LoadlineTopic(IoTopic):
+class LoadlineTopic(PatternTopic):
     """Load lines: block I/O at rates that are found during the measurement."""
 
     name = "loadline"
@@ -81,16 +81,6 @@ class LoadlineTopic(IoTopic):
         if target.layout:
             return "a load line runs after all rounds, when layouts have been removed"
         return ""
-
-    def files(self, target: PlannedTarget, cells: Sequence[Cell]) -> Iterator[TrialFile]:
-        """Yield nothing: its files are among those of block I/O."""
-        del target, cells
-        yield from ()
-
-    def check_plan(
-        self, targets: Sequence[PlannedTarget], cells: Sequence[Cell], files: Sequence[TrialFile]
-    ) -> None:
-        """Do nothing: its cells are checked among those of block I/O."""
 
     def notes(
         self, study: Study, targets: Sequence[PlannedTarget], cells: Sequence[Cell]

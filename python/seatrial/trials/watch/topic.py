@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 
 from seatrial.topic import Command, DocumentPart
-from seatrial.trials.io.topic import IoTopic
+from seatrial.trials.io.engine_topic import EngineTopic
 
 if TYPE_CHECKING:
     from seatrial.findings.model import Summary
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from seatrial.stats.compare.model import Entrant
     from seatrial.stats.compare.pairing import Matched
     from seatrial.stats.model import CellSummary
-    from seatrial.study.cell import Cell, FactorValue
+    from seatrial.study.cell import Cell
     from seatrial.study.files import Finder
-    from seatrial.study.model import PlannedTarget, TrialFile
+    from seatrial.study.model import PlannedTarget
     from seatrial.study.problems import ConstraintError
     from seatrial.study.sampled import Sampled
     from seatrial.study.schema import Study
@@ -35,7 +35,7 @@ WATCHED = "watched"
 """The kind of cells of a recording."""
 
 
-class WatchTopic(IoTopic):
+class WatchTopic(EngineTopic):
     """Block requests of a machine while others use it, recorded, and replayed by the I/O engine."""
 
     name = "watch"
@@ -113,21 +113,6 @@ class WatchTopic(IoTopic):
         del study
         return cells_of_recording(cast(RecordingWorkload, workload), target, prefix=prefix)
 
-    def usual_factors(self, cell: Cell) -> dict[str, FactorValue]:
-        """Return nothing: a replay always names its speed."""
-        del cell
-        return {}
-
-    def files(self, target: PlannedTarget, cells: Sequence[Cell]) -> Iterator[TrialFile]:
-        """Yield nothing: its files are among those of block I/O."""
-        del target, cells
-        yield from ()
-
-    def check_plan(
-        self, targets: Sequence[PlannedTarget], cells: Sequence[Cell], files: Sequence[TrialFile]
-    ) -> None:
-        """Do nothing: its cells are checked among those of block I/O."""
-
     def notes(
         self, study: Study, targets: Sequence[PlannedTarget], cells: Sequence[Cell]
     ) -> Iterator[str]:
@@ -141,11 +126,6 @@ class WatchTopic(IoTopic):
         """Return True: a sample sends the whole recording."""
         del cell
         return True
-
-    def comes_first(self, cell: Cell) -> bool:
-        """Return False: no recording fills the target."""
-        del cell
-        return False
 
     def sample_s(self, cell: Cell) -> float:
         """Return the length of a recording at its speed."""

@@ -35,26 +35,6 @@ function startUnfolding() {
   });
 }
 
-function startTheme() {
-  const button = document.getElementById('theme');
-  const show = () => {
-    const other = themeName() === 'dark' ? 'light' : 'dark';
-    button.textContent = `${other[0].toUpperCase()}${other.slice(1)} page`;
-    button.dataset.next = other;
-  };
-  button.hidden = false;
-  button.addEventListener('click', () => {
-    document.documentElement.dataset.theme = button.dataset.next;
-    show();
-    redraw();
-  });
-  darkPreferred.addEventListener('change', () => {
-    show();
-    redraw();
-  });
-  show();
-}
-
 /** Put a button beside every command that copies it. */
 function startCopying() {
   for (const command of document.querySelectorAll('.command')) {
@@ -137,7 +117,7 @@ function startLeading() {
 }
 
 document.documentElement.dataset.scripts = 'on';
-startTheme();
+startTheme(redraw);
 startCopying();
 startPrinting();
 startTimelineTable();

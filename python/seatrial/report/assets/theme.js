@@ -36,6 +36,27 @@ function themeName() {
   return document.documentElement.dataset.theme || (darkPreferred.matches ? 'dark' : 'light');
 }
 
+/** Start the switch of light and dark; `redraw` draws the charts in the colours chosen. */
+function startTheme(redraw) {
+  const button = document.getElementById('theme');
+  const show = () => {
+    const other = themeName() === 'dark' ? 'light' : 'dark';
+    button.textContent = `${other[0].toUpperCase()}${other.slice(1)} page`;
+    button.dataset.next = other;
+  };
+  button.hidden = false;
+  button.addEventListener('click', () => {
+    document.documentElement.dataset.theme = button.dataset.next;
+    show();
+    redraw();
+  });
+  darkPreferred.addEventListener('change', () => {
+    show();
+    redraw();
+  });
+  show();
+}
+
 /** Return the page's colours as they are now. */
 function currentColours() {
   const probe = document.createElement('span');

@@ -269,25 +269,6 @@ function startControls() {
   }, 'submit');
 }
 
-function startWatchTheme() {
-  const button = document.getElementById('theme');
-  const show = () => {
-    const other = themeName() === 'dark' ? 'light' : 'dark';
-    button.textContent = `${other[0].toUpperCase()}${other.slice(1)} page`;
-    button.dataset.next = other;
-  };
-  button.addEventListener('click', () => {
-    document.documentElement.dataset.theme = button.dataset.next;
-    show();
-    redraw();
-  });
-  darkPreferred.addEventListener('change', () => {
-    show();
-    redraw();
-  });
-  show();
-}
-
 /** Begin with what a server or a file says of the watch. */
 function begin(hello, worksheet) {
   const isFirst = view.watched === null;
@@ -338,7 +319,7 @@ function follow() {
 (async () => {
   document.documentElement.dataset.scripts = 'on';
   const data = JSON.parse(await unpacked('report-data'));
-  startWatchTheme();
+  startTheme(redraw);
   startControls();
   new ResizeObserver(() => redraw()).observe(document.getElementById('charts'));
   if (data.mode === 'live') {

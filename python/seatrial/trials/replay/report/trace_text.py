@@ -100,6 +100,30 @@ def files_table(files: list[LogFile]) -> Table:
 
 def records_table(accounting: Accounting) -> Table:
     """Return where each record went, and each statement."""
+    return _accounting_table(
+        accounting,
+        name="records",
+        title=format_plural(accounting.records, "record"),
+        joined="duration, parse, bind, error",
+        others="others",
+        unreadable="unreadable",
+    )
+
+
+def _messages_table(accounting: Accounting) -> Table:
+    return _accounting_table(
+        accounting,
+        name="messages",
+        title=f"{format_plural(accounting.records, 'message')} of clients",
+        joined="parse, bind, sync, data of COPY",
+        others="passed over by the server after an error",
+        unreadable="not kept",
+    )
+
+
+def _accounting_table(
+    accounting: Accounting, *, name: str, title: str, joined: str, others: str, unreadable: str
+) -> Table:
     count = accounting.records
     parts = [
         ("statements that can be replayed", accounting.executable),
@@ -107,18 +131,17 @@ def records_table(accounting: Accounting) -> Table:
             (f"statements that cannot be replayed: {words_of(why)}", n)
             for why, n in accounting.skipped.items()
         ),
-        ("further records of a statement: duration, parse, bind, error", accounting.joined),
+        (f"further records of a statement: {joined}", accounting.joined),
         ("connections and disconnections", accounting.sessions),
-        ("others", accounting.others),
-        *((f"unreadable: {words_of(why)}", n) for why, n in accounting.unreadable.items()),
+        (others, accounting.others),
+        *((f"{unreadable}: {words_of(why)}", n) for why, n in accounting.unreadable.items()),
     ]
-    rows = [[name, format_count(n), format_share(n / count)] for name, n in parts if n]
     return Table(
-        id="records",
-        title=format_plural(count, "record"),
+        id=name,
+        title=title,
         labels=1,
-        headers=["What", "Records", "Share"],
-        rows=rows,
+        headers=["What", name.capitalize(), "Share"],
+        rows=[[name, format_count(n), format_share(n / count)] for name, n in parts if n],
     )
 
 
@@ -467,29 +490,6 @@ def capture_text(captured: Reading) -> str:
         f"Next:  {program.called()} sql show {click.format_filename(captured.trace)}",
     ]
     return "\n\n".join(block.rstrip() for block in blocks if block)
-
-
-def _messages_table(accounting: Accounting) -> Table:
-    count = accounting.records
-    parts = [
-        ("statements that can be replayed", accounting.executable),
-        *(
-            (f"statements that cannot be replayed: {words_of(why)}", n)
-            for why, n in accounting.skipped.items()
-        ),
-        ("further records of a statement: parse, bind, sync, data of COPY", accounting.joined),
-        ("connections and disconnections", accounting.sessions),
-        ("passed over by the server after an error", accounting.others),
-        *((f"not kept: {words_of(why)}", n) for why, n in accounting.unreadable.items()),
-    ]
-    rows = [[name, format_count(n), format_share(n / count)] for name, n in parts if n]
-    return Table(
-        id="messages",
-        title=f"{format_plural(count, 'message')} of clients",
-        labels=1,
-        headers=["What", "Messages", "Share"],
-        rows=rows,
-    )
 
 
 def _captured_facts(captured: Reading) -> Iterator[str]:

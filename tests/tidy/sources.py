@@ -6,7 +6,7 @@ import ast
 import subprocess
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 
 import pytest
@@ -35,7 +35,11 @@ class Source:
         return named or (".sh" if scripted else "")
 
     def tree(self) -> ast.Module:
-        """The syntax tree of a Python file."""
+        """The syntax tree of a Python file, parsed once for all rules; none may change it."""
+        return self._tree
+
+    @cached_property
+    def _tree(self) -> ast.Module:
         return ast.parse(self.text, self.path)
 
     def line_at(self, position: int) -> int:

@@ -58,7 +58,7 @@ test-rust: ## run the tests of the Rust crates
 	@cargo test --quiet --workspace --exclude seatrial-pyext --locked --lib
 
 # These measure no time and touch no device of the machine (the lab's disks are its own files): two
-# of their files may run at once. All others run one after the other.
+# of their files may run at once. All others run one after the other, in two lanes.
 CONCURRENT := $(addprefix tests/,examples findings importers lab release report results stats study tidy) \
 	$(wildcard tests/trials/*/analysis tests/trials/*/report tests/trials/*/study) \
 	$(wildcard tests/trials/io/test_*.py) tests/trials/replay tests/trials/audit/commands \

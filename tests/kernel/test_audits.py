@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from cli.command import ended, seatrial, start
+from cli.command import ended, seatrial
 from kernel.conftest import run, unmount
+from kernel.trial import favoured, start_favoured
 
 pytestmark = pytest.mark.root
 
@@ -63,7 +64,7 @@ def measured_keys(document: dict[str, Any]) -> set[str]:
 @pytest.mark.slow
 def test_predictions_of_an_adaptive_matrix_hold_and_a_limit_is_no_gap(place, group, tmp_path):
     some, whole = (
-        seatrial("study", write_study(tmp_path, place, adaptive, SECONDS), "--json",
+        favoured("study", write_study(tmp_path, place, adaptive, SECONDS), "--json",
                  folder=tmp_path, prefix=group.entering)
         for adaptive in ("adaptive = true\npredicted_within = 0.25", "")
     )  # fmt: skip
@@ -88,7 +89,7 @@ def test_predictions_of_an_adaptive_matrix_hold_and_a_limit_is_no_gap(place, gro
 
 @pytest.mark.slow
 def test_a_hiccup_of_one_round_is_transient_once_it_is_measured_again(place, group, tmp_path):
-    study = start(
+    study = start_favoured(
         "study", write_study(tmp_path, place), "--json", folder=tmp_path, prefix=group.entering
     )
     wait_for_reads(place, study, 1000)
@@ -102,7 +103,7 @@ def test_a_hiccup_of_one_round_is_transient_once_it_is_measured_again(place, gro
     keys = {key for gap in once for key in gap["keys"]}
     assert 1 <= len(keys) <= 6, once
 
-    again = seatrial("audit", "--remeasure", "--json", folder=tmp_path, prefix=group.entering)
+    again = favoured("audit", "--remeasure", "--json", folder=tmp_path, prefix=group.entering)
     assert again.code == 0, again
     audit = the_audit(again.document)
     rounds = {point["key"]: len(point["rounds_per_s"]) for point in audit["table"]["points"]}

@@ -10,6 +10,7 @@ from statistics import median
 import pytest
 
 from cli.command import seatrial
+from kernel.trial import favour, favoured
 
 pytestmark = pytest.mark.root
 
@@ -40,7 +41,7 @@ def test_a_quarter_less_is_lower_and_equals_are_the_same(file_system, group, tmp
         group.limit(place.device, TARGETS[label])
     reported = [TARGET.format(label=label, folder=place.folder) for label, place in places.items()]
     (tmp_path / "study.toml").write_text(STUDY.format(targets="".join(reported)))
-    measured = seatrial("study", "study.toml", "--json", folder=tmp_path, prefix=group.entering)
+    measured = favoured("study", "study.toml", "--json", folder=tmp_path, prefix=group.entering)
     assert measured.code == 0, measured
     sides = ["last:first", "last:slow", "last:again"]
     # The first slice of a throttle is a twentieth of a sample: no margin may be narrower.
@@ -80,7 +81,7 @@ def test_fio_agrees_with_the_exported_job_of_a_cell(file_system, group, tmp_path
     data.write_bytes(bytes(16 << 20))
     group.limit(place.device, LOW_PER_S)
     cell = ["--seconds", "2.05", "--depth", "8", "--rounds", "3", "--block-size", "4k"]
-    ours = seatrial(
+    ours = favoured(
         "io", data, *cell, "--label", "ours", "--json", folder=tmp_path, prefix=group.entering
     )
     assert ours.code == 0, ours
@@ -91,7 +92,9 @@ def test_fio_agrees_with_the_exported_job_of_a_cell(file_system, group, tmp_path
     job = jobs[jobs.index("[io/") :]
     (tmp_path / "cells.fio").write_text(jobs + f"\n{job}" * 2)
     fio = [*group.entering, "fio", "--output-format=json+", "--output=fio.json", "cells.fio"]
-    subprocess.run(fio, cwd=tmp_path, check=True)
+    process = subprocess.Popen(fio, cwd=tmp_path, start_new_session=True)
+    favour(process.pid)
+    assert process.wait(60) == 0
     data.unlink()
     reported = seatrial("compare", "ours", "fio.json", "--json", folder=tmp_path)
     assert reported.code == 0, reported

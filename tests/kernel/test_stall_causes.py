@@ -19,9 +19,9 @@ pytestmark = pytest.mark.root
 
 EDGE_S = 0.020
 SHARP_EDGE_S = 0.010
-FREEZE_S = 0.8
-STEAL_S = 0.5
-SECONDS = 1.8
+FREEZE_S = 0.5
+STEAL_S = 0.4
+SECONDS = 1.4
 LAST_S = 0.9
 COMMITTERS = 8
 QUOTA_AFTER_S = 0.15
@@ -159,7 +159,7 @@ def test_one_request_a_second_is_a_stall_for_each_second(file_system, tmp_path):
     """A throttle that still lets something through: no single freeze, and yet nothing moves."""
     place = file_system("xfs")
     document, injected = injected_into(
-        trials(place.folder, operation="read", depth=PSYNC, seconds=SECONDS + 1),
+        trials(place.folder, operation="read", depth=PSYNC, seconds=2.8),
         lambda trial: injections.throttle(trial.pid, place.device, 1.9, unit="iops"),
         tmp_path,
     )

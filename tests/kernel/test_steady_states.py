@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from cli.command import ended, start
+from cli.command import ended
+from kernel.trial import start_favoured
 
 pytestmark = pytest.mark.root
 
@@ -27,7 +28,7 @@ class Moved:
         self._before = self._reads()
         self._change = lambda per_s: group.limit(place.device, per_s)
         cell = ["--size", "16MiB", "--seconds", str(SECONDS), "--depth", "8", "--block-size", "4k"]
-        self._process = start(
+        self._process = start_favoured(
             "io", place.folder, *cell, "--json", folder=folder, prefix=group.entering
         )
         self.changed_at: float | None = None

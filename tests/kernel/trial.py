@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from cli.command import ended, start
+from cli.command import Ended, ended, start
 from kernel.injections import Injected, NothingHeldError, promptly
 
 FILE_BYTES = 16 << 20
@@ -183,6 +183,11 @@ def start_favoured(*arguments: str | Path, folder: Path, **how: Any) -> subproce
     process = start(*arguments, folder=folder, start_new_session=True, **how)
     favour(process.pid)
     return process
+
+
+def favoured(*arguments: str | Path, folder: Path, timeout_s: float = 60.0, **how: Any) -> Ended:
+    """Run ``seatrial`` to its end above the neighbours on this machine."""
+    return ended(start_favoured(*arguments, folder=folder, **how), timeout_s)
 
 
 def favour(pid: int) -> None:

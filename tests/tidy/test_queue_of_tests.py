@@ -130,6 +130,21 @@ def test_files_of_the_lane_run_one_after_the_other_and_the_rest_concurrently(
     assert all(before[1] <= after[0] for before, after in itertools.pairwise(spans))
 
 
+def test_what_waits_for_throttled_devices_has_a_lane_of_its_own(tmp_path: Path) -> None:
+    folder = tmp_path / "tests/kernel"
+    folder.mkdir(parents=True)
+    for name in ("audits", "load_lines"):
+        (folder / f"test_{name}.py").write_text(SLEEPS.format(seconds=0.4))
+    lanes = {f"lane{number}": SLEEPS.format(seconds=0.4) for number in range(2)}
+    code, said = run(tmp_path, **lanes, free=SLEEPS.format(seconds=0.1))
+    assert code == 0, said
+    workers = {path.stem: path.read_text().split()[0] for path in tmp_path.rglob("*.told")}
+    throttled = {workers["test_audits"], workers["test_load_lines"]}
+    timed = {workers["test_lane0"], workers["test_lane1"]}
+    assert len(throttled) == len(timed) == 1, workers
+    assert throttled != timed, workers
+
+
 def test_the_longest_is_first_by_what_it_took_before(tmp_path: Path) -> None:
     lanes = {f"lane{number}": SLEEPS.format(seconds=number / 10) for number in range(1, 4)}
     assert run(tmp_path, **lanes)[0] == 0

@@ -3,9 +3,11 @@
     python tools/test/queue_of_tests.py --background "make lint test-rust" tests/stats ...
 
 The paths given contain tests that measure no time and touch no device of the machine: either
-worker takes the next of these files, the longest first. All other files run one at a time: the
-first worker runs them before it takes others. The duration of each file is kept in ``.cache``;
-without one, its folder gives an estimate.
+worker takes the next of these files, the longest first. All other files are in one of two lanes,
+and of each lane one file runs at a time: a worker runs a lane to its end before it takes others.
+Those of one lane wait for throttled devices of their own most of the time, and need little of a
+processor, so that they leave the other lane in peace. The duration of each file is kept in
+``.cache``; without one, its folder gives an estimate.
 
 Two processors are then busy, and a shared machine sometimes loses them for seconds, so that a test
 may fail because of load. It is run again, alone, at the end; if it passes then, it is reported as
@@ -37,6 +39,15 @@ WORKERS = 2
 
 # Files that share what is made once, such as a guest's boot, are one entry of the queue.
 TOGETHER = ("tests/lab/inside",)
+
+# A lane of their own: they wait for devices that a control group throttles, for minutes.
+THROTTLED = tuple(
+    f"tests/kernel/test_{name}.py"
+    for name in (
+        *("audits", "comparisons", "device_errors", "full_disks", "load_lines"),
+        *("power_cut", "power_cut_database", "preconditioning", "steady_states"),
+    )
+)
 
 # A test's length where nothing is known yet, by its folder.
 ROUGH_S = {
@@ -80,7 +91,7 @@ def entry_of(test: str) -> str:
 
 
 class Queue(LoadFileScheduling):
-    """Hands files to workers: those of the lane to one of them, all others to both."""
+    """Hands files to workers: those of a lane to one of them, all others to both."""
 
     def __init__(
         self, config: pytest.Config, log: object, concurrent: list[str], seconds: dict[str, float]
@@ -88,7 +99,7 @@ class Queue(LoadFileScheduling):
         super().__init__(config, log)
         self._concurrent = concurrent
         self._seconds = seconds
-        self._lane_worker: WorkerController | None = None
+        self._worker_of: dict[str, WorkerController] = {}
 
     def _split_scope(self, nodeid: str) -> str:
         return entry_of(nodeid)
@@ -98,14 +109,33 @@ class Queue(LoadFileScheduling):
         rough_s = ROUGH_S.get(within(f"{entry}::", ROUGH_S) or "tests", 0.0)
         return self._seconds.get(entry, rough_s * len(tests))
 
+    def _lane_of(self, entry: str) -> str:
+        """The lane of an entry; empty for one that may run with any other."""
+        if within(f"{entry}::", self._concurrent):
+            return ""
+        return "throttled" if within(f"{entry}::", THROTTLED) else "timed"
+
+    def _lane_for(self, worker: WorkerController, waiting: dict[str, list[str]]) -> str:
+        """The lane that a worker runs, or begins: the longest that no other one runs."""
+        others = {
+            lane
+            for lane, of in self._worker_of.items()
+            if of is not worker and of in self.assigned_work
+        }
+        mine = [lane for lane in waiting if lane and lane not in others]
+        begun = [lane for lane in mine if self._worker_of.get(lane) is worker]
+        lengths_s = {lane: sum(map(self._length_s, waiting[lane])) for lane in begun or mine}
+        return max(lengths_s, key=lambda lane: (lengths_s[lane], lane), default="")
+
     def _next(self, worker: WorkerController) -> str | None:
-        """The longest entry that a worker may take, of the lane if that is its own."""
-        free = {entry for entry in self.workqueue if within(f"{entry}::", self._concurrent)}
-        lane = self.workqueue.keys() - free
-        if self._lane_worker not in self.assigned_work:
-            self._lane_worker = worker
-        mine = lane if lane and worker is self._lane_worker else free
-        return max(mine, key=lambda entry: (self._length_s(entry), entry), default=None)
+        """The longest entry that a worker may take, of its lane if that is not at its end."""
+        waiting: dict[str, list[str]] = {}
+        for entry in self.workqueue:
+            waiting.setdefault(self._lane_of(entry), []).append(entry)
+        if lane := self._lane_for(worker, waiting):
+            self._worker_of[lane] = worker
+        entries = waiting.get(lane, [])
+        return max(entries, key=lambda entry: (self._length_s(entry), entry), default=None)
 
     def _assign_work_unit(self, node: WorkerController) -> None:
         entry = self._next(node)

@@ -16,7 +16,7 @@ from markupsafe import Markup, escape
 from seatrial.stats.wording import unbroken
 
 if TYPE_CHECKING:
-    from jinja2 import Environment
+    from jinja2 import Environment, Template
 
 PRODUCT: Final = Path(__file__).parents[1]
 
@@ -42,7 +42,16 @@ def fill(template: str, **values: object) -> Markup:
         template: Its path inside the product, such as ``report/templates/machine.html``.
         values: By the names that the template has for them.
     """
-    return Markup(_environment().get_template(template).render(values))  # noqa: S704 - escaped
+    return Markup(template_at(template).render(values))  # noqa: S704 - escaped
+
+
+def template_at(path: str) -> Template:
+    """Return a template, compiled; the next time, the same.
+
+    Args:
+        path: Its path inside the product, such as ``report/templates/machine.html``.
+    """
+    return _environment().get_template(path)
 
 
 def macro(template: str, name: str, *values: object) -> Markup:
@@ -59,7 +68,7 @@ def joined(source: str) -> str:
 
 @functools.cache
 def _module(template: str) -> Any:  # noqa: ANN401 - its macros are its attributes
-    return _environment().get_template(template).module
+    return template_at(template).module
 
 
 @functools.cache

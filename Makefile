@@ -92,6 +92,7 @@ bench: setup ## run the benches (engine, comparison, lab, logs, replays): bench/
 	@.venv/bin/python bench/compare.py
 	@.venv/bin/python bench/observe.py
 	@.venv/bin/python bench/watch.py
+	@.venv/bin/python bench/watch.py --live
 	@.venv/bin/python bench/drives.py
 	@.venv/bin/python bench/lab_speed.py
 	@.venv/bin/python bench/read.py --large

@@ -1,10 +1,12 @@
 """What watching block requests costs: small random reads alone against reads that are watched.
 
     bench/watch.py               the figures of bench/RESULTS.md: 12 rounds, about three minutes
+    bench/watch.py --live        what a run costs that is shown on a page (--live), likewise
     bench/watch.py --quick       one short round, printed and not written: does it run?
 
 In each round the same reads run four times in an order drawn afresh: alone, alone once more,
-counted in the kernel (level 2), and handed over one by one (level 3). They are reads of 4 KiB at
+counted in the kernel (level 2), and handed over one by one (level 3). With --live they run alone,
+alone once more, and with the option --live, whose page nobody opens. They are reads of 4 KiB at
 32 in flight from a loop device in memory, which answers at once: the processor is the bound, so
 that all that watching costs shows. On a slower device the same cost is a smaller share. It needs
 root.
@@ -33,11 +35,14 @@ from seatrial.errors import SeatrialError
 from seatrial.stats.model import Estimate
 
 SECTION: Final = "watch"
+LIVE_SECTION: Final = "live"
 ALONE: Final = "alone"
 AGAIN: Final = "alone again"
 COUNTED: Final = "level 2"
 RECORDED: Final = "level 3"
+LIVE: Final = "--live"
 CONTENDERS: Final = (ALONE, AGAIN, COUNTED, RECORDED)
+LIVE_CONTENDERS: Final = (ALONE, AGAIN, LIVE)
 LOSS_MOST: Final = 1.02
 SIZE_BYTES: Final = 256 << 20
 SEATRIAL: Final = Path(sys.executable).with_name("seatrial")
@@ -65,11 +70,13 @@ def requests_per_s(device: Path, contender: str, seconds: float) -> tuple[float,
         devices = [(os.major(number), os.minor(number))]
         watch = _core.Watch(devices, records=contender == RECORDED)
     command = [str(SEATRIAL), "io", str(device), "--seconds", str(seconds), "--depth", "32"]
+    command += [LIVE] if contender == LIVE else []
     with tempfile.TemporaryDirectory() as folder:
         process = subprocess.Popen(
             [*command, "--block-size", "4k", "--rounds", "1", "--json", "--no-report"],
             cwd=folder,
             stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
             env=os.environ | {"SEATRIAL_STATE_DIR": folder, "SEATRIAL_RESULTS": "r.seatrial"},
         )
         while watch is not None and process.poll() is None:
@@ -85,16 +92,16 @@ def requests_per_s(device: Path, contender: str, seconds: float) -> tuple[float,
 
 
 def measure(
-    rounds: int, seconds: float, seed: int
+    rounds: int, seconds: float, seed: int, contenders: Sequence[str] = CONTENDERS
 ) -> tuple[dict[str, list[float]], dict[str, int]]:
     """Return reads_per_s by contender, one a round, and what was not seen of all rounds."""
-    reads_per_s: dict[str, list[float]] = {each: [] for each in CONTENDERS}
-    unseen = dict.fromkeys(CONTENDERS, 0)
+    reads_per_s: dict[str, list[float]] = {each: [] for each in contenders}
+    unseen = dict.fromkeys(contenders, 0)
     drawn = random.Random(seed)
     with loop_in_memory() as device:
         requests_per_s(device, ALONE, seconds)
         for _ in range(rounds):
-            for contender in drawn.sample(CONTENDERS, len(CONTENDERS)):
+            for contender in drawn.sample(contenders, len(contenders)):
                 rate, missed = requests_per_s(device, contender, seconds)
                 reads_per_s[contender].append(rate)
                 unseen[contender] += missed
@@ -130,12 +137,39 @@ def page(reads_per_s: dict[str, list[float]], unseen: dict[str, int]) -> str:
     )
 
 
+def live_page(reads_per_s: dict[str, list[float]]) -> str:
+    """Return the section on a run that is shown on a page."""
+    ratios = {
+        each: paired_ratio(reads_per_s[ALONE], reads_per_s[each]) for each in LIVE_CONTENDERS[1:]
+    }
+    rows = [
+        [
+            each,
+            reported(median_estimate(reads_per_s[each], "IOPS"), 0),
+            reported(ratios[each], 3) if each in ratios else "1",
+        ]
+        for each in LIVE_CONTENDERS
+    ]
+    bar = Bar(what="time per request, --live", most=LOSS_MOST, estimate=ratios[LIVE], digits=3)
+    return "\n\n".join(
+        [
+            "## What showing a run costs",
+            "\n".join(machine_lines()),
+            "The same reads, measured with `--live` and without, in "
+            f"{len(reads_per_s[ALONE])} rounds; medians with 95 % intervals. No page is open.",
+            table(["Contender", "Reads/s", "Time per read against alone"], rows),
+            f"- {bar.what}: {reported(bar.estimate, bar.digits)}, bar {bar.most}: {bar.verdict}",
+        ]
+    )
+
+
 def options_of(arguments: Sequence[str]) -> argparse.Namespace:
     """Return what was asked for on the command line."""
     parser = parser_of(
         __doc__, rounds=12, rounds_help="of four runs", quick_help="one round of half a second"
     )
     parser.add_argument("--seconds", type=float, default=2.0, help="of each run")
+    parser.add_argument("--live", action="store_true", help="the cost of the option --live")
     options = parser.parse_args(arguments)
     if options.quick:
         leave_published_page(options)
@@ -143,13 +177,21 @@ def options_of(arguments: Sequence[str]) -> argparse.Namespace:
     return options
 
 
+def _text(options: argparse.Namespace) -> str:
+    facts = (options.rounds, options.seconds, options.seed)
+    return (
+        live_page(measure(*facts, LIVE_CONTENDERS)[0]) if options.live else page(*measure(*facts))
+    )
+
+
 def main(arguments: Sequence[str]) -> int:
     """Run the bench; 0 when it ran, whatever it found."""
+    options = options_of(arguments)
     return run_bench(
         "bench/watch.py",
-        SECTION,
-        options_of(arguments),
-        lambda options: page(*measure(options.rounds, options.seconds, options.seed)),
+        LIVE_SECTION if options.live else SECTION,
+        options,
+        _text,
         (subprocess.CalledProcessError, SeatrialError),
     )
 

@@ -126,6 +126,8 @@ class Topic:
         own_quantities: Quantities of thresholds that only this topic's workloads have, each with
             the message for a workload that lacks it.
         commands: Its commands of the command line, by name.
+        observer: Module of its program that shows a run while it is measured (``--live``); of
+            several topics with one the first counts. `seatrial.cli.live` describes it.
     """
 
     name: str = ""
@@ -142,6 +144,7 @@ class Topic:
     recorded_kinds: tuple[str, ...] = ()
     own_quantities: Mapping[str, str] = MappingProxyType({})
     commands: Mapping[str, Command] = MappingProxyType({})
+    observer: str = ""
 
     # The study: its keys and its cells.
 

@@ -13,3 +13,11 @@ def test_the_page_has_ratios_in_time_per_read_and_the_verdict():
     assert "| level 3 | 80 (80 to 80) | 1.250 (1.250 to 1.250) | 12 |" in text
     assert "12 rounds" in text
     assert "bar 1.02: missed by the median; the interval reaches across" in text
+
+
+def test_the_page_of_runs_that_are_shown_has_their_time_per_read():
+    reads_per_s = {name: [100.0] * 12 for name in watch.LIVE_CONTENDERS}
+    reads_per_s[watch.LIVE] = [80.0] * 12
+    text = watch.live_page(reads_per_s)
+    assert "| --live | 80 (80 to 80) | 1.250 (1.250 to 1.250) |" in text
+    assert "time per request, --live: 1.250 (1.250 to 1.250), bar 1.02: missed" in text

@@ -92,6 +92,10 @@ def test_progress_is_a_line_of_json_per_event(tmp_path):
     assert [each["event"] for each in events] == ["started", "reading", "ended"]
     assert events[0]["left_s_max"] > events[1]["left_s_max"] > events[2]["left_s_max"]
     assert events[1]["reading"]["iops"] > 0
+    assert events[1]["text"].endswith("0 stalls")
+    assert {each["test"] for each in events} == {"io: random read 8 KiB, 1 thread"}
+    assert [each["completed_per_s"] for each in events[:2]] == [None, None]
+    assert events[2]["completed_per_s"] > 0
 
 
 @pytest.mark.parametrize(("how", "is_silent"), [("none", True), ("plain", False)])

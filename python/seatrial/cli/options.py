@@ -17,7 +17,12 @@ import msgspec
 from seatrial import program
 from seatrial.cli.completing import complete_runs
 from seatrial.cli.files import TRACE, Output, OutputPath, output_option
-from seatrial.cli.showing import no_report_option, progress_option, showing_options
+from seatrial.cli.showing import (
+    live_options,
+    no_report_option,
+    progress_option,
+    showing_options,
+)
 from seatrial.errors import UsageError
 from seatrial.study.server_address import SCHEMES, holds_password
 
@@ -281,6 +286,7 @@ def measuring_options(function: Callable[..., int]) -> Callable[..., int]:
         no_report_option,
         showing_options,
         progress_option,
+        live_options,
         label_option,
         destroy_option,
         json_option,

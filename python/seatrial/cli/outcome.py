@@ -14,6 +14,7 @@ import click
 
 from seatrial.cli import terminal
 from seatrial.cli.files import Output
+from seatrial.cli.live import Observation, observing
 from seatrial.cli.options import next_command, repeated
 from seatrial.cli.showing import showing, width
 from seatrial.errors import EXIT_PARTIAL, EXIT_THRESHOLD, SeatrialError
@@ -66,11 +67,15 @@ def measure_and_report(
         SeatrialError: when the target or the results file cannot be used.
         UsageError: when the report could not be written.
     """
-    with ResultsFile.open(results, create=True) as store:
+    with (
+        observing(request, results) as observation,
+        ResultsFile.open(results, create=True) as store,
+    ):
         informative = reported_if_it_fails(request, store, as_json=as_json)
         with informative, terminal.watcher(quiet=as_json) as watcher:
             chosen = strategy or strategy_of(request.plan)
-            run, end = execute(request, store, watcher=watcher, strategy=chosen)
+            beside = observation.beside(watcher)
+            run, end = execute(request, store, watcher=beside, strategy=chosen)
         return tell(
             run,
             store.samples(run.id),
@@ -79,6 +84,7 @@ def measure_and_report(
             report=report,
             as_json=as_json,
             with_published=with_published,
+            observation=observation,
         )
 
 
@@ -127,6 +133,7 @@ def tell(
     report: Output,
     as_json: bool,
     with_published: bool = False,
+    observation: Observation | None = None,
 ) -> int:
     """Print what came of a run that has just ended, write its report; return the exit code.
 
@@ -138,6 +145,7 @@ def tell(
         report: Where the report goes; beside the results file unless a file is named.
         as_json: One JSON document instead of text.
         with_published: Whether the report begins with published figures of databases beside.
+        observation: What shows the run on a page, which gets its report.
 
     Raises:
         UsageError: when the report could not be written.
@@ -149,7 +157,9 @@ def tell(
         click.echo(text, nl=False)
     place = None
     if showing().report:
-        place = write_report(summary, report, results, with_published=with_published)
+        place = write_report(
+            summary, report, results, with_published=with_published, observation=observation
+        )
     if as_json:
         click.echo(json_document.render(summary, showing().profile, earlier), nl=False)
     else:
@@ -271,7 +281,12 @@ def default_report(results: Path, name: str) -> Path:
 
 
 def write_report(
-    summary: Summary, report: Output, results: Path, *, with_published: bool = False
+    summary: Summary,
+    report: Output,
+    results: Path,
+    *,
+    with_published: bool = False,
+    observation: Observation | None = None,
 ) -> Path:
     """Write the HTML page of a run; return where it is.
 
@@ -280,6 +295,7 @@ def write_report(
         report: Where the page goes; beside the results file unless a file is named.
         results: The results file.
         with_published: Whether it begins with published figures of databases beside.
+        observation: What shows the run on a page, which gets the report, too.
 
     Raises:
         RefusedError: when something is there that must not be replaced.
@@ -294,6 +310,8 @@ def write_report(
         profile=showing().profile,
         earlier=earlier_samples(summary.run, results),
     )
+    if observation is not None:
+        observation.take_report(page)
     default = default_report(results, summary.run.id)
     if not report.is_named:
         with suppress(OSError):  # writing says what is wrong

@@ -1,17 +1,20 @@
-"""Progress as JSON lines on standard error, for ``--progress json``."""
+"""Progress as JSON lines: on standard error for ``--progress json``, to the page of ``--live``."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Annotated, Literal
 
 import click
 import msgspec
 
+from seatrial.cli.terminal import live_text
 from seatrial.measure.progress import LiveReading, TimeLeft
 from seatrial.published import Amount, Count, one_of, publish
 from seatrial.report.exports.json_document import Document
 from seatrial.results.model import Sample
+from seatrial.stats.wording import format_cell, is_on_database
 from seatrial.study.cell import Cell
 
 READING_EVERY_S = 1.0
@@ -28,10 +31,13 @@ class ProgressDocument(Document, frozen=True, kw_only=True):
             of a test.
         stage: What is prepared; empty for tests.
         cell: Key of the test; empty for a stage.
+        test: The test in words; empty for a stage.
         round: Number of the round, from 1; 0 for a stage.
         left_s_max: The most seconds that the run may still take; null where that is unknown.
         reading: The last second of the test; null for other events.
+        text: The reading in words; empty for other events.
         stalls: Stalls of the test so far.
+        completed_per_s: Requests per second of the whole sample; null before its end.
     """
 
     kind: Literal["progress"] = "progress"
@@ -39,28 +45,45 @@ class ProgressDocument(Document, frozen=True, kw_only=True):
     event: Annotated[str, one_of("stage", "started", "reading", "ended")]
     stage: str = ""
     cell: str = ""
+    test: str = ""
     round: Count = 0
     left_s_max: Amount | None = None
     reading: LiveReading | None = None
+    text: str = ""
     stalls: Count = 0
+    completed_per_s: Amount | None = None
+
+
+def as_line(document: ProgressDocument) -> str:
+    """Return an event as one line, without its end."""
+    return msgspec.json.encode(publish(document)).decode()
+
+
+def _print(document: ProgressDocument) -> None:
+    click.echo(as_line(document), err=True)
 
 
 class JsonWatcher:
     """A line of JSON per event; a reading once a second."""
 
-    def __init__(self) -> None:
-        self._cell = ""
+    def __init__(self, send: Callable[[ProgressDocument], None] = _print) -> None:
+        """Take where events go; it must return quickly."""
+        self._send = send
+        self._cell = self._test = ""
         self._round = 0
+        self._on_database = False
         self._left: TimeLeft | None = None
         self._since_s = self._reading_s = 0.0
 
     def stage(self, sentence: str) -> None:
         """Print the step."""
-        _print(ProgressDocument(at=time.time(), event="stage", stage=sentence))
+        self._send(ProgressDocument(at=time.time(), event="stage", stage=sentence))
 
     def cell_started(self, cell: Cell, round_number: int, time_left: TimeLeft) -> None:
         """Print the test."""
-        self._cell, self._round, self._left = cell.key, round_number + 1, time_left
+        self._cell, self._test = cell.key, format_cell(cell)
+        self._round, self._left = round_number + 1, time_left
+        self._on_database = is_on_database(cell.identity())
         self._since_s = self._reading_s = time.monotonic()
         self._event("started")
 
@@ -73,22 +96,32 @@ class JsonWatcher:
 
     def cell_ended(self, sample: Sample) -> None:
         """Print the end of the test."""
-        self._event("ended", stalls=len(sample.stalls) + sample.stalls_dropped)
+        self._event(
+            "ended",
+            stalls=len(sample.stalls) + sample.stalls_dropped,
+            completed_per_s=sample.completed_per_s,
+        )
 
-    def _event(self, event: str, *, reading: LiveReading | None = None, stalls: int = 0) -> None:
+    def _event(
+        self,
+        event: str,
+        *,
+        reading: LiveReading | None = None,
+        stalls: int = 0,
+        completed_per_s: float | None = None,
+    ) -> None:
         left_s = self._left.after_s(time.monotonic() - self._since_s) if self._left else None
-        _print(
+        self._send(
             ProgressDocument(
                 at=time.time(),
                 event=event,
                 cell=self._cell,
+                test=self._test,
                 round=self._round,
                 left_s_max=None if left_s is None else max(0.0, left_s),
                 reading=reading,
+                text=live_text(reading, 0, on_database=self._on_database) if reading else "",
                 stalls=stalls,
+                completed_per_s=completed_per_s,
             )
         )
-
-
-def _print(document: ProgressDocument) -> None:
-    click.echo(msgspec.json.encode(publish(document)).decode(), err=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from seatrial.cli.options import results_option
-from seatrial.cli.showing import profile_option
+from seatrial.cli.showing import PORT_MAX, profile_option
 from seatrial.errors import UsageError
 
 EPILOG = """\b
@@ -21,13 +21,12 @@ Examples:
 The server listens on 127.0.0.1 only. The printed address contains a token that works once, for the
 first browser. Do not browse while a run is measuring: pages are computed on this machine.
 """
-_PORT_MAX = 65535
 
 
 @click.command("serve", epilog=EPILOG)
 @click.option(
     "--port",
-    type=click.IntRange(0, _PORT_MAX),
+    type=click.IntRange(0, PORT_MAX),
     default=0,
     metavar="PORT",
     help="The TCP port; 0, the default, takes a free one.",

@@ -30,6 +30,8 @@ class Showing(msgspec.Struct, frozen=True, kw_only=True):
         profile: Name or file of the profile that figures are graded by; empty for none.
         report: Whether a report is written.
         progress: How progress is shown on standard error: ``auto``, ``plain``, ``json``, ``none``.
+        live: Whether the run is shown on a page while it is measured.
+        port: The TCP port of that page; None where none was given.
     """
 
     tables: bool = False
@@ -37,6 +39,8 @@ class Showing(msgspec.Struct, frozen=True, kw_only=True):
     profile: str = ""
     report: bool = True
     progress: str = "auto"
+    live: bool = False
+    port: int | None = None
 
 
 def showing() -> Showing:
@@ -53,7 +57,7 @@ def width() -> int:
 
 def _keep(name: str) -> Callable[[click.Context, click.Parameter, object], None]:
     def keep(context: click.Context, _parameter: click.Parameter, value: object) -> None:
-        if value:
+        if value or (name == "port" and value is not None):
             context.meta.setdefault(_META, {})[name] = value if name != "report" else False
 
     return keep
@@ -125,5 +129,27 @@ progress_option = click.option(
     callback=_keep("progress"),
     help="Progress on standard error: a bar on a terminal, lines, or JSON lines (docs/json.md).",
 )
+PORT_MAX: Final = 65_535
+_LIVE: Final = click.option(
+    "--live",
+    is_flag=True,
+    expose_value=False,
+    callback=_keep("live"),
+    help="Show the run on a page of this machine while it is measured (docs/watch.md).",
+)
+_LIVE_PORT: Final = click.option(
+    "--port",
+    type=click.IntRange(0, PORT_MAX),
+    expose_value=False,
+    callback=_keep("port"),
+    help="The TCP port of the page of --live; by default a free one.",
+)
+
+
+def live_options(function: Callable[..., int]) -> Callable[..., int]:
+    """Add ``--live`` and its ``--port``; `seatrial.cli.live` acts on them."""
+    return _LIVE(_LIVE_PORT(function))
+
+
 profile_option = _PROFILE
 no_report_option = _NO_REPORT

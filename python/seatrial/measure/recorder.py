@@ -19,9 +19,11 @@ from seatrial.errors import SpaceError, TargetError
 from seatrial.fingerprint import FingerprintAfter, OtherProcess, OtherRun
 from seatrial.machine import fingerprint as context
 from seatrial.machine.file import FULL_NAMES, free_text, no_space
-from seatrial.machine.fingerprint.processes import own_processes, processes_io
-from seatrial.machine.fingerprint.tree import LIVE
-from seatrial.machine.marker import FOLDER_PREFIX
+from seatrial.machine.fingerprint.processes import (
+    is_server_of_a_trial,
+    own_processes,
+    processes_io,
+)
 from seatrial.machine.run_lock import Holder, RunLock
 from seatrial.measure.engine import measure_spec
 from seatrial.measure.progress import Silent, TimeLeft, Watcher
@@ -193,7 +195,7 @@ class Neighbours:
         own = own_processes()
         read_bytes = write_bytes = 0
         for each in processes_io():
-            if each.pid in own or _is_server_of_a_trial(each.pid):
+            if each.pid in own or is_server_of_a_trial(each.pid):
                 continue
             was = self._before.get((each.pid, each.began_ticks), (0, 0))
             grown = (each.read_bytes - was[0], each.write_bytes - was[1])
@@ -229,12 +231,6 @@ class Neighbours:
                 for name in names[:NAMED_MAX]
             ],
         )
-
-
-def _is_server_of_a_trial(pid: int) -> bool:
-    """Return whether a process runs in the trial folder of a run, as its database servers do."""
-    folder = LIVE.link(f"/proc/{pid}/cwd") or ""
-    return f"{os.sep}{FOLDER_PREFIX}" in folder
 
 
 COMPLETE: Final = "complete"

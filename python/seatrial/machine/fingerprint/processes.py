@@ -19,6 +19,7 @@ from typing import Final, NamedTuple
 
 from seatrial.machine.fingerprint.counters import NS_PER_TICK
 from seatrial.machine.fingerprint.tree import LIVE, SystemTree
+from seatrial.machine.marker import FOLDER_PREFIX
 
 _PROCESSES_MAX: Final = 10_000
 _TRIES: Final = 3
@@ -272,6 +273,24 @@ def own_processes(tree: SystemTree = LIVE) -> frozenset[int]:
             break
         own |= more
     return frozenset(own)
+
+
+def is_server_of_a_trial(pid: int, tree: SystemTree = LIVE) -> bool:
+    """Return whether a process runs in the trial folder of a run, as its database servers do."""
+    folder = tree.link(f"/proc/{pid}/cwd") or ""
+    return f"{os.sep}{FOLDER_PREFIX}" in folder
+
+
+def parent_of(pid: int, tree: SystemTree = LIVE) -> int | None:
+    """Return the parent of a process; None when it has ended."""
+    words = _stat(tree, pid)
+    return int(words[_PARENT_AT]) if words else None
+
+
+def is_kernel_thread(pid: int, tree: SystemTree = LIVE) -> bool:
+    """Return whether a process is a thread of the kernel; False when it has ended."""
+    words = _stat(tree, pid)
+    return bool(words) and bool(int(words[_FLAGS]) & _KERNEL_FLAG)
 
 
 def _of(tree: SystemTree, pid: str) -> ProcessIo | None:

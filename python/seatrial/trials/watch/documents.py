@@ -12,6 +12,7 @@ from seatrial.published import Amount, Count, one_of, publish
 from seatrial.report.exports.json_document import Document, as_text
 from seatrial.trials.watch.analysis.activity import OPERATIONS, Group, Interval, Lost, broken_down
 from seatrial.trials.watch.analysis.events import Mark, Stall
+from seatrial.trials.watch.analysis.headroom import Headroom
 from seatrial.trials.watch.analysis.load.comparison import LoadFigure
 from seatrial.trials.watch.analysis.load.whole import Load
 from seatrial.trials.watch.recording import RecordingAbout
@@ -73,6 +74,7 @@ class WatchDocument(Document, frozen=True, kw_only=True):
             which tasks waited for I/O), ``server_requests`` and ``server_buffers`` (per second),
             ``server_ns`` (their ns per second), ``server_wal`` (bytes per second),
             ``server_waits`` (active sessions at one moment).
+        headroom: The load of each disk on the load line that was measured of it.
     """
 
     kind: Literal["watch"] = "watch"
@@ -83,10 +85,14 @@ class WatchDocument(Document, frozen=True, kw_only=True):
     marks: list[Mark]
     stalls: list[Stall]
     readings: dict[str, dict[str, float]]
+    headroom: list[Headroom]
 
 
 def watch_document(
-    interval: Interval, marks: Sequence[Mark] = (), stalls: Sequence[Stall] = ()
+    interval: Interval,
+    marks: Sequence[Mark] = (),
+    stalls: Sequence[Stall] = (),
+    headroom: Sequence[Headroom] = (),
 ) -> str:
     """Return an interval that ends now and what happened in it, as one line."""
     document = WatchDocument(
@@ -97,6 +103,7 @@ def watch_document(
         marks=[*marks],
         stalls=[*stalls],
         readings={name: dict(each) for name, each in interval.readings.items()},
+        headroom=[*headroom],
     )
     return msgspec.json.encode(publish(document)).decode()
 

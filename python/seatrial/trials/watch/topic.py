@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 # ruff: noqa: PLC0415 - every command imports all topics, and most commands use none of this
 
+LIVE = "--live"
+"""The option that shows a run while it is measured."""
 WATCHED = "watched"
 """The kind of cells of a recording."""
 
@@ -44,6 +46,7 @@ class WatchTopic(EngineTopic):
     rate_unit = "requests/s"
     titles = MappingProxyType({"recording": "Recordings", WATCHED: "Watched requests"})
     recorded_kinds = (WATCHED,)
+    observer = "seatrial.trials.watch.commands.observing"
     commands = MappingProxyType(
         {
             "watch": Command(
@@ -73,8 +76,13 @@ class WatchTopic(EngineTopic):
         return "seatrial watch --record FILE" if cell.kind == WATCHED else "seatrial trace replay"
 
     def weakened(self, a: Entrant, b: Entrant, matched: Matched) -> Iterator[str]:
-        """Yield that rates of recordings are those of the load."""
-        del a, b
+        """Yield that rates of recordings are the load's, and that one side was shown live."""
+        shown = [each.side.name for each in (a, b) if LIVE in each.side.run.command.split()]
+        if len(shown) == 1:
+            yield (
+                f"{shown[0]} was measured with {LIVE}, the other side without: counting every "
+                "request takes about 1 µs of each (docs/watch.md)."
+            )
         if any(each.a[0].cell.kind == WATCHED for each in matched.cells):
             yield (
                 "The requests were recorded, not sent by Seatrial: rates are those of the load and "

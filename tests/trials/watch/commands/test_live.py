@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import http.client
 import itertools
 import json
 import re
 import signal
 import time
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
@@ -21,51 +19,9 @@ from seatrial.trials.watch.analysis.events import Mark
 from seatrial.trials.watch.analysis.history import History
 from seatrial.trials.watch.commands.live import Feed, LivePage
 from seatrial.trials.watch.report.page import Hello
+from trials.watch.client import Client
 
 EVERY_S = "0.2"
-
-
-class Client:
-    """A browser's part."""
-
-    def __init__(self, port: int, token: str, metrics_token: str) -> None:
-        self.port, self.token, self.metrics_token = port, token, metrics_token
-        self.cookie = ""
-
-    def open(self, path: str, body: str | None = None, **headers: str) -> http.client.HTTPResponse:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
-        sent = {"Cookie": self.cookie} if self.cookie else {}
-        if body is not None:
-            sent["Origin"] = f"http://127.0.0.1:{self.port}"
-        sent |= {name.replace("_", "-"): value for name, value in headers.items()}
-        connection.request("GET" if body is None else "POST", path, body, sent)
-        return connection.getresponse()
-
-    def ask(self, path: str, body: str | None = None, **headers: str) -> tuple[int, str]:
-        answer = self.open(path, body, **headers)
-        return answer.status, answer.read().decode()
-
-    def events(self, until: int, last_id: str = "", sort: str = "") -> list[tuple[str, str, Any]]:
-        """Id, sort and data of the events of one connection, until there are so many of a sort."""
-        headers = {"Last_Event_ID": last_id} if last_id else {}
-        answer = self.open("/events", **headers)
-        assert answer.status == 200, answer.read()
-        assert answer.headers["content-type"].startswith("text/event-stream")
-        found = []
-        fields: dict[str, str] = {}
-        while sum(sort in ("", each[1]) for each in found) < until:
-            line = answer.readline().decode()
-            assert line, "the stream has ended"
-            if line == "\n":
-                if "data" in fields:
-                    data = json.loads(fields["data"])
-                    found.append((fields.get("id", ""), fields["event"], data))
-                fields = {}
-            elif not line.startswith(":"):
-                name, _, value = line.rstrip("\n").partition(": ")
-                fields[name] = value
-        answer.close()
-        return found
 
 
 @pytest.fixture(scope="module")
@@ -116,7 +72,7 @@ def test_the_page_asks_its_own_server_alone(client):
     assert policy
     assert "default-src &#39;none&#39;" in policy[1]
     assert "connect-src &#39;self&#39;" in policy[1]
-    assert "Does not show: " in page
+    assert "Limits: " in page
     assert "Cost of watching, as measured: " in page
 
 

@@ -114,6 +114,7 @@ def command(
         if not file:
             return 0
     _refuse_destroy(measuring.destroy)
+    _refuse_live()
     study = lab_study(_named(file), disks, **changes)
     if measuring.plan_only:
         from seatrial.cli.study_command import plan_for, show_or_measure  # noqa: PLC0415
@@ -123,13 +124,21 @@ def command(
 
 
 for option in command.params:
-    if isinstance(option, click.Option) and option.name == "destroy":
+    if isinstance(option, click.Option) and option.name in ("destroy", "live", "port"):
         option.hidden = True  # it is refused, with the reason
 
 
 def _refuse_destroy(words: str | None) -> None:
     if words:
         raise click.UsageError("The lab's disks are always new, so --destroy does not apply.")
+
+
+def _refuse_live() -> None:
+    from seatrial.cli.live import refuse_live  # noqa: PLC0415 - not for --help
+
+    refuse_live(
+        "--live cannot show a run of the lab", "Its disks and requests are those of the guest"
+    )
 
 
 def _named(file: str | None) -> str:

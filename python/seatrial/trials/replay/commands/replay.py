@@ -11,6 +11,7 @@ import click
 
 from seatrial.cli import terminal
 from seatrial.cli.files import Output
+from seatrial.cli.live import observing
 from seatrial.cli.options import (
     Measuring,
     command_line,
@@ -447,10 +448,14 @@ def play_and_report(plan: Plan, measuring: Measuring) -> int:
         destroy=measuring.destroy,
         waits=measuring.waits,
     )
-    with ResultsFile.open(measuring.results, create=True) as store:
+    with (
+        observing(request, measuring.results) as observation,
+        ResultsFile.open(measuring.results, create=True) as store,
+    ):
         informative = reported_if_it_fails(request, store, as_json=measuring.as_json)
         with informative, terminal.watcher(quiet=measuring.as_json) as watcher:
-            run, end = execute(request, store, watcher=watcher, strategy=strategy_of(plan))
+            beside = observation.beside(watcher)
+            run, end = execute(request, store, watcher=beside, strategy=strategy_of(plan))
         samples, results = store.samples(run.id), store.path
         summary = summarise(run, samples)
         judged = _judged(plan, samples)
@@ -459,7 +464,7 @@ def play_and_report(plan: Plan, measuring: Measuring) -> int:
             print_replay(summary, judged, measuring, results, ending=ending)
         place = None
         if showing().report:
-            place = write_report(summary, measuring.report, results)
+            place = write_report(summary, measuring.report, results, observation=observation)
         if measuring.as_json:
             earlier = earlier_samples(run, results)
             click.echo(json_document.render(summary, showing().profile, earlier), nl=False)

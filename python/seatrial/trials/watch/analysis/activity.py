@@ -46,6 +46,8 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
         pid: Process that sent them; 0 where that is unknown or they are of several.
         process: Its name; empty where that is unknown.
         relation: Table, index or other part of a database; empty where that is not asked for.
+        client: Whose process it is in a measurement, such as its load engine; empty where that is
+            unknown or nothing is measured.
         requests: Completed requests.
         failed: Requests that failed, which are among them.
         transferred_bytes: Their bytes.
@@ -64,6 +66,7 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     pid: int = 0
     process: str = ""
     relation: str = ""
+    client: str = ""
     requests: int
     failed: int = 0
     transferred_bytes: int
@@ -93,7 +96,8 @@ def _both(one: Histogram | None, other: Histogram | None) -> Histogram | None:
 
 
 Readings = Mapping[str, Mapping[str, float]]
-"""Values by panel and name. ``pressure``: shares of the time; ``server_requests``,
+"""Values by panel and name. ``pressure``: shares of the time; ``run_rate`` (per second) and
+``run_p99`` (ns): figures of the test that is measured; ``server_requests``,
 ``server_buffers``: per second; ``server_ns``: ns of them per second; ``server_wal``: bytes per
 second; ``server_waits``: sessions at one moment."""
 
@@ -133,7 +137,7 @@ NOT_MAPPED: Final = "not mapped"
 OTHER_PROGRAMS: Final = "other programs"
 """The same, sent by a process that is not the server's."""
 BREAKDOWNS: Final[tuple[str, ...]] = (
-    *("disk", "operation", "is_sync", "length_bytes_min", "pid", "process", "relation"),
+    *("disk", "operation", "is_sync", "length_bytes_min", "pid", "process", "relation", "client"),
 )
 """All that requests can be broken down by."""
 _KEPT: Final = tuple(each for each in BREAKDOWNS if each != "pid")
@@ -144,6 +148,7 @@ _UNNAMED: Final[Mapping[str, object]] = {
     "pid": 0,
     "process": "",
     "relation": "",
+    "client": "",
     "disk": "",
     "operation": "",
 }
@@ -161,3 +166,8 @@ def broken_down(groups: Iterable[Group], by: Sequence[str]) -> list[Group]:
 
 def _weight(group: Group) -> tuple[int, int]:
     return group.transferred_bytes, group.requests
+
+
+def size_class_bytes(length_bytes: int) -> int:
+    """Return the highest power of two that a length reaches; 0 for none."""
+    return 1 << (length_bytes.bit_length() - 1) if length_bytes else 0

@@ -7,7 +7,7 @@ to the same of ``r + 1``, which is 4.4 %. Whatever the page shows is a sum of th
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
@@ -23,13 +23,14 @@ from seatrial.trials.watch.analysis.activity import (
 
 if TYPE_CHECKING:
     from seatrial._core import Histogram
+    from seatrial.trials.watch.analysis.headroom import Headroom
 
 ROWS_PER_DOUBLING: Final = 16
 GROUPS_MAX: Final = 400
-"""Groups of an interval; what comes after them is summed up by disk and operation."""
+"""Groups of an interval; what comes after them is summed up by disk, operation and client."""
 OTHERS: Final = "others"
 """Process and relation of what is summed up."""
-_BY: Final = ("disk", "operation", "is_sync", "length_bytes_min", "process", "relation")
+_BY: Final = ("disk", "operation", "is_sync", "length_bytes_min", "process", "relation", "client")
 
 
 class CompactGroup(msgspec.Struct, frozen=True, array_like=True):
@@ -42,6 +43,7 @@ class CompactGroup(msgspec.Struct, frozen=True, array_like=True):
         length_bytes_min: At least so long, and less than twice as long; -1 where that is unknown.
         process: Name of the process.
         relation: Table, index or other part of a database.
+        client: Whose process it is in a measurement.
         requests: Completed requests.
         failed: Those that failed.
         transferred_bytes: Their bytes.
@@ -58,6 +60,7 @@ class CompactGroup(msgspec.Struct, frozen=True, array_like=True):
     length_bytes_min: int
     process: int
     relation: int
+    client: int
     requests: int
     failed: int
     transferred_bytes: int
@@ -80,6 +83,7 @@ class CompactInterval(msgspec.Struct, frozen=True, kw_only=True):
         in_flight: Mean of the requests in flight, by disk.
         cost: Share of one processor that this program used, in the interval.
         readings: What was read besides.
+        headroom: The load of each disk on its load line, in a sentence each.
     """
 
     at: float
@@ -90,10 +94,23 @@ class CompactInterval(msgspec.Struct, frozen=True, kw_only=True):
     in_flight: Mapping[str, float]
     cost: float
     readings: Readings
+    headroom: list[str]
 
 
-def compact(interval: Interval, in_flight: Mapping[str, float], cost: float) -> CompactInterval:
-    """Return an interval, with the requests in flight by disk and this program's own cost."""
+def compact(
+    interval: Interval,
+    in_flight: Mapping[str, float],
+    cost: float,
+    headroom: Iterable[Headroom] = (),
+) -> CompactInterval:
+    """Return an interval as the page gets it.
+
+    Args:
+        interval: What completed.
+        in_flight: Mean of the requests in flight, by disk.
+        cost: Share of one processor that this program used.
+        headroom: Of the disks.
+    """
     names: dict[str, int] = {}
     groups = [_group(each, names) for each in bounded(broken_down(interval.groups, _BY))]
     return CompactInterval(
@@ -105,13 +122,14 @@ def compact(interval: Interval, in_flight: Mapping[str, float], cost: float) -> 
         in_flight={name: round(mean, 2) for name, mean in in_flight.items()},
         cost=round(cost, 4),
         readings=interval.readings,
+        headroom=[each.text for each in headroom],
     )
 
 
 def bounded(groups: Sequence[Group]) -> list[Group]:
     """Return at most ``GROUPS_MAX`` groups and the sums of the others; no request is left out."""
     first, rest = groups[:GROUPS_MAX], groups[GROUPS_MAX:]
-    sums = broken_down(rest, ("disk", "operation"))
+    sums = broken_down(rest, ("disk", "operation", "client"))
     named = [msgspec.structs.replace(each, process=OTHERS, relation=OTHERS) for each in sums]
     return [*first, *named]
 
@@ -127,6 +145,7 @@ def _group(group: Group, names: dict[str, int]) -> CompactGroup:
         length_bytes_min=-1 if group.length_bytes_min is None else group.length_bytes_min,
         process=place(group.process),
         relation=place(group.relation),
+        client=place(group.client),
         requests=group.requests,
         failed=group.failed,
         transferred_bytes=group.transferred_bytes,

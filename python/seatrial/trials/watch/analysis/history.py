@@ -20,7 +20,7 @@ class Event(NamedTuple):
 
     Attributes:
         number: Counts the events from 1.
-        sort: ``interval``, ``stall`` or ``mark``.
+        sort: ``interval``, ``stall``, ``mark`` or ``run``.
         at_s: When it came, by the clock of the history.
         data: JSON.
     """

@@ -23,19 +23,27 @@ from seatrial import _core
 from seatrial.cli.serve_app import HEADERS, LOOPBACK, Gate, Session, listening
 from seatrial.errors import SeatrialError, UsageError
 from seatrial.trials.watch.analysis.activity import Interval
-from seatrial.trials.watch.analysis.compact import compact
+from seatrial.trials.watch.analysis.compact import ROWS_PER_DOUBLING, compact
 from seatrial.trials.watch.analysis.events import Mark, Stall
-from seatrial.trials.watch.analysis.history import Event, History
+from seatrial.trials.watch.analysis.history import (
+    HISTORY_BYTES_MAX,
+    HISTORY_S,
+    Event,
+    History,
+)
 from seatrial.trials.watch.measure.marks import set_mark
 from seatrial.trials.watch.report.metrics import MEDIA_TYPE, Totals, metrics_text
 from seatrial.trials.watch.report.page import Hello, live_page, saved_page
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from starlette.requests import Request
     from starlette.responses import Response
     from starlette.routing import Route
+
+    from seatrial.trials.watch.analysis.headroom import Headroom
+    from seatrial.trials.watch.measure.watching import Watcher
 
 READERS_MAX: Final = 8
 """Pages that are fed at once."""
@@ -48,8 +56,8 @@ _STOP_S: Final = 5.0
 _TOKEN_BYTES: Final = 24
 
 
-def require_packages() -> None:
-    """Raise if a server cannot be started.
+def require_packages(option: str = "--port") -> None:
+    """Raise if a server cannot be started, which an option asks for.
 
     Raises:
         UsageError: if starlette or uvicorn is not installed.
@@ -59,7 +67,7 @@ def require_packages() -> None:
         raise UsageError(
             seen=f"{' and '.join(missing)} not installed, which the live page needs",
             cause="They are an optional extra of Seatrial",
-            next_step="Install them with `pip install 'seatrial[serve]'`, or leave --port out",
+            next_step=f"Install them with `pip install 'seatrial[serve]'`, or leave {option} out",
         )
 
 
@@ -81,12 +89,18 @@ class Feed:
         self._processor_s = time.process_time()
         self._lock = threading.Lock()
 
-    def interval(self, interval: Interval, whole: Interval, in_flight: Mapping[str, float]) -> None:
+    def interval(
+        self,
+        interval: Interval,
+        whole: Interval,
+        in_flight: Mapping[str, float],
+        headroom: Sequence[Headroom] = (),
+    ) -> None:
         """Add an interval that ends now."""
         used_s = time.process_time()
         cost = (used_s - self._processor_s) / max(interval.seconds, 1e-3)
         self._processor_s = used_s
-        data = msgspec.json.encode(compact(interval, in_flight, cost))
+        data = msgspec.json.encode(compact(interval, in_flight, cost, headroom))
         with self._lock:
             self.totals.add(interval, in_flight)
             self.whole = whole
@@ -97,6 +111,10 @@ class Feed:
         with self._lock:
             self.totals.add_stall(stall)
         self.history.add("stall", msgspec.json.encode(stall))
+
+    def progress(self, event: bytes) -> None:
+        """Add an event of the run that is shown, in JSON."""
+        self.history.add("run", event)
 
     def mark(self, mark: Mark) -> None:
         """Add a marker."""
@@ -112,16 +130,30 @@ class Feed:
             return metrics_text(self.totals, self.hello.level, _core.__version__)
 
 
+class Ending(msgspec.Struct, frozen=True, kw_only=True):
+    """How what is shown has ended, as a page is told.
+
+    Attributes:
+        sentence: What became of it.
+        has_report: Whether its report is served.
+    """
+
+    sentence: str
+    has_report: bool = False
+
+
 class LivePage:
     """The server; it answers until it is stopped.
 
     Attributes:
         address: Of the page, with the token that works once.
         metrics_address: Of the metrics, with their token.
+        asked_s: When a browser with access last asked for something, by the monotonic clock; None
+            before.
     """
 
-    def __init__(self, feed: Feed, port: int) -> None:
-        """Start it; ``port`` 0 takes a free one.
+    def __init__(self, feed: Feed, port: int, command: str = "seatrial watch") -> None:
+        """Start it; ``port`` 0 takes a free one, ``command`` is what prints the address.
 
         Raises:
             UsageError: when the port cannot be used.
@@ -139,11 +171,13 @@ class LivePage:
         self._gate = Gate(
             session,
             port,
-            command="seatrial watch",
+            command=command,
             cookie=f"seatrial-watch-{port}",
             lasts_s=_COOKIE_S,
         )
-        self._has_ended = threading.Event()
+        self.asked_s: float | None = None
+        self._ending: Ending | None = None
+        self._run_report = ""
         self._readers = 0
         config = uvicorn.Config(
             Starlette(routes=self._routes()),
@@ -157,9 +191,15 @@ class LivePage:
         self._thread = threading.Thread(target=self._run, name="live page", daemon=True)
         self._thread.start()
 
+    def end(self, sentence: str, report: str = "") -> None:
+        """Tell pages how what is shown has ended, and serve its report, an HTML page."""
+        self._run_report = report
+        self._ending = Ending(sentence=sentence, has_report=bool(report))
+
     def stop(self) -> None:
         """End it; open pages are told first."""
-        self._has_ended.set()
+        if self._ending is None:
+            self.end("The watch has ended.")
         time.sleep(2 * _POLL_S)  # the last events are sent
         self._server.should_exit = True
         self._thread.join(_STOP_S)
@@ -177,19 +217,36 @@ class LivePage:
             Route("/metrics", self._metrics),
             Route("/mark", self._mark, methods=["POST"]),
             Route("/report", self._report, methods=["POST"]),
+            Route("/run", self._run_page),
         ]
+
+    def _refused(self, request: Request) -> Response | None:
+        """Return why a request is not answered; None if it is, which is noted."""
+        refused = self._gate.refused(request)
+        if refused is None:
+            self.asked_s = time.monotonic()
+        return refused
+
+    def _run_page(self, request: Request) -> Response:
+        from starlette.responses import HTMLResponse, PlainTextResponse  # noqa: PLC0415
+
+        if (refused := self._refused(request)) is not None:
+            return refused
+        if not self._run_report:
+            return PlainTextResponse("There is no report yet.", 404, HEADERS)
+        return HTMLResponse(self._run_report, headers=HEADERS)
 
     def _page(self, request: Request) -> Response:
         from starlette.responses import HTMLResponse  # noqa: PLC0415 - an optional extra
 
-        if (answer := self._gate.entered(request) or self._gate.refused(request)) is not None:
+        if (answer := self._gate.entered(request) or self._refused(request)) is not None:
             return answer
         return HTMLResponse(live_page(self._feed.hello), headers=HEADERS)
 
     async def _events(self, request: Request) -> Response:
         from starlette.responses import PlainTextResponse, StreamingResponse  # noqa: PLC0415
 
-        if (refused := self._gate.refused(request)) is not None:
+        if (refused := self._refused(request)) is not None:
             return refused
         if self._readers >= READERS_MAX:
             text = f"{READERS_MAX} pages are open already."
@@ -204,11 +261,14 @@ class LivePage:
         last = int(number) if is_resumed else 0
         self._readers += 1
         try:
-            hello = msgspec.to_builtins(self._feed.hello) | {"resumed": is_resumed}
+            hello = msgspec.to_builtins(self._feed.hello) | {
+                "resumed": is_resumed,
+                "has_ended": self._ending is not None,
+            }
             yield _message("hello", json.dumps(hello).encode())
             spoken_s = time.monotonic()
             while True:
-                has_ended = self._has_ended.is_set()
+                ending = self._ending
                 events = history.after(last)
                 if last and events and (skipped := events[0].number - last - 1):
                     yield _message("skipped", b'{"events":%d}' % skipped)
@@ -220,8 +280,8 @@ class LivePage:
                 elif now_s - spoken_s >= _ALIVE_S:
                     spoken_s = now_s
                     yield b": alive\n\n"
-                if has_ended:
-                    yield _message("ended", b"{}")
+                if ending is not None:
+                    yield _message("ended", msgspec.json.encode(ending))
                     return
                 await asyncio.sleep(_POLL_S)
         finally:
@@ -233,7 +293,7 @@ class LivePage:
         scheme, _, bearer = request.headers.get("authorization", "").partition(" ")
         token = bearer if scheme.lower() == "bearer" else request.query_params.get("token", "")
         if not hmac.compare_digest(token.encode(), self._metrics_token.encode()):
-            refused = self._gate.refused(request)
+            refused = self._refused(request)
             if refused is not None:
                 return refused
         return PlainTextResponse(self._feed.metrics(), headers=HEADERS, media_type=MEDIA_TYPE)
@@ -242,7 +302,7 @@ class LivePage:
         from starlette.concurrency import run_in_threadpool  # noqa: PLC0415
         from starlette.responses import PlainTextResponse  # noqa: PLC0415
 
-        if (refused := self._gate.refused(request)) is not None:
+        if (refused := self._refused(request)) is not None:
             return refused
         body = await _body(request)
         try:
@@ -255,7 +315,7 @@ class LivePage:
         from starlette.concurrency import run_in_threadpool  # noqa: PLC0415
         from starlette.responses import HTMLResponse, PlainTextResponse  # noqa: PLC0415
 
-        if (refused := self._gate.refused(request)) is not None:
+        if (refused := self._refused(request)) is not None:
             return refused
         try:
             worksheet = json.loads(await _body(request) or b"")
@@ -264,6 +324,55 @@ class LivePage:
         if not isinstance(worksheet, dict):
             return PlainTextResponse("The worksheet is not a JSON object.", 400, HEADERS)
         return HTMLResponse(await run_in_threadpool(self._feed.saved, worksheet), headers=HEADERS)
+
+
+def served(
+    watcher: Watcher,
+    name: str,
+    every_s: float,
+    port: int,
+    *,
+    has_server: bool = False,
+    run: str = "",
+    without_line: str = "",
+    command: str = "seatrial watch",
+) -> tuple[Feed, LivePage]:
+    """Start the live page; return what feeds it, and the page.
+
+    Args:
+        watcher: What counts.
+        name: What is watched, as a heading says it.
+        every_s: Length of an interval.
+        port: The TCP port; 0 takes a free one.
+        has_server: Whether a database server is asked for its own statistics.
+        run: The run that is shown, as a heading says it; empty for a watch alone.
+        without_line: Which disks have no load line; empty where all have one.
+        command: What prints the address.
+
+    Raises:
+        UsageError: when the port cannot be used.
+    """
+    level = watcher.level
+    hello = Hello(
+        watched=name,
+        run=run,
+        without_line=without_line,
+        has_disks=bool(watcher.disks()),
+        level=level.number,
+        sees=level.sees,
+        lacks=level.lacks,
+        cost=level.cost,
+        reason=level.reason,
+        started_at=time.time(),
+        every_s=every_s,
+        has_server=has_server,
+        history_s=HISTORY_S,
+        history_bytes_max=HISTORY_BYTES_MAX,
+        rows_per_doubling=ROWS_PER_DOUBLING,
+        version=_core.__version__,
+    )
+    feed = Feed(hello)
+    return feed, LivePage(feed, port, command)
 
 
 def _chunks(events: list[Event], session: str) -> list[bytes]:

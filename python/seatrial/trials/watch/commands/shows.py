@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Protocol
 
 import click
 
+from seatrial.report.terminal import wrapped
+from seatrial.trials.watch.analysis.headroom import share_words
 from seatrial.trials.watch.documents import watch_document
 from seatrial.trials.watch.report import terminal
 
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 
     from seatrial.trials.watch.analysis.activity import Interval
     from seatrial.trials.watch.analysis.events import Mark, Stall
+    from seatrial.trials.watch.analysis.headroom import Headroom
     from seatrial.trials.watch.measure.watching import Watcher
     from seatrial.trials.watch.report.screen import Screen
 
@@ -26,10 +29,16 @@ if TYPE_CHECKING:
 class Show(Protocol):
     """Shows intervals as they end."""
 
-    def interval(self, interval: Interval, marks: Sequence[Mark], stalls: Sequence[Stall]) -> None:
+    def interval(
+        self,
+        interval: Interval,
+        marks: Sequence[Mark],
+        stalls: Sequence[Stall],
+        headroom: Sequence[Headroom] = (),
+    ) -> None:
         """Show an interval that ends now, and what has happened in it."""
 
-    def end(self, whole: Interval | None) -> None:
+    def end(self, whole: Interval | None, headroom: Sequence[Headroom] = ()) -> None:
         """Show all of it as one."""
 
 
@@ -40,29 +49,45 @@ class Lines:
         self._has_disks = has_disks
         self._open: set[int] = set()
 
-    def interval(self, interval: Interval, marks: Sequence[Mark], stalls: Sequence[Stall]) -> None:
+    def interval(
+        self,
+        interval: Interval,
+        marks: Sequence[Mark],
+        stalls: Sequence[Stall],
+        headroom: Sequence[Headroom] = (),
+    ) -> None:
         """Print the interval, after the markers and the stalls that began or ended in it."""
         changed = [each for each in stalls if each.is_over or each.number not in self._open]
         self._open |= {each.number for each in stalls}
         self._open -= {each.number for each in stalls if each.is_over}
         for line in terminal.event_lines(marks, changed):
             click.echo(line)
-        click.echo(f"{time.strftime('%H:%M:%S')}  {terminal.interval_line(interval)}")
+        parts = [terminal.interval_line(interval), share_words(headroom)]
+        click.echo(f"{time.strftime('%H:%M:%S')}  {'; '.join(filter(None, parts))}")
 
-    def end(self, whole: Interval | None) -> None:
+    def end(self, whole: Interval | None, headroom: Sequence[Headroom] = ()) -> None:
         """Print the tables."""
         if whole is not None and self._has_disks:
-            click.echo(f"\n{terminal.headline(whole)}\n\n{terminal.summary_text(whole)}")
+            click.echo(f"\n{terminal.headline(whole)}")
+            for each in headroom:
+                click.echo(wrapped(each.text))
+            click.echo(f"\n{terminal.summary_text(whole)}")
 
 
 class JsonLines:
     """A JSON object per interval."""
 
-    def interval(self, interval: Interval, marks: Sequence[Mark], stalls: Sequence[Stall]) -> None:
+    def interval(
+        self,
+        interval: Interval,
+        marks: Sequence[Mark],
+        stalls: Sequence[Stall],
+        headroom: Sequence[Headroom] = (),
+    ) -> None:
         """Print the interval."""
-        click.echo(watch_document(interval, marks, stalls))
+        click.echo(watch_document(interval, marks, stalls, headroom))
 
-    def end(self, whole: Interval | None) -> None:
+    def end(self, whole: Interval | None, headroom: Sequence[Headroom] = ()) -> None:
         """Print nothing more."""
 
 
@@ -74,9 +99,15 @@ class LiveScreen(Lines):
         self._live = live
         self._screen = screen
 
-    def interval(self, interval: Interval, marks: Sequence[Mark], stalls: Sequence[Stall]) -> None:
+    def interval(
+        self,
+        interval: Interval,
+        marks: Sequence[Mark],
+        stalls: Sequence[Stall],
+        headroom: Sequence[Headroom] = (),
+    ) -> None:
         """Draw the screen."""
-        self._screen.add(interval, marks, stalls)
+        self._screen.add(interval, marks, stalls, headroom)
         height_rows = self._live.console.size.height
         self._live.update(self._screen.render(interval, height_rows), refresh=True)
 

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import time
-from collections import deque
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
-import msgspec
 
 from seatrial.cli.files import RECORDING, Output, output_option
 from seatrial.cli.options import json_option, results_option
+from seatrial.cli.showing import PORT_MAX
 from seatrial.trials.watch.commands.record import (
     ROTATE,
     read_size_bytes,
@@ -22,14 +20,7 @@ from seatrial.trials.watch.commands.record import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from seatrial.trials.watch.analysis.activity import Interval
-    from seatrial.trials.watch.analysis.events import Stall
-    from seatrial.trials.watch.commands.live import Feed
-    from seatrial.trials.watch.commands.shows import Show
-    from seatrial.trials.watch.measure.readings import ServerWatch
-    from seatrial.trials.watch.measure.watching import Watched, Watcher
+    from seatrial.trials.watch.measure.watching import Watched
 
 EPILOG = """\b
 Examples:
@@ -52,7 +43,6 @@ file. See docs/watch.md and docs/recording.md.
 EVERY_S: Final = 1.0
 _EVERY_S_MIN: Final = 0.1
 _DAY_S: Final = 86_400.0
-_PORT_MAX: Final = 65_535
 
 
 @click.command("watch", epilog=EPILOG)
@@ -77,7 +67,7 @@ _PORT_MAX: Final = 65_535
 )
 @click.option(
     "--port",
-    type=click.IntRange(0, _PORT_MAX),
+    type=click.IntRange(0, PORT_MAX),
     help="Serve a live page on this TCP port of this machine; 0 takes a free one.",
 )
 @output_option("--record", about="Write every request to this file; needs root.", kind=RECORDING)
@@ -110,7 +100,14 @@ def command(
     TARGET is a block device, or a directory or file, which stands for the disk below it. Without
     one, all disks are watched.
     """
+    from seatrial.trials.watch.analysis.headroom import without_line  # noqa: PLC0415
     from seatrial.trials.watch.commands.shows import show_for  # noqa: PLC0415 - not for --help
+    from seatrial.trials.watch.commands.sight import (  # noqa: PLC0415
+        Sight,
+        intervals,
+        level_text,
+    )
+    from seatrial.trials.watch.measure.lines import lines_of  # noqa: PLC0415
     from seatrial.trials.watch.measure.watching import Watcher  # noqa: PLC0415
 
     if port is not None:
@@ -124,118 +121,40 @@ def command(
     with ExitStack() as stack:
         stack.callback(watcher.stop)
         if not as_json:
-            click.echo(_level_text(watcher), err=True)
+            click.echo(level_text(watcher), err=True)
+        lines = lines_of(watcher.disks(), results)
+        lineless = without_line(watcher.disks(), lines, click.format_filename(results))
+        if lineless and not as_json:
+            click.echo(lineless, err=True)
         feed = None
         if port is not None:
-            feed = _served(stack, watcher, name, every_s, port, has_server=url is not None)
-        sight = Sight(stack, watcher, feed)
+            from seatrial.trials.watch.commands.live import served  # noqa: PLC0415
+
+            feed, page = served(
+                watcher,
+                name,
+                every_s,
+                port,
+                has_server=url is not None,
+                without_line=lineless,
+            )
+            stack.callback(page.stop)
+            click.echo(f"Page, on this machine only: {page.address}", err=True)
+            click.echo(f"Metrics: {page.metrics_address}", err=True)
+        sight = Sight(stack, watcher, feed, lines)
         if url is not None:
             sight.ask_server(stack, url, every_s)
         show = stack.enter_context(show_for(watcher, name, as_json=as_json))
         with suppress(KeyboardInterrupt):  # the usual end
-            for interval in _intervals(watcher, every_s, for_s):
+            for interval in intervals(watcher, every_s, for_s):
                 sight.see(interval, show)
         recorded = watcher.end_recording()
-    show.end(sight.whole)
+    show.end(sight.whole, sight.headroom())
     if recorded is not None:
         click.echo(recorded_text(recorded), err=True)
         if stored := store(recorded, results):
             click.echo(stored, err=True)
     return 0
-
-
-class Sight:
-    """What is seen besides requests, and where all of it goes.
-
-    Attributes:
-        whole: All intervals as one; None before the first.
-    """
-
-    def __init__(self, stack: ExitStack, watcher: Watcher, feed: Feed | None) -> None:
-        """Start to look for stalls and markers; the stack ends that."""
-        from seatrial.trials.watch.measure.marks import Marks  # noqa: PLC0415 - not for --help
-        from seatrial.trials.watch.measure.readings import Pressure  # noqa: PLC0415
-        from seatrial.trials.watch.measure.stalls import StallWatch  # noqa: PLC0415
-
-        self.whole: Interval | None = None
-        self._feed = feed
-        self._stalls: deque[Stall] = deque()
-        self._marks: Marks | None = None
-        with suppress(OSError):  # a home that nobody can write to: then without markers
-            self._marks = Marks()
-            stack.callback(self._marks.close)
-        self._stall_watch = StallWatch(watcher.disks, self._stalled)
-        stack.callback(self._stall_watch.stop)
-        self._pressure = Pressure()
-        self._server: ServerWatch | None = None
-
-    def ask_server(self, stack: ExitStack, url: str, every_s: float) -> None:
-        """Start to ask a server for its own statistics."""
-        from seatrial.postgres.connection import parse_url  # noqa: PLC0415 - not for --help
-        from seatrial.trials.watch.measure.readings import ServerWatch  # noqa: PLC0415
-
-        self._server = ServerWatch(*parse_url(url), every_s)
-        stack.callback(self._server.stop)
-
-    def see(self, interval: Interval, show: Show) -> None:
-        """Hand over an interval that ends now."""
-        readings = {**self._pressure.take(), **(self._server.take() if self._server else {})}
-        interval = msgspec.structs.replace(interval, readings=readings)
-        in_flight = self._stall_watch.take_in_flight()
-        self.whole = self.whole.merged(interval) if self.whole else interval
-        stalls = {each.number: each for each in self._taken()}
-        marks = self._marks.take() if self._marks else []
-        if self._feed is not None:
-            for mark in marks:
-                self._feed.mark(mark)
-            self._feed.interval(interval, self.whole, in_flight)
-        show.interval(interval, marks, [*stalls.values()])
-
-    def _stalled(self, stall: Stall) -> None:
-        self._stalls.append(stall)
-        if self._feed is not None:
-            self._feed.stall(stall)
-
-    def _taken(self) -> Iterator[Stall]:
-        while self._stalls:
-            yield self._stalls.popleft()
-
-
-def _served(
-    stack: ExitStack, watcher: Watcher, name: str, every_s: float, port: int, *, has_server: bool
-) -> Feed:
-    """Start the live page, say where it is, and return what feeds it."""
-    from seatrial import _core  # noqa: PLC0415 - not for --help
-    from seatrial.trials.watch.analysis.compact import ROWS_PER_DOUBLING  # noqa: PLC0415
-    from seatrial.trials.watch.analysis.history import (  # noqa: PLC0415
-        HISTORY_BYTES_MAX,
-        HISTORY_S,
-    )
-    from seatrial.trials.watch.commands.live import Feed, LivePage  # noqa: PLC0415
-    from seatrial.trials.watch.report.page import Hello  # noqa: PLC0415
-
-    level = watcher.level
-    hello = Hello(
-        watched=name,
-        level=level.number,
-        sees=level.sees,
-        lacks=level.lacks,
-        cost=level.cost,
-        reason=level.reason,
-        started_at=time.time(),
-        every_s=every_s,
-        has_server=has_server,
-        history_s=HISTORY_S,
-        history_bytes_max=HISTORY_BYTES_MAX,
-        rows_per_doubling=ROWS_PER_DOUBLING,
-        version=_core.__version__,
-    )
-    feed = Feed(hello)
-    page = LivePage(feed, port)
-    stack.callback(page.stop)
-    click.echo(f"Page, on this machine only: {page.address}", err=True)
-    click.echo(f"Metrics: {page.metrics_address}", err=True)
-    return feed
 
 
 def _name(target: str | None, url: str | None, pid: int | None) -> str:
@@ -254,7 +173,7 @@ def _watched(target: str | None, url: str | None, pid: int | None, *, needs_disk
     from seatrial.trials.watch.measure.watching import Watched  # noqa: PLC0415
 
     if url is None:
-        return Watched(_devices(target), pid)
+        return Watched(devices_of(target), pid)
     from seatrial.errors import TargetError  # noqa: PLC0415 - not for --help
     from seatrial.postgres.connection import connect, parse_url  # noqa: PLC0415
     from seatrial.trials.watch.measure.relations import Relations  # noqa: PLC0415
@@ -268,11 +187,11 @@ def _watched(target: str | None, url: str | None, pid: int | None, *, needs_disk
         if needs_disks:
             raise
         click.echo(f"{error.seen} {error.cause}", err=True)
-        return Watched(_devices(target), sees_disks=target is not None)
-    return Watched(_devices(target) if target else relations.disks, pid, relations)
+        return Watched(devices_of(target), sees_disks=target is not None)
+    return Watched(devices_of(target) if target else relations.disks, pid, relations)
 
 
-def _devices(target: str | None) -> list[tuple[int, int]]:
+def devices_of(target: str | None) -> list[tuple[int, int]]:
     """Return the disk that a target is, or lies on; none for all disks.
 
     Raises:
@@ -303,25 +222,3 @@ def _devices(target: str | None) -> list[tuple[int, int]]:
             next_step="Name the disk itself (lsblk lists them), or watch all disks",
         )
     return [disk.number]
-
-
-def _intervals(watcher: Watcher, every_s: float, for_s: float | None) -> Iterator[Interval]:
-    """Yield an interval each time that one is over; the last one may be shorter."""
-    begun_s = time.monotonic()
-    end_s = begun_s + for_s if for_s is not None else None
-    number = 0
-    while end_s is None or time.monotonic() < end_s:
-        number += 1
-        next_s = begun_s + number * every_s
-        wake_s = next_s if end_s is None else min(next_s, end_s)
-        while (left_s := wake_s - time.monotonic()) > (watcher.poll_s or left_s):
-            time.sleep(watcher.poll_s or left_s)
-            watcher.poll()
-        time.sleep(max(0.0, left_s))
-        yield watcher.take()
-
-
-def _level_text(watcher: Watcher) -> str:
-    level = watcher.level
-    reason = f"\nNo higher level: {level.reason}" if level.reason else ""
-    return f"Level {level.number} of 3: {level.sees}; {level.lacks}.{reason}"

@@ -25,7 +25,9 @@ from seatrial.trials.watch.analysis.activity import (
     Group,
     Interval,
     Lost,
+    size_class_bytes,
 )
+from seatrial.trials.watch.measure.clients import Clients
 from seatrial.trials.watch.measure.extents import DeviceNumber
 from seatrial.trials.watch.measure.recorder import (
     POLL_S,
@@ -95,6 +97,15 @@ SERVER: Final = Level(
 )
 
 
+OF_RUN: Final = msgspec.structs.replace(HISTOGRAMS, lacks="no files")
+NO_DISK: Final = Level(
+    number=1,
+    sees="the progress of the run",
+    lacks="no block requests: its targets have no disk on this machine",
+    cost="nothing per request",
+)
+
+
 class Watched(NamedTuple):
     """What to watch.
 
@@ -104,6 +115,7 @@ class Watched(NamedTuple):
         relations: The server whose relations requests are assigned to.
         record: Where requests are recorded.
         sees_disks: False where the disks are of another machine: then nothing is counted here.
+        clients: Tells the processes of a measurement apart, where one is watched.
     """
 
     devices: Sequence[DeviceNumber] = ()
@@ -111,6 +123,7 @@ class Watched(NamedTuple):
     relations: Relations | None = None
     record: RecordTo | None = None
     sees_disks: bool = True
+    clients: Clients | None = None
 
 
 class Watcher:
@@ -133,7 +146,7 @@ class Watcher:
         self._counters = self._first = _diskstats()
         self._seen_bytes = 0
         if not watched.sees_disks:
-            self.level = SERVER
+            self.level = SERVER if watched.clients is None else NO_DISK
             return
         began = Beginning.now()
         try:
@@ -141,6 +154,8 @@ class Watcher:
                 self._kernel = _core.Watch([*watched.devices], records=self._has_records)
                 if self._has_records:
                     self.level = REQUESTS if watched.relations is not None else RECORDS
+                elif watched.clients is not None:
+                    self.level = OF_RUN
         except SeatrialError as error:
             if watched.record is not None or watched.pid is not None:
                 raise _refused(error, watched) from None
@@ -256,6 +271,7 @@ class Watcher:
             return _by_relation(owned, names)
         if self._recorder is not None:
             self._record(kernel, self._recorder)
+        clients = self._watched.clients
         return [
             Group(
                 disk=names.get((each.major, each.minor), f"{each.major}:{each.minor}"),
@@ -265,6 +281,7 @@ class Watcher:
                 pid=each.pid,
                 process=each.command,
                 relation="",
+                client=clients.client(each.pid, each.command) if clients else "",
                 requests=each.requests,
                 failed=each.failed,
                 transferred_bytes=each.transferred_bytes,
@@ -409,11 +426,6 @@ class _Alike(NamedTuple):
     pid: int
     process: str
     relation: str
-
-
-def size_class_bytes(length_bytes: int) -> int:
-    """Return the highest power of two that a length reaches; 0 for none."""
-    return 1 << (length_bytes.bit_length() - 1) if length_bytes else 0
 
 
 def _group(

@@ -35,7 +35,7 @@ from seatrial.trials.watch.report.terminal import headline, lost_lines, summary_
 _SHARED: Final = ("theme.js", "format.js", "panels.js", "heatmap.js", "save.js")
 """Scripts of the report that the page uses, too."""
 _OWN: Final = ("model.js", "columns.js", "plots.js", "heat.js", "lines.js", "breakdown.js",
-               "worksheet.js", "watch.js")  # fmt: skip
+               "worksheet.js", "run.js", "watch.js")  # fmt: skip
 _GZIP_LEVEL: Final = 6
 _STYLES: Final = ("page.css", "print.css")
 
@@ -45,6 +45,9 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         watched: What is watched, as a heading says it.
+        run: The run that is shown while it is measured, likewise; empty for a watch alone.
+        has_disks: Whether requests of any disk are watched.
+        without_line: Which disks have no load line, as a sentence; empty where all have one.
         level: Number of the level.
         sees: What it shows.
         lacks: What it cannot see.
@@ -60,6 +63,9 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     watched: str
+    run: str = ""
+    has_disks: bool = True
+    without_line: str = ""
     level: int
     sees: str
     lacks: str
@@ -94,7 +100,7 @@ def _asset(name: str) -> str:
 def live_page(hello: Hello) -> str:
     """Return the page that asks its server for what is seen."""
     body = fill("trials/watch/report/templates/live.html", hello=hello, saved="", tables=())
-    return _document(f"Seatrial watch: {hello.watched}", body, b'{"mode":"live"}', is_live=True)
+    return _document(_title(hello), body, b'{"mode":"live"}', is_live=True)
 
 
 def saved_page(
@@ -123,7 +129,11 @@ def saved_page(
     # The events are JSON already, and many.
     kept = b",".join(b'["%s",%s]' % (each.sort.encode(), each.data) for each in events)
     data = b'%s,"events":[%s]}' % (msgspec.json.encode(about)[:-1], kept)
-    return _document(f"Seatrial watch: {hello.watched}, {saved}", body, data, is_live=False)
+    return _document(f"{_title(hello)}, {saved}", body, data, is_live=False)
+
+
+def _title(hello: Hello) -> str:
+    return f"Seatrial: {hello.run}" if hello.run else f"Seatrial watch: {hello.watched}"
 
 
 def _document(title: str, body: Markup, data: bytes, *, is_live: bool) -> str:

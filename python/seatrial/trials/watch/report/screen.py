@@ -31,12 +31,17 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
 
+    from seatrial.trials.watch.analysis.headroom import Headroom
+
 COLUMNS_MAX: Final = 60
 """Intervals of the heat map and of a spark line."""
 SPARKS: Final = 24
 EVENTS: Final = 4
 """Stalls and markers that stay on the screen."""
 ROWS_MAX: Final = 6
+HEADROOMS_MAX: Final = 3
+"""Disks whose load is shown on their load lines."""
+_HEADROOM_ROWS: Final = 2
 _SHADES: Final = " ░▒▓█"
 _HALF_DECADES: Final = tuple(
     round(step * 10.0**power) for power in range(8, 3, -1) for step in (3.162, 1)
@@ -55,9 +60,17 @@ class Screen:
         self._rates: dict[tuple[str, str], deque[float]] = {}
         self._events: deque[str] = deque(maxlen=EVENTS)
         self._open: dict[int, Stall] = {}
+        self._headroom: Sequence[Headroom] = ()
 
-    def add(self, interval: Interval, marks: Sequence[Mark], stalls: Sequence[Stall]) -> None:
+    def add(
+        self,
+        interval: Interval,
+        marks: Sequence[Mark],
+        stalls: Sequence[Stall],
+        headroom: Sequence[Headroom] = (),
+    ) -> None:
         """Add an interval and what happened in it."""
+        self._headroom = headroom
         self._heat.append(heat_column(interval.groups))
         groups = broken_down(interval.groups, ["disk", "operation"])
         now = {(each.disk, each.operation): each.requests / interval.seconds for each in groups}
@@ -83,7 +96,10 @@ class Screen:
         head = Text(f"{self._title}, {moment_of_day(interval.ended_at)}", style="bold")
         line = Text(interval_line(interval), overflow="ellipsis", no_wrap=True)
         parts: list[RenderableType] = [head, line, self._disks(interval)]
+        headroom = self._headroom[:HEADROOMS_MAX]
+        parts += [Text(each.text) for each in headroom]
         room_rows = height_rows - len(self._rates) - 7 - len(self._events) - len(self._open)
+        room_rows -= _HEADROOM_ROWS * len(headroom)
         if any(self._heat) and room_rows > len(_HALF_DECADES):
             parts.append(Text("\n".join(self._heat_lines())))
             room_rows -= len(_HALF_DECADES) + 2

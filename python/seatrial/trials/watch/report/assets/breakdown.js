@@ -2,7 +2,7 @@
 // shows these requests alone.
 
 const BREAKDOWN_ROWS_MAX = 12;
-const BROKEN_DOWN_BY = ['operation', 'relation', 'process', 'size', 'disk', 'sync'];
+const BROKEN_DOWN_BY = ['operation', 'relation', 'client', 'process', 'size', 'disk', 'sync'];
 
 /** Return the sums of a time by a dimension, the most requests first. */
 function sumsOf(range, filters, by) {

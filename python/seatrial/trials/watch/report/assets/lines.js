@@ -1,6 +1,6 @@
 // Lines over time: rates, throughput, percentiles, sizes and depth, each by a dimension.
 
-const ALL_DIMENSIONS = ['operation', 'disk', 'relation', 'process', 'size', 'sync'];
+const ALL_DIMENSIONS = ['operation', 'disk', 'relation', 'process', 'client', 'size', 'sync'];
 const perSecond = (name) => (sum, seconds) => (seconds ? sum[name] / seconds : null);
 const percentileOf = (share) => (sum) => sum.percentile(share);
 const ratio = (above, below) => (sum) => (sum[below] ? sum[above] / sum[below] : null);
@@ -41,6 +41,12 @@ const METRICS = {
     by: ['disk'], whole: true, format: (value) => formatNumber(value),
   }),
   pressure: reading('Time that tasks waited for I/O', 'pressure', formatShare),
+  runRate: {
+    ...reading('Run: completed per second', 'run_rate', perSecondText), isOfRun: true,
+  },
+  runP99: {
+    ...reading('Run: 99th percentile', 'run_p99', formatDuration), log: true, isOfRun: true,
+  },
   serverRate: reading('Server: its requests per second', 'server_requests', perSecondText),
   serverTime: {
     ...reading('Server: mean time of its requests', 'server_ns', formatDuration),

@@ -16,6 +16,7 @@ const DIMENSIONS = {
   disk: { label: 'disk', of: (group) => group.disk },
   relation: { label: 'table or index', of: relationName },
   process: { label: 'process', of: (group) => group.process || 'unknown' },
+  client: { label: 'client of the run', of: (group) => group.client || 'unknown' },
   size: { label: 'size', of: (group) => sizeName(group.length) },
   sync: { label: 'waiting', of: (group) => SYNC_NAMES[group.sync] },
   latency: { label: 'latency', of: () => '' },
@@ -40,6 +41,7 @@ class Watched {
     this.intervals = [];
     this.stalls = new Map();
     this.marks = [];
+    this.run = new Run();
     this.bytes = 0; // of all intervals that came
   }
 
@@ -47,14 +49,15 @@ class Watched {
     if (sort === 'interval') this.addInterval(data);
     else if (sort === 'stall') this.stalls.set(data.number, data);
     else if (sort === 'mark') this.marks.push(data);
+    else if (sort === 'run') this.run.add(data);
   }
 
-  addInterval({ at, seconds, names, groups, lost, in_flight, cost, readings }) {
+  addInterval({ at, seconds, names, groups, lost, in_flight, cost, readings, headroom }) {
     this.intervals.push({
-      at, seconds, from: at - seconds, lost, in_flight, cost, readings,
+      at, seconds, from: at - seconds, lost, in_flight, cost, readings, headroom,
       groups: groups.map((fields) => madeGroup(fields, names)),
     });
-    this.bytes += groups.reduce((sum, [, , , , , , , , bytes]) => sum + bytes, 0);
+    this.bytes += groups.reduce((sum, [, , , , , , , , , bytes]) => sum + bytes, 0);
     const oldest = at - this.hello.history_s;
     while (this.intervals.length > INTERVALS_MAX
       || (this.hello.saved === undefined && this.intervals[0].at < oldest)) this.intervals.shift();
@@ -127,11 +130,12 @@ class Watched {
 }
 
 function madeGroup(fields, names) {
-  const [disk, operation, sync, length, process, relation, requests, failed, bytes, ns, queued,
-    queue_ns, max_ns, rows] = fields;
+  const [disk, operation, sync, length, process, relation, client, requests, failed, bytes, ns,
+    queued, queue_ns, max_ns, rows] = fields;
   return {
     disk: names[disk], operation: names[operation], sync, length, process: names[process],
-    relation: names[relation], requests, failed, bytes, ns, queued, queue_ns, max_ns, rows,
+    relation: names[relation], client: names[client], requests, failed, bytes, ns, queued, queue_ns,
+    max_ns, rows,
   };
 }
 
@@ -180,8 +184,8 @@ function mergedGroups(intervals) {
   const found = new Map();
   for (const { groups } of intervals) {
     for (const group of groups) {
-      const { disk, operation, sync, length, process, relation } = group;
-      const key = `${disk}\n${operation}\n${sync}\n${length}\n${process}\n${relation}`;
+      const { disk, operation, sync, length, process, relation, client } = group;
+      const key = [disk, operation, sync, length, process, relation, client].join('\n');
       const own = found.get(key);
       if (own) own.push(group);
       else found.set(key, [group]);

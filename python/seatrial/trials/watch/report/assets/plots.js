@@ -75,9 +75,12 @@ class Plot {
       });
       return list;
     };
-    const metrics = Object.entries(METRICS).map(([name, { label }]) => [name, label]);
+    const { run } = view.watched.hello;
+    const metrics = Object.entries(METRICS).filter(([, { isOfRun }]) => run || !isOfRun)
+      .map(([name, { label }]) => [name, label]);
     const dimensions = Object.entries(DIMENSIONS)
-      .filter(([name]) => METRICS[this.spec.metric].by.includes(name))
+      .filter(([name]) => METRICS[this.spec.metric].by.includes(name)
+        && (run || name !== 'client'))
       .map(([name, { label }]) => [name, `by ${label}`]);
     const operations = [['', 'all operations'], ...WATCHED_OPERATIONS.map((each) => [each, each])];
     const remove = textElement('button', '✕');
@@ -116,6 +119,7 @@ class Plot {
     const { panel } = METRICS[metric];
     if (panel) {
       if (data.totals.size) return '';
+      if (METRICS[metric].isOfRun) return 'No test had such a figure in this time.';
       const isOfServer = panel !== 'pressure';
       if (isOfServer && !view.watched.hello.has_server) return 'This needs --url.';
       if (METRICS[metric].below) return 'The server does not time its requests (track_io_timing).';
@@ -271,7 +275,9 @@ function happenedSeries(plot, colours, { low, high, named }) {
   const { from, to } = plot.range;
   const stalls = view.watched.stallsBetween(from, to);
   const marks = view.watched.marksBetween(from, to);
+  const samples = view.watched.run.samplesBetween(from, to);
   const shapes = (api) => [
+    ...samples.flatMap((each) => sampleShapes(each, api, { low, high, from, to, named }, colours)),
     ...stalls.flatMap((stall) => stallShape(stall, api, { low, high, from, to, named }, colours)),
     ...marks.flatMap((mark) => markShape(mark, api, { low, high, from, to, named }, colours)),
   ];

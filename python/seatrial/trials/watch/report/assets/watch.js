@@ -103,6 +103,7 @@ function drawAll(now_ms) {
     tables_ms = now_ms;
   }
   drawEvents();
+  drawRun();
   document.documentElement.dataset.drawn = String(view.watched.intervals.length);
 }
 
@@ -118,6 +119,7 @@ function drawState() {
   ));
   drawFilters();
   drawFigures();
+  drawHeadroom();
   drawLosses();
 }
 
@@ -173,6 +175,14 @@ function drawFigures() {
     stalled,
     tile('watching uses', formatShare(last.cost), 'of a processor, besides its cost per request'),
   );
+}
+
+/** Say where the load of each disk is on its load line, and which disks have none. */
+function drawHeadroom() {
+  const { last, hello } = view.watched;
+  const texts = [...(last?.headroom ?? []), ...(hello.without_line ? [hello.without_line] : [])];
+  const lines = texts.map((text) => textElement('li', text));
+  document.getElementById('headroom').replaceChildren(...lines);
 }
 
 function drawLosses() {
@@ -288,12 +298,14 @@ function setState(text, name) {
 function follow() {
   const events = new EventSource('/events');
   let hasEnded = false;
+  let isLate = false; // it was over when this page came
   events.addEventListener('hello', ({ data }) => {
-    const { resumed, ...hello } = JSON.parse(data);
+    const { resumed, has_ended, ...hello } = JSON.parse(data);
+    isLate = has_ended;
     if (!resumed || !view.watched) begin(hello);
     setState('live', 'live');
   });
-  for (const sort of ['interval', 'stall', 'mark']) {
+  for (const sort of ['interval', 'stall', 'mark', 'run']) {
     events.addEventListener(sort, ({ data }) => {
       view.watched.add(sort, JSON.parse(data));
       // A hidden page draws nothing; what it gets meanwhile is not lost.
@@ -303,10 +315,14 @@ function follow() {
   events.addEventListener('skipped', ({ data }) => {
     view.skipped += JSON.parse(data).events;
   });
-  events.addEventListener('ended', () => {
+  events.addEventListener('ended', ({ data }) => {
     hasEnded = true;
     events.close();
-    setState('the watch has ended', 'lost');
+    const { run } = view.watched.hello;
+    setState(run ? 'ended' : 'the watch has ended', run ? 'ended' : 'lost');
+    if (!run) return;
+    redraw();
+    endRun(JSON.parse(data), !isLate && !view.isPaused && view.to === null && view.cell === null);
   });
   events.addEventListener('error', () => {
     if (hasEnded) return;

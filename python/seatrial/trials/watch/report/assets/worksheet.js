@@ -28,7 +28,14 @@ function standardWorksheet(hello) {
       metric, operation: '', by: metric === 'flight' ? 'disk' : 'operation',
     }));
   }
+  if (hello.run && hello.level > 1) sheet.charts.find(({ by }) => by === 'process').by = 'client';
+  if (!hello.has_disks) sheet.charts = [];
   const add = (metric) => sheet.charts.push({ metric, operation: '', by: '' });
+  if (hello.run) {
+    const own = ['runRate', 'runP99'].map((metric) => ({ metric, operation: '', by: '' }));
+    const isHeat = ({ metric }) => metric === 'heat';
+    sheet.charts.splice(sheet.charts.findLastIndex(isHeat) + 1, 0, ...own);
+  }
   add('pressure');
   if (hello.has_server) ['serverRate', 'serverTime', 'serverWal', 'serverWaits'].forEach(add);
   if (hello.level === 3) {

@@ -1,0 +1,141 @@
+"""What a watch sees besides requests, where all of it goes, and its intervals."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, suppress
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from seatrial.trials.watch.analysis.headroom import DiskLine, Headroom, headroom_of
+from seatrial.trials.watch.measure.marks import Marks
+from seatrial.trials.watch.measure.readings import Pressure, ServerWatch
+from seatrial.trials.watch.measure.stalls import StallWatch
+
+if TYPE_CHECKING:
+    from seatrial.trials.watch.analysis.activity import Interval, Readings
+    from seatrial.trials.watch.analysis.events import Stall
+    from seatrial.trials.watch.commands.live import Feed
+    from seatrial.trials.watch.commands.shows import Show
+    from seatrial.trials.watch.measure.watching import Watcher
+
+
+NOTHING: Readings = {}
+
+
+class Sight:
+    """What is seen besides requests, and where all of it goes.
+
+    Attributes:
+        whole: All intervals as one; None before the first.
+    """
+
+    def __init__(
+        self,
+        stack: ExitStack,
+        watcher: Watcher,
+        feed: Feed | None,
+        lines: Sequence[DiskLine] = (),
+    ) -> None:
+        """Start to look for stalls and markers; the stack ends that.
+
+        Args:
+            stack: What ends it.
+            watcher: What counts.
+            feed: What feeds the page; None without one.
+            lines: Load lines of the disks.
+        """
+        self.whole: Interval | None = None
+        self._feed = feed
+        self._lines = lines
+        self._stalls: deque[Stall] = deque()
+        self._marks: Marks | None = None
+        with suppress(OSError):  # a home that nobody can write to: then without markers
+            self._marks = Marks()
+            stack.callback(self._marks.close)
+        self._stall_watch = StallWatch(watcher.disks, self._stalled)
+        stack.callback(self._stall_watch.stop)
+        self._pressure = Pressure()
+        self._server: ServerWatch | None = None
+
+    def ask_server(self, stack: ExitStack, url: str, every_s: float) -> None:
+        """Start to ask a server for its own statistics."""
+        from seatrial.postgres.connection import parse_url  # noqa: PLC0415 - only here
+
+        self._server = ServerWatch(*parse_url(url), every_s)
+        stack.callback(self._server.stop)
+
+    def see(
+        self, interval: Interval, show: Show | None = None, readings: Readings = NOTHING
+    ) -> None:
+        """Hand over an interval that ends now.
+
+        Args:
+            interval: What was counted.
+            show: Where it goes besides the page.
+            readings: What was read besides, which is added to what this reads.
+        """
+        server = self._server.take() if self._server else {}
+        readings = {**self._pressure.take(), **server, **readings}
+        interval = msgspec.structs.replace(interval, readings=readings)
+        in_flight = self._stall_watch.take_in_flight()
+        headroom = headroom_of(self._lines, interval)
+        self.whole = self.whole.merged(interval) if self.whole else interval
+        stalls = {each.number: each for each in self._taken()}
+        marks = self._marks.take() if self._marks else []
+        if self._feed is not None:
+            for mark in marks:
+                self._feed.mark(mark)
+            self._feed.interval(interval, self.whole, in_flight, headroom)
+        if show is not None:
+            show.interval(interval, marks, [*stalls.values()], headroom)
+
+    def headroom(self) -> list[Headroom]:
+        """Return the headroom of all intervals as one; empty before the first."""
+        return headroom_of(self._lines, self.whole) if self.whole else []
+
+    def _stalled(self, stall: Stall) -> None:
+        self._stalls.append(stall)
+        if self._feed is not None:
+            self._feed.stall(stall)
+
+    def _taken(self) -> Iterator[Stall]:
+        while self._stalls:
+            yield self._stalls.popleft()
+
+
+def intervals(
+    watcher: Watcher, every_s: float, for_s: float | None, stop: threading.Event | None = None
+) -> Iterator[Interval]:
+    """Yield an interval each time that one is over; the last one may be shorter.
+
+    Args:
+        watcher: What counts.
+        every_s: Length of an interval.
+        for_s: When to end; None for never.
+        stop: Ends it as well.
+    """
+    ended = stop or threading.Event()
+    begun_s = time.monotonic()
+    end_s = begun_s + for_s if for_s is not None else None
+    number = 0
+    while not ended.is_set() and (end_s is None or time.monotonic() < end_s):
+        number += 1
+        next_s = begun_s + number * every_s
+        wake_s = next_s if end_s is None else min(next_s, end_s)
+        while (left_s := wake_s - time.monotonic()) > (watcher.poll_s or left_s):
+            time.sleep(watcher.poll_s or left_s)
+            watcher.poll()
+        ended.wait(max(0.0, left_s))
+        yield watcher.take()
+
+
+def level_text(watcher: Watcher) -> str:
+    """Return what a watch shows and what it cannot see, in a line or two."""
+    level = watcher.level
+    reason = f"\nNo higher level: {level.reason}" if level.reason else ""
+    return f"Level {level.number} of 3: {level.sees}; {level.lacks}.{reason}"

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from seatrial.results.model import Series
+from seatrial.results.model import Series, Stall
 from seatrial.trials.database.measure.sample import attributed
 
 
-def stall(start_s: float, length_s: float) -> dict:
-    return {"start_s": start_s, "length_s": length_s, "cause": "unknown", "evidence": {}}
+def stall(start_s: float, length_s: float) -> Stall:
+    return Stall(start_s=start_s, length_s=length_s, cause="unknown", operations={}, depth=0)
 
 
-def cause(found: dict, **columns: list[float | None]) -> str:
-    return attributed(found, Series(period_s=1.0, columns=columns))["cause"]
+def cause(found: Stall, **columns: list[float | None]) -> str:
+    return attributed(found, Series(period_s=1.0, columns=columns)).cause
 
 
 @pytest.mark.parametrize(
@@ -42,9 +42,9 @@ def test_a_device_that_is_busy_in_every_whole_second_of_a_long_stall():
 def test_what_was_seen_is_evidence_whatever_the_cause():
     columns = {"checkpoint_running_share": [0.0, 1.0, 0.4], "waits_lock_share": [None, None, None]}
     found = attributed(stall(1.9, 0.3), Series(period_s=1.0, columns=columns))
-    assert found["evidence"] == {"checkpoint_running_share_max": 1.0}
+    assert found.evidence == {"checkpoint_running_share_max": 1.0}
 
 
 def test_a_stall_beyond_the_readings_stays_unknown():
     found = attributed(stall(7.0, 0.3), Series(period_s=1.0, columns={"device_busy_share": [1.0]}))
-    assert (found["cause"], found["evidence"]) == ("unknown", {})
+    assert (found.cause, found.evidence) == ("unknown", {})

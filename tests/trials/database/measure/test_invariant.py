@@ -8,8 +8,9 @@ from typing import Any, Self
 import pytest
 
 from seatrial.errors import TargetError
+from seatrial.results.model import Outcome, Timeline
 from seatrial.trials.database.measure import stage
-from seatrial.trials.database.measure.driver_result import DriverResult, Endpoints
+from seatrial.trials.database.measure.driver_result import Completions, DriverResult, Endpoints
 
 EQUAL = {"accounts": 7, "tellers": 7, "branches": 7, "history": 7}
 
@@ -41,7 +42,13 @@ def checked(monkeypatch, script: str = "tpcb-like", error: TargetError | None = 
     monkeypatch.setattr(Server, "error", error)
     monkeypatch.setattr(stage, "ServerSession", Server)
     result = DriverResult(
-        parts={},
+        completions=Completions(
+            started_at=0.0,
+            duration_s=1.0,
+            outcome=Outcome(offered=0, completed=0, failed=0, late_skipped=0, in_flight_at_end=0),
+            operations={},
+            timeline=Timeline(slice_ns=1, slices=[]),
+        ),
         interrupted=False,
         reported={"tps": 9.0},
         cpu_user_s=0.0,

@@ -9,16 +9,29 @@ import time
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from seatrial import _core
 from seatrial.errors import TargetError
 from seatrial.measure.progress import Watcher
+from seatrial.results.model import ErrorSample, OperationResult, Outcome, Slice, Timeline
 from seatrial.trials.database.measure import pgbench, telemetry
-from seatrial.trials.database.measure.driver_result import DriverOptions, DriverResult, Endpoints
-from seatrial.trials.database.measure.pgbench import PgbenchRun, Scripts, read_logs, run_pgbench
+from seatrial.trials.database.measure.driver_result import (
+    Completions,
+    DriverOptions,
+    DriverResult,
+    Endpoints,
+)
+from seatrial.trials.database.measure.pgbench import (
+    PgbenchLogs,
+    PgbenchRun,
+    ProcessLog,
+    Scripts,
+    read_logs,
+    run_pgbench,
+)
 from seatrial.trials.database.measure.processes import Crowd, Ended, Process
 from seatrial.trials.database.study.workloads import DatabaseSpec
 from seatrial.trials.replay.measure.replay import run_replay
@@ -66,7 +79,7 @@ def run_batch(spec: DatabaseSpec, endpoints: Endpoints, options: DriverOptions) 
             crowd.start(partial(_started, command, environment))
         ended = crowd.listen(deadline.look)
     return DriverResult(
-        parts={"started_at": started_unix_s, **_parts(ended, options, deadline)},
+        completions=_completions(ended, options, deadline, started_unix_s),
         interrupted=False,
         cpu_user_s=sum(process.user_s for process in ended),
         cpu_system_s=sum(process.system_s for process in ended),
@@ -117,48 +130,57 @@ def _started(command: Sequence[str], environment: dict[str, str]) -> Process:
         ) from None
 
 
-def _parts(ended: Sequence[Ended], options: DriverOptions, deadline: _Deadline) -> dict[str, Any]:
-    """Return the sample's parts: each batch is one operation, with its real time as response."""
+def _completions(
+    ended: Sequence[Ended], options: DriverOptions, deadline: _Deadline, started_unix_s: float
+) -> Completions:
+    """Return how the batches ended: each is one operation, with its real time as response."""
     good_ns = [round(each.real_s * _NS_PER_S) for each in ended if each.status == 0]
     failed = [each for each in ended if each.status != 0]
     slice_ns = options.slice_ms * _NS_PER_MS
     slices = [
-        (index, OPERATION, len(same_ns), 0, _core.Histogram.of(same_ns).encode())
+        Slice(
+            index=index,
+            operation=OPERATION,
+            completed=len(same_ns),
+            transferred_bytes=0,
+            response=_core.Histogram.of(same_ns).encode(),
+        )
         for index, same in itertools.groupby(sorted(good_ns), lambda real_ns: real_ns // slice_ns)
         for same_ns in [list(same)]
     ]
-    return {
-        "duration_s": max(each.real_s for each in ended),
-        "outcome": {
-            "offered": len(ended),
-            "completed": len(good_ns),
-            "failed": len(failed),
-            "late_skipped": 0,
-            "in_flight_at_end": 0,
+    return Completions(
+        started_at=started_unix_s,
+        duration_s=max(each.real_s for each in ended),
+        outcome=Outcome(
+            offered=len(ended),
+            completed=len(good_ns),
+            failed=len(failed),
+            late_skipped=0,
+            in_flight_at_end=0,
+        ),
+        operations={
+            OPERATION: OperationResult(
+                completed=len(good_ns),
+                failed=len(failed),
+                transferred_bytes=0,
+                response=_core.Histogram.of(good_ns).encode(),
+            )
         },
-        "operations": {
-            OPERATION: {
-                "completed": len(good_ns),
-                "failed": len(failed),
-                "transferred_bytes": 0,
-                "response": _core.Histogram.of(good_ns).encode(),
-            }
-        },
-        "timeline": {"slice_ns": slice_ns, "slices": slices},
-        "errors_count": len(failed),
-        "errors": [_error(each, deadline) for each in failed],
-    }
+        timeline=Timeline(slice_ns=slice_ns, slices=slices),
+        errors_count=len(failed),
+        errors=[_error(each, deadline) for each in failed],
+    )
 
 
-def _error(process: Ended, deadline: _Deadline) -> dict[str, Any]:
-    return {
-        "operation": OPERATION,
-        "offset_bytes": 0,
-        "length_bytes": 0,
-        "errno": max(process.status, 0),
-        "name": _last_words(process, deadline),
-        "at_s": process.real_s,
-    }
+def _error(process: Ended, deadline: _Deadline) -> ErrorSample:
+    return ErrorSample(
+        operation=OPERATION,
+        offset_bytes=0,
+        length_bytes=0,
+        errno=max(process.status, 0),
+        name=_last_words(process, deadline),
+        at_s=process.real_s,
+    )
 
 
 def _last_words(process: Ended, deadline: _Deadline) -> str:
@@ -180,10 +202,6 @@ def _unusable(path: Path, what: str, cause: str, command: str) -> TargetError:
 
 SPREAD_S_MAX: Final = 0.1
 """Processes whose first transactions are further apart did not start together."""
-_KEPT: Final = (
-    *("outcome", "operations", "timeline", "stalls", "stalls_dropped"),
-    *("errors_count", "errors"),
-)
 
 
 def drive(
@@ -220,8 +238,8 @@ def scripts_of(kind: str, spec: DatabaseSpec) -> Scripts:
 
 
 def _completed(result: DriverResult, operation: str) -> int:
-    found = result.parts["operations"].get(operation)
-    return int(found["completed"]) if found else 0
+    found = result.completions.operations.get(operation)
+    return found.completed if found else 0
 
 
 def _read(
@@ -233,26 +251,25 @@ def _read(
         TargetError: when they disagree, or the logs cannot be read.
     """
     operations = [script.operation for script in scripts.scripts]
-    parts = read_logs(run.logs, operations, options, has_lag=spec.rate_per_s is not None)
-    for printed, logged in zip(run.totals, parts["processes"], strict=True):
+    logs = read_logs(run.logs, operations, options, has_lag=spec.rate_per_s is not None)
+    for printed, logged in zip(run.totals, logs.processes, strict=True):
         _require_agreement(printed, logged, options)
     transactions = sum(printed["transactions"] for printed in run.totals)
     # Of no transaction pgbench prints no rate.
     per_s = sum(printed.get("tps", 0.0) for printed in run.totals)
     shares = [each.thread_cpu_share for each in run.ended if each.thread_cpu_share is not None]
     return DriverResult(
-        parts={
-            **{name: parts[name] for name in _KEPT},
-            "started_at": parts["started_unix_s"],
-            # So that our rate equals pgbench's own exactly.
-            "duration_s": transactions / per_s if per_s > 0 else _unlogged_s(run),
-        },
+        # So that our rate equals pgbench's own exactly.
+        completions=msgspec.structs.replace(
+            logs.completions,
+            duration_s=transactions / per_s if per_s > 0 else _unlogged_s(run),
+        ),
         interrupted=run.interrupted,
         reported=run.reported,
         cpu_user_s=sum(each.user_s for each in run.ended),
         cpu_system_s=sum(each.system_s for each in run.ended),
         client_cpu_share=max(shares, default=None),
-        notes=_notes(parts),
+        notes=_notes(logs),
     )
 
 
@@ -262,7 +279,7 @@ def _unlogged_s(run: PgbenchRun) -> float:
 
 
 def _require_agreement(
-    printed: dict[str, float], logged: dict[str, Any], options: DriverOptions
+    printed: dict[str, float], logged: ProcessLog, options: DriverOptions
 ) -> None:
     """Check that a log contains every transaction that pgbench counted.
 
@@ -270,28 +287,27 @@ def _require_agreement(
         TargetError: when it does not.
     """
     for name in ("transactions", "failed", "skipped"):
-        if name in printed and printed[name] != logged[name]:
+        count = getattr(logged, name)
+        if name in printed and printed[name] != count:
             raise TargetError(
-                seen=f"pgbench reported {printed[name]:.0f} {name}, but its log has {logged[name]}",
+                seen=f"pgbench reported {printed[name]:.0f} {name}, but its log has {count}",
                 cause=f"The log in {options.folder} is incomplete; its file system may be full",
                 next_step=f"Check the space with `df {options.folder}`, then try again",
             )
 
 
-def _notes(parts: dict[str, Any]) -> list[str]:
+def _notes(logs: PgbenchLogs) -> list[str]:
     """Return anomalies of the logs, as sentences."""
     notes = []
     starts_us = [
-        each["first_start_unix_us"]
-        for each in parts["processes"]
-        if each["first_start_unix_us"] is not None
+        each.first_start_unix_us for each in logs.processes if each.first_start_unix_us is not None
     ]
     spread_s = (max(starts_us) - min(starts_us)) / 1e6 if starts_us else 0.0
     if spread_s > SPREAD_S_MAX:
         notes.append(f"The client processes started within {spread_s:.2f} s of each other.")
-    if parts["disordered_lines"]:
+    if logs.disordered_lines:
         notes.append(
-            f"{parts['disordered_lines']} lines of pgbench's log are out of order; the system "
+            f"{logs.disordered_lines} lines of pgbench's log are out of order; the system "
             "clock may have been changed."
         )
     return notes

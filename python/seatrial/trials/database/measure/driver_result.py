@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from seatrial.postgres.binaries import Binaries
 from seatrial.postgres.connection import Address, Secret
+from seatrial.results.model import ErrorSample, OperationResult, Outcome, Stall, Timeline
+from seatrial.results.replay import ReplayRecord
 
 
 class Endpoints(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,13 +31,43 @@ class Endpoints(msgspec.Struct, frozen=True, kw_only=True):
         return [address.environment(self.secret) for address in self.addresses]
 
 
+class Completions(msgspec.Struct, frozen=True, kw_only=True):
+    """How the requests of a sample ended, as in ``Sample``.
+
+    Attributes:
+        started_at: Unix time in seconds.
+        duration_s: Measured wall time of the sample.
+        outcome: The accounting equation's terms.
+        operations: Results by operation kind.
+        timeline: Completions by time.
+        stalls: In order of time.
+        stalls_dropped: Stalls beyond the limit of a sample.
+        errors_count: Number of failed requests.
+        errors: Examples of them.
+    """
+
+    started_at: float
+    duration_s: float
+    outcome: Outcome
+    operations: dict[str, OperationResult]
+    timeline: Timeline
+    stalls: list[Stall] = []
+    stalls_dropped: int = 0
+    errors_count: int = 0
+    errors: list[ErrorSample] = []
+
+    @classmethod
+    def of(cls, parts: Mapping[str, object]) -> Completions:
+        """Return those of a mapping of ``_core`` (docs/engine.md)."""
+        return msgspec.convert({**parts, "started_at": parts["started_unix_s"]}, cls)
+
+
 class DriverResult(msgspec.Struct, frozen=True, kw_only=True):
     """The result of a sample's client processes.
 
     Attributes:
-        parts: The sample's completions: ``started_at`` (Unix time, s), ``duration_s``, ``outcome``,
-            ``operations``, ``timeline``, ``stalls``, ``stalls_dropped``, ``errors_count``,
-            ``errors``.
+        completions: How the requests ended.
+        replay: The record of a replay.
         interrupted: Whether the user ended it.
         reported: The driver's own totals, as in ``DatabaseRecord.reported``.
         cpu_user_s: Total of the client processes.
@@ -46,7 +78,8 @@ class DriverResult(msgspec.Struct, frozen=True, kw_only=True):
         notes: What could not be read or done, as sentences.
     """
 
-    parts: dict[str, Any]
+    completions: Completions
+    replay: ReplayRecord | None = None
     interrupted: bool
     reported: dict[str, float] = {}
     cpu_user_s: float

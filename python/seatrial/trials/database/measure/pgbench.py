@@ -16,16 +16,46 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from seatrial import _core
 from seatrial.errors import TargetError, UsageError, native_errors
 from seatrial.measure.progress import LiveReading, Watcher
-from seatrial.trials.database.measure.driver_result import DriverOptions, Endpoints
+from seatrial.trials.database.measure.driver_result import Completions, DriverOptions, Endpoints
 from seatrial.trials.database.measure.processes import Crowd, Ended, Process
 from seatrial.trials.database.study.workloads import BUILTIN_SCRIPTS, DatabaseSpec
+
+
+class ProcessLog(msgspec.Struct, frozen=True, kw_only=True):
+    """What the log of one pgbench contains.
+
+    Attributes:
+        transactions: Completed transactions.
+        failed: Transactions that were given up.
+        skipped: Transactions that were too late to be started.
+        first_start_unix_us: Earliest intended start; None without a line.
+    """
+
+    transactions: int
+    failed: int
+    skipped: int
+    first_start_unix_us: int | None
+
+
+class PgbenchLogs(msgspec.Struct, frozen=True, kw_only=True):
+    """What the logs of a sample contain.
+
+    Attributes:
+        completions: How its transactions ended.
+        processes: The same of each pgbench.
+        disordered_lines: Lines that are earlier than the one before them.
+    """
+
+    completions: Completions
+    processes: list[ProcessLog]
+    disordered_lines: int
 
 
 def read_logs(
@@ -34,8 +64,8 @@ def read_logs(
     options: DriverOptions,
     *,
     has_lag: bool,
-) -> dict[str, Any]:
-    """Return the parts of a sample (docs/engine.md, "pgbench's logs").
+) -> PgbenchLogs:
+    """Return what the logs of a sample contain (docs/engine.md, "pgbench's logs").
 
     Args:
         logs: The files of each process: one for each of its threads.
@@ -55,13 +85,18 @@ def read_logs(
     }
     try:
         with native_errors():
-            return _core.read_pgbench_logs(msgspec.json.encode(spec).decode())
+            parts = _core.read_pgbench_logs(msgspec.json.encode(spec).decode())
     except UsageError as error:
         raise TargetError(
             seen=error.seen,
             cause=f"The file system of pgbench's log ({options.folder}) is full or failing",
             next_step=f"Check it with `df {options.folder}`, then try again",
         ) from None
+    return PgbenchLogs(
+        completions=Completions.of(parts),
+        processes=msgspec.convert(parts["processes"], list[ProcessLog]),
+        disordered_lines=parts["disordered_lines"],
+    )
 
 
 _NUMBER: Final = r"([\d.]+)"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -18,7 +18,7 @@ from seatrial.measure.background import Background
 from seatrial.measure.progress import Watcher
 from seatrial.measure.recorder import Surroundings
 from seatrial.postgres.page_cache import cached_bytes
-from seatrial.results.model import DatabaseRecord, Sample, Series
+from seatrial.results.model import DatabaseRecord, Sample, Series, Stall
 from seatrial.study.cell import Cell
 from seatrial.trials.database.measure import telemetry
 from seatrial.trials.database.measure.drive import drive
@@ -49,25 +49,25 @@ _EVIDENCE: Final = {
 """Columns of the series, and the names of their maxima in a stall as evidence."""
 
 
-def attributed(stall: Mapping[str, Any], series: Series) -> dict[str, Any]:
+def attributed(stall: Stall, series: Series) -> Stall:
     """Return a stall with its cause, as far as the series shows it, and the evidence.
 
     Args:
         stall: A stall from the log.
         series: The readings, starting with the sample.
     """
-    first = int(stall["start_s"] / series.period_s)
-    end = math.ceil((stall["start_s"] + stall["length_s"]) / series.period_s)
+    first = int(stall.start_s / series.period_s)
+    end = math.ceil((stall.start_s + stall.length_s) / series.period_s)
     evidence = {
         reported: value
         for column, reported in _EVIDENCE.items()
         if (value := _largest(series, column, first, end)) is not None
     }
-    return {**stall, "cause": _cause(stall, series, evidence), "evidence": evidence}
+    return msgspec.structs.replace(stall, cause=_cause(stall, series, evidence), evidence=evidence)
 
 
-def _cause(stall: Mapping[str, Any], series: Series, evidence: Mapping[str, float]) -> str:
-    length_s = float(stall["length_s"])
+def _cause(stall: Stall, series: Series, evidence: Mapping[str, float]) -> str:
+    length_s = float(stall.length_s)
     stolen_s = evidence.get("cpu_steal_share_max", 0.0) * series.period_s
     if stolen_s >= STOLEN_SHARE_MIN * length_s and length_s <= series.period_s:
         return "generator"
@@ -81,10 +81,10 @@ def _cause(stall: Mapping[str, Any], series: Series, evidence: Mapping[str, floa
     return "unknown"
 
 
-def _covers_busy_seconds(stall: Mapping[str, Any], series: Series) -> bool:
+def _covers_busy_seconds(stall: Stall, series: Series) -> bool:
     """Return whether the device was busy in all seconds completely within the stall."""
-    first = math.ceil(stall["start_s"] / series.period_s)
-    end = int((stall["start_s"] + stall["length_s"]) / series.period_s)
+    first = math.ceil(stall.start_s / series.period_s)
+    end = int((stall.start_s + stall.length_s) / series.period_s)
     busy = (series.columns.get("device_busy_share") or [])[first:end]
     return bool(busy) and all(share is not None and share >= BUSY_SHARE_MIN for share in busy)
 
@@ -222,17 +222,17 @@ def sample_of(
     }
     if any(name in counters for name in _CHECKPOINTS):
         counters["checkpoints"] = sum(counters.get(name, 0.0) for name in _CHECKPOINTS)
-    stalls = result.parts.get("stalls", [])
     return msgspec.convert(
         {
-            **result.parts,
+            **msgspec.structs.asdict(result.completions),
             "cell": cell,
             "round": round_number,
             "position": position,
             "status": "interrupted" if result.interrupted else "complete",
             "engine": engine,
             "engine_reason": _REASON[engine],
-            "stalls": [attributed(stall, observed.series) for stall in stalls],
+            "stalls": [attributed(each, observed.series) for each in result.completions.stalls],
+            "replay": result.replay,
             "counters": counters,
             "series": observed.series,
             "database": _record(ready, begun, result, observed, ceiling_per_s),

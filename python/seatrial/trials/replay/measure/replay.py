@@ -12,7 +12,12 @@ from seatrial.measure.progress import LiveReading, Watcher
 from seatrial.postgres.catalogue import Catalogue, read_catalogue
 from seatrial.postgres.connection import driver_way
 from seatrial.results.replay import ReplayRecord
-from seatrial.trials.database.measure.driver_result import DriverOptions, DriverResult, Endpoints
+from seatrial.trials.database.measure.driver_result import (
+    Completions,
+    DriverOptions,
+    DriverResult,
+    Endpoints,
+)
 from seatrial.trials.database.measure.preflight import (
     INFER,
     OFF,
@@ -26,10 +31,6 @@ from seatrial.trials.replay.study.cells import OF_TARGETS
 from seatrial.trials.replay.study.trace_facts import TraceFacts, trace_facts
 
 POLL_S: Final = 0.1
-_KEPT: Final = (
-    *("outcome", "operations", "timeline", "stalls", "stalls_dropped"),
-    *("errors_count", "errors", "duration_s"),
-)
 _US_PER_S: Final = 1_000_000
 
 
@@ -68,14 +69,12 @@ def run_replay(
     record, missing = server.with_statistics(_record(ran.result, spec, facts), replay.trace)
     if ran.interrupted and record.total.sent == 0:
         raise KeyboardInterrupt
-    client, duration_s = record.client, float(ran.result.parts["duration_s"])
+    client, completions = record.client, Completions.of(ran.result.parts)
+    duration_s = completions.duration_s
     cpu_ns = client.cpu_user_ns + client.cpu_system_ns
     return DriverResult(
-        parts={
-            **{name: ran.result.parts[name] for name in _KEPT},
-            "started_at": ran.result.parts["started_unix_s"],
-            "replay": record,
-        },
+        completions=completions,
+        replay=record,
         interrupted=ran.interrupted or record.end == "interrupted",
         cpu_user_s=client.cpu_user_ns / 1e9,
         cpu_system_s=client.cpu_system_ns / 1e9,

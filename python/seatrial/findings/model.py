@@ -12,6 +12,9 @@ from seatrial.stats.model import CellSummary, Finding
 from seatrial.stats.steady.phases import SteadyState
 from seatrial.study.thresholds import Threshold
 
+Analyses = dict[str, Any]
+"""What the topics made of a run, by the topic's name; ``Topic.analyse`` says what it is."""
+
 
 class ThresholdResult(msgspec.Struct, frozen=True, kw_only=True):
     """The result of one threshold.
@@ -54,4 +57,4 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     verdict: str
     thresholds: list[ThresholdResult] = []
     steady: list[SteadyState] = []
-    analyses: dict[str, Any] = {}
+    analyses: Analyses = {}

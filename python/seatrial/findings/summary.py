@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import msgspec
 
 from seatrial.errors import SeatrialError
 from seatrial.findings.context import Context
-from seatrial.findings.model import Summary
+from seatrial.findings.model import Analyses, Summary
 from seatrial.findings.registry import (
     find,
 )
@@ -48,7 +47,7 @@ def summarise(run: Run, samples: Iterable[Sample]) -> Summary:
             natural_order(summary.cell),
         ),
     )
-    analyses: dict[str, Any] = {}
+    analyses: Analyses = {}
     for topic in topics():
         found = topic.analyse(Measured(run, cells, study, analyses))
         if found is not None:

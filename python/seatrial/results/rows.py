@@ -215,7 +215,7 @@ def _finite(record: DatabaseRecord | None) -> dict[str, object] | None:
     """Return a record without values that are not finite, which JSON cannot represent."""
     if record is None:
         return None
-    reported: dict[str, Any] = msgspec.to_builtins(record)
+    reported: Columns = msgspec.to_builtins(record)
     for name, value in reported.items():
         if isinstance(value, dict):
             reported[name] = {key: each for key, each in value.items() if _is_known(each)}

@@ -16,7 +16,7 @@ from msgspec import UNSET, UnsetType
 from seatrial import _core
 from seatrial.errors import SeatrialError
 from seatrial.findings.answer import RunAnswer, answer
-from seatrial.findings.model import Summary, ThresholdResult
+from seatrial.findings.model import Analyses, Summary, ThresholdResult
 from seatrial.findings.ranks import ranked
 from seatrial.published import FLATTENED, Amount, Count, Positive, one_of, publish
 from seatrial.report.lab import lab_notice, notices_of
@@ -386,7 +386,7 @@ class RunDocument(Document, frozen=True, kw_only=True):
     thresholds: list[JudgedThreshold]
     steady: list[SteadyState]
     of_topics: Annotated[OfTopics, FLATTENED]
-    analyses: dict[str, Any]
+    analyses: Analyses
     cells: list[MeasuredCell]
     samples: list[MeasuredSample]
 

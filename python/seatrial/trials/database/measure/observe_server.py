@@ -42,6 +42,9 @@ if TYPE_CHECKING:
     from seatrial.postgres.connection import Address, Secret
 
 
+Record = dict[str, Any]
+"""A row by the names of its columns."""
+
 STATEMENT_TIMEOUT_S: Final = 1.0
 CONNECT_TIMEOUT_S: Final = 2
 
@@ -99,7 +102,7 @@ class Session:
         cursor = self._execute(query, values)
         return None if cursor is None else cursor.fetchall()
 
-    def records(self, query: str, values: Mapping[str, Any]) -> list[dict[str, Any]] | None:
+    def records(self, query: str, values: Mapping[str, Any]) -> list[Record] | None:
         """Return the rows of a query by column name; None when it timed out.
 
         Raises:
@@ -525,7 +528,7 @@ class ServerWatch:
         self._session: Session | None = None
         self._moment_queries: list[str] = []
         self._report_queries: list[str] = []
-        self._values: dict[str, Any] = {}
+        self._values: Record = {}
         self._counts_own = False
         self._untimed: tuple[str, ...] = ()
         self._others_at_start = 0
@@ -693,7 +696,7 @@ class ServerWatch:
                 found |= self._figures(record)
         return found
 
-    def _figures(self, record: dict[str, Any]) -> dict[str, float]:
+    def _figures(self, record: Record) -> dict[str, float]:
         """Return the figures of one row, without times that the server does not measure."""
         context = record.pop("context", "")
         prefix = f"{IO_PREFIX}{context}_" if context else ""

@@ -5,11 +5,11 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePath
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
-from seatrial.study.cell import Cell, FactorValue
+from seatrial.study.cell import Cell, FactorValue, SpecDocument
 from seatrial.study.model import PlannedTarget, TargetInfo
 from seatrial.study.sampled import REBUILD_LIMIT, breaking
 from seatrial.study.schema import Study
@@ -290,12 +290,12 @@ def _key(label: str, operation: str, clients: int, factors: Factors) -> str:
 
 def _cell_spec(
     workload: OnDatabase, database: DatabaseSpec, duration_s: float | None
-) -> dict[str, Any]:
-    """Return what a cell tells: the keys that every cell has, and the database's own."""
+) -> SpecDocument:
+    """Return what a cell specifies: the keys that every cell has, and the database's own."""
     reported = msgspec.to_builtins(database)
     if database.replay is None:
         del reported["replay"]
-    arrival: dict[str, Any] = {"kind": "closed"}
+    arrival: dict[str, str | float] = {"kind": "closed"}
     if database.rate_per_s is not None:
         arrival = {"kind": "poisson", "rate_per_s": database.rate_per_s * database.processes}
     return {

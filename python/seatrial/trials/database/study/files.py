@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -34,7 +34,7 @@ def with_database_files(workload: Sampled, files: Finder) -> Sampled:
         return _with_trace(workload, files)
     if not isinstance(workload, Batch):
         return workload
-    changes: dict[str, Any] = {"file": files.found(workload.file, "file")}
+    changes = {"file": files.found(workload.file, "file")}
     if not workload.file.endswith(SQL_SUFFIX) and not os.access(changes["file"], os.X_OK):
         raise files.violation(
             f"is {workload.file!r}, which is not executable",

@@ -21,7 +21,7 @@ from seatrial.measure.background import Background
 from seatrial.measure.progress import Watcher
 from seatrial.measure.stage import Stage, TargetState
 from seatrial.results.model import Sample
-from seatrial.study.cell import Cell
+from seatrial.study.cell import Cell, SpecDocument
 from seatrial.study.layouts.layout import LayoutSpec
 from seatrial.study.model import Plan
 from seatrial.topic import topic_of
@@ -176,7 +176,7 @@ class LayoutStage:
         """Return the path of a file of the plan on an available target."""
         return self._on(label).path(label, name)
 
-    def spec(self, cell: Cell, round_number: int) -> dict[str, Any]:
+    def spec(self, cell: Cell, round_number: int) -> SpecDocument:
         """Return the engine's complete specification of a cell on an available target."""
         return self._on(cell.target).spec(cell, round_number)
 

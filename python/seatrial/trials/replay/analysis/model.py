@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import msgspec
 
@@ -12,7 +12,7 @@ from seatrial.results.model import Sample
 from seatrial.results.replay import ReplayErrorExample, ReplayRecord
 from seatrial.stats.estimate import Estimate
 from seatrial.stats.model import Analysed, CellSummary
-from seatrial.study.cell import Cell
+from seatrial.study.cell import Cell, SpecDocument
 from seatrial.trials.database.analysis.model import BOUNDS, Rival
 from seatrial.trials.replay.analysis.judgement import is_migrated, is_schema_error
 
@@ -143,7 +143,7 @@ def is_of_replay(cell: Cell) -> bool:
     return cell.kind == KIND
 
 
-def played(cell: Cell) -> dict[str, Any]:
+def played(cell: Cell) -> SpecDocument:
     """Return the replay part of a cell's specification; empty if it has none."""
     reported = cell.spec.get("database", {}).get("replay")
     return reported if isinstance(reported, dict) else {}

@@ -10,7 +10,7 @@ import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import click
 import msgspec
@@ -206,12 +206,23 @@ _PLACE: Final = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]+\]|[^:]*):(?P<port>[0-9]{1
 _FOLDER: Final = re.compile(r"(?P<host>/.*?)(?::(?P<port>[0-9]{1,5}))?")
 
 
+class Listening(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A place where clients come in.
+
+    Attributes:
+        host: An address, or a folder for a socket; None for the loopback interface.
+        port: The port.
+    """
+
+    host: str | None = None
+    port: int
+
+
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     """What is to be captured, and into what.
 
     Attributes:
-        listen: Where clients come in: ``host`` (absent for the loopback interface) and ``port``;
-            empty where packets are captured.
+        listen: Where clients come in; empty where packets are captured.
         packets: Where packets come from: an ``interface``, or a ``file``; None for a proxy.
         host: Of the server: a folder with its socket, or a name or address; of packets empty for
             any address.
@@ -222,7 +233,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
         url: The way to ask the server who it is; None where only its place was given.
     """
 
-    listen: list[dict[str, Any]]
+    listen: list[Listening]
     packets: dict[str, str] | None = None
     host: str
     port: int
@@ -394,7 +405,7 @@ def _server(server: str) -> tuple[str, int, str | None]:
     return address.host, address.port, url
 
 
-def _listen(place: str) -> dict[str, Any]:
+def _listen(place: str) -> Listening:
     found = _FOLDER.fullmatch(place) or _PLACE.fullmatch(place)
     if found is None or int(found["port"] or PORT_DEFAULT) > PORT_MAX:
         raise UsageError(
@@ -405,10 +416,10 @@ def _listen(place: str) -> dict[str, Any]:
     port = int(found["port"] or PORT_DEFAULT)
     host = found["host"].strip("[]")
     if not host:
-        return {"port": port}
+        return Listening(port=port)
     if not host.startswith("/"):
         host = _address(host)
-    return {"host": host, "port": port}
+    return Listening(host=host, port=port)
 
 
 def _address(host: str) -> str:
@@ -610,7 +621,7 @@ def _identifier(wanted: Wanted) -> int | None:
 
 
 def _warn(wanted: Wanted) -> None:
-    hosts = [place.get("host") for place in wanted.listen]
+    hosts = [place.host for place in wanted.listen]
     addresses = [host for host in hosts if host and not host.startswith("/")]
     for host in addresses:
         if not ipaddress.ip_address(host).is_loopback:

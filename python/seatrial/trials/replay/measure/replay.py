@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Final
 
 import msgspec
 
@@ -12,6 +13,7 @@ from seatrial.measure.progress import LiveReading, Watcher
 from seatrial.postgres.catalogue import Catalogue, read_catalogue
 from seatrial.postgres.connection import driver_way
 from seatrial.results.replay import ReplayRecord
+from seatrial.study.cell import SpecDocument
 from seatrial.trials.database.measure.driver_result import (
     Completions,
     DriverOptions,
@@ -95,7 +97,7 @@ def required(spec: DatabaseSpec) -> ReplaySpec:
     return spec.replay
 
 
-def play(spec: dict[str, Any], watcher: Watcher, *, seconds_max: float | None = None) -> Ran:
+def play(spec: SpecDocument, watcher: Watcher, *, seconds_max: float | None = None) -> Ran:
     """Play to the end, or until the user or ``seconds_max`` ends it.
 
     Raises:
@@ -127,12 +129,12 @@ def play(spec: dict[str, Any], watcher: Watcher, *, seconds_max: float | None = 
 
 def engine_spec(
     replay: ReplaySpec,
-    server: dict[str, Any],
+    server: Mapping[str, object],
     *,
     slice_ms: int,
     stall_threshold_ms: int,
     catalogue: Catalogue | None = None,
-) -> dict[str, Any]:
+) -> SpecDocument:
     """Return the engine's specification (``crates/playback/src/spec.rs``).
 
     Without a catalogue ids are sent as captured.
@@ -204,7 +206,7 @@ def _catalogue(replay: ReplaySpec, endpoints: Endpoints) -> Catalogue | None:
 
 def _engine_spec(
     replay: ReplaySpec, endpoints: Endpoints, options: DriverOptions, catalogue: Catalogue | None
-) -> dict[str, Any]:
+) -> SpecDocument:
     return engine_spec(
         replay,
         driver_way(endpoints.addresses[0], endpoints.secret),

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from seatrial.errors import UsageError
 from seatrial.stats.wording import format_count
-from seatrial.study.cell import Cell
+from seatrial.study.cell import Cell, FactorValue
 from seatrial.study.estimate import OVERHEAD_S
 from seatrial.study.model import TRIAL_FILE, PlannedTarget
 from seatrial.study.problems import ConstraintError
 from seatrial.study.schema import Study
 from seatrial.study.units import format_factor, format_size
 from seatrial.study.values import many
+from seatrial.trials.io.study.shapes import Access
 from seatrial.trials.watch.study.listing import Rules, Sent, listing_of
 from seatrial.trials.watch.study.workload import RECORDING, RecordingWorkload
 
@@ -73,7 +74,7 @@ def _cell(workload: RecordingWorkload, target: PlannedTarget, played: Played, pr
     kinds = {"write" if name == "sync" else name for name in sent.operations}
     operation = kinds.pop() if len(kinds) == 1 else "mixed"
     depth = min(workload.depth, sent.others_max + 1)
-    factors: dict[str, Any] = {"speed": speed or "max"}
+    factors: dict[str, FactorValue] = {"speed": speed or "max"}
     if workload.device:
         factors["device"] = workload.device
     named = "".join(f"/{name}={format_factor(value)}" for name, value in factors.items())
@@ -119,7 +120,7 @@ def _cell(workload: RecordingWorkload, target: PlannedTarget, played: Played, pr
     )
 
 
-def _access(name: str, played: Played) -> dict[str, Any]:
+def _access(name: str, played: Played) -> Access:
     """Return what the list may contain of an operation."""
     rules, sent = played.rules, played.sent
     return {

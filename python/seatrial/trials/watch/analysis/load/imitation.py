@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
 from seatrial.stats.wording import format_iops, format_share
+from seatrial.study.load import Table
 from seatrial.study.units import format_size
 from seatrial.trials.watch.analysis.load.mix import OperationShare
 from seatrial.trials.watch.analysis.load.reuse import HOTTEST
@@ -60,7 +61,7 @@ class Imitation(msgspec.Struct, frozen=True, kw_only=True):
         left_out: What it does not, in a sentence each.
     """
 
-    study: dict[str, Any]
+    study: Table
     imitated: list[str]
     left_out: list[str]
 
@@ -77,7 +78,7 @@ def imitation_of(load: Load, name: str) -> Imitation | None:
         return None
     hot = _skew(load, transfers)
     if hot is None:
-        workload: dict[str, Any] = {"kind": "mix", "accesses": "recorded"}
+        workload: Table = {"kind": "mix", "accesses": "recorded"}
     else:
         workload = {
             "kind": "io",
@@ -142,7 +143,7 @@ def hottest(load: Load) -> Hot | None:
     return most if most.access_share - most.share >= SKEW_MIN else None
 
 
-def _operations(transfers: list[OperationShare]) -> dict[str, Any]:
+def _operations(transfers: list[OperationShare]) -> Table:
     if len(transfers) == 1:
         return {"operations": transfers[0].operation}
     return {"operations": "mixed", "read_share": _read_share(transfers)}
@@ -159,7 +160,7 @@ def _file_bytes(load: Load) -> int:
     return math.ceil(touched / MIB) * MIB
 
 
-def _line(load: Load, own: OperationShare) -> dict[str, Any]:
+def _line(load: Load, own: OperationShare) -> Table:
     sizes = _kept(own)
     total = sum(count for _, count in sizes)
     return {
@@ -175,7 +176,7 @@ def _sequential_share(load: Load, operation: str) -> float:
     return next(found, 0.0)
 
 
-def _arrivals(load: Load) -> dict[str, Any]:
+def _arrivals(load: Load) -> Table:
     moved = sum(each.transferred_bytes for each in load.mix if each.operation in TRANSFERS)
     per_s = moved / load.seconds if load.arrivals else 0.0
     limit_bytes = max(_file_bytes(load), round(per_s * SECONDS * _LIMIT_ROOM))
@@ -206,7 +207,7 @@ def _is_steady(load: Load) -> bool:
     return bool(found) and all(each.high < 1 for each in found)
 
 
-def _flushes(load: Load) -> dict[str, Any]:
+def _flushes(load: Load) -> Table:
     counts = {each.operation: each.requests for each in load.mix}
     if not counts.get("flush") or not counts.get("write"):
         return {}

@@ -41,12 +41,15 @@ WORKERS = 2
 TOGETHER = ("tests/lab/inside",)
 
 # A lane of their own: they wait for devices that a control group throttles, for minutes.
-THROTTLED = tuple(
-    f"tests/kernel/test_{name}.py"
-    for name in (
-        *("audits", "comparisons", "device_errors", "full_disks", "load_lines"),
-        *("power_cut", "power_cut_database", "preconditioning", "steady_states"),
-    )
+THROTTLED = (
+    "tests/trials/watch/commands/test_headroom.py",
+    *(
+        f"tests/kernel/test_{name}.py"
+        for name in (
+            *("audits", "comparisons", "device_errors", "full_disks", "load_lines"),
+            *("power_cut", "power_cut_database", "preconditioning", "steady_states"),
+        )
+    ),
 )
 
 # A test's length where nothing is known yet, by its folder.

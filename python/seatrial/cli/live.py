@@ -297,7 +297,7 @@ def _page(run: ObservedRun) -> Iterator[subprocess.Popen[bytes]]:
                 page.stdin.close()
             try:
                 page.wait(_END_S)
-            except subprocess.TimeoutExpired:
+            except (subprocess.TimeoutExpired, KeyboardInterrupt):  # the exit code is the run's
                 page.kill()
 
 

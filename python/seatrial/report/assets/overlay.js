@@ -103,20 +103,20 @@ function ringLabels(rings, fill, colours) {
   const far = RING_LABEL_PX * 0.78;
   const sides = [[far, -far], [-far, -far], [far, far], [-far, far], [0, -RING_LABEL_PX - 2]];
   const taken = rings.map(({ centre }) => centre);
-  const told = [];
+  const placed = [];
   for (const { centre: [x, y], label } of rings) {
     // Neighbours of one gap share a number, so that it is not repeated at every point.
-    const told_near = told.some((other) => other.label === label
+    const is_near = placed.some((other) => other.label === label
       && Math.hypot(other.x - x, other.y - y) < 4 * RING_PX);
     const free = sides
       .map(([dx, dy]) => [x + dx, y + dy])
       .find(([lx, ly]) => taken.every(([tx, ty]) => Math.hypot(tx - lx, ty - ly) > RING_PX + 2));
-    if (!told_near && free) {
+    if (!is_near && free) {
       taken.push(free);
-      told.push({ label, x: free[0], y: free[1] });
+      placed.push({ label, x: free[0], y: free[1] });
     }
   }
-  return told.map(({ label, x, y }) => ({
+  return placed.map(({ label, x, y }) => ({
     type: 'text',
     x,
     y,

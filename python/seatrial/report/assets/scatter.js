@@ -110,8 +110,8 @@ function slopeShapes({ x, slopes, margin_share }, length_px, api, colours) {
       lineDash: even ? [6, 4] : [2, 4],
     };
     const line = { type: 'line', shape: { x1, x2, y1, y2 }, style };
-    const told = label && (length_px > SLOPES_WIDTH_PX || [0.1, 10].includes(factor));
-    return told ? [line, slopeLabel(label, [x2, y2], factor < 1, colours)] : [line];
+    const shown = label && (length_px > SLOPES_WIDTH_PX || [0.1, 10].includes(factor));
+    return shown ? [line, slopeLabel(label, [x2, y2], factor < 1, colours)] : [line];
   });
   return [
     { type: 'polygon', shape: { points: band }, style: { fill: colours.muted, opacity: 0.13 } },

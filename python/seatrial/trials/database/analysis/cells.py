@@ -127,7 +127,7 @@ def _grounds(
     samples = [each.sample for each in rounds]
     records = records_of(samples)
     spec = specification(summary.cell)
-    asked_per_s = spec.rate_per_s * spec.processes if spec and spec.rate_per_s else None
+    requested_per_s = spec.rate_per_s * spec.processes if spec and spec.rate_per_s else None
     # A remote server runs on another machine, of which nothing is known.
     is_here = "server_cpu_cores" in columns or "cpu_idle_share" in columns
     return Grounds(
@@ -136,7 +136,7 @@ def _grounds(
         checkpoints=checkpoint_effect(rounds),
         checkpoint_share=running_share(rounds),
         rate=summary.iops,
-        asked_per_s=asked_per_s,
+        requested_per_s=requested_per_s,
         client_cpu_share=_largest(records),
         ceiling_per_s=_median([r.ceiling_per_s for r in records if r.ceiling_per_s]),
         cpus=cpus if is_here else None,

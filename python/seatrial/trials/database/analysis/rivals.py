@@ -33,7 +33,7 @@ class Grounds:
         checkpoints: Their effect on the rate; None if unknown.
         checkpoint_share: Share of the time in which a checkpoint ran.
         rate: Transactions per second.
-        asked_per_s: Requested rate of a schedule; None in a closed loop.
+        requested_per_s: Requested rate of a schedule; None in a closed loop.
         client_cpu_share: Of the driver's busiest thread, of one core.
         ceiling_per_s: Rate of the driver against a null server.
         cpus: Processors of the server's machine; None if unknown.
@@ -48,7 +48,7 @@ class Grounds:
     checkpoints: CheckpointEffect | None
     checkpoint_share: float | None
     rate: Estimate
-    asked_per_s: float | None
+    requested_per_s: float | None
     client_cpu_share: float | None
     ceiling_per_s: float | None
     cpus: float | None
@@ -180,7 +180,7 @@ class Grounds:
         time, effect = self.time, self.checkpoints
         found: dict[str, float | None] = {
             "rate_per_s": self.rate.value,
-            "asked_per_s": self.asked_per_s,
+            "asked_per_s": self.requested_per_s,
             "client_cpu_share": self.client_cpu_share,
             "client_delay_share": self.client_delay_share,
             "ceiling_share": self.ceiling_share,

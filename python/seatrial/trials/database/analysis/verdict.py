@@ -144,12 +144,13 @@ def rival_texts(rivals: Sequence[Rival]) -> list[str]:
 
 def _of_schedule(grounds: Grounds) -> str:
     """Return that the schedule sets the rate, if the server keeps up with it."""
-    asked_per_s = grounds.asked_per_s
-    if not asked_per_s or grounds.rate.value < KEPT_RATE_SHARE_MIN * asked_per_s:
+    requested_per_s = grounds.requested_per_s
+    if not requested_per_s or grounds.rate.value < KEPT_RATE_SHARE_MIN * requested_per_s:
         return ""
     return (
-        f"The schedule sets the rate: {format_iops(asked_per_s)} transactions/s were requested, "
-        f"and {format_estimate(grounds.rate)} completed; this does not show the bottleneck at "
+        f"The schedule sets the rate: {format_iops(requested_per_s)} transactions/s were "
+        f"requested, and {format_estimate(grounds.rate)} completed; this does not show the "
+        "bottleneck at "
         "higher rates"
     )
 

@@ -305,8 +305,8 @@ def _ends(offered: np.ndarray, slow: np.ndarray, *, is_high: bool) -> np.ndarray
     """Return the share from which on, or down to which, evidence enough speaks against all."""
     import numpy as np  # noqa: PLC0415
 
-    untold, reported = (SHARE_MIN, 1.0) if is_high else (1.0, SHARE_MIN)
-    near, far = np.full(len(offered), math.log(untold)), np.full(len(offered), math.log(reported))
+    other, reported = (SHARE_MIN, 1.0) if is_high else (1.0, SHARE_MIN)
+    near, far = np.full(len(offered), math.log(other)), np.full(len(offered), math.log(reported))
     is_reported = _evidence(offered, slow, np.exp(far), is_high=is_high) >= ENOUGH
     for _ in range(HALVINGS):
         middle = (near + far) / 2

@@ -128,7 +128,7 @@ REQUESTED: Final = frozenset(
     }
 )
 """Reasons to skip that are the user's: excluded, or not allowed."""
-UNTOLD: Final = frozenset(
+NOT_LOGGED: Final = frozenset(
     {
         *("copy_data", "binary_parameters", "cut_off", "unknown_portal", "fast_path"),
         *("other_encoding", "rolled_back", "never_ran", "unknown_text"),

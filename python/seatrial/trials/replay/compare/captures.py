@@ -35,7 +35,7 @@ CALLS_MIN = 20
 """With fewer calls the variance of a query is unknown."""
 SLICES_WITH_CALLS_MIN = 10
 """Likewise if its calls are in a few slices, as in a burst: its mean is that burst's."""
-UNTOLD_MAX = 0.05
+UNKNOWN_SHARE_MAX = 0.05
 """Share of the time, or of the queries, that may have unknown variance if an interval of the whole
 is reported: such a query would seem to have no variance at all."""
 
@@ -112,8 +112,8 @@ def _is_often(unit: Unit, key: str) -> bool:
 
 def _is_reported(shares: Mapping[str, float], half: Mapping[str, float]) -> bool:
     """Return whether queries of known variance have nearly all of the weight."""
-    untold = math.fsum(share for key, share in shares.items() if key not in half)
-    return bool(half) and untold <= UNTOLD_MAX
+    unknown_share = math.fsum(share for key, share in shares.items() if key not in half)
+    return bool(half) and unknown_share <= UNKNOWN_SHARE_MAX
 
 
 def _departing(timeline: CallTimeline, mean_s: Mapping[str, float]) -> dict[str, Array]:

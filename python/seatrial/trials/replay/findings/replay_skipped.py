@@ -10,7 +10,7 @@ from seatrial.published import FLATTENED, HIDDEN
 from seatrial.results.replay import ReplayRecord
 from seatrial.stats.model import Figures, Finding, Words
 from seatrial.stats.wording import format_count, format_plural, format_share
-from seatrial.trials.replay.analysis.model import UNTOLD, of_reasons
+from seatrial.trials.replay.analysis.model import NOT_LOGGED, of_reasons
 from seatrial.trials.replay.findings.replaying import Affected, affected, seen_where
 
 WARNING_SHARE: Final = 0.05
@@ -110,8 +110,8 @@ def replay_skipped(context: Context) -> list[Finding]:
 def _reasons(record: ReplayRecord) -> dict[str, int]:
     """Return the statements missing in the log, by reason, and those that depend on them."""
     skipped = record.total.skipped
-    untold = of_reasons(skipped, UNTOLD)
-    return untold | (of_reasons(skipped, [DEPENDENT]) if untold else {})
+    not_logged = of_reasons(skipped, NOT_LOGGED)
+    return not_logged | (of_reasons(skipped, [DEPENDENT]) if not_logged else {})
 
 
 def _share(record: ReplayRecord) -> float:

@@ -14,7 +14,7 @@ from seatrial.trials.database.report.words import cell_words, label_names
 from seatrial.trials.replay.analysis.judgement import judge
 from seatrial.trials.replay.analysis.model import (
     NO_CONNECTION,
-    UNTOLD,
+    NOT_LOGGED,
     ReplayCell,
     is_of_replay,
     replays_of,
@@ -94,7 +94,7 @@ def whose_words(reason: str) -> str:
         return "fault"
     if reason == "dependent":
         return "dependency"
-    return "log" if reason in UNTOLD else "requested"
+    return "log" if reason in NOT_LOGGED else "requested"
 
 
 def shortened(text: str, characters_max: int = QUERY_CHARACTERS_MAX) -> str:

@@ -38,6 +38,7 @@ INPUTS = {
     ("seatrial trace import", "trace"),
     ("seatrial trace replay", "recording"),
     ("seatrial trace show", "recording"),
+    ("seatrial trace store", "recording"),
     ("seatrial trace study", "recording"),
     ("seatrial trace compare", "first"),
     ("seatrial", "file"),  # a study

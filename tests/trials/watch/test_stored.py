@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from unittest.mock import patch
 
+import msgspec
 import numpy as np
 import pytest
 
 from cli.command import seatrial
 from report.json_schema import assert_published
 from seatrial.errors import UsageError
+from seatrial.results.model import origin_of
 from seatrial.results.store import ResultsFile
-from seatrial.trials.watch.recording import read
+from seatrial.trials.watch.recording import read, read_about
 from seatrial.trials.watch.stored import SLICE_NS, run_of
 
 TICKS_PER_S = 10_000_000
+MSR_LINE = "128166372003061629,hm,0,Read,383496192,32768,413\n"
 READS, WRITES = 3000, 1000
 
 
@@ -65,14 +69,10 @@ def test_a_long_recording_has_longer_slices(tmp_path):
 
 
 def test_two_recordings_are_compared_shown_and_exported(tmp_path):
-    runs = [
-        run_of(recorded(tmp_path, name, 4.0, latency_us))
+    before, after = (
+        run_of(recorded(tmp_path, name, 4.0, latency_us))[0].id
         for name, latency_us in (("before", 400), ("after", 100))
-    ]
-    with ResultsFile.open(tmp_path / "results.seatrial", create=True) as store:
-        for run, samples in runs:
-            store.add_run(run, samples)
-    before, after = (run.id for run, _ in runs)
+    )
     compared = seatrial("compare", before, after, "--tables", folder=tmp_path)
     assert compared.code == 0, compared
     assert "not the most" in " ".join(compared.out.split())
@@ -91,6 +91,31 @@ def test_two_recordings_are_compared_shown_and_exported(tmp_path):
     assert "Watched requests" in (tmp_path / "page.html").read_text()
 
 
+def test_an_import_is_stored_once_under_its_label_and_named(tmp_path):
+    (tmp_path / "a.csv").write_text(f"{MSR_LINE}" * 9)
+    words = ("trace", "import", "a.csv", "-o", "a.rec", "--label", "web")
+    first = seatrial(*words, folder=tmp_path)
+    assert "Stored as run 20070222-170000-" in first.out, first
+    assert "Stored already" in seatrial(*words, "--force", folder=tmp_path).out
+    with ResultsFile.open(tmp_path / "results.seatrial") as results:
+        assert [(each.label, each.command) for each in results.runs()] == [
+            ("web", "seatrial trace import a.rec")
+        ]
+
+
+def test_a_trace_without_a_date_has_that_of_its_file(tmp_path):
+    path = recorded(tmp_path, "a", 4.0, 200)
+    about = read_about(path)
+    undated = msgspec.structs.replace(about, began_at_s=0.0)
+    with patch("seatrial.trials.watch.stored.read_about", return_value=undated):
+        run, samples = run_of(path)
+    origin = origin_of(run)
+    assert origin is not None
+    assert not origin.is_dated
+    assert "contains no date" in " ".join(origin.notes)
+    assert run.started_at == samples[0].started_at == path.stat().st_mtime
+
+
 def test_without_latencies_there_is_no_run(tmp_path):
     (tmp_path / "a.csv").write_text("0,0,R,0,4096\n")
     lines = "".join(f"1,R,{place * 4096},4096,{place}\n" for place in range(9))
@@ -98,5 +123,9 @@ def test_without_latencies_there_is_no_run(tmp_path):
     words = ("trace", "import", "a.csv", "--format", "alibaba", "-o", "a.rec")
     imported = seatrial(*words, folder=tmp_path)
     assert imported.code == 0, imported
+    assert "tored" not in imported.out
+    assert not (tmp_path / "results.seatrial").exists()
     with pytest.raises(UsageError, match="has no latencies"):
         run_of(tmp_path / "a.rec")
+    refused = seatrial("trace", "store", "a.rec", folder=tmp_path)
+    assert (refused.code, "has no latencies" in refused.err) == (2, True), refused

@@ -41,6 +41,8 @@ TIME: Final = "time"
 OPERATION: Final = "operation"
 PLACE: Final = "place"
 """What of requests may be made up."""
+SOURCE: Final = "seatrial watch"
+"""The source of what was recorded here, not imported."""
 VERSION: Final = 1
 """Version of the format."""
 _NS_PER_S: Final = 1e9

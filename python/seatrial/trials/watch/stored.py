@@ -22,7 +22,7 @@ from seatrial.results.model import (
     Timeline,
 )
 from seatrial.study.cell import Cell
-from seatrial.trials.watch.recording import RecordingAbout, read_about, read_parts
+from seatrial.trials.watch.recording import SOURCE, RecordingAbout, read_about, read_parts
 from seatrial.trials.watch.topic import WATCHED
 
 if TYPE_CHECKING:
@@ -53,10 +53,12 @@ def run_of(path: Path, *, label: str = "") -> tuple[Run, list[Sample]]:
     about = read_about(path)
     if not about.knows_device:
         raise UsageError(
-            seen=f"{path} has no latencies",
+            seen=f"{path} has no latencies, so it is no run",
             cause=f"Its source ({about.source}) does not know how long requests took",
             next_step=f"See what kind of load it is with `seatrial trace show {path}`",
         )
+    if not (is_dated := about.began_at_s > 0):
+        about = msgspec.structs.replace(about, began_at_s=path.stat().st_mtime)
     sums: dict[tuple[int, int], _Sum] = {}
     for columns in read_parts(path):
         _add(sums, columns, _slice_ns(about))
@@ -66,10 +68,17 @@ def run_of(path: Path, *, label: str = "") -> tuple[Run, list[Sample]]:
     ]
     digest = hashlib.sha256(msgspec.json.encode(about)).hexdigest()
     stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(about.began_at_s))
-    origin = Origin(format=FORMAT, file=path.name, tool=about.source, notes=list(_notes(about)))
+    origin = Origin(
+        format=FORMAT,
+        file=path.name,
+        tool=about.source,
+        notes=list(_notes(about, is_dated=is_dated)),
+        is_dated=is_dated,
+    )
+    command = "watch --record" if about.source == SOURCE else "trace import"
     run = Run(
         id=f"{stamp}-{digest[:4]}",
-        command=f"seatrial watch --record {path.name}",
+        command=f"seatrial {command} {path.name}",
         label=label,
         study_name=path.stem,
         study={"name": path.stem, "imported": msgspec.to_builtins(origin)},
@@ -196,11 +205,15 @@ def _sample(about: RecordingAbout, number: int, code: int, sum_: _Sum, position:
     )
 
 
-def _notes(about: RecordingAbout) -> Iterator[str]:
+def _notes(about: RecordingAbout, *, is_dated: bool) -> Iterator[str]:
     yield (
         "Rates are those of the load that was watched, not the most that the storage can do; there "
         "is one test for each operation of each device."
     )
+    if not is_dated:
+        yield "The trace contains no date; the modification time of the recording is used."
+    for each in about.left_out:
+        yield f"Left out: {each.count:,} {each.reason}."
     if about.is_cut_off:
         yield f"The recording was cut off after {about.seconds:.1f} s."
     lost = about.lost.unrecorded + about.lost.uncounted + about.lost.missed

@@ -152,6 +152,18 @@ def test_a_kill_costs_at_most_a_second(disk, tmp_path):
     assert by_kind(whole, "fio")["read", 4096] > 1000
     assert files_of(tmp_path) == ["r"]
     assert read(tmp_path / "r").requests == whole.requests
+    shown = seatrial("trace", "show", "r", folder=tmp_path)
+    assert "As a run, until it was cut off: `seatrial trace store r`" in shown.out, shown
+    stored = seatrial("trace", "store", "r", "--label", "until the kill", folder=tmp_path)
+    assert (stored.code, "Stored as run " in stored.out) == (0, True), stored
+    again = seatrial("trace", "store", "r", folder=tmp_path)
+    assert (again.code, "Stored already, as run " in again.out) == (0, True), again
+    run = seatrial("show", "last", "--json", folder=tmp_path).document
+    assert run["run"]["label"] == "until the kill"
+    completed = sum(each["outcome"]["completed"] for each in run["samples"])
+    assert completed == (whole.device_ns >= 0).sum() > 1000
+    limited = seatrial("show", "last", "--tables", folder=tmp_path)
+    assert "The recording was cut off after" in " ".join(limited.out.split()), limited
 
 
 def test_a_full_disk_ends_it_with_what_was_recorded(disk, tmp_path):

@@ -82,23 +82,31 @@ def _require_no_others(place: Path, *, force: bool) -> None:
         each.unlink(missing_ok=True)
 
 
-def store(recorded: Recorded, results: Path) -> str:
-    """Store a recording as a run of a results file; return how to go on.
+def store(recording: Path, results: Path, *, label: str = "") -> str:
+    """Store a recording as a run of a results file; return what came of it, and how to go on.
+
+    Args:
+        recording: Its first file.
+        results: The results file.
+        label: The user's name for the run.
 
     Raises:
         ResultsFileError: if the results file cannot be used; the recording is not affected.
+        UsageError: if the recording has no latencies, or cannot be read.
     """
     from seatrial.cli.options import next_command  # noqa: PLC0415 - not for --help
     from seatrial.results.store import ResultsFile  # noqa: PLC0415
     from seatrial.trials.watch.stored import run_of  # noqa: PLC0415
 
-    run, samples = run_of(recorded.path)
+    run, samples = run_of(recording, label=label)
     if not samples:
-        return ""
+        return "Not stored as a run: it has no requests."
     with ResultsFile.open(results, create=True) as stored:
-        stored.add_run(run, samples)
+        is_new = all(each.id != run.id for each in stored.runs())
+        if is_new:
+            stored.add_run(run, samples)
     return (
-        f"Stored as run {run.id}\n"
+        f"Stored {'as' if is_new else 'already, as'} run {run.id}\n"
         f"Next:  {next_command('show', run.id, results=results)}, or compare it with another"
     )
 

@@ -9,7 +9,8 @@ import click
 
 from seatrial import _core
 from seatrial.cli.files import RECORDING, Output, OutputPath, is_trace, output_option
-from seatrial.cli.options import json_option, results_option
+from seatrial.cli.options import json_option, label_option, results_option
+from seatrial.trials.watch.commands.record import store as store_run
 from seatrial.trials.watch.commands.trace_replay import replay
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ Examples:
   seatrial trace replay pgbench.rec --to /mnt/new
   seatrial trace study pgbench.rec -o pgbench.toml
   seatrial trace compare pgbench.rec last
+  seatrial trace store pgbench.rec               as a run, if it was cut off
 
 \b
 `seatrial watch --record FILE` makes a recording (docs/recording.md). See docs/load.md.
@@ -37,6 +39,12 @@ Examples:
 
 \b
 docs/load.md lists the formats and what each of them does not know.
+"""
+
+STORE_EPILOG = """\b
+Examples:
+  seatrial trace store night.rec --label "until the crash"
+  seatrial compare last RUN
 """
 
 STUDY_EPILOG = """\b
@@ -116,6 +124,8 @@ def show(*, recording: Path, output: Output, as_json: bool) -> int:
         from seatrial.trials.watch.report.load_text import load_text  # noqa: PLC0415
 
         click.echo(load_text(load, found.about, next_step))
+        if found.about.is_cut_off and found.about.knows_device:
+            click.echo(f"As a run, until it was cut off: `seatrial trace store {recording}`")
     return 0
 
 
@@ -133,12 +143,16 @@ def show(*, recording: Path, output: Output, as_json: bool) -> int:
 )
 @recording_output_option
 @click.option("--force", is_flag=True, help="Replace the recording if it exists.")
-def import_(*, trace: Path, trace_format: str, output: Path, force: bool) -> int:
+@label_option
+@results_option
+def import_(
+    *, trace: Path, trace_format: str, output: Path, force: bool, label: str, results: Path
+) -> int:
     """Read FILE, a trace of another program, into a recording.
 
     blktrace, fio's write_iolog, the traces of MSR Cambridge, Alibaba, Tencent, CloudPhysics
     (vscsi), SPC/UMass, ARC and libCacheSim; compressed by gzip or not. What a format does not know
-    stays unknown.
+    stays unknown. If it knows latencies, the recording is also stored as a run of the results file.
     """
     from seatrial.cli.files import keeping_owner, trace_to_write  # noqa: PLC0415 - not for --help
     from seatrial.errors import native_errors  # noqa: PLC0415
@@ -149,8 +163,25 @@ def import_(*, trace: Path, trace_format: str, output: Path, force: bool) -> int
     wanted = None if trace_format == "auto" else trace_format
     with keeping_owner(place), native_errors():
         found, requests, total_bytes, files = _core.import_recording(trace, wanted, place)
-    click.echo(import_text(found, requests, total_bytes, files, read_about(place)))
-    click.echo(f"Next: `seatrial trace show {output}`")
+    about = read_about(place)
+    click.echo(import_text(found, requests, total_bytes, files, about))
+    if about.knows_device:
+        click.echo(store_run(place, results, label=label))
+    click.echo(f"Load:  seatrial trace show {output}")
+    return 0
+
+
+@command.command("store", epilog=STORE_EPILOG, short_help="Store a recording as a run.")
+@click.argument("recording", metavar="FILE", type=click.Path(path_type=Path, readable=False))
+@label_option
+@results_option
+def store(*, recording: Path, label: str, results: Path) -> int:
+    """Store the recording FILE as a run of the results file.
+
+    `seatrial watch --record` and `seatrial trace import` do so by themselves. This is for a
+    recording that was cut off, and for another results file.
+    """
+    click.echo(store_run(recording, results, label=label))
     return 0
 
 

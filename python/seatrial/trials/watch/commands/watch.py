@@ -152,8 +152,7 @@ def command(
     show.end(sight.whole, sight.headroom())
     if recorded is not None:
         click.echo(recorded_text(recorded), err=True)
-        if stored := store(recorded, results):
-            click.echo(stored, err=True)
+        click.echo(store(recorded.path, results), err=True)
     return 0
 
 

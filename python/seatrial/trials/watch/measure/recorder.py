@@ -15,9 +15,8 @@ from seatrial.errors import SeatrialError, SpaceError, native_errors
 from seatrial.machine.fingerprint.layers import SECTOR_BYTES
 from seatrial.trials.watch.analysis.activity import NOT_MAPPED, Lost
 from seatrial.trials.watch.measure.extents import DeviceNumber
-from seatrial.trials.watch.recording import UNKNOWN, Knows, StoredAbout
+from seatrial.trials.watch.recording import SOURCE, UNKNOWN, Knows, StoredAbout
 
-SOURCE: Final = "seatrial watch"
 POLL_S: Final = 0.5
 """How long requests are in the kernel's memory at most, and not in the recording."""
 CHECKPOINT_S: Final = 1.0
@@ -193,7 +192,10 @@ class Recorder:
             reader = _core.RecordingReader(path)
             about = msgspec.json.decode(reader.about_json, type=StoredAbout)
             seconds = about.length_ns / 1e9
-            kept = f"{reader.requests:,} requests of the first {seconds:.1f} s are kept in {path}"
+            kept = (
+                f"{reader.requests:,} requests of the first {seconds:.1f} s are kept in {path}, of "
+                f"which `seatrial trace store {path}` makes a run"
+            )
         next_step = "Record to a disk with more space, or free some"
         if not isinstance(error, SpaceError):
             next_step = error.next_step

@@ -128,22 +128,44 @@ impl Lists {
     }
 }
 
+/// Texts that are found without a hash, a power of two.
+const RECENT: usize = 32;
+
 /// Texts that recur, each with its number.
+///
+/// The empty text, which most names are, is no key: comparing two texts without an allocation is a
+/// masked load at an invalid address, which takes some processors a hundred times as long.
 #[derive(Debug, Default)]
 struct Texts {
     numbers: TextMap<u32>,
+    empty: Option<u32>,
+    /// The latest text of each length, modulo [`RECENT`]: comparing is quicker than hashing.
+    recent: [u32; RECENT],
     texts: Vec<ByteArray>,
     bytes: usize,
 }
 
 impl Texts {
     fn number(&mut self, text: &[u8]) -> u32 {
-        if let Some(&number) = self.numbers.get(text) {
+        let recent = self.recent[text.len() % RECENT];
+        let known = match self.texts.get(recent as usize) {
+            _ if text.is_empty() => self.empty,
+            Some(latest) if latest.data() == text => return recent,
+            _ => self.numbers.get(text).copied(),
+        };
+        let number = known.unwrap_or(self.texts.len() as u32);
+        self.recent[text.len() % RECENT] = number;
+        if known.is_some() {
             return number;
         }
-        let number = self.texts.len() as u32;
-        self.numbers.insert(text.into(), number);
-        self.texts.push(ByteArray::from(text.to_vec()));
+        if text.is_empty() {
+            self.empty = Some(number);
+            // Parquet compares it, too: it gets an allocation.
+            self.texts.push(ByteArray::from(Vec::with_capacity(1)));
+        } else {
+            self.numbers.insert(text.into(), number);
+            self.texts.push(ByteArray::from(text.to_vec()));
+        }
         self.bytes += text.len();
         number
     }
@@ -436,4 +458,23 @@ fn put_nothing<W: Write + Send>(
 
 fn too_few() -> ParquetError {
     ParquetError::General("the schema has too few columns".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_have_numbers_in_the_order_in_which_they_were_first_seen() {
+        let mut texts = Texts::default();
+        let longer = [b'c'; RECENT + 1];
+        // Two of the same length, and one whose length differs by as many as are recent.
+        let pushed: [&[u8]; 8] = [b"a", b"", b"b", b"a", &longer, b"b", b"", b"a"];
+        let numbers = pushed.map(|text| texts.number(text));
+        assert_eq!(numbers, [0, 1, 2, 0, 3, 2, 1, 0]);
+        let held: Vec<&[u8]> = texts.texts.iter().map(ByteArray::data).collect();
+        assert_eq!(held, [b"a", &b""[..], b"b", &longer]);
+        texts.clear();
+        assert_eq!([b"b", &b""[..]].map(|text| texts.number(text)), [0, 1]);
+    }
 }

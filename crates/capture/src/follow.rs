@@ -78,7 +78,7 @@ enum Stage {
 struct Portal {
     prepared: Option<Rc<Prepared>>,
     bound: Rc<Bound>,
-    columns: Vec<Column>,
+    columns: Rc<[Column]>,
     /// It was executed, as far as its client requested so far.
     is_begun: bool,
 }

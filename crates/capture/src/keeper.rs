@@ -4,13 +4,14 @@
 //! The queue is bounded ([`HELD_BYTES_MAX`]). A statement that does not fit is counted and dropped;
 //! sessions are never dropped.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use seatrial_pgwire::answer::Tag;
-use seatrial_trace::captured::{Protocol, Returned, Session, SessionId, Skip};
+use seatrial_trace::captured::{Protocol, Session, SessionId, Skip};
 
+use super::returned::PackedRows;
 use super::tally::Tally;
 
 /// Maximum size of the queue to the writer: some seconds of a busy server.
@@ -25,6 +26,9 @@ const BATCH_ENTRIES: usize = 1 << 10;
 /// Or when its first entry is this old.
 pub const BATCH_US: i64 = 100_000;
 
+/// Written batches that are kept to be filled again.
+const SPARE_MAX: usize = 4;
+
 /// Length that represents NULL.
 pub const NULL: u32 = u32::MAX;
 
@@ -36,11 +40,12 @@ pub enum Entry {
     /// Further facts of a session.
     Changed(SessionId, Box<Session>),
     /// A statement.
-    Statement(Box<Kept>),
+    Statement(Kept),
 }
 
 /// A statement without its texts, which are in the batch's bytes in sequence: the prepared name,
-/// the text, and each parameter after its length (4 bytes, [`NULL`] for NULL).
+/// the text, each parameter after its length (4 bytes, [`NULL`] for NULL), and returned rows, whose
+/// bytes are left out of their own structure.
 #[derive(Debug)]
 pub struct Kept {
     /// The other fields.
@@ -64,7 +69,7 @@ pub struct Figures {
     pub transaction: u64,
     pub rows: Option<u64>,
     pub tag: Option<Tag>,
-    pub returned: Option<Box<Returned>>,
+    pub returned: Option<PackedRows>,
     pub error: Option<[u8; 5]>,
     pub skip: Option<Skip>,
 }
@@ -95,6 +100,33 @@ pub struct Shared {
     pub open: AtomicU64,
     /// Encrypted connections so far.
     pub encrypted: AtomicU64,
+    /// Written batches.
+    spare: Mutex<Vec<Batch>>,
+}
+
+impl Shared {
+    /// Gives back a batch that was written. It is cleared where it was filled: memory that one
+    /// thread allocates and another one frees costs both.
+    pub fn give_back(&self, batch: Batch) {
+        let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
+        if spare.len() < SPARE_MAX {
+            spare.push(batch);
+        }
+    }
+
+    /// An empty batch, with the memory of a written one if there is any.
+    fn empty_batch(&self) -> Batch {
+        let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(Batch { mut entries, mut bytes, .. }) = spare.pop() else {
+            return Batch::default();
+        };
+        drop(spare);
+        entries.clear();
+        bytes.clear();
+        // A batch may exceed its size by one statement of any length.
+        bytes.shrink_to(2 * BATCH_BYTES);
+        Batch { entries, bytes, held_bytes: 0 }
+    }
 }
 
 /// The sending end.
@@ -165,16 +197,17 @@ impl Keeper {
         self.batch.bytes.extend_from_slice(sql);
         let (parameters, skip) = put(&mut self.batch.bytes);
         figures.skip = figures.skip.or(skip);
-        if let Some(returned) = &figures.returned {
+        if let Some(returned) = &mut figures.returned {
             self.tally.seen.returned += 1;
-            self.tally.seen.returned_rows += returned.rows.len() as u64;
-            self.batch.held_bytes += returned_bytes(returned);
+            self.tally.seen.returned_rows += returned.rows as u64;
+            self.batch.bytes.extend_from_slice(&returned.bytes);
+            returned.bytes = Vec::new();
         }
         let end_us = figures.start_us.saturating_add_unsigned(figures.duration_us.unwrap_or(0));
         self.tally.statement(figures.skip, figures.start_us, end_us);
         let (prepared_bytes, sql_bytes) = (prepared.len(), sql.len());
         let kept = Kept { figures, prepared_bytes, sql_bytes, parameters };
-        self.push(Entry::Statement(Box::new(kept)));
+        self.push(Entry::Statement(kept));
     }
 
     fn has_room(&self, bytes: usize) -> bool {
@@ -211,22 +244,12 @@ impl Keeper {
         if self.batch.entries.is_empty() {
             return;
         }
-        let mut batch = std::mem::take(&mut self.batch);
+        let mut batch = std::mem::replace(&mut self.batch, self.shared.empty_batch());
         self.packed_bytes = 0;
-        let each = size_of::<Entry>() + size_of::<Kept>();
-        batch.held_bytes += batch.bytes.capacity() + batch.entries.len() * each;
-        self.batch.bytes.reserve(batch.bytes.len().min(BATCH_BYTES));
-        self.batch.entries.reserve(batch.entries.len().min(BATCH_ENTRIES));
+        batch.held_bytes += batch.bytes.capacity() + batch.entries.len() * size_of::<Entry>();
         self.shared.held_bytes.fetch_add(batch.held_bytes, Ordering::Relaxed);
         self.shared.statements.store(self.tally.statements, Ordering::Relaxed);
         // Without a receiver, the writer has failed, and reports it itself.
         let _ = self.batches.send(batch);
     }
-}
-
-fn returned_bytes(returned: &Returned) -> usize {
-    let value = |value: &Option<Vec<u8>>| {
-        size_of::<Option<Vec<u8>>>() + value.as_ref().map_or(0, Vec::capacity)
-    };
-    returned.rows.iter().flatten().map(value).sum()
 }

@@ -10,11 +10,12 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use seatrial_pgwire::answer::Tag;
-use seatrial_trace::captured::{Session, Sink, Statement};
+use seatrial_trace::captured::{Returned, Session, Sink, Statement};
 use seatrial_trace::{Counts, TraceError, TraceWriter};
 
 use super::keeper::{Batch, Entry, Kept, NULL, Shared};
 use super::origin::CaptureOrigin;
+use super::returned::PackedRows;
 
 /// Start of the first statement and end of the last, in microseconds since 1970.
 pub type Span = Option<(i64, i64)>;
@@ -60,8 +61,9 @@ fn take_all(
             Ok(batch) => {
                 let held_bytes = batch.held_bytes;
                 widen(span, &batch);
-                let taken = take(writer, batch, &mut parameters);
+                let taken = take(writer, &batch, &mut parameters);
                 shared.held_bytes.fetch_sub(held_bytes, Ordering::Relaxed);
+                shared.give_back(batch);
                 taken?;
             }
             Err(RecvTimeoutError::Timeout) => {}
@@ -89,7 +91,7 @@ fn widen(span: &mut Span, batch: &Batch) {
 /// Writes a batch.
 fn take<S: Sink>(
     sink: &mut S,
-    batch: Batch,
+    batch: &Batch,
     parameters: &mut Vec<Option<Vec<u8>>>,
 ) -> Result<(), S::Error> {
     let mut bytes = &batch.bytes[..];
@@ -101,7 +103,11 @@ fn take<S: Sink>(
                 let (prepared, rest) = bytes.split_at(kept.prepared_bytes);
                 let (sql, rest) = rest.split_at(kept.sql_bytes);
                 bytes = unpack(rest, kept.parameters, parameters);
-                sink.statement(&statement(kept, prepared, sql, parameters))?;
+                let returned = kept.figures.returned.as_ref();
+                let returned = returned.map(|packed| unpack_rows(packed, &mut bytes));
+                let returned = returned.as_ref();
+                let figures = statement(kept, prepared, sql, parameters);
+                sink.statement(&Statement { returned, ..figures })?;
             }
         }
     }
@@ -127,30 +133,35 @@ fn statement<'a>(
         transaction: figures.transaction,
         rows: figures.rows,
         tag: figures.tag.as_ref().map(Tag::words),
-        returned: figures.returned.as_deref(),
+        returned: None,
         error: figures.error,
         skip: figures.skip,
     }
 }
 
 /// Unpacks parameters into a buffer; returns what follows them.
-fn unpack<'a>(
+pub(super) fn unpack<'a>(
     mut bytes: &'a [u8],
     count: usize,
     parameters: &mut Vec<Option<Vec<u8>>>,
 ) -> &'a [u8] {
     parameters.clear();
-    for _ in 0..count {
-        let Some((length, rest)) = bytes.split_first_chunk() else { return &[] };
-        let length = u32::from_be_bytes(*length);
-        if length == NULL {
-            parameters.push(None);
-            bytes = rest;
-        } else {
-            let (value, rest) = rest.split_at(length as usize);
-            parameters.push(Some(value.to_vec()));
-            bytes = rest;
-        }
-    }
+    parameters.extend((0..count).map(|_| unpack_value(&mut bytes)));
     bytes
+}
+
+/// Unpacks returned rows.
+pub(super) fn unpack_rows(packed: &PackedRows, bytes: &mut &[u8]) -> Returned {
+    let columns = (0..packed.columns).map(|_| unpack_value(bytes).unwrap_or_default()).collect();
+    let mut row = |_| (0..packed.columns).map(|_| unpack_value(bytes)).collect();
+    Returned { columns, rows: (0..packed.rows).map(&mut row).collect() }
+}
+
+fn unpack_value(bytes: &mut &[u8]) -> Option<Vec<u8>> {
+    let (length, rest) = bytes.split_first_chunk()?;
+    let length = u32::from_be_bytes(*length);
+    let length = if length == NULL { None } else { Some(length as usize) };
+    let (value, rest) = rest.split_at(length.unwrap_or(0));
+    *bytes = rest;
+    length.map(|_| value.to_vec())
 }

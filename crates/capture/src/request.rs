@@ -87,7 +87,7 @@ pub struct Prepared {
     /// Types of its parameters; 0 where unknown.
     pub types: RefCell<Vec<u32>>,
     /// Its result columns, if its rows are kept and the client requested them.
-    pub columns: RefCell<Vec<Column>>,
+    pub columns: RefCell<Rc<[Column]>>,
 }
 
 /// A column of a result.
@@ -189,18 +189,21 @@ pub fn types(body: &[u8]) -> Vec<u32> {
 }
 
 /// Parses a `RowDescription`.
-pub fn columns(body: &[u8]) -> Vec<Column> {
+pub fn columns(body: &[u8]) -> Rc<[Column]> {
+    let column = |(name, type_oid): (&[u8], u32)| Column { name: name.to_vec(), type_oid };
+    each_column(body).map(column).collect()
+}
+
+/// The names and types in a `RowDescription`.
+pub fn each_column(body: &[u8]) -> impl Iterator<Item = (&[u8], u32)> {
     let mut rest = body.get(2..).unwrap_or(&[]);
-    let mut columns = Vec::new();
-    while !rest.is_empty() {
+    std::iter::from_fn(move || {
         let (name, fields) = messages::text(rest);
         // Table, number of the column, type, size of the type, modifier, format.
-        let Some((fields, behind)) = fields.split_at_checked(18) else { break };
-        let type_oid = messages::number(&fields[6..]).unwrap_or(0) as u32;
-        columns.push(Column { name: name.to_vec(), type_oid });
+        let (fields, behind) = fields.split_at_checked(18)?;
         rest = behind;
-    }
-    columns
+        Some((name, messages::number(&fields[6..]).unwrap_or(0) as u32))
+    })
 }
 
 /// A parameter as it was sent.
@@ -390,7 +393,7 @@ mod tests {
         assert_eq!((&prepared.name[..], &prepared.text.sql[..]), (&b"s"[..], &b"select $1"[..]));
         let body = b"\0\x01id\0\0\0\0\x01\0\x02\0\0\0\x14\0\x08\xff\xff\xff\xff\0\0";
         let column = Column { name: b"id".to_vec(), type_oid: 20 };
-        assert_eq!(columns(body), [column]);
+        assert_eq!(*columns(body), [column]);
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! Returned rows of a statement, as far as they are kept.
 
 use seatrial_pgwire::messages;
-use seatrial_trace::captured::{Returned, digest};
+use seatrial_trace::captured::digest;
 
 use super::binary;
-use super::request::{Bound, Column, Keeps};
+use super::keeper::NULL;
+use super::request::{Bound, Keeps};
 
 /// Maximum number of kept rows of a statement.
 pub const ROWS_MAX: usize = 1_000;
@@ -17,6 +18,9 @@ pub const FEW_ROWS_MAX: usize = 64;
 
 /// Bytes read of each of these.
 pub const FEW_ROWS_BYTES_EACH_MAX: usize = 4 << 10;
+
+/// Room for the names and values of a usual row: it grows seldom.
+const USUAL_BYTES: usize = 128;
 
 /// Types whose values may be ids: `int2`, `int4`, `int8`, `uuid`.
 const OF_IDS: [u32; 4] = [21, 23, 20, 2950];
@@ -32,6 +36,18 @@ enum Others {
     LeftOut,
 }
 
+/// Kept rows, packed: the names of the columns, then the values row by row, each after its length
+/// (4 bytes, [`NULL`] for NULL and for what has no text of ours).
+#[derive(Clone, Debug, Default)]
+pub struct PackedRows {
+    /// Number of columns.
+    pub columns: usize,
+    /// Number of rows.
+    pub rows: usize,
+    /// Names and values.
+    pub bytes: Vec<u8>,
+}
+
 /// Rows of which a few are kept.
 #[derive(Debug, Default)]
 struct Few {
@@ -45,10 +61,14 @@ struct Few {
 /// Rows that are being kept.
 #[derive(Debug, Default)]
 pub struct Rows {
-    returned: Returned,
+    packed: PackedRows,
+    /// Where the first row begins in the packed bytes.
+    begin: usize,
     few: Option<Few>,
     types: Vec<u32>,
+    /// Which columns are in binary; those beyond its end are not.
     are_binary: Vec<bool>,
+    /// Bytes of values.
     bytes: usize,
     /// Binary values that cannot be converted to text.
     pub unread: u64,
@@ -57,19 +77,29 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// Rows with these columns; without a description they have no names.
-    pub fn of(columns: &[Column], bound: Option<&Bound>, keeps: Keeps) -> Rows {
-        let are_binary = |place| bound.is_some_and(|bound| bound.returns_binary(place));
-        Rows {
-            returned: Returned {
-                columns: columns.iter().map(|column| column.name.clone()).collect(),
-                rows: Vec::new(),
-            },
-            types: columns.iter().map(|column| column.type_oid).collect(),
-            are_binary: (0..columns.len()).map(are_binary).collect(),
-            few: (keeps == Keeps::FewRows).then(Few::default),
-            ..Rows::default()
+    /// Rows with columns of these names and types; without a description they have no names.
+    pub fn of<'a>(
+        columns: impl IntoIterator<Item = (&'a [u8], u32)>,
+        bound: Option<&Bound>,
+        keeps: Keeps,
+    ) -> Rows {
+        let mut rows =
+            Rows { few: (keeps == Keeps::FewRows).then(Few::default), ..Rows::default() };
+        rows.packed.bytes.reserve(USUAL_BYTES);
+        for (name, type_oid) in columns {
+            put(&mut rows.packed.bytes, Some(name));
+            rows.types.push(type_oid);
         }
+        rows.described(bound);
+        rows
+    }
+
+    /// The columns are known.
+    fn described(&mut self, bound: Option<&Bound>) {
+        let columns = self.types.len();
+        (self.packed.columns, self.begin) = (columns, self.packed.bytes.len());
+        let are_binary = |bound: &Bound| (0..columns).map(|at| bound.returns_binary(at)).collect();
+        self.are_binary = bound.map_or_else(Vec::new, are_binary);
     }
 
     /// Processes a row, as far as it was read.
@@ -77,39 +107,50 @@ impl Rows {
         if self.few.is_some() {
             return self.take_one_of_few(body, bound, is_foreign);
         }
-        if self.returned.rows.len() >= ROWS_MAX || self.bytes >= BYTES_MAX || self.is_cut {
+        if self.packed.rows >= ROWS_MAX || self.bytes >= BYTES_MAX || self.is_cut {
             self.is_cut = true;
             return;
         }
-        match self.row(body, bound, (is_foreign, Others::Kept)) {
-            Some(row) => self.returned.rows.push(row),
-            None => self.is_cut = true,
-        }
+        self.is_cut = !self.keep_row(body, bound, (is_foreign, Others::Kept));
     }
 
     fn take_one_of_few(&mut self, body: &[u8], bound: Option<&Bound>, is_foreign: bool) {
-        let Some(Few { count, first, .. }) = &mut self.few else { return };
-        *count += 1;
-        let count = *count;
         // Without types it is unknown which values may be ids.
         let may_hold_ids = self.types.iter().any(|one| OF_IDS.contains(one));
-        if count == 1 && may_hold_ids {
+        let Some(few) = &mut self.few else { return };
+        few.count += 1;
+        let count = few.count;
+        if may_hold_ids && count == 1 {
             // The other values of a row are needed only if a second one follows.
-            first.extend_from_slice(body);
-            let row = self.row(body, bound, (is_foreign, Others::LeftOut));
-            return self.returned.rows.extend(row);
+            few.first.extend_from_slice(body);
+            self.keep_row(body, bound, (is_foreign, Others::LeftOut));
+            return;
         }
-        if count == 2 && may_hold_ids {
-            let first = std::mem::take(first);
-            let row = self.row(&first, bound, (is_foreign, Others::Digested));
-            self.returned.rows = row.into_iter().collect();
+        if may_hold_ids {
+            let first = std::mem::take(&mut few.first);
+            if count == 2 {
+                self.packed.bytes.truncate(self.begin);
+                self.packed.rows = 0;
+                self.keep_row(&first, bound, (is_foreign, Others::Digested));
+            }
+            self.keep_row(body, bound, (is_foreign, Others::Digested));
         }
-        let row = may_hold_ids.then(|| self.row(body, bound, (is_foreign, Others::Digested)));
-        self.returned.rows.extend(row.flatten());
+        let are_too_many = count > FEW_ROWS_MAX || self.packed.rows < count && count > 1;
         if let Some(few) = &mut self.few {
-            few.are_too_many =
-                count > FEW_ROWS_MAX || self.returned.rows.len() < count && count > 1;
+            few.are_too_many = are_too_many;
         }
+    }
+
+    /// Keeps a row; false where it makes no sense.
+    fn keep_row(&mut self, body: &[u8], bound: Option<&Bound>, how: (bool, Others)) -> bool {
+        let begin = self.packed.bytes.len();
+        let is_kept = self.row(body, bound, how).is_some();
+        if is_kept {
+            self.packed.rows += 1;
+        } else {
+            self.packed.bytes.truncate(begin.max(self.begin));
+        }
+        is_kept
     }
 
     fn row(
@@ -117,49 +158,48 @@ impl Rows {
         body: &[u8],
         bound: Option<&Bound>,
         (is_foreign, others): (bool, Others),
-    ) -> Option<Vec<Option<Vec<u8>>>> {
+    ) -> Option<()> {
         let (count, mut rest) = body.split_first_chunk()?;
         let count = usize::from(u16::from_be_bytes(*count));
-        if self.returned.columns.is_empty() {
-            self.returned.columns = vec![Vec::new(); count];
+        if self.types.is_empty() {
+            (0..count).for_each(|_| put(&mut self.packed.bytes, Some(b"")));
             self.types = vec![0; count];
-            let are_binary = |place| bound.is_some_and(|bound| bound.returns_binary(place));
-            self.are_binary = (0..count).map(are_binary).collect();
+            self.described(bound);
         }
         if count != self.types.len() {
             return None;
         }
-        let mut row = Vec::with_capacity(count);
-        for (type_oid, is_binary) in self.types.iter().zip(&self.are_binary) {
+        let out = &mut self.packed.bytes;
+        for (place, type_oid) in self.types.iter().enumerate() {
             let length = messages::number(rest)?;
             rest = &rest[4..];
             let Ok(length) = usize::try_from(length) else {
-                row.push(None);
+                put(out, None);
                 continue;
             };
             let (value, behind) = rest.split_at_checked(length)?;
             rest = behind;
             let is_other = others != Others::Kept && !OF_IDS.contains(type_oid);
             if is_other && others == Others::LeftOut {
-                row.push(None);
+                put(out, None);
                 continue;
             }
-            let reported = if *is_binary {
-                let mut out = Vec::new();
-                binary::text(*type_oid, value, &mut out).map(|()| out)
+            let mut converted = Vec::new();
+            let reported = if self.are_binary.get(place) == Some(&true) {
+                binary::text(*type_oid, value, &mut converted).map(|()| &converted[..])
             } else {
-                Some(value.to_vec())
+                Some(value)
             };
             let reported = reported.filter(|reported| !is_foreign || reported.is_ascii());
             if is_other {
-                row.push(Some(digest(&reported?)));
+                put(out, Some(&digest(reported?)));
                 continue;
             }
             self.unread += u64::from(reported.is_none());
-            row.push(reported);
+            put(out, reported);
             self.bytes += length;
         }
-        Some(row)
+        Some(())
     }
 
     /// Whether none is kept, because there are too many, or several unreadable ones.
@@ -168,10 +208,15 @@ impl Rows {
     }
 
     /// What is kept; None where there are no columns, or no rows of a few.
-    pub fn finish(self) -> Option<Box<Returned>> {
-        if self.few.is_some() && self.returned.rows.is_empty() {
-            return None;
-        }
-        Some(Box::new(self.returned)).filter(|returned| !returned.columns.is_empty())
+    pub fn finish(self) -> Option<PackedRows> {
+        let is_empty = self.few.is_some() && self.packed.rows == 0;
+        Some(self.packed).filter(|packed| packed.columns > 0 && !is_empty)
     }
+}
+
+/// Packs a name or a value.
+fn put(out: &mut Vec<u8>, value: Option<&[u8]>) {
+    let length = value.map_or(NULL, |value| value.len() as u32);
+    out.extend_from_slice(&length.to_be_bytes());
+    out.extend_from_slice(value.unwrap_or_default());
 }

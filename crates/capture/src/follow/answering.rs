@@ -9,7 +9,8 @@ use seatrial_sqltext::statements::{deallocated, for_each_statement};
 use super::keeping::{Done, What};
 use super::{Answer, Follower, Portal, Stage, Unread};
 use crate::keeper::Keeper;
-use crate::request::{Keeps, Prepared, Request, RequestKind, columns, named, types};
+use crate::request::{Keeps, Prepared, Request, RequestKind};
+use crate::request::{columns, each_column, named, types};
 use crate::returned::{self, Rows};
 use crate::stream::{Message, Reader};
 
@@ -142,7 +143,7 @@ impl Follower {
     pub(super) fn open_portal(&mut self, bound: Rc<super::Bound>) {
         let prepared = self.prepared.get(&bound.prepared).cloned();
         let columns = prepared.as_ref().filter(|known| known.text.keeps != Keeps::Nothing);
-        let columns = columns.map_or_else(Vec::new, |known| known.columns.borrow().clone());
+        let columns = columns.map_or_else(Rc::default, |known| known.columns.borrow().clone());
         let portal = Portal { prepared, bound: bound.clone(), columns, is_begun: false };
         // An unnamed one, the most frequent, replaces its predecessor.
         if let Some(open) = self.portals.get_mut(&bound.portal) {
@@ -159,7 +160,7 @@ impl Follower {
             keeper.tally.seen.returned_unclear += u64::from(is_unclear);
             let keeps = if self.answer.results == 1 { text.keeps } else { Keeps::Nothing };
             self.answer.returned =
-                (keeps != Keeps::Nothing).then(|| Rows::of(&columns(body), None, keeps));
+                (keeps != Keeps::Nothing).then(|| Rows::of(each_column(body), None, keeps));
             self.answer.keeps = Some(keeps);
             return;
         }
@@ -170,7 +171,13 @@ impl Follower {
                 known.inspect(|known| *known.columns.borrow_mut() = columns(body));
             }
             Some(RequestKind::DescribePortal(name)) => {
-                if let Some(portal) = self.portals.get_mut(&name).filter(|open| open.keeps_rows()) {
+                let portal = self.portals.get_mut(&name).filter(|open| open.keeps_rows());
+                // Most clients ask each time, and the answer is the same.
+                let is_new = |open: &&mut Portal| {
+                    let known = open.columns.iter();
+                    each_column(body).ne(known.map(|column| (&column.name[..], column.type_oid)))
+                };
+                if let Some(portal) = portal.filter(is_new) {
                     portal.columns = columns(body);
                     // A client that caches it requests it once (pgjdbc), whatever it binds later.
                     if let Some(prepared) = &portal.prepared {
@@ -209,8 +216,10 @@ impl Follower {
         let portal = portal.filter(|open| open.keeps_rows());
         let keeps = portal.and_then(|open| open.prepared.as_ref());
         let keeps = keeps.map_or(Keeps::Nothing, |prepared| prepared.text.keeps);
-        self.answer.returned =
-            portal.map(|portal| Rows::of(&portal.columns, Some(&portal.bound), keeps));
+        self.answer.returned = portal.map(|portal| {
+            let columns = portal.columns.iter().map(|column| (&column.name[..], column.type_oid));
+            Rows::of(columns, Some(&portal.bound), keeps)
+        });
         self.answer.keeps = Some(keeps);
         keeps
     }

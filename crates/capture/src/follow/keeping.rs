@@ -8,12 +8,13 @@ use std::rc::Rc;
 
 use seatrial_pgwire::answer::Tag;
 use seatrial_sqltext::statements::{Control, control};
-use seatrial_trace::captured::{Protocol, Returned, SessionId, Skip};
+use seatrial_trace::captured::{Protocol, SessionId, Skip};
 
 use super::{Answer, Follower};
 use crate::binary;
 use crate::keeper::{Figures, Keeper, NULL};
 use crate::request::{Bound, Prepared, Request, RequestKind, Text};
+use crate::returned::PackedRows;
 
 /// Maximum number of held statements of one pipeline.
 const HELD_MAX: usize = 4 << 10;
@@ -45,7 +46,7 @@ pub(super) struct Done {
     tag: Option<Tag>,
     error: Option<[u8; 5]>,
     is_copy_data: bool,
-    returned: Option<Box<Returned>>,
+    returned: Option<PackedRows>,
     /// See [`Skip::NeverRan`].
     pub never_ran: bool,
     /// See [`Skip::RolledBack`].

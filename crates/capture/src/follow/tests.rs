@@ -102,7 +102,7 @@ fn what_the_server_makes_is_kept() {
             ready(b'I'),
         ])),
     ]));
-    let kept: Vec<_> = reported.statements.iter().map(|one| one.figures.returned.clone()).collect();
+    let kept: Vec<_> = reported.statements.iter().map(|one| one.returned.clone()).collect();
     let first = returned(&["id", "note"], &[&[Some("7"), None], &[Some("8"), Some("x")]]);
     assert_eq!(kept[0], first);
     assert_eq!(kept[1], returned(&["nextval"], &[&[Some("9")]]));
@@ -135,7 +135,7 @@ fn a_few_rows_are_kept_of_what_a_client_asks_for() {
         ]
         .concat(),
     ));
-    let kept: Vec<_> = reported.statements.iter().map(|one| one.figures.returned.clone()).collect();
+    let kept: Vec<_> = reported.statements.iter().map(|one| one.returned.clone()).collect();
     assert_eq!(kept[0], returned(&["id", "note"], &[&[Some("7"), None]]));
     let digest = String::from_utf8(seatrial_trace::captured::digest(b"x")).unwrap();
     let both = returned(&["id", "note"], &[&[Some("7"), Some(&digest)], &[Some("8"), None]]);

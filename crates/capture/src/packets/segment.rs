@@ -4,6 +4,8 @@ use std::net::{IpAddr, SocketAddr};
 
 use etherparse::{IpNumber, LaxIpPayloadSlice, LaxIpSlice, LaxNetSlice, LaxSlicedPacket, TcpSlice};
 
+const TCP: u8 = IpNumber::TCP.0;
+
 /// A part of one direction of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment<'a> {
@@ -30,6 +32,28 @@ impl<'a> Segment<'a> {
     /// fragment.
     #[inline]
     pub fn of_ip(packet: &'a [u8]) -> Option<Segment<'a>> {
+        Segment::of_plain_ipv4(packet).or_else(|| Segment::of_any_ip(packet))
+    }
+
+    /// Reads what most packets are: IPv4 without options, complete, and no fragment. None for
+    /// everything else.
+    #[inline]
+    fn of_plain_ipv4(packet: &'a [u8]) -> Option<Segment<'a>> {
+        let (head, rest) = packet.split_first_chunk::<20>()?;
+        let &[0x45, _, length @ .., _, _, flags, place, _, TCP, _, _, a, b, c, d, e, f, g, h] =
+            head
+        else {
+            return None;
+        };
+        // Only "do not fragment" may be set.
+        if flags & !0x40 | place != 0 {
+            return None;
+        }
+        let rest = rest.get(..usize::from(u16::from_be_bytes(length)).checked_sub(head.len())?)?;
+        Segment::of_tcp(IpAddr::from([a, b, c, d]), IpAddr::from([e, f, g, h]), rest)
+    }
+
+    fn of_any_ip(packet: &'a [u8]) -> Option<Segment<'a>> {
         let (ip, _) = LaxIpSlice::from_slice(packet).ok()?;
         let (from, to): (IpAddr, IpAddr) = match &ip {
             LaxIpSlice::Ipv4(ip) => {
@@ -62,7 +86,12 @@ impl<'a> Segment<'a> {
         if payload.fragmented || payload.ip_number != IpNumber::TCP {
             return None;
         }
-        let tcp = TcpSlice::from_slice(payload.payload).ok()?;
+        Segment::of_tcp(from, to, payload.payload)
+    }
+
+    #[inline]
+    fn of_tcp(from: IpAddr, to: IpAddr, payload: &'a [u8]) -> Option<Segment<'a>> {
+        let tcp = TcpSlice::from_slice(payload).ok()?;
         Some(Segment {
             from: SocketAddr::new(from, tcp.source_port()),
             to: SocketAddr::new(to, tcp.destination_port()),
@@ -89,6 +118,7 @@ impl<'a> Segment<'a> {
 #[cfg(test)]
 mod tests {
     use etherparse::PacketBuilder;
+    use proptest::prelude::*;
 
     use super::*;
 
@@ -130,6 +160,25 @@ mod tests {
             "[202:202:202:202:202:202:202:202]:5432",
         );
         assert_eq!(Segment::of_ip(&packet), Some(expected));
+    }
+
+    proptest! {
+        /// What is read quickly is read as by the library, whatever the packet.
+        #[test]
+        fn both_ways_to_read_ipv4_agree(
+            changes in prop::collection::vec((0_usize..44, any::<u8>()), 0..4),
+            length in 0_usize..=60,
+        ) {
+            let ipv4 = PacketBuilder::ipv4([127, 0, 0, 1], [127, 0, 5, 32], 64);
+            let mut packet = written(ipv4.tcp(4_000, 5_432, 7, 99).ack(9).fin());
+            for (at, byte) in changes {
+                packet[at] = byte;
+            }
+            packet.resize(length, 0);
+            if let Some(segment) = Segment::of_plain_ipv4(&packet) {
+                prop_assert_eq!(Segment::of_any_ip(&packet), Some(segment));
+            }
+        }
     }
 
     /// More than 64 KiB have no place in the header, and say 0 there.

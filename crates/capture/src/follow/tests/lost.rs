@@ -33,7 +33,7 @@ fn what_a_portal_returns_is_known_of_its_statement_from_then_on() {
         ])),
         Server(joined(&[message(b'1', b""), second, ready(b'I')])),
     ]));
-    let kept: Vec<_> = reported.statements.iter().map(|one| one.figures.returned.clone()).collect();
+    let kept: Vec<_> = reported.statements.iter().map(|one| one.returned.clone()).collect();
     assert_eq!(kept[0], returned(&["id"], &[&[Some("6")]]));
     assert_eq!(kept[1], returned(&["id"], &[&[Some("7")]]));
     assert_eq!(kept[2], returned(&[""], &[&[None]]));

@@ -7,7 +7,8 @@ use seatrial_pgwire::messages;
 use seatrial_trace::captured::Returned;
 
 use super::super::*;
-use crate::keeper::{Batch, Entry, Figures, NULL, Shared};
+use crate::keeper::{Batch, Entry, Figures, Kept, Shared};
+use crate::recorder::{self, unpack_rows};
 
 /// Who says what.
 #[derive(Clone, Debug)]
@@ -24,6 +25,7 @@ pub struct Statement {
     pub prepared: String,
     pub sql: String,
     pub parameters: Vec<Option<String>>,
+    pub returned: Option<Box<Returned>>,
 }
 
 /// What came of a conversation.
@@ -142,31 +144,31 @@ pub fn unpack(batches: &Receiver<Batch>) -> (Vec<Session>, Vec<Statement>) {
     let (mut sessions, mut statements) = (Vec::new(), Vec::new());
     for batch in batches.try_iter() {
         let mut bytes = &batch.bytes[..];
-        let mut take = |count: usize| {
-            let (taken, rest) = bytes.split_at(count);
-            bytes = rest;
-            taken
-        };
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         for entry in batch.entries {
             match entry {
                 Entry::Session(session) => sessions.push(*session),
                 Entry::Changed(id, session) => sessions[id.0 as usize] = *session,
-                Entry::Statement(kept) => {
-                    let prepared = text(take(kept.prepared_bytes));
-                    let sql = text(take(kept.sql_bytes));
-                    let mut parameter = |_| {
-                        let length = u32::from_be_bytes(take(4).try_into().unwrap());
-                        (length != NULL).then(|| text(take(length as usize)))
-                    };
-                    let parameters = (0..kept.parameters).map(&mut parameter).collect();
-                    let figures = kept.figures;
-                    statements.push(Statement { figures, prepared, sql, parameters });
-                }
+                Entry::Statement(kept) => statements.push(statement(kept, &mut bytes)),
             }
         }
     }
     (sessions, statements)
+}
+
+fn statement(kept: Kept, bytes: &mut &[u8]) -> Statement {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let mut take = |count: usize| {
+        let (taken, rest) = bytes.split_at(count);
+        *bytes = rest;
+        text(taken)
+    };
+    let (prepared, sql) = (take(kept.prepared_bytes), take(kept.sql_bytes));
+    let mut parameters = Vec::new();
+    *bytes = recorder::unpack(bytes, kept.parameters, &mut parameters);
+    let parameters = parameters.iter().map(|one| one.as_deref().map(text)).collect();
+    let figures = kept.figures;
+    let returned = figures.returned.as_ref().map(|packed| Box::new(unpack_rows(packed, bytes)));
+    Statement { figures, prepared, sql, parameters, returned }
 }
 
 /// Follows a conversation in pieces of so many bytes at most; each piece takes 10 us.

@@ -15,7 +15,8 @@ kernel's account of it at its end.
 With --packets it is `seatrial sql capture --interface lo` in place of the proxy and the forwarder:
 the load goes straight to the server by TCP while its packets are captured. A run in which the
 kernel dropped a packet, or the trace lacks a statement, ends the bench. What it costs in the kernel
-is spent by whoever sends, so the throughput has it and the capture's own processor time has not.
+is spent by whoever sends, so the throughput has it and the capture's own processor time has not:
+crates/capture/examples/ring.rs, which takes the same packets and looks into none, shows it.
 """
 
 from __future__ import annotations
@@ -60,7 +61,11 @@ PACKETS_LOST_SHARE_MOST: Final = 0.05
 STRAIGHT, AGAIN, THROUGH = "straight", "straight again", "through the proxy"
 BARE: Final = "through a bare forwarder"
 PACKETS: Final = "with packets captured"
+RING: Final = "with packets that nobody looks into"
 FORWARDER: Final = "forward"
+RING_EXAMPLE: Final = "ring"
+RECORDER: Final = "recorder"
+"""The thread that writes the trace; what is left at the end is written by another one."""
 REAPED_S_MAX: Final = 2.0
 """How long the server's processes have to end after their clients."""
 TCP_ADDRESS: Final = "127.0.5.32"
@@ -111,6 +116,8 @@ class Runs:
         per_s: Transactions per second, by who ran.
         capture_us: The capture's processor time for a statement.
         bare_us: That of the forwarder which records nothing.
+        writing_us: Of this, what it takes to write the trace.
+        wakes: How often its threads waited, for 1,000 statements.
         trace_bytes: Of the trace, for a statement.
         all_us: Processor time of pgbench, server and capture for a transaction, by who ran.
     """
@@ -120,6 +127,8 @@ class Runs:
     )
     capture_us: list[float] = field(default_factory=list)
     bare_us: list[float] = field(default_factory=list)
+    writing_us: list[float] = field(default_factory=list)
+    wakes: list[float] = field(default_factory=list)
     trace_bytes: list[float] = field(default_factory=list)
     all_us: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
 
@@ -132,7 +141,7 @@ class Bench:
     """A server, pgbench, and captures of it."""
 
     def __init__(self, server: Server, cluster: Cluster, folder: Path, duration_s: int) -> None:
-        self._forwarder: Path | None = None
+        self._examples: dict[str, Path] = {}
         self._server = server
         self._cluster = cluster
         self._folder = folder
@@ -196,6 +205,8 @@ class Bench:
             place = capture.stdout.readline().strip()
             began_s = _processor_s(capture.pid)
             per_s, transactions = self._pgbench(load, *at(place))
+            threads = _threads(capture.pid)
+            read_s = _processor_s(capture.pid) - began_s - threads[RECORDER].processor_s
             capture.stdin.write("end\n")
             capture.stdin.flush()
             captured = json.loads(capture.stdout.readline())
@@ -206,6 +217,8 @@ class Bench:
         if is_lost or accounting["unreadable"] or statements < transactions * load.statements:
             raise LostError(f"{load.name}: {statements} statements, {accounting}, {seen}")
         runs.capture_us.append(spent_s / statements * 1e6)
+        runs.writing_us.append((spent_s - read_s) / statements * 1e6)
+        runs.wakes.append(sum(thread.waits for thread in threads.values()) / statements * 1e3)
         self._load_us += spent_s / transactions * 1e6
         runs.trace_bytes.append(captured["trace_bytes"] / statements)
         return per_s
@@ -221,8 +234,7 @@ class Bench:
         listen = self._folder / ".s.PGSQL.6433"
         listen.unlink(missing_ok=True)
         ends = (str(listen), f"{host}/.s.PGSQL.{port}") if socket else (TCP_ANY, f"{host}:{port}")
-        self._forwarder = self._forwarder or build_example("capture", FORWARDER)
-        command = [str(self._forwarder), *ends]
+        command = [self._example(FORWARDER), *ends]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as forwarder:
             assert forwarder.stdout is not None
             place = forwarder.stdout.readline().strip()
@@ -235,6 +247,35 @@ class Bench:
                 forwarder.kill()
         runs.bare_us.append(spent_s / (transactions * load.statements) * 1e6)
         return per_s
+
+    def ring(self, load: Load, way: str) -> float:
+        """Return transactions per second while the kernel delivers packets that nobody looks into.
+
+        Raises:
+            LostError: When pgbench failed, or the kernel dropped a packet.
+        """
+        host, port = self._place(way)
+        command = [self._example(RING_EXAMPLE), "lo", str(port)]
+        with subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        ) as ring:
+            assert ring.stdout is not None
+            assert ring.stdin is not None
+            ring.stdout.readline()
+            began_s = _processor_s(ring.pid)
+            per_s, transactions = self._pgbench(load, host, port)
+            spent_s = _processor_s(ring.pid) - began_s
+            ring.stdin.close()
+            packets, dropped = map(int, ring.stdout.readline().split())
+        if dropped > 0 or packets < 2 * transactions * load.statements:
+            raise LostError(f"{load.name}: {packets} packets, {dropped} of them dropped")
+        self._load_us += spent_s / transactions * 1e6
+        return per_s
+
+    def _example(self, name: str) -> str:
+        if name not in self._examples:
+            self._examples[name] = build_example("capture", name)
+        return str(self._examples[name])
 
     def fill(self) -> None:
         """Make pgbench's tables."""
@@ -304,6 +345,31 @@ def _processor_s(pid: int, *, with_ended: bool = False) -> float:
     return sum(map(int, fields[11 : 15 if with_ended else 13])) / os.sysconf("SC_CLK_TCK")
 
 
+@dataclass(frozen=True, kw_only=True)
+class Thread:
+    """What a thread has done so far.
+
+    Attributes:
+        processor_s: What it used of processors.
+        waits: How often it waited.
+    """
+
+    processor_s: float
+    waits: int
+
+
+def _threads(pid: int) -> dict[str, Thread]:
+    """Return the threads of a process by their names."""
+    threads = {}
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        waits = re.search(r"^voluntary_ctxt_switches:\s+(\d+)", (task / "status").read_text(), re.M)
+        assert waits is not None
+        processor_ns = int((task / "schedstat").read_text().split()[0])
+        name = (task / "comm").read_text().strip()
+        threads[name] = Thread(processor_s=processor_ns / 1e9, waits=int(waits[1]))
+    return threads
+
+
 @contextmanager
 def server_on(cluster: Cluster) -> Iterator[Server]:
     """Start a server that takes connections by TCP as well."""
@@ -359,7 +425,7 @@ def measured(options: argparse.Namespace) -> str:
         LostError: When the capture lost something, or pgbench failed.
         SeatrialError: When there is no server to be had.
     """
-    compared = (STRAIGHT, AGAIN, PACKETS)
+    compared = (STRAIGHT, AGAIN, PACKETS, RING)
     ways = ("TCP",) if options.packets else WAYS
     rng = random.Random(options.seed)
     loads: list[float] = []
@@ -397,6 +463,8 @@ def one_round(bench: Bench, all_runs: dict[tuple[Load, str], Runs], rng: random.
                 per_s = bench.through(load, way, runs)
             elif who == PACKETS:
                 per_s = bench.packets(load, way, runs)
+            elif who == RING:
+                per_s = bench.ring(load, way)
             elif who == BARE:
                 per_s = bench.bare(load, way, runs)
             else:
@@ -473,15 +541,19 @@ def packets_section(
                 bar.verdict,
                 reported(_lost(straight, runs.per_s[AGAIN]), 3),
                 reported(paired_ratio(runs.all_us[PACKETS], runs.all_us[STRAIGHT]), 3),
+                reported(paired_ratio(runs.all_us[RING], runs.all_us[STRAIGHT]), 3),
                 reported(paired_ratio(runs.all_us[AGAIN], runs.all_us[STRAIGHT]), 3),
                 reported(median_estimate(runs.capture_us, "us"), 2),
+                reported(median_estimate(runs.writing_us, "us"), 2),
+                reported(median_estimate(runs.wakes, "waits"), 1),
                 reported(median_estimate(runs.trace_bytes, "bytes"), 1),
             ]
         )
     head = ["load", "straight, tps", "with packets captured, tps", "bar", "lost", "verdict"]
     head += ["straight again: lost (the noise)", "processor time of all: with / straight"]
-    head += ["straight again / straight", "capture, µs a statement"]
-    head += ["trace, bytes a statement"]
+    head += ["nobody looks into them / straight", "straight again / straight"]
+    head += ["capture, µs a statement", "of this, to write the trace"]
+    head += ["waits for 1,000 statements", "trace, bytes a statement"]
     return "\n\n".join(
         [
             "## The capture from packets",
@@ -492,7 +564,8 @@ def packets_section(
             "the kernel dropped no packet. The capture's own time leaves out what the kernel "
             "spends for it in the senders' time; "
             "the processor time of all has it: that of pgbench, server and capture for a "
-            "transaction. Intervals are of at least 95 %, by order "
+            "transaction. With packets that nobody looks into, it is the kernel's work alone. "
+            "Intervals are of at least 95 %, by order "
             "statistics over rounds.",
             "\n".join(conditions),
             table(head, rows),

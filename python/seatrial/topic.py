@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from seatrial.study.sampled import Sampled
     from seatrial.study.schema import Study
 
-TOPICS: Final = ("loadline", "io", "layouts", "replay", "database", "audit", "watch")
+TOPICS: Final = ("loadline", "io", "layouts", "replay", "database", "audit", "watch", "cache")
 """Folders below ``trials/``, in the order in which a page shows them."""
 
 ENTRY_POINTS: Final = "seatrial.topics"

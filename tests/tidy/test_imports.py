@@ -48,6 +48,7 @@ TOPICS_MAY_IMPORT = {
     ("watch", "database"): "a server is asked for its own statistics as in a trial of it",
     ("io", "audit"): "the chart of a matrix shows what the audit's model says of it",
     ("watch", "loadline"): "the load of a disk is a point on the load line measured of it",
+    ("cache", "watch"): "a cache is predicted from a recording of block requests",
     ("watch", "io"): "a recording is replayed by the engine of block I/O",
     ("database", "layouts"): "a timeline marks what happened to the array",
 }

@@ -31,9 +31,9 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 MODULES = (
     "seatrial.report.exports.json_document",
     "seatrial.report.comparison_page",
-    "seatrial.report.exports.json_document",
     "seatrial.cli.documents",
     "seatrial.cli.progress_lines",
+    "seatrial.trials.cache.documents",
     "seatrial.trials.layouts.documents",
     "seatrial.trials.replay.documents",
     "seatrial.trials.watch.documents",

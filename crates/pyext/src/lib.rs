@@ -1,6 +1,7 @@
 //! The thin PyO3 layer, module `seatrial._core`. No logic lives here: it turns Python's values
 //! into the crates' and back.
 
+mod cache;
 mod errors;
 mod histogram;
 mod null_server;
@@ -21,6 +22,11 @@ use seatrial_load::{address, procfs, sim, uring};
 /// Measuring, replaying and modelling: the parts that must be fast.
 #[pymodule]
 mod _core {
+    #[pymodule_export]
+    use super::cache::{
+        PyCacheAccesses, PyCacheSetting, PyCacheSlice, cache_devices, cache_policies,
+        sampled_accesses,
+    };
     #[pymodule_export]
     use super::errors::{
         NativeDefectError, NativeError, NativeSpaceError, NativeSystemError, NativeTargetError,

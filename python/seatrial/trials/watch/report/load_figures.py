@@ -167,7 +167,7 @@ def _reuse(load: Load) -> Iterator[Figure]:
     most = cache_for(load.reuse, 0.9)
     panel = Panel(
         title="",
-        x=_size_axis("Cache", [each.cache_bytes for each in ratios]),
+        x=size_axis("Cache", [each.cache_bytes for each in ratios]),
         y=linear_axis("Share of accesses served", "share", [_WHOLE_SHARE]),
         lines=[Line(name="least recently used", style=0, points=points, look="plain")],
     )
@@ -192,7 +192,7 @@ def _reuse(load: Load) -> Iterator[Figure]:
     )
 
 
-def _size_axis(name: str, sizes_bytes: Sequence[int]) -> Axis:
+def size_axis(name: str, sizes_bytes: Sequence[int]) -> Axis:
     """Return a logarithmic axis of sizes with ticks at powers of 4, 16 or more."""
     low, high = min(sizes_bytes), max(sizes_bytes)
     axis = log_axis(name, "B", [low, high])

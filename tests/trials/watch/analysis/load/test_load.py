@@ -7,12 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from seatrial import _core
 from seatrial.trials.watch.analysis.load import reuse
 from seatrial.trials.watch.analysis.load.arrivals import arrivals_of
 from seatrial.trials.watch.analysis.load.concurrency import concurrency_of
 from seatrial.trials.watch.analysis.load.footprint import footprint_of, unique_bytes
 from seatrial.trials.watch.analysis.load.mix import mix_of
-from seatrial.trials.watch.analysis.load.reuse import distances_of, reuse_of
+from seatrial.trials.watch.analysis.load.reuse import reuse_of
 from seatrial.trials.watch.analysis.load.sequential import sequentiality_of
 from seatrial.trials.watch.analysis.load.whole import load_of
 from trials.watch.recordings import FLUSH, READ, WRITE, recording
@@ -102,19 +103,6 @@ def test_the_footprint_of_two_devices_does_not_overlap_and_only_grows():
     assert (second.window_s, second.windows, second.max_bytes) == (1.0, 6, 4 * KIB)
 
 
-@given(st.lists(st.integers(0, 12), min_size=1, max_size=60))
-def test_reuse_distances_are_those_counted_one_by_one(blocks: list[int]):
-    wanted = []
-    for place, block in enumerate(blocks):
-        before = blocks[:place]
-        if block not in before:
-            wanted.append(-1)
-            continue
-        last = place - 1 - before[::-1].index(block)
-        wanted.append(len(set(blocks[last + 1 : place])))
-    assert distances_of(np.array(blocks)).tolist() == wanted
-
-
 @settings(max_examples=30)
 @given(st.lists(st.integers(0, 9), min_size=20, max_size=60), st.integers(1, 9))
 def test_the_hit_ratio_is_that_of_a_cache(blocks: list[int], kept: int):
@@ -125,8 +113,8 @@ def test_the_hit_ratio_is_that_of_a_cache(blocks: list[int], kept: int):
             hits += 1
             cache.remove(block)
         cache = [block, *cache][:kept]
-    distances = distances_of(np.array(blocks))
-    assert ((distances >= 0) & (distances < kept)).sum() == hits
+    (found,) = _core.CacheAccesses(np.array(blocks, np.uint64)).lru_hit_ratios([kept])
+    assert found == pytest.approx(hits / len(blocks))
 
 
 def test_a_sampled_curve_lies_around_the_exact_one(monkeypatch: pytest.MonkeyPatch):

@@ -1,0 +1,159 @@
+//! What a cache keeps: one file a policy, behind one trait.
+//!
+//! Each policy counts blocks of one size. Sources are named in each file.
+
+mod arc;
+mod belady;
+mod clock;
+mod clock_sweep;
+mod fifo;
+mod lirs;
+mod lru;
+mod s3_fifo;
+mod sieve;
+#[cfg(test)]
+mod tests;
+mod tiny_lfu;
+mod two_lists;
+mod two_q;
+
+pub use arc::Arc;
+pub use belady::Belady;
+pub use clock::Clock;
+pub use clock_sweep::ClockSweep;
+pub use fifo::Fifo;
+pub use lirs::Lirs;
+pub use lru::Lru;
+pub use s3_fifo::S3Fifo;
+pub use sieve::Sieve;
+pub use tiny_lfu::TinyLfu;
+pub use two_lists::TwoLists;
+pub use two_q::TwoQ;
+
+use crate::accesses::{Access, Accesses};
+
+/// What came of an access.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// The block was in the cache.
+    Hit,
+    /// It was not. The block that left the cache for it, if one did; the accessed block itself
+    /// where the cache does not admit it.
+    Miss {
+        /// The block that left.
+        evicted: Option<u32>,
+    },
+}
+
+/// A cache that admits what is accessed and decides what leaves.
+pub trait Policy {
+    /// Accesses a block.
+    fn access(&mut self, access: Access) -> Outcome;
+
+    /// Returns whether a block is in the cache.
+    fn holds(&self, block: u32) -> bool;
+
+    /// Returns how many blocks are in the cache.
+    fn len(&self) -> usize;
+
+    /// Returns whether the cache is empty.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Returns blocks that will leave next, at most so many of each list: what a feed reads.
+    ///
+    /// None where the policy has no order to tell.
+    fn leaving(&self, _count: usize) -> Vec<u32> {
+        Vec::new()
+    }
+
+    /// Returns the newest blocks, at most so many of each list.
+    fn newest(&self, _count: usize) -> Vec<u32> {
+        Vec::new()
+    }
+
+    /// Makes all accesses and returns how many of the reads were hits.
+    fn hits_of(&mut self, accesses: &Accesses) -> u64 {
+        let mut hits = 0;
+        for index in 0..accesses.len() {
+            let is_hit = self.access(accesses.access(index)) == Outcome::Hit;
+            hits += u64::from(is_hit && !accesses.is_write(index));
+        }
+        hits
+    }
+}
+
+/// Declares the policies once: variant, the name a user types, and what it is.
+macro_rules! kinds {
+    ($($kind:ident $name:literal $text:literal,)*) => {
+        /// A policy, by its name.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum Kind {
+            $(#[doc = $text] $kind,)*
+        }
+
+        impl Kind {
+            /// All of them.
+            pub const ALL: &'static [Kind] = &[$(Kind::$kind,)*];
+
+            /// Returns the name that a user types.
+            pub fn name(self) -> &'static str {
+                match self { $(Kind::$kind => $name,)* }
+            }
+
+            /// Returns what it is, in a few words.
+            pub fn text(self) -> &'static str {
+                match self { $(Kind::$kind => $text,)* }
+            }
+
+            /// Returns the policy of a name.
+            pub fn of_name(name: &str) -> Option<Kind> {
+                Kind::ALL.iter().copied().find(|kind| kind.name() == name)
+            }
+        }
+    };
+}
+
+kinds! {
+    Lru "lru" "The least recently used block leaves.",
+    Fifo "fifo" "The block that came first leaves.",
+    Clock "clock" "As fifo; a block that was used since goes round once more.",
+    TwoQ "2q" "2Q: a queue for new blocks, LRU for those that came back.",
+    Arc "arc" "ARC: LRU for blocks used once and for blocks used often, balanced by ghosts.",
+    ArcPinned "arc-pinned" "ARC of zfs-fuse as measured: the list of blocks used often starves.",
+    Lirs "lirs" "LIRS: blocks with a short reuse distance stay.",
+    Sieve "sieve" "SIEVE: fifo with a hand that spares used blocks in place.",
+    S3Fifo "s3-fifo" "S3-FIFO: a small queue for new blocks, a main one, ghosts.",
+    TinyLfu "w-tinylfu" "W-TinyLFU: a block is admitted if it is used more often than its victim.",
+    Belady "belady" "The best possible: the block that is used last of all leaves.",
+    ClockSweep "postgresql" "PostgreSQL's shared buffers: clock sweep, rings for scans.",
+    TwoLists "linux" "Linux's page cache: an inactive and an active list.",
+}
+
+impl Kind {
+    /// Makes an empty cache for accesses.
+    ///
+    /// # Panics
+    ///
+    /// When `capacity` is 0: a cache of nothing has no policy.
+    pub fn cache(self, capacity: usize, accesses: &Accesses, block_bytes: u32) -> Box<dyn Policy> {
+        assert!(capacity > 0, "a cache of nothing has no policy");
+        let blocks = accesses.different;
+        match self {
+            Kind::Lru => Box::new(Lru::new(capacity, blocks)),
+            Kind::Fifo => Box::new(Fifo::new(capacity, blocks)),
+            Kind::Clock => Box::new(Clock::new(capacity, blocks)),
+            Kind::TwoQ => Box::new(TwoQ::new(capacity, blocks)),
+            Kind::Arc => Box::new(Arc::new(capacity, blocks)),
+            Kind::ArcPinned => Box::new(Arc::pinned(capacity, blocks)),
+            Kind::Lirs => Box::new(Lirs::new(capacity, blocks)),
+            Kind::Sieve => Box::new(Sieve::new(capacity, blocks)),
+            Kind::S3Fifo => Box::new(S3Fifo::new(capacity, blocks)),
+            Kind::TinyLfu => Box::new(TinyLfu::new(capacity, blocks)),
+            Kind::Belady => Box::new(Belady::new(capacity, blocks, accesses.next_uses())),
+            Kind::ClockSweep => Box::new(ClockSweep::new(capacity, blocks)),
+            Kind::TwoLists => Box::new(TwoLists::new(capacity, blocks, block_bytes)),
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! LRU: the least recently used block leaves.
+
+use super::{Outcome, Policy};
+use crate::accesses::Access;
+use crate::lists::Lists;
+
+const USED: u8 = 0;
+
+/// The cache.
+pub struct Lru {
+    capacity: usize,
+    lists: Lists<1>,
+}
+
+impl Lru {
+    /// An empty cache for blocks below `blocks`.
+    pub fn new(capacity: usize, blocks: u32) -> Lru {
+        Lru { capacity, lists: Lists::new(blocks) }
+    }
+}
+
+impl Policy for Lru {
+    #[inline]
+    fn access(&mut self, access: Access) -> Outcome {
+        let is_hit = self.lists.is_in(USED, access.block);
+        self.lists.push(USED, access.block);
+        if is_hit {
+            return Outcome::Hit;
+        }
+        let is_over = self.lists.len(USED) > self.capacity;
+        Outcome::Miss { evicted: is_over.then(|| self.lists.pop(USED)).flatten() }
+    }
+
+    fn holds(&self, block: u32) -> bool {
+        self.lists.is_in(USED, block)
+    }
+
+    fn len(&self) -> usize {
+        self.lists.len(USED)
+    }
+
+    fn leaving(&self, count: usize) -> Vec<u32> {
+        self.lists.iter(USED).take(count).collect()
+    }
+
+    fn newest(&self, count: usize) -> Vec<u32> {
+        self.lists.iter(USED).rev().take(count).collect()
+    }
+}

@@ -1,0 +1,105 @@
+//! Linux's page cache of one file system: an inactive list for pages used once, an active one for
+//! those used again, and shadows of pages that left, so that one that comes back soon is active.
+//!
+//! Source: Linux 6.12, mm/swap.c (`folio_mark_accessed`), mm/vmscan.c (`inactive_is_low`,
+//! `folio_check_references`), mm/workingset.c. One control group, unmapped clean pages; readahead is
+//! in what is accessed, not made here.
+
+use super::{Outcome, Policy};
+use crate::accesses::Access;
+use crate::lists::Lists;
+
+const INACTIVE: u8 = 0;
+const ACTIVE: u8 = 1;
+
+/// The cache.
+pub struct TwoLists {
+    capacity: usize,
+    /// How many times as long the active list may be as the inactive one.
+    active_ratio: usize,
+    /// The mark of an inactive page is whether it was referenced.
+    lists: Lists<2>,
+    /// Pages that left the inactive list, or became active.
+    age: u64,
+    /// The age at which each page left, plus 1; 0 for a page that never did.
+    left: Vec<u64>,
+}
+
+impl TwoLists {
+    /// An empty cache for blocks below `blocks`.
+    pub fn new(capacity: usize, blocks: u32, block_bytes: u32) -> TwoLists {
+        let gigabytes = (capacity as u64 * u64::from(block_bytes)) >> 30;
+        let active_ratio = if gigabytes > 0 { (10 * gigabytes).isqrt() as usize } else { 1 };
+        TwoLists {
+            capacity,
+            active_ratio,
+            lists: Lists::new(blocks),
+            age: 0,
+            left: vec![0; blocks as usize],
+        }
+    }
+
+    fn activate(&mut self, block: u32) {
+        self.lists.set_mark(block, 0);
+        self.lists.push(ACTIVE, block);
+        self.age += 1;
+    }
+
+    fn evict(&mut self) -> Option<u32> {
+        while self.lists.len(INACTIVE) * self.active_ratio < self.lists.len(ACTIVE) {
+            let Some(block) = self.lists.pop(ACTIVE) else { break };
+            self.lists.push(INACTIVE, block);
+        }
+        let block = self.lists.pop(INACTIVE).or_else(|| self.lists.pop(ACTIVE))?;
+        self.age += 1;
+        self.left[block as usize] = self.age;
+        Some(block)
+    }
+
+    /// Returns whether a page would still be here, had the active list been as much shorter.
+    fn is_of_working_set(&self, block: u32) -> bool {
+        let left = self.left[block as usize];
+        left > 0 && self.age - left <= self.lists.len(ACTIVE) as u64
+    }
+}
+
+impl Policy for TwoLists {
+    fn access(&mut self, access: Access) -> Outcome {
+        let block = access.block;
+        match self.lists.list_of(block) {
+            Some(ACTIVE) => {
+                // A page of the active list keeps its place.
+                self.lists.set_mark(block, 1);
+                return Outcome::Hit;
+            }
+            Some(_) => {
+                if self.lists.mark(block) == 0 {
+                    self.lists.set_mark(block, 1);
+                } else {
+                    self.activate(block);
+                }
+                return Outcome::Hit;
+            }
+            None => {}
+        }
+        let is_full = self.len() == self.capacity;
+        let is_of_working_set = self.is_of_working_set(block);
+        let evicted = is_full.then(|| self.evict()).flatten();
+        if is_of_working_set {
+            self.activate(block);
+        } else {
+            // The read that brings a page in counts as its first reference.
+            self.lists.set_mark(block, 1);
+            self.lists.push(INACTIVE, block);
+        }
+        Outcome::Miss { evicted }
+    }
+
+    fn holds(&self, block: u32) -> bool {
+        self.lists.list_of(block).is_some()
+    }
+
+    fn len(&self) -> usize {
+        self.lists.len(INACTIVE) + self.lists.len(ACTIVE)
+    }
+}

@@ -1,0 +1,325 @@
+//! A cache device behind memory: what gets there, and when.
+//!
+//! An L2ARC is fed: a thread copies, at intervals, blocks that are about to leave memory. What
+//! memory drops between two of its passes never gets there. Other caches take a block as it is read
+//! from the disk, at once or when it was read often enough.
+//!
+//! Sources: ZFS, `arc.c` (`l2arc_feed_thread`, `l2arc_write_buffers`, `l2arc_write_interval`) of
+//! OpenSolaris snv_102 and snv_107, OpenZFS 2.2 and OpenZFS pull requests 15457 and 18093; Open-CAS,
+//! `promotion/nhit`.
+
+use crate::lists::Lists;
+
+const HELD: u8 = 0;
+const SECOND_NS: u64 = 1_000_000_000;
+const DAY_NS: u64 = 86_400 * SECOND_NS;
+
+/// How a feed reads memory and writes the device.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Feed {
+    /// Bytes written in a pass at most.
+    pub pass_bytes: u64,
+    /// More of them until memory is full for the first time.
+    pub boost_bytes: u64,
+    /// How many times the bytes of a pass are looked at in each list of memory.
+    pub headroom: u32,
+    /// The time between passes.
+    pub interval_ns: u64,
+    /// That after a pass that wrote more than half of what it may.
+    pub busy_interval_ns: u64,
+    /// Whether blocks on the device can be read while a pass writes.
+    pub reads_while_writing: bool,
+    /// Device sizes written in a day at most, once the device is full.
+    pub device_writes_per_day: Option<f64>,
+    /// Memory that a block on the device takes.
+    pub header_bytes: u32,
+}
+
+/// Declares the devices once: the name a user types, what it is, and how it works.
+macro_rules! devices {
+    ($($name:literal $text:literal $admission:expr;)*) => {
+        /// Name, description and working of each kind of cache device.
+        pub const DEVICES: &[(&str, &str, Admission)] = &[$(($name, $text, $admission),)*];
+    };
+}
+
+const MIB: u64 = 1 << 20;
+const FEED_2008: Feed = Feed {
+    pass_bytes: 8 * MIB,
+    boost_bytes: 8 * MIB,
+    headroom: 2,
+    interval_ns: SECOND_NS,
+    busy_interval_ns: SECOND_NS,
+    reads_while_writing: false,
+    device_writes_per_day: None,
+    header_bytes: 200,
+};
+const FEED_2020: Feed = Feed {
+    busy_interval_ns: SECOND_NS / 5,
+    reads_while_writing: true,
+    header_bytes: 96,
+    ..FEED_2008
+};
+
+/// How blocks get to the device.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Admission {
+    /// From memory, by passes.
+    Feed(Feed),
+    /// As they are read from the disk.
+    Reads {
+        /// After so many reads, the present one among them.
+        reads_min: u8,
+        /// Before so large a share of the device is filled, after one.
+        from_fill: f64,
+    },
+}
+
+devices! {
+    "l2arc-2008" "ZFS of November 2008: 8 MiB a second." Admission::Feed(FEED_2008);
+    "l2arc-2009" "ZFS since January 2009 and zfs-fuse: up to five passes of 8 MiB a second."
+        Admission::Feed(Feed { busy_interval_ns: SECOND_NS / 5, ..FEED_2008 });
+    "l2arc-2.0" "OpenZFS 2.0 to 2.2: as 2009, and reads go on while it writes."
+        Admission::Feed(FEED_2020);
+    "l2arc-2.3" "OpenZFS 2.3: passes of 32 MiB, four times the headroom."
+        Admission::Feed(Feed {
+            pass_bytes: 32 * MIB,
+            boost_bytes: 32 * MIB,
+            headroom: 8,
+            ..FEED_2020
+        });
+    "l2arc-2025" "OpenZFS of December 2025: 64 MiB a second, one device size a day once it is full."
+        Admission::Feed(Feed {
+            pass_bytes: 64 * MIB,
+            boost_bytes: 0,
+            headroom: 8,
+            busy_interval_ns: SECOND_NS,
+            device_writes_per_day: Some(1.0),
+            ..FEED_2020
+        });
+    "bcache" "bcache: a block is cached when it is read."
+        Admission::Reads { reads_min: 1, from_fill: 0.0 };
+    "open-cas" "Open-CAS with nhit: when read three times, once four fifths are filled."
+        Admission::Reads { reads_min: 3, from_fill: 0.8 };
+}
+
+impl Admission {
+    /// Returns an admission by the name that a user types.
+    pub fn of_name(name: &str) -> Option<Admission> {
+        let found = DEVICES.iter().find(|(own, _, _)| *own == name);
+        found.map(|&(_, _, admission)| admission)
+    }
+
+    /// Returns the memory that a block on the device takes.
+    pub fn header_bytes(self) -> u32 {
+        match self {
+            Admission::Feed(feed) => feed.header_bytes,
+            Admission::Reads { .. } => 0,
+        }
+    }
+}
+
+/// The device.
+pub struct SecondTier {
+    capacity: usize,
+    block_bytes: u64,
+    write_bytes_per_s: f64,
+    admission: Admission,
+    /// By the time of writing for a feed, by last use else. Its mark counts reads.
+    lists: Lists<1>,
+    was_full: bool,
+    blocked_until_ns: u64,
+    written_blocks: u64,
+}
+
+impl SecondTier {
+    /// An empty device; `capacity` and `blocks` count blocks.
+    pub fn new(
+        capacity: usize,
+        blocks: u32,
+        block_bytes: u32,
+        admission: Admission,
+        write_bytes_per_s: f64,
+    ) -> SecondTier {
+        SecondTier {
+            capacity,
+            block_bytes: u64::from(block_bytes),
+            write_bytes_per_s,
+            admission,
+            lists: Lists::new(blocks),
+            was_full: false,
+            blocked_until_ns: 0,
+            written_blocks: 0,
+        }
+    }
+
+    /// Returns how many blocks are on it.
+    pub fn len(&self) -> usize {
+        self.lists.len(HELD)
+    }
+
+    /// Returns whether nothing is on it.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Returns how many blocks were written to it.
+    pub fn written_blocks(&self) -> u64 {
+        self.written_blocks
+    }
+
+    /// Reads a block that memory does not have; returns whether it is on the device.
+    pub fn read(&mut self, block: u32, now_ns: u64) -> bool {
+        match self.admission {
+            Admission::Feed(_) => self.lists.is_in(HELD, block) && now_ns >= self.blocked_until_ns,
+            Admission::Reads { reads_min, from_fill } => {
+                if self.lists.is_in(HELD, block) {
+                    self.lists.push(HELD, block);
+                    return true;
+                }
+                let reads = self.lists.mark(block).saturating_add(1);
+                self.lists.set_mark(block, reads);
+                let is_filling = (self.len() as f64) < from_fill * self.capacity as f64;
+                if is_filling || reads >= reads_min {
+                    self.write(block);
+                }
+                false
+            }
+        }
+    }
+
+    /// Drops a block that was overwritten.
+    pub fn discard(&mut self, block: u32) {
+        self.lists.remove(block);
+    }
+
+    /// Makes a pass, where the device is fed; returns when the next one is due.
+    ///
+    /// `leaving` gives the blocks of memory that will leave next, at most so many of each list.
+    pub fn feed(
+        &mut self,
+        now_ns: u64,
+        memory_was_full: bool,
+        leaving: impl FnOnce(usize) -> Vec<u32>,
+    ) -> Option<u64> {
+        let Admission::Feed(feed) = self.admission else { return None };
+        let bytes = feed.pass_bytes + if memory_was_full { 0 } else { feed.boost_bytes };
+        // A pass never overwrites more than a quarter of a small device.
+        let blocks = (bytes / self.block_bytes).min(self.capacity as u64 / 4).max(1) as usize;
+        let mut written = 0;
+        for block in leaving(blocks * feed.headroom as usize) {
+            if written == blocks {
+                break;
+            }
+            if !self.lists.is_in(HELD, block) {
+                self.write(block);
+                written += 1;
+            }
+        }
+        let written_bytes = (written as u64 * self.block_bytes) as f64;
+        if !feed.reads_while_writing && self.write_bytes_per_s > 0.0 {
+            let took_ns = written_bytes / self.write_bytes_per_s * SECOND_NS as f64;
+            self.blocked_until_ns = now_ns + took_ns as u64;
+        }
+        let is_busy = 2 * written > blocks;
+        let interval_ns = if is_busy { feed.busy_interval_ns } else { feed.interval_ns };
+        Some(now_ns + interval_ns.max(self.endurance_interval_ns(feed, written_bytes)))
+    }
+
+    /// How long a pass must be followed by none so that the device lasts as long as it should.
+    fn endurance_interval_ns(&self, feed: Feed, written_bytes: f64) -> u64 {
+        let Some(per_day) = feed.device_writes_per_day.filter(|_| self.was_full) else { return 0 };
+        let bytes_per_ns =
+            per_day * (self.capacity as u64 * self.block_bytes) as f64 / DAY_NS as f64;
+        (written_bytes / bytes_per_ns) as u64
+    }
+
+    fn write(&mut self, block: u32) {
+        self.lists.push(HELD, block);
+        self.written_blocks += 1;
+        if self.lists.len(HELD) > self.capacity {
+            self.lists.pop(HELD);
+            self.was_full = true;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fed(name: &str, capacity: usize) -> SecondTier {
+        let admission = Admission::of_name(name);
+        SecondTier::new(capacity, 100_000, 8192, admission.unwrap_or(REFUSED), 1e9)
+    }
+
+    const REFUSED: Admission = Admission::Reads { reads_min: u8::MAX, from_fill: 0.0 };
+
+    #[test]
+    fn a_feed_writes_what_it_may_and_comes_sooner_when_it_did() {
+        let blocks: Vec<u32> = (0..20_000).collect();
+        for (name, pass, sooner_ns) in [
+            ("l2arc-2008", 1024, SECOND_NS),
+            ("l2arc-2009", 1024, SECOND_NS / 5),
+            ("l2arc-2.3", 4096, SECOND_NS / 5),
+        ] {
+            let mut device = fed(name, 100_000);
+            let next = device.feed(0, true, |count| blocks[..count.min(blocks.len())].to_vec());
+            assert_eq!((device.len(), next), (pass, Some(sooner_ns)), "{name}");
+            // Nothing new: the full interval.
+            assert_eq!(device.feed(0, true, |_| blocks[..pass].to_vec()), Some(SECOND_NS));
+            assert_eq!(device.written_blocks(), pass as u64);
+        }
+    }
+
+    #[test]
+    fn a_feed_is_boosted_until_memory_is_full() {
+        let mut device = fed("l2arc-2008", 100_000);
+        device.feed(0, false, |count| (0..count as u32).collect());
+        assert_eq!(device.len(), 2048);
+    }
+
+    #[test]
+    fn an_old_device_is_not_read_while_it_is_written() {
+        let mut device = fed("l2arc-2008", 100_000);
+        device.feed(0, true, |_| vec![7]);
+        // 8 KiB at 1 GB/s.
+        assert!(!device.read(7, 8000) && device.read(7, 8192));
+        let mut device = fed("l2arc-2.0", 100_000);
+        device.feed(0, true, |_| vec![7]);
+        assert!(device.read(7, 0));
+    }
+
+    #[test]
+    fn a_full_device_is_written_no_more_than_it_lasts() {
+        let mut device = fed("l2arc-2025", 40_000);
+        let (mut now_ns, mut next) = (0, 0u32);
+        let mut pass = |now_ns: u64| {
+            let from = next;
+            next = (next + 10_000) % 90_000;
+            device.feed(now_ns, true, |_| (from..from + 10_000).collect()).unwrap_or(0)
+        };
+        for _ in 0..10 {
+            now_ns = pass(now_ns);
+        }
+        let began_ns = now_ns;
+        now_ns = pass(now_ns);
+        // A pass is 64 MiB, of a device of 312.5 MiB that may be written once a day.
+        let expected_ns = DAY_NS as f64 * 8192.0 / 40_000.0;
+        assert!(((now_ns - began_ns) as f64 / expected_ns - 1.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn a_device_that_takes_reads_takes_them_at_once_or_after_some() {
+        let mut bcache = fed("bcache", 10);
+        assert!(!bcache.read(1, 0) && bcache.read(1, 0));
+        let mut cas = fed("open-cas", 10);
+        for block in 0..8 {
+            assert!(!cas.read(block, 0) && cas.read(block, 0));
+        }
+        // Filled to four fifths: now the third read counts.
+        assert_eq!([0; 4].map(|_| cas.read(9, 0)), [false, false, false, true]);
+        cas.discard(9);
+        assert!(!cas.read(9, 0));
+    }
+}

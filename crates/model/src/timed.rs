@@ -1,0 +1,421 @@
+//! A cache in memory, a cache device and a disk on a virtual clock: how a load warms them, how fast
+//! it is meanwhile.
+//!
+//! Requests come at their recorded times, or from clients that each wait for one before they send the
+//! next. A read passes the path (processor, network), then takes what the tier that has its block
+//! takes; each device serves as many at once as it has servers, in the order in which they come.
+//! Memory gets what was read; writes go to memory and, in the background, to the disk.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use seatrial_gauge::histogram::Histogram;
+
+use crate::accesses::Accesses;
+use crate::policy::{Outcome, Policy};
+use crate::second_tier::SecondTier;
+
+/// What serves requests.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Station {
+    /// How many it serves at once; 0 for all that come, as where times were recorded under load.
+    pub servers: usize,
+    /// How long one takes; each of these values is as likely.
+    pub service_ns: Vec<u64>,
+    /// Whether a block has a server of its own, as on disks that are striped.
+    pub is_striped: bool,
+}
+
+/// What serves reads, by the tier that has the block.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Stations {
+    /// What every request passes first.
+    pub path: Station,
+    /// The cache device.
+    pub device: Station,
+    /// The disks behind.
+    pub disk: Station,
+}
+
+/// When requests come.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Arrivals {
+    /// From so many clients, over and over until the end.
+    Closed {
+        /// How many there are.
+        clients: usize,
+    },
+    /// Each at its time, once.
+    Recorded {
+        /// Of each access, in order.
+        at_ns: Vec<u64>,
+    },
+}
+
+/// What is simulated.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Load {
+    /// When requests come.
+    pub arrivals: Arrivals,
+    /// When the cache device is added.
+    pub device_at_ns: u64,
+    /// The end.
+    pub end_ns: u64,
+    /// Length of a slice of the result.
+    pub slice_ns: u64,
+    /// Of service times.
+    pub seed: u64,
+}
+
+/// What happened in a slice of time, by the end of a request.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Slice {
+    /// Reads that memory served.
+    pub memory_hits: u64,
+    /// Reads that the cache device served.
+    pub device_hits: u64,
+    /// Reads that the disk served.
+    pub disk_reads: u64,
+    /// Writes.
+    pub writes: u64,
+    /// Blocks on the cache device at its end.
+    pub device_blocks: u64,
+    /// Blocks written to the cache device until its end.
+    pub device_written_blocks: u64,
+    /// Response times of reads.
+    pub latency: Histogram,
+}
+
+struct Queue {
+    station: Station,
+    free_at_ns: BinaryHeap<Reverse<u64>>,
+    own_free_at_ns: Vec<u64>,
+}
+
+impl Queue {
+    fn new(station: Station) -> Queue {
+        Queue {
+            free_at_ns: std::iter::repeat_n(Reverse(0), station.servers).collect(),
+            own_free_at_ns: vec![0; station.servers],
+            station,
+        }
+    }
+
+    /// Returns when a request that comes now is done.
+    fn serve(&mut self, now_ns: u64, block: u32, random: &mut fastrand::Rng) -> u64 {
+        let values = &self.station.service_ns;
+        let service_ns = match values.len() {
+            0 => 0,
+            1 => values[0],
+            count => values[random.usize(..count)],
+        };
+        if self.station.servers == 0 {
+            return now_ns + service_ns;
+        }
+        if self.station.is_striped {
+            // Blocks are numbered by first access: a multiplication spreads them.
+            let spread = u64::from(block).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
+            let server = (spread % self.own_free_at_ns.len() as u64) as usize;
+            let free_at_ns = &mut self.own_free_at_ns[server];
+            *free_at_ns = (*free_at_ns).max(now_ns) + service_ns;
+            return *free_at_ns;
+        }
+        let Reverse(free_at_ns) = self.free_at_ns.pop().unwrap_or(Reverse(0));
+        let done_ns = free_at_ns.max(now_ns) + service_ns;
+        self.free_at_ns.push(Reverse(done_ns));
+        done_ns
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    /// A pass of the feed; before requests of the same moment.
+    Feed,
+    /// A request arrives: its number.
+    Arrives(u64),
+    /// It has passed the path: its number, and when it arrived.
+    Passed(u64, u64),
+    /// It is done: when it arrived, and what served it.
+    Done(u64, Served),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Served {
+    Memory,
+    Device,
+    Disk,
+    Write,
+}
+
+struct Simulation<'a> {
+    accesses: &'a Accesses,
+    load: &'a Load,
+    memory: Option<Box<dyn Policy>>,
+    device: Option<SecondTier>,
+    path: Queue,
+    device_queue: Queue,
+    disk: Queue,
+    random: fastrand::Rng,
+    events: BinaryHeap<Reverse<(u64, Event)>>,
+    /// The number of the next request.
+    next: u64,
+    memory_was_full: bool,
+    slices: Vec<Slice>,
+}
+
+/// Simulates a load; memory and device may be absent.
+///
+/// Returns one slice for each part of the time until its end.
+pub fn simulate(
+    accesses: &Accesses,
+    memory: Option<Box<dyn Policy>>,
+    device: Option<SecondTier>,
+    stations: Stations,
+    load: &Load,
+) -> Vec<Slice> {
+    if accesses.is_empty() || load.slice_ns == 0 {
+        return Vec::new();
+    }
+    let slices = load.end_ns.div_ceil(load.slice_ns) as usize;
+    let mut simulation = Simulation {
+        accesses,
+        load,
+        memory,
+        device,
+        path: Queue::new(stations.path),
+        device_queue: Queue::new(stations.device),
+        disk: Queue::new(stations.disk),
+        random: fastrand::Rng::with_seed(load.seed),
+        events: BinaryHeap::new(),
+        next: 0,
+        memory_was_full: false,
+        slices: vec![Slice::default(); slices],
+    };
+    simulation.run();
+    simulation.slices
+}
+
+impl Simulation<'_> {
+    fn run(&mut self) {
+        match &self.load.arrivals {
+            Arrivals::Closed { clients } => {
+                for _ in 0..*clients {
+                    self.arrive(0);
+                }
+            }
+            Arrivals::Recorded { .. } => self.arrive_recorded(),
+        }
+        if self.device.is_some() {
+            self.at(self.load.device_at_ns, Event::Feed);
+        }
+        let mut slice = 0;
+        while let Some(Reverse((now_ns, event))) = self.events.pop() {
+            if now_ns >= self.load.end_ns {
+                break;
+            }
+            while ((slice + 1) as u64) * self.load.slice_ns <= now_ns {
+                self.close(slice);
+                slice += 1;
+            }
+            match event {
+                Event::Feed => self.feed(now_ns),
+                Event::Arrives(number) => {
+                    let block = self.block(number);
+                    let passed_ns = self.path.serve(now_ns, block, &mut self.random);
+                    self.at(passed_ns, Event::Passed(number, now_ns));
+                    self.arrive_recorded();
+                }
+                Event::Passed(number, arrived_ns) => self.access(number, arrived_ns, now_ns),
+                Event::Done(arrived_ns, served) => self.finish(arrived_ns, now_ns, served),
+            }
+        }
+        for index in slice..self.slices.len() {
+            self.close(index);
+        }
+    }
+
+    fn at(&mut self, when_ns: u64, event: Event) {
+        self.events.push(Reverse((when_ns, event)));
+    }
+
+    fn block(&self, number: u64) -> u32 {
+        self.accesses.blocks[(number % self.accesses.len() as u64) as usize]
+    }
+
+    fn arrive(&mut self, now_ns: u64) {
+        self.at(now_ns, Event::Arrives(self.next));
+        self.next += 1;
+    }
+
+    /// Has the next recorded request arrive at its time.
+    fn arrive_recorded(&mut self) {
+        if let Arrivals::Recorded { at_ns } = &self.load.arrivals
+            && let Some(&when_ns) = at_ns.get(self.next as usize)
+        {
+            self.arrive(when_ns);
+        }
+    }
+
+    fn access(&mut self, number: u64, arrived_ns: u64, now_ns: u64) {
+        let index = (number % self.accesses.len() as u64) as usize;
+        let access = self.accesses.access(index);
+        let is_write = self.accesses.is_write(index);
+        let outcome = self.memory.as_mut().map(|memory| memory.access(access));
+        if let Some(Outcome::Miss { evicted: Some(_) }) = outcome {
+            self.memory_was_full = true;
+        }
+        if is_write {
+            if let Some(device) = &mut self.device {
+                device.discard(access.block);
+            }
+            return self.at(now_ns, Event::Done(arrived_ns, Served::Write));
+        }
+        if outcome == Some(Outcome::Hit) {
+            return self.at(now_ns, Event::Done(arrived_ns, Served::Memory));
+        }
+        let is_there = now_ns >= self.load.device_at_ns;
+        let device = self.device.as_mut().filter(|_| is_there);
+        let (served, queue) = if device.is_some_and(|each| each.read(access.block, now_ns)) {
+            (Served::Device, &mut self.device_queue)
+        } else {
+            (Served::Disk, &mut self.disk)
+        };
+        let done_ns = queue.serve(now_ns, access.block, &mut self.random);
+        self.at(done_ns, Event::Done(arrived_ns, served));
+    }
+
+    fn finish(&mut self, arrived_ns: u64, now_ns: u64, served: Served) {
+        let slice = &mut self.slices[(now_ns / self.load.slice_ns) as usize];
+        match served {
+            Served::Memory => slice.memory_hits += 1,
+            Served::Device => slice.device_hits += 1,
+            Served::Disk => slice.disk_reads += 1,
+            Served::Write => slice.writes += 1,
+        }
+        if served != Served::Write {
+            slice.latency.record(now_ns - arrived_ns);
+        }
+        if matches!(self.load.arrivals, Arrivals::Closed { .. }) {
+            self.arrive(now_ns);
+        }
+    }
+
+    fn feed(&mut self, now_ns: u64) {
+        let (Some(device), Some(memory)) = (&mut self.device, &self.memory) else { return };
+        let was_full = self.memory_was_full;
+        let read = |count| if was_full { memory.leaving(count) } else { memory.newest(count) };
+        if let Some(next_ns) = device.feed(now_ns, was_full, read) {
+            self.at(next_ns, Event::Feed);
+        }
+    }
+
+    fn close(&mut self, slice: usize) {
+        if let Some(device) = &self.device {
+            self.slices[slice].device_blocks = device.len() as u64;
+            self.slices[slice].device_written_blocks = device.written_blocks();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::Kind;
+    use crate::second_tier::Admission;
+
+    const SECOND_NS: u64 = 1_000_000_000;
+
+    fn station(servers: usize, service_ns: u64, is_striped: bool) -> Station {
+        Station { servers, service_ns: vec![service_ns], is_striped }
+    }
+
+    fn stations(disk: Station) -> Stations {
+        Stations { path: station(8, 0, false), device: station(64, 100_000, false), disk }
+    }
+
+    fn uniform(blocks: u64, count: usize) -> Accesses {
+        let mut random = fastrand::Rng::with_seed(1);
+        let drawn: Vec<u64> = (0..count).map(|_| random.u64(..blocks)).collect();
+        Accesses::new(&drawn).unwrap_or_default()
+    }
+
+    fn load(arrivals: Arrivals, seconds: u64) -> Load {
+        Load {
+            arrivals,
+            device_at_ns: 0,
+            end_ns: seconds * SECOND_NS,
+            slice_ns: SECOND_NS,
+            seed: 1,
+        }
+    }
+
+    #[test]
+    fn without_a_cache_clients_get_what_the_disk_serves() {
+        let accesses = uniform(100_000, 10_000);
+        let disk = station(4, 8_000_000, false);
+        let load = load(Arrivals::Closed { clients: 8 }, 10);
+        let slices = simulate(&accesses, None, None, stations(disk), &load);
+        let reads: u64 = slices.iter().map(|slice| slice.disk_reads).sum();
+        // Four servers of 125 a second; the last ones are not done at the end.
+        assert!((4990..=5000).contains(&reads), "{reads}");
+        // Two rounds of the queue: 16 ms each.
+        assert_eq!(slices[5].latency.max_ns(), 16_000_000);
+    }
+
+    #[test]
+    fn recorded_requests_come_at_their_times_once() {
+        let accesses = uniform(10, 100);
+        let at_ns = (0..100).map(|number| number * SECOND_NS / 10).collect();
+        let load = load(Arrivals::Recorded { at_ns }, 20);
+        let memory = Kind::Lru.cache(20, &accesses, 8192);
+        let disk = station(1, 1000, false);
+        let slices = simulate(&accesses, Some(memory), None, stations(disk), &load);
+        assert_eq!(slices.iter().map(|slice| slice.disk_reads).sum::<u64>(), 10);
+        assert_eq!(slices.iter().map(|slice| slice.memory_hits).sum::<u64>(), 90);
+        assert!(slices[..10].iter().all(|slice| slice.memory_hits + slice.disk_reads == 10));
+        assert!(slices[10..].iter().all(|slice| slice.memory_hits + slice.disk_reads == 0));
+    }
+
+    #[test]
+    fn a_fed_device_serves_what_it_holds_of_a_uniform_load() {
+        let (blocks, memory_blocks) = (20_000, 2500);
+        let accesses = uniform(blocks, 2_000_000);
+        let memory = Kind::Arc.cache(memory_blocks, &accesses, 8192);
+        let admission = Admission::of_name("l2arc-2009")
+            .unwrap_or(Admission::Reads { reads_min: 1, from_fill: 0.0 });
+        let device = SecondTier::new(40_000, accesses.different, 8192, admission, 4e8);
+        let disk = station(4, 2_000_000, true);
+        let load = load(Arrivals::Closed { clients: 8 }, 60);
+        let slices = simulate(&accesses, Some(memory), Some(device), stations(disk), &load);
+        let mut checked = 0;
+        for pair in slices.windows(2).skip(2) {
+            let misses = pair[1].device_hits + pair[1].disk_reads;
+            let held = (pair[0].device_blocks + pair[1].device_blocks) as f64 / 2.0;
+            if misses > 1000 && held < 0.95 * blocks as f64 {
+                let share = pair[1].device_hits as f64 / misses as f64;
+                // The law of a uniform load: of the blocks that memory lacks, as large a share as
+                // the device holds, which also has some that memory does not lack yet.
+                let lacking = (blocks - memory_blocks as u64) as f64;
+                let low = (held - memory_blocks as f64) / lacking - 0.03;
+                assert!(share > low && share < held / lacking + 0.03, "{share} {held}");
+                checked += 1;
+            }
+        }
+        assert!(checked >= 3, "{checked}");
+        // The last ones come slowly: memory turns over many times between two passes.
+        let filled = slices.last().map_or(0.0, |slice| slice.device_blocks as f64 / blocks as f64);
+        assert!(filled > 0.95, "{filled}");
+    }
+
+    #[test]
+    fn a_write_drops_what_the_device_holds() {
+        let mut accesses = Accesses::new(&[1, 2, 1, 1]).unwrap_or_default();
+        accesses.writes = vec![false, false, true, false];
+        let load = load(Arrivals::Recorded { at_ns: vec![0, 1, 2, 3] }, 1);
+        let admission = Admission::Reads { reads_min: 1, from_fill: 0.0 };
+        let device = SecondTier::new(10, 2, 8192, admission, 0.0);
+        let disk = station(1, 0, false);
+        let slices = simulate(&accesses, None, Some(device), stations(disk), &load);
+        assert_eq!((slices[0].disk_reads, slices[0].device_hits, slices[0].writes), (3, 0, 1));
+    }
+}

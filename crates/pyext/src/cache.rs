@@ -1,0 +1,298 @@
+//! `CacheAccesses`: simulated caches for recorded accesses.
+
+use std::sync::Arc;
+
+use pyo3::buffer::PyBuffer;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use seatrial_gauge::Histogram;
+use seatrial_model::Kind;
+use seatrial_model::accesses::Accesses;
+use seatrial_model::curve::{self, Curve};
+use seatrial_model::second_tier::{Admission, DEVICES, SecondTier};
+use seatrial_model::timed::{Arrivals, Load, Slice, Station, Stations, simulate};
+
+use crate::histogram::PyHistogram;
+
+/// Accesses to blocks, in order.
+#[pyclass(frozen, name = "CacheAccesses")]
+pub struct PyCacheAccesses(Arc<Accesses>);
+
+#[pymethods]
+impl PyCacheAccesses {
+    /// Take blocks by any numbers, in the order of access: a buffer of unsigned 64-bit numbers.
+    ///
+    /// ``writes`` and ``scans`` say of each access whether it is a write, which is no hit and no
+    /// miss, and whether it is part of a scan: buffers of bytes, 0 or 1.
+    ///
+    /// Raises ValueError when there are too many different blocks, or not as many of the others.
+    #[new]
+    #[pyo3(signature = (blocks, *, writes=None, scans=None))]
+    fn new(
+        py: Python<'_>,
+        blocks: PyBuffer<u64>,
+        writes: Option<PyBuffer<u8>>,
+        scans: Option<PyBuffer<u8>>,
+    ) -> PyResult<PyCacheAccesses> {
+        let blocks = blocks.to_vec(py)?;
+        let (writes, scans) = (marks(py, writes)?, marks(py, scans)?);
+        let fits = |marks: &[bool]| marks.is_empty() || marks.len() == blocks.len();
+        if !fits(&writes) || !fits(&scans) {
+            return Err(PyValueError::new_err("not as many writes or scans as blocks"));
+        }
+        let accesses = py.detach(|| Accesses::new(&blocks));
+        let accesses = accesses.map_err(|error| PyValueError::new_err(error.to_string()))?;
+        Ok(PyCacheAccesses(Arc::new(Accesses { writes, scans, ..accesses })))
+    }
+
+    /// How many accesses there are.
+    fn __len__(&self) -> usize {
+        self.0.len()
+    }
+
+    /// How many different blocks there are.
+    #[getter]
+    fn different(&self) -> u32 {
+        self.0.different
+    }
+
+    /// How many of them are reads.
+    #[getter]
+    fn reads(&self) -> u64 {
+        self.0.reads()
+    }
+
+    /// Return how many reads a cache of each capacity serves, in blocks.
+    ///
+    /// ``block_bytes`` matters to ``linux`` alone, whose lists depend on the size of memory.
+    ///
+    /// Raises ValueError of an unknown policy or a capacity of 0.
+    fn hits(
+        &self,
+        py: Python<'_>,
+        policy: &str,
+        capacities: Vec<usize>,
+        block_bytes: u32,
+    ) -> PyResult<Vec<u64>> {
+        let kind = kind_of(policy)?;
+        if capacities.contains(&0) {
+            return Err(PyValueError::new_err("a cache of no block has no policy"));
+        }
+        let accesses = &self.0;
+        Ok(py.detach(|| {
+            let hits =
+                |&capacity: &usize| kind.cache(capacity, accesses, block_bytes).hits_of(accesses);
+            capacities.iter().map(hits).collect()
+        }))
+    }
+
+    /// Return the hit ratios of LRU caches of so many blocks, all from one pass.
+    ///
+    /// Of a sample of the blocks, ``rate`` is their share and ``all_reads`` counts the reads of all
+    /// blocks; ``sizes`` are those of the whole.
+    #[pyo3(signature = (sizes, *, rate=1.0, all_reads=None))]
+    fn lru_hit_ratios(
+        &self,
+        py: Python<'_>,
+        sizes: Vec<u64>,
+        rate: f64,
+        all_reads: Option<u64>,
+    ) -> Vec<f64> {
+        let all_reads = all_reads.unwrap_or_else(|| self.0.reads());
+        py.detach(|| Curve::sampled(&self.0, rate, all_reads).hit_ratios(&sizes))
+    }
+
+    /// Simulate memory and a cache device under this load, on a virtual clock.
+    fn simulate(&self, py: Python<'_>, setting: &PyCacheSetting) -> PyResult<Vec<PyCacheSlice>> {
+        let (accesses, setting) = (&self.0, &setting.0);
+        if let Arrivals::Recorded { at_ns } = &setting.load.arrivals
+            && at_ns.len() != accesses.len()
+        {
+            return Err(PyValueError::new_err("times and accesses are not equally many"));
+        }
+        Ok(py.detach(|| {
+            let memory = (setting.memory_blocks > 0).then(|| {
+                setting.policy.cache(setting.memory_blocks, accesses, setting.block_bytes)
+            });
+            let device = setting.admission.filter(|_| setting.device_blocks > 0).map(|admission| {
+                let bytes_per_s = setting.device_write_bytes_per_s;
+                let (blocks, bytes) = (accesses.different, setting.block_bytes);
+                SecondTier::new(setting.device_blocks, blocks, bytes, admission, bytes_per_s)
+            });
+            let slices =
+                simulate(accesses, memory, device, setting.stations.clone(), &setting.load);
+            slices.into_iter().map(PyCacheSlice).collect()
+        }))
+    }
+}
+
+struct Setting {
+    policy: Kind,
+    memory_blocks: usize,
+    block_bytes: u32,
+    admission: Option<Admission>,
+    device_blocks: usize,
+    device_write_bytes_per_s: f64,
+    stations: Stations,
+    load: Load,
+}
+
+/// Caches, what serves, and when requests come.
+#[pyclass(frozen, name = "CacheSetting")]
+pub struct PyCacheSetting(Setting);
+
+#[pymethods]
+impl PyCacheSetting {
+    /// Describe a simulation.
+    ///
+    /// A station is ``(servers, service times in ns of which each is as likely, whether each block
+    /// has a server of its own)``. Requests come from ``clients`` that each wait for one before they
+    /// send the next, over and over, or at ``at_ns``, once.
+    ///
+    /// Raises ValueError of an unknown policy or admission, or of a length of 0.
+    #[new]
+    #[pyo3(signature = (
+        *, policy, memory_blocks, block_bytes, path, device, disk, end_ns, slice_ns, seed,
+        clients=None, at_ns=None, admission=None, device_blocks=0,
+        device_write_bytes_per_s=0.0, device_at_ns=0
+    ))]
+    #[expect(clippy::too_many_arguments)]
+    fn new(
+        py: Python<'_>,
+        policy: &str,
+        memory_blocks: usize,
+        block_bytes: u32,
+        path: (usize, Vec<u64>, bool),
+        device: (usize, Vec<u64>, bool),
+        disk: (usize, Vec<u64>, bool),
+        end_ns: u64,
+        slice_ns: u64,
+        seed: u64,
+        clients: Option<usize>,
+        at_ns: Option<PyBuffer<u64>>,
+        admission: Option<&str>,
+        device_blocks: usize,
+        device_write_bytes_per_s: f64,
+        device_at_ns: u64,
+    ) -> PyResult<PyCacheSetting> {
+        let arrivals = match (clients, at_ns) {
+            (Some(clients), None) => Arrivals::Closed { clients },
+            (None, Some(at_ns)) => Arrivals::Recorded { at_ns: at_ns.to_vec(py)? },
+            _ => return Err(PyValueError::new_err("either clients or times are needed")),
+        };
+        if end_ns == 0 || slice_ns == 0 {
+            return Err(PyValueError::new_err("a simulation of no length"));
+        }
+        let admission = match admission {
+            None => None,
+            Some(name) => Some(Admission::of_name(name).ok_or_else(|| {
+                PyValueError::new_err(format!("there is no cache device of kind {name:?}"))
+            })?),
+        };
+        let load = Load { arrivals, device_at_ns, end_ns, slice_ns, seed };
+        Ok(PyCacheSetting(Setting {
+            policy: kind_of(policy)?,
+            memory_blocks,
+            block_bytes,
+            admission,
+            device_blocks,
+            device_write_bytes_per_s,
+            stations: Stations {
+                path: station(path),
+                device: station(device),
+                disk: station(disk),
+            },
+            load,
+        }))
+    }
+}
+
+fn station((servers, service_ns, is_striped): (usize, Vec<u64>, bool)) -> Station {
+    Station { servers, service_ns, is_striped }
+}
+
+/// What happened in a slice of time.
+#[pyclass(frozen, name = "CacheSlice")]
+pub struct PyCacheSlice(Slice);
+
+#[pymethods]
+impl PyCacheSlice {
+    /// Reads that memory served.
+    #[getter]
+    fn memory_hits(&self) -> u64 {
+        self.0.memory_hits
+    }
+
+    /// Reads that the cache device served.
+    #[getter]
+    fn device_hits(&self) -> u64 {
+        self.0.device_hits
+    }
+
+    /// Reads that the disk served.
+    #[getter]
+    fn disk_reads(&self) -> u64 {
+        self.0.disk_reads
+    }
+
+    /// Writes.
+    #[getter]
+    fn writes(&self) -> u64 {
+        self.0.writes
+    }
+
+    /// Blocks on the cache device at its end.
+    #[getter]
+    fn device_blocks(&self) -> u64 {
+        self.0.device_blocks
+    }
+
+    /// Blocks written to the cache device until its end.
+    #[getter]
+    fn device_written_blocks(&self) -> u64 {
+        self.0.device_written_blocks
+    }
+
+    /// Response times of its reads.
+    #[getter]
+    fn latency(&self) -> PyHistogram {
+        Histogram::clone(&self.0.latency).into()
+    }
+}
+
+/// Return which accesses are to blocks of a sample: bytes, 0 or 1, one an access.
+#[pyfunction]
+pub fn sampled_accesses(
+    py: Python<'_>,
+    blocks: PyBuffer<u64>,
+    rate: f64,
+    salt: u64,
+) -> PyResult<Bound<'_, PyBytes>> {
+    let blocks = blocks.to_vec(py)?;
+    let is_sampled = |&block: &u64| u8::from(curve::is_sampled(block, rate, salt));
+    let found: Vec<u8> = py.detach(|| blocks.iter().map(is_sampled).collect());
+    Ok(PyBytes::new(py, &found))
+}
+
+/// Return name and description of each policy of a cache in memory.
+#[pyfunction]
+pub fn cache_policies() -> Vec<(&'static str, &'static str)> {
+    Kind::ALL.iter().map(|kind| (kind.name(), kind.text())).collect()
+}
+
+/// Return name, description and memory in bytes a block of each kind of cache device.
+#[pyfunction]
+pub fn cache_devices() -> Vec<(&'static str, &'static str, u32)> {
+    DEVICES.iter().map(|&(name, text, admission)| (name, text, admission.header_bytes())).collect()
+}
+
+fn kind_of(policy: &str) -> PyResult<Kind> {
+    let unknown = || PyValueError::new_err(format!("there is no policy {policy:?}"));
+    Kind::of_name(policy).ok_or_else(unknown)
+}
+
+fn marks(py: Python<'_>, buffer: Option<PyBuffer<u8>>) -> PyResult<Vec<bool>> {
+    let Some(buffer) = buffer else { return Ok(Vec::new()) };
+    Ok(buffer.to_vec(py)?.into_iter().map(|each| each != 0).collect())
+}

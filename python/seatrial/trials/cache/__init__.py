@@ -1,0 +1,1 @@
+"""Caches in front of storage: what they would serve, and what they serve."""

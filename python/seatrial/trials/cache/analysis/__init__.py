@@ -1,0 +1,1 @@
+"""What a cache would serve of recorded requests."""

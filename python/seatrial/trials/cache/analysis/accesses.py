@@ -1,0 +1,99 @@
+"""The accesses of a recording as simulated caches take them, whole or as samples of its blocks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from seatrial import _core
+from seatrial.trials.watch.analysis.activity import OPERATIONS
+from seatrial.trials.watch.analysis.load.blocks import SALTS, block_accesses
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from seatrial.trials.watch.recording import Recording
+
+EXACT_ACCESSES_MAX: Final = 3_000_000
+"""Of more accesses, samples of the blocks are simulated."""
+SAMPLED_ACCESSES: Final = 500_000
+"""About so many accesses are in each sample."""
+WRITE: Final = OPERATIONS.index("write")
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """Accesses to all blocks, or to a sample of them.
+
+    Attributes:
+        caches: They, for simulated caches.
+        at_ns: When each access arrives; shape (accesses,).
+        seed: Of what is drawn for it.
+    """
+
+    caches: _core.CacheAccesses
+    at_ns: NDArray[np.uint64]
+    seed: int
+
+
+@dataclass(frozen=True, eq=False)
+class Accesses:
+    """The accesses of a recording.
+
+    Attributes:
+        block_bytes: Size of a block.
+        accesses: How many there are, in all blocks.
+        reads: How many of them are reads.
+        different: How many different blocks there are, estimated where samples are taken.
+        share: Share of the blocks in each sample; 1 where there is one of all blocks.
+        samples: One of all blocks, or several.
+    """
+
+    block_bytes: int
+    accesses: int
+    reads: int
+    different: int
+    share: float
+    samples: list[Sample]
+
+    @property
+    def unique_bytes(self) -> int:
+        """Size of all blocks that are accessed."""
+        return self.different * self.block_bytes
+
+    def capacity(self, size_bytes: int) -> int:
+        """Return the blocks of a sample that a cache of a size has room for."""
+        return round(size_bytes / self.block_bytes * self.share)
+
+
+def accesses_of(recording: Recording, block_bytes: int) -> Accesses | None:
+    """Return the accesses of a recording; None without a read.
+
+    Args:
+        recording: The requests.
+        block_bytes: What a cache holds or drops as a whole.
+    """
+    import numpy as np  # noqa: PLC0415 - takes 0.1 s
+
+    found = block_accesses(recording, block_bytes)
+    if found is None:
+        return None
+    is_write = recording.operation[found.requests] == WRITE
+    reads = int(found.counts[~is_write].sum())
+    if not reads:
+        return None
+    is_exact = found.accesses <= EXACT_ACCESSES_MAX
+    share = 1.0 if is_exact else SAMPLED_ACCESSES / found.accesses
+    samples = []
+    for seed, salt in enumerate(SALTS[:1] if is_exact else SALTS):
+        blocks, requests = found.taken(share, salt)
+        writes = (recording.operation[requests] == WRITE).astype(np.uint8)
+        caches = _core.CacheAccesses(blocks, writes=writes)
+        if caches.reads:
+            at_ns = recording.arrived_ns[requests].astype(np.uint64)
+            samples.append(Sample(caches, at_ns, seed))
+    if not samples:
+        return None
+    different = sum(each.caches.different for each in samples) / len(samples) / share
+    return Accesses(found.block_bytes, found.accesses, reads, round(different), share, samples)

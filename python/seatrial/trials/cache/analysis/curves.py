@@ -1,0 +1,108 @@
+"""The share of reads that a cache serves, by its size and by its policy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from seatrial import _core
+from seatrial.published import Amount, Count
+from seatrial.trials.cache.analysis.accesses import Accesses
+
+POINTS: Final = 20
+BEST: Final = "belady"
+"""The policy that no cache can be better than."""
+_LRU: Final = "lru"
+_BLOCKS_MIN: Final = 64
+"""A sample tells no caches apart that hold fewer of its blocks."""
+_T_95: Final = 3.182
+"""Student's t for 95 % and three degrees of freedom: four samples."""
+
+
+class CachePoint(msgspec.Struct, frozen=True, kw_only=True):
+    """What a cache of a size serves.
+
+    Attributes:
+        cache_bytes: Its size.
+        share: Share of the reads that it serves; the first read of a block is none of them.
+        low: Lower end of the 95 % interval over the samples; the same where all blocks count.
+        high: Upper end.
+    """
+
+    cache_bytes: Count
+    share: Amount
+    low: Amount
+    high: Amount
+
+
+class PolicyCurve(msgspec.Struct, frozen=True, kw_only=True):
+    """What caches of a policy serve.
+
+    Attributes:
+        policy: Its name.
+        points: By size, the smallest first.
+    """
+
+    policy: str
+    points: list[CachePoint]
+
+
+def sizes_of(accesses: Accesses, wanted_bytes: Sequence[int]) -> list[int]:
+    """Return the sizes of caches of a curve in bytes: those wanted, and others up to all blocks."""
+    import numpy as np  # noqa: PLC0415 - takes 0.1 s
+
+    smallest = max(accesses.block_bytes, _BLOCKS_MIN * accesses.block_bytes / accesses.share)
+    largest = max(2 * smallest, accesses.unique_bytes, *wanted_bytes, 0)
+    spaced = np.geomspace(smallest, largest, POINTS) // accesses.block_bytes
+    sizes = {int(each) * accesses.block_bytes for each in spaced}
+    return sorted(sizes | {each for each in wanted_bytes if each >= smallest})
+
+
+def curve_of(accesses: Accesses, policy: str, sizes_bytes: Sequence[int]) -> PolicyCurve:
+    """Return what caches of some sizes serve.
+
+    Raises:
+        ValueError: if there is no such policy.
+    """
+    shares = [_shares(accesses, index, policy, sizes_bytes) for index in _indexes(accesses)]
+    points = [
+        CachePoint(cache_bytes=size, share=mean, low=low, high=high)
+        for size, own in zip(sizes_bytes, zip(*shares, strict=True), strict=True)
+        for mean, low, high in [mean_of(own)]
+    ]
+    return PolicyCurve(policy=policy, points=points)
+
+
+def mean_of(values: Sequence[float]) -> tuple[float, float, float]:
+    """Return the mean of shares of samples with its 95 % interval; one value has none."""
+    import numpy as np  # noqa: PLC0415 - takes 0.1 s
+
+    mean = float(np.mean(values))
+    if len(values) < 2:
+        return mean, mean, mean
+    half = _T_95 * float(np.std(values, ddof=1)) / len(values) ** 0.5
+    return mean, max(0.0, mean - half), min(1.0, mean + half)
+
+
+def _indexes(accesses: Accesses) -> range:
+    return range(len(accesses.samples))
+
+
+def _shares(accesses: Accesses, index: int, policy: str, sizes_bytes: Sequence[int]) -> list[float]:
+    caches = accesses.samples[index].caches
+    if policy == _LRU:
+        sizes = [size // accesses.block_bytes for size in sizes_bytes]
+        return caches.lru_hit_ratios(sizes, rate=accesses.share, all_reads=accesses.reads)
+    capacities = [max(1, accesses.capacity(size)) for size in sizes_bytes]
+    hits = caches.hits(policy, capacities, accesses.block_bytes)
+    # As for LRU: a sample with too many reads has too many of the hottest blocks, which hit.
+    expected = accesses.reads * accesses.share
+    surplus = caches.reads - expected
+    return [min(1.0, max(0.0, (each - surplus) / expected)) for each in hits]
+
+
+def policies() -> dict[str, str]:
+    """Return what each policy is, by its name."""
+    return dict(_core.cache_policies())

@@ -1,0 +1,143 @@
+"""What caches would do for a recorded load: curves by size, and tiers at the recorded times."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Final
+
+import msgspec
+
+from seatrial.published import Amount, Count, one_of
+from seatrial.trials.cache.analysis.accesses import accesses_of
+from seatrial.trials.cache.analysis.curves import BEST, PolicyCurve, curve_of, sizes_of
+from seatrial.trials.cache.analysis.tiers import CacheTiers, Setting, Times, drawn_times, tiers_of
+from seatrial.trials.watch.analysis.activity import OPERATIONS
+from seatrial.trials.watch.analysis.load.arrivals import length_s
+from seatrial.trials.watch.analysis.load.mix import latencies_ns
+from seatrial.trials.watch.recording import TIME
+
+if TYPE_CHECKING:
+    from seatrial.trials.watch.recording import Recording
+
+_READ: Final = OPERATIONS.index("read")
+_LRU: Final = "lru"
+_HALVINGS: Final = 4
+
+
+class CachePrediction(msgspec.Struct, frozen=True, kw_only=True):
+    """What caches would do for a recorded load.
+
+    Attributes:
+        method: ``exact``, or ``sampled`` by a hash of the blocks' numbers.
+        sampled_share: Share of the blocks in each sample; 1 where it is exact.
+        block_bytes: What a cache holds or drops as a whole.
+        accesses: Accesses of reads and writes to blocks.
+        reads: Those of reads.
+        unique_bytes: Size of all blocks that are accessed.
+        seconds: Length of the recording.
+        repeated_share: Share of the reads whose block was accessed before: the most that any
+            cache serves of this recording.
+        policy: Of memory.
+        device_kind: Of the cache device.
+        curves: For the policy, for LRU and for the best possible one.
+        tiers: For each size of memory and of the device; empty where times are made up.
+        knows_disk_times: Whether the recording has the times that reads took.
+        knows_device_times: Whether those of the cache device are given.
+    """
+
+    method: Annotated[str, one_of("exact", "sampled")]
+    sampled_share: Amount
+    block_bytes: Count
+    accesses: Count
+    reads: Count
+    unique_bytes: Count
+    seconds: Amount
+    repeated_share: Amount
+    policy: str
+    device_kind: str
+    curves: list[PolicyCurve]
+    tiers: list[CacheTiers]
+    knows_disk_times: bool
+    knows_device_times: bool
+
+
+class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+    """What is asked of a prediction.
+
+    Attributes:
+        memory_bytes: Sizes of memory; empty for some that fit the load.
+        device_bytes: Sizes of the cache device; 0 is none.
+        policy: Of memory.
+        device_kind: Of the cache device.
+        block_bytes: What a cache holds or drops as a whole.
+        device_ns: Read latencies of the cache device, each as likely; empty if unknown.
+    """
+
+    memory_bytes: Sequence[int]
+    device_bytes: Sequence[int]
+    policy: str
+    device_kind: str
+    block_bytes: int
+    device_ns: Sequence[int] = ()
+
+
+def predict(recording: Recording, wanted: Wanted) -> CachePrediction | None:
+    """Return what caches would do for a recorded load; None of one without a read.
+
+    Raises:
+        ValueError: if there is no such policy or kind of device.
+    """
+    accesses = accesses_of(recording, wanted.block_bytes)
+    if accesses is None:
+        return None
+    memory_bytes = list(wanted.memory_bytes) or _usual_sizes(accesses.unique_bytes)
+    sizes = sizes_of(accesses, [each for each in memory_bytes if each])
+    curves = [
+        curve_of(accesses, policy, sizes) for policy in dict.fromkeys((wanted.policy, _LRU, BEST))
+    ]
+    endless = curve_of(accesses, _LRU, [accesses.unique_bytes * 2]).points[0].share
+    seconds = length_s(recording)
+    is_read = recording.operation == _READ
+    known_ns = latencies_ns(recording)[is_read]
+    times = Times(
+        disk_ns=drawn_times(known_ns[known_ns >= 0]), device_ns=drawn_times(list(wanted.device_ns))
+    )
+    tiers = []
+    if TIME not in recording.about.made_up:
+        tiers = [
+            tiers_of(
+                accesses,
+                Setting(
+                    policy=wanted.policy,
+                    kind=wanted.device_kind,
+                    memory_bytes=memory,
+                    device_bytes=device,
+                ),
+                times,
+                seconds,
+            )
+            for memory in memory_bytes
+            for device in wanted.device_bytes or (0,)
+        ]
+    return CachePrediction(
+        method="exact" if accesses.share >= 1 else "sampled",
+        sampled_share=accesses.share,
+        block_bytes=accesses.block_bytes,
+        accesses=accesses.accesses,
+        reads=accesses.reads,
+        unique_bytes=accesses.unique_bytes,
+        seconds=seconds,
+        repeated_share=endless,
+        policy=wanted.policy,
+        device_kind=wanted.device_kind,
+        curves=curves,
+        tiers=tiers,
+        knows_disk_times=bool(times.disk_ns),
+        knows_device_times=bool(times.device_ns),
+    )
+
+
+def _usual_sizes(unique_bytes: int) -> list[int]:
+    """Return powers of two up to the one that has room for all blocks."""
+    largest = 1 << max(12, (unique_bytes - 1).bit_length())
+    return [largest >> halved for halved in range(_HALVINGS, -1, -1)]

@@ -1,0 +1,225 @@
+"""Memory and a cache device in front of the storage that was recorded, at the recorded times."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from seatrial import _core
+from seatrial.published import Amount, Count
+from seatrial.trials.cache.analysis.curves import mean_of
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from seatrial.trials.cache.analysis.accesses import Accesses, Sample
+
+SLICES: Final = 200
+"""Parts of the recording for which the simulation reports what was served."""
+LEVELS: Final = (0.5, 0.9, 0.99)
+"""Shares of what a warm cache serves, of which the time is reported."""
+_LAST: Final = SLICES // 5
+_STEADY_POINTS: Final = 0.02
+"""A cache is warm if it serves no more than so much above what it served a while before."""
+_SMOOTHED: Final = 9
+_DAY_S: Final = 86_400.0
+_NS_PER_S: Final = 1e9
+_TIMES_MAX: Final = 4096
+"""Service times are drawn from so many of those that were measured."""
+_ENTRIES_ABOVE_P99_MIN: Final = 1000
+
+
+class Times(msgspec.Struct, frozen=True, kw_only=True):
+    """Service times of reads, each as likely (ns).
+
+    Attributes:
+        disk_ns: Of the storage that was recorded; empty where the recording does not know them.
+        device_ns: Of the cache device; empty where none was measured.
+    """
+
+    disk_ns: list[int]
+    device_ns: list[int]
+
+
+class CacheTiers(msgspec.Struct, frozen=True, kw_only=True):
+    """What memory and a cache device of some sizes do for a recorded load.
+
+    Attributes:
+        memory_bytes: Size of the memory.
+        device_bytes: Size of the cache device; 0 for none.
+        header_bytes: Memory that the device's blocks take, which is subtracted from memory.
+        memory_share: Share of the reads that memory serves in the last fifth of the recording.
+        device_share: Share that the device serves.
+        disk_share: Share that the recorded storage serves, with the ends of its 95 % interval.
+        disk_share_low: Lower end.
+        disk_share_high: Upper end.
+        read_ns_mean: Mean response time of reads; null where service times are unknown.
+        read_ns_p99: Its 99th percentile; null also of fewer than 1,000 reads.
+        device_written_bytes_per_day: What is written to the device at the recorded rate.
+        warm_s: After how long half, 90 % and 99 % of what a warm cache serves was served; null
+            where the cache was not warm when the recording ended.
+        is_warm: Whether it was warm then.
+    """
+
+    memory_bytes: Count
+    device_bytes: Count
+    header_bytes: Count
+    memory_share: Amount
+    device_share: Amount
+    disk_share: Amount
+    disk_share_low: Amount
+    disk_share_high: Amount
+    read_ns_mean: Amount | None
+    read_ns_p99: Amount | None
+    device_written_bytes_per_day: Amount
+    warm_s: dict[str, float | None]
+    is_warm: bool
+
+
+class Setting(msgspec.Struct, frozen=True, kw_only=True):
+    """Caches of some sizes.
+
+    Attributes:
+        policy: Of memory.
+        kind: Of the cache device.
+        memory_bytes: Size of memory.
+        device_bytes: Size of the device.
+    """
+
+    policy: str
+    kind: str
+    memory_bytes: int
+    device_bytes: int
+
+
+def tiers_of(accesses: Accesses, setting: Setting, times: Times, length_s: float) -> CacheTiers:
+    """Return what caches of some sizes do for a load at its recorded times.
+
+    Reads take as long at the recorded storage as they took: less load makes it no faster.
+
+    Raises:
+        ValueError: if there is no such policy or kind of device.
+    """
+    header_bytes = _header_bytes(accesses, setting)
+    found = [_served(accesses, each, setting, times, length_s) for each in accesses.samples]
+    served = sum(found[1:], start=found[0])
+    last = served[-_LAST:].sum(axis=0)
+    reads = max(1, int(last[:3].sum()))
+    ends = [float(each[-_LAST:, 2].sum() / max(1, each[-_LAST:, :3].sum())) for each in found]
+    disk_share, low, high = mean_of(ends)
+    written = float(served[-1, 3]) / len(found) / accesses.share * accesses.block_bytes
+    warm_s, is_warm = _warm(served, length_s)
+    mean_ns, p99_ns = _response_ns(last / reads, times, reads)
+    return CacheTiers(
+        memory_bytes=setting.memory_bytes,
+        device_bytes=setting.device_bytes,
+        header_bytes=header_bytes,
+        memory_share=float(last[0] / reads),
+        device_share=float(last[1] / reads),
+        disk_share=disk_share,
+        disk_share_low=low,
+        disk_share_high=high,
+        read_ns_mean=mean_ns,
+        read_ns_p99=p99_ns,
+        device_written_bytes_per_day=written / max(length_s, 1e-9) * _DAY_S,
+        warm_s=warm_s,
+        is_warm=is_warm,
+    )
+
+
+def _header_bytes(accesses: Accesses, setting: Setting) -> int:
+    """Return the memory that the blocks of the cache device take."""
+    headers = {name: size for name, _, size in _core.cache_devices()}
+    if setting.kind not in headers:
+        raise ValueError(f"there is no cache device of kind {setting.kind!r}")
+    blocks = min(setting.device_bytes // accesses.block_bytes, accesses.different)
+    return min(blocks * headers[setting.kind], setting.memory_bytes)
+
+
+def _served(
+    accesses: Accesses, sample: Sample, setting: Setting, times: Times, length_s: float
+) -> NDArray[np.float64]:
+    """Return reads by memory, device and disk, and blocks written, of each slice of time."""
+    import numpy as np  # noqa: PLC0415 - takes 0.1 s
+
+    end_ns = max(SLICES, round(length_s * _NS_PER_S) + 1)
+    simulated = _core.CacheSetting(
+        policy=setting.policy,
+        memory_blocks=accesses.capacity(setting.memory_bytes - _header_bytes(accesses, setting)),
+        # A block of a sample stands for several, in what a feed may write as in all else.
+        block_bytes=max(1, round(accesses.block_bytes / accesses.share)),
+        path=(0, [0], False),
+        device=(0, times.device_ns or [0], False),
+        disk=(0, times.disk_ns or [0], False),
+        end_ns=end_ns,
+        slice_ns=-(-end_ns // SLICES),
+        seed=sample.seed,
+        at_ns=sample.at_ns,
+        admission=setting.kind if setting.device_bytes else None,
+        device_blocks=accesses.capacity(setting.device_bytes),
+    )
+    rows = [
+        (each.memory_hits, each.device_hits, each.disk_reads, each.device_written_blocks)
+        for each in sample.caches.simulate(simulated)
+    ]
+    return np.array(rows, dtype=np.float64)
+
+
+def _warm(served: NDArray[np.float64], length_s: float) -> tuple[dict[str, float | None], bool]:
+    """Return when the caches served shares of what they serve when warm, and whether they were."""
+    import numpy as np  # noqa: PLC0415 - takes 0.1 s
+
+    hits, reads = served[:, :2].sum(axis=1), served[:, :3].sum(axis=1)
+    names = [f"{level:.0%}" for level in LEVELS]
+    final = _ratio(hits[-_LAST:], reads[-_LAST:])
+    before = _ratio(hits[-2 * _LAST : -_LAST], reads[-2 * _LAST : -_LAST])
+    if not final or final - before > _STEADY_POINTS:
+        return dict.fromkeys(names), False
+    window = np.ones(_SMOOTHED)
+    ratio = np.convolve(hits, window, "same") / np.maximum(np.convolve(reads, window, "same"), 1)
+    slice_s = length_s / len(served)
+    found: dict[str, float | None] = {
+        name: float(np.argmax(ratio >= level * final) + 1) * slice_s
+        for name, level in zip(names, LEVELS, strict=True)
+    }
+    return found, True
+
+
+def _ratio(hits: NDArray[np.float64], reads: NDArray[np.float64]) -> float:
+    return float(hits.sum() / reads.sum()) if reads.sum() else 0.0
+
+
+def _response_ns(
+    shares: NDArray[np.float64], times: Times, reads: int
+) -> tuple[float | None, float | None]:
+    """Return mean and 99th percentile of the response time: a mixture of what each tier takes."""
+    import numpy as np  # noqa: PLC0415 - takes 0.1 s
+
+    if not times.disk_ns or (shares[1] > 0 and not times.device_ns):
+        return None, None
+    values, weights = [np.zeros(1)], [np.array([shares[0]])]
+    for share, own_ns in ((shares[1], times.device_ns), (shares[2], times.disk_ns)):
+        if share > 0:
+            values.append(np.array(own_ns, dtype=np.float64))
+            weights.append(np.full(len(own_ns), share / len(own_ns)))
+    value, weight = np.concatenate(values), np.concatenate(weights)
+    order = np.argsort(value)
+    reached = np.searchsorted(np.cumsum(weight[order]), 0.99)
+    p99_ns = float(value[order][min(int(reached), len(value) - 1)])
+    mean_ns = float((value * weight).sum() / weight.sum())
+    return mean_ns, p99_ns if reads >= _ENTRIES_ABOVE_P99_MIN else None
+
+
+def drawn_times(times_ns: Sequence[int] | NDArray[np.int64]) -> list[int]:
+    """Return quantiles of times, evenly spaced, that stand for all of them."""
+    import numpy as np  # noqa: PLC0415 - takes 0.1 s
+
+    if not len(times_ns):
+        return []
+    count = min(_TIMES_MAX, len(times_ns))
+    places = (np.arange(count) + 0.5) / count
+    found: list[int] = np.quantile(np.asarray(times_ns), places).astype(np.int64).tolist()
+    return found

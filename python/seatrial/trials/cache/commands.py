@@ -1,0 +1,203 @@
+"""``seatrial cache``: what more memory or an SSD in front would do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from seatrial import _core
+from seatrial.cli.files import Output, output_option
+from seatrial.cli.options import json_option, results_option
+
+if TYPE_CHECKING:
+    from seatrial.trials.cache.analysis.prediction import CachePrediction
+
+BLOCK_BYTES_DEFAULT = 8192
+
+EPILOG = """\b
+Examples:
+  seatrial cache predict pgbench.rec
+  seatrial cache predict pgbench.rec --ram 8GiB,32GiB --ssd 0,200GiB
+  seatrial cache predict web.rec --policy arc --ssd 50GiB --ssd-kind l2arc-2.3
+  seatrial cache predict pgbench.rec --ssd 100GiB --ssd-like last --output cache.html
+
+\b
+`seatrial watch --record FILE` makes a recording, `seatrial trace import` one of a foreign trace.
+docs/cache.md describes policies, kinds of cache devices and what is simulated.
+"""
+
+
+@click.group("cache", epilog=EPILOG)
+def command() -> None:
+    """What more memory or an SSD in front would do."""
+
+
+def _sizes(_context: click.Context, _parameter: click.Parameter, text: str | None) -> list[int]:
+    """Return sizes in bytes; raises click.BadParameter of what is none."""
+    from seatrial.study.units import parse_size_bytes  # noqa: PLC0415 - not for --help
+
+    try:
+        words = [each.strip() for each in text.split(",")] if text else []
+        return [0 if each == "0" else parse_size_bytes(each) for each in words]
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+
+
+@command.command("predict", epilog=EPILOG, short_help="Predict caches from a recording.")
+@click.argument("recording", metavar="FILE", type=click.Path(path_type=Path, readable=False))
+@click.option(
+    "--ram",
+    "memory_bytes",
+    metavar="SIZE,...",
+    callback=_sizes,
+    help="Sizes of memory in addition to the present caches; five that fit the load if not given.",
+)
+@click.option(
+    "--ssd",
+    "device_bytes",
+    metavar="SIZE,...",
+    callback=_sizes,
+    help="Sizes of an SSD behind the memory; 0 for none.",
+)
+@click.option(
+    "--policy",
+    type=click.Choice([name for name, _ in _core.cache_policies()]),
+    default="linux",
+    show_default=True,
+    help="What memory keeps.",
+)
+@click.option(
+    "--ssd-kind",
+    "device_kind",
+    type=click.Choice([name for name, _, _ in _core.cache_devices()]),
+    default="l2arc-2.3",
+    show_default=True,
+    help="How blocks get to the SSD.",
+)
+@click.option(
+    "--block-size",
+    "block_bytes",
+    metavar="SIZE",
+    default="8KiB",
+    show_default=True,
+    help="What a cache holds or drops as a whole.",
+)
+@click.option(
+    "--ssd-like",
+    metavar="RUN",
+    help="A run that measured the SSD: its read latencies are those of the SSD.",
+)
+@output_option("-o", "--output", about="Also write the report, with charts, as an HTML page.")
+@results_option
+@json_option
+def predict(
+    *,
+    recording: Path,
+    memory_bytes: list[int],
+    device_bytes: list[int],
+    policy: str,
+    device_kind: str,
+    block_bytes: str,
+    ssd_like: str | None,
+    output: Output,
+    results: Path,
+    as_json: bool,
+) -> int:
+    """Predict what memory and an SSD in front would serve of the recording FILE.
+
+    Caches are simulated with the recorded requests at their times: the share of the reads that
+    each tier serves, the warm-up, the response time, what is written to the SSD.
+    """
+    from seatrial.errors import UsageError  # noqa: PLC0415 - not for --help
+    from seatrial.trials.cache.analysis.prediction import Wanted  # noqa: PLC0415
+    from seatrial.trials.cache.analysis.prediction import predict as predicted  # noqa: PLC0415
+    from seatrial.trials.cache.report import prediction_words  # noqa: PLC0415
+    from seatrial.trials.watch.recording import read  # noqa: PLC0415
+
+    found = read(recording)
+    wanted = Wanted(
+        memory_bytes=memory_bytes,
+        device_bytes=device_bytes,
+        policy=policy,
+        device_kind=device_kind,
+        block_bytes=_block_bytes(block_bytes),
+        device_ns=_read_latencies_ns(ssd_like, results) if ssd_like else (),
+    )
+    prediction = predicted(found, wanted)
+    if prediction is None:
+        raise UsageError(
+            seen=f"{recording} has no read",
+            cause="A cache serves reads",
+            next_step=f"See what it has: `seatrial trace show {recording}`",
+        )
+    next_step = _next_step(recording, prediction, output)
+    if output.is_named:
+        from seatrial.trials.cache.report.prediction_page import render  # noqa: PLC0415
+
+        again = f"seatrial cache predict {recording} --output FILE"
+        output.write(render(recording.name, found.about, prediction, next_step), otherwise=again)
+    if as_json:
+        from seatrial.trials.cache.documents import cache_document  # noqa: PLC0415
+
+        document = cache_document(
+            prediction,
+            prediction_words.verdict_line(prediction),
+            prediction_words.notable(prediction),
+            prediction_words.doubts(prediction, found.about),
+        )
+        click.echo(document, nl=False)
+    else:
+        from seatrial.trials.cache.report.prediction_text import prediction_text  # noqa: PLC0415
+
+        click.echo(prediction_text(prediction, found.about, next_step))
+    return 0
+
+
+def _block_bytes(text: str) -> int:
+    """Return the size of a block; raises click.BadParameter of one that caches do not have."""
+    from seatrial.study.units import parse_size_bytes  # noqa: PLC0415 - not for --help
+
+    try:
+        size = parse_size_bytes(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--block-size") from None
+    if not 512 <= size <= 1 << 30 or size & (size - 1):
+        raise click.BadParameter(
+            "a block is a power of two from 512 bytes to 1 GiB", param_hint="--block-size"
+        )
+    return size
+
+
+def _read_latencies_ns(reference: str, results: Path) -> list[int]:
+    """Return the latencies of the fastest read test of a run, each as likely (ns).
+
+    Raises:
+        UsageError: if there is no such run, or it has no read.
+    """
+    from seatrial.cli.sources import load_source  # noqa: PLC0415 - not for --help
+    from seatrial.errors import UsageError  # noqa: PLC0415
+
+    best: _core.Histogram | None = None
+    for sample in load_source(reference, results).samples:
+        read = sample.operations.get("read")
+        found = read.response_histogram() if read is not None else None
+        if found is not None and found.count and (best is None or found.mean_ns < best.mean_ns):
+            best = found
+    if best is None:
+        raise UsageError(
+            seen=f"The run {reference} has no read",
+            cause="--ssd-like takes the latencies of reads",
+            next_step="Measure the SSD: `seatrial io DIRECTORY --block-size 8k`",
+        )
+    count = 1000
+    return [best.percentile_ns(100 * (place + 0.5) / count) for place in range(count)]
+
+
+def _next_step(recording: Path, prediction: CachePrediction, output: Output) -> str:
+    if not any(each.device_bytes for each in prediction.tiers):
+        return f"Try an SSD: `seatrial cache predict {recording} --ssd 0,SIZE`"
+    if output.place is None:
+        return f"See the curves: `seatrial cache predict {recording} --output cache.html`"
+    return f"What kind of load it is: `seatrial trace show {recording}`"

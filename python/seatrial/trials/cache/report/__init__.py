@@ -1,0 +1,1 @@
+"""Predictions of caches, in words, tables and charts."""

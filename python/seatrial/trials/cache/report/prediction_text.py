@@ -1,0 +1,100 @@
+"""What caches would do, on the terminal: the answer first, then tables."""
+
+from __future__ import annotations
+
+from seatrial.report.table import NO_FIGURE, Table, without_empty
+from seatrial.report.terminal import table_text, wrapped
+from seatrial.stats.wording import (
+    format_duration_ns,
+    format_duration_s,
+    format_rate_bytes,
+    format_share,
+)
+from seatrial.study.units import format_size
+from seatrial.trials.cache.analysis.curves import BEST, CachePoint
+from seatrial.trials.cache.analysis.prediction import CachePrediction
+from seatrial.trials.cache.analysis.tiers import CacheTiers
+from seatrial.trials.cache.report.prediction_words import (
+    confidence,
+    notable,
+    verdict_line,
+)
+from seatrial.trials.watch.recording import RecordingAbout
+
+_ROWS: int = 10
+_DAY_S: float = 86_400.0
+
+
+def prediction_text(found: CachePrediction, about: RecordingAbout, next_step: str) -> str:
+    """Return a prediction as lines: the answer, what stands out, how certain it is, what next."""
+    first = [
+        wrapped(verdict_line(found)),
+        "",
+        *(wrapped(each, "- ") for each in notable(found)),
+        "",
+        wrapped(confidence(found, about), "Confidence: ", "  "),
+        wrapped(next_step, "Next: ", "  "),
+    ]
+    tables = [table_text(each).rstrip() for each in prediction_tables(found)]
+    return "\n\n".join(["\n".join(first), *tables])
+
+
+def prediction_tables(found: CachePrediction) -> list[Table]:
+    """Return the tables of a prediction; none is empty."""
+    return [without_empty(each) for each in (_tiers_table(found), _curve_table(found)) if each.rows]
+
+
+def _tiers_table(found: CachePrediction) -> Table:
+    return Table(
+        id="cache-tiers",
+        title="What each tier serves of the reads, in the last fifth of the recording",
+        labels=2,
+        headers=["Memory", "SSD", "Memory serves", "SSD serves", "Storage serves", "95 %",
+                 "Mean read", "p99", "90 % warm after", "Written to the SSD"],
+        rows=[_tiers_row(each) for each in found.tiers],
+    )  # fmt: skip
+
+
+def _tiers_row(each: CacheTiers) -> list[str]:
+    is_sampled = each.disk_share_low < each.disk_share_high
+    warm_s = each.warm_s["90%"]
+    written = each.device_written_bytes_per_day
+    return [
+        format_size(each.memory_bytes) if each.memory_bytes else "none",
+        format_size(each.device_bytes) if each.device_bytes else "none",
+        format_share(each.memory_share),
+        format_share(each.device_share) if each.device_bytes else NO_FIGURE,
+        format_share(each.disk_share),
+        f"{format_share(each.disk_share_low)} to {format_share(each.disk_share_high)}"
+        if is_sampled
+        else NO_FIGURE,
+        format_duration_ns(each.read_ns_mean) if each.read_ns_mean is not None else NO_FIGURE,
+        format_duration_ns(each.read_ns_p99) if each.read_ns_p99 is not None else NO_FIGURE,
+        format_duration_s(warm_s) if warm_s is not None else "not warm",
+        format_rate_bytes(written / _DAY_S) if written else NO_FIGURE,
+    ]
+
+
+def _curve_table(found: CachePrediction) -> Table:
+    curves = {each.policy: each.points for each in found.curves}
+    sizes = [each.cache_bytes for each in curves[found.policy]]
+    step = max(1, len(sizes) // _ROWS)
+    places = sorted({*range(0, len(sizes), step), len(sizes) - 1})
+    names = {BEST: "Best possible"}
+    return Table(
+        id="cache-curve",
+        title=f"Share of the reads that a cache of one tier serves ({found.method})",
+        labels=1,
+        headers=["Cache", *(names.get(policy, policy) for policy in curves)],
+        rows=[
+            [format_size(sizes[place]), *(_point(points[place]) for points in curves.values())]
+            for place in places
+        ],
+    )
+
+
+def _point(point: CachePoint) -> str:
+    share = format_share(point.share)
+    if point.low == point.high:
+        return share
+    return f"{share} ({format_share(point.low)} to {format_share(point.high)})"

@@ -1,0 +1,175 @@
+"""What caches would do, in words: the answer, what stands out, how certain it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from seatrial.stats.wording import (
+    format_count,
+    format_duration_ns,
+    format_duration_s,
+    format_rate_bytes,
+    format_share,
+)
+from seatrial.study.units import format_size
+from seatrial.trials.cache.analysis.curves import BEST, CachePoint, PolicyCurve
+from seatrial.trials.cache.analysis.prediction import CachePrediction
+from seatrial.trials.cache.analysis.tiers import CacheTiers
+from seatrial.trials.watch.recording import RecordingAbout
+from seatrial.trials.watch.report.load_words import left_out_lines, unknown_lines
+
+_ENOUGH_SHARE: Final = 0.95
+"""Beyond a cache that serves so much of what any serves, little is gained."""
+_LITTLE_SHARE: Final = 0.05
+_POLICY_POINTS_MIN: Final = 0.05
+_SHORT_S: Final = 600.0
+_TIMES_MAX_RATIO: Final = 1.1
+_DAY_S: Final = 86_400.0
+
+
+def verdict_line(found: CachePrediction) -> str:
+    """Return what memory would serve, in one line."""
+    if found.repeated_share < _LITTLE_SHARE:
+        return (
+            f"No cache helps: {format_share(1 - found.repeated_share)} of the reads are of blocks "
+            "that were not accessed before."
+        )
+    enough = enough_point(found)
+    return (
+        f"{format_size(enough.cache_bytes)} of cache would serve {_share(enough)} of the reads; "
+        f"more gains little: no size serves over {format_share(found.repeated_share)}."
+    )
+
+
+def _share(point: CachePoint) -> str:
+    share = format_share(point.share)
+    if point.low == point.high:
+        return share
+    return f"{share} ({format_share(point.low)} to {format_share(point.high)})"
+
+
+def enough_point(found: CachePrediction) -> CachePoint:
+    """Return the smallest cache of the curve beyond which little is gained."""
+    points = curve(found, found.policy).points
+    enough = _ENOUGH_SHARE * points[-1].share
+    return next((each for each in points if each.share >= enough), points[-1])
+
+
+def curve(found: CachePrediction, policy: str) -> PolicyCurve:
+    """Return the curve of a policy."""
+    return next(each for each in found.curves if each.policy == policy)
+
+
+def notable(found: CachePrediction) -> list[str]:
+    """Return what stands out, in a sentence each."""
+    return [*_policy(found), *_faster(found), *_warm_up(found), *_written(found), *_headers(found)]
+
+
+def _policy(found: CachePrediction) -> Iterator[str]:
+    own, best = curve(found, found.policy), curve(found, BEST)
+    gap, point, least = max(
+        (
+            (least.share - each.share, each, least)
+            for each, least in zip(own.points, best.points, strict=True)
+        ),
+        key=lambda each: each[0],
+    )
+    if gap >= _POLICY_POINTS_MIN:
+        yield (
+            f"At {format_size(point.cache_bytes)} the policy {found.policy} serves "
+            f"{format_share(point.share)} of the reads; the best possible one would serve "
+            f"{format_share(least.share)}."
+        )
+
+
+def _faster(found: CachePrediction) -> Iterator[str]:
+    known = [each for each in found.tiers if each.read_ns_mean is not None]
+    if not known:
+        return
+    best = min(known, key=lambda each: each.read_ns_mean or 0.0)
+    least = max(known, key=lambda each: each.read_ns_mean or 0.0)
+    ratio = (least.read_ns_mean or 0.0) / max(1.0, best.read_ns_mean or 0.0)
+    if ratio > _TIMES_MAX_RATIO:
+        yield (
+            f"Warm, {sizes_words(best)} gives a mean read of "
+            f"{format_duration_ns(best.read_ns_mean or 0.0)}; {sizes_words(least)} gives "
+            f"{format_duration_ns(least.read_ns_mean or 0.0)}. Clients that wait for their reads "
+            f"get {ratio:.1f} times as many."
+        )
+
+
+def sizes_words(tiers: CacheTiers) -> str:
+    """Return the sizes of caches in words."""
+    memory = f"{format_size(tiers.memory_bytes)} of memory" if tiers.memory_bytes else "no memory"
+    if not tiers.device_bytes:
+        return memory
+    return f"{memory} and {format_size(tiers.device_bytes)} of SSD"
+
+
+def _warm_up(found: CachePrediction) -> Iterator[str]:
+    cold = [each for each in found.tiers if not each.is_warm and each.disk_share < 1]
+    if cold:
+        yield (
+            f"Not warm after {format_duration_s(found.seconds)}, when the recording ends: "
+            f"{'; '.join(sizes_words(each) for each in cold[:3])}. What they serve when warm is "
+            "more than is shown."
+        )
+    warm = [each for each in found.tiers if each.is_warm and each.device_bytes]
+    for each in warm[:1]:
+        yield (
+            f"{sizes_words(each)}: half warm after {format_duration_s(each.warm_s['50%'] or 0)}, "
+            f"90 % after {format_duration_s(each.warm_s['90%'] or 0)}."
+        )
+
+
+def _written(found: CachePrediction) -> Iterator[str]:
+    most = max(found.tiers, key=lambda each: each.device_written_bytes_per_day, default=None)
+    if most is not None and most.device_written_bytes_per_day:
+        per_day = most.device_written_bytes_per_day / most.device_bytes
+        yield (
+            f"{sizes_words(most)}: {format_rate_bytes(most.device_written_bytes_per_day / _DAY_S)} "
+            f"written to the SSD, {per_day:.1f} times its size a day."
+        )
+
+
+def _headers(found: CachePrediction) -> Iterator[str]:
+    most = max(found.tiers, key=lambda each: each.header_bytes, default=None)
+    if most is not None and most.header_bytes > most.memory_bytes * _LITTLE_SHARE:
+        yield (
+            f"The headers of {format_size(most.device_bytes)} of SSD take "
+            f"{format_size(most.header_bytes)} of {format_size(most.memory_bytes)} of memory."
+        )
+
+
+def doubts(found: CachePrediction, about: RecordingAbout) -> list[str]:
+    """Return what limits all this, in a sentence each."""
+    return [*_doubts(found), *unknown_lines(about), *left_out_lines(about)]
+
+
+def _doubts(found: CachePrediction) -> Iterator[str]:
+    yield (
+        "Only requests that reached the storage are recorded: memory is in addition to the caches "
+        "that served the others."
+    )
+    if found.seconds < _SHORT_S:
+        yield (
+            f"Short: {format_duration_s(found.seconds)} hold few of the reuses that a large cache "
+            "lives on."
+        )
+    if found.method == "sampled":
+        yield (
+            f"From four samples of {format_share(found.sampled_share)} of the blocks each; "
+            "intervals are 95 % over them."
+        )
+    if found.tiers and not found.knows_disk_times:
+        yield "The recording does not know how long reads took: response times are unknown."
+    has_device = any(each.device_bytes for each in found.tiers)
+    if has_device and found.knows_disk_times and not found.knows_device_times:
+        yield "The SSD's read latency is unknown: name a run that measured it with --ssd-like."
+
+
+def confidence(found: CachePrediction, about: RecordingAbout) -> str:
+    """Return how certain all this is, as one paragraph."""
+    basis = f"{format_count(found.reads)} reads of blocks of {format_size(found.block_bytes)}"
+    return " ".join([f"{basis}, simulated.", *doubts(found, about)])

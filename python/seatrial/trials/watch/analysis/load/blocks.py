@@ -1,0 +1,106 @@
+"""The blocks that requests access, in order: what a cache sees of a recording."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from seatrial import _core
+from seatrial.trials.watch.analysis.activity import OPERATIONS
+from seatrial.trials.watch.analysis.load.sequential import TRANSFERS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from seatrial.trials.watch.recording import Recording
+
+BLOCK_BYTES: Final = 4096
+_ACCESSES_MAX: Final = 200_000_000
+_CHUNK_ACCESSES: Final = 4_000_000
+SALTS: Final = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0xD6E8FEB86659FD93)
+"""Of the samples of blocks; as many are taken."""
+
+
+@dataclass(frozen=True, eq=False)
+class BlockAccesses:
+    """Accesses to blocks: each read or write accesses all blocks that it touches.
+
+    Attributes:
+        block_bytes: Size of a block.
+        requests: Which requests of the recording access blocks; shape (requests,), as the next.
+        firsts: The first block of each; no two devices have a block in common.
+        counts: How many blocks each accesses.
+    """
+
+    block_bytes: int
+    requests: NDArray[np.int64]
+    firsts: NDArray[np.int64]
+    counts: NDArray[np.int64]
+
+    @property
+    def accesses(self) -> int:
+        """How many accesses there are."""
+        return int(self.counts.sum())
+
+    def taken(
+        self, share: float = 1.0, salt: int = SALTS[0]
+    ) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+        """Return accesses in order: their blocks, and the request of each.
+
+        Args:
+            share: Of the blocks, sampled by a hash of their numbers.
+            salt: Another one gives another sample.
+        """
+        import numpy as np  # noqa: PLC0415 - takes 0.1 s
+
+        blocks, requests = [np.empty(0, np.uint64)], [np.empty(0, np.int64)]
+        for begin, behind in self._chunks():
+            own = self.counts[begin:behind]
+            starts = np.cumsum(own) - own
+            first = np.repeat(self.firsts[begin:behind] - starts, own)
+            found = (first + np.arange(int(own.sum()))).astype(np.uint64)
+            of_request = np.repeat(self.requests[begin:behind], own)
+            if share < 1.0:
+                taken = np.frombuffer(_core.sampled_accesses(found, share, salt), dtype=np.bool_)
+                found, of_request = found[taken], of_request[taken]
+            blocks.append(found)
+            requests.append(of_request)
+        return np.concatenate(blocks), np.concatenate(requests)
+
+    def _chunks(self) -> Iterator[tuple[int, int]]:
+        """Yield ranges of requests with a bounded number of accesses."""
+        import numpy as np  # noqa: PLC0415 - takes 0.1 s
+
+        sums = np.cumsum(self.counts)
+        begin = 0
+        while begin < len(self.counts):
+            before = int(sums[begin - 1]) if begin else 0
+            behind = int(np.searchsorted(sums, before + _CHUNK_ACCESSES))
+            behind = min(max(behind, begin + 1), len(self.counts))
+            yield begin, behind
+            begin = behind
+
+
+def block_accesses(recording: Recording, block_bytes: int = BLOCK_BYTES) -> BlockAccesses | None:
+    """Return the accesses of reads and writes; None of a recording without them.
+
+    Blocks are four times as large, or more, where there would be more than 200 million accesses.
+    """
+    import numpy as np  # noqa: PLC0415 - takes 0.1 s
+
+    own = np.isin(recording.operation, [OPERATIONS.index(name) for name in TRANSFERS])
+    own &= recording.length_bytes > 0
+    if not own.any():
+        return None
+    begins, lengths = recording.offset_bytes[own], recording.length_bytes[own]
+    while True:
+        firsts = begins // block_bytes
+        counts = (begins + lengths - 1) // block_bytes - firsts + 1
+        if int(counts.sum()) <= _ACCESSES_MAX:
+            break
+        block_bytes *= 4
+    firsts = firsts + recording.device[own].astype(np.int64) * int((firsts + counts).max())
+    return BlockAccesses(block_bytes, np.flatnonzero(own), firsts, counts)

@@ -1,0 +1,95 @@
+"""``seatrial cache``: from a recording to the answer, as text, document and page."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cli.command import seatrial
+from report.json_schema import assert_published
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a recording of skewed reads and some writes, imported from an MSR trace."""
+    made = tmp_path_factory.mktemp("cache")
+    random = np.random.default_rng(5)
+    lines = [
+        f"{128166372003061629 + number * 10_000},hm,0,"
+        f"{'Write' if number % 10 == 0 else 'Read'},{int(random.random() ** 3 * 4000) * 8192},"
+        "8192,50000\n"
+        for number in range(30_000)
+    ]
+    (made / "web.csv").write_text("".join(lines))
+    done = seatrial("trace", "import", "web.csv", "-o", "web.rec", folder=made)
+    assert done.code == 0, done
+    return made
+
+
+def test_the_answer_comes_first_and_tables_follow(folder: Path):
+    done = seatrial("cache", "predict", "web.rec", folder=folder)
+    assert done.code == 0, done
+    first, *rest = done.out.splitlines()
+    assert "of cache would serve" in first
+    text = "\n".join(rest)
+    assert "Confidence: 27,000 reads" in text.replace("27k", "27,000")
+    assert "Next: Try an SSD" in text
+    assert "Best possible" in text
+    assert "Storage serves" in text
+
+
+def test_the_document_has_what_the_page_has(folder: Path):
+    options = ("--ram", "4MiB,16MiB", "--ssd", "0,32MiB", "--ssd-kind", "bcache", "--policy", "arc")
+    page = folder / "cache.html"
+    done = seatrial(
+        "cache", "predict", "web.rec", *options, "--json", "-o", page.name, folder=folder
+    )
+    assert done.code == 0, done
+    document = json.loads(done.out)
+    assert_published(document)
+    sizes = [
+        (each["memory_bytes"], each["device_bytes"]) for each in document["prediction"]["tiers"]
+    ]
+    mib = 2**20
+    assert sizes == [(4 * mib, 0), (4 * mib, 32 * mib), (16 * mib, 0), (16 * mib, 32 * mib)]
+    text = page.read_text()
+    assert document["verdict"] in text
+    assert "table-cache-tiers" in text
+
+
+def test_the_latency_of_the_ssd_is_that_of_a_run(folder: Path):
+    measured = seatrial("io", "null", "--seconds", "0.3", folder=folder)
+    assert measured.code == 0, measured
+    done = seatrial(
+        "cache", "predict", "web.rec", "--ram", "4MiB", "--ssd", "32MiB", "--ssd-kind", "bcache",
+        "--ssd-like", "last", "--json", folder=folder,
+    )  # fmt: skip
+    assert done.code == 0, done
+    (tiers,) = json.loads(done.out)["prediction"]["tiers"]
+    # 5 ms from the storage, next to nothing from the null target.
+    assert tiers["read_ns_mean"] == pytest.approx(tiers["disk_share"] * 5e6, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("options", "reported"),
+    [
+        (("--ram", "much"), "--ram"),
+        (("--block-size", "3000"), "power of two"),
+        (("--policy", "mru"), "--policy"),
+        (("--ssd-like", "no-such-run"), "no-such-run"),
+    ],
+)
+def test_what_is_invalid_is_reported_by_name(folder: Path, options: tuple[str, ...], reported: str):
+    done = seatrial("cache", "predict", "web.rec", *options, folder=folder)
+    assert done.code == 2, done
+    assert reported in done.err
+
+
+def test_a_recording_of_writes_is_refused(folder: Path):
+    (folder / "w.csv").write_text("128166372003061629,hm,0,Write,8192,8192,413\n")
+    assert seatrial("trace", "import", "w.csv", "-o", "w.rec", folder=folder).code == 0
+    done = seatrial("cache", "predict", "w.rec", folder=folder)
+    assert (done.code, "has no read" in done.err) == (2, True)

@@ -1,0 +1,171 @@
+"""What caches would do for made-up recordings whose answer is known."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from seatrial.trials.cache.analysis import accesses as of_accesses
+from seatrial.trials.cache.analysis.accesses import accesses_of
+from seatrial.trials.cache.analysis.curves import BEST, curve_of, policies, sizes_of
+from seatrial.trials.cache.analysis.prediction import CachePrediction, Wanted, predict
+from seatrial.trials.cache.report.prediction_words import doubts, notable, verdict_line
+from seatrial.trials.watch.recording import Recording
+from trials.watch.recordings import READ, WRITE, recording
+
+BLOCK = 8192
+MS = 10**6
+S = 10**9
+
+
+def blocks_read(
+    blocks: np.ndarray | list[int], *, gap_ns: int = MS, read_ns: int = 5 * MS, **columns: object
+) -> Recording:
+    """A recording of reads of 8 KiB blocks, evenly in time, each as long."""
+    count = len(blocks)
+    return recording(
+        seconds=count * gap_ns / S,
+        arrived_ns=np.arange(count) * gap_ns,
+        offset_bytes=np.asarray(blocks, dtype=np.int64) * BLOCK,
+        length_bytes=[BLOCK] * count,
+        device_ns=[read_ns] * count,
+        **columns,
+    )
+
+
+def wanted(**changes: object) -> Wanted:
+    usual: dict[str, object] = {
+        "memory_bytes": [100 * BLOCK],
+        "device_bytes": [],
+        "policy": "lru",
+        "device_kind": "bcache",
+        "block_bytes": BLOCK,
+    }
+    return Wanted(**{**usual, **changes})  # type: ignore[arg-type]
+
+
+def predicted(made: Recording, **changes: object) -> CachePrediction:
+    found = predict(made, wanted(**changes))
+    assert found is not None
+    return found
+
+
+def skewed(count: int, blocks: int = 20_000, seed: int = 3) -> np.ndarray:
+    random = np.random.default_rng(seed)
+    return (random.random(count) ** 3 * blocks).astype(np.int64)
+
+
+def test_memory_that_holds_all_serves_every_read_but_the_first():
+    found = predicted(blocks_read([*range(100)] * 50))
+    (tiers,) = found.tiers
+    assert (tiers.memory_share, tiers.disk_share) == (1.0, 0.0)
+    assert tiers.is_warm
+    # The first of fifty passes brings the blocks in.
+    assert tiers.warm_s["90%"] == pytest.approx(0.1, abs=0.05)
+    assert tiers.read_ns_mean == 0
+    assert found.repeated_share == pytest.approx(0.98)
+    assert "800 KiB of cache would serve 98 % of the reads" in verdict_line(found)
+
+
+def test_a_cycle_that_is_longer_than_memory_defeats_lru_and_not_the_best_policy():
+    found = predicted(blocks_read([*range(100)] * 20), memory_bytes=[50 * BLOCK])
+    assert found.tiers[0].disk_share == 1.0
+    at = {each.policy: {p.cache_bytes: p.share for p in each.points} for each in found.curves}
+    assert at["lru"][50 * BLOCK] == 0
+    assert at[BEST][50 * BLOCK] == pytest.approx(0.47, abs=0.02)
+    assert any("the best possible one would serve" in each for each in notable(found))
+
+
+def test_the_mean_read_is_that_of_the_reads_which_the_storage_serves():
+    made = blocks_read(skewed(50_000))
+    (tiers,) = predicted(made, memory_bytes=[2000 * BLOCK]).tiers
+    assert 0.2 < tiers.disk_share < 0.8
+    assert tiers.read_ns_mean == pytest.approx(tiers.disk_share * 5 * MS)
+    assert tiers.read_ns_p99 == 5 * MS
+
+
+def test_an_ssd_serves_what_memory_lacks_and_its_latency_counts():
+    made = blocks_read(skewed(50_000))
+    alone, both = predicted(
+        made,
+        memory_bytes=[500 * BLOCK],
+        device_bytes=[0, 20_000 * BLOCK],
+        device_ns=[100_000],
+    ).tiers
+    assert alone.memory_share == pytest.approx(both.memory_share)
+    assert both.device_share > 0.3
+    assert both.disk_share == pytest.approx(1 - both.memory_share - both.device_share)
+    expected = both.device_share * 100_000 + both.disk_share * 5 * MS
+    assert both.read_ns_mean == pytest.approx(expected)
+    # Each block is written once, when it is read first.
+    different = len(np.unique(skewed(50_000)))
+    assert both.device_written_bytes_per_day == pytest.approx(different * BLOCK / 50 * 86_400)
+
+
+def test_without_the_ssds_latency_no_response_time_is_given():
+    made = blocks_read(skewed(20_000))
+    found = predicted(made, memory_bytes=[500 * BLOCK], device_bytes=[20_000 * BLOCK])
+    assert found.tiers[0].read_ns_mean is None
+    assert any("--ssd-like" in each for each in doubts(found, made.about))
+
+
+def test_a_feed_writes_no_more_than_it_may_and_its_headers_take_memory():
+    # 40,000 new blocks a second, of which the feed of 2008 takes 8 MiB.
+    made = blocks_read(np.arange(400_000) % 200_000, gap_ns=25_000)
+    found = predicted(
+        made,
+        memory_bytes=[20_000 * BLOCK],
+        device_bytes=[200_000 * BLOCK],
+        device_kind="l2arc-2008",
+        policy="arc",
+    )
+    (tiers,) = found.tiers
+    assert tiers.header_bytes == 200_000 * 200
+    per_s = tiers.device_written_bytes_per_day / 86_400
+    assert 7 * 2**20 < per_s < 9.5 * 2**20
+    assert not tiers.is_warm
+    assert any(each.startswith("Not warm after") for each in notable(found))
+    assert any("of memory" in each and "headers" in each for each in notable(found))
+
+
+def test_writes_bring_blocks_in_and_are_no_hits():
+    made = blocks_read([7, 7, 7, 7], operation=[WRITE, READ, WRITE, READ])
+    found = predicted(made)
+    assert (found.accesses, found.reads, found.repeated_share) == (4, 2, 1.0)
+
+
+def test_a_recording_of_writes_alone_has_no_prediction():
+    assert predict(blocks_read([1, 2], operation=[WRITE, WRITE]), wanted()) is None
+
+
+def test_reads_that_are_never_repeated_are_served_by_none():
+    assert verdict_line(predicted(blocks_read(range(1000)))).startswith("No cache helps: 100 %")
+
+
+@pytest.mark.parametrize("policy", ["lru", "arc", "linux", "s3-fifo"])
+def test_the_band_of_samples_covers_what_all_blocks_give(
+    monkeypatch: pytest.MonkeyPatch, policy: str
+):
+    made = blocks_read(skewed(400_000, 60_000, seed=5))
+    whole = accesses_of(made, BLOCK)
+    monkeypatch.setattr(of_accesses, "EXACT_ACCESSES_MAX", 100_000)
+    monkeypatch.setattr(of_accesses, "SAMPLED_ACCESSES", 40_000)
+    sampled = accesses_of(made, BLOCK)
+    assert whole is not None
+    assert sampled is not None
+    assert (whole.share, sampled.share, len(sampled.samples)) == (1.0, 0.1, 4)
+    assert sampled.different == pytest.approx(whole.different, rel=0.05)
+    sizes = sizes_of(sampled, [])
+    exact = curve_of(whole, policy, sizes).points
+    bands = curve_of(sampled, policy, sizes).points
+    # At the ends of the curve its band is narrower than a block's share.
+    covered = [
+        band.low - 0.002 <= point.share <= band.high + 0.002
+        for band, point in zip(bands, exact, strict=True)
+    ]
+    assert np.mean(covered) >= 0.9
+
+
+def test_every_policy_has_a_name_and_a_description():
+    assert {"lru", "arc", "linux", "postgresql", BEST} <= policies().keys()
+    assert all(policies().values())

@@ -4,6 +4,7 @@ from os import PathLike
 from typing import Any, Final, SupportsFloat, SupportsIndex, final
 
 from _typeshed import SupportsGetItem
+from typing_extensions import Buffer
 
 BLOCK_BYTES_MAX: Final[int]
 CHANNELS_MAX: Final[int]
@@ -29,6 +30,113 @@ THETA_MAX: Final[float]
 THREADS_MAX: Final[int]
 WATCHED_OPERATIONS: Final[list[str]]
 __version__: Final[str]
+
+@final
+class CacheAccesses:
+    """Accesses to blocks, in order."""
+    def __len__(self, /) -> int:
+        """How many accesses there are."""
+    def __new__(
+        cls, /, blocks: Buffer, *, writes: Buffer | None = None, scans: Buffer | None = None
+    ) -> CacheAccesses:
+        """Take blocks by any numbers, in the order of access: a buffer of unsigned 64-bit numbers.
+
+        ``writes`` and ``scans`` say of each access whether it is a write, which is no hit and no
+        miss, and whether it is part of a scan: buffers of bytes, 0 or 1.
+
+        Raises ValueError when there are too many different blocks, or not as many of the others.
+        """
+    @property
+    def different(self, /) -> int:
+        """How many different blocks there are."""
+    def hits(
+        self,
+        /,
+        policy: str,
+        capacities: SupportsGetItem[int, SupportsIndex],
+        block_bytes: SupportsIndex,
+    ) -> list[int]:
+        """Return how many reads a cache of each capacity serves, in blocks.
+
+        ``block_bytes`` matters to ``linux`` alone, whose lists depend on the size of memory.
+
+        Raises ValueError of an unknown policy or a capacity of 0.
+        """
+    def lru_hit_ratios(
+        self,
+        /,
+        sizes: SupportsGetItem[int, SupportsIndex],
+        *,
+        rate: SupportsFloat | SupportsIndex = 1.0,
+        all_reads: SupportsIndex | None = None,
+    ) -> list[float]:
+        """Return the hit ratios of LRU caches of so many blocks, all from one pass.
+
+        Of a sample of the blocks, ``rate`` is their share and ``all_reads`` counts the reads of all
+        blocks; ``sizes`` are those of the whole.
+        """
+    @property
+    def reads(self, /) -> int:
+        """How many of them are reads."""
+    def simulate(self, /, setting: CacheSetting) -> list[CacheSlice]:
+        """Simulate memory and a cache device under this load, on a virtual clock."""
+
+@final
+class CacheSetting:
+    """Caches, what serves, and when requests come."""
+    def __new__(
+        cls,
+        /,
+        *,
+        policy: str,
+        memory_blocks: SupportsIndex,
+        block_bytes: SupportsIndex,
+        path: tuple[SupportsIndex, SupportsGetItem[int, SupportsIndex], bool],
+        device: tuple[SupportsIndex, SupportsGetItem[int, SupportsIndex], bool],
+        disk: tuple[SupportsIndex, SupportsGetItem[int, SupportsIndex], bool],
+        end_ns: SupportsIndex,
+        slice_ns: SupportsIndex,
+        seed: SupportsIndex,
+        clients: SupportsIndex | None = None,
+        at_ns: Buffer | None = None,
+        admission: str | None = None,
+        device_blocks: SupportsIndex = 0,
+        device_write_bytes_per_s: SupportsFloat | SupportsIndex = 0.0,
+        device_at_ns: SupportsIndex = 0,
+    ) -> CacheSetting:
+        """Describe a simulation.
+
+        A station is ``(servers, service times in ns of which each is as likely, whether each block
+        has a server of its own)``. Requests come from ``clients`` that each wait for one before
+        they send the next, over and over, or at ``at_ns``, once.
+
+        Raises ValueError of an unknown policy or admission, or of a length of 0.
+        """
+
+@final
+class CacheSlice:
+    """What happened in a slice of time."""
+    @property
+    def device_blocks(self, /) -> int:
+        """Blocks on the cache device at its end."""
+    @property
+    def device_hits(self, /) -> int:
+        """Reads that the cache device served."""
+    @property
+    def device_written_blocks(self, /) -> int:
+        """Blocks written to the cache device until its end."""
+    @property
+    def disk_reads(self, /) -> int:
+        """Reads that the disk served."""
+    @property
+    def latency(self, /) -> Histogram:
+        """Response times of its reads."""
+    @property
+    def memory_hits(self, /) -> int:
+        """Reads that memory served."""
+    @property
+    def writes(self, /) -> int:
+        """Writes."""
 
 @final
 class CellLive:
@@ -461,6 +569,12 @@ class WatchedRequest:
     def queue_ns(self, /) -> int | None:
         """How long it was in the queue; None if unknown."""
 
+def cache_devices() -> list[tuple[str, str, int]]:
+    """Return name, description and memory in bytes a block of each kind of cache device."""
+
+def cache_policies() -> list[tuple[str, str]]:
+    """Return name and description of each policy of a cache in memory."""
+
 def clock_source() -> str:
     """Return ``tsc`` or ``monotonic``."""
 
@@ -505,6 +619,11 @@ def recover_trace(trace: str | PathLike[str]) -> int:
 
     Raises NativeError where there is none.
     """
+
+def sampled_accesses(
+    blocks: Buffer, rate: SupportsFloat | SupportsIndex, salt: SupportsIndex
+) -> bytes:
+    """Return which accesses are to blocks of a sample: bytes, 0 or 1, one an access."""
 
 def show_trace(trace: str | PathLike[str], top: SupportsIndex) -> str:
     """Return what a trace holds as JSON, with the ``top`` queries by their total time.

@@ -147,8 +147,8 @@ impl PyCacheSetting {
     /// Describe a simulation.
     ///
     /// A station is ``(servers, service times in ns of which each is as likely, whether each block
-    /// has a server of its own)``. Requests come from ``clients`` that each wait for one before they
-    /// send the next, over and over, or at ``at_ns``, once.
+    /// has a server of its own)``. Requests come from ``clients`` that each wait for one before
+    /// they send the next, over and over, or at ``at_ns``, once.
     ///
     /// Raises ValueError of an unknown policy or admission, or of a length of 0.
     #[new]

@@ -89,7 +89,7 @@ def accesses_of(recording: Recording, block_bytes: int) -> Accesses | None:
     for seed, salt in enumerate(SALTS[:1] if is_exact else SALTS):
         blocks, requests = found.taken(share, salt)
         writes = (recording.operation[requests] == WRITE).astype(np.uint8)
-        caches = _core.CacheAccesses(blocks, writes=writes)
+        caches = _core.CacheAccesses(blocks.data, writes=writes.data)
         if caches.reads:
             at_ns = recording.arrived_ns[requests].astype(np.uint64)
             samples.append(Sample(caches, at_ns, seed))

@@ -53,7 +53,9 @@ def sizes_of(accesses: Accesses, wanted_bytes: Sequence[int]) -> list[int]:
     """Return the sizes of caches of a curve in bytes: those wanted, and others up to all blocks."""
     import numpy as np  # noqa: PLC0415 - takes 0.1 s
 
-    smallest = max(accesses.block_bytes, _BLOCKS_MIN * accesses.block_bytes / accesses.share)
+    smallest = accesses.block_bytes
+    if accesses.share < 1:
+        smallest = round(_BLOCKS_MIN * accesses.block_bytes / accesses.share)
     largest = max(2 * smallest, accesses.unique_bytes, *wanted_bytes, 0)
     spaced = np.geomspace(smallest, largest, POINTS) // accesses.block_bytes
     sizes = {int(each) * accesses.block_bytes for each in spaced}

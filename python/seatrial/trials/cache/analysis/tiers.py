@@ -21,9 +21,12 @@ SLICES: Final = 200
 """Parts of the recording for which the simulation reports what was served."""
 LEVELS: Final = (0.5, 0.9, 0.99)
 """Shares of what a warm cache serves, of which the time is reported."""
-_LAST: Final = SLICES // 5
+_LAST_SHARE: Final = 0.2
+"""Of the reads, those at the end, which warm caches serve."""
 _STEADY_POINTS: Final = 0.02
-"""A cache is warm if it serves no more than so much above what it served a while before."""
+_STEADY_SHARE: Final = 0.1
+"""Caches are warm if they serve hardly more of the last reads than of as many before: at most so
+many points more, and at most so much of it."""
 _SMOOTHED: Final = 9
 _DAY_S: Final = 86_400.0
 _NS_PER_S: Final = 1e9
@@ -51,7 +54,7 @@ class CacheTiers(msgspec.Struct, frozen=True, kw_only=True):
         memory_bytes: Size of the memory.
         device_bytes: Size of the cache device; 0 for none.
         header_bytes: Memory that the device's blocks take, which is subtracted from memory.
-        memory_share: Share of the reads that memory serves in the last fifth of the recording.
+        memory_share: Share that memory serves of the last fifth of the reads.
         device_share: Share that the device serves.
         disk_share: Share that the recorded storage serves, with the ends of its 95 % interval.
         disk_share_low: Lower end.
@@ -106,9 +109,10 @@ def tiers_of(accesses: Accesses, setting: Setting, times: Times, length_s: float
     header_bytes = _header_bytes(accesses, setting)
     found = [_served(accesses, each, setting, times, length_s) for each in accesses.samples]
     served = sum(found[1:], start=found[0])
-    last = served[-_LAST:].sum(axis=0)
+    begin = _slice_at(served, 1 - _LAST_SHARE)
+    last = served[begin:].sum(axis=0)
     reads = max(1, int(last[:3].sum()))
-    ends = [float(each[-_LAST:, 2].sum() / max(1, each[-_LAST:, :3].sum())) for each in found]
+    ends = [float(each[begin:, 2].sum() / max(1, each[begin:, :3].sum())) for each in found]
     disk_share, low, high = mean_of(ends)
     written = float(served[-1, 3]) / len(found) / accesses.share * accesses.block_bytes
     warm_s, is_warm = _warm(served, length_s)
@@ -157,7 +161,7 @@ def _served(
         end_ns=end_ns,
         slice_ns=-(-end_ns // SLICES),
         seed=sample.seed,
-        at_ns=sample.at_ns,
+        at_ns=sample.at_ns.data,
         admission=setting.kind if setting.device_bytes else None,
         device_blocks=accesses.capacity(setting.device_bytes),
     )
@@ -174,9 +178,9 @@ def _warm(served: NDArray[np.float64], length_s: float) -> tuple[dict[str, float
 
     hits, reads = served[:, :2].sum(axis=1), served[:, :3].sum(axis=1)
     names = [f"{level:.0%}" for level in LEVELS]
-    final = _ratio(hits[-_LAST:], reads[-_LAST:])
-    before = _ratio(hits[-2 * _LAST : -_LAST], reads[-2 * _LAST : -_LAST])
-    if not final or final - before > _STEADY_POINTS:
+    begin, end = (_slice_at(served, 1 - times * _LAST_SHARE) for times in (2, 1))
+    final, before = _ratio(hits[end:], reads[end:]), _ratio(hits[begin:end], reads[begin:end])
+    if not final or final - before > min(_STEADY_POINTS, _STEADY_SHARE * final):
         return dict.fromkeys(names), False
     window = np.ones(_SMOOTHED)
     ratio = np.convolve(hits, window, "same") / np.maximum(np.convolve(reads, window, "same"), 1)
@@ -186,6 +190,14 @@ def _warm(served: NDArray[np.float64], length_s: float) -> tuple[dict[str, float
         for name, level in zip(names, LEVELS, strict=True)
     }
     return found, True
+
+
+def _slice_at(served: NDArray[np.float64], share: float) -> int:
+    """Return the slice in which so large a share of the reads was exceeded."""
+    import numpy as np  # noqa: PLC0415 - takes 0.1 s
+
+    sums = np.cumsum(served[:, :3].sum(axis=1))
+    return int(np.searchsorted(sums, share * sums[-1], side="right"))
 
 
 def _ratio(hits: NDArray[np.float64], reads: NDArray[np.float64]) -> float:

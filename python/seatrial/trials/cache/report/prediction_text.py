@@ -47,7 +47,7 @@ def prediction_tables(found: CachePrediction) -> list[Table]:
 def _tiers_table(found: CachePrediction) -> Table:
     return Table(
         id="cache-tiers",
-        title="What each tier serves of the reads, in the last fifth of the recording",
+        title="What each tier serves of the last fifth of the reads",
         labels=2,
         headers=["Memory", "SSD", "Memory serves", "SSD serves", "Storage serves", "95 %",
                  "Mean read", "p99", "90 % warm after", "Written to the SSD"],

@@ -64,7 +64,9 @@ class BlockAccesses:
             found = (first + np.arange(int(own.sum()))).astype(np.uint64)
             of_request = np.repeat(self.requests[begin:behind], own)
             if share < 1.0:
-                taken = np.frombuffer(_core.sampled_accesses(found, share, salt), dtype=np.bool_)
+                taken = np.frombuffer(
+                    _core.sampled_accesses(found.data, share, salt), dtype=np.bool_
+                )
                 found, of_request = found[taken], of_request[taken]
             blocks.append(found)
             requests.append(of_request)

@@ -96,7 +96,7 @@ def reuse_of(recording: Recording) -> Reuse | None:
 def _reuse(samples: list[NDArray[np.uint64]], sampled_share: float, found: BlockAccesses) -> Reuse:
     import numpy as np  # noqa: PLC0415 - takes 0.1 s
 
-    caches = [_core.CacheAccesses(blocks) for blocks in samples]
+    caches = [_core.CacheAccesses(blocks.data) for blocks in samples]
     largest = max((each.different for each in caches), default=0) / sampled_share
     # A sample tells no sizes apart of which it has but a few blocks.
     smallest = 1.0 if sampled_share >= 1 else _BLOCKS_MIN / sampled_share

@@ -25,7 +25,7 @@ def prediction_figures(found: CachePrediction) -> list[Figure]:
             name="best possible" if each.policy == BEST else each.policy,
             style=style,
             points=[_point(point) for point in each.points],
-            look="model" if each.policy == BEST else "plain",
+            look="plain",
         )
         for style, each in enumerate(found.curves)
     ]

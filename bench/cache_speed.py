@@ -39,12 +39,12 @@ CURVE_BAR_PER_S: Final = 1.5e6
 SAMPLE_BAR_PER_S: Final = 80e6
 CONTENDER: Final = """
 import sys, time, libcachesim as l
-path, name, size = sys.argv[1], sys.argv[2], int(sys.argv[3])
+path, name, size_blocks = sys.argv[1], sys.argv[2], int(sys.argv[3])
 reader = l.TraceReader(
     trace=path, trace_type=l.TraceType.ORACLE_GENERAL_TRACE,
     reader_init_params=l.ReaderInitParam(ignore_obj_size=True),
 )
-cache = getattr(l, name)(cache_size=size)
+cache = getattr(l, name)(cache_size=size_blocks)
 began = time.process_time()
 missed, _ = cache.process_trace(reader)
 print(time.process_time() - began, missed)
@@ -69,17 +69,17 @@ def write_oracle_general(path: Path, blocks: np.ndarray) -> None:
     records.tofile(path)
 
 
-def ours(blocks: np.ndarray, policy: str, size: int) -> tuple[float, float]:
+def ours(blocks: np.ndarray, policy: str, size_blocks: int) -> tuple[float, float]:
     """Return our processor time in s, and the miss ratio."""
     began_s = time.process_time()
     accesses = _core.CacheAccesses(blocks)
-    (hits,) = accesses.hits(policy, [size], 4096)
+    (hits,) = accesses.hits(policy, [size_blocks], 4096)
     return time.process_time() - began_s, 1 - hits / len(accesses)
 
 
-def theirs(interpreter: str, path: Path, policy: str, size: int) -> tuple[float, float]:
+def theirs(interpreter: str, path: Path, policy: str, size_blocks: int) -> tuple[float, float]:
     """Return the same of the wheel."""
-    command = [interpreter, "-c", CONTENDER, str(path), THEIRS[policy], str(size)]
+    command = [interpreter, "-c", CONTENDER, str(path), THEIRS[policy], str(size_blocks)]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     took_s, missed = done.stdout.split()
     return float(took_s), float(missed)
@@ -93,7 +93,7 @@ def alone(blocks: np.ndarray) -> tuple[float, float]:
     began_s = time.process_time()
     chosen = np.frombuffer(_core.sampled_accesses(blocks, SAMPLE_SHARE, 1), dtype=np.bool_)
     sample = _core.CacheAccesses(blocks[chosen])
-    sample.lru_hit_ratios([1000], rate=SAMPLE_SHARE, all_reads=len(blocks))
+    sample.lru_hit_ratios([1000], share=SAMPLE_SHARE, all_reads=len(blocks))
     return curve_s, time.process_time() - began_s
 
 
@@ -104,7 +104,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=10)
     options = parser.parse_args()
     blocks = trace()
-    size = round(CACHE_SHARE * len(np.unique(blocks)))
+    size_blocks = round(CACHE_SHARE * len(np.unique(blocks)))
     order = random.Random(1)
     own: dict[str, list[float]] = {policy: [] for policy in BARS}
     other: dict[str, list[float]] = {policy: [] for policy in BARS}
@@ -115,9 +115,9 @@ def main() -> int:
         for _ in range(options.rounds):
             for policy in order.sample(list(BARS), len(BARS)):
                 found = {
-                    who: ours(blocks, policy, size)
+                    who: ours(blocks, policy, size_blocks)
                     if who == "own"
-                    else theirs(options.contender, path, policy, size)
+                    else theirs(options.contender, path, policy, size_blocks)
                     for who in order.sample(["own", "other"], 2)
                 }
                 if abs(found["own"][1] - found["other"][1]) > 5e-6:

@@ -65,15 +65,15 @@ class CacheAccesses:
     def lru_hit_ratios(
         self,
         /,
-        sizes: SupportsGetItem[int, SupportsIndex],
+        sizes_blocks: SupportsGetItem[int, SupportsIndex],
         *,
-        rate: SupportsFloat | SupportsIndex = 1.0,
+        share: SupportsFloat | SupportsIndex = 1.0,
         all_reads: SupportsIndex | None = None,
     ) -> list[float]:
         """Return the hit ratios of LRU caches of so many blocks, all from one pass.
 
-        Of a sample of the blocks, ``rate`` is their share and ``all_reads`` counts the reads of all
-        blocks; ``sizes`` are those of the whole.
+        Of a sample of the blocks, ``share`` is theirs and ``all_reads`` counts the reads of all
+        blocks; ``sizes_blocks`` are those of the whole.
         """
     @property
     def reads(self, /) -> int:
@@ -621,7 +621,7 @@ def recover_trace(trace: str | PathLike[str]) -> int:
     """
 
 def sampled_accesses(
-    blocks: Buffer, rate: SupportsFloat | SupportsIndex, salt: SupportsIndex
+    blocks: Buffer, share: SupportsFloat | SupportsIndex, salt: SupportsIndex
 ) -> bytes:
     """Return which accesses are to blocks of a sample: bytes, 0 or 1, one an access."""
 

@@ -20,7 +20,7 @@ pub struct Curve {
     counts: Vec<u64>,
     reads: u64,
     /// Share of the blocks that were looked at.
-    rate: f64,
+    share: f64,
     /// The reads that a sample of that share should have.
     expected: f64,
 }
@@ -33,24 +33,24 @@ impl Curve {
 
     /// The curve of accesses to a share of the blocks (see [`is_sampled`]), by that share and the
     /// reads of all blocks (SHARDS, fixed rate).
-    pub fn sampled(accesses: &Accesses, rate: f64, all_reads: u64) -> Curve {
+    pub fn sampled(accesses: &Accesses, share: f64, all_reads: u64) -> Curve {
         let counts = distances(accesses);
-        Curve { counts, reads: accesses.reads(), rate, expected: all_reads as f64 * rate }
+        Curve { counts, reads: accesses.reads(), share, expected: all_reads as f64 * share }
     }
 
     /// Returns the share of reads that are hits, by size of the cache in blocks.
     ///
     /// A sample with more reads than expected has too many of the hottest blocks, which hit in
     /// the smallest cache: the surplus is taken from there (SHARDS-adj).
-    pub fn hit_ratios(&self, sizes: &[u64]) -> Vec<f64> {
+    pub fn hit_ratios(&self, sizes_blocks: &[u64]) -> Vec<f64> {
         let mut sums = Vec::with_capacity(self.counts.len() + 1);
         sums.push(0u64);
         for &count in &self.counts {
             sums.push(sums.last().copied().unwrap_or(0) + count);
         }
         let surplus = self.reads as f64 - self.expected;
-        let ratio = |&size: &u64| {
-            let own = (size as f64 * self.rate).ceil() as usize;
+        let ratio = |&size_blocks: &u64| {
+            let own = (size_blocks as f64 * self.share).ceil() as usize;
             let hits = sums[own.min(self.counts.len())] as f64;
             if self.expected > 0.0 {
                 ((hits - surplus) / self.expected).clamp(0.0, 1.0)
@@ -58,14 +58,14 @@ impl Curve {
                 0.0
             }
         };
-        sizes.iter().map(ratio).collect()
+        sizes_blocks.iter().map(ratio).collect()
     }
 }
 
 /// Returns whether a block is in a sample of a share of the blocks: by a hash of its number.
 #[inline]
-pub fn is_sampled(block: u64, rate: f64, salt: u64) -> bool {
-    rate >= 1.0 || hash(block, salt) < (rate * (u64::MAX as f64)) as u64
+pub fn is_sampled(block: u64, share: f64, salt: u64) -> bool {
+    share >= 1.0 || hash(block, salt) < (share * (u64::MAX as f64)) as u64
 }
 
 /// The finalizer of SplitMix64.
@@ -206,9 +206,10 @@ mod tests {
                 return Ok(());
             }
             let curve = Curve::exact(&accesses);
-            for size in [1u64, 2, 3, 10, 100, 299, 1000] {
-                let hits = Kind::Lru.cache(size as usize, &accesses, 8192).hits_of(&accesses);
-                let found = curve.hit_ratios(&[size])[0];
+            for size_blocks in [1u64, 2, 3, 10, 100, 299, 1000] {
+                let mut cache = Kind::Lru.cache(size_blocks as usize, &accesses, 8192);
+                let hits = cache.hits_of(&accesses);
+                let found = curve.hit_ratios(&[size_blocks])[0];
                 prop_assert!((found - hits as f64 / accesses.reads() as f64).abs() < 1e-12);
             }
         }
@@ -226,12 +227,12 @@ mod tests {
             })
             .collect();
         let exact = Curve::exact(&Accesses::new(&blocks).unwrap_or_default());
-        let sizes = [1000, 5000, 20_000, 40_000];
+        let sizes_blocks = [1000, 5000, 20_000, 40_000];
         let own: Vec<u64> =
             blocks.iter().copied().filter(|&block| is_sampled(block, 0.1, 3)).collect();
         let sample = Accesses::new(&own).unwrap_or_default();
-        let near = Curve::sampled(&sample, 0.1, blocks.len() as u64).hit_ratios(&sizes);
-        for (found, truth) in near.iter().zip(exact.hit_ratios(&sizes)) {
+        let near = Curve::sampled(&sample, 0.1, blocks.len() as u64).hit_ratios(&sizes_blocks);
+        for (found, truth) in near.iter().zip(exact.hit_ratios(&sizes_blocks)) {
             assert!((found - truth).abs() < 0.03, "{found} {truth}");
         }
     }

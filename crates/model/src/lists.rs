@@ -29,7 +29,7 @@ struct Entry {
 pub(crate) struct Lists<const N: usize> {
     slots: Vec<Slot>,
     queues: [VecDeque<Entry>; N],
-    lengths: [usize; N],
+    counts: [usize; N],
     stamp: u32,
 }
 
@@ -40,14 +40,14 @@ impl<const N: usize> Lists<N> {
         Lists {
             slots: vec![slot; blocks as usize],
             queues: std::array::from_fn(|_| VecDeque::new()),
-            lengths: [0; N],
+            counts: [0; N],
             stamp: 0,
         }
     }
 
     /// Returns the number of blocks in a list.
     pub fn len(&self, list: u8) -> usize {
-        self.lengths[usize::from(list)]
+        self.counts[usize::from(list)]
     }
 
     /// Returns whether a block is in a list.
@@ -84,14 +84,14 @@ impl<const N: usize> Lists<N> {
         self.stamp += 1;
         let slot = &mut self.slots[block as usize];
         if slot.list != NO_LIST {
-            self.lengths[usize::from(slot.list)] -= 1;
+            self.counts[usize::from(slot.list)] -= 1;
         }
         slot.list = list;
         slot.stamp = self.stamp;
         let at = usize::from(list);
-        self.lengths[at] += 1;
+        self.counts[at] += 1;
         self.queues[at].push_back(Entry { block, stamp: self.stamp });
-        if self.queues[at].len() > 2 * self.lengths[at] + STALE_MIN {
+        if self.queues[at].len() > 2 * self.counts[at] + STALE_MIN {
             self.compact(list);
         }
     }
@@ -100,7 +100,7 @@ impl<const N: usize> Lists<N> {
     pub fn remove(&mut self, block: u32) {
         let slot = &mut self.slots[block as usize];
         if slot.list != NO_LIST {
-            self.lengths[usize::from(slot.list)] -= 1;
+            self.counts[usize::from(slot.list)] -= 1;
             slot.list = NO_LIST;
         }
     }

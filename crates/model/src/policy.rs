@@ -136,24 +136,29 @@ impl Kind {
     ///
     /// # Panics
     ///
-    /// When `capacity` is 0: a cache of nothing has no policy.
-    pub fn cache(self, capacity: usize, accesses: &Accesses, block_bytes: u32) -> Box<dyn Policy> {
-        assert!(capacity > 0, "a cache of nothing has no policy");
+    /// When `capacity_blocks` is 0: a cache of nothing has no policy.
+    pub fn cache(
+        self,
+        capacity_blocks: usize,
+        accesses: &Accesses,
+        block_bytes: u32,
+    ) -> Box<dyn Policy> {
+        assert!(capacity_blocks > 0, "a cache of nothing has no policy");
         let blocks = accesses.different;
         match self {
-            Kind::Lru => Box::new(Lru::new(capacity, blocks)),
-            Kind::Fifo => Box::new(Fifo::new(capacity, blocks)),
-            Kind::Clock => Box::new(Clock::new(capacity, blocks)),
-            Kind::TwoQ => Box::new(TwoQ::new(capacity, blocks)),
-            Kind::Arc => Box::new(Arc::new(capacity, blocks)),
-            Kind::ArcPinned => Box::new(Arc::pinned(capacity, blocks)),
-            Kind::Lirs => Box::new(Lirs::new(capacity, blocks)),
-            Kind::Sieve => Box::new(Sieve::new(capacity, blocks)),
-            Kind::S3Fifo => Box::new(S3Fifo::new(capacity, blocks)),
-            Kind::TinyLfu => Box::new(TinyLfu::new(capacity, blocks)),
-            Kind::Belady => Box::new(Belady::new(capacity, blocks, accesses.next_uses())),
-            Kind::ClockSweep => Box::new(ClockSweep::new(capacity, blocks)),
-            Kind::TwoLists => Box::new(TwoLists::new(capacity, blocks, block_bytes)),
+            Kind::Lru => Box::new(Lru::new(capacity_blocks, blocks)),
+            Kind::Fifo => Box::new(Fifo::new(capacity_blocks, blocks)),
+            Kind::Clock => Box::new(Clock::new(capacity_blocks, blocks)),
+            Kind::TwoQ => Box::new(TwoQ::new(capacity_blocks, blocks)),
+            Kind::Arc => Box::new(Arc::new(capacity_blocks, blocks)),
+            Kind::ArcPinned => Box::new(Arc::pinned(capacity_blocks, blocks)),
+            Kind::Lirs => Box::new(Lirs::new(capacity_blocks, blocks)),
+            Kind::Sieve => Box::new(Sieve::new(capacity_blocks, blocks)),
+            Kind::S3Fifo => Box::new(S3Fifo::new(capacity_blocks, blocks)),
+            Kind::TinyLfu => Box::new(TinyLfu::new(capacity_blocks, blocks)),
+            Kind::Belady => Box::new(Belady::new(capacity_blocks, blocks, accesses.next_uses())),
+            Kind::ClockSweep => Box::new(ClockSweep::new(capacity_blocks, blocks)),
+            Kind::TwoLists => Box::new(TwoLists::new(capacity_blocks, blocks, block_bytes)),
         }
     }
 }

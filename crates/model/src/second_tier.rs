@@ -5,8 +5,8 @@
 //! from the disk, at once or when it was read often enough.
 //!
 //! Sources: ZFS, `arc.c` (`l2arc_feed_thread`, `l2arc_write_buffers`, `l2arc_write_interval`) of
-//! OpenSolaris snv_102 and snv_107, OpenZFS 2.2 and OpenZFS pull requests 15457 and 18093; Open-CAS,
-//! `promotion/nhit`.
+//! OpenSolaris snv_102 and snv_107, OpenZFS 2.2 and OpenZFS pull requests 15457 and 18093;
+//! Open-CAS, `promotion/nhit`.
 
 use crate::lists::Lists;
 
@@ -121,7 +121,7 @@ impl Admission {
 
 /// The device.
 pub struct SecondTier {
-    capacity: usize,
+    capacity_blocks: usize,
     block_bytes: u64,
     write_bytes_per_s: f64,
     admission: Admission,
@@ -133,16 +133,16 @@ pub struct SecondTier {
 }
 
 impl SecondTier {
-    /// An empty device; `capacity` and `blocks` count blocks.
+    /// An empty device; `capacity_blocks` and `blocks` count blocks.
     pub fn new(
-        capacity: usize,
+        capacity_blocks: usize,
         blocks: u32,
         block_bytes: u32,
         admission: Admission,
         write_bytes_per_s: f64,
     ) -> SecondTier {
         SecondTier {
-            capacity,
+            capacity_blocks,
             block_bytes: u64::from(block_bytes),
             write_bytes_per_s,
             admission,
@@ -179,7 +179,7 @@ impl SecondTier {
                 }
                 let reads = self.lists.mark(block).saturating_add(1);
                 self.lists.set_mark(block, reads);
-                let is_filling = (self.len() as f64) < from_fill * self.capacity as f64;
+                let is_filling = (self.len() as f64) < from_fill * self.capacity_blocks as f64;
                 if is_filling || reads >= reads_min {
                     self.write(block);
                 }
@@ -205,7 +205,8 @@ impl SecondTier {
         let Admission::Feed(feed) = self.admission else { return None };
         let bytes = feed.pass_bytes + if memory_was_full { 0 } else { feed.boost_bytes };
         // A pass never overwrites more than a quarter of a small device.
-        let blocks = (bytes / self.block_bytes).min(self.capacity as u64 / 4).max(1) as usize;
+        let blocks =
+            (bytes / self.block_bytes).min(self.capacity_blocks as u64 / 4).max(1) as usize;
         let mut written = 0;
         for block in leaving(blocks * feed.headroom as usize) {
             if written == blocks {
@@ -230,14 +231,14 @@ impl SecondTier {
     fn endurance_interval_ns(&self, feed: Feed, written_bytes: f64) -> u64 {
         let Some(per_day) = feed.device_writes_per_day.filter(|_| self.was_full) else { return 0 };
         let bytes_per_ns =
-            per_day * (self.capacity as u64 * self.block_bytes) as f64 / DAY_NS as f64;
+            per_day * (self.capacity_blocks as u64 * self.block_bytes) as f64 / DAY_NS as f64;
         (written_bytes / bytes_per_ns) as u64
     }
 
     fn write(&mut self, block: u32) {
         self.lists.push(HELD, block);
         self.written_blocks += 1;
-        if self.lists.len(HELD) > self.capacity {
+        if self.lists.len(HELD) > self.capacity_blocks {
             self.lists.pop(HELD);
             self.was_full = true;
         }
@@ -248,9 +249,9 @@ impl SecondTier {
 mod tests {
     use super::*;
 
-    fn fed(name: &str, capacity: usize) -> SecondTier {
+    fn fed(name: &str, capacity_blocks: usize) -> SecondTier {
         let admission = Admission::of_name(name);
-        SecondTier::new(capacity, 100_000, 8192, admission.unwrap_or(REFUSED), 1e9)
+        SecondTier::new(capacity_blocks, 100_000, 8192, admission.unwrap_or(REFUSED), 1e9)
     }
 
     const REFUSED: Admission = Admission::Reads { reads_min: u8::MAX, from_fill: 0.0 };

@@ -1,8 +1,8 @@
 //! A cache in memory, a cache device and a disk on a virtual clock: how a load warms them, how fast
 //! it is meanwhile.
 //!
-//! Requests come at their recorded times, or from clients that each wait for one before they send the
-//! next. A read passes the path (processor, network), then takes what the tier that has its block
+//! Requests come at their recorded times, or from clients that each wait for one before they send
+//! the next. A read passes the path (processor, network), then takes what the tier that has its block
 //! takes; each device serves as many at once as it has servers, in the order in which they come.
 //! Memory gets what was read; writes go to memory and, in the background, to the disk.
 

@@ -72,35 +72,35 @@ impl PyCacheAccesses {
         &self,
         py: Python<'_>,
         policy: &str,
-        capacities: Vec<usize>,
+        capacities_blocks: Vec<usize>,
         block_bytes: u32,
     ) -> PyResult<Vec<u64>> {
         let kind = kind_of(policy)?;
-        if capacities.contains(&0) {
+        if capacities_blocks.contains(&0) {
             return Err(PyValueError::new_err("a cache of no block has no policy"));
         }
         let accesses = &self.0;
         Ok(py.detach(|| {
             let hits =
-                |&capacity: &usize| kind.cache(capacity, accesses, block_bytes).hits_of(accesses);
-            capacities.iter().map(hits).collect()
+                |&blocks: &usize| kind.cache(blocks, accesses, block_bytes).hits_of(accesses);
+            capacities_blocks.iter().map(hits).collect()
         }))
     }
 
     /// Return the hit ratios of LRU caches of so many blocks, all from one pass.
     ///
-    /// Of a sample of the blocks, ``rate`` is their share and ``all_reads`` counts the reads of all
-    /// blocks; ``sizes`` are those of the whole.
-    #[pyo3(signature = (sizes, *, rate=1.0, all_reads=None))]
+    /// Of a sample of the blocks, ``share`` is theirs and ``all_reads`` counts the reads of all
+    /// blocks; ``sizes_blocks`` are those of the whole.
+    #[pyo3(signature = (sizes_blocks, *, share=1.0, all_reads=None))]
     fn lru_hit_ratios(
         &self,
         py: Python<'_>,
-        sizes: Vec<u64>,
-        rate: f64,
+        sizes_blocks: Vec<u64>,
+        share: f64,
         all_reads: Option<u64>,
     ) -> Vec<f64> {
         let all_reads = all_reads.unwrap_or_else(|| self.0.reads());
-        py.detach(|| Curve::sampled(&self.0, rate, all_reads).hit_ratios(&sizes))
+        py.detach(|| Curve::sampled(&self.0, share, all_reads).hit_ratios(&sizes_blocks))
     }
 
     /// Simulate memory and a cache device under this load, on a virtual clock.
@@ -266,11 +266,11 @@ impl PyCacheSlice {
 pub fn sampled_accesses(
     py: Python<'_>,
     blocks: PyBuffer<u64>,
-    rate: f64,
+    share: f64,
     salt: u64,
 ) -> PyResult<Bound<'_, PyBytes>> {
     let blocks = blocks.to_vec(py)?;
-    let is_sampled = |&block: &u64| u8::from(curve::is_sampled(block, rate, salt));
+    let is_sampled = |&block: &u64| u8::from(curve::is_sampled(block, share, salt));
     let found: Vec<u8> = py.detach(|| blocks.iter().map(is_sampled).collect());
     Ok(PyBytes::new(py, &found))
 }

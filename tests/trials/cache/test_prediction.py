@@ -7,7 +7,7 @@ import pytest
 
 from seatrial.trials.cache.analysis import accesses as of_accesses
 from seatrial.trials.cache.analysis.accesses import accesses_of
-from seatrial.trials.cache.analysis.curves import BEST, curve_of, policies, sizes_of
+from seatrial.trials.cache.analysis.curves import BEST, curve_of, policies, curve_sizes_bytes
 from seatrial.trials.cache.analysis.prediction import CachePrediction, Wanted, predict
 from seatrial.trials.cache.report.prediction_words import doubts, notable, verdict_line
 from seatrial.trials.watch.recording import Recording
@@ -157,7 +157,7 @@ def test_the_band_of_samples_covers_what_all_blocks_give(
     assert sampled is not None
     assert (whole.share, sampled.share, len(sampled.samples)) == (1.0, 0.1, 4)
     assert sampled.different == pytest.approx(whole.different, rel=0.05)
-    sizes = sizes_of(sampled, [])
+    sizes = curve_sizes_bytes(sampled, [])
     exact = curve_of(whole, policy, sizes).points
     bands = curve_of(sampled, policy, sizes).points
     # At the ends of the curve its band is narrower than a block's share.

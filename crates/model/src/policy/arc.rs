@@ -1,8 +1,8 @@
 //! ARC: two LRU lists, of blocks used once and of blocks used often, and ghosts of both that say
 //! which of them is too short.
 //!
-//! Source: N. Megiddo and D. Modha, "ARC: A Self-Tuning, Low Overhead Replacement Cache", FAST 2003,
-//! figure 4; T1, T2, B1, B2 and p are ONCE, OFTEN, their ghosts and `once_target`.
+//! Source: N. Megiddo and D. Modha, "ARC: A Self-Tuning, Low Overhead Replacement Cache", FAST
+//! 2003, figure 4; T1, T2, B1, B2 and p are ONCE, OFTEN, their ghosts and `once_target`.
 
 use super::{Outcome, Policy};
 use crate::accesses::Access;
@@ -15,7 +15,7 @@ const GHOST_OFTEN: u8 = 3;
 
 /// The cache.
 pub struct Arc {
-    capacity: usize,
+    capacity_blocks: usize,
     /// How many blocks used once the cache wants to hold.
     once_target: f64,
     is_pinned: bool,
@@ -24,16 +24,20 @@ pub struct Arc {
 
 impl Arc {
     /// An empty cache for blocks below `blocks`.
-    pub fn new(capacity: usize, blocks: u32) -> Arc {
-        Arc { capacity, once_target: 0.0, is_pinned: false, lists: Lists::new(blocks) }
+    pub fn new(capacity_blocks: usize, blocks: u32) -> Arc {
+        Arc { capacity_blocks, once_target: 0.0, is_pinned: false, lists: Lists::new(blocks) }
     }
 
     /// One whose target stays at the whole cache, whatever its ghosts say.
     ///
     /// So the list of blocks used often gives up a block at each miss. The ARC of zfs-fuse 0.7 did
     /// this for skewed reads: its counter `p` never moved.
-    pub fn pinned(capacity: usize, blocks: u32) -> Arc {
-        Arc { once_target: capacity as f64, is_pinned: true, ..Arc::new(capacity, blocks) }
+    pub fn pinned(capacity_blocks: usize, blocks: u32) -> Arc {
+        Arc {
+            once_target: capacity_blocks as f64,
+            is_pinned: true,
+            ..Arc::new(capacity_blocks, blocks)
+        }
     }
 
     fn adapt(&mut self, is_ghost_of_once: bool) {
@@ -43,7 +47,7 @@ impl Arc {
         let once = self.lists.len(GHOST_ONCE) as f64;
         let often = self.lists.len(GHOST_OFTEN) as f64;
         self.once_target = if is_ghost_of_once {
-            (self.once_target + (often / once).max(1.0)).min(self.capacity as f64)
+            (self.once_target + (often / once).max(1.0)).min(self.capacity_blocks as f64)
         } else {
             (self.once_target - (once / often).max(1.0)).max(0.0)
         };
@@ -66,7 +70,7 @@ impl Arc {
 
     /// Case IV of the paper, without the block's entry.
     fn make_room(&mut self) -> Option<u32> {
-        if self.lists.len(ONCE) + self.lists.len(GHOST_ONCE) >= self.capacity {
+        if self.lists.len(ONCE) + self.lists.len(GHOST_ONCE) >= self.capacity_blocks {
             if self.lists.len(GHOST_ONCE) == 0 {
                 return self.lists.pop(ONCE);
             }
@@ -74,14 +78,14 @@ impl Arc {
             return self.replace_if_full();
         }
         let all: usize = (ONCE..=GHOST_OFTEN).map(|list| self.lists.len(list)).sum();
-        if all >= 2 * self.capacity {
+        if all >= 2 * self.capacity_blocks {
             self.lists.pop(GHOST_OFTEN);
         }
         self.replace_if_full()
     }
 
     fn replace_if_full(&mut self) -> Option<u32> {
-        if self.len() < self.capacity { None } else { self.replace(false) }
+        if self.len() < self.capacity_blocks { None } else { self.replace(false) }
     }
 }
 

@@ -1,5 +1,5 @@
-//! Belady's MIN: the block that is used last of all leaves, which no cache can know. It is the bound
-//! of all others; a block that is used later than all in the cache is not admitted.
+//! Belady's MIN: the block that is used last of all leaves, which no cache can know. It is the
+//! bound of all others; a block that is used later than all in the cache is not admitted.
 //!
 //! Source: L. Belady, "A Study of Replacement Algorithms for a Virtual-Storage Computer", IBM
 //! Systems Journal 5 (2), 1966.
@@ -14,7 +14,7 @@ const ABSENT: u32 = 0;
 
 /// The cache.
 pub struct Belady {
-    capacity: usize,
+    capacity_blocks: usize,
     len: usize,
     /// Of each access, the index of the next to the same block.
     next_uses: Vec<u32>,
@@ -27,9 +27,9 @@ pub struct Belady {
 
 impl Belady {
     /// An empty cache; `next_uses` are those of the accesses that will be made, in that order.
-    pub fn new(capacity: usize, blocks: u32, next_uses: Vec<u32>) -> Belady {
+    pub fn new(capacity_blocks: usize, blocks: u32, next_uses: Vec<u32>) -> Belady {
         let next_of = vec![ABSENT; blocks as usize];
-        Belady { capacity, len: 0, next_uses, accesses: 0, next_of, heap: BinaryHeap::new() }
+        Belady { capacity_blocks, len: 0, next_uses, accesses: 0, next_of, heap: BinaryHeap::new() }
     }
 
     fn evict(&mut self) -> Option<u32> {
@@ -57,7 +57,7 @@ impl Policy for Belady {
             return Outcome::Hit;
         }
         self.len += 1;
-        let is_over = self.len > self.capacity;
+        let is_over = self.len > self.capacity_blocks;
         Outcome::Miss { evicted: is_over.then(|| self.evict()).flatten() }
     }
 

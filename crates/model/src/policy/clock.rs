@@ -10,14 +10,14 @@ const RING: u8 = 0;
 
 /// The cache.
 pub struct Clock {
-    capacity: usize,
+    capacity_blocks: usize,
     lists: Lists<1>,
 }
 
 impl Clock {
     /// An empty cache for blocks below `blocks`.
-    pub fn new(capacity: usize, blocks: u32) -> Clock {
-        Clock { capacity, lists: Lists::new(blocks) }
+    pub fn new(capacity_blocks: usize, blocks: u32) -> Clock {
+        Clock { capacity_blocks, lists: Lists::new(blocks) }
     }
 
     fn evict(&mut self) -> Option<u32> {
@@ -39,7 +39,7 @@ impl Policy for Clock {
             self.lists.set_mark(access.block, 1);
             return Outcome::Hit;
         }
-        let is_full = self.lists.len(RING) == self.capacity;
+        let is_full = self.lists.len(RING) == self.capacity_blocks;
         let evicted = is_full.then(|| self.evict()).flatten();
         self.lists.push(RING, access.block);
         Outcome::Miss { evicted }

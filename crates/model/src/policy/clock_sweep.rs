@@ -26,12 +26,12 @@ pub struct ClockSweep {
 
 impl ClockSweep {
     /// An empty cache for blocks below `blocks`.
-    pub fn new(capacity: usize, blocks: u32) -> ClockSweep {
+    pub fn new(capacity_blocks: usize, blocks: u32) -> ClockSweep {
         // A ring takes an eighth of the buffers at most.
-        let ring = RING_BUFFERS.min((capacity / 8).max(1));
+        let ring = RING_BUFFERS.min((capacity_blocks / 8).max(1));
         ClockSweep {
-            blocks: vec![NONE; capacity],
-            usages: vec![0; capacity],
+            blocks: vec![NONE; capacity_blocks],
+            usages: vec![0; capacity_blocks],
             buffer_of: vec![NONE; blocks as usize],
             used: 0,
             hand: 0,

@@ -8,14 +8,14 @@ const CAME: u8 = 0;
 
 /// The cache.
 pub struct Fifo {
-    capacity: usize,
+    capacity_blocks: usize,
     lists: Lists<1>,
 }
 
 impl Fifo {
     /// An empty cache for blocks below `blocks`.
-    pub fn new(capacity: usize, blocks: u32) -> Fifo {
-        Fifo { capacity, lists: Lists::new(blocks) }
+    pub fn new(capacity_blocks: usize, blocks: u32) -> Fifo {
+        Fifo { capacity_blocks, lists: Lists::new(blocks) }
     }
 }
 
@@ -25,7 +25,7 @@ impl Policy for Fifo {
         if self.lists.is_in(CAME, access.block) {
             return Outcome::Hit;
         }
-        let is_full = self.lists.len(CAME) == self.capacity;
+        let is_full = self.lists.len(CAME) == self.capacity_blocks;
         let evicted = is_full.then(|| self.lists.pop(CAME)).flatten();
         self.lists.push(CAME, access.block);
         Outcome::Miss { evicted }

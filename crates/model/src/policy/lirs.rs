@@ -23,7 +23,7 @@ enum State {
 
 /// The cache.
 pub struct Lirs {
-    capacity: usize,
+    capacity_blocks: usize,
     low_max: usize,
     low: usize,
     states: Vec<State>,
@@ -37,11 +37,11 @@ pub struct Lirs {
 
 impl Lirs {
     /// An empty cache for blocks below `blocks`.
-    pub fn new(capacity: usize, blocks: u32) -> Lirs {
-        let high_max = (capacity / 100).max(1);
+    pub fn new(capacity_blocks: usize, blocks: u32) -> Lirs {
+        let high_max = (capacity_blocks / 100).max(1);
         Lirs {
-            capacity,
-            low_max: capacity - high_max,
+            capacity_blocks,
+            low_max: capacity_blocks - high_max,
             low: 0,
             states: vec![State::Absent; blocks as usize],
             stack: Lists::new(blocks),
@@ -95,7 +95,7 @@ impl Lirs {
     }
 
     fn bound_stack(&mut self) {
-        while self.stack.len(ONLY) > 2 * self.capacity {
+        while self.stack.len(ONLY) > 2 * self.capacity_blocks {
             let Some(ghost) = self.ghosts.pop(ONLY) else { return };
             self.stack.remove(ghost);
         }
@@ -142,7 +142,7 @@ impl Policy for Lirs {
                 Outcome::Hit
             }
             State::Absent => {
-                let is_full = self.len() == self.capacity;
+                let is_full = self.len() == self.capacity_blocks;
                 let evicted = is_full.then(|| self.evict()).flatten();
                 self.ghosts.remove(block);
                 self.admit(block);

@@ -8,14 +8,14 @@ const USED: u8 = 0;
 
 /// The cache.
 pub struct Lru {
-    capacity: usize,
+    capacity_blocks: usize,
     lists: Lists<1>,
 }
 
 impl Lru {
     /// An empty cache for blocks below `blocks`.
-    pub fn new(capacity: usize, blocks: u32) -> Lru {
-        Lru { capacity, lists: Lists::new(blocks) }
+    pub fn new(capacity_blocks: usize, blocks: u32) -> Lru {
+        Lru { capacity_blocks, lists: Lists::new(blocks) }
     }
 }
 
@@ -27,7 +27,7 @@ impl Policy for Lru {
         if is_hit {
             return Outcome::Hit;
         }
-        let is_over = self.lists.len(USED) > self.capacity;
+        let is_over = self.lists.len(USED) > self.capacity_blocks;
         Outcome::Miss { evicted: is_over.then(|| self.lists.pop(USED)).flatten() }
     }
 

@@ -3,8 +3,8 @@
 //!
 //! Source: J. Yang et al., "FIFO Queues are All You Need for Cache Eviction", SOSP 2023: a tenth of
 //! the cache for the small queue, ghosts for nine tenths, moved to main when used twice. As in its
-//! authors' later version, new blocks enter the main queue while the small one is full and the cache
-//! has never been.
+//! authors' later version, new blocks enter the main queue while the small one is full and the
+//! cache has never been.
 
 use super::{Outcome, Policy};
 use crate::accesses::Access;
@@ -18,7 +18,7 @@ const USES_TO_MOVE: u8 = 2;
 
 /// The cache.
 pub struct S3Fifo {
-    capacity: usize,
+    capacity_blocks: usize,
     small_max: usize,
     was_full: bool,
     main_max: usize,
@@ -29,14 +29,14 @@ pub struct S3Fifo {
 
 impl S3Fifo {
     /// An empty cache for blocks below `blocks`.
-    pub fn new(capacity: usize, blocks: u32) -> S3Fifo {
-        let small_max = capacity / 10;
+    pub fn new(capacity_blocks: usize, blocks: u32) -> S3Fifo {
+        let small_max = capacity_blocks / 10;
         S3Fifo {
-            capacity,
+            capacity_blocks,
             small_max,
             was_full: false,
-            main_max: capacity - small_max,
-            ghosts_max: capacity * 9 / 10,
+            main_max: capacity_blocks - small_max,
+            ghosts_max: capacity_blocks * 9 / 10,
             lists: Lists::new(blocks),
         }
     }
@@ -93,8 +93,8 @@ impl Policy for S3Fifo {
             return Outcome::Hit;
         }
         self.lists.remove(block);
-        self.was_full |= self.len() == self.capacity;
-        let evicted = (self.len() == self.capacity).then(|| self.evict()).flatten();
+        self.was_full |= self.len() == self.capacity_blocks;
+        let evicted = (self.len() == self.capacity_blocks).then(|| self.evict()).flatten();
         self.lists.set_mark(block, 0);
         let has_room = self.was_full || self.lists.len(SMALL) < self.small_max;
         let is_new = list != Some(GHOST) && has_room;

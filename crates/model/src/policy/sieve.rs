@@ -18,7 +18,7 @@ enum State {
 
 /// The cache.
 pub struct Sieve {
-    capacity: usize,
+    capacity_blocks: usize,
     len: usize,
     states: Vec<State>,
     /// From the oldest to the newest, with holes.
@@ -29,9 +29,9 @@ pub struct Sieve {
 
 impl Sieve {
     /// An empty cache for blocks below `blocks`.
-    pub fn new(capacity: usize, blocks: u32) -> Sieve {
+    pub fn new(capacity_blocks: usize, blocks: u32) -> Sieve {
         Sieve {
-            capacity,
+            capacity_blocks,
             len: 0,
             states: vec![State::Absent; blocks as usize],
             queue: Vec::new(),
@@ -80,8 +80,8 @@ impl Policy for Sieve {
             *state = State::Used;
             return Outcome::Hit;
         }
-        let evicted = (self.len == self.capacity).then(|| self.evict());
-        if self.queue.len() > 2 * self.capacity + 64 {
+        let evicted = (self.len == self.capacity_blocks).then(|| self.evict());
+        if self.queue.len() > 2 * self.capacity_blocks + 64 {
             self.close_holes();
         }
         self.states[access.block as usize] = State::Unused;

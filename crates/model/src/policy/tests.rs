@@ -15,7 +15,7 @@ fn accesses() -> impl Strategy<Value = Accesses> {
 }
 
 /// A cache of a plain vector, oldest first, which moves a block that is hit if it is LRU.
-fn plain_misses(accesses: &Accesses, capacity: usize, is_lru: bool) -> usize {
+fn plain_misses(accesses: &Accesses, room: usize, is_lru: bool) -> usize {
     let (mut held, mut misses) = (Vec::new(), 0);
     for &block in &accesses.blocks {
         match held.iter().position(|&other| other == block) {
@@ -26,7 +26,7 @@ fn plain_misses(accesses: &Accesses, capacity: usize, is_lru: bool) -> usize {
             Some(_) => {}
             None => {
                 misses += 1;
-                if held.len() == capacity {
+                if held.len() == room {
                     held.remove(0);
                 }
                 held.push(block);
@@ -37,7 +37,7 @@ fn plain_misses(accesses: &Accesses, capacity: usize, is_lru: bool) -> usize {
 }
 
 /// SIEVE as its paper writes it: a list with the newest first, a hand, visited bits.
-fn plain_sieve_misses(accesses: &Accesses, capacity: usize) -> usize {
+fn plain_sieve_misses(accesses: &Accesses, room: usize) -> usize {
     let mut queue: Vec<(u32, bool)> = Vec::new();
     let (mut hand, mut misses): (Option<usize>, usize) = (None, 0);
     for &block in &accesses.blocks {
@@ -46,7 +46,7 @@ fn plain_sieve_misses(accesses: &Accesses, capacity: usize) -> usize {
             continue;
         }
         misses += 1;
-        if queue.len() == capacity {
+        if queue.len() == room {
             let mut index = hand.unwrap_or(queue.len() - 1);
             while queue[index].1 {
                 queue[index].1 = false;
@@ -61,17 +61,17 @@ fn plain_sieve_misses(accesses: &Accesses, capacity: usize) -> usize {
     misses
 }
 
-fn misses(kind: Kind, accesses: &Accesses, capacity: usize) -> usize {
-    accesses.len() - kind.cache(capacity, accesses, 8192).hits_of(accesses) as usize
+fn misses(kind: Kind, accesses: &Accesses, room: usize) -> usize {
+    accesses.len() - kind.cache(room, accesses, 8192).hits_of(accesses) as usize
 }
 
 proptest! {
     #[test]
     fn a_cache_holds_what_came_and_did_not_leave(
-        accesses in accesses(), capacity in 1usize..60, number in 0..Kind::ALL.len()
+        accesses in accesses(), room in 1usize..60, number in 0..Kind::ALL.len()
     ) {
         let kind = Kind::ALL[number];
-        let mut cache = kind.cache(capacity, &accesses, 8192);
+        let mut cache = kind.cache(room, &accesses, 8192);
         let mut held = HashSet::new();
         for access in accesses.iter() {
             let was_held = held.contains(&access.block);
@@ -86,7 +86,7 @@ proptest! {
                 }
             }
             prop_assert_eq!(cache.len(), held.len(), "{}", kind.name());
-            prop_assert!(held.len() <= capacity, "{}", kind.name());
+            prop_assert!(held.len() <= room, "{}", kind.name());
         }
         for block in 0..accesses.different {
             prop_assert_eq!(cache.holds(block), held.contains(&block), "{}", kind.name());
@@ -98,20 +98,19 @@ proptest! {
 
     #[test]
     fn lru_fifo_and_sieve_are_what_plain_lists_are(
-        accesses in accesses(), capacity in 1usize..60
+        accesses in accesses(), room in 1usize..60
     ) {
-        prop_assert_eq!(misses(Kind::Lru, &accesses, capacity), plain_misses(&accesses, capacity, true));
-        prop_assert_eq!(
-            misses(Kind::Fifo, &accesses, capacity), plain_misses(&accesses, capacity, false)
-        );
-        prop_assert_eq!(misses(Kind::Sieve, &accesses, capacity), plain_sieve_misses(&accesses, capacity));
+        let found = [Kind::Lru, Kind::Fifo, Kind::Sieve].map(|kind| misses(kind, &accesses, room));
+        let lru = plain_misses(&accesses, room, true);
+        let fifo = plain_misses(&accesses, room, false);
+        prop_assert_eq!(found, [lru, fifo, plain_sieve_misses(&accesses, room)]);
     }
 
     #[test]
-    fn no_cache_is_better_than_the_best_possible(accesses in accesses(), capacity in 1usize..60) {
-        let least = misses(Kind::Belady, &accesses, capacity);
+    fn no_cache_is_better_than_the_best_possible(accesses in accesses(), room in 1usize..60) {
+        let least = misses(Kind::Belady, &accesses, room);
         for &kind in Kind::ALL {
-            prop_assert!(misses(kind, &accesses, capacity) >= least, "{}", kind.name());
+            prop_assert!(misses(kind, &accesses, room) >= least, "{}", kind.name());
         }
     }
 
@@ -121,9 +120,9 @@ proptest! {
         accesses.scans.clear();
         for &kind in Kind::ALL {
             // Some policies keep blocks of a kind within a share of the cache.
-            let capacity = 120 * accesses.different as usize;
+            let room = 120 * accesses.different as usize;
             let different = accesses.different as usize;
-            prop_assert_eq!(misses(kind, &accesses, capacity), different, "{}", kind.name());
+            prop_assert_eq!(misses(kind, &accesses, room), different, "{}", kind.name());
         }
     }
 }
@@ -189,7 +188,7 @@ fn misses_are_those_that_libcachesim_counts() {
     ];
     let accesses = skewed_with_scans();
     for (kind, expected) in counted {
-        let found = [100, 500, 2000].map(|capacity| misses(kind, &accesses, capacity));
+        let found = [100, 500, 2000].map(|room| misses(kind, &accesses, room));
         assert_eq!(found, expected, "{}", kind.name());
     }
 }

@@ -35,14 +35,14 @@ pub struct TinyLfu {
 
 impl TinyLfu {
     /// An empty cache for blocks below `blocks`.
-    pub fn new(capacity: usize, blocks: u32) -> TinyLfu {
-        let window_max = (capacity / 100).max(1);
-        let main_max = capacity - window_max;
+    pub fn new(capacity_blocks: usize, blocks: u32) -> TinyLfu {
+        let window_max = (capacity_blocks / 100).max(1);
+        let main_max = capacity_blocks - window_max;
         TinyLfu {
             window_max,
             main_max,
             protected_max: main_max * 4 / 5,
-            sample: 10 * capacity as u64,
+            sample: 10 * capacity_blocks as u64,
             accesses: 0,
             uses: vec![Uses { count: 0, halvings: 0 }; blocks as usize],
             lists: Lists::new(blocks),

@@ -2,8 +2,8 @@
 //! those used again, and shadows of pages that left, so that one that comes back soon is active.
 //!
 //! Source: Linux 6.12, mm/swap.c (`folio_mark_accessed`), mm/vmscan.c (`inactive_is_low`,
-//! `folio_check_references`), mm/workingset.c. One control group, unmapped clean pages; readahead is
-//! in what is accessed, not made here.
+//! `folio_check_references`), mm/workingset.c. One control group, unmapped clean pages; readahead
+//! is in what is accessed, not made here.
 
 use super::{Outcome, Policy};
 use crate::accesses::Access;
@@ -14,27 +14,27 @@ const ACTIVE: u8 = 1;
 
 /// The cache.
 pub struct TwoLists {
-    capacity: usize,
+    capacity_blocks: usize,
     /// How many times as long the active list may be as the inactive one.
     active_ratio: usize,
     /// The mark of an inactive page is whether it was referenced.
     lists: Lists<2>,
     /// Pages that left the inactive list, or became active.
-    age: u64,
-    /// The age at which each page left, plus 1; 0 for a page that never did.
+    age_pages: u64,
+    /// The age_pages at which each page left, plus 1; 0 for a page that never did.
     left: Vec<u64>,
 }
 
 impl TwoLists {
     /// An empty cache for blocks below `blocks`.
-    pub fn new(capacity: usize, blocks: u32, block_bytes: u32) -> TwoLists {
-        let gigabytes = (capacity as u64 * u64::from(block_bytes)) >> 30;
+    pub fn new(capacity_blocks: usize, blocks: u32, block_bytes: u32) -> TwoLists {
+        let gigabytes = (capacity_blocks as u64 * u64::from(block_bytes)) >> 30;
         let active_ratio = if gigabytes > 0 { (10 * gigabytes).isqrt() as usize } else { 1 };
         TwoLists {
-            capacity,
+            capacity_blocks,
             active_ratio,
             lists: Lists::new(blocks),
-            age: 0,
+            age_pages: 0,
             left: vec![0; blocks as usize],
         }
     }
@@ -42,7 +42,7 @@ impl TwoLists {
     fn activate(&mut self, block: u32) {
         self.lists.set_mark(block, 0);
         self.lists.push(ACTIVE, block);
-        self.age += 1;
+        self.age_pages += 1;
     }
 
     fn evict(&mut self) -> Option<u32> {
@@ -51,15 +51,15 @@ impl TwoLists {
             self.lists.push(INACTIVE, block);
         }
         let block = self.lists.pop(INACTIVE).or_else(|| self.lists.pop(ACTIVE))?;
-        self.age += 1;
-        self.left[block as usize] = self.age;
+        self.age_pages += 1;
+        self.left[block as usize] = self.age_pages;
         Some(block)
     }
 
     /// Returns whether a page would still be here, had the active list been as much shorter.
     fn is_of_working_set(&self, block: u32) -> bool {
         let left = self.left[block as usize];
-        left > 0 && self.age - left <= self.lists.len(ACTIVE) as u64
+        left > 0 && self.age_pages - left <= self.lists.len(ACTIVE) as u64
     }
 }
 
@@ -82,7 +82,7 @@ impl Policy for TwoLists {
             }
             None => {}
         }
-        let is_full = self.len() == self.capacity;
+        let is_full = self.len() == self.capacity_blocks;
         let is_of_working_set = self.is_of_working_set(block);
         let evicted = is_full.then(|| self.evict()).flatten();
         if is_of_working_set {

@@ -14,7 +14,7 @@ const OFTEN: u8 = 2;
 
 /// The cache.
 pub struct TwoQ {
-    capacity: usize,
+    capacity_blocks: usize,
     new_max: usize,
     ghosts_max: usize,
     lists: Lists<3>,
@@ -22,13 +22,18 @@ pub struct TwoQ {
 
 impl TwoQ {
     /// An empty cache for blocks below `blocks`.
-    pub fn new(capacity: usize, blocks: u32) -> TwoQ {
-        let new_max = (capacity / 4).max(1);
-        TwoQ { capacity, new_max, ghosts_max: (capacity / 2).max(1), lists: Lists::new(blocks) }
+    pub fn new(capacity_blocks: usize, blocks: u32) -> TwoQ {
+        let new_max = (capacity_blocks / 4).max(1);
+        TwoQ {
+            capacity_blocks,
+            new_max,
+            ghosts_max: (capacity_blocks / 2).max(1),
+            lists: Lists::new(blocks),
+        }
     }
 
     fn make_room(&mut self) -> Option<u32> {
-        if self.len() < self.capacity {
+        if self.len() < self.capacity_blocks {
             return None;
         }
         if self.lists.len(NEW) < self.new_max && self.lists.len(OFTEN) > 0 {

@@ -34,7 +34,9 @@ def command() -> None:
     """What more memory or an SSD in front would do."""
 
 
-def _sizes(_context: click.Context, _parameter: click.Parameter, text: str | None) -> list[int]:
+def _sizes_bytes(
+    _context: click.Context, _parameter: click.Parameter, text: str | None
+) -> list[int]:
     """Return sizes in bytes; raises click.BadParameter of what is none."""
     from seatrial.study.units import parse_size_bytes  # noqa: PLC0415 - not for --help
 
@@ -51,14 +53,14 @@ def _sizes(_context: click.Context, _parameter: click.Parameter, text: str | Non
     "--ram",
     "memory_bytes",
     metavar="SIZE,...",
-    callback=_sizes,
+    callback=_sizes_bytes,
     help="Sizes of memory in addition to the present caches; five that fit the load if not given.",
 )
 @click.option(
     "--ssd",
     "device_bytes",
     metavar="SIZE,...",
-    callback=_sizes,
+    callback=_sizes_bytes,
     help="Sizes of an SSD behind the memory; 0 for none.",
 )
 @click.option(
@@ -109,6 +111,9 @@ def predict(
 
     Caches are simulated with the recorded requests at their times: the share of the reads that
     each tier serves, the warm-up, the response time, what is written to the SSD.
+
+    Raises:
+        UsageError: if the recording or the run cannot be used.
     """
     from seatrial.errors import UsageError  # noqa: PLC0415 - not for --help
     from seatrial.trials.cache.analysis.prediction import Wanted  # noqa: PLC0415

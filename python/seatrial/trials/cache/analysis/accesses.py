@@ -62,7 +62,7 @@ class Accesses:
         """Size of all blocks that are accessed."""
         return self.different * self.block_bytes
 
-    def capacity(self, size_bytes: int) -> int:
+    def blocks_in(self, size_bytes: int) -> int:
         """Return the blocks of a sample that a cache of a size has room for."""
         return round(size_bytes / self.block_bytes * self.share)
 

@@ -49,7 +49,7 @@ class PolicyCurve(msgspec.Struct, frozen=True, kw_only=True):
     points: list[CachePoint]
 
 
-def sizes_of(accesses: Accesses, wanted_bytes: Sequence[int]) -> list[int]:
+def curve_sizes_bytes(accesses: Accesses, wanted_bytes: Sequence[int]) -> list[int]:
     """Return the sizes of caches of a curve in bytes: those wanted, and others up to all blocks."""
     import numpy as np  # noqa: PLC0415 - takes 0.1 s
 
@@ -96,9 +96,9 @@ def _shares(accesses: Accesses, index: int, policy: str, sizes_bytes: Sequence[i
     caches = accesses.samples[index].caches
     if policy == _LRU:
         sizes = [size // accesses.block_bytes for size in sizes_bytes]
-        return caches.lru_hit_ratios(sizes, rate=accesses.share, all_reads=accesses.reads)
-    capacities = [max(1, accesses.capacity(size)) for size in sizes_bytes]
-    hits = caches.hits(policy, capacities, accesses.block_bytes)
+        return caches.lru_hit_ratios(sizes, share=accesses.share, all_reads=accesses.reads)
+    capacities_blocks = [max(1, accesses.blocks_in(size)) for size in sizes_bytes]
+    hits = caches.hits(policy, capacities_blocks, accesses.block_bytes)
     # As for LRU: a sample with too many reads has too many of the hottest blocks, which hit.
     expected = accesses.reads * accesses.share
     surplus = caches.reads - expected

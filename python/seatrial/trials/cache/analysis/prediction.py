@@ -9,7 +9,7 @@ import msgspec
 
 from seatrial.published import Amount, Count, one_of
 from seatrial.trials.cache.analysis.accesses import accesses_of
-from seatrial.trials.cache.analysis.curves import BEST, PolicyCurve, curve_of, sizes_of
+from seatrial.trials.cache.analysis.curves import BEST, PolicyCurve, curve_of, curve_sizes_bytes
 from seatrial.trials.cache.analysis.tiers import CacheTiers, Setting, Times, drawn_times, tiers_of
 from seatrial.trials.watch.analysis.activity import OPERATIONS
 from seatrial.trials.watch.analysis.load.arrivals import length_s
@@ -90,8 +90,8 @@ def predict(recording: Recording, wanted: Wanted) -> CachePrediction | None:
     accesses = accesses_of(recording, wanted.block_bytes)
     if accesses is None:
         return None
-    memory_bytes = list(wanted.memory_bytes) or _usual_sizes(accesses.unique_bytes)
-    sizes = sizes_of(accesses, [each for each in memory_bytes if each])
+    memory_bytes = list(wanted.memory_bytes) or _usual_sizes_bytes(accesses.unique_bytes)
+    sizes = curve_sizes_bytes(accesses, [each for each in memory_bytes if each])
     curves = [
         curve_of(accesses, policy, sizes) for policy in dict.fromkeys((wanted.policy, _LRU, BEST))
     ]
@@ -137,7 +137,7 @@ def predict(recording: Recording, wanted: Wanted) -> CachePrediction | None:
     )
 
 
-def _usual_sizes(unique_bytes: int) -> list[int]:
+def _usual_sizes_bytes(unique_bytes: int) -> list[int]:
     """Return powers of two up to the one that has room for all blocks."""
     largest = 1 << max(12, (unique_bytes - 1).bit_length())
     return [largest >> halved for halved in range(_HALVINGS, -1, -1)]

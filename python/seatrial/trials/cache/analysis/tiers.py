@@ -152,7 +152,7 @@ def _served(
     end_ns = max(SLICES, round(length_s * _NS_PER_S) + 1)
     simulated = _core.CacheSetting(
         policy=setting.policy,
-        memory_blocks=accesses.capacity(setting.memory_bytes - _header_bytes(accesses, setting)),
+        memory_blocks=accesses.blocks_in(setting.memory_bytes - _header_bytes(accesses, setting)),
         # A block of a sample stands for several, in what a feed may write as in all else.
         block_bytes=max(1, round(accesses.block_bytes / accesses.share)),
         path=(0, [0], False),
@@ -163,7 +163,7 @@ def _served(
         seed=sample.seed,
         at_ns=sample.at_ns.data,
         admission=setting.kind if setting.device_bytes else None,
-        device_blocks=accesses.capacity(setting.device_bytes),
+        device_blocks=accesses.blocks_in(setting.device_bytes),
     )
     rows = [
         (each.memory_hits, each.device_hits, each.disk_reads, each.device_written_blocks)

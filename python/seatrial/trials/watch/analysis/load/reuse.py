@@ -104,7 +104,7 @@ def _reuse(samples: list[NDArray[np.uint64]], sampled_share: float, found: Block
     sizes = [*np.unique(spaced.astype(np.int64)).tolist(), _ENDLESS]
     curves = np.array(
         [
-            each.lru_hit_ratios(sizes, rate=sampled_share, all_reads=found.accesses)
+            each.lru_hit_ratios(sizes, share=sampled_share, all_reads=found.accesses)
             for each in caches
         ]
     )

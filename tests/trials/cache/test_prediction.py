@@ -7,7 +7,7 @@ import pytest
 
 from seatrial.trials.cache.analysis import accesses as of_accesses
 from seatrial.trials.cache.analysis.accesses import accesses_of
-from seatrial.trials.cache.analysis.curves import BEST, curve_of, policies, curve_sizes_bytes
+from seatrial.trials.cache.analysis.curves import BEST, curve_of, curve_sizes_bytes, policies
 from seatrial.trials.cache.analysis.prediction import CachePrediction, Wanted, predict
 from seatrial.trials.cache.report.prediction_words import doubts, notable, verdict_line
 from seatrial.trials.watch.recording import Recording

@@ -3,8 +3,8 @@
 //!
 //! Requests come at their recorded times, or from clients that each wait for one before they send
 //! the next. A read passes the path (processor, network), then takes what the tier that has its
-//! block takes; each device serves as many at once as it has servers, in the order in which they come.
-//! Memory gets what was read; writes go to memory and, in the background, to the disk.
+//! block takes; each device serves as many at once as it has servers, in the order in which they
+//! come. Memory gets what was read; writes go to memory and, in the background, to the disk.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -53,7 +53,7 @@ class CacheAccesses:
         self,
         /,
         policy: str,
-        capacities: SupportsGetItem[int, SupportsIndex],
+        capacities_blocks: SupportsGetItem[int, SupportsIndex],
         block_bytes: SupportsIndex,
     ) -> list[int]:
         """Return how many reads a cache of each capacity serves, in blocks.

@@ -102,8 +102,10 @@ class Machine:
 
     def _groups(self) -> Iterator[Path]:
         """Control groups that bear the name of a run that was seen in a journal."""
-        for run in self._runs:
-            yield from Path("/sys/fs/cgroup").glob(f"**/seatrial-{run}-*")
+        # Others' groups may vanish meanwhile, which os.walk takes no notice of.
+        beginnings = tuple(f"seatrial-{run}-" for run in self._runs)
+        for folder, names, _ in os.walk("/sys/fs/cgroup") if beginnings else ():
+            yield from (Path(folder, name) for name in names if name.startswith(beginnings))
 
     def note_runs(self) -> None:
         """Remember the runs of which there are journals now, for their control groups."""

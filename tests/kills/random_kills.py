@@ -37,6 +37,8 @@ SECOND_S_MAX = 0.5
 """A second Ctrl-C comes within so many seconds after the first."""
 END_TIMEOUT_S = 90.0
 USUAL_TIMEOUT_S = 180.0
+EVERY = 50
+"""After so many kills, a line says how many left something."""
 AFTER_SHARE = 1.05
 """Of a command's usual time, so much passes at most before it is killed."""
 
@@ -213,6 +215,8 @@ def kill_all(folder: Path, wanted: argparse.Namespace, *, is_private: bool) -> i
     kills: Counter[str] = Counter()
     failed: Counter[str] = Counter()
     for number in range(wanted.kills):
+        if number and number % EVERY == 0:
+            say(f"{number} kills so far, {sum(failed[name] for name in SIGNALS)} left something")
         kill = drawn(source, usual_s)
         kills[kill.signals] += 1
         kills[kill.trial.name] += 1

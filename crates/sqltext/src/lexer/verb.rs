@@ -124,6 +124,29 @@ const VERBS: [(&str, Verb, Class); 54] = [
 /// The longest is CHECKPOINT.
 const WORD_BYTES_MAX: usize = 10;
 
+/// The words as numbers, in the same order: to compare these takes an instruction or two, and a
+/// verb is looked up for each statement of a trace, more than once.
+const KEYS: [u128; VERBS.len()] = {
+    let mut keys = [0; VERBS.len()];
+    let mut place = 0;
+    while place < keys.len() {
+        keys[place] = key(VERBS[place].0.as_bytes());
+        place += 1;
+    }
+    keys
+};
+
+/// The bytes of a word as a number, the first ones weighing most.
+const fn key(word: &[u8]) -> u128 {
+    let mut bytes = [0; size_of::<u128>()];
+    let mut at = 0;
+    while at < word.len() {
+        bytes[at] = word[at];
+        at += 1;
+    }
+    u128::from_be_bytes(bytes)
+}
+
 impl Verb {
     /// The verb of a token; None where it is none, or in quotes.
     #[inline]
@@ -145,13 +168,13 @@ pub(super) fn class_of(token: &Token<'_>) -> Option<Class> {
 }
 
 fn find(word: &[u8]) -> Option<(Verb, Class)> {
-    let mut lower = [0; WORD_BYTES_MAX];
-    let lower = lower.get_mut(..word.len())?;
-    lower.copy_from_slice(word);
-    lower.make_ascii_lowercase();
-    let found = VERBS.binary_search_by(|(known, ..)| known.as_bytes().cmp(lower)).ok()?;
-    let (_, verb, class) = VERBS[found];
-    Some((verb, class))
+    if word.len() > WORD_BYTES_MAX {
+        return None;
+    }
+    let lower = key(word).to_be_bytes().map(|byte| byte.to_ascii_lowercase());
+    let (known, verb, class) = VERBS[KEYS.binary_search(&u128::from_be_bytes(lower)).ok()?];
+    // A word that goes on with zero bytes has the same number.
+    (known.len() == word.len()).then_some((verb, class))
 }
 
 #[cfg(test)]
@@ -165,7 +188,8 @@ mod tests {
             assert_eq!(Verb::of_word(word.as_bytes()), Some(verb), "{word}");
             assert_eq!(Verb::of_word(word.to_uppercase().as_bytes()), Some(verb), "{word}");
         }
-        for word in ["", "selects", "sel", "checkpoints", "returning", "as"] {
+        for word in ["", "selects", "sel", "checkpoints", "returning", "as", "do\0", "checkpoint\0"]
+        {
             assert_eq!(Verb::of_word(word.as_bytes()), None, "{word}");
         }
         let quoted = Token { kind: Kind::QuotedName, text: b"select" };

@@ -90,7 +90,8 @@ impl Expectation {
     /// The text of a statement's fingerprint, and what it lets expect.
     pub fn of(sql: &[u8]) -> (String, Expectation) {
         let (fingerprint, _) = lexer::fingerprint(sql);
-        let is_commit = ends_in_commit(fingerprint.text.as_bytes());
+        let kind = (fingerprint.class, fingerprint.statements);
+        let is_commit = ends_in_commit(kind, fingerprint.text.as_bytes());
         let mut expectation = Expectation { tag: None, is_commit };
         for_each_statement(sql, |statement| {
             let tokens = lexer::significant(statement);

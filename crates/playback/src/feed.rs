@@ -447,7 +447,7 @@ fn fed(
         unlogged(traced.statement.skip).or_else(|| rule(&fed.item))
     };
     fed.commits = fed.skipped.is_none() && commits(&fed.item, traced.text);
-    fed.ends = ends_transaction(traced.text);
+    fed.ends = ends_transaction((traced.class, traced.statements), traced.text);
     fed.is_last = *left == 0;
     fed.access_set.clear();
     fed.ids = None;
@@ -462,8 +462,8 @@ fn unlogged(skip: Option<Skip>) -> Option<Skipped> {
 fn commits(item: &Item, text: &[u8]) -> bool {
     let is_written_at_once = item.class.writes()
         || matches!(item.class, Class::Copy | Class::Procedure | Class::Prepared);
-    let ends = item.class == Class::Transaction || item.statements > 1;
-    (ends && ends_in_commit(text)) || (item.transaction == 0 && is_written_at_once)
+    ends_in_commit((item.class, item.statements), text)
+        || (item.transaction == 0 && is_written_at_once)
 }
 
 /// Makes a separate statement, in the memory of another one.

@@ -95,7 +95,7 @@ impl Survey {
         }
         let mut statements = trace.statements(Columns::Figures);
         while let Some(traced) = statements.next_statement()? {
-            pass.take(&traced.statement, traced.class, traced.text);
+            pass.take(&traced.statement, (traced.class, traced.statements), traced.text);
         }
         Ok(pass.finish())
     }
@@ -134,7 +134,8 @@ impl Pass {
         });
     }
 
-    fn take(&mut self, statement: &Statement<'_>, class: Class, text: &[u8]) {
+    fn take(&mut self, statement: &Statement<'_>, kind: (Class, u32), text: &[u8]) {
+        let (class, _) = kind;
         let survey = &mut self.survey;
         survey.statements += 1;
         self.by_class[class as usize] += 1;
@@ -154,7 +155,7 @@ impl Pass {
             return;
         }
         survey.errors += u64::from(statement.error.is_some());
-        if ends_in_commit(text) {
+        if ends_in_commit(kind, text) {
             let has_failed =
                 statement.transaction > 0 && self.failed[place] == statement.transaction;
             survey.commits += u64::from(!has_failed && statement.error.is_none());
@@ -207,8 +208,20 @@ fn open_max<'a>(sessions: impl Iterator<Item = &'a SessionSurvey>) -> u64 {
 }
 
 /// Whether the last statement of a fingerprint's text ends a transaction well: COMMIT, END, with
-/// what may follow these.
-pub fn ends_in_commit(text: &[u8]) -> bool {
+/// what may follow these. `kind` is the class of the first, and how many there are.
+#[inline]
+pub fn ends_in_commit(kind: (Class, u32), text: &[u8]) -> bool {
+    may_end(kind) && commits_last(text)
+}
+
+/// Whether a text may end a transaction, by its [kind](ends_in_commit): most do not, and need no
+/// further look. The END of a function's body is a part of its one statement, and ends none.
+#[inline]
+fn may_end((class, statements): (Class, u32)) -> bool {
+    class == Class::Transaction || statements > 1
+}
+
+fn commits_last(text: &[u8]) -> bool {
     let mut rest = text;
     // From behind: a text is looked through for each statement of a trace, more than once.
     while let Some(sign) = memrchr(b';', rest) {
@@ -222,11 +235,16 @@ pub fn ends_in_commit(text: &[u8]) -> bool {
     matches!(verb(rest), Some(Verb::Commit | Verb::End))
 }
 
-/// Whether a transaction is over with a fingerprint's text, well or not.
-pub fn ends_transaction(text: &[u8]) -> bool {
+/// Whether a transaction is over with a fingerprint's text, well or not; see [`ends_in_commit`].
+#[inline]
+pub fn ends_transaction(kind: (Class, u32), text: &[u8]) -> bool {
+    may_end(kind) && is_over_with(text)
+}
+
+fn is_over_with(text: &[u8]) -> bool {
     let is_undone = matches!(verb(text), Some(Verb::Rollback | Verb::Abort));
     let is_back = is_undone && !returns_to_savepoint(text);
-    is_back || ends_in_commit(text) || text.starts_with(b"prepare transaction")
+    is_back || commits_last(text) || text.starts_with(b"prepare transaction")
 }
 
 /// Whether a fingerprint's text takes a transaction back to a savepoint: ROLLBACK TO.
@@ -243,6 +261,7 @@ fn verb(text: &[u8]) -> Option<Verb> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use seatrial_sqltext::lexer;
     use seatrial_trace::captured::{Protocol, SessionId};
 
     fn session(database: &str, connected_us: Option<i64>, disconnected_us: Option<i64>) -> Session {
@@ -275,8 +294,8 @@ mod tests {
         let databases = ["a".to_owned()];
         pass.see(session("a", None, None), &databases);
         pass.see(session("b", None, None), &databases);
-        pass.take(&statement(0, 100, 0), Class::Select, b"select $1");
-        pass.take(&statement(1, 50, 1), Class::Transaction, b"commit");
+        pass.take(&statement(0, 100, 0), (Class::Select, 1), b"select $1");
+        pass.take(&statement(1, 50, 1), (Class::Transaction, 1), b"commit");
         let survey = pass.finish();
         assert_eq!((survey.statements, survey.commits, survey.sessions_played), (2, 0, 1));
         assert_eq!((survey.first_us, survey.last_end_us), (100, 105));
@@ -289,13 +308,13 @@ mod tests {
         let mut pass = Pass::default();
         pass.see(session("a", None, None), &[]);
         let failed = Statement { error: Some(*b"23505"), ..statement(0, 1, 1) };
-        pass.take(&failed, Class::Insert, b"insert");
-        pass.take(&statement(0, 2, 1), Class::Transaction, b"commit");
+        pass.take(&failed, (Class::Insert, 1), b"insert");
+        pass.take(&statement(0, 2, 1), (Class::Transaction, 1), b"commit");
         let failed = Statement { error: Some(*b"23505"), ..statement(0, 3, 2) };
-        pass.take(&failed, Class::Insert, b"insert");
-        pass.take(&statement(0, 4, 2), Class::Transaction, b"rollback to savepoint a");
-        pass.take(&statement(0, 5, 2), Class::Transaction, b"end");
-        pass.take(&statement(0, 6, 0), Class::Insert, b"insert into t values ($1) ; commit ;");
+        pass.take(&failed, (Class::Insert, 1), b"insert");
+        pass.take(&statement(0, 4, 2), (Class::Transaction, 1), b"rollback to savepoint a");
+        pass.take(&statement(0, 5, 2), (Class::Transaction, 1), b"end");
+        pass.take(&statement(0, 6, 0), (Class::Insert, 2), b"insert into t values ($1) ; commit ;");
         let survey = pass.finish();
         assert_eq!((survey.commits, survey.errors), (2, 2));
     }
@@ -304,10 +323,10 @@ mod tests {
     fn what_began_after_the_time_that_was_asked_for_is_no_commit_and_no_error() {
         let mut pass = Pass { last_us: 2, ..Pass::default() };
         pass.see(session("a", None, None), &[]);
-        pass.take(&statement(0, 2, 1), Class::Transaction, b"commit");
-        pass.take(&statement(0, 3, 2), Class::Transaction, b"commit");
+        pass.take(&statement(0, 2, 1), (Class::Transaction, 1), b"commit");
+        pass.take(&statement(0, 3, 2), (Class::Transaction, 1), b"commit");
         let failed = Statement { error: Some(*b"23505"), ..statement(0, 4, 3) };
-        pass.take(&failed, Class::Insert, b"insert");
+        pass.take(&failed, (Class::Insert, 1), b"insert");
         let survey = pass.finish();
         assert_eq!((survey.statements, survey.commits, survey.errors), (3, 1, 0));
     }
@@ -320,18 +339,27 @@ mod tests {
         pass.see(session("a", Some(41), Some(60)), &[]);
         pass.see(session("a", Some(0), Some(99)), &[]);
         for (place, start_us) in [(0, 10), (1, 38), (2, 50)] {
-            pass.take(&statement(place, start_us, 0), Class::Select, b"select $1");
+            pass.take(&statement(place, start_us, 0), (Class::Select, 1), b"select $1");
         }
         // The first and the second; the third begins later, and the last one never says anything.
         assert_eq!(pass.finish().captured_open_max, 2);
     }
 
+    /// The kind of a text, as the writer of a trace finds it.
+    fn kind(text: &[u8]) -> (Class, u32) {
+        let (fingerprint, _) = lexer::fingerprint(text);
+        (fingerprint.class, fingerprint.statements)
+    }
+
     #[test]
     fn the_end_of_a_transaction_is_told_from_its_text() {
+        let ends_in_commit = |text: &[u8]| super::ends_in_commit(kind(text), text);
+        let ends_transaction = |text: &[u8]| super::ends_transaction(kind(text), text);
         for text in [&b"commit"[..], b"end", b"commit and chain", b"begin ; select $1 ; commit ;"] {
             assert!(ends_in_commit(text));
         }
-        for text in [&b""[..], b";", b"rollback", b"commits", b"commit ; select $1"] {
+        let body = b"create function f ( ) begin atomic ; select $1 ; end";
+        for text in [&b""[..], b";", b"rollback", b"commits", b"commit ; select $1", body] {
             assert!(!ends_in_commit(text));
         }
         for text in [&b"commit"[..], b"rollback", b"abort", b"prepare transaction $1"] {

@@ -6,6 +6,7 @@
 //!
 //! A latency is recorded in [`Recorder::complete`]: one histogram entry for every request.
 
+pub mod cache;
 pub mod clock;
 pub mod explained;
 pub mod flight;

@@ -15,6 +15,7 @@ use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use std::thread::JoinHandle;
 
 use rustix::fd::OwnedFd;
+use seatrial_gauge::cache;
 use seatrial_sqltext::lexer::class::Class;
 use seatrial_trace::captured::Skip;
 use seatrial_trace::{Columns, TraceError, TraceReader, Traced};
@@ -85,6 +86,15 @@ impl Fed {
     /// Whether its session is played.
     fn is_played(&self) -> bool {
         self.skipped != Some(Skipped::OtherDatabase)
+    }
+
+    /// Starts to bring its texts into the cache, once [it itself](cache::fetch) is there: they were
+    /// last used by another thread.
+    pub fn fetch_texts(&self) {
+        let Item { sql, prepared, parameters, .. } = &self.item;
+        cache::fetch(sql.as_slice());
+        cache::fetch(prepared.as_slice());
+        cache::fetch(parameters.as_slice());
     }
 
     /// Memory that it takes.
@@ -359,7 +369,13 @@ impl Reader {
             if spare.is_empty() {
                 spare = back.try_recv().unwrap_or_default();
             }
-            let mut fed = fed(number, &traced, spare.pop(), left, *until_us, rule);
+            let room = spare.pop();
+            // The next one is used in a microsecond, and then the one after it.
+            if let [.., second, first] = spare.as_slice() {
+                cache::fetch(&**second);
+                first.fetch_texts();
+            }
+            let mut fed = fed(number, &traced, room, left, *until_us, rule);
             if let Some(binder) = binder.as_mut().filter(|_| fed.is_played()) {
                 fed.ids = binder.bind(&mut fed.item, fed.skipped.is_none());
             }

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use seatrial_gauge::cache;
 use seatrial_pgwire::answer::Answer;
 use seatrial_pgwire::link::Link;
 use seatrial_sqltext::lexer::class::Class;
@@ -150,6 +151,21 @@ impl Player {
             self.queue.shrink_to(held * 2);
         }
         queued
+    }
+
+    /// Starts to bring what an answer is about to need into the cache: the statement on its way and
+    /// the next one.
+    pub fn fetch(&self) {
+        for queued in self.queue.iter().take(2) {
+            cache::fetch(&*queued.fed);
+        }
+    }
+
+    /// The same for the texts of the next statement, when it itself is there.
+    pub fn fetch_texts(&self) {
+        if let Some(next) = self.queue.get(1) {
+            next.fed.fetch_texts();
+        }
     }
 
     /// Whether it is connected and has nothing on its way.

@@ -292,6 +292,11 @@ impl Run {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(refused("an epoll")(error.into())),
         }
+        for event in &*events {
+            if let Some(player) = self.players.get(event.data.u64() as usize) {
+                player.fetch();
+            }
+        }
         for event in events.drain(..) {
             match event.data.u64() {
                 WAKE => {

@@ -1,6 +1,7 @@
 //! Statements are read, sent and answered.
 
 use rustix::event::epoll::EventFlags;
+use seatrial_gauge::cache;
 use seatrial_pgwire::answer::Answer;
 use seatrial_trace::captured::SessionId;
 
@@ -35,6 +36,7 @@ impl Run {
             self.feed.is_awaited();
         }
         let Some(batch) = self.feed.take()? else { return Ok(false) };
+        batch.iter().for_each(|fed| cache::fetch(&fed.item.session));
         for fed in batch {
             self.take_in(fed, now_ns);
         }
@@ -227,8 +229,11 @@ impl Run {
 
     /// Reads what came for a session, at most a buffer; whether it is there and may have more.
     fn read(&mut self, session: usize) -> bool {
-        let Some(peer) = &mut self.players[session].peer else { return false };
-        match peer.link.read(&mut self.buffer) {
+        let player = &self.players[session];
+        let Some(peer) = &player.peer else { return false };
+        let read = peer.link.read(&mut self.buffer);
+        player.fetch_texts();
+        match read {
             Ok(None) => return false,
             Ok(Some(0)) => self.hung_up(session),
             Ok(Some(read)) => {

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from paired import Bar, median_estimate, paired_ratio, reported
+from replay_parts import PARTS
 from replay_server import SCALE, SESSIONS, Spent
 from results_page import table
 
@@ -42,6 +43,9 @@ class BenchResult:
         lags: What paced replays tell of their lag, one a round.
         mixed: The replay of the mix.
         command_s: Real time of ``seatrial sql replay`` for the reads of ``prepared``.
+        parts: Share of each part of a prepared statement's processor time, by contender; empty
+            where that cannot be watched.
+        calls: System calls of a prepared statement by name, likewise.
         pgreplay: What it took, or what it said, by mode; empty where there is none.
         seed: Of the order.
         loads: Load averages, one per round.
@@ -54,6 +58,8 @@ class BenchResult:
     mixed: Spent
     command_s: float
     pgreplay: Mapping[str, Spent | str]
+    parts: Mapping[str, Mapping[str, float]]
+    calls: Mapping[str, Mapping[str, float]]
     seed: int
     loads: Sequence[float]
 
@@ -83,6 +89,7 @@ def section(measured: BenchResult) -> str:
             ["reads at maximum speed", "statements/s", "user, µs", "kernel, µs", "in all, µs"],
             _cost_rows(measured),
         ),
+        *_where_it_goes(measured),
         table(["late by more than 1 ms at half of that rate", "% of statements"], _late(measured)),
     ]
     return "\n\n".join(parts)
@@ -97,6 +104,7 @@ def _ratio_rows(measured: BenchResult) -> list[list[str]]:
         for contender in (SEATRIAL, AGAIN):
             above, below = measured.spent[mode, contender], measured.spent[mode, PGBENCH]
             rows.append(_cpu_row(f"{mode}, processor time, {contender} / {PGBENCH}", above, below))
+        rows.append(_floor_row(mode, measured))
     shares = [1 - lag["within_1ms"] / lag["paced"] for lag in measured.lags]
     late = Bar(what="late", most=LATE_SHARE_MOST, estimate=median_estimate(shares, "share"))
     within = reported(median_estimate([100 * (1 - share) for share in shares], "percent"), 2)
@@ -122,6 +130,44 @@ def _cpu_row(what: str, above: Sequence[Spent], below: Sequence[Spent]) -> list[
         return [what, "", reported(ratio, 3), "the noise"]
     bar = Bar(what=what, most=CPU_RATIO_MOST, estimate=ratio)
     return [what, f"{CPU_RATIO_MOST:g} at most", reported(ratio, 3), bar.verdict]
+
+
+def _floor_row(mode: str, measured: BenchResult) -> list[str]:
+    """Return what is left of the ratio where our own code takes no time at all."""
+    kernel = [spent.cpu_system_s / spent.statements for spent in measured.spent[mode, SEATRIAL]]
+    all_ = [spent.cpu_s / spent.statements for spent in measured.spent[mode, PGBENCH]]
+    what = f"{mode}, {SEATRIAL}'s kernel time alone / {PGBENCH}'s processor time"
+    return [what, "", reported(paired_ratio(kernel, all_), 3), "were ours none"]
+
+
+def _where_it_goes(measured: BenchResult) -> list[str]:
+    """Return the tables of what a prepared statement costs by part; none where unwatched."""
+    tables = []
+    if all(measured.parts.values()):
+        head = ["a prepared statement's processor time, by samples of one play, µs"]
+        cost_us = {name: _cost_us(measured, name) for name in measured.parts}
+        scaled = {
+            name: {part: share * cost_us[name] for part, share in parts.items()}
+            for name, parts in measured.parts.items()
+        }
+        tables.append(_beside_each_other(head, PARTS, scaled))
+    if all(measured.calls.values()):
+        names = sorted({name for calls in measured.calls.values() for name in calls})
+        head = ["system calls for a prepared statement"]
+        tables.append(_beside_each_other(head, names, measured.calls))
+    return tables
+
+
+def _cost_us(measured: BenchResult, contender: str) -> float:
+    costs = [one.cpu_s / one.statements for one in measured.spent["prepared", contender]]
+    return 1e6 * median_estimate(costs, "s").value
+
+
+def _beside_each_other(
+    head: list[str], names: Sequence[str], of: Mapping[str, Mapping[str, float]]
+) -> str:
+    rows = [[name, *(f"{each.get(name, 0):.2f}" for each in of.values())] for name in names]
+    return table([*head, *of], rows)
 
 
 def _once_rows(measured: BenchResult) -> list[list[str]]:

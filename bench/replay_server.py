@@ -121,15 +121,16 @@ class Logs:
 
     def __init__(self, cluster: Cluster, folder: Path) -> None:
         self._cluster = cluster
-        self._folder = folder
+        self.folder = folder
+        """Where they lie."""
 
     def log(self, name: str) -> Path:
         """Where the log of a load lies."""
-        return self._folder / f"{name}.log"
+        return self.folder / f"{name}.log"
 
     def trace(self, name: str) -> Path:
         """Where the trace of a load lies."""
-        return self._folder / f"{name}.trace"
+        return self.folder / f"{name}.trace"
 
     def capture(self, name: str, *load: str) -> int:
         """Let pgbench do a load while all is logged, and read the log; its statements."""
@@ -154,9 +155,15 @@ class Logs:
 class Playing:
     """A server that runs, and those who send it statements."""
 
-    def __init__(self, server: Server, cluster: Cluster) -> None:
+    def __init__(self, server: Server, cluster: Cluster, under: Sequence[str] = ()) -> None:
         self._server = server
         self._cluster = cluster
+        self._under = under
+        """What each command is given to: a program that watches it."""
+
+    def under(self, watching: Sequence[str]) -> Playing:
+        """Return the same, each command watched by a program."""
+        return Playing(self._server, self._cluster, watching)
 
     def pgbench(self, *options: str) -> Spent:
         """Let pgbench's one thread run with eight clients; its statements are its transactions."""
@@ -250,7 +257,7 @@ class Playing:
         began_s = time.perf_counter()
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         ended = subprocess.run(
-            command,
+            [*self._under, *command],
             env={**self._server.address.environment(), "PATH": os.environ["PATH"]},
             stdin=subprocess.DEVNULL,
             capture_output=True,

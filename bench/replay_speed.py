@@ -29,6 +29,7 @@ from typing import Any, Final
 from command import leave_published_page, parser_of, run_bench
 from own_cluster import own_cluster
 from replay_page import AGAIN, MODES, PGBENCH, SEATRIAL, BenchResult, section
+from replay_parts import counted, sampled
 from replay_server import (
     MIX,
     SESSIONS,
@@ -146,6 +147,10 @@ def played(
         taken.loads.append(os.getloadavg()[0])
         print(f"round {number} of {options.rounds}", file=sys.stderr)
     command = playing.seatrial_command(logs.trace("prepared"))
+    watched: dict[str, Callable[[Sequence[str]], Spent]] = {
+        PGBENCH: lambda by: playing.under(by).pgbench(*reads("prepared", options.statements)),
+        SEATRIAL: lambda by: playing.under(by).seatrial(logs.trace("prepared")),
+    }
     return BenchResult(
         conditions=conditions,
         counts=counts,
@@ -154,6 +159,8 @@ def played(
         mixed=playing.seatrial(logs.trace(MIXED)),
         command_s=command.real_s,
         pgreplay=by_pgreplay(playing, logs, counts),
+        parts={name: sampled(play, logs.folder) for name, play in watched.items()},
+        calls={name: counted(play, logs.folder) for name, play in watched.items()},
         seed=options.seed,
         loads=taken.loads,
     )

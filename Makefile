@@ -86,6 +86,8 @@ LONG := tests/stats/compare/test_gates.py tests/trials/loadline/analysis/test_co
 test-long: setup ## run the statistical simulations with more trials
 	@echo "== pytest, long"
 	@SEATRIAL_TEST_LONG=1 .venv/bin/python -m pytest --quiet --numprocesses auto $(LONG)
+	@echo "== cargo test, long"
+	@SEATRIAL_ID_SCENES=1000 cargo test --quiet --package seatrial-playback --locked --lib ids::
 
 bench: setup ## run the benches (engine, comparison, lab, logs, replays): bench/RESULTS.md
 	@.venv/bin/python bench/engine_speed.py

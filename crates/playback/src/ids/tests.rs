@@ -1,4 +1,4 @@
-//! Thousands of simulated captures: what is said to be known is right.
+//! Hundreds of simulated captures: what is said to be known is right.
 
 mod simulator;
 
@@ -103,13 +103,14 @@ fn outcome(scene: Scene, next_value: Option<i64>) -> Outcome {
     outcome
 }
 
-/// Scenes of a test. `SEATRIAL_ID_SCENES=20000 cargo test -p seatrial-playback ids:: --
-/// --nocapture` plays more, and prints the results of each habit.
+/// Scenes of a test: 150 show each habit several times, and `make test-long` plays 1,000.
+/// `SEATRIAL_ID_SCENES=20000 cargo test -p seatrial-playback ids:: -- --nocapture` plays more, and
+/// prints the results of each habit.
 fn scenes() -> u64 {
     std::env::var("SEATRIAL_ID_SCENES")
         .ok()
         .and_then(|reported| reported.parse().ok())
-        .unwrap_or(700)
+        .unwrap_or(150)
 }
 
 const HABITS: [Habit; 11] = [

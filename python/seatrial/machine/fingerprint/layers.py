@@ -89,19 +89,21 @@ def _dm(tree: SystemTree, directory: str, number: str) -> Dm:
     """
     prefix, dash, _ = (tree.text(f"{directory}/dm/uuid") or "").partition("-")
     name = tree.word(f"{directory}/dm/name")
-    targets, reason = _dm_table(tree, number)
+    lines, reason = dm_table(tree, number)
     return Dm(
         name=None if name is None else without_host(name, tree),
         subsystem=prefix if dash else None,
-        targets=targets,
+        targets=None if lines is None else [_dm_target(each.split()) for each in lines],
         not_readable=reason,
     )
 
 
-def _dm_table(tree: SystemTree, number: str) -> tuple[list[DmTarget] | None, str]:
-    """Return the targets of a device-mapper table, or None and why it is not readable.
+def dm_table(tree: SystemTree, number: str) -> tuple[list[str] | None, str]:
+    """Return the lines of a device-mapper table, or None and why it is not readable.
 
-    Only the stripe parameters of a target's arguments are stored: others may contain keys.
+    Args:
+        tree: The machine.
+        number: ``major:minor`` of the device.
     """
     major, _, minor = number.partition(":")
     command = ["dmsetup", "table", "--major", major, "--minor", minor]
@@ -113,7 +115,7 @@ def _dm_table(tree: SystemTree, number: str) -> tuple[list[DmTarget] | None, str
         return None, f"dmsetup did not answer within {_DMSETUP_TIMEOUT_S:g} s"
     if printed.status != 0:
         return None, "dmsetup requires root" if _forbidden(printed.complaint) else "dmsetup failed"
-    return [_dm_target(line.split()) for line in printed.output.splitlines() if line], ""
+    return [line for line in printed.output.splitlines() if line], ""
 
 
 def _forbidden(complaint: str) -> bool:
@@ -122,7 +124,10 @@ def _forbidden(complaint: str) -> bool:
 
 
 def _dm_target(fields: list[str]) -> DmTarget:
-    """Parse one line of a table: ``start length type arguments``, in sectors."""
+    """Parse one line of a table: ``start length type arguments``, in sectors.
+
+    Only the stripe parameters of its arguments are stored: others may contain keys.
+    """
     if len(fields) < _TARGET_FIELDS or not fields[1].isdigit():
         return DmTarget()
     target = DmTarget(type=fields[2], length_bytes=int(fields[1]) * SECTOR_BYTES)

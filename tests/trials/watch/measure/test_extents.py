@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import mmap
 import os
-from pathlib import Path
 
 import pytest
 
 from seatrial import _core
-from seatrial.trials.watch.measure.extents import Extent, ExtentMap, disk_of, extents_of
+from seatrial.trials.watch.measure.extents import Extent, ExtentMap, extents_of
+from trials.watch.measure.volumes import volume_below
 
 MIB = 1 << 20
 
@@ -32,10 +32,6 @@ def test_a_request_to_several_files_has_the_bytes_of_each():
     assert list(ExtentMap().parts(0, 7)) == [(None, 7)]
 
 
-def test_a_file_system_without_a_disk_has_none():
-    assert disk_of(Path("/proc").stat().st_dev) is None
-
-
 @pytest.mark.root
 def test_a_request_lies_in_the_extents_of_its_file(tmp_path):
     files = [tmp_path / name for name in ("one", "two")]
@@ -43,13 +39,12 @@ def test_a_request_lies_in_the_extents_of_its_file(tmp_path):
         each.write_bytes(os.urandom(MIB))
         with each.open("rb") as written:
             os.fsync(written.fileno())
-    disk = disk_of(tmp_path.stat().st_dev)
-    if disk is None:
-        pytest.skip("needs a folder on a disk")
+    volume = volume_below(tmp_path)
+    (number,) = volume.disks
     found = ExtentMap(
-        extent for path in files for extent in extents_of(path, disk, path.name).extents
+        extent for path in files for extent in extents_of(path, volume, path.name).extents[number]
     )
-    watch = _core.Watch([disk.number], records=True)
+    watch = _core.Watch([number], records=True)
     with mmap.mmap(-1, 4096) as buffer:
         for path in files:
             file = os.open(path, os.O_RDONLY | os.O_DIRECT)

@@ -21,13 +21,13 @@ from seatrial.postgres.cluster import create_cluster
 from seatrial.postgres.connection import connect
 from seatrial.postgres.page_cache import drop_cached
 from seatrial.trials.watch.analysis.activity import Interval, broken_down
-from seatrial.trials.watch.measure.extents import disk_of
 from seatrial.trials.watch.measure.readings import ServerWatch
 from seatrial.trials.watch.measure.recorder import RecordTo
 from seatrial.trials.watch.measure.relations import Relations
 from seatrial.trials.watch.measure.watching import Watched, Watcher
 from seatrial.trials.watch.recording import read
 from trials.replay.targets import Target
+from trials.watch.measure.volumes import volume_below
 
 pytestmark = pytest.mark.root
 
@@ -40,8 +40,7 @@ OPTIONS = {"fsync": "off", "autovacuum": "off"}
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory):
     folder = tmp_path_factory.mktemp("watched")
-    if disk_of(folder.stat().st_dev) is None:
-        pytest.skip("needs a folder on a disk")
+    volume_below(folder)
     binaries = installed_programs()
     account = account_for(folder / "data", binaries)
     with UndoJournal("watched", folder / "state") as journal:

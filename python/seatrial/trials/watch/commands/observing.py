@@ -26,8 +26,8 @@ from seatrial.trials.watch.commands.live import Feed, LivePage, require_packages
 from seatrial.trials.watch.commands.sight import Sight, intervals, level_text
 from seatrial.trials.watch.commands.watch import EVERY_S, devices_of
 from seatrial.trials.watch.measure.clients import Clients
-from seatrial.trials.watch.measure.extents import DeviceNumber
 from seatrial.trials.watch.measure.lines import lines_of
+from seatrial.trials.watch.measure.volume import DeviceNumber
 from seatrial.trials.watch.measure.watching import Watched, Watcher
 
 _READING_S_MAX: Final = 1.5 * EVERY_S

@@ -97,7 +97,7 @@ def command(
 ) -> int:
     """Watch the block requests of TARGET: latency by disk, process, table and index.
 
-    TARGET is a block device, or a directory or file, which stands for the disk below it. Without
+    TARGET is a block device, or a directory or file, which stands for the disks below it. Without
     one, all disks are watched.
     """
     from seatrial.trials.watch.analysis.headroom import without_line  # noqa: PLC0415
@@ -187,14 +187,16 @@ def _watched(target: str | None, url: str | None, pid: int | None, *, needs_disk
             raise
         click.echo(f"{error.seen} {error.cause}", err=True)
         return Watched(devices_of(target), sees_disks=target is not None)
+    for each in relations.not_followed.values():
+        click.echo(f"Without table and index: {each.seen} {each.cause}", err=True)
     return Watched(devices_of(target) if target else relations.disks, pid, relations)
 
 
 def devices_of(target: str | None) -> list[tuple[int, int]]:
-    """Return the disk that a target is, or lies on; none for all disks.
+    """Return the disks that a target is, or lies on; none for all disks.
 
     Raises:
-        TargetError: if it does not exist, or lies on no single disk.
+        TargetError: if it does not exist, or its disks are not known.
     """
     if target is None:
         return []
@@ -202,7 +204,7 @@ def devices_of(target: str | None) -> list[tuple[int, int]]:
     import stat  # noqa: PLC0415
 
     from seatrial.errors import TargetError  # noqa: PLC0415
-    from seatrial.trials.watch.measure.extents import disk_of  # noqa: PLC0415
+    from seatrial.trials.watch.measure.volume import volume_of  # noqa: PLC0415
 
     try:
         status = Path(target).stat()
@@ -212,12 +214,12 @@ def devices_of(target: str | None) -> list[tuple[int, int]]:
             cause="The name is wrong, or this user may not look there.",
             next_step="Name a block device (lsblk lists them), or a directory on one",
         ) from None
-    disk = disk_of(status.st_rdev if stat.S_ISBLK(status.st_mode) else status.st_dev)
-    if disk is None:
+    number = status.st_rdev if stat.S_ISBLK(status.st_mode) else status.st_dev
+    try:
+        return [*volume_of(number).disks]
+    except TargetError as error:
         raise TargetError(
-            seen=f"{target} lies on no single disk.",
-            cause="Its file system is btrfs, ZFS, tmpfs, an overlay or a network's, or lies on an "
-            "LVM or md device, whose requests are seen at the drives below.",
-            next_step="Name the disk itself (lsblk lists them), or watch all disks",
-        )
-    return [disk.number]
+            seen=f"{target} cannot be watched: {error.seen}",
+            cause=error.cause,
+            next_step=error.next_step,
+        ) from None

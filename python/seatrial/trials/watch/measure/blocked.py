@@ -15,7 +15,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import IO, Final, NamedTuple
 
-from seatrial.trials.watch.measure.extents import disk_of
+from seatrial.errors import TargetError
+from seatrial.trials.watch.measure.volume import volume_of
 
 _KTHREADD: Final = 2
 """The parent of all threads of the kernel."""
@@ -185,10 +186,13 @@ def _disk_of_file(folder: str, file: int) -> str:
 
 @lru_cache(maxsize=256)
 def _disk_name(device: int) -> str:
-    disk = disk_of(device)
-    if disk is None:
+    try:
+        disks = volume_of(device).disks
+    except TargetError:  # on no disk, or on one that cannot be followed
         return ""
-    link = Path(f"/sys/dev/block/{disk.number[0]}:{disk.number[1]}")
+    if len(disks) != 1:
+        return ""
+    link = Path(f"/sys/dev/block/{disks[0][0]}:{disks[0][1]}")
     return link.resolve().name if link.exists() else ""
 
 

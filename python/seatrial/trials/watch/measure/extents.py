@@ -14,8 +14,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from seatrial.machine.fingerprint.layers import SECTOR_BYTES
-from seatrial.machine.sysblock import node_by_number
+from seatrial.trials.watch.measure.volume import DeviceNumber, Volume
 
 _FIEMAP: Final = 0xC020660B
 _HEADER: Final = struct.Struct("=QQLLLL")
@@ -24,9 +23,6 @@ _EXTENTS_AT_ONCE: Final = 512
 _LAST: Final = 0x1
 _NO_PLACE: Final = 0x2 | 0x4 | 0x8
 """Unknown place, delayed allocation, encoded: the address is no place on the disk."""
-
-DeviceNumber = tuple[int, int]
-"""Major and minor number of a whole disk."""
 
 
 class Extent(NamedTuple):
@@ -44,65 +40,44 @@ class Extent(NamedTuple):
 
 
 class FileExtents(NamedTuple):
-    """The parts of a disk that hold a file.
+    """The parts of disks that hold a file.
 
     Attributes:
-        extents: They.
+        extents: They, by disk.
         is_whole: Whether all of the file has its place; what was written a moment ago may get one
             later (delayed allocation).
     """
 
-    extents: list[Extent]
+    extents: dict[DeviceNumber, list[Extent]]
     is_whole: bool
 
 
-class Disk(NamedTuple):
-    """The disk that a file system lies on.
+def extents_of(path: Path, volume: Volume, owner: str) -> FileExtents:
+    """Return the parts of disks that hold a file.
 
-    Attributes:
-        number: Major and minor number, as block requests name it.
-        start_bytes: Offset of the file system's partition on it.
-    """
-
-    number: DeviceNumber
-    start_bytes: int
-
-
-def disk_of(device: int) -> Disk | None:
-    """Return the disk of a file system by its ``st_dev``; None where it lies on no single one.
-
-    Those of btrfs, overlays and networks have no device of their own; requests to LVM and md
-    devices are seen at the drives below, at other offsets.
-    """
-    number = f"{os.major(device)}:{os.minor(device)}"
-    node = node_by_number(number)
-    if not node.size_bytes():
-        return None
-    start_sectors = node.tree.text(f"{node.directory}/start")
-    disk = node.disk()
-    if disk.tree.exists(f"{disk.directory}/dm") or disk.tree.exists(f"{disk.directory}/md"):
-        return None
-    major, minor = map(int, disk.number.split(":"))
-    return Disk((major, minor), int(start_sectors or 0) * SECTOR_BYTES)
-
-
-def extents_of(path: Path, disk: Disk, owner: str) -> FileExtents:
-    """Return the parts of a disk that hold a file.
+    Args:
+        path: The file.
+        volume: What its file system lies on.
+        owner: Whose it is.
 
     Raises:
         OSError: if the file cannot be opened, or its file system has no FIEMAP.
     """
     file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
-        found = list(_extents(file, disk, owner))
+        places = list(_places(file))
     finally:
         os.close(file)
-    placed = [each for each in found if each is not None]
-    return FileExtents(placed, is_whole=len(placed) == len(found))
+    found: dict[DeviceNumber, list[Extent]] = {}
+    for place in places:
+        for piece in volume.pieces(*place) if place else ():
+            extent = Extent(piece.start_bytes, piece.end_bytes, owner)
+            found.setdefault(piece.disk, []).append(extent)
+    return FileExtents(found, is_whole=None not in places)
 
 
-def _extents(file: int, disk: Disk, owner: str) -> Iterator[Extent | None]:
-    """Yield the extents of an open file; None for one without a place."""
+def _places(file: int) -> Iterator[tuple[int, int] | None]:
+    """Yield where the extents of an open file begin and end; None for one without a place."""
     start_bytes, is_last = 0, False
     room = b"\0" * (_EXTENT.size * _EXTENTS_AT_ONCE)
     while not is_last:
@@ -117,9 +92,8 @@ def _extents(file: int, disk: Disk, owner: str) -> Iterator[Extent | None]:
             logical_bytes, physical_bytes, length_bytes, _, _, flags, *_ = entry
             start_bytes = logical_bytes + length_bytes
             is_last = bool(flags & _LAST)
-            begin_bytes = disk.start_bytes + physical_bytes
             has_place = not flags & _NO_PLACE
-            yield Extent(begin_bytes, begin_bytes + length_bytes, owner) if has_place else None
+            yield (physical_bytes, physical_bytes + length_bytes) if has_place else None
 
 
 class ExtentMap:

@@ -14,7 +14,7 @@ from seatrial import _core
 from seatrial.errors import SeatrialError, SpaceError, native_errors
 from seatrial.machine.fingerprint.layers import SECTOR_BYTES
 from seatrial.trials.watch.analysis.activity import NOT_MAPPED, Lost
-from seatrial.trials.watch.measure.extents import DeviceNumber
+from seatrial.trials.watch.measure.volume import DeviceNumber
 from seatrial.trials.watch.recording import SOURCE, UNKNOWN, Knows, StoredAbout
 
 POLL_S: Final = 0.5

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 import stat
+import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,14 +21,12 @@ from seatrial.machine.fingerprint.tree import LIVE
 from seatrial.postgres.processes import server_processes
 from seatrial.trials.watch.analysis.activity import NOT_MAPPED
 from seatrial.trials.watch.measure.extents import (
-    DeviceNumber,
-    Disk,
     Extent,
     ExtentMap,
     FileExtents,
-    disk_of,
     extents_of,
 )
+from seatrial.trials.watch.measure.volume import DeviceNumber, Volume, volume_of
 
 if TYPE_CHECKING:
     import psycopg
@@ -46,6 +45,8 @@ _PARTS: Final = {
     "log": "server log",
     "global": "shared catalogues",
 }
+_VOLUMES_S: Final = 30.0
+"""How long the layers below a file system are taken for unchanged."""
 _KTHREADD: Final = "2"
 """The parent of all threads of the kernel."""
 _KERNEL_THREADS: Final = ("kworker/", "jbd2/", "xfsaild/", "kswapd", "loop")
@@ -71,7 +72,8 @@ class _File(NamedTuple):
     allocated_blocks: int
     modified_ns: int
     is_whole: bool
-    extents: list[Extent]
+    volume: Volume
+    extents: dict[DeviceNumber, list[Extent]]
 
 
 class Relations:
@@ -99,6 +101,9 @@ class Relations:
         self._former: dict[DeviceNumber, list[Extent]] = {}
         self._maps: dict[DeviceNumber, tuple[ExtentMap, ExtentMap]] = {}
         self._commands: set[str] = set()
+        self._volumes: dict[int, Volume | None] = {}
+        self._volumes_until_s = 0.0
+        self.not_followed: dict[int, TargetError] = {}
         self.refresh()
 
     @property
@@ -137,40 +142,58 @@ class Relations:
         names = (LIVE.word(f"/proc/{pid}/comm") for pid in server_processes(self.folder))
         self._commands = {*filter(None, names)}
         found: dict[Path, _File] = {}
-        disks: dict[int, Disk | None] = {}
+        self._look_at_volumes_again()
         by_disk: dict[DeviceNumber, list[Extent]] = {}
         is_named = False
         for path, status in _files(self.folder):
-            if status.st_dev not in disks:
-                disks[status.st_dev] = disk_of(status.st_dev)
-            if (disk := disks[status.st_dev]) is None:
+            if (volume := self._volume(status.st_dev)) is None:
                 continue
             known = self._files.get(path)
             if known is None and not is_named and path.name[:1].isdigit():
                 self._read_names()
                 is_named = True
-            file = self._read(path, status, disk, known)
+            file = self._read(path, status, volume, known)
             found[path] = file
-            by_disk.setdefault(disk.number, []).extend(file.extents)
+            for number, extents in file.extents.items():
+                by_disk.setdefault(number, []).extend(extents)
         for path, file in self._files.items():
             if path not in found or found[path].inode != file.inode:
-                for number in by_disk:
-                    self._former.setdefault(number, []).extend(file.extents)
+                for number, extents in file.extents.items():
+                    self._former.setdefault(number, []).extend(extents)
         self._files = found
         self._maps = {
             number: (ExtentMap(extents), ExtentMap(self._former.get(number, [])))
             for number, extents in by_disk.items()
         }
 
-    def _read(self, path: Path, status: os.stat_result, disk: Disk, known: _File | None) -> _File:
+    def _look_at_volumes_again(self) -> None:
+        """Forget from time to time what file systems lie on, as volumes grow and are moved."""
+        if time.monotonic() >= self._volumes_until_s:
+            self._volumes, self.not_followed = {}, {}
+            self._volumes_until_s = time.monotonic() + _VOLUMES_S
+
+    def _volume(self, device: int) -> Volume | None:
+        """Return what a file system lies on; None where that cannot be followed."""
+        if device not in self._volumes:
+            try:
+                self._volumes[device] = volume_of(device)
+            except TargetError as error:
+                self._volumes[device] = None
+                self.not_followed[device] = error
+        return self._volumes[device]
+
+    def _read(
+        self, path: Path, status: os.stat_result, volume: Volume, known: _File | None
+    ) -> _File:
         looks = (status.st_ino, status.st_size, status.st_blocks, status.st_mtime_ns)
-        if known is not None and known.is_whole and known[: len(looks)] == looks:
+        is_known = known is not None and known.is_whole and known.volume == volume
+        if known is not None and is_known and known[: len(looks)] == looks:
             return known
         try:
-            found = extents_of(path, disk, self._owner(path))
+            found = extents_of(path, volume, self._owner(path))
         except OSError:  # deleted meanwhile, or a file system without FIEMAP
-            found = FileExtents([], is_whole=True)
-        return _File(*looks, found.is_whole, found.extents)
+            found = FileExtents({}, is_whole=True)
+        return _File(*looks, found.is_whole, volume, found.extents)
 
     def _read_names(self) -> None:
         for oid, name in self._connection.execute(_DATABASES):

@@ -28,7 +28,6 @@ from seatrial.trials.watch.analysis.activity import (
     size_class_bytes,
 )
 from seatrial.trials.watch.measure.clients import Clients
-from seatrial.trials.watch.measure.extents import DeviceNumber
 from seatrial.trials.watch.measure.recorder import (
     POLL_S,
     Beginning,
@@ -37,6 +36,7 @@ from seatrial.trials.watch.measure.recorder import (
     RecordTo,
 )
 from seatrial.trials.watch.measure.relations import Relations
+from seatrial.trials.watch.measure.volume import DeviceNumber
 
 _DISKSTATS: Final = Path("/proc/diskstats")
 _COUNTED: Final = (("read", 0), ("write", 4), ("discard", 11))

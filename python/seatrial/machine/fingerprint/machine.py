@@ -56,13 +56,16 @@ def cgroup(tree: SystemTree) -> Cgroup:
     )
 
 
-def own_groups(tree: SystemTree, controller: str = "") -> Iterator[str]:
+def own_groups(tree: SystemTree, controller: str = "", process: str = "self") -> Iterator[str]:
     """Yield the folders of our own group and those above it, in one hierarchy.
 
-    ``controller`` names one of version 1, such as ``memory``; empty means version 2.
+    Args:
+        tree: The machine.
+        controller: One of version 1, such as ``memory``; empty means version 2.
+        process: Number of another process, whose group is meant in place of ours.
     """
     hierarchies = [mount for mount in mounts(tree) if mount.kind in {"cgroup", "cgroup2"}]
-    for number, controllers, path in _memberships(tree):
+    for number, controllers, path in _memberships(tree, process):
         if controller in controllers.split(",") and (number == "0") == (not controller):
             for mount in hierarchies:
                 if _belongs(mount, number, controllers):
@@ -76,9 +79,9 @@ def _groups(tree: SystemTree) -> Iterator[str]:
             yield from own_groups(tree, controllers.split(",")[0])
 
 
-def _memberships(tree: SystemTree) -> Iterator[tuple[str, str, str]]:
-    """Yield number, controllers and group of each line of /proc/self/cgroup."""
-    for line in (tree.text("/proc/self/cgroup") or "").splitlines():
+def _memberships(tree: SystemTree, process: str = "self") -> Iterator[tuple[str, str, str]]:
+    """Yield number, controllers and group of each line of the ``cgroup`` file of a process."""
+    for line in (tree.text(f"/proc/{process}/cgroup") or "").splitlines():
         number, _, rest = line.partition(":")
         controllers, _, path = rest.partition(":")
         yield number, controllers, path

@@ -71,9 +71,10 @@ class WatchDocument(Document, frozen=True, kw_only=True):
         marks: Markers that were set meanwhile.
         stalls: Stalls that began, lasted or ended meanwhile, as they were last seen.
         readings: What was read besides, by panel and name: ``pressure`` (shares of the time in
-            which tasks waited for I/O), ``server_requests`` and ``server_buffers`` (per second),
-            ``server_ns`` (their ns per second), ``server_wal`` (bytes per second),
-            ``server_waits`` (active sessions at one moment).
+            which tasks waited for I/O), ``group_bytes`` and ``group_requests`` (per second, of the
+            control group of the server or process, by operation and device), ``server_requests``
+            and ``server_buffers`` (per second), ``server_ns`` (their ns per second),
+            ``server_wal`` (bytes per second), ``server_waits`` (active sessions at one moment).
         headroom: The load of each disk on the load line that was measured of it.
     """
 

@@ -96,7 +96,8 @@ def _both(one: Histogram | None, other: Histogram | None) -> Histogram | None:
 
 
 Readings = Mapping[str, Mapping[str, float]]
-"""Values by panel and name. ``pressure``: shares of the time; ``run_rate`` (per second) and
+"""Values by panel and name. ``pressure``: shares of the time; ``group_bytes`` and
+``group_requests``: per second, of the control group that is watched; ``run_rate`` (per second) and
 ``run_p99`` (ns): figures of the test that is measured; ``server_requests``,
 ``server_buffers``: per second; ``server_ns``: ns of them per second; ``server_wal``: bytes per
 second; ``server_waits``: sessions at one moment."""

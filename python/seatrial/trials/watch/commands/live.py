@@ -366,6 +366,7 @@ def served(
         started_at=time.time(),
         every_s=every_s,
         has_server=has_server,
+        has_group=watcher.group() is not None,
         history_s=HISTORY_S,
         history_bytes_max=HISTORY_BYTES_MAX,
         rows_per_doubling=ROWS_PER_DOUBLING,

@@ -61,6 +61,7 @@ class Sight:
         stack.callback(self._stall_watch.stop)
         self._pressure = Pressure()
         self._server: ServerWatch | None = None
+        self._group = watcher.group()
 
     def ask_server(self, stack: ExitStack, url: str, every_s: float) -> None:
         """Start to ask a server for its own statistics."""
@@ -80,7 +81,8 @@ class Sight:
             readings: What was read besides, which is added to what this reads.
         """
         server = self._server.take() if self._server else {}
-        readings = {**self._pressure.take(), **server, **readings}
+        group = self._group.take() if self._group else {}
+        readings = {**self._pressure.take(), **group, **server, **readings}
         interval = msgspec.structs.replace(interval, readings=readings)
         in_flight = self._stall_watch.take_in_flight()
         headroom = headroom_of(self._lines, interval)

@@ -19,6 +19,7 @@ from seatrial.errors import SeatrialError, TargetError, native_errors
 from seatrial.interrupts import uninterrupted
 from seatrial.machine.fingerprint.counters import NS_PER_MS
 from seatrial.machine.fingerprint.layers import SECTOR_BYTES
+from seatrial.postgres.processes import read_pid_file
 from seatrial.trials.watch.analysis.activity import (
     NOT_MAPPED,
     OTHER_PROGRAMS,
@@ -28,6 +29,7 @@ from seatrial.trials.watch.analysis.activity import (
     size_class_bytes,
 )
 from seatrial.trials.watch.measure.clients import Clients
+from seatrial.trials.watch.measure.group import GroupWatch
 from seatrial.trials.watch.measure.recorder import (
     POLL_S,
     Beginning,
@@ -232,6 +234,13 @@ class Watcher:
         taken = Interval(seconds=seconds, groups=groups, lost=lost, ended_at=ended_at)
         polled, self._polled = self._polled, None
         return taken if polled is None else polled.merged(taken)
+
+    def group(self) -> GroupWatch | None:
+        """Return what counts the control group of the process or server; None without one."""
+        pid, relations = self._watched.pid, self._watched.relations
+        if pid is None and relations is not None and (file := read_pid_file(relations.folder)):
+            pid = file.pid
+        return GroupWatch.of_process(pid) if pid is not None else None
 
     def disks(self) -> list[str]:
         """Return the names of the disks that are watched and there; of all, those with a size."""

@@ -56,6 +56,7 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True):
         started_at: Unix time in seconds.
         every_s: Length of an interval.
         has_server: Whether a database server is asked for its own statistics.
+        has_group: Whether the control group of what is watched is counted.
         history_s: How long events are kept.
         history_bytes_max: The most that is kept of them.
         rows_per_doubling: Rows of the latencies.
@@ -74,6 +75,7 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True):
     started_at: float
     every_s: float
     has_server: bool
+    has_group: bool = False
     history_s: float
     history_bytes_max: int
     rows_per_doubling: int

@@ -41,6 +41,11 @@ const METRICS = {
     by: ['disk'], whole: true, format: (value) => formatNumber(value),
   }),
   pressure: reading('Time that tasks waited for I/O', 'pressure', formatShare),
+  groupThroughput: {
+    ...reading('Control group: throughput', 'group_bytes', (value) => `${formatSize(value)}/s`),
+    binary: true,
+  },
+  groupRate: reading('Control group: requests per second', 'group_requests', perSecondText),
   runRate: {
     ...reading('Run: completed per second', 'run_rate', perSecondText), isOfRun: true,
   },

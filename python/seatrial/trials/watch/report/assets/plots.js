@@ -120,7 +120,10 @@ class Plot {
     if (panel) {
       if (data.totals.size) return '';
       if (METRICS[metric].isOfRun) return 'No test had such a figure in this time.';
-      const isOfServer = panel !== 'pressure';
+      if (panel.startsWith('group_') && !view.watched.hello.has_group) {
+        return 'This needs --pid or a local --url, and a control group with the I/O controller.';
+      }
+      const isOfServer = panel.startsWith('server_');
       if (isOfServer && !view.watched.hello.has_server) return 'This needs --url.';
       if (METRICS[metric].below) return 'The server does not time its requests (track_io_timing).';
       return `${isOfServer ? 'The server' : 'The kernel'} did not say it in this time.`;

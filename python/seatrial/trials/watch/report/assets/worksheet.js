@@ -37,6 +37,7 @@ function standardWorksheet(hello) {
     sheet.charts.splice(sheet.charts.findLastIndex(isHeat) + 1, 0, ...own);
   }
   add('pressure');
+  if (hello.has_group) ['groupThroughput', 'groupRate'].forEach(add);
   if (hello.has_server) ['serverRate', 'serverTime', 'serverWal', 'serverWaits'].forEach(add);
   if (hello.level === 3) {
     sheet.charts.find(({ by }) => by === 'process').by = 'relation';

@@ -117,6 +117,11 @@ def test_metrics_need_their_own_token_or_the_page(client):
     assert by_query.headers["content-type"].startswith("application/openmetrics-text")
     status, text = stranger.ask("/metrics", Authorization=f"Bearer {client.metrics_token}")
     assert (status, text.endswith("# EOF\n")) == (200, True)
+    as_messages = stranger.open(
+        f"/metrics?token={client.metrics_token}", Accept="application/vnd.google.protobuf"
+    )
+    assert as_messages.headers["content-type"].startswith("application/vnd.google.protobuf; proto=")
+    assert b"seatrial_watch_info" in as_messages.read()
     assert stranger.ask(f"/?token={client.metrics_token}")[0] == 403  # it is not the page's
 
 

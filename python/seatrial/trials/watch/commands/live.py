@@ -32,7 +32,14 @@ from seatrial.trials.watch.analysis.history import (
     History,
 )
 from seatrial.trials.watch.measure.marks import set_mark
-from seatrial.trials.watch.report.metrics import MEDIA_TYPE, Totals, metrics_text
+from seatrial.trials.watch.report import native
+from seatrial.trials.watch.report.metrics import (
+    MEDIA_TYPE,
+    Totals,
+    metrics_protobuf,
+    metrics_text,
+    wants_protobuf,
+)
 from seatrial.trials.watch.report.page import Hello, live_page, saved_page
 
 if TYPE_CHECKING:
@@ -124,10 +131,17 @@ class Feed:
         """Return all that is kept as a page of its own."""
         return saved_page(self.hello, self.history.after(0), self.whole, worksheet)
 
-    def metrics(self) -> str:
-        """Return the sums as OpenMetrics text."""
+    def metrics(self, accept: str) -> tuple[str | bytes, str]:
+        """Return the sums in the format that a scraper prefers, and its media type.
+
+        Args:
+            accept: The scraper's header ``Accept``.
+        """
         with self._lock:
-            return metrics_text(self.totals, self.hello.level, _core.__version__)
+            known = self.totals, self.hello.level, _core.__version__
+            if wants_protobuf(accept):
+                return metrics_protobuf(*known), native.MEDIA_TYPE
+            return metrics_text(*known), MEDIA_TYPE
 
 
 class Ending(msgspec.Struct, frozen=True, kw_only=True):
@@ -288,7 +302,7 @@ class LivePage:
             self._readers -= 1
 
     def _metrics(self, request: Request) -> Response:
-        from starlette.responses import PlainTextResponse  # noqa: PLC0415 - an optional extra
+        from starlette.responses import Response  # noqa: PLC0415 - an optional extra
 
         scheme, _, bearer = request.headers.get("authorization", "").partition(" ")
         token = bearer if scheme.lower() == "bearer" else request.query_params.get("token", "")
@@ -296,7 +310,8 @@ class LivePage:
             refused = self._refused(request)
             if refused is not None:
                 return refused
-        return PlainTextResponse(self._feed.metrics(), headers=HEADERS, media_type=MEDIA_TYPE)
+        content, media_type = self._feed.metrics(request.headers.get("accept", ""))
+        return Response(content, headers=HEADERS, media_type=media_type)
 
     async def _mark(self, request: Request) -> Response:
         from starlette.concurrency import run_in_threadpool  # noqa: PLC0415

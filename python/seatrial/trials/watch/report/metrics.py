@@ -1,19 +1,23 @@
-"""What was watched since the start, as OpenMetrics text for Prometheus and whatever reads it."""
+"""What was watched since the start, for Prometheus and whatever reads its formats."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from seatrial.report.exports.openmetrics import cumulative, text_of
 from seatrial.trials.watch.analysis.activity import Group, Interval, Lost, broken_down
 from seatrial.trials.watch.analysis.events import Stall
+from seatrial.trials.watch.report.native import families_of, histogram_family
 
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
 
 _BY = ("disk", "operation", "relation")
-MEDIA_TYPE = "application/openmetrics-text; version=1.0.0; charset=utf-8"
+TEXT = "application/openmetrics-text"
+MEDIA_TYPE = f"{TEXT}; version=1.0.0; charset=utf-8"
+_TIMES = ("seatrial_watch_device_seconds", "Time from issue to completion")
 
 
 class Totals:
@@ -37,13 +41,39 @@ class Totals:
 
 def metrics_text(totals: Totals, level: int, version: str) -> str:
     """Return the sums as OpenMetrics text."""
-    return text_of(_metrics(totals, level, version))
+    return text_of([*_metrics(totals, level, version), _times(totals)])
+
+
+def metrics_protobuf(totals: Totals, level: int, version: str) -> bytes:
+    """Return the sums as messages with native histograms (``native``)."""
+    series = (
+        (dict(zip(_BY, _labels(group), strict=True)), group.device, group.device_ns_sum / 1e9)
+        for group in totals.groups
+        if group.device is not None and group.device.count
+    )
+    return families_of(_metrics(totals, level, version)) + histogram_family(*_TIMES, series)
+
+
+def wants_protobuf(accept: str) -> bool:
+    """Return whether a scraper would rather have messages than text.
+
+    Args:
+        accept: Its header ``Accept`` (RFC 9110, section 12.5.1).
+    """
+    wanted = {TEXT: 0.0, "application/vnd.google.protobuf": 0.0}
+    for each in accept.split(","):
+        name, *parameters = (part.strip().lower() for part in each.split(";"))
+        values = dict(part.split("=", 1) for part in parameters if "=" in part)
+        is_other = values.get("encoding", "delimited") != "delimited"
+        if name in wanted and not is_other:
+            with suppress(ValueError):
+                wanted[name] = max(wanted[name], float(values.get("q", 1)))
+    return wanted["application/vnd.google.protobuf"] > wanted[TEXT]
 
 
 def _metrics(totals: Totals, level: int, version: str) -> Iterator[Metric]:
     from prometheus_client.metrics_core import (  # noqa: PLC0415 - not for --help
         GaugeMetricFamily,
-        HistogramMetricFamily,
         InfoMetricFamily,
     )
 
@@ -56,14 +86,6 @@ def _metrics(totals: Totals, level: int, version: str) -> Iterator[Metric]:
         ("bytes", "Transferred bytes", "transferred_bytes"),
     ):
         yield _counter(name, meaning, totals.groups, field)
-    times = HistogramMetricFamily(
-        "seatrial_watch_device_seconds", "Time from issue to completion", labels=_BY
-    )
-    for group in totals.groups:
-        if group.device is not None and group.device.count:
-            sum_s = group.device_ns_sum / 1e9
-            times.add_metric(_labels(group), cumulative(group.device), sum_s)
-    yield times
     flight = GaugeMetricFamily(
         "seatrial_watch_requests_in_flight", "Mean of the last interval", labels=["disk"]
     )
@@ -72,6 +94,17 @@ def _metrics(totals: Totals, level: int, version: str) -> Iterator[Metric]:
     yield flight
     yield from _losses(totals.lost)
     yield from _stalls([*totals.stalls.values()])
+
+
+def _times(totals: Totals) -> Metric:
+    from prometheus_client.metrics_core import HistogramMetricFamily  # noqa: PLC0415
+
+    times = HistogramMetricFamily(*_TIMES, labels=_BY)
+    for group in totals.groups:
+        if group.device is not None and group.device.count:
+            sum_s = group.device_ns_sum / 1e9
+            times.add_metric(_labels(group), cumulative(group.device), sum_s)
+    return times
 
 
 def _counter(name: str, meaning: str, groups: Iterable[Group], field: str) -> Metric:

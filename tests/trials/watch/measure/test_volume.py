@@ -143,9 +143,9 @@ def test_a_file_system_without_a_disk_has_none():
         volume_of(Path("/proc").stat().st_dev)
 
 
-def by_sector(stripes: int, chunk: int, offset: int) -> tuple[int, int]:
+def by_sector(stripes: int, chunk: int, sector: int) -> tuple[int, int]:
     """Where a sector of a striped target lies, as dm-stripe.c has it: the leg, and its sector."""
-    number, rest = divmod(offset, chunk)
+    number, rest = divmod(sector, chunk)
     return number % stripes, number // stripes * chunk + rest
 
 

@@ -83,9 +83,10 @@ test-fast: lint test-rust ## run lint, Rust tests and pure Python tests: no serv
 # Simulations that count wrong answers: a thousand trials instead of 150.
 LONG := tests/stats/compare/test_gates.py tests/trials/loadline/analysis/test_coverage.py
 
-test-long: setup ## run the statistical simulations with more trials
+test-long: setup ## run statistical simulations and planted bounds with more trials
 	@echo "== pytest, long"
 	@SEATRIAL_TEST_LONG=1 .venv/bin/python -m pytest --quiet --numprocesses auto $(LONG)
+	@SEATRIAL_TEST_LONG=1 .venv/bin/python -m pytest --quiet tests/bench/test_planted_bounds.py
 	@echo "== cargo test, long"
 	@SEATRIAL_ID_SCENES=1000 cargo test --quiet --package seatrial-playback --locked --lib ids::
 

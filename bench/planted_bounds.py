@@ -1,7 +1,7 @@
 """What bounds a database, planted: is the verdict right, inconclusive or wrong?
 
     bench/planted_bounds.py               20 rounds, the section `planted` of bench/RESULTS.md
-    bench/planted_bounds.py --quick       one round, printed and not written: does it run?
+    bench/planted_bounds.py --quick       each bound once, printed and not written: does it run?
 
 Each bound is planted on a real PostgreSQL, on loop devices of the bench's own: once with the
 machine to itself, once with somebody else's load, which takes the processors in one round and the
@@ -319,7 +319,7 @@ def options_of(arguments: Sequence[str]) -> argparse.Namespace:
         __doc__,
         rounds=20,
         rounds_help="how often each bound is planted, with and without others",
-        quick_help="one round",
+        quick_help="each bound once: alone or beside others, by turns",
     )
     parser.add_argument("--seconds", type=int, default=4, help="length of a sample")
     parser.add_argument("--bounds", nargs="+", choices=[plant.bound for plant in PLANTS])
@@ -370,7 +370,7 @@ def measure(options: argparse.Namespace) -> BenchResult:
         loads = []
         for number in range(options.rounds):
             loads.append(os.getloadavg()[0])
-            judged += _round(disks, plants, rng, number, verbose=options.verbose)
+            judged += _round(disks, plants, rng, number, options)
             print(f"round {number + 1} of {options.rounds}", file=sys.stderr)
     return BenchResult(
         conditions=conditions,
@@ -387,16 +387,24 @@ def _round(
     plants: Sequence[Plant],
     rng: random.Random,
     number: int,
-    *,
-    verbose: bool,
+    options: argparse.Namespace,
 ) -> Iterator[Judged]:
-    """Plant every bound once under each condition, in an order drawn afresh."""
-    pairs = [(plant, condition) for plant in plants for condition in CONDITIONS]
+    """Plant every bound once under each condition, in an order drawn afresh.
+
+    With ``--quick`` under one of them, by turns; others take each of ``KINDS`` all the same.
+    """
+    pairs = [
+        (plant, condition)
+        for index, plant in enumerate(plants)
+        for turn, condition in enumerate(CONDITIONS)
+        if not options.quick or turn == index % len(CONDITIONS)
+    ]
     for plant, condition in rng.sample(pairs, len(pairs)):
-        kind = "" if condition == ALONE else KINDS[(number + plants.index(plant)) % len(KINDS)]
+        turn = number + plants.index(plant) // len(CONDITIONS)
+        kind = "" if condition == ALONE else KINDS[turn % len(KINDS)]
         verdict = disks[plant.disk].judge(plant, kind, number)
         judged = Judged(plant.bound, condition, verdict)
-        if verbose or judged.outcome == WRONG:
+        if options.verbose or judged.outcome == WRONG:
             alongside = f"others take the {kind}" if kind else condition
             reported = textwrap.fill(verdict.sentence, 100, initial_indent="  ")
             print(f"{plant.bound}, {alongside}: {judged.outcome}\n{reported}", file=sys.stderr)

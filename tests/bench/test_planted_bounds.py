@@ -6,6 +6,7 @@ import planted_bounds
 import pytest
 import throttled
 
+from long import LONG
 from seatrial.errors import TargetError
 from seatrial.postgres.binaries import find_binaries
 from seatrial.trials.database.analysis.model import TimeVerdict
@@ -44,9 +45,11 @@ def test_the_page_counts_what_was_said_of_each_plant():
 @pytest.mark.slow
 @pytest.mark.skipif(bool(obstacle()), reason=obstacle() or "nothing hinders it")
 def test_no_planted_bound_is_reported_as_another():
-    options = planted_bounds.options_of(["--quick", "--seconds", "3"])
-    found = planted_bounds.measure(options).judged
-    assert len(found) == 2 * len(planted_bounds.PLANTS)
+    trials = ["--rounds", "2"] if LONG else ["--quick"]
+    found = planted_bounds.measure(planted_bounds.options_of([*trials, "--seconds", "3"])).judged
+    assert {each.plant for each in found} == {plant.bound for plant in planted_bounds.PLANTS}
+    assert {each.condition for each in found} == set(planted_bounds.CONDITIONS)
+    assert len(found) == len(planted_bounds.PLANTS) * (4 if LONG else 1)
     wrong = [each for each in found if each.outcome == planted_bounds.WRONG]
     assert [(each.plant, each.condition, each.verdict.sentence) for each in wrong] == []
     # Whatever else the machine does, something leads, and it says what it is or what is left.

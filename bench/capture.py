@@ -449,7 +449,8 @@ def measured(options: argparse.Namespace) -> str:
         *own.conditions,
         f"- scale {SCALE}, fsync off; {CLIENTS} clients in one thread of pgbench; runs of "
         f"{options.duration_s} s",
-        f"- load average at the end of rounds: {reported(median_estimate(loads, 'load'), 1)}",
+        f"- load average at the end of rounds: {reported(median_estimate(loads, 'load'), 1)}; "
+        f"niceness {os.nice(0)}",
     ]
     write = packets_section if options.packets else section
     return write(all_runs, conditions, options)

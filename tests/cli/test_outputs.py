@@ -23,6 +23,7 @@ from seatrial.report.exports import FORMATS
 
 INPUTS = {
     ("seatrial", "results"),  # a database that is opened and added to: seatrial.results.store
+    ("seatrial cache predict", "recording"),
     ("seatrial db", "pg_bin"),
     ("seatrial db", "batch"),
     ("seatrial db", "prepare"),

@@ -1,8 +1,9 @@
-"""Renew the two pictures of the README from a real run: what the terminal shows, and the page.
+"""Renew the pictures of the README: a run's terminal and page, and what watching a server shows.
 
     .venv/bin/python tools/docs/screenshots.py DIRECTORY [options of `seatrial run`]
+    .venv/bin/python tools/docs/screenshots.py postgresql://...     a server under load, as root
 
-Both are SVG, written to ``docs/images``. The page is drawn by Chromium with scripts switched off;
+All are SVG, written to ``docs/images``. The page is drawn by Chromium with scripts switched off;
 ``page_picture.js`` turns the result into SVG.
 """
 
@@ -20,6 +21,7 @@ from typing import Final
 ROOT: Final = Path(__file__).parents[2]
 IMAGES: Final = ROOT / "docs/images"
 COLUMNS: Final = 80
+WATCHED_S: Final = 10
 PAGE_WIDTH_PX: Final = 1400
 PAGE_HEIGHT_PX_MAX: Final = 1400
 BELOW_CHART_PX: Final = 4
@@ -48,29 +50,36 @@ TERMINAL_SVG: Final = """\
 
 
 def main(arguments: list[str]) -> None:
-    """Make a run and write the pictures."""
+    """Make a run, or watch a server, and write the pictures."""
+    IMAGES.mkdir(exist_ok=True)
+    if arguments and "://" in arguments[0]:
+        options = ["--url", arguments[0], "--for", str(WATCHED_S), "--every", str(WATCHED_S)]
+        with tempfile.TemporaryDirectory() as folder:
+            shown = shown_by(["watch", *options], Path(folder), on_terminal=False)
+        command = f"seatrial watch --url postgresql:///shop --for {WATCHED_S}"
+        (IMAGES / "watch.svg").write_text(terminal_svg(shown, command))
+        return
     browser = next(filter(None, map(shutil.which, BROWSERS)), None)
     if not arguments or arguments[0].startswith("-") or browser is None:
         raise SystemExit(f"{(__doc__ or '').strip()}\n\nNeeds a DIRECTORY, and Chromium.")
-    IMAGES.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
-        shown = shown_by_run(arguments, Path(folder))
+        shown = shown_by(["run", *arguments], Path(folder))
         (report,) = Path(folder, "seatrial-reports").glob("*.html")
         (IMAGES / "terminal.svg").write_text(terminal_svg(shown, f"seatrial run {arguments[0]}"))
         (IMAGES / "report.svg").write_text(page_svg(report, browser))
 
 
-def shown_by_run(arguments: list[str], folder: Path) -> str:
-    """Return what the run writes to a terminal, with its colours; progress goes to ours.
+def shown_by(command: list[str], folder: Path, *, on_terminal: bool = True) -> str:
+    """Return what a command writes, with its colours where it writes to a terminal.
 
     Raises:
-        SystemExit: when the run fails.
+        SystemExit: when the command fails.
     """
-    ours, theirs = pty.openpty()
+    ours, theirs = pty.openpty() if on_terminal else os.pipe()
     programs = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     own = {"PATH": programs, "COLUMNS": str(COLUMNS), "TERM": "xterm-256color"}
     process = subprocess.Popen(
-        ["seatrial", "run", *arguments], cwd=folder, env=os.environ | own, stdout=theirs
+        ["seatrial", *command], cwd=folder, env=os.environ | own, stdout=theirs
     )
     os.close(theirs)
     parts = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -14,7 +14,8 @@ from seatrial.cli.options import json_option, results_option
 if TYPE_CHECKING:
     from seatrial.trials.cache.analysis.prediction import CachePrediction
 
-BLOCK_BYTES_DEFAULT = 8192
+POLICIES: Final = [name for name, _ in _core.cache_policies()]
+DEVICES: Final = [name for name, _, _ in _core.cache_devices()]
 
 EPILOG = """\b
 Examples:
@@ -65,18 +66,20 @@ def _sizes_bytes(
 )
 @click.option(
     "--policy",
-    type=click.Choice([name for name, _ in _core.cache_policies()]),
+    metavar="POLICY",
+    type=click.Choice(POLICIES),
     default="linux",
     show_default=True,
-    help="What memory keeps.",
+    help=f"What memory keeps: {', '.join(POLICIES)}.",
 )
 @click.option(
     "--ssd-kind",
     "device_kind",
-    type=click.Choice([name for name, _, _ in _core.cache_devices()]),
+    metavar="KIND",
+    type=click.Choice(DEVICES),
     default="l2arc-2.3",
     show_default=True,
-    help="How blocks get to the SSD.",
+    help=f"How blocks get to the SSD: {', '.join(DEVICES)}.",
 )
 @click.option(
     "--block-size",

@@ -258,12 +258,18 @@ def _rate(per_s: float) -> str:
     return format_iops(per_s, per_s / 100)
 
 
+def _usual_bytes(load: DiskLoad) -> int:
+    """Return the size class of most requests; that of their mean where sizes are unknown."""
+    if load.by_class:
+        return max(load.by_class.items(), key=lambda each: each[1])[0]
+    return size_class_bytes(round(load.mean_bytes))
+
+
 def _command(line: DiskLine, load: DiskLoad) -> str:
     """Return the command that measures a line of requests as they are now."""
     limit = exact_duration(line.limit_ns).replace("µ", "u").replace(" ", "").replace(",", "")
     mix = f"{load.read_share:.1f}"
-    size_bytes = max(512, size_class_bytes(round(load.mean_bytes)))
-    size = format_size(size_bytes).replace(" ", "").removesuffix("iB")
+    size = format_size(max(512, _usual_bytes(load))).replace(" ", "").removesuffix("iB")
     return (
         f"`seatrial loadline TARGET --percentile {line.percentile} --limit {limit} "
         f"--read-share {mix} --block-size {size}`"

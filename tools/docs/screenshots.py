@@ -22,6 +22,8 @@ ROOT: Final = Path(__file__).parents[2]
 IMAGES: Final = ROOT / "docs/images"
 COLUMNS: Final = 80
 WATCHED_S: Final = 10
+AFTER_WATCHED: Final = "By process"
+"""Where the picture of what was watched ends."""
 PAGE_WIDTH_PX: Final = 1400
 PAGE_HEIGHT_PX_MAX: Final = 1400
 BELOW_CHART_PX: Final = 4
@@ -56,6 +58,7 @@ def main(arguments: list[str]) -> None:
         options = ["--url", arguments[0], "--for", str(WATCHED_S), "--every", str(WATCHED_S)]
         with tempfile.TemporaryDirectory() as folder:
             shown = shown_by(["watch", *options], Path(folder), on_terminal=False)
+        shown = shown.partition(AFTER_WATCHED)[0].rstrip()
         command = f"seatrial watch --url postgresql:///shop --for {WATCHED_S}"
         (IMAGES / "watch.svg").write_text(terminal_svg(shown, command))
         return
@@ -107,7 +110,7 @@ def terminal_svg(shown: str, command: str) -> str:
     with Path(os.devnull).open("w") as nowhere:
         console = Console(record=True, width=COLUMNS, file=nowhere, force_terminal=True)
         console.print(f"[bold green]$[/] {command}\n", highlight=False)
-        console.print(Text.from_ansi(shown), no_wrap=True, crop=False)
+        console.print(Text.from_ansi(shown))
         picture = console.export_svg(title="", code_format=TERMINAL_SVG, unique_id="seatrial")
     return "\n".join(line.rstrip() for line in picture.splitlines()) + "\n"
 

@@ -29,6 +29,8 @@ from seatrial import _core
 SECTION: Final = "cache-speed"
 ACCESSES: Final = 5_000_000
 BLOCKS: Final = 1_000_000
+APART: Final = 1009
+"""Numbers of blocks lie so far apart, so that ours are found by a hash table, too."""
 THETA: Final = 0.9
 CACHE_SHARE: Final = 0.1
 SAMPLE_SHARE: Final = 0.01
@@ -57,7 +59,8 @@ def trace() -> np.ndarray:
     generator = np.random.default_rng(1)
     weights = np.arange(1, BLOCKS + 1) ** -THETA
     drawn = np.searchsorted(np.cumsum(weights) / weights.sum(), generator.random(ACCESSES))
-    return generator.permutation(BLOCKS).astype(np.uint64)[np.minimum(drawn, BLOCKS - 1)]
+    numbers = generator.permutation(BLOCKS).astype(np.uint64) * np.uint64(APART)
+    return numbers[np.minimum(drawn, BLOCKS - 1)]
 
 
 def write_oracle_general(path: Path, blocks: np.ndarray) -> None:

@@ -136,6 +136,16 @@ def test_writes_bring_blocks_in_and_are_no_hits():
     assert (found.accesses, found.reads, found.repeated_share) == (4, 2, 1.0)
 
 
+def test_few_reads_are_not_compared_by_their_response_times():
+    for count, is_compared in ((4000, False), (50_000, True)):
+        made = blocks_read(skewed(count))
+        found = predicted(made, memory_bytes=[100 * BLOCK, 10_000 * BLOCK])
+        assert any("times as many" in each for each in notable(found)) == is_compared
+        assert (
+            any(each.startswith("Few reads") for each in doubts(found, made.about)) != is_compared
+        )
+
+
 def test_a_recording_of_writes_alone_has_no_prediction():
     assert predict(blocks_read([1, 2], operation=[WRITE, WRITE]), wanted()) is None
 

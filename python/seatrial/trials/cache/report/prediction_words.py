@@ -24,6 +24,8 @@ _ENOUGH_SHARE: Final = 0.95
 _LITTLE_SHARE: Final = 0.05
 _POLICY_POINTS_MIN: Final = 0.05
 _SHORT_S: Final = 600.0
+_READS_MIN: Final = 5000
+"""Fewer have less than 1,000 in their last fifth, which the tiers are judged by."""
 _TIMES_MAX_RATIO: Final = 1.1
 _DAY_S: Final = 86_400.0
 
@@ -85,7 +87,7 @@ def _policy(found: CachePrediction) -> Iterator[str]:
 
 def _faster(found: CachePrediction) -> Iterator[str]:
     known = [each for each in found.tiers if each.read_ns_mean is not None]
-    if not known:
+    if not known or found.reads < _READS_MIN:
         return
     best = min(known, key=lambda each: each.read_ns_mean or 0.0)
     least = max(known, key=lambda each: each.read_ns_mean or 0.0)
@@ -156,6 +158,11 @@ def _doubts(found: CachePrediction) -> Iterator[str]:
         yield (
             f"Short: {format_duration_s(found.seconds)} hold few of the reuses that a large cache "
             "lives on."
+        )
+    if found.reads < _READS_MIN:
+        yield (
+            f"Few reads: shares by tier are of {format_count(max(1, found.reads // 5))} of them, "
+            "too few to compare response times."
         )
     if found.method == "sampled":
         yield (

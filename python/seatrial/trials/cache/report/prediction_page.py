@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-from seatrial.findings.answer import RunAnswer
-from seatrial.report.document import chapters, page_document
-from seatrial.report.first_screen import first_screen
-from seatrial.report.markup import fill
-from seatrial.report.part import key_section, plain_table, tables_section
 from seatrial.stats.wording import format_count, format_duration_s, moment
 from seatrial.study.units import format_size
 from seatrial.trials.cache.analysis.prediction import CachePrediction
@@ -14,6 +9,7 @@ from seatrial.trials.cache.report.prediction_figures import prediction_figures
 from seatrial.trials.cache.report.prediction_text import prediction_tables
 from seatrial.trials.cache.report.prediction_words import confidence, doubts, notable, verdict_line
 from seatrial.trials.watch.recording import RecordingAbout
+from seatrial.trials.watch.report.load_page import PageWords, page_of
 
 
 def render(name: str, about: RecordingAbout, found: CachePrediction, next_step: str) -> str:
@@ -28,49 +24,17 @@ def render(name: str, about: RecordingAbout, found: CachePrediction, next_step: 
     Raises:
         AssetError: when the installation's ECharts is not the one that was pinned.
     """
-    sentences = notable(found)
-    answer = RunAnswer(
+    words = PageWords(
         verdict=verdict_line(found),
-        grade="unknown",
-        tiles=[],
-        worst=[],
-        worst_lines=[],
-        notes_count=len(sentences),
+        notable=notable(found),
+        doubts=doubts(found, about),
         confidence=confidence(found, about),
         next_step=next_step,
-        assessments=[],
     )
-    figures = prediction_figures(found)
-    names = {"load": "What stands out", "key": "Key charts", "tables": "Tables"}
-    body = fill(
-        "report/templates/body.html",
-        head=first_screen(
-            f"caches for {name}", answer, _particulars(about, found), anchors=[],
-            all_findings="load",
-        ),
-        chapters=chapters(names),
-        parts=[
-            fill(
-                "trials/watch/report/load_section.html",
-                sentences=sentences,
-                doubts=doubts(found, about),
-            ),
-            key_section(figures),
-            tables_section(
-                [
-                    fill(
-                        "trials/watch/report/load_table.html",
-                        id=each.id,
-                        title=each.title,
-                        table=plain_table(each, captioned=False),
-                    )
-                    for each in prediction_tables(found)
-                ]
-            ),
-        ],
-        skip=("load", "what stands out"),
+    return page_of(
+        f"caches for {name}", words, _particulars(about, found),
+        prediction_figures(found), prediction_tables(found),
     )  # fmt: skip
-    return page_document(f"{name}: Seatrial caches", body, figures, f"Seatrial, {name}")
 
 
 def _particulars(about: RecordingAbout, found: CachePrediction) -> dict[str, str]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from seatrial.findings.answer import RunAnswer
 from seatrial.report.document import chapters, page_document
@@ -17,9 +18,29 @@ from seatrial.trials.watch.report.load_text import load_tables
 from seatrial.trials.watch.report.load_words import confidence, doubts, kind_line, notable
 
 if TYPE_CHECKING:
+    from seatrial.report.figures.model import Figure
+    from seatrial.report.table import Table
     from seatrial.trials.watch.recording import Recording
 
 _KEY_FIGURES: int = 2
+
+
+class PageWords(NamedTuple):
+    """What a page says in words.
+
+    Attributes:
+        verdict: The answer, in one line.
+        notable: What stands out, in a sentence each.
+        doubts: What limits it, in a sentence each.
+        confidence: How certain it is, as one paragraph.
+        next_step: What to do next.
+    """
+
+    verdict: str
+    notable: Sequence[str]
+    doubts: Sequence[str]
+    confidence: str
+    next_step: str
 
 
 def render(name: str, recording: Recording, load: Load, next_step: str) -> str:
@@ -34,34 +55,65 @@ def render(name: str, recording: Recording, load: Load, next_step: str) -> str:
     Raises:
         AssetError: when the installation's ECharts is not the one that was pinned.
     """
-    sentences = notable(load)
-    answer = RunAnswer(
+    about = recording.about
+    words = PageWords(
         verdict=kind_line(load),
+        notable=notable(load),
+        doubts=doubts(load, about),
+        confidence=confidence(load, about),
+        next_step=next_step,
+    )
+    figures = load_figures(load, recording)
+    particulars = _particulars(recording, load)
+    return page_of(
+        f"recording {name}", words, particulars, figures,
+        load_tables(load),
+    )  # fmt: skip
+
+
+def page_of(
+    subject: str,
+    words: PageWords,
+    particulars: Mapping[str, str],
+    figures: Sequence[Figure],
+    tables: Sequence[Table],
+) -> str:
+    """Return a page on a recording: words first, then charts, then tables.
+
+    Args:
+        subject: What it is about.
+        words: What it says.
+        particulars: What is known of the recording, by name.
+        figures: The most telling first.
+        tables: None of them empty.
+
+    Raises:
+        AssetError: when the installation's ECharts is not the one that was pinned.
+    """
+    answer = RunAnswer(
+        verdict=words.verdict,
         grade="unknown",
         tiles=[],
         worst=[],
         worst_lines=[],
-        notes_count=len(sentences),
-        confidence=confidence(load, recording.about),
-        next_step=next_step,
+        notes_count=len(words.notable),
+        confidence=words.confidence,
+        next_step=words.next_step,
         assessments=[],
     )
-    figures = load_figures(load, recording)
+    figures = list(figures)
     names = {"load": "What stands out"}
     names |= {"key": "Key charts"} if figures else {}
     names |= {"charts": "More charts"} if len(figures) > _KEY_FIGURES else {}
     body = fill(
         "report/templates/body.html",
-        head=first_screen(
-            f"recording {name}", answer, _particulars(recording, load), anchors=[],
-            all_findings="load",
-        ),
+        head=first_screen(subject, answer, dict(particulars), anchors=[], all_findings="load"),
         chapters=chapters(names | {"tables": "Tables"}),
         parts=[
             fill(
                 "trials/watch/report/load_section.html",
-                sentences=sentences,
-                doubts=doubts(load, recording.about),
+                sentences=words.notable,
+                doubts=words.doubts,
             ),
             key_section(figures[:_KEY_FIGURES]) if figures else "",
             charts_section(figures[_KEY_FIGURES:], heading="More charts"),
@@ -73,13 +125,14 @@ def render(name: str, recording: Recording, load: Load, next_step: str) -> str:
                         title=each.title,
                         table=plain_table(each, captioned=False),
                     )
-                    for each in load_tables(load)
+                    for each in tables
                 ]
             ),
         ],
         skip=("load", "what stands out"),
-    )  # fmt: skip
-    return page_document(f"{name}: Seatrial recording", body, figures, f"Seatrial, {name}")
+    )
+    title = f"Seatrial, {subject}"
+    return page_document(title, body, figures, title)
 
 
 def _particulars(recording: Recording, load: Load) -> dict[str, str]:

@@ -43,6 +43,7 @@ def test_it_holds_the_program_and_nothing_of_this_checkout(wheel):
     assert "abi3" in wheel.name
     assert {"seatrial/__init__.py", "seatrial/_core.abi3.so", "seatrial/_core.pyi"} <= {*names}
     assert "seatrial/study/builtin/quick.toml" in names
+    assert "seatrial/catalogue/data/volumes.csv" in names
     assert not [name for name in names if name.startswith(("tests/", "crates/", "bench/"))]
 
 

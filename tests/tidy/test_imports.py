@@ -19,6 +19,7 @@ from tidy.sources import PRODUCT, Source, assert_kept, breach, ours
 MAY_IMPORT = {
     "_core": set[str](),
     "study": {"_core"},
+    "catalogue": {"_core", "study"},
     "machine": {"_core", "study"},
     "results": {"_core", "study"},
     "stats": {"_core", "study", "results"},
@@ -30,7 +31,7 @@ MAY_IMPORT = {
     "measure": {"_core", "study", "machine", "postgres", "results"},
     "trials": {
         *("_core", "study", "machine", "results", "stats", "findings", "report", "postgres"),
-        *("lab", "measure"),
+        *("lab", "measure", "catalogue"),
     },
 }
 # Stages of a topic that say what was measured, and must do so years later on another machine.

@@ -31,6 +31,7 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 MODULES = (
     "seatrial.report.exports.json_document",
     "seatrial.report.comparison_page",
+    "seatrial.cli.catalogue_command",
     "seatrial.cli.documents",
     "seatrial.cli.progress_lines",
     "seatrial.trials.cache.documents",

@@ -53,6 +53,10 @@ COMMANDS: Final = {
         "Rename, annotate, delete and merge runs of a results file.",
         f"{_CLI}.runs_command:command",
     ),
+    "catalogue": Command(
+        "Dated facts of volumes, instances and drives, and your own above them.",
+        f"{_CLI}.catalogue_command:command",
+    ),
     "clean": Command("Undo whatever a killed run left behind.", f"{_CLI}.clean_command:command"),
     "completion": Command(
         "Completion of commands and options for bash, zsh or fish.",
@@ -147,6 +151,7 @@ Examples:
 Environment:
   SEATRIAL_RESULTS     the results file, in place of ./results.seatrial
   SEATRIAL_STATE_DIR   where the undo journal lies, in place of ~/.local/state/seatrial/undo
+  SEATRIAL_CATALOGUE   your own facts, in place of ~/.config/seatrial/catalogue.toml
   SEATRIAL_DEBUG=1     shows where in the program an internal error arose
 
 \b

@@ -1,0 +1,395 @@
+"""The facts of the catalogue: a structure for each table, every row with source and date."""
+
+from __future__ import annotations
+
+import datetime
+import re
+from typing import Final, Literal
+
+import msgspec
+
+OLD_DAYS: Final = 365
+"""A fact that is older is marked."""
+
+Confidence = Literal["high", "medium", "low"]
+"""``high``: a provider's own text or interface; ``medium``: second hand, or several sources that
+agree; ``low``: a maximum only, from memory, few cases, or sources that differ."""
+
+_DATE: Final = re.compile(r"(\d{4})(?:-(\d\d))?(?:-(\d\d))?")
+
+
+class Fact(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A row.
+
+    Attributes:
+        source: Where it is from.
+        as_of: Year, month or day of the source.
+        dated: Whether the source has that date, or whether that is when it was read.
+        confidence: How far it is to be believed.
+        contradicted: What another source says instead; empty where none is known.
+        note: What its columns leave open.
+        typed: Whether figures of the user are in it.
+    """
+
+    source: str
+    as_of: str
+    dated: Literal["source", "read"] = "source"
+    confidence: Confidence
+    contradicted: str = ""
+    note: str = ""
+    typed: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse a row without source or date; raises ValueError."""
+        if not self.source.strip():
+            raise ValueError("source is empty")
+        first_day(self.as_of)
+
+    @property
+    def key(self) -> str:
+        """Return what names the row within its table; raises TypeError where it is not given."""
+        raise TypeError(f"{type(self).__name__} has no key")
+
+    def is_old(self, today: datetime.date) -> bool:
+        """Return whether it may be older than a year."""
+        return (today - first_day(self.as_of)).days > OLD_DAYS
+
+    def origin(self, today: datetime.date) -> str:
+        """Return where it is from in a few words, such as ``catalogue, 2024-07, old``."""
+        words = [f"typed, {self.as_of}" if self.typed else f"catalogue, {self.as_of}"]
+        words += ["old"] * self.is_old(today) + ["contradicted"] * bool(self.contradicted)
+        words += ["low confidence"] * (self.confidence == "low")
+        return ", ".join(words)
+
+
+def first_day(as_of: str) -> datetime.date:
+    """Return the first day that a date may mean: of ``2024`` or ``2024-07``, the first day of it.
+
+    Raises:
+        ValueError: when it is no date.
+    """
+    found = _DATE.fullmatch(as_of)
+    if not found:
+        raise ValueError(f"as_of is {as_of!r}, and no date such as 2026, 2026-07 or 2026-07-31")
+    return datetime.date(int(found[1]), int(found[2] or 1), int(found[3] or 1))
+
+
+class Volume(Fact, frozen=True, kw_only=True):
+    """A network volume: which IOPS and throughput it gives for its size and for what was bought.
+
+    Attributes:
+        provider: Such as ``aws``.
+        volume: Such as ``gp3``.
+        rule: What its limits follow from (seatrial.catalogue.volumes).
+        min_gib: The least size.
+        max_gib: The largest size.
+        base_iops: What it has whatever its size.
+        free_iops: What is included in its price.
+        iops_per_gib: What it has for each GiB.
+        iops_per_gib_write: Likewise for writes where they differ.
+        iops_per_gib_max: The most that can be bought for each GiB.
+        max_iops: The most that it can have.
+        throughput_unit: What ``mib_s`` in the names of this row means.
+        base_mib_s: What it has whatever its size.
+        free_mib_s: What is included in its price.
+        mib_s_per_gib: What it has for each GiB.
+        mib_s_per_tib: Likewise for each TiB.
+        mib_s_per_iops: The most for each of its IOPS.
+        mib_s_bought: Whether throughput is bought, or follows from IOPS.
+        iops_per_mib_s: IOPS that follow from throughput.
+        max_mib_s: The most that it can have.
+        burst_iops: What it gives while credits last.
+        burst_credits: Requests above its base rate that a full bucket holds.
+        burst_s: How long a full bucket lasts at the highest rate.
+        burst_mib_s: What it gives while credits last.
+        burst_mib_s_per_tib: Likewise for each TiB.
+        burst_mib_per_tib: MiB above its base rate that a full bucket holds, for each TiB.
+        io_unit_kib: What counts as one request; a larger one counts as several.
+        afr_percent_low: The least share of volumes that the provider says fail in a year.
+        afr_percent_high: The largest.
+        performance_claim: What the provider says about keeping its limits.
+        iops_rule: The rule of IOPS, as the source words it.
+        throughput_rule: Likewise of throughput.
+        burst_rule: Likewise of bursts.
+    """
+
+    provider: str
+    volume: str
+    rule: Literal[
+        "provisioned", "io1", "gp2", "throughput", "tier", "linear", "fixed", "by-throughput"
+    ]
+    min_gib: float = 0.0
+    max_gib: float = float("inf")
+    base_iops: float = 0.0
+    free_iops: float = 0.0
+    iops_per_gib: float = 0.0
+    iops_per_gib_write: float = 0.0
+    iops_per_gib_max: float = float("inf")
+    max_iops: float = float("inf")
+    throughput_unit: Literal["MiB/s", "MB/s"]
+    base_mib_s: float = 0.0
+    free_mib_s: float = 0.0
+    mib_s_per_gib: float = 0.0
+    mib_s_per_tib: float = 0.0
+    mib_s_per_iops: float = float("inf")
+    mib_s_bought: bool = True
+    iops_per_mib_s: float = 0.0
+    max_mib_s: float = float("inf")
+    burst_iops: float = 0.0
+    burst_credits: float = 0.0
+    burst_s: float = 0.0
+    burst_mib_s: float = 0.0
+    burst_mib_s_per_tib: float = 0.0
+    burst_mib_per_tib: float = 0.0
+    io_unit_kib: float = 0.0
+    afr_percent_low: float | None = None
+    afr_percent_high: float | None = None
+    performance_claim: str = ""
+    iops_rule: str = ""
+    throughput_rule: str = ""
+    burst_rule: str = ""
+
+    @property
+    def key(self) -> str:
+        """Return provider and volume."""
+        return f"{self.provider}/{self.volume}"
+
+
+class Price(Fact, frozen=True, kw_only=True):
+    """What one unit of something costs a month.
+
+    Attributes:
+        provider: Such as ``aws``.
+        item: Volume or instance.
+        component: Of its bill, such as ``capacity`` or ``iops``; ``iops from 32001`` is a step.
+        unit: What the price is for.
+        low: The least of several sources.
+        mid: The price.
+        high: The most of several sources.
+        currency: Such as ``USD``.
+        region: Where it holds.
+    """
+
+    provider: str
+    item: str
+    component: str
+    unit: Literal[
+        "GiB-month", "IOPS-month", "MiB/s-month", "MB/s-month", "million requests", "month"
+    ]
+    low: float
+    mid: float
+    high: float
+    currency: str
+    region: str
+
+    def __post_init__(self) -> None:
+        """Refuse what is no price; raises ValueError."""
+        super().__post_init__()
+        if not 0 <= self.low <= self.mid <= self.high < float("inf"):
+            raise ValueError("low, mid and high are no price: 0 <= low <= mid <= high is needed")
+        if not re.fullmatch("[A-Z]{3}", self.currency):
+            raise ValueError(f"currency is {self.currency!r}, and no code such as USD")
+
+    @property
+    def key(self) -> str:
+        """Return provider, item, component and region."""
+        return f"{self.provider}/{self.item}/{self.component}/{self.region}"
+
+
+class Instance(Fact, frozen=True, kw_only=True):
+    """What a virtual machine carries to its network volumes, and its local disks.
+
+    Attributes:
+        provider: Such as ``aws``.
+        instance: Such as ``r7i.2xlarge``.
+        path: To which volumes.
+        vcpu: Processors.
+        memory_gib: Memory.
+        base_iops: What it carries for ever.
+        base_mb_s: Likewise, in MB/s.
+        burst_iops: What it carries while its credits last.
+        burst_mb_s: Likewise, in MB/s.
+        burst_min_per_day: How long that is at least, of 24 hours.
+        local_disks: How many.
+        local_disk_gb: Size of each.
+        local_disk_type: Such as ``nvme``.
+        local_iops: Of all of them together.
+        local_mb_s: Likewise, in MB/s.
+    """
+
+    provider: str
+    instance: str
+    path: str = ""
+    vcpu: int | None = None
+    memory_gib: float | None = None
+    base_iops: float
+    base_mb_s: float
+    burst_iops: float | None = None
+    burst_mb_s: float | None = None
+    burst_min_per_day: float = 0.0
+    local_disks: int = 0
+    local_disk_gb: float = 0.0
+    local_disk_type: str = ""
+    local_iops: float | None = None
+    local_mb_s: float | None = None
+
+    @property
+    def key(self) -> str:
+        """Return provider and instance."""
+        return f"{self.provider}/{self.instance}"
+
+
+class LocalDisk(Fact, frozen=True, kw_only=True):
+    """What local disks of families of instances give for their size.
+
+    Attributes:
+        provider: Such as ``aws``.
+        families: With blanks between.
+        read_iops_per_gib: Reads of 4 KiB per second.
+        write_iops_per_gib: Writes likewise.
+    """
+
+    provider: str
+    families: str
+    read_iops_per_gib: float
+    write_iops_per_gib: float
+
+    @property
+    def key(self) -> str:
+        """Return provider and families."""
+        return f"{self.provider}/{self.families}"
+
+
+class LatencyPrior(Fact, frozen=True, kw_only=True):
+    """How long a request is thought to take; a measurement replaces it.
+
+    Attributes:
+        device: Which volumes or disks, with blanks between.
+        op: ``read`` or ``write``.
+        low_ms: What it takes at least on average.
+        mid_ms: What it takes on average.
+        high_ms: What it takes at most on average.
+        min_ms: What one request takes at least.
+        max_ms: What one request takes at most.
+    """
+
+    device: str
+    op: Literal["read", "write"]
+    low_ms: float
+    mid_ms: float
+    high_ms: float
+    min_ms: float | None = None
+    max_ms: float | None = None
+
+    @property
+    def key(self) -> str:
+        """Return device and operation."""
+        return f"{self.device}/{self.op}"
+
+
+class Drive(Fact, frozen=True, kw_only=True):
+    """A data sheet.
+
+    Attributes:
+        vendor: Such as ``Samsung``.
+        model: Such as ``PM9A3``.
+        class_: Such as ``NVMe TLC``.
+        interface: Such as ``PCIe 4 U.2``.
+        capacity_gb: Decimal.
+        read_iops_4k: Random reads per second.
+        write_iops_4k: Random writes per second.
+        read_mb_s: Sequential, MB/s.
+        write_mb_s: Likewise.
+        read_latency_us: Typical.
+        write_latency_us: Typical.
+        dwpd_low: Drive writes per day, the least over capacities.
+        dwpd_high: The most.
+        tbw_tb: Terabytes that may be written.
+        workload_tb_year: Terabytes that may be read and written in a year.
+        power_loss_protection: As the data sheet says.
+        active_w: Power.
+        idle_w: Power.
+        mtbf_million_h: As the data sheet says; field failures are three times as many.
+        ube_max: Unreadable bits per bit read, at most.
+    """
+
+    vendor: str
+    model: str
+    class_: str = msgspec.field(name="class")
+    interface: str = ""
+    capacity_gb: float | None = None
+    read_iops_4k: float | None = None
+    write_iops_4k: float | None = None
+    read_mb_s: float | None = None
+    write_mb_s: float | None = None
+    read_latency_us: float | None = None
+    write_latency_us: float | None = None
+    dwpd_low: float | None = None
+    dwpd_high: float | None = None
+    tbw_tb: float | None = None
+    workload_tb_year: float | None = None
+    power_loss_protection: str = ""
+    active_w: float | None = None
+    idle_w: float | None = None
+    mtbf_million_h: float | None = None
+    ube_max: float | None = None
+
+    @property
+    def key(self) -> str:
+        """Return vendor, model, and the capacity where a model has several rows."""
+        return f"{self.vendor}/{self.model}" + (
+            f"/{self.capacity_gb:g}GB" if self.capacity_gb else ""
+        )
+
+
+class FieldFailures(Fact, frozen=True, kw_only=True):
+    """How many drives of a model failed in a fleet.
+
+    Attributes:
+        model: In lower case.
+        capacity_gb: Decimal.
+        drives: How many there were.
+        drive_days: Days in service, of all together.
+        failures: How many failed.
+    """
+
+    model: str
+    capacity_gb: float | None = None
+    drives: int
+    drive_days: int
+    failures: int
+
+    def __post_init__(self) -> None:
+        """Refuse counts that cannot be; raises ValueError."""
+        super().__post_init__()
+        if self.drive_days <= 0 or self.failures < 0:
+            raise ValueError("drive_days is not above 0, or failures is below 0")
+
+    @property
+    def key(self) -> str:
+        """Return the model."""
+        return self.model
+
+    @property
+    def drive_years(self) -> float:
+        """Years in service, of all drives together."""
+        return self.drive_days / 365.25
+
+
+class Exchange(Fact, frozen=True, kw_only=True):
+    """How much of one currency another one costs; only a user types it.
+
+    Attributes:
+        of: The currency that is exchanged.
+        to: The currency that it is exchanged for.
+        ratio: Of ``to`` for one ``of``.
+    """
+
+    of: str
+    to: str
+    ratio: float
+
+    @property
+    def key(self) -> str:
+        """Return both currencies."""
+        return f"{self.of}/{self.to}"

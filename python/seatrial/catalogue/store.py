@@ -1,0 +1,372 @@
+"""Reads the catalogue: what is shipped, and the user's own figures above it.
+
+A table is read when it is first asked for. The user's file is TOML, a table per row:
+
+    ["prices/aws/gp3/capacity/us-east-1"]
+    mid = 0.07
+    source = "our contract"
+    as_of = "2026-11-01"
+"""
+
+from __future__ import annotations
+
+import csv
+import datetime
+import difflib
+import os
+import tomllib
+from collections.abc import Mapping
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from seatrial.catalogue.facts import (
+    Drive,
+    Exchange,
+    Fact,
+    FieldFailures,
+    Instance,
+    LatencyPrior,
+    LocalDisk,
+    Price,
+    Volume,
+)
+from seatrial.catalogue.units import Money
+from seatrial.errors import UsageError
+
+TABLES: Final[Mapping[str, tuple[type[Fact], tuple[str, ...]]]] = {
+    "volumes": (Volume, ("volumes.csv",)),
+    "prices": (Price, ("prices.csv",)),
+    "instances": (Instance, ("instances_aws.csv", "instances_other.csv")),
+    "local_nvme": (LocalDisk, ("local_nvme_iops.csv",)),
+    "latency": (LatencyPrior, ("latency_priors.csv",)),
+    "drives": (Drive, ("drives.csv",)),
+    "failures": (FieldFailures, ("drive_afr.csv",)),
+    "rates": (Exchange, ()),
+}
+"""Each table, its structure and its files."""
+
+KEY_FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
+    "volumes": ("provider", "volume"),
+    "prices": ("provider", "item", "component", "region"),
+    "instances": ("provider", "instance"),
+    "local_nvme": ("provider", "families"),
+    "latency": ("device", "op"),
+    "drives": ("vendor", "model"),
+    "failures": ("model",),
+    "rates": ("of", "to"),
+}
+"""What the parts of a row's key are, from which a row of the user's own gets them."""
+
+_ANY: Final = "any"
+"""The region of what costs the same everywhere."""
+
+F = TypeVar("F", bound=Fact)
+
+
+def own_file() -> Path:
+    """Return the user's own catalogue: ``$SEATRIAL_CATALOGUE``, else in the configuration folder.
+
+    Source: the XDG Base Directory Specification, ``XDG_CONFIG_HOME``.
+    """
+    own = os.environ.get("SEATRIAL_CATALOGUE")
+    if own:
+        return Path(own)
+    base = os.environ.get("XDG_CONFIG_HOME")
+    return (Path(base) if base else Path.home() / ".config") / "seatrial/catalogue.toml"
+
+
+class Catalogue:
+    """Facts by table and key; a table is read when it is first asked for.
+
+    Attributes:
+        today: From which the age of a fact counts.
+    """
+
+    def __init__(
+        self, own: Mapping[str, Mapping[str, Any]], *, today: datetime.date, place: str = ""
+    ) -> None:
+        self.today = today
+        self._own = own
+        self._place = place
+        self._read: dict[str, dict[str, Fact]] = {}
+
+    def table(self, name: str) -> Mapping[str, Fact]:
+        """Return the facts of a table by their keys.
+
+        Raises:
+            UsageError: when there is no such table, or a row is broken.
+        """
+        if name not in self._read:
+            self._read[name] = self._facts(name)
+        return self._read[name]
+
+    @property
+    def volumes(self) -> Mapping[str, Volume]:
+        """Network volumes, by provider and volume."""
+        return self._of("volumes", Volume)
+
+    @property
+    def prices(self) -> Mapping[str, Price]:
+        """Prices, by provider, item, component and region."""
+        return self._of("prices", Price)
+
+    @property
+    def instances(self) -> Mapping[str, Instance]:
+        """Virtual machines, by provider and instance."""
+        return self._of("instances", Instance)
+
+    @property
+    def local_disks(self) -> Mapping[str, LocalDisk]:
+        """Local disks of families of instances."""
+        return self._of("local_nvme", LocalDisk)
+
+    @property
+    def latencies(self) -> Mapping[str, LatencyPrior]:
+        """Latencies that are assumed until measured."""
+        return self._of("latency", LatencyPrior)
+
+    @property
+    def drives(self) -> Mapping[str, Drive]:
+        """Data sheets."""
+        return self._of("drives", Drive)
+
+    @property
+    def failures(self) -> Mapping[str, FieldFailures]:
+        """Failures in the field, by model."""
+        return self._of("failures", FieldFailures)
+
+    def find(self, table: str, key: str) -> Fact:
+        """Return one fact by its key, or by the last part of it where that is unique.
+
+        Raises:
+            UsageError: when there is none, or several.
+        """
+        facts = self.table(table)
+        if key in facts:
+            return facts[key]
+        ends = [each for each in facts if each.lower().endswith(f"/{key.lower()}")]
+        ends = ends or [each for each in facts if each.lower() == key.lower()]
+        if len(ends) == 1:
+            return facts[ends[0]]
+        noun = table.removesuffix("s")
+        if ends:
+            raise UsageError(
+                seen=f"{key!r} is {len(ends)} {table} of the catalogue: {', '.join(ends)}",
+                cause=f"The name of a {noun} is not unique without its provider",
+                next_step=f"Write one of them in full, such as {ends[0]}",
+            )
+        names = [*facts, *(each.rpartition("/")[2] for each in facts)]
+        near = difflib.get_close_matches(key, names, 1)
+        raise UsageError(
+            seen=f"The catalogue has no {noun} {key!r}",
+            cause=f"Did you mean {near[0]!r}?" if near else "It may be new, or spelled otherwise",
+            next_step=f"Type it: `seatrial catalogue set {table}/{key} FIELD=VALUE`"
+            if not near
+            else f"See what there is: `seatrial catalogue show {table}`",
+        )
+
+    def price(self, provider: str, item: str, component: str, region: str = "") -> Price | None:
+        """Return a price; of a region, or where that is empty of the only region known.
+
+        None where no price of it is known there.
+        """
+        found = [
+            each
+            for each in self.prices.values()
+            if (each.provider, each.item, each.component) == (provider, item, component)
+            and (not region or each.region in (region, _ANY))
+        ]
+        typed = [each for each in found if each.typed]
+        return next(iter(typed or found), None)
+
+    def in_currency(self, money: Money, currency: str) -> Money:
+        """Return an amount in another currency, by the rate that the user typed.
+
+        Raises:
+            UsageError: when none was typed.
+        """
+        if currency in ("", money.currency):
+            return money
+        rates = self._of("rates", Exchange)
+        there = rates.get(f"{money.currency}/{currency}")
+        back = rates.get(f"{currency}/{money.currency}")
+        if there is None and back is None:
+            raise UsageError(
+                seen=f"No rate from {money.currency} to {currency} is known",
+                cause="The catalogue has none on purpose: it changes every day",
+                next_step=f"Type one: `seatrial catalogue set rates/{money.currency}/{currency} "
+                "ratio=0.92`",
+            )
+        ratio = there.ratio if there else 1 / back.ratio if back else 1.0
+        same = money.times(ratio)
+        return Money(same.low, same.mid, same.high, currency)
+
+    def typed_keys(self) -> list[str]:
+        """Return the rows in which figures of the user are, as table and key."""
+        return sorted(self._own)
+
+    def _of(self, name: str, kind: type[F]) -> dict[str, F]:
+        return {key: each for key, each in self.table(name).items() if isinstance(each, kind)}
+
+    def _facts(self, name: str) -> dict[str, Fact]:
+        if name not in TABLES:
+            raise UsageError(
+                seen=f"The catalogue has no table {name!r}",
+                cause=f"Its tables are {', '.join(TABLES)}",
+                next_step="See what there is: `seatrial catalogue check`",
+            )
+        kind, files = TABLES[name]
+        facts: dict[str, Fact] = {}
+        own = {
+            key.removeprefix(f"{name}/"): fields
+            for key, fields in self._own.items()
+            if key.startswith(f"{name}/")
+        }
+        for file in files:
+            for line, row in enumerate(_rows(file), start=2):
+                fact = _checked(kind, row, f"catalogue/{file}, line {line}")
+                if fact.key in facts:
+                    raise _broken(f"catalogue/{file}, line {line}", f"{fact.key} is there twice")
+                if fact.key in own:
+                    fact = self._changed(kind, name, fact.key, row, own.pop(fact.key))
+                facts[fact.key] = fact
+        for key, fields in own.items():
+            fact = self._changed(kind, name, key, {}, fields)
+            facts[fact.key] = fact
+        return facts
+
+    def _changed(
+        self,
+        kind: type[Fact],
+        table: str,
+        key: str,
+        row: Mapping[str, Any],
+        fields: Mapping[str, Any],
+    ) -> Fact:
+        """Return a row with the user's fields above its own."""
+        where = f"{self._place}, {table}/{key}"
+        names = {each.encode_name for each in msgspec.structs.fields(kind)}
+        for name in fields:
+            if name not in names:
+                near = difflib.get_close_matches(name, sorted(names), 1)
+                hint = f"; did you mean {near[0]}?" if near else ""
+                raise _broken(where, f"{table} have no field {name!r}{hint}")
+        parts = dict(zip(KEY_FIELDS[table], _parts(table, key), strict=False))
+        typed = {"source": "typed by the user", "as_of": str(self.today), "dated": "source"}
+        mid = {"low": fields["mid"], "high": fields["mid"]} if "mid" in fields else {}
+        fresh = {"confidence": "high", "contradicted": "", "typed": True}
+        return _checked(kind, {**parts, **row, **typed, **fresh, **mid, **fields}, where)
+
+
+def _parts(table: str, key: str) -> list[str]:
+    """Return the parts of a key; where a name has a slash itself, it is the last one."""
+    return key.split("/", len(KEY_FIELDS[table]) - 1)
+
+
+def _rows(file: str) -> list[dict[str, Any]]:
+    """Return the rows of a shipped file, with its empty fields left out."""
+    text = resources.files("seatrial.catalogue").joinpath("data", file).read_text("utf-8")
+    return [
+        {name: value for name, value in row.items() if value not in ("", None)}
+        for row in csv.DictReader(text.splitlines())
+    ]
+
+
+_WORDS: Final = {"yes": True, "no": False}
+_TRUTHS: Final = ("mib_s_bought",)
+
+
+def _checked(kind: type[F], row: Mapping[str, Any], where: str) -> F:
+    """Return a row as a structure; raises UsageError in a sentence."""
+    clean = {
+        name: _WORDS.get(value, value) if name in _TRUTHS else value for name, value in row.items()
+    }
+    try:
+        return msgspec.convert(clean, kind, strict=False)
+    except (msgspec.ValidationError, ValueError) as error:
+        raise _broken(where, str(error)) from None
+
+
+def _broken(where: str, why: str) -> UsageError:
+    return UsageError(
+        seen=f"A row of the catalogue is broken: {where}: {why}",
+        cause="It was written by hand, or for another version",
+        next_step=f"Correct it, or remove it from {own_file()}",
+    )
+
+
+def read_own(path: Path) -> dict[str, dict[str, Any]]:
+    """Return the user's own rows by table and key; none where there is no file.
+
+    Raises:
+        UsageError: when the file cannot be read or is none.
+    """
+    try:
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise UsageError(
+            seen=f"{path} cannot be read: {error}",
+            cause="It is no TOML file, or not readable",
+            next_step=f"Correct it, or move it away: {path}",
+        ) from None
+    for key, fields in document.items():
+        if not isinstance(fields, dict) or key.partition("/")[0] not in TABLES:
+            raise _broken(f"{path}, {key}", "it is no row such as ['prices/aws/gp3/capacity/any']")
+    return document
+
+
+@cache
+def catalogue() -> Catalogue:
+    """Return the catalogue with the user's own figures.
+
+    Raises:
+        UsageError: when the user's file is broken.
+    """
+    path = own_file()
+    return Catalogue(read_own(path), today=datetime.date.today(), place=str(path))
+
+
+def write_own(path: Path, own: Mapping[str, Mapping[str, Any]]) -> None:
+    """Write the user's own rows as a whole, or not at all.
+
+    Raises:
+        UsageError: when the file cannot be written.
+    """
+    new = path.with_suffix(".new")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        new.write_text(changed_text(own), encoding="utf-8")
+        new.replace(path)
+    except OSError as error:
+        raise UsageError(
+            seen=f"{path} cannot be written: {error}",
+            cause="Its folder is not writable, or its disk is full",
+            next_step="Name another file in SEATRIAL_CATALOGUE",
+        ) from None
+
+
+def changed_text(own: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return the user's own rows as TOML."""
+    lines = []
+    for key, fields in sorted(own.items()):
+        lines.append(f"[{_quoted(key)}]")
+        lines += [f"{name} = {_value(value)}" for name, value in fields.items()]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _value(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return f"{value!r}" if isinstance(value, int | float) else _quoted(str(value))
+
+
+def _quoted(text: str) -> str:
+    """Return a TOML basic string, which JSON's strings are, too."""
+    return msgspec.json.encode(text).decode()

@@ -47,7 +47,17 @@ if TYPE_CHECKING:
     from seatrial.study.sampled import Sampled
     from seatrial.study.schema import Study
 
-TOPICS: Final = ("loadline", "io", "layouts", "replay", "database", "audit", "watch", "cache")
+TOPICS: Final = (
+    "loadline",
+    "io",
+    "layouts",
+    "replay",
+    "database",
+    "audit",
+    "watch",
+    "cache",
+    "plan",
+)
 """Folders below ``trials/``, in the order in which a page shows them."""
 
 ENTRY_POINTS: Final = "seatrial.topics"

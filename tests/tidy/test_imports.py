@@ -50,6 +50,9 @@ TOPICS_MAY_IMPORT = {
     ("io", "audit"): "the chart of a matrix shows what the audit's model says of it",
     ("watch", "loadline"): "the load of a disk is a point on the load line measured of it",
     ("cache", "watch"): "a cache is predicted from a recording of block requests",
+    ("plan", "watch"): "a load is taken from a recording of block requests",
+    ("plan", "loadline"): "the knee of a load line is a limit",
+    ("plan", "layouts"): "what a write costs on an array follows from its level",
     ("watch", "io"): "a recording is replayed by the engine of block I/O",
     ("database", "layouts"): "a timeline marks what happened to the array",
 }

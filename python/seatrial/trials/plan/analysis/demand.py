@@ -1,0 +1,152 @@
+"""A load over time, as far as limits of storage care: requests and bytes per second, by slot."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from seatrial.errors import UsageError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from seatrial.trials.watch.recording import Recording
+
+SLOT_S: Final = 60.0
+SLOTS_MIN: Final = 10
+"""A recording of fewer slots has shorter ones."""
+DAY_S: Final = 86_400.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Demand:
+    """A load by slot, all slots of one length; it repeats after the last one.
+
+    Attributes:
+        origin: ``recorded``, ``measured`` or ``typed``, and of what.
+        slot_s: Length of a slot (s).
+        reads_per_s: Shape (slots,), as all.
+        writes_per_s: See above.
+        read_bytes_per_s: See above.
+        write_bytes_per_s: See above.
+    """
+
+    origin: str
+    slot_s: float
+    reads_per_s: NDArray[np.float64]
+    writes_per_s: NDArray[np.float64]
+    read_bytes_per_s: NDArray[np.float64]
+    write_bytes_per_s: NDArray[np.float64]
+
+    @property
+    def seconds(self) -> float:
+        """Its length (s), after which it repeats."""
+        return self.slot_s * len(self.reads_per_s)
+
+    @property
+    def requests_per_s(self) -> NDArray[np.float64]:
+        """Reads and writes, by slot."""
+        return self.reads_per_s + self.writes_per_s
+
+    @property
+    def bytes_per_s(self) -> NDArray[np.float64]:
+        """Bytes read and written, by slot."""
+        return self.read_bytes_per_s + self.write_bytes_per_s
+
+    def counted_per_s(self, unit_bytes: int) -> NDArray[np.float64]:
+        """Return requests as a provider counts them: a large one is several of ``unit_bytes``."""
+        import numpy as np  # noqa: PLC0415 - numpy is for analyses only
+
+        if not unit_bytes:
+            return self.requests_per_s
+        reads = np.maximum(self.reads_per_s, self.read_bytes_per_s / unit_bytes)
+        return reads + np.maximum(self.writes_per_s, self.write_bytes_per_s / unit_bytes)
+
+    def scaled(self, factor: float) -> Demand:
+        """Return the same load so many times."""
+        return Demand(
+            origin=self.origin,
+            slot_s=self.slot_s,
+            reads_per_s=self.reads_per_s * factor,
+            writes_per_s=self.writes_per_s * factor,
+            read_bytes_per_s=self.read_bytes_per_s * factor,
+            write_bytes_per_s=self.write_bytes_per_s * factor,
+        )
+
+    def over_a_day(self) -> Demand:
+        """Return it repeated until it is at least a day long."""
+        import numpy as np  # noqa: PLC0415 - numpy is for analyses only
+
+        times = max(1, math.ceil(DAY_S / self.seconds))
+        return Demand(
+            origin=self.origin,
+            slot_s=self.slot_s,
+            reads_per_s=np.tile(self.reads_per_s, times),
+            writes_per_s=np.tile(self.writes_per_s, times),
+            read_bytes_per_s=np.tile(self.read_bytes_per_s, times),
+            write_bytes_per_s=np.tile(self.write_bytes_per_s, times),
+        )
+
+
+def slot_length_s(seconds: float) -> float:
+    """Return how long slots of a load are: a minute, or a tenth of a short load (s)."""
+    return min(SLOT_S, seconds / SLOTS_MIN)
+
+
+def demand_of_recording(recording: Recording, name: str) -> Demand:
+    """Return the load of a recording, all devices together.
+
+    Raises:
+        UsageError: when it has no times, or no reads and writes.
+    """
+    import numpy as np  # noqa: PLC0415 - numpy is for analyses only
+
+    from seatrial.trials.watch.analysis.activity import OPERATIONS  # noqa: PLC0415 - likewise
+    from seatrial.trials.watch.analysis.load.arrivals import length_s  # noqa: PLC0415 - likewise
+    from seatrial.trials.watch.recording import TIME  # noqa: PLC0415 - likewise
+
+    seconds = length_s(recording)
+    data = [OPERATIONS.index("read"), OPERATIONS.index("write")]
+    if TIME in recording.about.made_up or not np.isin(recording.operation, data).any():
+        raise UsageError(
+            seen=f"{name} has no times of reads and writes",
+            cause="A load over time is needed, as credits are spent and earned over time",
+            next_step="Record one: `seatrial watch --record FILE`",
+        )
+    slot_s = slot_length_s(seconds)
+    slots = max(1, math.ceil(seconds / slot_s - 1e-9))
+    place = np.minimum((recording.arrived_ns / 1e9 / slot_s).astype(np.int64), slots - 1)
+
+    def per_s(operation: int, weights: NDArray[np.int64] | None) -> NDArray[np.float64]:
+        own = recording.operation == operation
+        held = None if weights is None else weights[own]
+        return np.bincount(place[own], held, slots)[:slots] / slot_s
+
+    return Demand(
+        origin=f"recorded, {name}",
+        slot_s=slot_s,
+        reads_per_s=per_s(data[0], None),
+        writes_per_s=per_s(data[1], None),
+        read_bytes_per_s=per_s(data[0], recording.length_bytes),
+        write_bytes_per_s=per_s(data[1], recording.length_bytes),
+    )
+
+
+def constant_demand(
+    origin: str, reads_per_s: float, writes_per_s: float, size_bytes: float
+) -> Demand:
+    """Return a load that does not change, of requests of one size, for a day."""
+    import numpy as np  # noqa: PLC0415 - numpy is for analyses only
+
+    slots = int(DAY_S / SLOT_S)
+    reads, writes = np.full(slots, float(reads_per_s)), np.full(slots, float(writes_per_s))
+    return Demand(
+        origin=origin,
+        slot_s=SLOT_S,
+        reads_per_s=reads,
+        writes_per_s=writes,
+        read_bytes_per_s=reads * size_bytes,
+        write_bytes_per_s=writes * size_bytes,
+    )

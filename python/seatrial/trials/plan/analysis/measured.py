@@ -1,0 +1,100 @@
+"""Caps that a run measured or its machine has: the knee, commits, control groups, RAID rules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Final
+
+from seatrial.stats.wording import moment
+from seatrial.trials.loadline.analysis.model import load_lines_of
+from seatrial.trials.plan.analysis.caps import Cap
+
+if TYPE_CHECKING:
+    from seatrial.findings.model import Summary
+    from seatrial.fingerprint import Device, Fingerprint
+    from seatrial.study.layouts.layout import LayoutSpec
+
+NS_PER_S: Final = 1e9
+_OF_GROUPS: Final = {
+    "reads_per_s": "IOPS",
+    "writes_per_s": "IOPS",
+    "read_bytes_per_s": "throughput",
+    "write_bytes_per_s": "throughput",
+}
+
+
+def caps_of_run(summary: Summary) -> list[Cap]:
+    """Return the knee of each load line, what one session commits, and limits of control groups."""
+    when = moment(summary.run.started_at)
+    found = [
+        Cap(
+            subject="device",
+            name=f"{line.target}, {line.workload}, {line.percentile} within its limit",
+            quantity="IOPS",
+            per_s=line.sustained.value,
+            origin=f"measured, {when}",
+        )
+        for line in load_lines_of(summary)
+        if line.sustained is not None
+    ]
+    for cell in summary.cells:
+        median = cell.latency.get("commit", {}).get("p50")
+        if median is not None and cell.cell.threads == 1 and median.value > 0:
+            found.append(
+                Cap(
+                    subject="commit",
+                    name=f"one session on {cell.cell.target}, {cell.cell.workload}",
+                    quantity="commits",
+                    per_s=NS_PER_S / median.value,
+                    origin=f"measured, {when}",
+                )
+            )
+    return [*found, *caps_of_groups(summary.run.fingerprint_before)]
+
+
+def caps_of_groups(fingerprint: Fingerprint) -> list[Cap]:
+    """Return the limits of control groups on the disks of a target."""
+    limits: Mapping[str, Mapping[str, int]] = fingerprint.machine.cgroup.io_limits
+    stack = fingerprint.target.stack if fingerprint.target else []
+    return [
+        Cap(
+            subject="control group",
+            name=f"{name.removesuffix('_per_s').replace('_bytes', '')} of {device.name}",
+            quantity=_OF_GROUPS[name],
+            per_s=float(limit),
+            origin="io.max of the control group",
+        )
+        for device in stack
+        for name, limit in limits.get(device.major_minor or "", {}).items()
+        if name in _OF_GROUPS
+    ]
+
+
+def array_rules(fingerprint: Fingerprint) -> Iterator[str]:
+    """Yield what a small write costs on each software array below a target, as sentences."""
+    from seatrial.trials.layouts.analysis.accounting import write_rule  # noqa: PLC0415 - few need it
+
+    stack = fingerprint.target.stack if fingerprint.target else []
+    for device in stack:
+        spec = _layout_of(device)
+        rule = write_rule(spec, 4096, 4096) if spec is not None else None
+        if rule is None or rule.writes is None or spec is None:
+            continue
+        ios = (rule.reads or 0) + rule.writes
+        yield (
+            f"{device.name} is {spec.level} of {spec.drives} drives: a write of 4 KiB is "
+            f"{ios:g} I/Os of drives ({rule.words}), so random writes reach at most "
+            f"{spec.drives / ios:.3g} times the IOPS of one drive."
+        )
+
+
+def _layout_of(device: Device) -> LayoutSpec | None:
+    from seatrial.study.layouts.layout import LayoutSpec  # noqa: PLC0415 - likewise
+
+    md = device.md
+    if md is None or not md.level or not md.raid_disks or not md.level.startswith("raid"):
+        return None
+    return LayoutSpec(
+        label=device.name, name=device.name, backend="md", level=md.level, drives=md.raid_disks,
+        chunk_kib=(md.chunk_bytes or 0) // 1024 or 128,
+    )  # fmt: skip

@@ -1,0 +1,181 @@
+"""``seatrial caps``: what limits storage, and what of it is paid for in vain."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from seatrial.cli.options import json_option, results_option
+
+if TYPE_CHECKING:
+    from seatrial.catalogue.facts import Instance
+    from seatrial.catalogue.store import Catalogue
+    from seatrial.catalogue.volumes import Bought
+    from seatrial.trials.plan.analysis.caps import Cap, CapsFound
+    from seatrial.trials.plan.analysis.demand import Demand
+    from seatrial.trials.plan.measure.recognise import Recognised
+
+EPILOG = """\b
+Examples:
+  seatrial caps --instance r7i.2xlarge --volume gp3:700GiB:10000:500
+  seatrial caps last --volume gp3:700GiB:10000:500
+  seatrial caps day.rec --instance r7i.2xlarge --volume gp2:500GiB
+  seatrial caps reads=9000,writes=1500,size=8KiB --instance m7g.large --volume gp3:1TiB:12000:400
+  seatrial caps /mnt/data
+
+\b
+A volume is NAME:SIZE[:IOPS[:THROUGHPUT]], throughput in the unit of its provider. docs/plan.md
+describes what is simulated, docs/catalogue.md where limits are from.
+"""
+
+
+@click.command("caps", epilog=EPILOG)
+@click.argument("what", default="", metavar="[DIR|RUN|RECORDING|LOAD]")
+@click.option("--instance", "instance_name", metavar="NAME", help="Such as r7i.2xlarge.")
+@click.option("--volume", "volume_spec", metavar="VOLUME", help="Such as gp3:700GiB:10000:500.")
+@click.option("--region", default="", help="Of prices; the one known if not given.")
+@results_option
+@json_option
+def command(
+    *,
+    what: str,
+    instance_name: str | None,
+    volume_spec: str | None,
+    region: str,
+    results: Path,
+    as_json: bool,
+) -> int:
+    """List all limits of storage, with the load of a run or recording played through each.
+
+    LOAD is typed, such as reads=3000,writes=500,size=8KiB. Instance and provider are recognised
+    where the machine itself says what it is; nothing is asked of the network.
+
+    Raises:
+        UsageError: when a volume, an instance or a load cannot be used, or no limit is known.
+    """
+    from seatrial.catalogue.store import catalogue  # noqa: PLC0415 - not for --help
+    from seatrial.machine.fingerprint.tree import LIVE  # noqa: PLC0415 - likewise
+    from seatrial.trials.plan.analysis import caps  # noqa: PLC0415 - likewise
+    from seatrial.trials.plan.measure.recognise import recognise  # noqa: PLC0415 - likewise
+
+    facts = catalogue()
+    machine = recognise(LIVE)
+    bought = _bought(volume_spec, facts)
+    instance = _instance(instance_name, machine, facts)
+    demand, measured, rules = _named(what, results)
+    found = [
+        *(caps.caps_of_volume(bought, facts) if bought is not None else []),
+        *(caps.caps_of_instance(instance, facts) if instance is not None else []),
+        *measured,
+    ]
+    _check_any(found, machine)
+    wasted = None
+    if bought is not None and instance is not None:
+        wasted = caps.wasted_of(bought, instance, facts, region)
+    judged = (
+        caps.found_without_load(found, wasted)
+        if demand is None
+        else caps.found_with_load(found, demand, bought, instance, wasted)
+    )
+    _show(judged, machine, rules, instance, as_json=as_json)
+    return 0
+
+
+def _bought(spec: str | None, facts: Catalogue) -> Bought | None:
+    from seatrial.catalogue.volumes import limits_of, parse_bought  # noqa: PLC0415 - not for --help
+
+    if spec is None:
+        return None
+    found = parse_bought(spec, facts)
+    limits_of(found)
+    return found
+
+
+def _instance(name: str | None, machine: Recognised, facts: Catalogue) -> Instance | None:
+    """Return the instance that was named, or that this machine is."""
+    from seatrial.catalogue.facts import Instance  # noqa: PLC0415 - not for --help
+
+    if name is None and machine.instance:
+        return facts.instances.get(f"{machine.provider}/{machine.instance}")
+    if name is None:
+        return None
+    found = facts.find("instances", name)
+    return found if isinstance(found, Instance) else None
+
+
+def _named(what: str, results: Path) -> tuple[Demand | None, list[Cap], list[str]]:
+    """Return the load, the caps and the rules of arrays of what a user names."""
+    from seatrial.cli.files import is_trace  # noqa: PLC0415 - not for --help
+    from seatrial.cli.sources import load_source  # noqa: PLC0415 - likewise
+    from seatrial.findings.summary import summarise  # noqa: PLC0415 - likewise
+    from seatrial.machine import fingerprint as context  # noqa: PLC0415 - likewise
+    from seatrial.trials.plan.analysis import measured  # noqa: PLC0415 - likewise
+    from seatrial.trials.plan.commands.needing import (  # noqa: PLC0415 - likewise
+        demand_of,
+        demand_of_samples,
+        is_typed,
+    )
+
+    if not what:
+        return None, [], []
+    path = Path(what)
+    if is_typed(what) or is_trace(path):
+        return demand_of(what, results), [], []
+    if path.is_dir() or path.is_block_device():
+        fingerprint = context.fingerprint(path)
+        return None, measured.caps_of_groups(fingerprint), [*measured.array_rules(fingerprint)]
+    source = load_source(what, results)
+    summary = summarise(source.run, source.samples)
+    rules = [*measured.array_rules(source.run.fingerprint_before)]
+    return (
+        demand_of_samples(source.run, source.samples), measured.caps_of_run(summary), rules,
+    )  # fmt: skip
+
+
+def _check_any(found: list[Cap], machine: Recognised) -> None:
+    """Raise UsageError where no limit is known, with what the machine says of itself."""
+    from seatrial.errors import UsageError  # noqa: PLC0415 - not for --help
+    from seatrial.study.units import format_size  # noqa: PLC0415 - likewise
+
+    if found:
+        return
+    disks = [each for each in machine.disks if each.kind == "volume"]
+    seen = "No limit of this storage is known"
+    cause = "This machine does not say what it is rented as, and no volume was named"
+    if machine.provider:
+        what = machine.instance or "an instance that it does not name"
+        cause = f"This machine is {what} of {machine.provider}, which the catalogue does not know"
+    size = format_size(disks[0].size_bytes).replace(" ", "") if disks else "700GiB"
+    raise UsageError(
+        seen=seen,
+        cause=cause,
+        next_step=f"Name them: `seatrial caps --instance r7i.2xlarge --volume gp3:{size}`",
+    )
+
+
+def _show(
+    found: CapsFound,
+    machine: Recognised,
+    rules: list[str],
+    instance: Instance | None,
+    *,
+    as_json: bool,
+) -> None:
+    from seatrial.report.terminal import table_text, wrapped  # noqa: PLC0415 - not for --help
+    from seatrial.trials.plan.documents import caps_document  # noqa: PLC0415 - likewise
+    from seatrial.trials.plan.report import caps_text  # noqa: PLC0415 - likewise
+
+    notes = caps_text.caps_notes(found, rules)
+    if found.wasted is not None and instance is not None:
+        notes.insert(0, caps_text.wasted_sentence(found.wasted, instance.instance))
+    verdict = caps_text.verdict_line(found)
+    if as_json:
+        click.echo(caps_document(verdict, notes, machine, found), nl=False)
+        return
+    click.echo(wrapped(verdict))
+    click.echo()
+    click.echo(table_text(caps_text.caps_table(found)))
+    for each in notes:
+        click.echo(wrapped(each, " - "))

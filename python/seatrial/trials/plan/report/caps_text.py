@@ -1,0 +1,135 @@
+"""What limits storage, as text: the answer first, then a table, then what is wasted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from seatrial.catalogue.units import format_money
+from seatrial.report.table import Table
+from seatrial.stats.wording import (
+    format_count,
+    format_duration_s,
+    format_iops,
+    format_rate_bytes,
+    format_share,
+)
+from seatrial.trials.plan.analysis.caps import AT_LIMIT_SHARE, Cap, CapsFound, Wasted
+
+_NOTHING = "–"
+
+
+def rate_words(quantity: str, per_s: float) -> str:
+    """Return a rate in the unit of its quantity, such as ``12,000 IOPS`` or ``312 MB/s``."""
+    if quantity == "throughput":
+        return format_rate_bytes(per_s, per_s * 0.005)
+    exact = format_count(round(per_s)) if per_s >= 10 else format_iops(per_s)
+    return f"{exact} {'IOPS' if quantity == 'IOPS' else 'commits/s'}"
+
+
+def verdict_line(found: CapsFound) -> str:
+    """Return what limits now, in one line."""
+    if not found.caps:
+        return "No limit is known of this storage."
+    first = found.binding[0]
+    if found.load:
+        return _with_load(first)
+    parts = [
+        f"{each.quantity} by the {each.subject}, {rate_words(each.quantity, each.per_s)}"
+        for each in found.binding
+    ]
+    return f"What limits: {'; '.join(parts)}."
+
+
+def _with_load(cap: Cap) -> str:
+    limit = f"the {cap.subject}'s {cap.quantity}"
+    rate = rate_words(cap.quantity, cap.per_s)
+    load = rate_words(cap.quantity, cap.load_per_s or 0.0)
+    if cap.is_broken and cap.dry_after_s is not None:
+        return (
+            f"The load exceeds {limit}: credits run out after "
+            f"{format_duration_s(cap.dry_after_s)}, and then it has {rate}."
+        )
+    if cap.is_broken:
+        return f"The load exceeds {limit}: {load} at its busiest, of {rate}."
+    if (cap.share or 0.0) >= AT_LIMIT_SHARE:
+        return f"The load is at {limit}: {load} at its busiest, of {rate}."
+    return (
+        f"The load keeps within every limit; it comes nearest to {limit}: {load} at its busiest, "
+        f"{format_share(cap.share or 0.0)} of {rate}."
+    )
+
+
+def wasted_sentence(wasted: Wasted, instance: str) -> str:
+    """Return what is paid for and cannot be used for long, in a sentence."""
+    parts = []
+    if wasted.iops:
+        parts.append(f"{format_count(round(wasted.iops))} IOPS")
+    if wasted.bytes_per_s:
+        parts.append(rate_words("throughput", wasted.bytes_per_s))
+    return (
+        f"{' and '.join(parts)} of the volume exceed what {instance} carries for ever: they cost "
+        f"{format_money(wasted.month)} a month and help only while the instance has credits."
+    )
+
+
+def caps_table(found: CapsFound) -> Table:
+    """Return all caps."""
+    with_load = bool(found.load)
+    load = ["Busiest", "Share", "Dry"] if with_load else []
+    return Table(
+        id="table-caps",
+        title="Limits, the one that binds first",
+        labels=1,
+        headers=["Whose", "For ever", "Burst", *load, "Origin"],
+        rows=[_row(each, with_load=with_load) for each in found.caps],
+    )
+
+
+def _row(cap: Cap, *, with_load: bool) -> list[str]:
+    burst = _NOTHING
+    if cap.burst_per_s is not None and cap.burst_s is not None:
+        lasts = format_duration_s(cap.burst_s)
+        burst = f"{rate_words(cap.quantity, cap.burst_per_s)}, {lasts}"
+    load = []
+    if with_load:
+        busiest = cap.load_per_s
+        load = [
+            _NOTHING if busiest is None else rate_words(cap.quantity, busiest),
+            _NOTHING if cap.share is None else format_share(cap.share),
+            _dry(cap),
+        ]
+    return [
+        f"{cap.subject} {cap.name}",
+        rate_words(cap.quantity, cap.per_s),
+        burst,
+        *load,
+        cap.origin,
+    ]
+
+
+def _dry(cap: Cap) -> str:
+    if cap.burst_per_s is None or cap.share is None:
+        return _NOTHING
+    return "never" if cap.dry_after_s is None else f"{format_duration_s(cap.dry_after_s)}"
+
+
+def caps_notes(found: CapsFound, rules: Sequence[str]) -> list[str]:
+    """Return what the table leaves open, in sentences."""
+    notes = list(rules)
+    if any(each.burst_per_s is not None for each in found.caps):
+        notes.append(
+            "A burst lasts as long as a full bucket of credits does at its rate."
+            + (" Dry: after how long the load had spent them." if found.load else "")
+        )
+    if found.load and found.repeated:
+        notes.append(
+            f"The load of {format_duration_s(found.load_s)} is repeated to fill a day, from full "
+            "buckets."
+        )
+    old = [each for each in found.caps if ", old" in each.origin or "contradicted" in each.origin]
+    if old:
+        notes.append(
+            "Facts that are old or contradicted may have changed: measure them, or see "
+            "`seatrial catalogue show WORD`."
+        )
+    return notes

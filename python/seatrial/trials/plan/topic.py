@@ -1,0 +1,25 @@
+"""What to buy or rent, as a topic (seatrial.topic)."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+
+from seatrial.topic import Command, Topic
+
+
+class PlanTopic(Topic):
+    """Limits, risk and price of storage: what there is, and what could be had instead."""
+
+    name = "plan"
+    commands = MappingProxyType(
+        {
+            "caps": Command(
+                "What limits this storage: volume, instance, credits, RAID, knee; money wasted.",
+                "seatrial.trials.plan.commands.caps:command",
+                after="cache",
+            ),
+        }
+    )
+
+
+TOPIC = PlanTopic()

@@ -1,0 +1,178 @@
+"""What limits: buckets against what they hold, the cap that was planted, money wasted."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cli.command import Ended, seatrial
+from report.json_schema import assert_published
+from seatrial.catalogue.facts import Instance
+from seatrial.catalogue.volumes import Bucket, parse_bought
+from seatrial.machine.fingerprint.tree import SystemTree
+from seatrial.trials.plan.analysis import caps
+from seatrial.trials.plan.analysis.buckets import buckets_of, factors_held, play
+from seatrial.trials.plan.measure.recognise import recognise
+
+from .made import demand, facts
+
+GP2 = Bucket(base_per_s=1500, burst_per_s=3000, credits_max=5_400_000)
+
+
+def test_a_bucket_runs_dry_when_arithmetic_says_so():
+    played = play(np.full((1, 240), 2400.0), 60.0, buckets_of([(1500, GP2)]))
+    assert played.dry_after_s[0] == pytest.approx(6000)  # 5.4 M credits at 900 a second
+    # Then 1,500 of 2,400 are served: (14,400 - 6,000) s of 240 minutes.
+    assert played.unserved_share[0] == pytest.approx(900 * 8400 / (2400 * 14400))
+    assert played.least_share[0] == 0
+
+
+def test_credits_come_back_while_the_load_is_low():
+    hour_on_hour_off = np.tile([2900.0] * 30 + [100.0] * 30, 24)[None, :]
+    played = play(hour_on_hour_off, 60.0, buckets_of([(1500, GP2)]))
+    assert played.unserved_share[0] == 0
+    assert np.isinf(played.dry_after_s[0])
+    assert 0 < played.least_share[0] < 1
+    daily = Bucket(base_per_s=1500, burst_per_s=3000, credits_max=2_700_000, refill_per_s=31.25)
+    assert play(hour_on_hour_off, 60.0, buckets_of([(1500, daily)])).unserved_share[0] > 0.1
+
+
+@given(
+    st.lists(st.floats(0, 5000), min_size=2, max_size=40),
+    st.floats(100, 3000),
+    st.floats(0, 1e6),
+    st.floats(0, 2000),
+    st.floats(1.0, 2.0),
+)
+def test_a_larger_limit_never_holds_less(load, base, held, burst, more):
+    loads = np.array([load, load])
+    small = Bucket(base_per_s=base, burst_per_s=base + burst + 1, credits_max=held)
+    large = Bucket(
+        base_per_s=base * more, burst_per_s=(base + burst + 1) * more, credits_max=held * more
+    )
+    factors = factors_held(loads, 60.0, buckets_of([(base, small), (base * more, large)]))
+    assert factors[1] >= factors[0] * (1 - 1e-3)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_planted_cap_is_named(seed: int):
+    """A load that wants more than any limit, cut by the planted one as a device would cut it."""
+    draw = random.Random(seed)
+    size = draw.choice([4096, 16384, 65536])
+    bought = parse_bought(
+        f"gp3:2000GiB:{draw.randint(3000, 20000)}:{draw.randint(125, 700)}", facts()
+    )
+    names = ["r7i.large", "m7g.xlarge", "c7i.2xlarge", "r7i.8xlarge"]
+    instance = facts().find("instances", draw.choice(names))
+    assert isinstance(instance, Instance)
+    found = [*caps.caps_of_volume(bought, facts()), *caps.caps_of_instance(instance, facts())]
+    in_requests = [each.per_s / (size if each.quantity == "throughput" else 1) for each in found]
+    planted = min(zip(in_requests, found, strict=True), key=lambda pair: pair[0])
+    noise = 1 - 0.02 * np.random.default_rng(seed).random(60)
+    load = demand(planted[0] * noise, size)
+    named = caps.found_with_load(found, load, bought, instance, None).binding[0]
+    assert (named.subject, named.quantity) == (planted[1].subject, planted[1].quantity)
+
+
+def test_the_published_comparison_paid_for_iops_that_its_instance_cannot_carry():
+    instance = facts().instances["aws/r7i.2xlarge"]
+    io2 = caps.wasted_of(parse_bought("io2:700GiB:16000", facts()), instance, facts())
+    assert io2 is not None
+    assert (io2.iops, round(io2.month.mid, 2)) == (4000, 260.0)
+    gp3 = caps.wasted_of(parse_bought("gp3:700GiB:10000:500", facts()), instance, facts())
+    assert gp3 is not None
+    assert gp3.month.mid == pytest.approx(0.04 * (500 - 312.5e6 / 2**20))
+    assert caps.wasted_of(parse_bought("gp3:700GiB", facts()), instance, facts()) is None
+
+
+def called(folder: Path, *words: str) -> Ended:
+    env = {"SEATRIAL_CATALOGUE": str(folder / "own.toml")}
+    return seatrial("caps", *words, folder=folder, env=env)
+
+
+def test_the_answer_comes_first_and_the_document_has_it(tmp_path: Path):
+    words = ("reads=900,writes=1500,size=8KiB", "--instance", "r7i.2xlarge")
+    done = called(tmp_path, *words, "--volume", "gp2:500GiB")
+    assert (done.code, done.err) == (0, "")
+    assert done.out.startswith(
+        "The load exceeds the volume's IOPS: credits run out after 1 h 40 min"
+    )
+    document = called(tmp_path, *words, "--volume", "gp2:500GiB", "--json").document
+    assert_published(document)
+    assert document["found"]["caps"][0]["dry_after_s"] == pytest.approx(6000)
+    done = called(tmp_path, "--instance", "r7i.2xlarge", "--volume", "io2:700GiB:16000")
+    assert "260.00 USD a month" in done.out
+
+
+def test_a_run_is_a_load_with_limits_of_its_own(tmp_path: Path):
+    assert seatrial("io", "null", "--seconds", "0.5", folder=tmp_path).code == 0
+    done = called(tmp_path, "last", "--volume", "gp3:100GiB", "--json")
+    assert (done.code, done.err) == (0, "")
+    assert done.document["found"]["load"].startswith("measured, run ")
+    assert done.document["found"]["binding"][0]["subject"] == "volume"
+    assert done.document["verdict"].startswith("The load exceeds the volume's")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((), "No limit of this storage is known"),
+        (("--instance", "r7i.3xlarge"), "no instance 'r7i.3xlarge'"),
+        (("--volume", "gp3:5GiB:9000"), "3,000 to 3,000"),
+        (("reads=5,size=8KiB", "--volume", "gp3:5GiB"), "it has no writes"),
+        (("reads=5,writes=x,size=8KiB", "--volume", "gp3:5GiB"), "could not convert"),
+        (("reads=5,writes=-1,size=8KiB", "--volume", "gp3:5GiB"), "not a rate"),
+        (("reads=5,writes=1,size=8KiB,depth=3", "--volume", "gp3:5GiB"), "depth is no figure"),
+        (("nothing", "--volume", "gp3:5GiB"), "nothing"),
+    ],
+)
+def test_bad_input_is_one_sentence(tmp_path: Path, words: tuple[str, ...], said: str):
+    done = called(tmp_path, *words)
+    assert (done.code, done.out) == (2, "")
+    assert said in done.err
+    assert len(done.err.splitlines()) == 1
+
+
+def put(root: Path, path: str, text: str) -> None:
+    place = root / path.lstrip("/")
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_text(text)
+
+
+def test_a_rented_machine_is_recognised_without_a_network(tmp_path: Path):
+    aws = tmp_path / "aws"
+    put(aws, "/sys/class/dmi/id/sys_vendor", "Amazon EC2\n")
+    put(aws, "/sys/class/dmi/id/product_name", "r7i.2xlarge\n")
+    put(aws, "/sys/block/nvme1n1/device/model", "Amazon Elastic Block Store              \n")
+    put(aws, "/sys/block/nvme1n1/size", f"{700 * 2**21}\n")
+    put(aws, "/sys/block/nvme2n1/device/model", "Amazon EC2 NVMe Instance Storage\n")
+    put(aws, "/sys/block/nvme2n1/size", "1000\n")
+    put(aws, "/run/cloud-init/instance-data.json", json.dumps(
+        {"v1": {"cloud_name": "aws", "region": "us-east-1"}, "ds": {}}
+    ))  # fmt: skip
+    found = recognise(SystemTree(aws))
+    assert (found.provider, found.instance, found.region) == ("aws", "r7i.2xlarge", "us-east-1")
+    assert [(each.kind, each.size_bytes >> 30) for each in found.disks] == [
+        ("volume", 700),
+        ("local", 0),
+    ]
+    azure = tmp_path / "azure"
+    put(azure, "/sys/class/dmi/id/sys_vendor", "Microsoft Corporation\n")
+    put(azure, "/sys/class/dmi/id/product_name", "Virtual Machine\n")
+    compute = {"vmSize": "Standard_E8ds_v5"}
+    put(azure, "/run/cloud-init/instance-data.json", json.dumps(
+        {"v1": {"cloud_name": "azure", "region": "eastus"},
+         "ds": {"meta_data": {"imds": {"compute": compute}}}}
+    ))  # fmt: skip
+    found = recognise(SystemTree(azure))
+    assert (found.provider, found.instance) == ("azure", "E8ds_v5")
+    assert f"azure/{found.instance}" in facts().instances
+    put(azure, "/run/cloud-init/instance-data.json", "{")
+    assert recognise(SystemTree(azure)).instance == ""
+    assert recognise(SystemTree(tmp_path / "none")).provider == ""

@@ -72,7 +72,7 @@ def caps_of_groups(fingerprint: Fingerprint) -> list[Cap]:
 
 def array_rules(fingerprint: Fingerprint) -> Iterator[str]:
     """Yield what a small write costs on each software array below a target, as sentences."""
-    from seatrial.trials.layouts.analysis.accounting import write_rule  # noqa: PLC0415 - few need it
+    from seatrial.trials.layouts.analysis.accounting import write_rule  # noqa: PLC0415
 
     stack = fingerprint.target.stack if fingerprint.target else []
     for device in stack:

@@ -7,6 +7,8 @@ from typing import Literal
 
 from seatrial.report.exports.json_document import Document, as_text
 from seatrial.trials.plan.analysis.caps import CapsFound
+from seatrial.trials.plan.analysis.risk import Risk
+from seatrial.trials.plan.analysis.wear import Wear
 from seatrial.trials.plan.measure.recognise import Recognised
 
 
@@ -32,3 +34,27 @@ class CapsDocument(Document, frozen=True, kw_only=True):
 def caps_document(verdict: str, notes: Sequence[str], machine: Recognised, found: CapsFound) -> str:
     """Return what limits storage, as JSON."""
     return as_text(CapsDocument(verdict=verdict, notes=list(notes), machine=machine, found=found))
+
+
+class RiskDocument(Document, frozen=True, kw_only=True):
+    """What an array risks.
+
+    ``seatrial risk --json``.
+
+    Attributes:
+        verdict: The probability of losing it, and the dominating cause, in one line.
+        assumed: What it follows from, each with its origin, in a sentence each.
+        risk: The figures.
+        wear: How long its drives last; null where it is not known what they are written.
+    """
+
+    kind: Literal["risk"] = "risk"
+    verdict: str
+    assumed: list[str]
+    risk: Risk
+    wear: Wear | None
+
+
+def risk_document(verdict: str, assumed: Sequence[str], risk: Risk, wear: Wear | None) -> str:
+    """Return what an array risks, as JSON."""
+    return as_text(RiskDocument(verdict=verdict, assumed=list(assumed), risk=risk, wear=wear))

@@ -18,6 +18,11 @@ class PlanTopic(Topic):
                 "seatrial.trials.plan.commands.caps:command",
                 after="cache",
             ),
+            "risk": Command(
+                "What an array loses in its years, by which cause, and how long its drives last.",
+                "seatrial.trials.plan.commands.risk:command",
+                after="cache",
+            ),
         }
     )
 

@@ -1,0 +1,103 @@
+"""A figure that is not known exactly: an interval with its origin, and draws from it."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from seatrial.errors import UsageError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+TAIL_Z: Final = 1.6448536269514722
+"""Of 5 and 95 %: the ends of every interval here."""
+_SEPARATOR: Final = ".."
+_NUMBER: Final = re.compile(r"([0-9.eE+-]+)\s*(%?)")
+
+
+class Figure(msgspec.Struct, frozen=True, kw_only=True):
+    """A figure above 0, between two ends that it exceeds with 5 % each.
+
+    Attributes:
+        low: The lower end.
+        mid: Its median.
+        high: The upper end.
+        origin: ``measured``, ``recorded``, ``catalogue``, ``typed`` or ``assumed``, and of what.
+    """
+
+    low: float
+    mid: float
+    high: float
+    origin: str
+
+    def __post_init__(self) -> None:
+        """Refuse ends in the wrong order; raises ValueError."""
+        if not 0 <= self.low <= self.mid <= self.high < math.inf:
+            raise ValueError(f"{self.low}..{self.mid}..{self.high} is no interval above 0")
+
+    def at(self, normal: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the figure at standard normal deviates, log-normal on either side of its median.
+
+        The same deviates give the same worlds to whatever depends on the figure.
+        """
+        import numpy as np  # noqa: PLC0415 - numpy is for analyses only
+
+        if self.mid == 0 or self.low == self.high:
+            return np.full_like(normal, self.mid)
+        up = math.log(self.high / self.mid) / TAIL_Z
+        down = math.log(self.mid / max(self.low, self.mid * 1e-9)) / TAIL_Z
+        found: NDArray[np.float64] = self.mid * np.exp(np.where(normal > 0, up, down) * normal)
+        return found
+
+    def times(self, factor: float, origin: str = "") -> Figure:
+        """Return the figure so many times."""
+        return Figure(
+            low=self.low * factor,
+            mid=self.mid * factor,
+            high=self.high * factor,
+            origin=origin or self.origin,
+        )
+
+
+def exact(value: float, origin: str) -> Figure:
+    """Return a figure without an interval."""
+    return Figure(low=value, mid=value, high=value, origin=origin)
+
+
+def parse_figure(text: str, what: str, origin: str = "typed") -> Figure:
+    """Return a figure as it is typed: ``5``, ``3..8`` or ``3..5..8``; ``%`` is a hundredth.
+
+    Args:
+        text: What was typed.
+        what: What it is called in messages.
+        origin: Where it is from.
+
+    Raises:
+        UsageError: when it is none.
+    """
+    try:
+        values = [_number(each) for each in text.split(_SEPARATOR)]
+        if len(values) == 1:
+            return exact(values[0], origin)
+        if len(values) == 2:
+            values.insert(1, math.sqrt(values[0] * values[1]))
+        low, mid, high = values
+        return Figure(low=low, mid=mid, high=high, origin=origin)
+    except ValueError:
+        raise UsageError(
+            seen=f"{text!r} is no {what}",
+            cause="A figure is a number, or an interval such as 3..8 or 3..5..8, from low to high",
+            next_step=f"Give {what} as one number, or as its ends with two points between",
+        ) from None
+
+
+def _number(text: str) -> float:
+    found = _NUMBER.fullmatch(text.strip())
+    if not found:
+        raise ValueError(text)
+    return float(found[1]) * (0.01 if found[2] else 1.0)

@@ -1,0 +1,339 @@
+"""``seatrial risk``: what an array loses in its years, and how long its drives last."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from seatrial.cli.options import json_option, results_option
+
+if TYPE_CHECKING:
+    from seatrial.catalogue.store import Catalogue
+    from seatrial.trials.plan.analysis.array import Array
+    from seatrial.trials.plan.analysis.figure import Figure
+    from seatrial.trials.plan.analysis.risk import FailureRate, Risk
+    from seatrial.trials.plan.analysis.wear import Wear
+
+EPILOG = """\b
+Examples:
+  seatrial risk --drives 8 --model "st8000nm0055" --level raid6 --spare 1
+  seatrial risk --drives 5 --capacity 32GB --level raid5 --spare 1 --legs 2 --rebuild-hours 0.25
+  seatrial risk --drives 8 --capacity 8TB --level raid5 --failures 2 --drive-years 160
+  seatrial risk --drives 4 --capacity 1.92TB --level raid10 --written 1.7TB --endurance 3504TB
+  seatrial risk --drives 4 --capacity 4TB --level raid5 --rebuild last --on-unreadable hardware
+
+\b
+A figure may be an interval, such as --rebuild-hours 10..20: 5 % below, 5 % above. docs/plan.md
+describes what is simulated and what is assumed where nothing is given.
+"""
+
+_DECIMAL: Final = re.compile(r"([0-9.]+)\s*([kMGTP]?B)")
+_SCALES: Final = {"B": 1.0, "kB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12, "PB": 1e15}
+_HARD_DISK: Final = "1e-16..1e-15..1e-14"
+_FLASH: Final = "1e-18..1e-17..1e-16"
+_ASSUMED: Final = "assumed"
+_SLOW_MB_S: Final = (50.0, 100.0, 200.0)
+_MB: Final = 1e6
+_HOUR_S: Final = 3600.0
+
+
+@click.command("risk", epilog=EPILOG)
+@click.option("--drives", type=click.IntRange(min=1), required=True, help="Active drives of a leg.")
+@click.option(
+    "--level",
+    metavar="LEVEL",
+    type=click.Choice(["raid0", "raid1", "raid10", "raid5", "raid6"]),
+    required=True,
+    help="raid0, raid1, raid10, raid5 or raid6.",
+)
+@click.option("--legs", type=click.IntRange(min=1), default=1, help="Legs, striped.")
+@click.option("--spare", "spares", type=click.IntRange(min=0), default=0, help="Spares of a leg.")
+@click.option("--model", default="", help="Of the drives, for their failures in the field.")
+@click.option("--capacity", metavar="SIZE", help="Of a drive, decimal, such as 8TB.")
+@click.option("--afr", metavar="PERCENT", help="Failures in a hundred drive-years, in place.")
+@click.option("--failures", type=click.IntRange(min=0), help="Your own count of failures.")
+@click.option("--drive-years", type=float, help="In so many years of all drives together.")
+@click.option("--years", type=click.FloatRange(min=0.01, max=50), default=5.0, show_default=True)
+@click.option("--rebuild", metavar="RUN", help="A run of layouts that measured rebuilds.")
+@click.option("--rebuild-hours", metavar="HOURS", help="In place of a run.")
+@click.option("--replace-hours", metavar="HOURS", help="Until a failed drive is replaced.")
+@click.option("--detect-hours", metavar="HOURS", help="Until a spare takes over.")
+@click.option("--uber", metavar="PER_BIT", help="Unreadable bits per bit read.")
+@click.option(
+    "--on-unreadable",
+    metavar="RULE",
+    type=click.Choice(["md", "btrfs", "zfs", "hardware"]),
+    default="md",
+    show_default=True,
+    help="md, btrfs, zfs, or hardware (the array is lost).",
+)
+@click.option("--common-cause", metavar="SHARE", help="Of failures that take others with them.")
+@click.option("--smart", "smart", metavar="DIR|DEVICE", help="Drives whose SMART says their use.")
+@click.option("--written", metavar="SIZE", help="What the array is written a day, such as 1.7TB.")
+@click.option("--load", "load", metavar="RUN|RECORDING", help="In its place: what was written.")
+@click.option("--endurance", metavar="SIZE", help="Bytes that a drive may be written (TBW).")
+@click.option("--waf", metavar="FACTOR", help="Bytes written to flash for each of the host's.")
+@results_option
+@json_option
+def command(
+    *,
+    drives: int,
+    level: str,
+    legs: int,
+    spares: int,
+    model: str,
+    capacity: str | None,
+    results: Path,
+    years: float,
+    as_json: bool,
+    on_unreadable: str,
+    **given: str | float | None,
+) -> int:
+    """Estimate what an array loses in its years, by drives, common causes and unreadable sectors.
+
+    Every probability has an interval over what is not known, first of all the failure rate.
+
+    Raises:
+        UsageError: when the array cannot be, or a figure is none.
+    """
+    from seatrial.catalogue.store import catalogue  # noqa: PLC0415 - not for --help
+    from seatrial.trials.plan.analysis.array import Array, checked  # noqa: PLC0415 - likewise
+    from seatrial.trials.plan.analysis.risk import Assumed, risk_of  # noqa: PLC0415 - likewise
+
+    facts = catalogue()
+    drive_bytes = _drive_bytes(capacity, model, facts)
+    array = checked(
+        Array(level=level, drives=drives, legs=legs, spares=spares, drive_bytes=drive_bytes)
+    )
+    failures = _failures(given, model, facts)
+    flash = "SSD" in model.upper() or "NVME" in model.upper() or _is_flash(model, facts)
+    assumed = Assumed(
+        failures=failures,
+        rebuild_h=_rebuild_h(given, drive_bytes, results),
+        replace_h=_figure(given, "replace_hours", "8..24..168"),
+        detect_h=_figure(given, "detect_hours", "0.01..0.05..0.2"),
+        unreadable_per_bit=_figure(given, "uber", _FLASH if flash else _HARD_DISK),
+        common_share=_figure(given, "common_cause", "0.2%..1%..5%"),
+        on_unreadable=on_unreadable,
+        years=years,
+    )
+    risk = risk_of(array, assumed)
+    wear = _wear(given, array, model, facts, results)
+    _show(risk, wear, as_json=as_json)
+    return 0
+
+
+def _figure(given: dict[str, str | float | None], name: str, usual: str) -> Figure:
+    from seatrial.trials.plan.analysis.figure import parse_figure  # noqa: PLC0415 - not for --help
+
+    text = given.get(name)
+    option = f"--{name.replace('_', '-')}"
+    return parse_figure(str(text or usual), option, "typed" if text else _ASSUMED)
+
+
+def parse_decimal_bytes(text: str, what: str) -> float:
+    """Return a size as drives are sold, such as ``8TB``.
+
+    Raises:
+        UsageError: when it is none.
+    """
+    from seatrial.errors import UsageError  # noqa: PLC0415 - not for --help
+    from seatrial.study.units import parse_size_bytes  # noqa: PLC0415 - likewise
+
+    found = _DECIMAL.fullmatch(text.strip())
+    try:
+        size = float(found[1]) * _SCALES[found[2]] if found else float(parse_size_bytes(text))
+    except ValueError:
+        size = 0.0
+    if not 0 < size < 1e18:
+        raise UsageError(
+            seen=f"{text!r} is no {what}",
+            cause="A size is a number and a unit",
+            next_step="Such as 8TB (powers of 1000) or 8TiB (powers of 1024)",
+        )
+    return size
+
+
+def _drive_bytes(capacity: str | None, model: str, facts: Catalogue) -> float:
+    from seatrial.errors import UsageError  # noqa: PLC0415 - not for --help
+
+    if capacity:
+        return parse_decimal_bytes(capacity, "capacity")
+    words = model.lower().split()
+    sized = [(each.key, each.capacity_gb) for each in facts.failures.values()]
+    sized += [(each.key, each.capacity_gb) for each in facts.drives.values()]
+    known = [size for key, size in sized if words and size and all(w in key.lower() for w in words)]
+    if not known:
+        raise UsageError(
+            seen="The size of a drive is not known",
+            cause="No --capacity was given, and the catalogue has none for that --model",
+            next_step="Add it, such as --capacity 8TB",
+        )
+    return known[0] * 1e9
+
+
+def _is_flash(model: str, facts: Catalogue) -> bool:
+    words = model.lower().split()
+    return any(
+        "hdd" not in each.class_.lower()
+        for each in facts.drives.values()
+        if words and all(word in each.key.lower() for word in words)
+    )
+
+
+def _failures(given: dict[str, str | float | None], model: str, facts: Catalogue) -> FailureRate:
+    """Return the failure rate: typed, counted by the user, or of the catalogue."""
+    from seatrial.errors import UsageError  # noqa: PLC0415 - not for --help
+    from seatrial.trials.plan.analysis.figure import parse_figure  # noqa: PLC0415 - likewise
+    from seatrial.trials.plan.analysis.risk import (  # noqa: PLC0415 - likewise
+        FailureRate,
+        rate_of_model,
+    )
+
+    count, years = given.get("failures"), given.get("drive_years")
+    if (count is None) != (years is None):
+        raise UsageError(
+            seen="A count of failures needs both --failures and --drive-years",
+            cause="Two failures in 10 drive-years say something else than two in 1,000",
+            next_step="Such as --failures 2 --drive-years 160",
+        )
+    if count is not None and years is not None:
+        if not 0 < float(years) < 1e9:
+            raise UsageError(
+                seen=f"--drive-years {years} is not above 0",
+                cause="It is the time in service of all drives together",
+                next_step="20 drives for two years are --drive-years 40",
+            )
+        return FailureRate(
+            failures=int(count),
+            drive_years=float(years),
+            origin=f"typed, {int(count)} in {float(years):g} drive-years",
+        )
+    if afr := given.get("afr"):
+        figure = parse_figure(str(afr), "--afr").times(0.01)
+        return FailureRate(typed=figure, origin=f"typed, {afr} in a hundred drive-years")
+    rows = list(facts.failures.values())
+    as_of = rows[0].origin(facts.today) if rows else _ASSUMED
+    return rate_of_model(model, rows, as_of)
+
+
+def _rebuild_h(given: dict[str, str | float | None], drive_bytes: float, results: Path) -> Figure:
+    """Return how long a rebuild takes: typed, by the rate that a run measured, or assumed."""
+    from seatrial.cli.sources import load_source  # noqa: PLC0415 - not for --help
+    from seatrial.errors import UsageError  # noqa: PLC0415 - likewise
+    from seatrial.findings.summary import summarise  # noqa: PLC0415 - likewise
+    from seatrial.trials.layouts.analysis.model import layouts_of  # noqa: PLC0415 - likewise
+    from seatrial.trials.plan.analysis.figure import Figure, parse_figure  # noqa: PLC0415
+
+    if given.get("rebuild_hours"):
+        return parse_figure(str(given["rebuild_hours"]), "--rebuild-hours")
+    reference = given.get("rebuild")
+    if not reference:
+        low, mid, high = (drive_bytes / _MB / each / _HOUR_S for each in reversed(_SLOW_MB_S))
+        return Figure(low=low, mid=mid, high=high, origin="assumed, 50 to 200 MB/s")
+    source = load_source(str(reference), results)
+    layouts = layouts_of(summarise(source.run, source.samples))
+    rates = [each.rebuild_rate for each in layouts.recoveries] if layouts else []
+    known = [each for each in rates if each is not None and each.value > 0]
+    if not known:
+        raise UsageError(
+            seen=f"The run {reference} has no rebuild whose rate is known",
+            cause="Only a study that fails a drive of an array measures one",
+            next_step="Measure one: `seatrial study raid-failure --plan`",
+        )
+    slowest = min(known, key=lambda each: each.value)
+    hours = drive_bytes / slowest.value / _HOUR_S
+    low = drive_bytes / slowest.high / _HOUR_S if slowest.high else hours
+    high = drive_bytes / slowest.low / _HOUR_S if slowest.low else hours * 2
+    return Figure(low=low, mid=hours, high=high, origin=f"measured, run {source.run.id}")
+
+
+def _wear(
+    given: dict[str, str | float | None], array: Array, model: str, facts: Catalogue, results: Path
+) -> Wear | None:
+    """Return how long drives last; None where it is not known what they are written."""
+    from seatrial.errors import UsageError  # noqa: PLC0415 - not for --help
+    from seatrial.trials.plan.analysis.figure import exact, parse_figure  # noqa: PLC0415
+    from seatrial.trials.plan.analysis.wear import (  # noqa: PLC0415 - likewise
+        WITHIN_DRIVE,
+        endurance_of,
+        wear_of,
+    )
+
+    written = _written_per_day(given, results)
+    if written is None:
+        return None
+    endurance = None
+    if given.get("endurance"):
+        typed = parse_decimal_bytes(str(given["endurance"]), "endurance")
+        endurance = exact(typed, "typed")
+    words = model.lower().split()
+    for each in facts.drives.values():
+        if endurance is None and words and all(word in each.key.lower() for word in words):
+            endurance = endurance_of(each, array.drive_bytes, each.origin(facts.today))
+    if endurance is None or written.mid <= 0:
+        raise UsageError(
+            seen="How long drives last is not known",
+            cause="Their endurance is neither given nor in the catalogue, or nothing is written",
+            next_step="Add it from the data sheet, such as --endurance 3504TB",
+        )
+    waf = parse_figure(str(given["waf"]), "--waf") if given.get("waf") else WITHIN_DRIVE
+    used = _used_share(str(given["smart"])) if given.get("smart") else 0.0
+    return wear_of(array, written, endurance, within_drive=waf, used_share=used)
+
+
+def _written_per_day(given: dict[str, str | float | None], results: Path) -> Figure | None:
+    from seatrial.trials.plan.analysis.figure import exact  # noqa: PLC0415 - not for --help
+    from seatrial.trials.plan.commands.needing import demand_of  # noqa: PLC0415 - likewise
+
+    if given.get("written"):
+        return exact(parse_decimal_bytes(str(given["written"]), "amount"), "typed")
+    if given.get("load"):
+        demand = demand_of(str(given["load"]), results)
+        return exact(float(demand.write_bytes_per_s.mean()) * 86_400, demand.origin)
+    return None
+
+
+def _used_share(place: str) -> float:
+    """Return the largest share of endurance that drives below a place have used, by SMART."""
+    from seatrial.cli.places import existing  # noqa: PLC0415 - not for --help
+    from seatrial.errors import UsageError  # noqa: PLC0415 - likewise
+    from seatrial.machine import fingerprint as context  # noqa: PLC0415 - likewise
+
+    health = context.fingerprint(existing(place).path).health
+    used = [
+        float(each.smart["used_percent"]) / 100
+        for each in health.values()
+        if each.smart and "used_percent" in each.smart
+    ]
+    if not used:
+        reasons = [reason for each in health.values() for reason in each.not_readable]
+        raise UsageError(
+            seen=f"No drive below {place} says how much of its endurance is used",
+            cause="; ".join(dict.fromkeys(reasons)) or "They keep no such figure",
+            next_step="Run it as root with smartmontools installed, or leave --smart out",
+        )
+    return min(max(used), 1.0)
+
+
+def _show(risk: Risk, wear: Wear | None, *, as_json: bool) -> None:
+    from seatrial.report.terminal import table_text, wrapped  # noqa: PLC0415 - not for --help
+    from seatrial.trials.plan.documents import risk_document  # noqa: PLC0415 - likewise
+    from seatrial.trials.plan.report import risk_text  # noqa: PLC0415 - likewise
+
+    verdict = risk_text.verdict_line(risk)
+    lines = risk_text.assumed_lines(risk.assumed, risk.array)
+    if as_json:
+        click.echo(risk_document(verdict, lines, risk, wear), nl=False)
+        return
+    click.echo(wrapped(verdict))
+    if wear is not None:
+        click.echo(wrapped(risk_text.wear_line(wear)))
+    click.echo()
+    click.echo(table_text(risk_text.risk_table(risk)))
+    click.echo("It follows from:")
+    for each in lines:
+        click.echo(wrapped(each, " - "))

@@ -1,0 +1,144 @@
+"""What an array risks, as text: the answer with its dominating cause, figures, origins."""
+
+from __future__ import annotations
+
+from seatrial.report.table import Table
+from seatrial.stats.wording import format_duration_s, format_share
+from seatrial.trials.plan.analysis.array import Array
+from seatrial.trials.plan.analysis.figure import Figure
+from seatrial.trials.plan.analysis.risk import Assumed, Ranged, Risk
+from seatrial.trials.plan.analysis.wear import Wear
+
+_STEPS = (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3))
+_FEW_LOST = 0.001
+
+
+def chance_words(share: float) -> str:
+    """Return a probability as people read it: ``1.2 %``, or ``1 in 4,100`` where it is small."""
+    if share <= 0:
+        return "none"
+    if share >= 0.01:
+        return f"{share * 100:.2g} %" if share < 0.995 else "nearly certain"
+    one_in = 1 / share
+    digits = 10 ** max(0, len(str(int(one_in))) - 2)
+    return f"1 in {round(one_in / digits) * digits:,}"
+
+
+def bytes_words(amount_bytes: float) -> str:
+    """Return decimal bytes to two digits, as drives are sold."""
+    for unit, scale in _STEPS:
+        if amount_bytes >= scale:
+            return (
+                f"{amount_bytes / scale:.2g} {unit}"
+                if amount_bytes < 100 * scale
+                else (f"{amount_bytes / scale:,.0f} {unit}")
+            )
+    return f"{amount_bytes:.2g} bytes"
+
+
+def figure_words(figure: Figure) -> str:
+    """Return a figure with its interval and its origin."""
+    if figure.low == figure.high:
+        return f"{figure.mid:.3g} ({figure.origin})"
+    return f"{figure.mid:.3g}, {figure.low:.3g} to {figure.high:.3g} ({figure.origin})"
+
+
+def years_words(years: float) -> str:
+    """Return a time in years."""
+    return "1 year" if years == 1 else f"{years:.3g} years"
+
+
+def verdict_line(risk: Risk) -> str:
+    """Return the probability of losing the array, with the cause that matters most."""
+    lost, years = risk.lost, years_words(risk.assumed.years)
+    head = (
+        f"{risk.array.name}: lost within {years} with a probability of {chance_words(lost.mean)} "
+        f"({chance_words(lost.low)} to {chance_words(lost.high)})"
+    )
+    return f"{head}; {cause_words(risk)}."
+
+
+def cause_words(risk: Risk) -> str:
+    """Return what contributes most, such as ``mostly by a common cause``."""
+    parts = {
+        "by more failed drives than it tolerates": risk.by_drives.mean,
+        "by a common cause, such as firmware, power or a mistake": risk.by_common.mean,
+        "by unreadable sectors during a rebuild": risk.by_unreadable.mean,
+    }
+    name, largest = max(parts.items(), key=lambda item: item[1])
+    total = sum(parts.values())
+    if total <= 0:
+        return "nothing that is known loses it"
+    share = largest / total
+    return f"{format_share(share)} of that {name}" if share < 0.995 else f"all of that {name}"
+
+
+def risk_table(risk: Risk) -> Table:
+    """Return what is lost and how long it is degraded."""
+    rows = [
+        ("Array lost", _chances(risk.lost)),
+        ("by failed drives", _chances(risk.by_drives)),
+        ("by a common cause", _chances(risk.by_common)),
+        ("by unreadable sectors", _chances(risk.by_unreadable)),
+        ("Sectors unreadable, array kept", _chances(risk.unreadable)),
+        ("Bytes lost, expected", _three(risk.lost_bytes, bytes_words)),
+        ("Drives that fail", _three(risk.failed_drives, lambda value: f"{value:.2g}")),
+        (
+            "Time without full redundancy",
+            _three(risk.degraded_days, lambda value: format_duration_s(value * 86_400)),
+        ),
+    ]
+    return Table(
+        id="table-risk",
+        title=f"{risk.array.name}, {years_words(risk.assumed.years)}",
+        labels=1,
+        headers=["What", "Mean", "5 %", "95 %"],
+        rows=[[name, *words] for name, words in rows],
+    )
+
+
+def _chances(found: Ranged) -> list[str]:
+    return _three(found, chance_words)
+
+
+def _three(found: Ranged, words: object) -> list[str]:
+    assert callable(words)  # noqa: S101 - for the type
+    return [str(words(value)) for value in (found.mean, found.low, found.high)]
+
+
+def assumed_lines(assumed: Assumed, array: Array) -> list[str]:
+    """Return what all this follows from, each with its origin."""
+    unreadable = {
+        "hardware": "loses the array",
+        "md": "costs the block, and the array goes on",
+        "btrfs": "costs the block, and the array goes on",
+        "zfs": "costs the record, and the array goes on",
+    }[assumed.on_unreadable]
+    return [
+        f"Failures: {assumed.failures.origin}",
+        f"Rebuild: {figure_words(assumed.rebuild_h)} hours",
+        f"A failed drive is replaced after {figure_words(assumed.replace_h)} hours"
+        + (
+            f"; a spare takes over after {figure_words(assumed.detect_h)} hours"
+            if array.spares
+            else ""
+        ),
+        f"Unreadable bits per bit read: {figure_words(assumed.unreadable_per_bit)}; one "
+        f"{unreadable} ({assumed.on_unreadable})",
+        f"Share of failures with a common cause: {figure_words(assumed.common_share)}",
+    ]
+
+
+def wear_line(wear: Wear) -> str:
+    """Return how long a drive lasts, in a sentence."""
+    years = wear.years
+    return (
+        f"Each drive lasts {years.mid:.2g} years ({years.low:.2g} to {years.high:.2g}) of being "
+        f"written: {bytes_words(wear.written_per_day.mid)} a day ({wear.written_per_day.origin}), "
+        f"{wear.per_drive_low:.2g} to {wear.per_drive_high:.2g} of that on each drive, "
+        f"{wear.within_drive.low:.2g} to {wear.within_drive.high:.2g} times that on its flash "
+        f"({wear.within_drive.origin}), of {bytes_words(wear.endurance.mid)} "
+        f"({wear.endurance.origin})"
+        + (f", {format_share(wear.used_share)} used already" if wear.used_share else "")
+        + "."
+    )

@@ -145,16 +145,16 @@ def parse_decimal_bytes(text: str, what: str) -> float:
 
     found = _DECIMAL.fullmatch(text.strip())
     try:
-        size = float(found[1]) * _SCALES[found[2]] if found else float(parse_size_bytes(text))
+        size_bytes = float(found[1]) * _SCALES[found[2]] if found else float(parse_size_bytes(text))
     except ValueError:
-        size = 0.0
-    if not 0 < size < 1e18:
+        size_bytes = 0.0
+    if not 0 < size_bytes < 1e18:
         raise UsageError(
             seen=f"{text!r} is no {what}",
             cause="A size is a number and a unit",
             next_step="Such as 8TB (powers of 1000) or 8TiB (powers of 1024)",
         )
-    return size
+    return size_bytes
 
 
 def _drive_bytes(capacity: str | None, model: str, facts: Catalogue) -> float:

@@ -12,6 +12,7 @@ from seatrial.cli.files import Output, output_option
 from seatrial.cli.options import json_option, results_option
 
 if TYPE_CHECKING:
+    from seatrial.trials.cache.analysis.money import Tariff
     from seatrial.trials.cache.analysis.prediction import CachePrediction
 
 POLICIES: Final = [name for name, _ in _core.cache_policies()]
@@ -23,6 +24,7 @@ Examples:
   seatrial cache predict pgbench.rec --ram 8GiB,32GiB --ssd 0,200GiB
   seatrial cache predict web.rec --policy arc --ssd 50GiB --ssd-kind l2arc-2.3
   seatrial cache predict pgbench.rec --ssd 100GiB --ssd-like last --output cache.html
+  seatrial cache predict web.rec --ssd 0,200GiB --price ram=3.50USD --price ssd=aws/gp3
 
 \b
 `seatrial watch --record FILE` makes a recording, `seatrial trace import` one of a foreign trace.
@@ -94,6 +96,19 @@ def _sizes_bytes(
     metavar="RUN",
     help="A run that measured the SSD: its read latencies are those of the SSD.",
 )
+@click.option(
+    "--price",
+    "prices",
+    metavar="WHAT=PRICE",
+    multiple=True,
+    help="What a GiB of `ram` or `ssd`, or an IOPS of the `storage`, costs a month: ssd=0.08USD, "
+    "ssd=120EUR/TiB/5y (paid once, used for five years), ssd=aws/gp3 (from the catalogue).",
+)
+@click.option(
+    "--endurance",
+    metavar="AMOUNT",
+    help="What may be written to the SSD: 3504TB, 1DWPD, or a drive of the catalogue.",
+)
 @output_option("-o", "--output", about="Also write the report, with charts, as an HTML page.")
 @results_option
 @json_option
@@ -106,6 +121,8 @@ def predict(
     device_kind: str,
     block_bytes: str,
     ssd_like: str | None,
+    prices: tuple[str, ...],
+    endurance: str | None,
     output: Output,
     results: Path,
     as_json: bool,
@@ -132,6 +149,7 @@ def predict(
         device_kind=device_kind,
         block_bytes=_block_bytes(block_bytes),
         device_ns=_read_latencies_ns(ssd_like, results) if ssd_like else (),
+        tariff=_tariff(prices, endurance),
     )
     prediction = predicted(found, wanted)
     if prediction is None:
@@ -176,6 +194,17 @@ def _block_bytes(text: str) -> int:
             "a block is a power of two from 512 bytes to 1 GiB", param_hint="--block-size"
         )
     return size
+
+
+def _tariff(prices: tuple[str, ...], endurance: str | None) -> Tariff:
+    """Return what was given; raises click.BadParameter of what is no price."""
+    from seatrial.catalogue.store import catalogue  # noqa: PLC0415 - not for --help
+    from seatrial.trials.cache.analysis.money import tariff_of  # noqa: PLC0415
+
+    try:
+        return tariff_of(prices, endurance, catalogue())
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--price or --endurance") from None
 
 
 def _read_latencies_ns(reference: str, results: Path) -> list[int]:

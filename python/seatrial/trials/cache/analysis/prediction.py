@@ -10,6 +10,7 @@ import msgspec
 from seatrial.published import Amount, Count, one_of
 from seatrial.trials.cache.analysis.accesses import accesses_of
 from seatrial.trials.cache.analysis.curves import BEST, PolicyCurve, curve_of, curve_sizes_bytes
+from seatrial.trials.cache.analysis.money import CacheCost, MemoryAlone, Tariff, costs_of
 from seatrial.trials.cache.analysis.tiers import CacheTiers, Setting, Times, drawn_times, tiers_of
 from seatrial.trials.watch.analysis.activity import OPERATIONS
 from seatrial.trials.watch.analysis.load.arrivals import length_s
@@ -41,6 +42,8 @@ class CachePrediction(msgspec.Struct, frozen=True, kw_only=True):
         device_kind: Of the cache device.
         curves: For the policy, for LRU and for the best possible one.
         tiers: For each size of memory and of the device; empty where times are made up.
+        costs: Of those whose price is known.
+        tariff: Prices and their origin.
         knows_disk_times: Whether the recording has the times that reads took.
         knows_device_times: Whether those of the cache device are given.
     """
@@ -57,6 +60,8 @@ class CachePrediction(msgspec.Struct, frozen=True, kw_only=True):
     device_kind: str
     curves: list[PolicyCurve]
     tiers: list[CacheTiers]
+    costs: list[CacheCost]
+    tariff: Tariff
     knows_disk_times: bool
     knows_device_times: bool
 
@@ -71,6 +76,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
         device_kind: Of the cache device.
         block_bytes: What a cache holds or drops as a whole.
         device_ns: Read latencies of the cache device, each as likely; empty if unknown.
+        tariff: Prices.
     """
 
     memory_bytes: Sequence[int]
@@ -79,6 +85,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     device_kind: str
     block_bytes: int
     device_ns: Sequence[int] = ()
+    tariff: Tariff = Tariff()
 
 
 def predict(recording: Recording, wanted: Wanted) -> CachePrediction | None:
@@ -102,23 +109,22 @@ def predict(recording: Recording, wanted: Wanted) -> CachePrediction | None:
     times = Times(
         disk_ns=drawn_times(known_ns[known_ns >= 0]), device_ns=drawn_times(list(wanted.device_ns))
     )
+
+    def tiers_with(memory: int, device: int) -> CacheTiers:
+        setting = Setting(
+            policy=wanted.policy,
+            kind=wanted.device_kind,
+            memory_bytes=memory,
+            device_bytes=device,
+        )
+        return tiers_of(accesses, setting, times, seconds)
+
     tiers = []
     if TIME not in recording.about.made_up:
-        tiers = [
-            tiers_of(
-                accesses,
-                Setting(
-                    policy=wanted.policy,
-                    kind=wanted.device_kind,
-                    memory_bytes=memory,
-                    device_bytes=device,
-                ),
-                times,
-                seconds,
-            )
-            for memory in memory_bytes
-            for device in wanted.device_bytes or (0,)
-        ]
+        devices = wanted.device_bytes or (0,)
+        tiers = [tiers_with(memory, device) for memory in memory_bytes for device in devices]
+    alone = MemoryAlone(sizes, lambda size: tiers_with(size, 0).disk_share)
+    reads_per_s = int(is_read.sum()) / seconds if seconds else 0.0
     return CachePrediction(
         method="exact" if accesses.share >= 1 else "sampled",
         sampled_share=accesses.share,
@@ -132,6 +138,8 @@ def predict(recording: Recording, wanted: Wanted) -> CachePrediction | None:
         device_kind=wanted.device_kind,
         curves=curves,
         tiers=tiers,
+        costs=costs_of(tiers, alone, reads_per_s, wanted.tariff),
+        tariff=wanted.tariff,
         knows_disk_times=bool(times.disk_ns),
         knows_device_times=bool(times.device_ns),
     )

@@ -60,6 +60,8 @@ class CacheTiers(msgspec.Struct, frozen=True, kw_only=True):
         disk_share_low: Lower end.
         disk_share_high: Upper end.
         read_ns_mean: Mean response time of reads; null where service times are unknown.
+        read_ns_mean_low: Lower end of its 95 % interval over the samples.
+        read_ns_mean_high: Upper end.
         read_ns_p99: Its 99th percentile; null also of fewer than 1,000 reads.
         device_written_bytes_per_day: What is written to the device at the recorded rate.
         warm_s: After how long half, 90 % and 99 % of what a warm cache serves was served; null
@@ -76,6 +78,8 @@ class CacheTiers(msgspec.Struct, frozen=True, kw_only=True):
     disk_share_low: Amount
     disk_share_high: Amount
     read_ns_mean: Amount | None
+    read_ns_mean_low: Amount | None
+    read_ns_mean_high: Amount | None
     read_ns_p99: Amount | None
     device_written_bytes_per_day: Amount
     warm_s: dict[str, float | None]
@@ -116,7 +120,9 @@ def tiers_of(accesses: Accesses, setting: Setting, times: Times, length_s: float
     disk_share, low, high = mean_of(ends)
     written = float(served[-1, 3]) / len(found) / accesses.share * accesses.block_bytes
     warm_s, is_warm = _warm(served, length_s)
-    mean_ns, p99_ns = _response_ns(last / reads, times, reads)
+    knows_times = bool(times.disk_ns) and (not last[1] or bool(times.device_ns))
+    means_ns = [_mean_ns(_shares(each[begin:]), times) for each in found]
+    mean_ns, mean_ns_low, mean_ns_high = mean_of(means_ns) if knows_times else (None, None, None)
     return CacheTiers(
         memory_bytes=setting.memory_bytes,
         device_bytes=setting.device_bytes,
@@ -127,7 +133,11 @@ def tiers_of(accesses: Accesses, setting: Setting, times: Times, length_s: float
         disk_share_low=low,
         disk_share_high=high,
         read_ns_mean=mean_ns,
-        read_ns_p99=p99_ns,
+        read_ns_mean_low=mean_ns_low,
+        read_ns_mean_high=mean_ns_high,
+        read_ns_p99=_p99_ns(last / reads, times)
+        if knows_times and reads >= _ENTRIES_ABOVE_P99_MIN
+        else None,
         device_written_bytes_per_day=written / max(length_s, 1e-9) * _DAY_S,
         warm_s=warm_s,
         is_warm=is_warm,
@@ -204,14 +214,22 @@ def _ratio(hits: NDArray[np.float64], reads: NDArray[np.float64]) -> float:
     return float(hits.sum() / reads.sum()) if reads.sum() else 0.0
 
 
-def _response_ns(
-    shares: NDArray[np.float64], times: Times, reads: int
-) -> tuple[float | None, float | None]:
-    """Return mean and 99th percentile of the response time: a mixture of what each tier takes."""
+def _shares(served: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the shares of the reads that memory, device and storage serve."""
+    sums: NDArray[np.float64] = served[:, :3].sum(axis=0)
+    return sums / max(1.0, float(sums.sum()))
+
+
+def _mean_ns(shares: NDArray[np.float64], times: Times) -> float:
+    """Return the mean response time; what memory serves takes no time."""
+    tiers = ((shares[1], times.device_ns), (shares[2], times.disk_ns))
+    return sum(float(share) * sum(own) / len(own) for share, own in tiers if own)
+
+
+def _p99_ns(shares: NDArray[np.float64], times: Times) -> float:
+    """Return the 99th percentile of the response time: a mixture of what each tier takes."""
     import numpy as np  # noqa: PLC0415 - takes 0.1 s
 
-    if not times.disk_ns or (shares[1] > 0 and not times.device_ns):
-        return None, None
     values, weights = [np.zeros(1)], [np.array([shares[0]])]
     for share, own_ns in ((shares[1], times.device_ns), (shares[2], times.disk_ns)):
         if share > 0:
@@ -220,9 +238,7 @@ def _response_ns(
     value, weight = np.concatenate(values), np.concatenate(weights)
     order = np.argsort(value)
     reached = np.searchsorted(np.cumsum(weight[order]), 0.99)
-    p99_ns = float(value[order][min(int(reached), len(value) - 1)])
-    mean_ns = float((value * weight).sum() / weight.sum())
-    return mean_ns, p99_ns if reads >= _ENTRIES_ABOVE_P99_MIN else None
+    return float(value[order][min(int(reached), len(value) - 1)])
 
 
 def drawn_times(times_ns: Sequence[int] | NDArray[np.int64]) -> list[int]:

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from seatrial.catalogue.units import format_money
 from seatrial.report.table import NO_FIGURE, Table, without_empty
 from seatrial.report.terminal import table_text, wrapped
 from seatrial.stats.wording import (
     format_duration_ns,
     format_duration_s,
+    format_iops,
     format_rate_bytes,
     format_share,
 )
 from seatrial.study.units import format_size
 from seatrial.trials.cache.analysis.curves import BEST, CachePoint
+from seatrial.trials.cache.analysis.money import CacheCost
 from seatrial.trials.cache.analysis.prediction import CachePrediction
 from seatrial.trials.cache.analysis.tiers import CacheTiers
 from seatrial.trials.cache.report.prediction_words import (
     confidence,
     notable,
+    per_read_words,
     verdict_line,
 )
 from seatrial.trials.watch.recording import RecordingAbout
@@ -41,7 +45,42 @@ def prediction_text(found: CachePrediction, about: RecordingAbout, next_step: st
 
 def prediction_tables(found: CachePrediction) -> list[Table]:
     """Return the tables of a prediction; none is empty."""
-    return [without_empty(each) for each in (_tiers_table(found), _curve_table(found)) if each.rows]
+    return [without_empty(each) for each in _all_tables(found) if each.rows]
+
+
+def _all_tables(found: CachePrediction) -> tuple[Table, ...]:
+    return _tiers_table(found), _costs_table(found), _curve_table(found)
+
+
+def _costs_table(found: CachePrediction) -> Table:
+    return Table(
+        id="cache-costs",
+        title="What caches cost a month",
+        labels=2,
+        headers=["Memory", "SSD", "A month", "Reads per second saved", "Each of them a month",
+                 "Storage for as many", "Memory alone for as much", "SSD worn out after"],
+        rows=[_costs_row(each) for each in found.costs],
+    )  # fmt: skip
+
+
+def _costs_row(each: CacheCost) -> list[str]:
+    saved = format_iops(each.saved_reads_per_s)
+    if each.saved_reads_per_s_low < each.saved_reads_per_s_high:
+        ends = (each.saved_reads_per_s_low, each.saved_reads_per_s_high)
+        saved += f" ({' to '.join(format_iops(end) for end in ends)})"
+    alone = NO_FIGURE
+    if each.memory_alone_bytes is not None and each.memory_alone_month is not None:
+        alone = f"{format_size(each.memory_alone_bytes)}, {format_money(each.memory_alone_month)}"
+    return [
+        format_size(each.memory_bytes) if each.memory_bytes else "none",
+        format_size(each.device_bytes) if each.device_bytes else "none",
+        format_money(each.month),
+        saved,
+        per_read_words(each.month_per_read) if each.month_per_read else NO_FIGURE,
+        format_money(each.storage_month) if each.storage_month else NO_FIGURE,
+        alone,
+        f"{each.worn_out_years:.1f} years" if each.worn_out_years is not None else NO_FIGURE,
+    ]
 
 
 def _tiers_table(found: CachePrediction) -> Table:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from seatrial.catalogue.units import Money, format_money
 from seatrial.stats.wording import (
     format_count,
     format_duration_ns,
     format_duration_s,
+    format_iops,
     format_rate_bytes,
     format_share,
 )
@@ -65,7 +67,14 @@ def curve(found: CachePrediction, policy: str) -> PolicyCurve:
 
 def notable(found: CachePrediction) -> list[str]:
     """Return what stands out, in a sentence each."""
-    return [*_policy(found), *_faster(found), *_warm_up(found), *_written(found), *_headers(found)]
+    return [
+        *_policy(found),
+        *_faster(found),
+        *_money(found),
+        *_warm_up(found),
+        *_written(found),
+        *_headers(found),
+    ]
 
 
 def _policy(found: CachePrediction) -> Iterator[str]:
@@ -97,16 +106,66 @@ def _faster(found: CachePrediction) -> Iterator[str]:
             f"Warm, {sizes_words(best)} gives a mean read of "
             f"{format_duration_ns(best.read_ns_mean or 0.0)}; {sizes_words(least)} gives "
             f"{format_duration_ns(least.read_ns_mean or 0.0)}. Clients that wait for their reads "
-            f"get {ratio:.1f} times as many."
+            f"get {_ratio_words(ratio, best, least)} times as many."
         )
+
+
+def _ratio_words(ratio: float, best: CacheTiers, least: CacheTiers) -> str:
+    """Return a ratio of mean response times, with its interval where there is one."""
+    low = (least.read_ns_mean_low or 0.0) / max(1.0, best.read_ns_mean_high or 0.0)
+    high = (least.read_ns_mean_high or 0.0) / max(1.0, best.read_ns_mean_low or 0.0)
+    return f"{ratio:.1f}" if high <= low else f"{ratio:.1f} ({low:.1f} to {high:.1f})"
+
+
+def _money(found: CachePrediction) -> Iterator[str]:
+    """Yield what the caches cost whose saved reads are the cheapest, against other ways."""
+    priced = [each for each in found.costs if each.month_per_read is not None]
+    if not priced:
+        return
+    best = min(priced, key=lambda each: each.month_per_read.mid if each.month_per_read else 0.0)
+    assert best.month_per_read is not None  # noqa: S101 - they were chosen by it
+    yield (
+        f"{caches_words(best.memory_bytes, best.device_bytes)} costs {format_money(best.month)} a "
+        f"month: {per_read_words(best.month_per_read)} for each read per second that the storage "
+        "no longer serves."
+    )
+    if best.storage_month is not None:
+        yield (
+            f"The storage itself costs {format_money(best.storage_month)} a month for as many "
+            f"reads: {format_iops(best.saved_reads_per_s)}."
+        )
+    if best.memory_alone_bytes is not None and best.memory_alone_month is not None:
+        yield (
+            f"Memory alone serves as much with {format_size(best.memory_alone_bytes)}, which costs "
+            f"{format_money(best.memory_alone_month)} a month."
+        )
+    worn = [each for each in found.costs if each.worn_out_years is not None]
+    first = min(worn, key=lambda each: each.worn_out_years or 0.0, default=None)
+    if first is not None:
+        yield (
+            f"{caches_words(first.memory_bytes, first.device_bytes)}: the SSD's endurance is used "
+            f"up after {first.worn_out_years:.1f} years at this rate."
+        )
+
+
+def per_read_words(money: Money) -> str:
+    """Return a small amount with two significant digits."""
+    if money.is_exact:
+        return f"{money.mid:.2g} {money.currency}"
+    return f"{money.mid:.2g} ({money.low:.2g} to {money.high:.2g}) {money.currency}"
 
 
 def sizes_words(tiers: CacheTiers) -> str:
     """Return the sizes of caches in words."""
-    memory = f"{format_size(tiers.memory_bytes)} of memory" if tiers.memory_bytes else "no memory"
-    if not tiers.device_bytes:
+    return caches_words(tiers.memory_bytes, tiers.device_bytes)
+
+
+def caches_words(memory_bytes: int, device_bytes: int) -> str:
+    """Return the sizes of memory and cache device in words."""
+    memory = f"{format_size(memory_bytes)} of memory" if memory_bytes else "no memory"
+    if not device_bytes:
         return memory
-    return f"{memory} and {format_size(tiers.device_bytes)} of SSD"
+    return f"{memory} and {format_size(device_bytes)} of SSD"
 
 
 def _warm_up(found: CachePrediction) -> Iterator[str]:
@@ -169,6 +228,12 @@ def _doubts(found: CachePrediction) -> Iterator[str]:
             f"From four samples of {format_share(found.sampled_share)} of the blocks each; "
             "intervals are 95 % over them."
         )
+    priced = (found.tariff.memory, found.tariff.device, found.tariff.storage)
+    origins = [each.origin for each in (*priced, found.tariff.endurance) if each is not None]
+    if any(each != "typed" for each in origins):
+        yield f"Prices and endurance: {'; '.join(dict.fromkeys(origins))}."
+    if any(priced):
+        yield "Saved reads are the mean of the recording: its busiest minute needs more."
     if found.tiers and not found.knows_disk_times:
         yield "The recording does not know how long reads took: response times are unknown."
     has_device = any(each.device_bytes for each in found.tiers)

@@ -50,6 +50,8 @@ pub enum Alu {
     Add = 0x00,
     /// Subtraction.
     Sub = 0x10,
+    /// Multiplication.
+    Mul = 0x20,
     /// Bitwise or.
     Or = 0x40,
     /// Bitwise and.
@@ -114,6 +116,7 @@ const LOAD: u8 = 0x61;
 const STORE: u8 = 0x63;
 const STORE_IMMEDIATE: u8 = 0x62;
 const ATOMIC: u8 = 0xc3;
+const COMPARE_EXCHANGE: i32 = 0xf1;
 const ALU64: u8 = 0x07;
 const JUMP: u8 = 0x05;
 const FROM_REGISTER: u8 = 0x08;
@@ -166,6 +169,19 @@ impl Assembler {
     /// Adds a register to `*(to + offset_bytes)`, atomically.
     pub fn atomic_add(&mut self, width: Width, to: Reg, offset_bytes: i16, from: Reg) {
         self.push(ATOMIC | width as u8, to, from, offset_bytes, 0);
+    }
+
+    /// Adds a register to `*(to + offset_bytes)` through another one, not atomically.
+    pub fn add(&mut self, width: Width, (to, offset_bytes): (Reg, i16), from: Reg, through: Reg) {
+        self.load(width, through, to, offset_bytes);
+        self.alu_register(Alu::Add, through, from);
+        self.store(width, to, offset_bytes, through);
+    }
+
+    /// Stores a register at `*(to + offset_bytes)` if `R0` is there, atomically (Linux 5.12);
+    /// `R0` is what was there.
+    pub fn compare_exchange(&mut self, to: Reg, offset_bytes: i16, from: Reg) {
+        self.push(ATOMIC | Width::Double as u8, to, from, offset_bytes, COMPARE_EXCHANGE);
     }
 
     /// `to = to <operation> value`.

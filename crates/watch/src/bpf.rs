@@ -36,6 +36,10 @@ pub enum MapKind {
     Hash = 1,
     /// An array.
     Array = 2,
+    /// A hash table whose entries have a value for each processor.
+    HashPerProcessor = 5,
+    /// An array whose entries have a value for each processor.
+    ArrayPerProcessor = 6,
     /// A hash table that gives up its oldest entries.
     LruHash = 9,
     /// A ring buffer, whose size is its number of entries.
@@ -154,6 +158,18 @@ impl<K: Copy, V: Copy> Map<K, V> {
         Some(unsafe { value.assume_init() })
     }
 
+    /// Returns the values of a key of all processors, if it is there.
+    ///
+    /// The map is one per processor of so many, and `V` a multiple of 8 bytes long.
+    pub fn get_all(&self, key: &K, processors: usize) -> Option<Vec<V>> {
+        const { assert!(size_of::<V>() % 8 == 0) };
+        let mut values = Vec::<V>::with_capacity(processors);
+        self.element(MAP_LOOKUP, Some(key), values.as_mut_ptr() as u64).ok()?;
+        // SAFETY: the kernel has filled a value for each processor, and any bytes are a valid V.
+        unsafe { values.set_len(processors) };
+        Some(values)
+    }
+
     /// Returns all keys; those that come meanwhile may be missing.
     pub fn keys(&self) -> Vec<K> {
         let mut keys: Vec<K> = Vec::new();
@@ -173,6 +189,28 @@ impl<K: Copy, V: Copy> Map<K, V> {
         let map_fd = self.fd() as u32;
         bpf(command, &mut ElementAttributes { map_fd, padding: 0, key, value_or_next, flags: 0 })
     }
+}
+
+/// Returns for how many processors a map per processor has values: all that may ever be online.
+///
+/// # Errors
+///
+/// If the kernel does not say it.
+pub fn processors() -> Result<usize, WatchError> {
+    const POSSIBLE: &str = "/sys/devices/system/cpu/possible";
+    let refused = |error| WatchError::Refused { call: "read of /sys/devices/system/cpu", error };
+    let listed = std::fs::read_to_string(POSSIBLE).map_err(refused)?;
+    count_of(listed.trim()).ok_or_else(|| refused(io::ErrorKind::InvalidData.into()))
+}
+
+/// Returns how many numbers a list such as `0-3,8` has.
+fn count_of(listed: &str) -> Option<usize> {
+    let counts = listed.split(',').map(|range| {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        let (first, last): (usize, usize) = (first.parse().ok()?, last.parse().ok()?);
+        last.checked_sub(first).map(|more| more + 1)
+    });
+    counts.sum()
 }
 
 /// A program that runs at a tracepoint until this is dropped.
@@ -307,4 +345,18 @@ fn control(event: &OwnedFd, request: u64, argument: i32) -> io::Result<()> {
     // SAFETY: both requests take a number, no pointer.
     let result = unsafe { libc::ioctl(event.as_raw_fd(), request as _, argument) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn processors_of_a_list_are_counted() {
+        let cases =
+            [("0", Some(1)), ("0-1", Some(2)), ("0-3,8", Some(5)), ("", None), ("3-0", None)];
+        for (listed, expected) in cases {
+            assert_eq!(count_of(listed), expected, "{listed}");
+        }
+    }
 }

@@ -28,6 +28,20 @@ pub struct Request {
     pub command: [u8; 16],
 }
 
+/// A place in a table for one request that is known by its address.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub struct Slot {
+    /// The address of the request that has it for good; 0 if none has.
+    pub owner: u64,
+    /// The request.
+    pub request: Request,
+}
+
+/// Number of [`Slot`]s, as a power of two: many more than the kernel has structures for requests,
+/// which it uses again and again, so that two of them rarely want the same.
+pub const SLOT_BITS: u32 = 16;
+
 /// What requests are counted by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(C)]
@@ -83,6 +97,38 @@ pub struct Counts {
     pub device_buckets: [u32; BUCKETS],
     /// Requests by time in the queue.
     pub queue_buckets: [u32; BUCKETS],
+}
+
+impl Counts {
+    /// Nothing.
+    pub const EMPTY: Counts = Counts {
+        requests: 0,
+        bytes: 0,
+        device_ns: 0,
+        queued: 0,
+        queue_ns: 0,
+        failed: 0,
+        device_buckets: [0; BUCKETS],
+        queue_buckets: [0; BUCKETS],
+    };
+
+    /// Adds what another processor counted.
+    pub fn add(&mut self, other: &Counts) {
+        self.requests += other.requests;
+        self.bytes += other.bytes;
+        self.device_ns += other.device_ns;
+        self.queued += other.queued;
+        self.queue_ns += other.queue_ns;
+        self.failed += other.failed;
+        for (to, from) in [
+            (&mut self.device_buckets, &other.device_buckets),
+            (&mut self.queue_buckets, &other.queue_buckets),
+        ] {
+            for (count, more) in to.iter_mut().zip(from) {
+                *count = count.wrapping_add(*more);
+            }
+        }
+    }
 }
 
 /// One completed request, as the ring buffer has it.
@@ -221,6 +267,7 @@ mod tests {
         assert_eq!(size_of::<GroupKey>(), 28);
         assert_eq!(size_of::<Record>(), 64);
         assert_eq!(size_of::<Request>(), 40);
+        assert_eq!(size_of::<Slot>(), 48);
         assert_eq!(size_of::<Counts>(), 48 + 2 * 4 * BUCKETS);
     }
 }

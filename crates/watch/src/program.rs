@@ -8,13 +8,13 @@
 use std::mem::offset_of;
 
 use crate::asm::{
-    Alu, Assembler, Cond, FP, Helper, Instruction, Label, R0, R1, R2, R3, R4, R6, R7, R8, R9, Reg,
-    Width,
+    Alu, Assembler, Cond, FP, Helper, Instruction, Label, R0, R1, R2, R3, R4, R5, R6, R7, R8, R9,
+    Reg, Width,
 };
 use crate::error::WatchError;
 use crate::layout::{
-    BUCKETS, FLAG_SYNC, GroupKey, HIGH_BITS, LOW_BITS, Losses, Record, Request, SUB_BITS,
-    UNKNOWN_NS, counts_at,
+    BUCKETS, FLAG_SYNC, GroupKey, HIGH_BITS, LOW_BITS, Losses, Record, Request, SLOT_BITS,
+    SUB_BITS, Slot, UNKNOWN_NS, counts_at,
 };
 use crate::source::{Event, Source, Structures};
 use crate::tracefs::Tracepoint;
@@ -22,7 +22,11 @@ use crate::tracefs::Tracepoint;
 /// Descriptors of the maps that the programs use.
 #[derive(Debug, Clone, Copy)]
 pub struct Maps {
-    /// [`crate::layout::RequestKey`] to [`Request`].
+    /// [`Slot`]s, by [`Program::slot`]: for requests known by address, whose slot is free.
+    pub slots: i32,
+    /// One number a processor.
+    pub scratch: i32,
+    /// [`crate::layout::RequestKey`] to [`Request`]: for all others.
     pub requests: i32,
     /// [`GroupKey`] to [`crate::layout::Counts`].
     pub groups: i32,
@@ -136,7 +140,13 @@ impl<'a> Program<'a> {
             0,
         );
         self.current();
+        let (taken, kept) = (self.asm.label(), self.asm.label());
+        if let Source::Structure(structures, _) = self.source {
+            self.take_slot(structures, taken, kept);
+        }
+        self.asm.place(taken);
         self.update(self.maps.requests, stack::KEY, stack::REQUEST);
+        self.asm.place(kept);
         if let Source::Structure(structures, _) = self.source {
             self.asm.load(Width::Word, R1, R6, structures.flags);
             self.asm.alu(Alu::Shr, R1, structures.preflush_bit as i32);
@@ -154,8 +164,7 @@ impl<'a> Program<'a> {
         self.key()?;
         self.asm.call(Helper::NowNs);
         self.asm.store(Width::Double, FP, issued_ns, R0);
-        self.call_map(Helper::MapLookup, self.maps.requests, stack::KEY);
-        self.asm.jump_if(Cond::Eq, R0, 0, unseen);
+        self.find_request(unseen);
         self.asm.load(Width::Double, R1, FP, issued_ns);
         self.asm.store(Width::Double, R0, at(0, offset_of!(Request, issued_ns)), R1);
         self.asm.jump(self.end);
@@ -197,12 +206,16 @@ impl<'a> Program<'a> {
     }
 
     fn is_completed(&mut self) -> Result<(), WatchError> {
-        let (found, counted) = (self.asm.label(), self.asm.label());
+        let (found, in_slot) = (self.asm.label(), self.asm.label());
+        let (taken, counted) = (self.asm.label(), self.asm.label());
         self.key()?;
         self.bytes(R1)?;
         self.asm.store(Width::Word, FP, at(stack::RECORD, offset_of!(Record, bytes)), R1);
         self.sector(R1)?;
         self.asm.store(Width::Double, FP, at(stack::RECORD, offset_of!(Record, sector)), R1);
+        if let Source::Structure(structures, _) = self.source {
+            self.own_slot(structures, in_slot);
+        }
         self.call_map(Helper::MapLookup, self.maps.requests, stack::KEY);
         self.asm.jump_if(Cond::Ne, R0, 0, found);
         // Without data and unknown: it asked for a flush, which was counted.
@@ -212,6 +225,12 @@ impl<'a> Program<'a> {
         self.asm.place(found);
         self.copy(R0, stack::REQUEST, size_of::<Request>());
         self.call_map(Helper::MapDelete, self.maps.requests, stack::KEY);
+        if let Source::Structure(..) = self.source {
+            self.asm.jump(taken);
+            self.asm.place(in_slot);
+            self.copy(R0, stack::REQUEST, size_of::<Request>());
+        }
+        self.asm.place(taken);
         // What was never issued, without data, was served by a flush.
         self.asm.load(Width::Double, R1, FP, at(stack::REQUEST, offset_of!(Request, issued_ns)));
         self.asm.jump_if(Cond::Ne, R1, 0, counted);
@@ -226,6 +245,73 @@ impl<'a> Program<'a> {
             self.record(ring);
         }
         Ok(())
+    }
+
+    /// `R8 = ` the slot of a read or write. Others have none: not all of them arrive, so that what
+    /// their slot has could be of another life of theirs.
+    fn slot(&mut self, structures: &Structures, none: Label) {
+        self.asm.load(Width::Word, R1, R6, structures.flags);
+        self.asm.alu(Alu::And, R1, OPERATION_BITS);
+        self.asm.jump_if(Cond::Ge, R1, FLUSH, none);
+        // The verifier does not let programs calculate with addresses; read from a map, an address
+        // is a number to it.
+        self.asm.store_value(Width::Word, FP, stack::INDEX, 0);
+        self.call_map(Helper::MapLookup, self.maps.scratch, stack::INDEX);
+        self.asm.jump_if(Cond::Eq, R0, 0, none);
+        let asm = &mut self.asm;
+        asm.store(Width::Double, R0, 0, R6);
+        asm.load(Width::Double, R2, R0, 0);
+        // The upper bits of a product with 2^64 / golden ratio (Knuth, volume 3, section 6.4).
+        asm.load_value(R1, 0x9e37_79b9_7f4a_7c15);
+        asm.alu_register(Alu::Mul, R1, R2);
+        asm.alu(Alu::Shr, R1, 64 - SLOT_BITS as i32);
+        asm.store(Width::Word, FP, stack::INDEX, R1);
+        self.call_map(Helper::MapLookup, self.maps.slots, stack::INDEX);
+        self.asm.jump_if(Cond::Eq, R0, 0, none);
+        self.asm.alu_register(Alu::Mov, R8, R0);
+    }
+
+    /// Puts the request on the stack into its slot, and goes on at `kept`; at `taken` if another
+    /// request has it.
+    fn take_slot(&mut self, structures: &Structures, taken: Label, kept: Label) {
+        let own = self.asm.label();
+        self.slot(structures, taken);
+        let asm = &mut self.asm;
+        asm.load(Width::Double, R0, R8, at(0, offset_of!(Slot, owner)));
+        asm.jump_if_registers(Cond::Eq, R0, R6, own);
+        asm.jump_if(Cond::Ne, R0, 0, taken);
+        asm.compare_exchange(R8, at(0, offset_of!(Slot, owner)), R6);
+        asm.jump_if(Cond::Ne, R0, 0, taken);
+        asm.place(own);
+        for offset in (0..size_of::<Request>() as i16).step_by(8) {
+            asm.load(Width::Double, R1, FP, stack::REQUEST + offset);
+            asm.store(Width::Double, R8, at(offset, offset_of!(Slot, request)), R1);
+        }
+        asm.jump(kept);
+    }
+
+    /// Goes to `found` with `R0` = the request in its slot, if it is there. The slot stays as it
+    /// is: memory that only one processor writes is fast.
+    fn own_slot(&mut self, structures: &Structures, found: Label) {
+        let other = self.asm.label();
+        self.slot(structures, other);
+        let asm = &mut self.asm;
+        asm.load(Width::Double, R1, R8, at(0, offset_of!(Slot, owner)));
+        asm.jump_if_registers(Cond::Ne, R1, R6, other);
+        asm.address(R0, R8, at(0, offset_of!(Slot, request)));
+        asm.jump(found);
+        asm.place(other);
+    }
+
+    /// `R0 = ` the request that was seen to arrive; goes to `unseen` if none was.
+    fn find_request(&mut self, unseen: Label) {
+        let found = self.asm.label();
+        if let Source::Structure(structures, _) = self.source {
+            self.own_slot(structures, found);
+        }
+        self.call_map(Helper::MapLookup, self.maps.requests, stack::KEY);
+        self.asm.jump_if(Cond::Eq, R0, 0, unseen);
+        self.asm.place(found);
     }
 
     /// Writes the key of the request.
@@ -444,26 +530,27 @@ impl<'a> Program<'a> {
         self.sums();
     }
 
-    /// Adds to the counts at `R8`.
+    /// Adds to the counts of this processor at `R8`: while this program runs, none of its kind
+    /// runs on the same processor.
     fn sums(&mut self) {
         let asm = &mut self.asm;
         let (succeeded, unknown) = (asm.label(), asm.label());
         asm.alu(Alu::Mov, R9, 1);
-        asm.atomic_add(Width::Double, R8, counts_at::REQUESTS, R9);
+        asm.add(Width::Double, (R8, counts_at::REQUESTS), R9, R5);
         asm.load(Width::Word, R1, FP, at(stack::RECORD, offset_of!(Record, bytes)));
-        asm.atomic_add(Width::Double, R8, counts_at::BYTES, R1);
+        asm.add(Width::Double, (R8, counts_at::BYTES), R1, R5);
         asm.load(Width::Double, R1, FP, stack::ERROR);
         asm.jump_if(Cond::Eq, R1, 0, succeeded);
-        asm.atomic_add(Width::Double, R8, counts_at::FAILED, R9);
+        asm.add(Width::Double, (R8, counts_at::FAILED), R9, R5);
         asm.place(succeeded);
         asm.load(Width::Double, R1, FP, at(stack::RECORD, offset_of!(Record, device_ns)));
-        asm.atomic_add(Width::Double, R8, counts_at::DEVICE_NS, R1);
+        asm.add(Width::Double, (R8, counts_at::DEVICE_NS), R1, R5);
         count_latency(asm, counts_at::DEVICE_BUCKETS);
         asm.load(Width::Double, R1, FP, at(stack::REQUEST, offset_of!(Request, arrived_ns)));
         asm.jump_if(Cond::Eq, R1, 0, unknown);
         asm.load(Width::Double, R1, FP, at(stack::RECORD, offset_of!(Record, queue_ns)));
-        asm.atomic_add(Width::Double, R8, counts_at::QUEUED, R9);
-        asm.atomic_add(Width::Double, R8, counts_at::QUEUE_NS, R1);
+        asm.add(Width::Double, (R8, counts_at::QUEUED), R9, R5);
+        asm.add(Width::Double, (R8, counts_at::QUEUE_NS), R1, R5);
         count_latency(asm, counts_at::QUEUE_BUCKETS);
         asm.place(unknown);
     }
@@ -577,6 +664,6 @@ fn count_latency(asm: &mut Assembler, buckets: i16) {
     asm.jump_if(Cond::Ge, R2, BUCKETS as i32, beyond);
     asm.alu(Alu::Shl, R2, 2);
     asm.alu_register(Alu::Add, R2, R8);
-    asm.atomic_add(Width::Word, R2, buckets, R9);
+    asm.add(Width::Word, (R2, buckets), R9, R5);
     asm.place(beyond);
 }

@@ -4,10 +4,11 @@ use std::collections::HashMap;
 
 use seatrial_gauge::Histogram;
 
-use crate::bpf::{ALLOCATE_LATE, Attached, Map, MapKind};
+use crate::bpf::{ALLOCATE_LATE, Attached, Map, MapKind, processors};
 use crate::error::WatchError;
 use crate::layout::{
-    BUCKETS, Counts, GroupKey, Losses, Record, Request, RequestKey, bucket_middle_ns,
+    BUCKETS, Counts, GroupKey, Losses, Record, Request, RequestKey, SLOT_BITS, Slot,
+    bucket_middle_ns,
 };
 use crate::program::{Maps, assemble};
 use crate::ring::Ring;
@@ -15,7 +16,7 @@ use crate::source::{Event, Source, by_fields, sources};
 
 /// Requests in flight that are known at once.
 const REQUESTS_MAX: u32 = 1 << 16;
-/// Groups that are counted; 7 KiB each, allocated when they appear.
+/// Groups that are counted; 7 KiB each and processor, allocated when they appear.
 const GROUPS_MAX: u32 = 1 << 12;
 /// A quarter of a second at a million requests a second.
 const RING_BYTES: u32 = 1 << 24;
@@ -76,30 +77,48 @@ fn histogram(buckets: &[u32; BUCKETS]) -> Histogram {
 /// The programs, while they run.
 #[derive(Debug)]
 pub struct Watch {
+    /// Each processor counts for itself: they would fight for the counters' memory.
     groups: Map<GroupKey, Counts>,
+    processors: usize,
     /// What was counted until the last look.
     before: HashMap<GroupKey, Counts>,
     losses: Map<u32, Losses>,
     ring: Option<Ring>,
     attached: Vec<Attached>,
+    _slots: Map<u32, Slot>,
+    _scratch: Map<u32, u64>,
     _requests: Map<RequestKey, Request>,
     _empty: Map<u32, Counts>,
 }
 
 impl Watch {
-    /// Begins to watch.
+    /// Begins to watch: by the fields of the tracepoints where the kernel rejects the programs that
+    /// read its structures, as one before Linux 5.12 does.
     ///
     /// # Errors
     ///
     /// If the kernel has no such tracepoints or no BPF, or this process lacks the rights.
     pub fn start(spec: &WatchSpec) -> Result<Watch, WatchError> {
-        let sources = if spec.by_fields { by_fields()? } else { sources()? };
+        if spec.by_fields {
+            return Watch::start_by(by_fields()?, spec);
+        }
+        match Watch::start_by(sources()?, spec) {
+            Err(WatchError::Rejected { .. }) => Watch::start_by(by_fields()?, spec),
+            started => started,
+        }
+    }
+
+    fn start_by(sources: [Option<Source>; 3], spec: &WatchSpec) -> Result<Watch, WatchError> {
         let ring = spec.records.then(|| Ring::create(RING_BYTES)).transpose()?;
-        let groups = Map::create(MapKind::Hash, GROUPS_MAX, ALLOCATE_LATE)?;
+        let groups = Map::create(MapKind::HashPerProcessor, GROUPS_MAX, ALLOCATE_LATE)?;
         let losses = Map::create(MapKind::Array, 1, 0)?;
         let empty = Map::create(MapKind::Array, 1, 0)?;
         let requests = Map::create(requests_kind(&sources), REQUESTS_MAX, 0)?;
+        let slots = Map::create(MapKind::Array, 1 << SLOT_BITS, 0)?;
+        let scratch = Map::create(MapKind::ArrayPerProcessor, 1, 0)?;
         let maps = Maps {
+            scratch: scratch.fd(),
+            slots: slots.fd(),
             requests: requests.fd(),
             groups: groups.fd(),
             empty: empty.fd(),
@@ -114,7 +133,18 @@ impl Watch {
             }
         }
         let before = HashMap::new();
-        Ok(Watch { groups, before, losses, ring, attached, _requests: requests, _empty: empty })
+        Ok(Watch {
+            groups,
+            processors: processors()?,
+            before,
+            losses,
+            ring,
+            attached,
+            _slots: slots,
+            _scratch: scratch,
+            _requests: requests,
+            _empty: empty,
+        })
     }
 
     /// Whether the time in the queue is known.
@@ -126,7 +156,9 @@ impl Watch {
     pub fn take_groups(&mut self) -> Vec<Group> {
         let mut taken = Vec::new();
         for key in self.groups.keys() {
-            let Some(now) = self.groups.get(&key) else { continue };
+            let Some(all) = self.groups.get_all(&key, self.processors) else { continue };
+            let mut now = Counts::EMPTY;
+            all.iter().for_each(|counts| now.add(counts));
             let counts = self.before.get(&key).map_or(now, |before| grown(before, &now));
             // Between two sums of the program there is no request yet: the next look has it whole.
             if counts.requests > 0 {

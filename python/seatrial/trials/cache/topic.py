@@ -15,7 +15,7 @@ class CacheTopic(Topic):
         {
             "cache": Command(
                 "What more memory or an SSD in front would do, from a recording.",
-                "seatrial.trials.cache.commands:command",
+                "seatrial.trials.cache.commands.cache:command",
                 after="trace",
             ),
         }

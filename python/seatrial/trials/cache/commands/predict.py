@@ -1,4 +1,4 @@
-"""``seatrial cache``: what more memory or an SSD in front would do."""
+"""``seatrial cache predict``: what memory or an SSD in front would do, from a recording."""
 
 from __future__ import annotations
 
@@ -32,11 +32,6 @@ docs/cache.md describes policies, kinds of cache devices and what is simulated.
 """
 
 
-@click.group("cache", epilog=EPILOG)
-def command() -> None:
-    """What more memory or an SSD in front would do."""
-
-
 def _sizes_bytes(
     _context: click.Context, _parameter: click.Parameter, text: str | None
 ) -> list[int]:
@@ -50,7 +45,7 @@ def _sizes_bytes(
         raise click.BadParameter(str(error)) from None
 
 
-@command.command("predict", epilog=EPILOG, short_help="Predict caches from a recording.")
+@click.command("predict", epilog=EPILOG, short_help="Predict caches from a recording.")
 @click.argument("recording", metavar="FILE", type=click.Path(path_type=Path, readable=False))
 @click.option(
     "--ram",

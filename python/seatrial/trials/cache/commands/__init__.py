@@ -1,0 +1,1 @@
+"""``seatrial cache`` and its commands."""

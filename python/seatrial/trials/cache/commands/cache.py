@@ -1,0 +1,24 @@
+"""``seatrial cache``: what more memory or an SSD in front would do."""
+
+from __future__ import annotations
+
+import click
+
+from seatrial.trials.cache.commands.predict import predict
+
+EPILOG = """\b
+Examples:
+  seatrial cache predict pgbench.rec
+  seatrial cache predict pgbench.rec --ram 8GiB,32GiB --ssd 0,200GiB --output cache.html
+
+\b
+docs/cache.md describes what is simulated and how it was checked.
+"""
+
+
+@click.group("cache", epilog=EPILOG)
+def command() -> None:
+    """What more memory or an SSD in front would do."""
+
+
+command.add_command(predict)

@@ -43,8 +43,12 @@ def mounted(folder: Path, name: str, size_bytes: int) -> Iterator[Path]:
 
 
 @contextmanager
-def throttled(point: Path, *, requests_per_s: int, bytes_per_s: int) -> Iterator[None]:
+def throttled(
+    point: Path, *, requests_per_s: int, bytes_per_s: int, writes_per_s: int | None = None
+) -> Iterator[None]:
     """Limit the device below a folder, each way, for whoever uses it, while this lasts.
+
+    Writes may have another limit than reads.
 
     Source: Documentation/admin-guide/cgroup-v1/blkio-controller.rst.
     """
@@ -52,7 +56,9 @@ def throttled(point: Path, *, requests_per_s: int, bytes_per_s: int) -> Iterator
     number = f"{os.major(device)}:{os.minor(device)}"
     limits = {"iops": requests_per_s, "bps": bytes_per_s}
     files = {
-        GROUP / f"blkio.throttle.{way}_{unit}_device": limit
+        GROUP / f"blkio.throttle.{way}_{unit}_device": writes_per_s
+        if (way, unit) == ("write", "iops") and writes_per_s
+        else limit
         for way in ("read", "write")
         for unit, limit in limits.items()
     }

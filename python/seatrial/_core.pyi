@@ -75,6 +75,22 @@ class CacheAccesses:
         Of a sample of the blocks, ``share`` is theirs and ``all_reads`` counts the reads of all
         blocks; ``sizes_blocks`` are those of the whole.
         """
+    def outcomes(
+        self,
+        /,
+        policy: str,
+        capacity_blocks: SupportsIndex,
+        block_bytes: SupportsIndex,
+        *,
+        changes: Buffer | None = None,
+    ) -> bytes:
+        """Return what came of each access in a cache of a capacity in blocks: bytes, one an access.
+
+        1 is a miss. 2 is added where a block left for it that was changed and has to be written;
+        ``changes`` says of each access whether it changes its block: a buffer of bytes, 0 or 1.
+
+        Raises ValueError of an unknown policy, a capacity of 0, or not as many changes as accesses.
+        """
     @property
     def reads(self, /) -> int:
         """How many of them are reads."""

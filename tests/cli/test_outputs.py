@@ -24,6 +24,9 @@ from seatrial.report.exports import FORMATS
 INPUTS = {
     ("seatrial", "results"),  # a database that is opened and added to: seatrial.results.store
     ("seatrial cache predict", "recording"),
+    ("seatrial cache sweep", "log"),
+    ("seatrial cache sweep", "prepare"),
+    ("seatrial cache sweep", "pg_bin"),
     ("seatrial db", "pg_bin"),
     ("seatrial db", "batch"),
     ("seatrial db", "prepare"),

@@ -50,6 +50,8 @@ TOPICS_MAY_IMPORT = {
     ("io", "audit"): "the chart of a matrix shows what the audit's model says of it",
     ("watch", "loadline"): "the load of a disk is a point on the load line measured of it",
     ("cache", "watch"): "a cache is predicted from a recording of block requests",
+    ("cache", "database"): "a sweep starts servers, and the law of 2008 is that of its sweeps",
+    ("cache", "replay"): "a sweep plays a trace of SQL",
     ("plan", "watch"): "a load is taken from a recording of block requests",
     ("plan", "loadline"): "the knee of a load line is a limit",
     ("plan", "layouts"): "what a write costs on an array follows from its level",
@@ -92,7 +94,7 @@ HEAVY = {"jinja2", "numpy", "scipy", "ruptures", "rich", "psycopg", "starlette",
 # The SQL of a server under trial, which is no SQL of our own store.
 ASKS_THE_SERVER = (
     "postgres/",
-    *(f"trials/{topic}/measure/" for topic in ("database", "replay", "watch")),
+    *(f"trials/{topic}/measure/" for topic in ("cache", "database", "replay", "watch")),
 )
 SQL = re.compile(
     r"\s*(SELECT\s|INSERT\s+INTO|UPDATE\s+\w+\s+SET|DELETE\s+FROM|PRAGMA\s"

@@ -6,6 +6,7 @@
 //! | [`policy`] | what a cache keeps, one file a policy |
 //! | [`curve`] | the hits of an LRU cache of every size, exact or from a sample |
 //! | [`second_tier`] | a cache device behind memory: what gets there, and when |
+//! | [`traced`] | what came of each single access |
 //! | [`timed`] | memory, cache device and disk under a load, on a virtual clock |
 
 pub mod accesses;
@@ -14,6 +15,7 @@ mod lists;
 pub mod policy;
 pub mod second_tier;
 pub mod timed;
+pub mod traced;
 
 pub use accesses::{Access, Accesses};
 pub use curve::Curve;

@@ -12,6 +12,7 @@ use seatrial_model::accesses::Accesses;
 use seatrial_model::curve::{self, Curve};
 use seatrial_model::second_tier::{Admission, DEVICES, SecondTier};
 use seatrial_model::timed::{Arrivals, Load, Slice, Station, Stations, simulate};
+use seatrial_model::traced;
 
 use crate::histogram::PyHistogram;
 
@@ -85,6 +86,37 @@ impl PyCacheAccesses {
                 |&blocks: &usize| kind.cache(blocks, accesses, block_bytes).hits_of(accesses);
             capacities_blocks.iter().map(hits).collect()
         }))
+    }
+
+    /// Return what came of each access in a cache of a capacity in blocks: bytes, one an access.
+    ///
+    /// 1 is a miss. 2 is added where a block left for it that was changed and has to be written;
+    /// ``changes`` says of each access whether it changes its block: a buffer of bytes, 0 or 1.
+    ///
+    /// Raises ValueError of an unknown policy, a capacity of 0, or not as many changes as accesses.
+    #[pyo3(signature = (policy, capacity_blocks, block_bytes, *, changes=None))]
+    fn outcomes<'py>(
+        &self,
+        py: Python<'py>,
+        policy: &str,
+        capacity_blocks: usize,
+        block_bytes: u32,
+        changes: Option<PyBuffer<u8>>,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let kind = kind_of(policy)?;
+        let changes = marks(py, changes)?;
+        if capacity_blocks == 0 {
+            return Err(PyValueError::new_err("a cache of no block has no policy"));
+        }
+        if !changes.is_empty() && changes.len() != self.0.len() {
+            return Err(PyValueError::new_err("not as many changes as accesses"));
+        }
+        let accesses = &self.0;
+        let found = py.detach(|| {
+            let mut cache = kind.cache(capacity_blocks, accesses, block_bytes);
+            traced::outcomes(cache.as_mut(), accesses, &changes)
+        });
+        Ok(PyBytes::new(py, &found))
     }
 
     /// Return the hit ratios of LRU caches of so many blocks, all from one pass.

@@ -7,6 +7,9 @@ from typing import Literal
 
 from seatrial.report.exports.json_document import Document, as_text
 from seatrial.trials.cache.analysis.prediction import CachePrediction
+from seatrial.trials.cache.analysis.sweep import CacheSweepResult
+from seatrial.trials.cache.analysis.sweep_bound import CacheBound
+from seatrial.trials.cache.report import sweep_words
 
 
 class CacheDocument(Document, frozen=True, kw_only=True):
@@ -28,6 +31,44 @@ class CacheDocument(Document, frozen=True, kw_only=True):
     prediction: CachePrediction
 
 
+class CacheSweepDocument(Document, frozen=True, kw_only=True):
+    """What shared buffers of every size would do for a load that was replayed once.
+
+    ``seatrial cache sweep DIR --json``.
+
+    Attributes:
+        verdict: What more memory would do, in one line.
+        notable: What stands out, in a sentence each.
+        doubts: What limits all this, in a sentence each.
+        sweep: The figures.
+    """
+
+    kind: Literal["cache_sweep"] = "cache_sweep"
+    verdict: str
+    notable: list[str]
+    doubts: list[str]
+    sweep: CacheSweepResult
+
+
+class CacheBoundDocument(Document, frozen=True, kw_only=True):
+    """What a server that runs says of other sizes of its shared buffers: a bound.
+
+    ``seatrial cache sweep URL --json``.
+
+    Attributes:
+        verdict: The bound, in one line.
+        notable: What stands out, in a sentence each.
+        doubts: What limits all this, in a sentence each.
+        bound: The figures.
+    """
+
+    kind: Literal["cache_bound"] = "cache_bound"
+    verdict: str
+    notable: list[str]
+    doubts: list[str]
+    bound: CacheBound
+
+
 def cache_document(
     prediction: CachePrediction, verdict: str, notable: Sequence[str], doubts: Sequence[str]
 ) -> str:
@@ -35,3 +76,25 @@ def cache_document(
     return as_text(
         CacheDocument(verdict=verdict, notable=[*notable], doubts=[*doubts], prediction=prediction)
     )
+
+
+def sweep_document(found: CacheSweepResult) -> str:
+    """Return what one replay says of every size, as JSON."""
+    document = CacheSweepDocument(
+        verdict=sweep_words.verdict_line(found),
+        notable=sweep_words.notable(found),
+        doubts=sweep_words.doubts(found),
+        sweep=found,
+    )
+    return as_text(document)
+
+
+def bound_document(found: CacheBound) -> str:
+    """Return what a server that runs bounds, as JSON."""
+    document = CacheBoundDocument(
+        verdict=sweep_words.bound_verdict(found),
+        notable=sweep_words.bound_notable(found),
+        doubts=sweep_words.bound_doubts(found),
+        bound=found,
+    )
+    return as_text(document)

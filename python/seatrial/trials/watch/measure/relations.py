@@ -52,16 +52,30 @@ _KTHREADD: Final = "2"
 _KERNEL_THREADS: Final = ("kworker/", "jbd2/", "xfsaild/", "kswapd", "loop")
 _TEMPORARY: Final = "temporary files"
 _KINDS: Final = {"r": "", "i": "index", "t": "TOAST", "m": "materialised view", "S": "sequence"}
-_RELATIONS: Final = """
-    SELECT c.relname, c.relkind::text, coalesce(t.relname, o.relname, ''),
-           pg_relation_filepath(c.oid)
+RELATIONS: Final = """
       FROM pg_class c
       LEFT JOIN pg_index i ON i.indexrelid = c.oid
       LEFT JOIN pg_class t ON t.oid = i.indrelid
       LEFT JOIN pg_class o ON o.reltoastrelid = c.oid
      WHERE c.relkind IN ('r', 'i', 't', 'm', 'S') AND pg_relation_filepath(c.oid) IS NOT NULL
 """
+"""The relations of a database that have files."""
+NAMES: Final = "SELECT c.relname, c.relkind::text, coalesce(t.relname, o.relname, '')"
+"""What :func:`relation_name` takes of each of them."""
+_RELATIONS: Final = f"{NAMES}, pg_relation_filepath(c.oid) {RELATIONS}"
 _DATABASES: Final = "SELECT oid::text, datname FROM pg_database"
+
+
+def relation_name(name: str, kind: str, table: str) -> str:
+    """Return what a relation is called in a recording.
+
+    Args:
+        name: Its name.
+        kind: Its letter in ``pg_class.relkind``.
+        table: The table that it belongs to; empty for none.
+    """
+    words = f" ({_KINDS[kind]}{f' of {table}' if table else ''})" if _KINDS[kind] else ""
+    return f"{name}{words}"
 
 
 class _File(NamedTuple):
@@ -199,8 +213,7 @@ class Relations:
         for oid, name in self._connection.execute(_DATABASES):
             self._names[f"base/{oid}"] = f"database {name}"
         for name, kind, table, path in self._connection.execute(_RELATIONS):
-            words = f" ({_KINDS[kind]}{f' of {table}' if table else ''})" if _KINDS[kind] else ""
-            self._names[path] = f"{name}{words}"
+            self._names[path] = relation_name(name, kind, table)
 
     def _owner(self, path: Path) -> str:
         inside = path.relative_to(self.folder)

@@ -1,0 +1,1 @@
+"""Caches that are really run."""

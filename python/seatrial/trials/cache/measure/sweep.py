@@ -1,0 +1,466 @@
+"""One load on one size of shared buffers: played, counted, and recorded if wanted."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from seatrial import _core
+from seatrial.errors import SeatrialError, TargetError, native_errors
+from seatrial.measure.engine import measure_spec
+from seatrial.measure.progress import Silent, Watcher
+from seatrial.postgres.catalogue import read_catalogue
+from seatrial.postgres.connection import driver_way
+from seatrial.results.replay import ReplayRecord
+from seatrial.trials.cache.measure.counters import Counters, Fetched, counters, fetched
+from seatrial.trials.database.measure.embedded import Embedded
+from seatrial.trials.database.measure.pgbench import (
+    complaint,
+    progress,
+    script_arguments,
+    scripts_of,
+    totals,
+)
+from seatrial.trials.database.measure.preflight import needs_catalogue
+from seatrial.trials.database.measure.processes import Crowd, Process
+from seatrial.trials.database.measure.server_session import ServerSession
+from seatrial.trials.database.study.workloads import DatabaseSpec
+from seatrial.trials.replay.measure.replay import engine_spec
+from seatrial.trials.watch.measure.recorder import POLL_S, RecordTo
+from seatrial.trials.watch.measure.relations import Relations
+from seatrial.trials.watch.measure.watching import Watched
+from seatrial.trials.watch.measure.watching import Watcher as DiskWatcher
+
+if TYPE_CHECKING:
+    import psycopg
+
+    from seatrial.trials.database.measure.driver_result import Endpoints
+
+PAGE_BYTES: Final = 8192
+PAGES_PER_SESSION: Final = 64
+"""Of the smallest buffers. A session needs about ten at once. Of a few more, a changed page leaves
+before its transaction ends: the server then flushes its WAL first, which larger buffers never do.
+"""
+PAGES_MIN: Final = 128
+DIRECT: Final = "data,wal"
+SETTINGS: Final = {
+    "debug_io_direct": DIRECT,
+    "track_io_timing": "on",
+    "autovacuum": "off",
+    "bgwriter_lru_maxpages": "0",
+    "checkpoint_timeout": "1d",
+    "max_wal_size": "16GB",
+}
+"""Of every server of a sweep: what happens now and then would be in one size and not in another."""
+SLICES: Final = 10
+_PROBE_S: Final = 1.5
+_ROTATE_BYTES: Final = 1 << 30
+_POLL_S: Final = 0.1
+_CHUNK_BYTES_MIN: Final = 1 << 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class Load:
+    """What is played.
+
+    Attributes:
+        kind: ``pgbench`` or ``replay``.
+        spec: Its data, and what it sends.
+        transactions: Of pgbench, in all: the first half warms the buffers, the second is counted.
+        seed: Of pgbench.
+    """
+
+    kind: str
+    spec: DatabaseSpec
+    transactions: int = 0
+    seed: int = 1
+
+
+class Played(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of the counted part of a load.
+
+    Attributes:
+        buffers_bytes: Size of the shared buffers.
+        operations: Transactions of pgbench, or statements.
+        seconds: How long they took.
+        clients: Sessions, on average.
+        began_unix_s: When it began.
+        counted: What clients read, wrote and waited for meanwhile.
+        rates_per_s: Operations a second in parts of about equal length.
+        client_cpu_s: Processor time of what sent them.
+        failed: Statements that failed.
+    """
+
+    buffers_bytes: int
+    operations: int
+    seconds: float
+    clients: float
+    began_unix_s: float
+    counted: Counters
+    rates_per_s: list[float]
+    client_cpu_s: float
+    failed: int = 0
+
+    @property
+    def per_s(self) -> float:
+        """Operations a second."""
+        return self.operations / self.seconds
+
+
+class Probed(msgspec.Struct, frozen=True, kw_only=True):
+    """What the storage serves of random page reads.
+
+    Attributes:
+        depths: Reads in flight.
+        rates_per_s: Reads a second at each.
+    """
+
+    depths: list[int]
+    rates_per_s: list[float]
+
+
+class Recorded(msgspec.Struct, frozen=True, kw_only=True):
+    """The one replay that is recorded.
+
+    Attributes:
+        played: Its counted part.
+        fetched: Accesses of each table and index, warm-up included.
+        probed: The storage by itself, right after.
+        server: Name and version of the server.
+    """
+
+    played: Played
+    fetched: dict[str, Fetched]
+    probed: Probed
+    server: str
+
+
+def smallest_bytes(sessions: int) -> int:
+    """Return the smallest shared buffers with which so many sessions do not fail (bytes)."""
+    return PAGE_BYTES * max(PAGES_MIN, PAGES_PER_SESSION * sessions)
+
+
+class SweepServer:
+    """Runs a load on servers that differ in their shared buffers alone."""
+
+    def __init__(self, host: Embedded, load: Load, watcher: Watcher) -> None:
+        """Take what provides servers; the data are loaded.
+
+        Args:
+            host: It.
+            load: What to play.
+            watcher: Receives the progress.
+        """
+        self._host = host
+        self._load = load
+        self._watcher = watcher
+
+    def recorded(self, buffers_bytes: int, recording: Path) -> Recorded:
+        """Play while every request is recorded, until all changed pages are written.
+
+        Raises:
+            SeatrialError: when the server, the load or the recorder fails.
+        """
+        with self._session(buffers_bytes) as (endpoints, session, folder):
+            before = fetched(session.connection)
+            with _recording(session.connection, recording):
+                played = self._played(buffers_bytes, endpoints, session, folder)
+                session.checkpoint()
+            found = {
+                name: now.since(before.get(name))
+                for name, now in fetched(session.connection).items()
+            }
+            name = session.name()
+            self._watcher.stage("Reading from the storage without the server")
+            probed = probe(folder, max(1, round(played.clients)))
+        return Recorded(played=played, fetched=found, probed=probed, server=name)
+
+    def checked(self, buffers_bytes: int) -> Played:
+        """Play on a server with other buffers.
+
+        Raises:
+            SeatrialError: when the server or the load fails.
+        """
+        with self._session(buffers_bytes) as (endpoints, session, folder):
+            return self._played(buffers_bytes, endpoints, session, folder)
+
+    @contextmanager
+    def _session(self, buffers_bytes: int) -> Iterator[tuple[Endpoints, ServerSession, Path]]:
+        pages = max(PAGES_MIN, buffers_bytes // PAGE_BYTES)
+        own = self._load.spec.settings
+        settings = {**SETTINGS, **own, "shared_buffers": str(pages)}
+        # Pages keep their places: a file that shares blocks with another moves what is written.
+        spec = msgspec.structs.replace(
+            self._load.spec, settings=settings, start="cold", clone="copy"
+        )
+        with self._host.ready(spec) as ready:
+            if ready.place is None:
+                raise RuntimeError("a server of our own has a place")
+            try:
+                with ServerSession(ready.endpoints) as session:
+                    yield ready.endpoints, session, ready.place
+            except SeatrialError as error:
+                raise ready.explain(error) from None
+
+    def _played(
+        self, buffers_bytes: int, endpoints: Endpoints, session: ServerSession, folder: Path
+    ) -> Played:
+        play = _pgbench if self._load.kind == "pgbench" else _replay
+        look = partial(counters, session.connection, folder)
+        played = play(self._load, endpoints, look, self._watcher)
+        return msgspec.structs.replace(played, buffers_bytes=buffers_bytes)
+
+
+@contextmanager
+def _recording(connection: psycopg.Connection, path: Path) -> Iterator[None]:
+    """Record requests meanwhile, from a thread of its own.
+
+    Raises:
+        SeatrialError: if it cannot be recorded.
+    """
+    # The caller's connection counts; this one is used by the thread alone.
+    import psycopg  # noqa: PLC0415 - heavy, and only where there is a server
+
+    with psycopg.connect(connection.info.dsn, autocommit=True) as own:
+        relations = Relations(own)
+        for each in relations.not_followed.values():
+            raise each
+        to = RecordTo(path, _ROTATE_BYTES)
+        watcher = DiskWatcher(Watched(relations.disks, None, relations, to))
+        ended = threading.Event()
+        failed: list[SeatrialError] = []
+
+        def poll() -> None:
+            try:
+                while not ended.wait(POLL_S):
+                    watcher.poll()
+            except SeatrialError as error:
+                failed.append(error)
+
+        thread = threading.Thread(target=poll, name="recorder", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join()
+            if not failed:
+                watcher.end_recording()
+            watcher.stop()
+        if failed:
+            raise failed[0]
+
+
+Look = Callable[[], Counters]
+
+
+def _pgbench(load: Load, endpoints: Endpoints, look: Look, watcher: Watcher) -> Played:
+    """Run pgbench twice: to warm the buffers, and to count."""
+    each = max(1, load.transactions // 2 // load.spec.clients)
+    watcher.stage(f"Warming up: {each * load.spec.clients:,} transactions")
+    _run_pgbench(load, endpoints, each, load.seed)
+    watcher.stage(f"Counting: {each * load.spec.clients:,} transactions")
+    before = look()
+    rates, printed, cpu_s = _run_pgbench(load, endpoints, each, load.seed + 1)
+    counted = look().since(before)
+    operations = round(printed["transactions"])
+    return Played(
+        buffers_bytes=0,
+        operations=operations,
+        seconds=operations / printed["tps"],
+        clients=float(load.spec.clients),
+        began_unix_s=before.at_unix_s,
+        counted=counted,
+        rates_per_s=_parts(rates),
+        client_cpu_s=cpu_s,
+        failed=round(printed.get("failed", 0.0)),
+    )
+
+
+def _run_pgbench(
+    load: Load, endpoints: Endpoints, transactions: int, seed: int
+) -> tuple[list[float], dict[str, float], float]:
+    """Return its rates a second, its totals and its processor time (s).
+
+    Raises:
+        TargetError: when it fails; with its message.
+    """
+    spec = load.spec
+    threads = min(len(os.sched_getaffinity(0)), spec.clients)
+    command = [
+        str(endpoints.binaries.program("pgbench")),
+        *("--no-vacuum", "--progress", "1", "--client", str(spec.clients)),
+        *("--jobs", str(threads), "--transactions", str(transactions)),
+        f"--random-seed={seed}",
+        *script_arguments(spec, scripts_of(spec)),
+    ]
+    rates: list[float] = []
+
+    def hear(line: str) -> None:
+        if (found := progress(line)) is not None:
+            rates.append(found.per_s)
+
+    with Crowd() as crowd:
+        crowd.start(partial(Process, command, endpoints.environments()[0], hear))
+        (ended,) = crowd.listen(lambda: None)
+    if ended.status != 0:
+        raise TargetError(
+            seen=f"pgbench failed with exit code {ended.status}: {complaint(ended.lines)}",
+            cause="A statement failed, or the server ended",
+            next_step="Run the script by hand with `pgbench`, and check the server's log",
+        )
+    return rates, totals(ended.output), ended.user_s + ended.system_s
+
+
+def _replay(load: Load, endpoints: Endpoints, look: Look, watcher: Watcher) -> Played:
+    """Play a trace: its first half warms the buffers, the second is counted.
+
+    Raises:
+        TargetError: when the trace or the server cannot be used, or it is lost meanwhile.
+    """
+    if load.spec.replay is None:
+        raise ValueError("a replay says what is played")
+    catalogue = None
+    if needs_catalogue(load.spec.replay):
+        with ServerSession(endpoints) as session:
+            catalogue = read_catalogue(session.connection)
+    spec = engine_spec(
+        load.spec.replay,
+        driver_way(endpoints.addresses[0], endpoints.secret),
+        slice_ms=100,
+        stall_threshold_ms=500,
+        catalogue=catalogue,
+    )
+    watcher.stage("Playing the trace; its second half is counted")
+    with native_errors():
+        playback = _core.start_sql_playback(msgspec.json.encode(spec).decode())
+    seen: list[tuple[float, int, int]] = []
+    before: Counters | None = None
+    half = load.spec.replay.statements // 2
+    try:
+        while not playback.wait(_POLL_S):
+            live = playback.live()
+            if before is None and live.answered >= half:
+                before = look()
+                live = playback.live()
+            if before is not None:
+                seen.append((time.time(), live.answered, live.open))
+    except BaseException:
+        playback.stop()
+        playback.wait(60.0)
+        raise
+    with native_errors():
+        result = playback.result()
+    record = msgspec.json.decode(result.record_json, type=ReplayRecord)
+    if before is None or len(seen) < SLICES or result.end != "complete":
+        raise TargetError(
+            seen=f"The replay ended after {record.total.sent:,} statements: "
+            f"{result.words or result.end}",
+            cause="The server was lost, or the trace is too short to be measured",
+            next_step="Use a trace that takes at least some seconds",
+        )
+    # The last sample was before the last answers.
+    ended = (time.time(), record.total.sent, 0)
+    counted = look().since(before)
+    return _counted_replay(seen, ended, counted, record)
+
+
+def _counted_replay(
+    seen: Sequence[tuple[float, int, int]],
+    ended: tuple[float, int, int],
+    counted: Counters,
+    record: ReplayRecord,
+) -> Played:
+    began_s, first, _ = seen[0]
+    last_s = seen[-1][0]
+    operations = ended[1] - first
+    step = max(1, len(seen) // SLICES)
+    marks = [*seen[::step]]
+    rates = [
+        (later[1] - earlier[1]) / (later[0] - earlier[0])
+        for earlier, later in itertools.pairwise(marks)
+    ]
+    client = record.client
+    share = operations / max(1, record.total.sent)
+    return Played(
+        buffers_bytes=0,
+        operations=operations,
+        seconds=min(ended[0], last_s + _POLL_S) - began_s,
+        clients=max(1.0, sum(sessions for _, _, sessions in seen) / len(seen)),
+        began_unix_s=began_s,
+        counted=counted,
+        rates_per_s=rates,
+        client_cpu_s=(client.cpu_user_ns + client.cpu_system_ns) / 1e9 * share,
+        failed=record.total.failed,
+    )
+
+
+def _parts(rates: Sequence[float]) -> list[float]:
+    """Return means of about ten parts of rates of single seconds."""
+    step = max(1, len(rates) // SLICES)
+    parts = [rates[at : at + step] for at in range(0, len(rates) - step + 1, step)]
+    return [sum(part) / len(part) for part in parts]
+
+
+def probe(folder: Path, depth_max: int) -> Probed:
+    """Return how many random page reads a second the storage serves, by reads in flight.
+
+    They are from the largest file of the data, with direct I/O, by our engine.
+
+    Raises:
+        SeatrialError: when it cannot be read.
+    """
+    files = [each for each in (folder / "base").rglob("*") if each.is_file()]
+    largest = max(files, key=lambda each: each.stat().st_size)
+    size_bytes = largest.stat().st_size // PAGE_BYTES * PAGE_BYTES
+    if size_bytes < _CHUNK_BYTES_MIN:
+        raise TargetError(
+            seen=f"The largest table has {size_bytes} bytes",
+            cause="Reads of so few pages say nothing of the storage",
+            next_step="Load the data that the trace was captured on: --prepare FILE",
+        )
+    depths = sorted({*(1 << power for power in range(depth_max.bit_length())), depth_max})
+    rates = []
+    for depth in depths:
+        parts = measure_spec(_probe_spec(largest, size_bytes, depth), Silent()).parts
+        rates.append(parts["outcome"]["completed"] / parts["duration_s"])
+    return Probed(depths=depths, rates_per_s=rates)
+
+
+def _probe_spec(path: Path, size_bytes: int, depth: int) -> dict[str, object]:
+    return {
+        "seed": depth,
+        "hot_seed": None,
+        "target": {"kind": "file", "path": str(path), "size_bytes": size_bytes, "direct": True,
+                   "dsync": False, "copy_to": None, "create": False},
+        "range": {"start_bytes": 0, "length_bytes": size_bytes},
+        "accesses": [
+            {"weight": 1, "operation": "read", "sizes": [{"bytes": PAGE_BYTES, "weight": 1}],
+             "align_bytes": PAGE_BYTES, "address": {"kind": "random"}}
+        ],
+        "threads": 1,
+        "depth": depth,
+        "engine": "auto",
+        "arrival": {"kind": "closed"},
+        "list": None,
+        "sync_every": 0,
+        "sync_kind": "fdatasync",
+        "data": {"kind": "random"},
+        "verify": False,
+        "ledger_path": None,
+        "ledger_block_bytes": None,
+        "limit": {"duration_s": _PROBE_S, "bytes": None, "operations": None},
+        "slice_ms": 100,
+        "stall_threshold_ms": 500,
+        "iopoll": False,
+    }  # fmt: skip

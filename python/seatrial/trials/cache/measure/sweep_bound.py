@@ -1,0 +1,112 @@
+"""Samples a server that runs, and may not be restarted."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from seatrial.errors import UsageError
+from seatrial.postgres.connection import connect, parse_url
+from seatrial.trials.cache.analysis.sweep_bound import (
+    CacheBound,
+    bound_points,
+    gain_ratio_max,
+    present_relations,
+)
+from seatrial.trials.cache.measure.counters import PAGE_BYTES, fetched
+from seatrial.trials.watch.measure.relations import NAMES, RELATIONS, relation_name
+
+if TYPE_CHECKING:
+    import psycopg
+
+RELATIONS_MAX: Final = 12
+_DATABASE: Final = """
+    SELECT blks_hit, blks_read, blk_read_time / 1e3, active_time / 1e3,
+        current_setting('track_io_timing')::bool, pg_size_bytes(current_setting('shared_buffers')),
+        current_setting('server_version')
+    FROM pg_stat_database WHERE datname = current_database()
+"""
+_NODES: Final = f"{NAMES}, pg_relation_filenode(c.oid) {RELATIONS}"
+_BUFFERED: Final = """
+    SELECT relfilenode, count(*) FROM pg_buffercache
+    WHERE reldatabase IN (0, (SELECT oid FROM pg_database WHERE datname = current_database()))
+        AND relfilenode IS NOT NULL
+    GROUP BY 1
+"""
+
+
+class _Database(NamedTuple):
+    """Statistics of the database, and settings of the server."""
+
+    hits: int
+    reads: int
+    read_s: float
+    active_s: float
+    has_times: bool
+    present_bytes: int
+    version: str
+
+
+def sampled_bound(url: str, for_s: float) -> CacheBound:
+    """Return what a server's counters bound, over so many seconds.
+
+    Raises:
+        TargetError: when it cannot be reached.
+        UsageError: when it had no accesses meanwhile.
+    """
+    address, secret = parse_url(url)
+    with connect(address, secret=secret) as connection:
+        before, began_s, relations = _look(connection), time.monotonic(), fetched(connection)
+        time.sleep(for_s)
+        after, seconds = _look(connection), time.monotonic() - began_s
+        grown = [
+            (name, now.size_bytes, changed.fetched, changed.hits)
+            for name, now in fetched(connection).items()
+            if (changed := now.since(relations.get(name))).fetched > 0
+        ]
+        buffered = _buffered(connection)
+    hits, reads = after.hits - before.hits, after.reads - before.reads
+    read_s, active_s = after.read_s - before.read_s, after.active_s - before.active_s
+    if hits + reads <= 0:
+        raise UsageError(
+            seen=f"The database {address.dbname} had no page access for {for_s:g} s",
+            cause="Nobody used it, or the server's statistics are off (track_counts)",
+            next_step="Sample it under its usual load, longer: --for SECONDS",
+        )
+    share = min(1.0, read_s / active_s) if after.has_times and active_s > 0 else None
+    data_bytes = sum(each.size_bytes for each in relations.values())
+    hit_share = hits / (hits + reads)
+    return CacheBound(
+        server=f"PostgreSQL {after.version.split()[0]}",
+        seconds=seconds,
+        present_bytes=after.present_bytes,
+        data_bytes=data_bytes,
+        accesses=hits + reads,
+        hit_share=hit_share,
+        reads_per_s=reads / seconds,
+        read_wait_share=share,
+        gain_ratio_max=gain_ratio_max(share),
+        points=bound_points(after.present_bytes, hit_share, data_bytes),
+        relations=present_relations(grown, buffered, RELATIONS_MAX),
+    )
+
+
+def _look(connection: psycopg.Connection) -> _Database:
+    row = connection.execute(_DATABASE).fetchone()
+    if row is None:
+        raise RuntimeError("a server has statistics of the database that one is connected to")
+    return _Database(*row)
+
+
+def _buffered(connection: psycopg.Connection) -> dict[str, int] | None:
+    """Return what of each relation is in shared buffers (bytes); None without pg_buffercache."""
+    import psycopg  # noqa: PLC0415 - heavy, and only where there is a server
+
+    try:
+        pages: dict[int, int] = dict(connection.execute(_BUFFERED).fetchall())
+    except (psycopg.errors.UndefinedTable, psycopg.errors.InsufficientPrivilege):
+        return None
+    return {
+        relation_name(name, kind, table): pages.get(node, 0) * PAGE_BYTES
+        for name, kind, table, node in connection.execute(_NODES)
+    }

@@ -1,0 +1,181 @@
+"""A sweep of shared buffers on the terminal: the answer first, then tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from seatrial.report.table import NO_FIGURE, Table
+from seatrial.report.terminal import table_text, wrapped
+from seatrial.stats.wording import format_count, format_share
+from seatrial.study.units import format_size
+from seatrial.trials.cache.analysis.sweep import CacheSweepResult, SweepCheck, SweepPoint
+from seatrial.trials.cache.analysis.sweep_bound import CacheBound
+from seatrial.trials.cache.report import sweep_words
+
+_COLUMNS: Final = 4
+
+
+def sweep_text(found: CacheSweepResult, next_step: str) -> str:
+    """Return a sweep as lines: the answer, what stands out, what limits it, what next."""
+    return _text(
+        sweep_words.verdict_line(found), sweep_words.notable(found), sweep_words.doubts(found),
+        next_step, sweep_tables(found),
+    )  # fmt: skip
+
+
+def bound_text(found: CacheBound, next_step: str) -> str:
+    """Return a bound as lines."""
+    return _text(
+        sweep_words.bound_verdict(found), sweep_words.bound_notable(found),
+        sweep_words.bound_doubts(found), next_step, bound_tables(found),
+    )  # fmt: skip
+
+
+def _text(
+    verdict: str, notable: Sequence[str], doubts: Sequence[str], next_step: str,
+    tables: Sequence[Table],
+) -> str:  # fmt: skip
+    first = [
+        wrapped(verdict),
+        "",
+        *(wrapped(each, "- ") for each in notable),
+        "",
+        wrapped(" ".join(doubts), "Confidence: ", "  "),
+        wrapped(next_step, "Next: ", "  "),
+    ]
+    return "\n\n".join(["\n".join(first), *(table_text(each).rstrip() for each in tables)])
+
+
+def sweep_tables(found: CacheSweepResult) -> list[Table]:
+    """Return the tables of a sweep; none is empty."""
+    made = [_checks_table(found), _curve_table(found), _relations_table(found)]
+    return [each for each in made if each.rows]
+
+
+def _curve_table(found: CacheSweepResult) -> Table:
+    behind = {each.memory_bytes: each.served_share for each in found.behind}
+    return Table(
+        id="sweep-curve",
+        title=f"Shared buffers of every size, from one replay ({found.method})",
+        labels=1,
+        headers=["Shared buffers", "Hit ratio", "Reads each", f"{found.unit.capitalize()}/s",
+                 "95 %", "As page cache"],
+        rows=[
+            [
+                _size(each, found),
+                _share(each),
+                f"{each.reads_per_operation:.3g}",
+                format_count(round(each.per_s)),
+                f"{format_count(round(each.per_s_low))} to {format_count(round(each.per_s_high))}",
+                format_share(behind[each.buffers_bytes])
+                if each.buffers_bytes in behind
+                else NO_FIGURE,
+            ]
+            for each in found.curve
+        ],
+    )  # fmt: skip
+
+
+def _size(point: SweepPoint, found: CacheSweepResult) -> str:
+    size = format_size(point.buffers_bytes)
+    if point.buffers_bytes == found.present_bytes:
+        return f"{size} (present)"
+    return f"{size} (recorded)" if point.buffers_bytes == found.smallest_bytes else size
+
+
+def _share(point: SweepPoint) -> str:
+    share = f"{100 * point.hit_share:.1f} %"
+    if point.hit_low == point.hit_high:
+        return share
+    return f"{share} ({100 * point.hit_low:.1f} to {100 * point.hit_high:.1f})"
+
+
+def _checks_table(found: CacheSweepResult) -> Table:
+    return Table(
+        id="sweep-checks",
+        title="Predicted, then really run",
+        labels=1,
+        headers=["Shared buffers", "Hit ratio: predicted", "measured", "points",
+                 "Reads each: predicted", "measured",
+                 f"{found.unit.capitalize()}/s: predicted", "measured", "error"],
+        rows=[_checks_row(each) for each in found.checks],
+    )  # fmt: skip
+
+
+def _checks_row(each: SweepCheck) -> list[str]:
+    return [
+        format_size(each.buffers_bytes),
+        f"{100 * each.predicted_hit_share:.1f} %",
+        f"{100 * each.measured_hit_share:.1f} %",
+        f"{each.hit_error_points:+.2f}",
+        f"{each.predicted_reads_per_operation:.3g}",
+        f"{each.measured_reads_per_operation:.3g}",
+        _interval(each.predicted_per_s, each.predicted_low, each.predicted_high),
+        _interval(each.measured_per_s, each.measured_low, each.measured_high),
+        f"{100 * each.rate_error_share:+.1f} %",
+    ]
+
+
+def _interval(per_s: float, low: float | None, high: float | None) -> str:
+    value = format_count(round(per_s))
+    if low is None or high is None:
+        return value
+    return f"{value} ({format_count(round(low))} to {format_count(round(high))})"
+
+
+def _relations_table(found: CacheSweepResult) -> Table:
+    step = max(1, (len(found.curve) - 1) // (_COLUMNS - 1))
+    places = sorted({*range(0, len(found.curve), step), len(found.curve) - 1})
+    return Table(
+        id="sweep-relations",
+        title="Share of the accesses of each table and index that is served, by shared buffers",
+        labels=1,
+        headers=["Table or index", "Size", "Fits at",
+                 *(format_size(found.curve[place].buffers_bytes) for place in places)],
+        rows=[
+            [
+                each.name,
+                format_size(each.size_bytes),
+                format_size(each.fits_bytes) if each.fits_bytes is not None else NO_FIGURE,
+                *(format_share(each.hit_shares[place]) for place in places),
+            ]
+            for each in found.relations
+        ],
+    )  # fmt: skip
+
+
+def bound_tables(found: CacheBound) -> list[Table]:
+    """Return the tables of a bound; none is empty."""
+    sizes = Table(
+        id="bound-sizes",
+        title="Bound on the hit ratio of shared buffers",
+        labels=1,
+        headers=["Shared buffers", "At least", "At most"],
+        rows=[
+            [
+                format_size(each.buffers_bytes)
+                + (" (present)" if each.buffers_bytes == found.present_bytes else ""),
+                format_share(each.hit_low),
+                format_share(each.hit_high),
+            ]
+            for each in found.points
+        ],
+    )
+    relations = Table(
+        id="bound-relations",
+        title="Tables and indexes with the most reads",
+        labels=1,
+        headers=["Table or index", "Size", "In shared buffers", "Accesses", "Hit ratio"],
+        rows=[
+            [
+                each.name,
+                format_size(each.size_bytes),
+                NO_FIGURE if each.buffered_bytes is None else format_size(each.buffered_bytes),
+                format_count(each.accesses),
+                format_share(each.hit_share),
+            ]
+            for each in found.relations
+        ],
+    )
+    return [each for each in (sizes, relations) if each.rows]

@@ -10,8 +10,8 @@ pub const WRITE_BACK: u8 = 2;
 
 /// Makes all accesses and returns what came of each: `MISS`, `WRITE_BACK`, both or neither.
 ///
-/// `changes` says of each access whether it changes its block; empty when none does. A changed block
-/// has to be written when it leaves.
+/// `changes` says of each access whether it changes its block; empty when none does. A changed
+/// block has to be written when it leaves.
 pub fn outcomes(cache: &mut dyn Policy, accesses: &Accesses, changes: &[bool]) -> Vec<u8> {
     let mut changed = vec![false; accesses.different as usize];
     let mut found = Vec::with_capacity(accesses.len());
@@ -20,9 +20,8 @@ pub fn outcomes(cache: &mut dyn Policy, accesses: &Accesses, changes: &[bool]) -
         let mut came = 0;
         if let Outcome::Miss { evicted } = cache.access(access) {
             came |= MISS;
-            if let Some(block) = evicted
-                && std::mem::take(&mut changed[block as usize])
-            {
+            let is_changed = |block: u32| std::mem::take(&mut changed[block as usize]);
+            if evicted.is_some_and(is_changed) {
                 came |= WRITE_BACK;
             }
         }

@@ -17,7 +17,7 @@ from seatrial.trials.cache.analysis.sweep import (
     Run,
     behind_of,
     check_of,
-    interval_of,
+    interval_per_s,
     relation_curves,
     rounded_bytes,
     sizes_bytes,
@@ -234,7 +234,7 @@ def test_errors_of_a_check_are_signed():
     assert check.measured_reads_per_operation == 1.3
     assert check.measured_low is not None
     assert check.measured_low < 40
-    assert interval_of([1.0, 2.0], 1.5) is None
+    assert interval_per_s([1.0, 2.0], 1.5) is None
 
 
 def test_a_bound_encloses_what_a_concave_curve_can_be():

@@ -177,14 +177,14 @@ class Buffers:
             if is_read.any():
                 pages = np.ascontiguousarray(self._references.pages[taken][is_read])
                 behind = _core.CacheAccesses(pages.data)
-                capacity = self._capacity(memory_bytes)
+                capacity = self._capacity_blocks(memory_bytes)
                 both[is_read] = np.frombuffer(
                     behind.outcomes("linux", capacity, PAGE_BYTES), dtype=np.uint8
                 )
             found.append(both)
         return self._summed(found)
 
-    def _capacity(self, size_bytes: int) -> int:
+    def _capacity_blocks(self, size_bytes: int) -> int:
         return max(1, round(size_bytes / PAGE_BYTES * self.share))
 
     def _came(self, number: int, size_bytes: int, policy: str) -> NDArray[np.uint8]:
@@ -192,7 +192,7 @@ class Buffers:
 
         changes = self._references.changes[self._samples[number]].astype(np.uint8)
         came = self._accesses[number].outcomes(
-            policy, self._capacity(size_bytes), PAGE_BYTES, changes=changes.data
+            policy, self._capacity_blocks(size_bytes), PAGE_BYTES, changes=changes.data
         )
         return np.frombuffer(came, dtype=np.uint8)
 

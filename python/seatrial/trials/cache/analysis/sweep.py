@@ -229,7 +229,7 @@ class Predictor:
         """
         self.buffers = Buffers(references)
         self.basis = basis
-        self._storage = _storage_rates(basis)
+        self._storage = _storage_per_s(basis)
         reads = Station(basis.reads / basis.operations, self._storage)
         delay_s = basis.rest_s + basis.write_s / basis.operations
         known_per_s = basis.operations / basis.seconds
@@ -275,17 +275,17 @@ class Predictor:
     def _noise_share(self) -> float:
         """Return half the 95 % interval of the recorded rate, as a share of it."""
         known_per_s = self.basis.operations / self.basis.seconds
-        ends = interval_of(self.basis.rates_per_s, known_per_s)
+        ends = interval_per_s(self.basis.rates_per_s, known_per_s)
         return (ends[1] - known_per_s) / known_per_s if ends else 0.0
 
 
-def interval_of(rates: Sequence[float], whole: float) -> tuple[float, float] | None:
+def interval_per_s(rates_per_s: Sequence[float], whole: float) -> tuple[float, float] | None:
     """Return the 95 % interval of a rate from those of its parts; None of fewer than three."""
-    if len(rates) < _PARTS_MIN:
+    if len(rates_per_s) < _PARTS_MIN:
         return None
-    mean = math.fsum(rates) / len(rates)
-    variance = math.fsum((each - mean) ** 2 for each in rates) / (len(rates) - 1)
-    half = t_of(len(rates) - 1) * math.sqrt(variance / len(rates))
+    mean = math.fsum(rates_per_s) / len(rates_per_s)
+    variance = math.fsum((each - mean) ** 2 for each in rates_per_s) / (len(rates_per_s) - 1)
+    half = t_of(len(rates_per_s) - 1) * math.sqrt(variance / len(rates_per_s))
     return max(0.0, whole - half), whole + half
 
 
@@ -359,10 +359,10 @@ def relation_curves(
     return found
 
 
-def _fits_bytes(sizes: Sequence[int], shares: Sequence[float]) -> int | None:
+def _fits_bytes(sizes_bytes: Sequence[int], shares: Sequence[float]) -> int | None:
     enough = shares[-1] - FITS_POINTS
     at = next(place for place, share in enumerate(shares) if share >= enough)
-    return None if at == len(sizes) - 1 else sizes[at]
+    return None if at == len(sizes_bytes) - 1 else sizes_bytes[at]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -388,7 +388,7 @@ def check_of(predicted: SweepPoint, run: Run) -> SweepCheck:
     """Return how far a prediction was off."""
     measured_hit = run.hits / max(1, run.hits + run.reads)
     per_s = run.per_s
-    ends = interval_of(run.rates_per_s, per_s)
+    ends = interval_per_s(run.rates_per_s, per_s)
     return SweepCheck(
         buffers_bytes=predicted.buffers_bytes,
         predicted_hit_share=predicted.hit_share,
@@ -406,7 +406,9 @@ def check_of(predicted: SweepPoint, run: Run) -> SweepCheck:
     )
 
 
-def behind_of(buffers: Buffers, present_bytes: int, sizes: Sequence[int]) -> list[MemoryPoint]:
+def behind_of(
+    buffers: Buffers, present_bytes: int, memory_bytes: Sequence[int]
+) -> list[MemoryPoint]:
     """Return what a page cache of each size serves of the reads of the present buffers."""
     reads = float(buffers.of_size(present_bytes).misses.sum())
     return [
@@ -416,11 +418,11 @@ def behind_of(buffers: Buffers, present_bytes: int, sizes: Sequence[int]) -> lis
                 1 - float(buffers.behind(present_bytes, size).misses.sum()) / max(1.0, reads)
             ),
         )
-        for size in sizes
+        for size in memory_bytes
     ]
 
 
-def _storage_rates(basis: Basis) -> tuple[float, ...]:
+def _storage_per_s(basis: Basis) -> tuple[float, ...]:
     """Return what the storage serves with 1, 2, ... reads in flight, between those measured."""
     import numpy as np  # noqa: PLC0415 - takes 0.1 s
 

@@ -59,10 +59,10 @@ def _checks(
     """Return sizes in bytes; empty for those of the steep part, None for none."""
     if written is None:
         return []
-    return None if written.strip() == NONE else [_size(each) for each in written.split(",")]
+    return None if written.strip() == NONE else [_size_bytes(each) for each in written.split(",")]
 
 
-def _size(text: str) -> int:
+def _size_bytes(text: str) -> int:
     """Return a size in bytes; raises click.BadParameter of what is none."""
     from seatrial.study.units import parse_size_bytes  # noqa: PLC0415 - not for --help
 
@@ -251,7 +251,7 @@ def _wanted(target: str, options: Mapping[str, Any], recording: Path | None) -> 
         ),
         name=name,
         target=plan.targets[0],
-        present_bytes=_size(options["present"]),
+        present_bytes=_size_bytes(options["present"]),
         check_bytes=options["check_bytes"],
         recording=recording,
     )

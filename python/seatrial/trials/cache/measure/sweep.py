@@ -304,11 +304,11 @@ def _run_pgbench(
         f"--random-seed={seed}",
         *script_arguments(spec, scripts_of(spec)),
     ]
-    rates: list[float] = []
+    rates_per_s: list[float] = []
 
     def hear(line: str) -> None:
         if (found := progress(line)) is not None:
-            rates.append(found.per_s)
+            rates_per_s.append(found.per_s)
 
     with Crowd() as crowd:
         crowd.start(partial(Process, command, endpoints.environments()[0], hear))
@@ -319,7 +319,7 @@ def _run_pgbench(
             cause="A statement failed, or the server ended",
             next_step="Run the script by hand with `pgbench`, and check the server's log",
         )
-    return rates, totals(ended.output), ended.user_s + ended.system_s
+    return rates_per_s, totals(ended.output), ended.user_s + ended.system_s
 
 
 def _replay(load: Load, endpoints: Endpoints, look: Look, watcher: Watcher) -> Played:
@@ -405,10 +405,10 @@ def _counted_replay(
     )
 
 
-def _parts(rates: Sequence[float]) -> list[float]:
+def _parts(rates_per_s: Sequence[float]) -> list[float]:
     """Return means of about ten parts of rates of single seconds."""
-    step = max(1, len(rates) // SLICES)
-    parts = [rates[at : at + step] for at in range(0, len(rates) - step + 1, step)]
+    step = max(1, len(rates_per_s) // SLICES)
+    parts = [rates_per_s[at : at + step] for at in range(0, len(rates_per_s) - step + 1, step)]
     return [sum(part) / len(part) for part in parts]
 
 

@@ -42,6 +42,25 @@ min = 1
 max = 1
 """
 
+POOL = """
+name = "pool"
+description = "A cache device, to be killed in mid-run"
+
+[rounds]
+min = 1
+max = 1
+
+[[workload]]
+kind = "l2arc"
+cache = true
+disks = 2
+working_set = "16MiB"
+arc = "16MiB"
+cache_size = "64MiB"
+baseline_seconds = 1
+seconds = 2
+"""
+
 STATEMENTS = 1_500
 LOG_LINE = (
     "2026-01-05 10:00:{second:02}.{ms:03} UTC,bench,bench,{pid},[local],65a.{pid},{line},SELECT,"
@@ -90,6 +109,10 @@ def trials(folder: Path) -> list[Trial]:
         study = folder / "layouts.toml"
         study.write_text(LAYOUTS.format(folder=folder, **_backend()))
         found.append(Trial("layouts", ("study", str(study))))
+        if shutil.which("zfs-fuse"):
+            pool = folder / "pool.toml"
+            pool.write_text(POOL)
+            found.append(Trial("pool", ("study", str(pool), "--target", target)))
     return found
 
 

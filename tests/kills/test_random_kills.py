@@ -13,8 +13,7 @@ SCRIPT = Path(__file__).with_name("random_kills.py")
 @pytest.mark.slow
 def test_kills_at_random_moments_leave_nothing_after_clean():
     command = [sys.executable, str(SCRIPT), "--kills", str(KILLS), "--seed", "11"]
-    reported = subprocess.run(
-        [*command, "--only", "io,db,replay,layouts"], capture_output=True, text=True, check=False
-    )
+    command += ["--only", "io,db,replay,layouts,pool"]
+    reported = subprocess.run(command, capture_output=True, text=True, check=False)
     assert reported.returncode == 0, reported.stdout + reported.stderr
     assert f"{KILLS} kills, 0 left something" in reported.stdout

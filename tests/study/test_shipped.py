@@ -33,6 +33,7 @@ def test_these_are_shipped() -> None:
         "cache-sweep",
         "commit-settings",
         "four-kib",
+        "l2arc",
         "leg-balance",
         "next-xraid",
         "one-dvd-per-second",
@@ -60,7 +61,8 @@ def test_readme_has_the_quick_trials_plan() -> None:
 
 OF_STORAGE = ["four-kib", "one-dvd-per-second", "quick"]
 OF_LAYOUTS = ["leg-balance", "raid-failure", "raid-sweep", "raid-sweep-tiny"]
-OF_DATABASES = sorted({*shipped_studies()} - {*OF_STORAGE, *OF_LAYOUTS})
+OF_POOLS = ["l2arc"]
+OF_DATABASES = sorted({*shipped_studies()} - {*OF_STORAGE, *OF_LAYOUTS, *OF_POOLS})
 
 
 @pytest.mark.parametrize("name", OF_DATABASES)

@@ -49,6 +49,7 @@ TOPICS_MAY_IMPORT = {
     ("watch", "database"): "a server is asked for its own statistics as in a trial of it",
     ("io", "audit"): "the chart of a matrix shows what the audit's model says of it",
     ("watch", "loadline"): "the load of a disk is a point on the load line measured of it",
+    ("cache", "io"): "a real cache device is read by the engine of block I/O",
     ("cache", "watch"): "a cache is predicted from a recording of block requests",
     ("cache", "database"): "a sweep starts servers, and the law of 2008 is that of its sweeps",
     ("cache", "replay"): "a sweep plays a trace of SQL",

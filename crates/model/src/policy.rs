@@ -50,6 +50,9 @@ pub trait Policy {
     /// Accesses a block.
     fn access(&mut self, access: Access) -> Outcome;
 
+    /// Notes that a cache device served the block that was accessed last.
+    fn came_from_device(&mut self, _block: u32) {}
+
     /// Returns whether a block is in the cache.
     fn holds(&self, block: u32) -> bool;
 

@@ -276,6 +276,9 @@ impl Simulation<'_> {
         let is_there = now_ns >= self.load.device_at_ns;
         let device = self.device.as_mut().filter(|_| is_there);
         let (served, queue) = if device.is_some_and(|each| each.read(access.block, now_ns)) {
+            if let Some(memory) = &mut self.memory {
+                memory.came_from_device(access.block);
+            }
             (Served::Device, &mut self.device_queue)
         } else {
             (Served::Disk, &mut self.disk)
@@ -405,6 +408,25 @@ mod tests {
         // The last ones come slowly: memory turns over many times between two passes.
         let filled = slices.last().map_or(0.0, |slice| slice.device_blocks as f64 / blocks as f64);
         assert!(filled > 0.95, "{filled}");
+    }
+
+    #[test]
+    fn what_a_device_serves_does_not_drive_out_what_it_lacks() {
+        // Memory turns over several times a second, a pass comes once a second.
+        let accesses = uniform(20_000, 2_000_000);
+        let filled = |kind: Kind| {
+            let memory = kind.cache(2000, &accesses, 8192);
+            let admission = Admission::of_name("l2arc-2009")
+                .unwrap_or(Admission::Reads { reads_min: 1, from_fill: 0.0 });
+            let device = SecondTier::new(40_000, accesses.different, 8192, admission, 0.0);
+            let disk = station(4, 8_000_000, false);
+            let load = load(Arrivals::Closed { clients: 8 }, 60);
+            let stations = Stations { path: station(1, 70_000, false), ..stations(disk) };
+            let slices = simulate(&accesses, Some(memory), Some(device), stations, &load);
+            slices.last().map_or(0, |slice| slice.device_blocks)
+        };
+        let (arc, lru) = (filled(Kind::ArcPinned), filled(Kind::Lru));
+        assert!(arc > 19_700 && lru < 19_500, "{arc} {lru}");
     }
 
     #[test]

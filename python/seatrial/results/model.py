@@ -14,6 +14,7 @@ from seatrial import _core
 from seatrial.fingerprint import Fingerprint, FingerprintAfter
 from seatrial.processes import Owner
 from seatrial.published import AS_KEPT, HIDDEN, Amount, Count, one_of
+from seatrial.results.cache import CacheRecord
 from seatrial.results.replay import STATEMENTS, ReplayRecord
 from seatrial.study.cell import Cell
 
@@ -392,6 +393,7 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
         database: Database-specific part.
         layout: Part specific to arrays that were built for the trial.
         replay: Replay-specific part.
+        cache: Part specific to a real cache device.
     """
 
     id: int = 0
@@ -418,6 +420,7 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     database: DatabaseRecord | None = None
     layout: LayoutRecord | None = None
     replay: ReplayRecord | None = None
+    cache: CacheRecord | None = None
 
     @property
     def completed_per_s(self) -> float:

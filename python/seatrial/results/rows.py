@@ -19,6 +19,7 @@ from typing import Any, Final
 
 import msgspec
 
+from seatrial.results.cache import CacheRecord
 from seatrial.results.model import (
     Corruption,
     DatabaseRecord,
@@ -208,6 +209,7 @@ def sample_columns(cell_id: int, sample: Sample) -> Columns:
         "database_json": msgspec.json.encode(_finite(sample.database)).decode(),
         "layout_json": msgspec.json.encode(sample.layout).decode(),
         "replay_json": msgspec.json.encode(sample.replay).decode(),
+        "cache_json": msgspec.json.encode(sample.cache).decode(),
     }
 
 
@@ -287,6 +289,7 @@ def sample_of(row: Row, cell: Cell, parts: dict[str, list[Row]], *, slices_min: 
         database=msgspec.json.decode(columns["database_json"], type=DatabaseRecord | None),
         layout=msgspec.json.decode(columns["layout_json"], type=LayoutRecord | None),
         replay=msgspec.json.decode(columns["replay_json"], type=ReplayRecord | None),
+        cache=msgspec.json.decode(columns["cache_json"], type=CacheRecord | None),
     )
 
 

@@ -162,6 +162,8 @@ RUN_NOTES = (
     "ALTER TABLE run ADD COLUMN edited_at REAL",
 )
 
+CACHE_SAMPLES = ("ALTER TABLE sample ADD COLUMN cache_json TEXT NOT NULL DEFAULT 'null'",)
+
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     FIRST_TABLES,
     REPORTED_BY_FOREIGN_RESULTS,
@@ -170,6 +172,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     REPLAY_SAMPLES,
     RUN_PROCESS,
     RUN_NOTES,
+    CACHE_SAMPLES,
 )
 """Statements that migrate from each version to the next: entry 0 creates version 1."""
 

@@ -113,6 +113,14 @@ impl Policy for Arc {
         Outcome::Miss { evicted }
     }
 
+    /// To ZFS, a block that an L2ARC serves has been used before, though no ghost knows it: it is
+    /// one that is used often (`arc.c`, `arc_access`, the state `arc_l2c_only`).
+    fn came_from_device(&mut self, block: u32) {
+        if self.lists.is_in(ONCE, block) {
+            self.lists.push(OFTEN, block);
+        }
+    }
+
     fn holds(&self, block: u32) -> bool {
         matches!(self.lists.list_of(block), Some(ONCE | OFTEN))
     }

@@ -1,1 +1,1 @@
-"""Caches that are really run."""
+"""Caches that are really run: those of a server, and a cache device of ZFS."""

@@ -110,9 +110,9 @@ def test_without_the_ssds_latency_no_response_time_is_given():
 
 
 def test_a_feed_writes_no_more_than_it_may_and_its_headers_take_memory():
-    # 40,000 reads a second of any of 200,000 blocks, of which the feed of 2008 takes 8 MiB.
+    # 40,000 reads a second of any of 50,000 blocks, of which the feed of 2008 takes 8 MiB.
     random = np.random.default_rng(9)
-    made = blocks_read(random.integers(0, 200_000, 400_000), gap_ns=25_000)
+    made = blocks_read(random.integers(0, 50_000, 400_000), gap_ns=25_000)
     found = predicted(
         made,
         memory_bytes=[20_000 * BLOCK],

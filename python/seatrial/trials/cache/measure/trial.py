@@ -37,13 +37,13 @@ from seatrial.trials.cache.analysis.forecast import (
     forecast_with_device,
     forecast_without_device,
 )
-from seatrial.trials.cache.measure.client import READY, Order
 from seatrial.trials.cache.measure.arcstats import (
     Reading,
     Sampler,
     added_unix_s,
     series_of,
 )
+from seatrial.trials.cache.measure.client import READY, Order
 from seatrial.trials.cache.measure.pool import Pool, limit_obstacle, obstacle
 from seatrial.trials.cache.measure.undoing import all_rigs, other_daemons
 from seatrial.trials.cache.study.cells import l2arc_cells, space_bytes

@@ -38,6 +38,10 @@ MINUTE_S: Final = 60
 DAY_S: Final = 86_400
 
 
+class NoPriceError(UsageError):
+    """A price that is needed is not in the catalogue."""
+
+
 class Bucket(msgspec.Struct, frozen=True, kw_only=True):
     """Credits above a base rate.
 
@@ -337,7 +341,7 @@ def month_of_instance(instance: Instance, prices: Catalogue, region: str = "") -
     AWS and Azure price their families on demand; its origin says so.
 
     Raises:
-        UsageError: when no price is known.
+        NoPriceError: when no price is known.
     """
     provider, name = instance.provider, instance.instance
     price = prices.price(provider, name, "instance", region)
@@ -360,7 +364,7 @@ def month_of(bought: Bought, prices: Catalogue, region: str = "") -> list[Item]:
     """Return what a volume costs a month, line by line.
 
     Raises:
-        UsageError: when a price is not known.
+        NoPriceError: when a price is not known.
     """
     volume = bought.volume
     provider, item = volume.provider, volume.volume
@@ -404,7 +408,7 @@ def _price(prices: Catalogue, provider: str, item: str, component: str, region: 
     found = prices.price(provider, item, component, region)
     if found is None:
         where = region or _SOME_REGION
-        raise UsageError(
+        raise NoPriceError(
             seen=f"The catalogue has no price of {provider}/{item}, {component}"
             + (f", in {region}" if region else ""),
             cause="Prices of most regions and instances are not shipped",

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from seatrial.report.exports.json_document import Document, as_text
+from seatrial.trials.plan.analysis.answer import StoragePlan
 from seatrial.trials.plan.analysis.caps import CapsFound
 from seatrial.trials.plan.analysis.risk import Risk
 from seatrial.trials.plan.analysis.wear import Wear
@@ -58,3 +59,31 @@ class RiskDocument(Document, frozen=True, kw_only=True):
 def risk_document(verdict: str, assumed: Sequence[str], risk: Risk, wear: Wear | None) -> str:
     """Return what an array risks, as JSON."""
     return as_text(RiskDocument(verdict=verdict, assumed=list(assumed), risk=risk, wear=wear))
+
+
+class StoragePlanDocument(Document, frozen=True, kw_only=True):
+    """What to buy or rent.
+
+    ``seatrial plan --json``.
+
+    Attributes:
+        verdict: The answer, in one line.
+        notes: What cannot be told apart, excuses and the proof, in a sentence each.
+        steps: Every step to the first candidate, with the origin of each figure.
+        plan: The figures.
+    """
+
+    kind: Literal["storage_plan"] = "storage_plan"
+    verdict: str
+    notes: list[str]
+    steps: list[str]
+    plan: StoragePlan
+
+
+def storage_plan_document(
+    verdict: str, notes: Sequence[str], steps: Sequence[str], plan: StoragePlan
+) -> str:
+    """Return what to buy or rent, as JSON."""
+    return as_text(
+        StoragePlanDocument(verdict=verdict, notes=list(notes), steps=list(steps), plan=plan)
+    )

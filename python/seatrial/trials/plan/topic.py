@@ -13,6 +13,11 @@ class PlanTopic(Topic):
     name = "plan"
     commands = MappingProxyType(
         {
+            "plan": Command(
+                "What to buy or rent for a load: price, response time, risk, and the proof.",
+                "seatrial.trials.plan.commands.plan:command",
+                after="cache",
+            ),
             "caps": Command(
                 "What limits this storage: volume, instance, credits, RAID, knee; money wasted.",
                 "seatrial.trials.plan.commands.caps:command",

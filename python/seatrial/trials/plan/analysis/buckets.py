@@ -94,7 +94,7 @@ def play(loads_per_s: NDArray[np.float64], slot_s: float, buckets: Buckets) -> P
         unserved += over
         first = (over > load * UNSERVED_SHARE_MAX) & np.isinf(dry_after_s)
         if first.any():
-            within = np.where(above > 0, balance / np.maximum(above, 1e-300), 0.0)
+            within = np.where(above > 0, balance / np.maximum(above, 1e-9), 0.0)
             within = np.where(load > burst, 0.0, np.minimum(within, slot_s))
             dry_after_s[first] = slot * slot_s + within[first]
         change = np.where(above > 0, -above, np.minimum(-above, buckets.refill_per_s))

@@ -12,12 +12,12 @@ from seatrial.catalogue.units import BytesPerS, Iops, Money
 from seatrial.catalogue.volumes import (
     Bought,
     Limits,
+    NoPriceError,
     limits_of,
     limits_of_instance,
     month_of,
     total_of,
 )
-from seatrial.errors import UsageError
 from seatrial.published import Amount, one_of
 from seatrial.trials.plan.analysis.buckets import UNSERVED_SHARE_MAX, buckets_of, play
 
@@ -223,7 +223,7 @@ def wasted_of(
     )
     try:
         now, then = (total_of(month_of(each, facts, region)) for each in (bought, smaller))
-    except UsageError:
+    except NoPriceError:
         return None
     if now.mid <= then.mid:
         return None

@@ -1,0 +1,268 @@
+"""The answer to a need: candidates with price, response time, risk and excuse, as plain data."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from seatrial.catalogue.units import Money
+from seatrial.catalogue.volumes import Item
+from seatrial.published import Amount, Count
+from seatrial.trials.plan.analysis.candidates import Candidate
+from seatrial.trials.plan.analysis.figure import Figure
+from seatrial.trials.plan.analysis.need import Need, Objective
+from seatrial.trials.plan.analysis.ranking import MISS_FACTOR, Ranked, Ranking, rank
+from seatrial.trials.plan.analysis.worlds import Curves, Judged, Worlds, judge
+
+REFUSED_MAX: Final = 12
+"""Refused candidates that are kept: the nearest."""
+TWICE: Final = 2.0
+
+
+class Choice(msgspec.Struct, frozen=True, kw_only=True):
+    """A candidate.
+
+    Attributes:
+        name: Unique within a plan.
+        kind: ``volume``, ``local`` or ``own``.
+        month: What it costs a month.
+        bill: The lines of that.
+        fit_share: Share of the worlds in which it holds load, capacity and objective.
+        response_ms_low: The objective's percentile, 5 % of the worlds are below; null where most
+            worlds cannot be served.
+        response_ms_mid: The median of the worlds.
+        response_ms_high: 95 % of the worlds are below; null where more cannot be served.
+        lost_per_year: Probability of losing what it holds in a year.
+        holds: How many times the known load it holds.
+        binding: Its narrowest limit.
+        binding_quantity: ``IOPS`` or ``throughput``.
+        binding_per_s: What of that lasts.
+        regret: Expected regret a month; null of one that is refused.
+        overlaps_best: Whether it cannot be told apart from the first.
+        better_share: Share of the worlds in which it regrets less than the first.
+        miss: What it misses most: ``load``, ``capacity``, ``objective``, ``budget``; else empty.
+        capacity_bytes: What it holds.
+        reads_origin: Where the times of requests are from.
+    """
+
+    name: str
+    kind: str
+    month: Money
+    bill: list[Item]
+    fit_share: Amount
+    response_ms_low: Amount | None
+    response_ms_mid: Amount | None
+    response_ms_high: Amount | None
+    lost_per_year: Figure
+    holds: Amount
+    binding: str
+    binding_quantity: str
+    binding_per_s: Amount
+    regret: Amount | None
+    overlaps_best: bool
+    better_share: Amount
+    miss: str
+    capacity_bytes: Amount
+    reads_origin: str
+
+
+class Measurement(msgspec.Struct, frozen=True, kw_only=True):
+    """The one measurement that would separate candidates.
+
+    Attributes:
+        name: What is not known.
+        worth: What knowing it saves a month, in expectation.
+        other: Which candidate it would separate from the first.
+    """
+
+    name: str
+    worth: Amount
+    other: str
+
+
+class StoragePlan(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer to a need.
+
+    Attributes:
+        load: Where the load is from.
+        busiest_per_s: Requests per second in its busiest slot.
+        busiest_bytes_per_s: Bytes per second in its busiest slot.
+        other_day: The load of another day over that one.
+        capacity: Bytes that are stored now.
+        growth: Of load and capacity a year, as a share.
+        years: After so many the need is judged.
+        objective: None where only rates count.
+        candidates: How many were judged.
+        worlds: In how many worlds.
+        choices: Those that fit and are not dominated, least regret first.
+        dominated: How many fit, but another one is at least as good in all.
+        refused: Some of those that do not fit: cheaper than the first, the nearest of them first.
+        refused_count: All of them.
+        measurement: None where the first one stands alone.
+        twice_fit_share: Share of the worlds in which the first one fits twice the load.
+        twice_name: The first by price that fits twice the load; empty where none does.
+        miss_factor: What a month that misses its objective costs, in prices of the cheapest.
+    """
+
+    load: str
+    busiest_per_s: Amount
+    busiest_bytes_per_s: Amount
+    other_day: Figure
+    capacity: Figure
+    growth: Figure
+    years: Amount
+    objective: Objective | None
+    candidates: Count
+    worlds: Count
+    choices: list[Choice]
+    dominated: Count
+    refused: list[Choice]
+    refused_count: Count
+    measurement: Measurement | None
+    twice_fit_share: Amount | None
+    twice_name: str
+    miss_factor: Amount
+
+    @property
+    def overlapping(self) -> list[Choice]:
+        """The first and all that cannot be told apart from it."""
+        return [self.choices[0], *(each for each in self.choices[1:] if each.overlaps_best)]
+
+
+def plan_of(
+    candidates: Sequence[Candidate],
+    need: Need,
+    *,
+    budget: float | None = None,
+    lost_max: float | None = None,
+    miss_factor: float = MISS_FACTOR,
+    worlds: Worlds | None = None,
+) -> StoragePlan:
+    """Return the answer to a need.
+
+    Args:
+        candidates: What could be had; their order does not matter.
+        need: What storage has to do.
+        budget: The most that a month may cost; None for any price.
+        lost_max: The highest probability of loss in a year; None for any.
+        miss_factor: What a month that misses its objective costs, in prices of the cheapest.
+        worlds: In which all are judged; drawn anew if not given.
+    """
+    worlds = worlds or Worlds()
+    curves: Curves = {}
+    judged = judge(candidates, need, worlds, curves)
+    allowed = [each for each in judged if not _forbidden(each, budget, lost_max)]
+    ranking = rank(allowed, worlds, miss_factor)
+    refused = [_refused(each, each.miss) for each in ranking.refused]
+    for each in judged:
+        if broken := _forbidden(each, budget, lost_max):
+            refused.append(_refused(each, broken))
+    least = ranking.ranked[0].judged.candidate.month.mid if ranking.ranked else math.inf
+    refused.sort(key=lambda each: _telling(each, least))
+    return _answer(need, ranking, refused, worlds, curves, miss_factor, len(judged))
+
+
+def _forbidden(each: Judged, budget: float | None, lost_max: float | None) -> str:
+    """Return which bound of the user a candidate breaks; empty for none."""
+    if budget is not None and each.candidate.month.mid > budget:
+        return "budget"
+    if lost_max is not None and each.candidate.lost_per_year.mid > lost_max:
+        return "risk"
+    return ""
+
+
+def _telling(choice: Choice, least: float) -> tuple[bool, float, float, str]:
+    """Return how early a refused candidate is named: cheaper ones first, the nearest of them."""
+    is_dearer = choice.month.mid > least
+    nearness = choice.month.mid if is_dearer else -choice.fit_share
+    return is_dearer, nearness, choice.month.mid, choice.name
+
+
+def _refused(each: Judged, miss: str) -> Choice:
+    return _choice(Ranked(judged=each, regret=-1.0, overlaps_best=False, better_share=0.0), miss)
+
+
+def _choice(ranked: Ranked, miss: str) -> Choice:
+    each = ranked.judged
+    candidate = each.candidate
+    low, mid, high = (value if math.isfinite(value) else None for value in each.response_ends_ms)
+    return Choice(
+        name=candidate.name,
+        kind=candidate.kind,
+        month=candidate.month,
+        bill=list(candidate.bill),
+        fit_share=each.fit_share,
+        response_ms_low=low,
+        response_ms_mid=mid,
+        response_ms_high=high,
+        lost_per_year=candidate.lost_per_year,
+        holds=each.holds,
+        binding=each.narrowest.whose,
+        binding_quantity=each.narrowest.quantity,
+        binding_per_s=each.narrowest.per_s,
+        regret=ranked.regret if ranked.regret >= 0 else None,
+        overlaps_best=ranked.overlaps_best,
+        better_share=ranked.better_share,
+        miss=miss,
+        capacity_bytes=candidate.capacity_bytes,
+        reads_origin=candidate.reads.origin,
+    )
+
+
+def _answer(  # noqa: PLR0917 - parts of one answer
+    need: Need,
+    ranking: Ranking,
+    refused: list[Choice],
+    worlds: Worlds,
+    curves: Curves,
+    miss_factor: float,
+    candidates: int,
+) -> StoragePlan:
+    twice_share, twice_name = _twice(ranking, need, worlds, curves)
+    separating = ranking.separating
+    return StoragePlan(
+        load=need.demand.origin,
+        busiest_per_s=float(need.demand.requests_per_s.max()),
+        busiest_bytes_per_s=float(need.demand.bytes_per_s.max()),
+        other_day=need.other_day,
+        capacity=need.capacity,
+        growth=need.growth,
+        years=need.years,
+        objective=need.objective,
+        candidates=candidates,
+        worlds=worlds.count,
+        choices=[_choice(each, each.judged.miss) for each in ranking.ranked],
+        dominated=ranking.dominated,
+        refused=refused[:REFUSED_MAX],
+        refused_count=len(refused),
+        measurement=None
+        if separating is None
+        else Measurement(name=separating.name, worth=separating.worth, other=separating.other),
+        twice_fit_share=twice_share,
+        twice_name=twice_name,
+        miss_factor=miss_factor,
+    )
+
+
+def _twice(
+    ranking: Ranking, need: Need, worlds: Worlds, curves: Curves
+) -> tuple[float | None, str]:
+    """Return how well the first one fits twice the load, and the cheapest of all that does."""
+    if not ranking.ranked:
+        return None, ""
+    more = Need(
+        demand=need.demand,
+        other_day=need.other_day.times(TWICE),
+        capacity=need.capacity,
+        growth=need.growth,
+        years=need.years,
+        objective=need.objective,
+        gaps=need.gaps,
+    )
+    judged = judge([each.judged.candidate for each in ranking.ranked], more, worlds, curves)
+    fitting = [each for each in judged if each.fit_share >= 0.5]
+    cheapest = min(fitting, key=lambda each: each.candidate.month.mid, default=None)
+    return judged[0].fit_share, cheapest.candidate.name if cheapest else ""

@@ -1,0 +1,573 @@
+"""What could be bought or rented: searched from the catalogue around a need."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from seatrial.catalogue.units import GIB, BytesPerS, Iops, Money, SizeBytes, throughput
+from seatrial.catalogue.volumes import (
+    Bought,
+    Bucket,
+    Item,
+    NoPriceError,
+    limits_of,
+    limits_of_instance,
+    month_of,
+    month_of_instance,
+    total_of,
+)
+from seatrial.errors import UsageError
+from seatrial.trials.plan.analysis.array import Array
+from seatrial.trials.plan.analysis.figure import Figure, exact
+
+if TYPE_CHECKING:
+    from seatrial.catalogue.facts import Drive, Instance, LatencyPrior, Volume
+    from seatrial.catalogue.store import Catalogue
+    from seatrial.trials.plan.analysis.queueing import Service
+
+IOPS_STEPS: Final = (0.6, 0.8, 1.0, 1.3, 1.7, 2.5)
+"""Of what the need's busiest slot asks for, which is bought."""
+BYTES_STEPS: Final = (0.8, 1.0, 1.5, 2.5)
+SIZE_STEPS: Final = (1.0, 1.3, 2.0)
+DRIVE_COUNTS: Final = (2, 3, 4, 6, 8, 12)
+SHEET_SHARE: Final = Figure(
+    low=0.25, mid=0.6, high=1.0, origin="assumed share of a data sheet that lasts"
+)
+LOCAL_LOST: Final = Figure(
+    low=0.01, mid=0.03, high=0.1, origin="assumed: an instance stops and its local disks are lost"
+)
+NETWORK_GB: Final = 1e9
+_P999_Z: Final = 3.09
+_SIGMA_MIN: Final = 0.15
+_SIGMA_MAX: Final = 1.6
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cap:
+    """One limit that a load is played through.
+
+    Attributes:
+        whose: Such as ``instance r7i.large``.
+        quantity: ``IOPS`` or ``throughput``.
+        per_s: What lasts.
+        bucket: Its burst; None without one.
+        unit_bytes: What counts as one request.
+        writes_cost: How many requests of this limit a write is; 1 but for arrays.
+    """
+
+    whose: str
+    quantity: str
+    per_s: float
+    bucket: Bucket | None = None
+    unit_bytes: int = 0
+    writes_cost: float = 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Times:
+    """How long requests take while none has to wait.
+
+    Attributes:
+        kind: Whose: candidates of one kind have the same times in one world.
+        mean_ms: Mean time.
+        service: The distribution around it.
+        origin: Where it is from.
+    """
+
+    kind: str
+    mean_ms: Figure
+    service: Service
+    origin: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Candidate:
+    """Storage that could be bought or rented.
+
+    Attributes:
+        name: Unique, such as ``r7i.2xlarge + gp3:700GiB:10000:500``.
+        kind: ``volume``, ``local`` or ``own``.
+        capacity_bytes: What it holds.
+        caps: All its limits.
+        limits_share: Share of its limits that it really keeps.
+        reads: Times of reads.
+        writes: Times of writes.
+        bill: What it costs a month.
+        month: The sum.
+        lost_per_year: Probability of losing what it holds.
+        memory_bytes: Memory of its instance; 0 where unknown.
+    """
+
+    name: str
+    kind: str
+    capacity_bytes: float
+    caps: tuple[Cap, ...]
+    limits_share: Figure = field(default_factory=lambda: exact(1.0, "as promised"))
+    reads: Times
+    writes: Times
+    bill: tuple[Item, ...]
+    month: Money
+    lost_per_year: Figure
+    memory_bytes: float = 0.0
+
+    @property
+    def limits_kind(self) -> str:
+        """What shares its doubt about limits, so that one world treats all of it alike."""
+        return self.limits_share.origin if self.kind == "own" else self.kind
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """What a search is bounded by.
+
+    Attributes:
+        iops: Requests per second in the busiest slot.
+        bytes_per_s: Bytes per second in the busiest slot.
+        capacity_bytes: What is to be stored in the end.
+        provider: Of volumes and instances.
+        region: Of prices; empty for the one known.
+        instances: Names; empty for all with a known price.
+        volumes: Names; empty for all with a known price.
+        vcpu_min: Processors that the database needs.
+        memory_min_bytes: Memory that it needs.
+        currency: In which to compare.
+    """
+
+    iops: float
+    bytes_per_s: float
+    capacity_bytes: float
+    provider: str = "aws"
+    region: str = ""
+    instances: tuple[str, ...] = ()
+    volumes: tuple[str, ...] = ()
+    vcpu_min: int = 0
+    memory_min_bytes: float = 0.0
+    currency: str = "USD"
+
+
+def rented(asked: Asked, facts: Catalogue, measured: dict[str, Times]) -> list[Candidate]:
+    """Return volumes on instances, and instances with local disks.
+
+    Args:
+        asked: What the search is bounded by.
+        facts: The catalogue.
+        measured: Times by kind, such as ``gp3 read``, that a run measured.
+
+    Raises:
+        UsageError: when an instance or volume that was named is not known or has no price.
+    """
+    machines = _instances(asked, facts)
+    volumes = [
+        (bought, tuple(month_of(bought, facts, asked.region)))
+        for volume in _volumes(asked, facts)
+        for bought in _shapes(volume, asked)
+        if _has_price(bought, facts, asked.region)
+    ]
+    found = [
+        _on_volume(bought, lines, instance, item, asked=asked, facts=facts, measured=measured)
+        for instance, item in machines
+        for bought, lines in volumes
+    ]
+    for instance, item in machines:
+        found += _local(instance, item, asked, facts, measured)
+    return found
+
+
+def _instances(asked: Asked, facts: Catalogue) -> list[tuple[Instance, Item]]:
+    """Return the instances of a search with their prices."""
+    from seatrial.catalogue.facts import Instance  # noqa: PLC0415 - a structure
+
+    if asked.instances:
+        named = [facts.find("instances", name) for name in asked.instances]
+        known = [each for each in named if isinstance(each, Instance)]
+        return [(each, month_of_instance(each, facts, asked.region)) for each in known]
+    found = []
+    for each in facts.instances.values():
+        fits = (each.vcpu or 0) >= asked.vcpu_min and (
+            (each.memory_gib or 0.0) * GIB >= asked.memory_min_bytes
+        )
+        if each.provider == asked.provider and fits:
+            try:
+                found.append((each, month_of_instance(each, facts, asked.region)))
+            except NoPriceError:
+                continue
+    return found
+
+
+def _volumes(asked: Asked, facts: Catalogue) -> list[Volume]:
+    from seatrial.catalogue.facts import Volume  # noqa: PLC0415 - a structure
+
+    if asked.volumes:
+        named = [facts.find("volumes", name.partition(":")[0]) for name in asked.volumes]
+        return [each for each in named if isinstance(each, Volume)]
+    return [each for each in facts.volumes.values() if each.provider == asked.provider]
+
+
+def _has_price(bought: Bought, facts: Catalogue, region: str) -> bool:
+    try:
+        return bool(month_of(bought, facts, region))
+    except NoPriceError:
+        return False
+
+
+def _shapes(volume: Volume, asked: Asked) -> Iterator[Bought]:
+    """Yield a volume in the sizes and rates worth considering for a need."""
+    sizes = sorted({math.ceil(asked.capacity_bytes * step / GIB) for step in SIZE_STEPS})
+    for size_gib in sizes:
+        size = SizeBytes(int(max(size_gib, volume.min_gib)) * GIB)
+        if size > volume.max_gib * GIB:
+            continue
+        if volume.rule in ("provisioned", "io1"):
+            yield from _bought_shapes(volume, size, asked)
+        else:
+            yield from _valid(Bought(volume=volume, size_bytes=size))
+
+
+def _bought_shapes(volume: Volume, size: SizeBytes, asked: Asked) -> Iterator[Bought]:
+    least = max(volume.free_iops, volume.base_iops, 100.0)
+    most = min(volume.max_iops, volume.iops_per_gib_max * size / GIB)
+    amounts = {
+        max(least, min(most, math.ceil(asked.iops * step / 100) * 100)) for step in IOPS_STEPS
+    }
+    bought_bytes = volume.mib_s_bought and volume.rule == "provisioned"
+    one = throughput(1, volume.throughput_unit)
+    for iops in sorted({least, *amounts}):
+        highest = min(volume.max_mib_s, volume.mib_s_per_iops * iops)
+        steps = {
+            max(volume.free_mib_s, min(highest, math.ceil(asked.bytes_per_s * step / one / 5) * 5))
+            for step in BYTES_STEPS
+        }
+        for mib_s in sorted({volume.free_mib_s, *steps}) if bought_bytes else [0.0]:
+            given = BytesPerS(mib_s * one) if mib_s > 0 and bought_bytes else None
+            yield from _valid(
+                Bought(volume=volume, size_bytes=size, iops=Iops(iops), bytes_per_s=given)
+            )
+
+
+def _valid(bought: Bought) -> Iterator[Bought]:
+    try:
+        limits_of(bought)
+    except UsageError:
+        return
+    yield bought
+
+
+def _on_volume(
+    bought: Bought,
+    lines: tuple[Item, ...],
+    instance: Instance,
+    item: Item,
+    *,
+    asked: Asked,
+    facts: Catalogue,
+    measured: dict[str, Times],
+) -> Candidate:
+    volume = bought.volume
+    bill = (*lines, item)
+    low, high = volume.afr_percent_low, volume.afr_percent_high
+    lost = (
+        Figure(
+            low=low / 100,
+            mid=math.sqrt(low * high) / 100,
+            high=high / 100,
+            origin=volume.origin(facts.today),
+        )
+        if low is not None and high is not None
+        else Figure(low=0.001, mid=0.002, high=0.01, origin="assumed")
+    )
+    return Candidate(
+        name=f"{instance.instance} + {bought.name}",
+        kind="volume",
+        capacity_bytes=float(bought.size_bytes),
+        caps=(*_caps_of(bought), *_carried(instance)),
+        reads=_times(volume.volume, "read", facts, measured),
+        writes=_times(volume.volume, "write", facts, measured),
+        bill=bill,
+        month=facts.in_currency(total_of(list(bill)), asked.currency),
+        lost_per_year=lost,
+        memory_bytes=(instance.memory_gib or 0.0) * GIB,
+    )
+
+
+def _caps_of(bought: Bought) -> list[Cap]:
+    limits = limits_of(bought)
+    whose = f"volume {bought.name}"
+    return [
+        Cap(
+            whose=whose,
+            quantity="IOPS",
+            per_s=limits.iops,
+            bucket=limits.iops_bucket,
+            unit_bytes=limits.unit_bytes,
+        ),
+        Cap(
+            whose=whose,
+            quantity="throughput",
+            per_s=limits.bytes_per_s,
+            bucket=limits.bytes_bucket,
+        ),
+    ]
+
+
+def _carried(instance: Instance) -> list[Cap]:
+    limits = limits_of_instance(instance)
+    whose = f"instance {instance.instance}"
+    return [
+        Cap(whose=whose, quantity="IOPS", per_s=limits.iops, bucket=limits.iops_bucket),
+        Cap(
+            whose=whose,
+            quantity="throughput",
+            per_s=limits.bytes_per_s,
+            bucket=limits.bytes_bucket,
+        ),
+    ]
+
+
+def _local(
+    instance: Instance, item: Item, asked: Asked, facts: Catalogue, measured: dict[str, Times]
+) -> Iterator[Candidate]:
+    """Yield an instance with its local disks, where it has some and their rates are known."""
+    family = instance.instance.partition(".")[0]
+    known = next(
+        (
+            each
+            for each in facts.local_disks.values()
+            if each.provider == instance.provider and family in each.families.split()
+        ),
+        None,
+    )
+    if known is None or not instance.local_disks or instance.local_disk_type != "nvme":
+        return
+    held = instance.local_disks * instance.local_disk_gb * NETWORK_GB
+    reads = known.read_iops_per_gib * held / GIB
+    cost = known.read_iops_per_gib / known.write_iops_per_gib
+    yield Candidate(
+        name=f"{instance.instance} + local NVMe",
+        kind="local",
+        capacity_bytes=held,
+        caps=(
+            Cap(
+                whose=f"local NVMe of {instance.instance}",
+                quantity="IOPS",
+                per_s=reads,
+                writes_cost=cost,
+            ),
+        ),
+        reads=_local_times(family, facts, measured),
+        writes=_local_times(family, facts, measured),
+        bill=(item,),
+        month=facts.in_currency(item.money, asked.currency),
+        lost_per_year=LOCAL_LOST,
+        memory_bytes=(instance.memory_gib or 0.0) * GIB,
+    )
+
+
+def _local_times(family: str, facts: Catalogue, measured: dict[str, Times]) -> Times:
+    """Return times of local disks, by the generation in the family's name; writes as reads."""
+    generation = next((sign for sign in family if sign.isdigit()), "5")
+    named = f"local NVMe, {generation}th generation"
+    known = any(each.device == named for each in facts.latencies.values())
+    return _times(named if known else "local NVMe, 5th generation", "read", facts, measured)
+
+
+def _times(device: str, operation: str, facts: Catalogue, measured: dict[str, Times]) -> Times:
+    """Return how long requests take: as measured, or else as the catalogue has it as a prior."""
+    if f"{device} {operation}" in measured:
+        return measured[f"{device} {operation}"]
+    own = [
+        each
+        for each in facts.latencies.values()
+        if each.op == operation and (device == each.device or device in each.device.split())
+    ]
+    if own:
+        return prior_times(own[0], facts)
+    wide = Figure(low=0.3, mid=1.5, high=8.0, origin="assumed")
+    return Times(kind=f"{device} {operation}", mean_ms=wide, service=_shape(0.8), origin="assumed")
+
+
+def prior_times(prior: LatencyPrior, facts: Catalogue) -> Times:
+    """Return times by the catalogue: log-normal, one request in a thousand at its maximum."""
+    origin = prior.origin(facts.today)
+    highest = prior.max_ms or prior.high_ms * 4
+    sigma = _sigma(highest / prior.mid_ms)
+    return Times(
+        kind=prior.key,
+        mean_ms=Figure(low=prior.low_ms, mid=prior.mid_ms, high=prior.high_ms, origin=origin),
+        service=_shape(sigma),
+        origin=origin,
+    )
+
+
+def _sigma(ratio: float) -> float:
+    """Return the sigma of a log-normal whose 99.9th percentile is so many times its mean."""
+    wanted = math.log(max(ratio, 1.01))
+    under = _P999_Z**2 - 2 * wanted
+    sigma = _P999_Z - math.sqrt(under) if under > 0 else _SIGMA_MAX
+    return min(max(round(sigma, 1), _SIGMA_MIN), _SIGMA_MAX)
+
+
+_SHAPES: Final[dict[float, object]] = {}
+
+
+def _shape(sigma: float) -> Service:
+    from seatrial.trials.plan.analysis import queueing  # noqa: PLC0415 - numpy is for analyses only
+
+    found = _SHAPES.setdefault(sigma, queueing.log_normal(sigma))
+    assert isinstance(found, queueing.Service)  # noqa: S101 - kept above
+    return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnDrive:
+    """A drive that could be bought.
+
+    Attributes:
+        name: As it is called.
+        drive_bytes: Its size.
+        read_iops: By its data sheet, 4 KiB.
+        write_iops: Likewise.
+        read_bytes_per_s: Likewise; infinite where it does not say.
+        price: For one.
+        power_w: While it works.
+        reads: Times of reads.
+        writes: Times of writes.
+        limits_share: What of its data sheet lasts.
+    """
+
+    name: str
+    drive_bytes: float
+    read_iops: float
+    write_iops: float
+    read_bytes_per_s: float
+    price: Money
+    power_w: float
+    reads: Times
+    writes: Times
+    limits_share: Figure = SHEET_SHARE
+
+
+def own_drive(sheet: Drive, drive_bytes: float, price: Money, facts: Catalogue) -> OwnDrive:
+    """Return a drive by its data sheet.
+
+    Raises:
+        UsageError: when the sheet lacks its rates.
+    """
+    if not sheet.read_iops_4k or not sheet.write_iops_4k:
+        raise UsageError(
+            seen=f"The catalogue has no IOPS of {sheet.key}",
+            cause="Its data sheet does not say",
+            next_step=f"Type them: `seatrial catalogue set drives/{sheet.key} read_iops_4k=90000 "
+            "write_iops_4k=30000`",
+        )
+    origin = sheet.origin(facts.today)
+    mean_ms = {
+        "read": (sheet.read_latency_us or 150.0) / 1000,
+        "write": (sheet.write_latency_us or 60.0) / 1000,
+    }
+    times = {
+        operation: Times(
+            kind=f"{sheet.key} {operation}",
+            mean_ms=Figure(low=value * 0.7, mid=value, high=value * 3, origin=origin),
+            service=_shape(1.0),
+            origin=f"{origin}, a data sheet",
+        )
+        for operation, value in mean_ms.items()
+    }
+    return OwnDrive(
+        name=sheet.model,
+        drive_bytes=drive_bytes,
+        read_iops=sheet.read_iops_4k,
+        write_iops=sheet.write_iops_4k,
+        read_bytes_per_s=(sheet.read_mb_s or math.inf) * 1e6,
+        price=price,
+        power_w=sheet.active_w or 10.0,
+        reads=times["read"],
+        writes=times["write"],
+    )
+
+
+def arrays_of(asked: Asked, drive: OwnDrive) -> list[Array]:
+    """Return the arrays of a drive that hold the capacity."""
+    found = []
+    for level in ("raid1", "raid10", "raid5", "raid6"):
+        for drives in DRIVE_COUNTS:
+            least = {"raid1": 2, "raid10": 4, "raid5": 3, "raid6": 4}[level]
+            is_odd = level == "raid10" and drives % 2
+            if drives < least or (level == "raid1" and drives > 2) or is_odd:
+                continue
+            array = Array(level=level, drives=drives, drive_bytes=drive.drive_bytes)
+            if array.usable_bytes >= asked.capacity_bytes:
+                found.append(array)
+    return found
+
+
+def own_arrays(
+    arrays: Sequence[tuple[Array, Figure]], drive: OwnDrive, *, months: float, kwh: Money | None
+) -> list[Candidate]:
+    """Return own drives in arrays, each with its probability of loss in a year.
+
+    Args:
+        arrays: Each with that probability (seatrial.trials.plan.analysis.risk).
+        drive: The drive.
+        months: Over which its price counts.
+        kwh: What a kWh costs; None to leave power out.
+    """
+    return [_own(array, lost, drive, months=months, kwh=kwh) for array, lost in arrays]
+
+
+def _own(
+    array: Array, lost: Figure, drive: OwnDrive, *, months: float, kwh: Money | None
+) -> Candidate:
+    count = array.drives
+    per_write = _ios_per_write(array)
+    lines = [
+        Item(
+            what=f"{count} {drive.name} over {months:g} months",
+            amount=count,
+            unit="drive",
+            money=drive.price.times(count / months),
+            origin="typed",
+        )
+    ]
+    if kwh is not None:
+        used = drive.power_w * count * 730 / 1000
+        lines.append(
+            Item(what="power", amount=used, unit="kWh", money=kwh.times(used), origin="typed")
+        )
+    whose = f"{array.level} of {count} {drive.name}"
+    reads = drive.read_iops * count
+    return Candidate(
+        name=whose,
+        kind="own",
+        capacity_bytes=array.usable_bytes,
+        caps=(
+            Cap(
+                whose=whose,
+                quantity="IOPS",
+                per_s=reads,
+                writes_cost=per_write * drive.read_iops / drive.write_iops,
+            ),
+            Cap(whose=whose, quantity="throughput", per_s=drive.read_bytes_per_s * count),
+        ),
+        limits_share=drive.limits_share,
+        reads=drive.reads,
+        writes=drive.writes,
+        bill=tuple(lines),
+        month=total_of(lines),
+        lost_per_year=lost,
+    )
+
+
+def _ios_per_write(array: Array) -> float:
+    """Return the I/Os of drives for a small write, as md does them."""
+    from seatrial.study.layouts.layout import LayoutSpec  # noqa: PLC0415 - only for own drives
+    from seatrial.trials.layouts.analysis.accounting import write_rule  # noqa: PLC0415 - likewise
+
+    spec = LayoutSpec(label="a", name="a", backend="md", level=array.level, drives=array.drives)
+    rule = write_rule(spec, 4096, 4096)
+    if rule is None or rule.writes is None:
+        return 2.0
+    return (rule.reads or 0.0) + rule.writes

@@ -1,0 +1,101 @@
+"""What storage has to do: load over time, capacity, growth, objective; each with its origin."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from seatrial.errors import UsageError
+from seatrial.published import Amount
+from seatrial.trials.plan.analysis.figure import Figure
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from seatrial.trials.plan.analysis.demand import Demand
+
+PERCENTILES: Final = {"p50": 50.0, "p90": 90.0, "p95": 95.0, "p99": 99.0, "p99.9": 99.9}
+_OBJECTIVE: Final = re.compile(r"(?:(read|write|commit)\.)?(p[0-9.]+)_ms=([0-9.]+)")
+OTHER_DAY: Final = Figure(low=0.8, mid=1.0, high=1.6, origin="assumed: what another day asks for")
+"""The load of another day over that of the one that is known."""
+
+
+class Objective(msgspec.Struct, frozen=True, kw_only=True):
+    """A percentile of response times that is to be kept.
+
+    Attributes:
+        operation: ``read``, ``write`` or ``commit``; a commit waits for a write.
+        percentile: Such as ``p99``.
+        limit_ms: What it is kept below.
+    """
+
+    operation: str
+    percentile: str
+    limit_ms: Amount
+
+    @property
+    def words(self) -> str:
+        """It in words, such as ``commit p99 below 5 ms``."""
+        return f"{self.operation} {self.percentile} below {self.limit_ms:g} ms"
+
+    @property
+    def is_of_writes(self) -> bool:
+        """Whether writes decide it."""
+        return self.operation != "read"
+
+
+def parse_objective(text: str) -> Objective:
+    """Return an objective as it is typed, such as ``commit.p99_ms=5``.
+
+    Raises:
+        UsageError: when it is none.
+    """
+    found = _OBJECTIVE.fullmatch(text.strip())
+    if not found or found[2] not in PERCENTILES or float(found[3]) <= 0:
+        raise UsageError(
+            seen=f"{text!r} is no objective",
+            cause=f"An objective is a percentile ({', '.join(PERCENTILES)}) and its limit",
+            next_step="Such as commit.p99_ms=5 or read.p99_ms=2",
+        )
+    return Objective(operation=found[1] or "read", percentile=found[2], limit_ms=float(found[3]))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Need:
+    """What storage has to do.
+
+    Attributes:
+        demand: The load over time.
+        other_day: The load of another day over that one.
+        capacity: Bytes that are to be stored now.
+        growth: Of load and capacity in a year, as a share.
+        years: After so many the need is judged.
+        objective: None where only rates count.
+        gaps: Recorded gaps between arrivals; None where they are not known.
+    """
+
+    demand: Demand
+    other_day: Figure
+    capacity: Figure
+    growth: Figure
+    years: float
+    objective: Objective | None
+    gaps: NDArray[np.float64] | None = None
+
+
+def busiest_gaps(
+    arrived_ns: NDArray[np.int64], slot_s: float, gaps_max: int = 50_000
+) -> NDArray[np.float64] | None:
+    """Return the gaps between arrivals in the busiest slot, with a mean of 1; None of too few."""
+    import numpy as np  # noqa: PLC0415 - numpy is for analyses only
+
+    if len(arrived_ns) < 1000:
+        return None
+    slots = (arrived_ns / 1e9 / slot_s).astype(np.int64)
+    busiest = np.bincount(slots).argmax()
+    gaps = np.diff(np.sort(arrived_ns[slots == busiest])).astype(np.float64)[:gaps_max]
+    return gaps / gaps.mean() if len(gaps) >= 500 and gaps.mean() > 0 else None

@@ -1,0 +1,355 @@
+"""``seatrial plan``: what to buy or rent for a load, at what price and which risk."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from seatrial.cli.files import Output, output_option
+from seatrial.cli.options import json_option, results_option
+
+if TYPE_CHECKING:
+    from seatrial.catalogue.store import Catalogue
+    from seatrial.trials.plan.analysis.answer import StoragePlan
+    from seatrial.trials.plan.analysis.array import Array
+    from seatrial.trials.plan.analysis.candidates import Asked, Candidate, OwnDrive, Times
+    from seatrial.trials.plan.analysis.figure import Figure
+    from seatrial.trials.plan.analysis.need import Need
+
+EPILOG = """\b
+Examples:
+  seatrial plan day.rec --capacity 500GiB --objective commit.p99_ms=5 --growth 40%/y --years 3
+  seatrial plan last --capacity 200GiB --budget 800/month --region us-east-1
+  seatrial plan reads=6000,writes=2000,size=8KiB --capacity 500GiB --objective read.p99_ms=10
+  seatrial plan day.rec --capacity 2TiB --drive "DC600M=180USD" --loss-max 0.1%
+  seatrial plan day.rec --capacity 500GiB --explain --study proof.toml
+
+\b
+A figure may be an interval, such as --growth 20%..60% or --capacity 400GiB..600GiB. docs/plan.md
+describes worlds, regret and proof; docs/catalogue.md where limits and prices are from.
+"""
+
+_MONTHS_PER_YEAR: Final = 12
+_USUAL_GROWTH: Final = "0..0.2..0.6"
+
+
+@click.command("plan", epilog=EPILOG)
+@click.argument("need", metavar="NEED")
+@click.option("--capacity", required=True, metavar="SIZE", help="What is stored now.")
+@click.option("--growth", metavar="SHARE", help="Of load and capacity a year, such as 40%/y.")
+@click.option("--years", type=click.FloatRange(min=0, max=10), default=1.0, show_default=True)
+@click.option("--objective", metavar="NAME=MS", help="Such as commit.p99_ms=5.")
+@click.option("--other-day", metavar="FACTOR", help="Load of another day over this one.")
+@click.option("--budget", metavar="MONEY", help="The most that a month may cost.")
+@click.option("--loss-max", metavar="SHARE", help="Highest probability of loss a year.")
+@click.option("--provider", default="aws", show_default=True, help="Of volumes and instances.")
+@click.option("--region", default="", help="Of prices; the one known if not given.")
+@click.option("--currency", default="USD", show_default=True, help="In which to compare.")
+@click.option("--instance", "instances", multiple=True, metavar="NAME", help="Only this one.")
+@click.option("--volume", "volumes", multiple=True, metavar="NAME", help="Only of this kind.")
+@click.option("--vcpu-min", type=click.IntRange(min=0), default=0, help="Processors needed.")
+@click.option("--memory-min", metavar="SIZE", help="Memory needed.")
+@click.option("--drive", "drives", multiple=True, metavar="MODEL=PRICE", help="To buy, for one.")
+@click.option("--kwh", metavar="PRICE", help="Of power, for own drives, such as 0.30USD.")
+@click.option(
+    "--measured", multiple=True, metavar="KIND=RUN", help="Times of a kind of storage, by a run."
+)
+@click.option("--explain", is_flag=True, help="Show every step and the origin of each figure.")
+@click.option("--miss-factor", type=click.FloatRange(min=0), default=3.0, show_default=True)
+@output_option("--study", about="Also write the study that would prove it.", is_all=True)
+@output_option("-o", "--output", about="Also write the report, with charts, as an HTML page.")
+@results_option
+@json_option
+def command(
+    *,
+    need: str,
+    output: Output,
+    study: Output,
+    as_json: bool,
+    **given: Any,  # noqa: ANN401 - an option each
+) -> int:
+    """Find storage for NEED: a run, a recording, or typed figures such as reads=6000,....
+
+    Candidates are judged in 10,000 worlds with the same draws: whether their limits hold, with all
+    credits, how fast they are, what they cost and risk. What overlaps is not ranked.
+
+    Raises:
+        UsageError: when a figure is none, or nothing can be judged.
+    """
+    from seatrial.catalogue.store import catalogue  # noqa: PLC0415 - not for --help
+    from seatrial.errors import UsageError  # noqa: PLC0415 - likewise
+    from seatrial.trials.plan.analysis.answer import plan_of  # noqa: PLC0415 - likewise
+
+    facts = catalogue()
+    wanted = _need(need, given)
+    candidates = _candidates(wanted, given, facts)
+    if not candidates:
+        raise UsageError(
+            seen="There is no candidate with a known price",
+            cause=f"The catalogue has none of {given['provider']}"
+            + (f" in {given['region']}" if given["region"] else ""),
+            next_step="See prices: `seatrial catalogue show prices`, and set your own",
+        )
+    plan = plan_of(
+        candidates,
+        wanted,
+        budget=_money(given["budget"], given["currency"]) if given["budget"] else None,
+        lost_max=_share(given["loss_max"], "--loss-max"),
+        miss_factor=given["miss_factor"],
+    )
+    _write(plan, wanted, need, output, study)
+    _show(plan, study, explain=given["explain"], as_json=as_json)
+    return 0
+
+
+def _need(reference: str, given: dict[str, Any]) -> Need:
+    from seatrial.cli.files import is_trace  # noqa: PLC0415 - not for --help
+    from seatrial.trials.plan.analysis.figure import parse_figure  # noqa: PLC0415 - likewise
+    from seatrial.trials.plan.analysis.need import (  # noqa: PLC0415 - likewise
+        OTHER_DAY,
+        Need,
+        busiest_gaps,
+        parse_objective,
+    )
+    from seatrial.trials.plan.commands.needing import demand_of  # noqa: PLC0415 - likewise
+    from seatrial.trials.watch.recording import read  # noqa: PLC0415 - likewise
+
+    demand = demand_of(reference, given["results"])
+    gaps = None
+    if is_trace(Path(reference)):
+        gaps = busiest_gaps(read(Path(reference)).arrived_ns, demand.slot_s)
+    growth = given["growth"]
+    other = given["other_day"]
+    return Need(
+        demand=demand,
+        other_day=parse_figure(other, "--other-day") if other else OTHER_DAY,
+        capacity=_capacity(given["capacity"]),
+        growth=parse_figure(
+            (growth or _USUAL_GROWTH).removesuffix("/y").removesuffix("/year"),
+            "--growth",
+            "typed" if growth else "assumed",
+        ),
+        years=given["years"],
+        objective=parse_objective(given["objective"]) if given["objective"] else None,
+        gaps=gaps,
+    )
+
+
+def _capacity(text: str) -> Figure:
+    """Return what is stored, as a size or the two ends of an interval."""
+    from seatrial.errors import UsageError  # noqa: PLC0415 - not for --help
+    from seatrial.study.units import parse_size_bytes  # noqa: PLC0415 - likewise
+    from seatrial.trials.plan.analysis.figure import Figure  # noqa: PLC0415 - likewise
+
+    try:
+        ends = sorted(float(parse_size_bytes(each)) for each in text.split(".."))
+    except ValueError as error:
+        raise UsageError(
+            seen=f"{text!r} is no capacity: {error}",
+            cause="A capacity is a size, or two of them with two points between",
+            next_step="Such as --capacity 500GiB or --capacity 400GiB..600GiB",
+        ) from None
+    return Figure(low=ends[0], mid=(ends[0] * ends[-1]) ** 0.5, high=ends[-1], origin="typed")
+
+
+def _share(text: str | None, option: str) -> float | None:
+    from seatrial.trials.plan.analysis.figure import parse_figure  # noqa: PLC0415 - not for --help
+
+    return parse_figure(text, option).mid if text else None
+
+
+def _money(text: str, currency: str) -> float:
+    """Return an amount in the currency of the comparison.
+
+    Raises:
+        UsageError: when it is none, or of another currency.
+    """
+    import re  # noqa: PLC0415 - not for --help
+
+    from seatrial.errors import UsageError  # noqa: PLC0415 - likewise
+
+    found = re.fullmatch(r"([0-9.]+)\s*([A-Z]{3})?(?:/month)?", text.strip())
+    try:
+        amount = float(found[1]) if found else -1.0
+    except ValueError:
+        amount = -1.0
+    if amount < 0 or found is None:
+        raise UsageError(
+            seen=f"{text!r} is no amount",
+            cause="An amount is a number, with a currency such as USD where it is another one",
+            next_step="Such as 800 or 800USD/month",
+        )
+    if found[2] not in (None, currency):
+        from seatrial.catalogue.store import catalogue  # noqa: PLC0415 - likewise
+        from seatrial.catalogue.units import Money  # noqa: PLC0415 - likewise
+
+        return catalogue().in_currency(Money.of(amount, found[2]), currency).mid
+    return amount
+
+
+def _candidates(need: Need, given: dict[str, Any], facts: Catalogue) -> list[Candidate]:
+    from seatrial.study.units import parse_size_bytes  # noqa: PLC0415 - not for --help
+    from seatrial.trials.plan.analysis.candidates import Asked, rented  # noqa: PLC0415 - likewise
+
+    growth = (1 + need.growth.mid) ** need.years * need.other_day.mid
+    memory = given["memory_min"]
+    asked = Asked(
+        iops=float(need.demand.requests_per_s.max()) * growth,
+        bytes_per_s=float(need.demand.bytes_per_s.max()) * growth,
+        capacity_bytes=need.capacity.mid * (1 + need.growth.mid) ** need.years,
+        provider=given["provider"],
+        region=given["region"],
+        instances=tuple(given["instances"]),
+        volumes=tuple(given["volumes"]),
+        vcpu_min=given["vcpu_min"],
+        memory_min_bytes=float(parse_size_bytes(memory)) if memory else 0.0,
+        currency=given["currency"],
+    )
+    measured = dict(pair for text in given["measured"] for pair in _measured(text, given))
+    found = rented(asked, facts, measured)
+    for text in given["drives"]:
+        found += _own(text, asked, given, facts)
+    return found
+
+
+def _measured(text: str, given: dict[str, Any]) -> list[tuple[str, Times]]:
+    """Return times of a kind of storage as a run measured them, by operation.
+
+    Raises:
+        UsageError: when the run has neither reads nor writes.
+    """
+    from seatrial.cli.sources import load_source  # noqa: PLC0415 - not for --help
+    from seatrial.errors import UsageError  # noqa: PLC0415 - likewise
+    from seatrial.trials.plan.commands.timing import times_of_samples  # noqa: PLC0415 - likewise
+
+    kind, _, reference = text.partition("=")
+    source = load_source(reference or "last", given["results"])
+    found = times_of_samples(kind, source.run.id, source.samples)
+    if not found or not kind:
+        raise UsageError(
+            seen=f"The run {reference!r} has no times of reads or writes",
+            cause="--measured takes what a run measured of one kind of storage",
+            next_step="Such as --measured gp3=last, after `seatrial io DIR --block-size 8k`",
+        )
+    return found
+
+
+def _own(text: str, asked: Asked, given: dict[str, Any], facts: Catalogue) -> list[Candidate]:
+    """Return arrays of a drive that is typed with its price, such as ``DC600M=180USD``."""
+    from seatrial.catalogue.facts import Drive  # noqa: PLC0415 - not for --help
+    from seatrial.catalogue.units import Money  # noqa: PLC0415 - likewise
+    from seatrial.errors import UsageError  # noqa: PLC0415 - likewise
+    from seatrial.trials.plan.analysis.candidates import (  # noqa: PLC0415 - likewise
+        arrays_of,
+        own_arrays,
+        own_drive,
+    )
+
+    name, _, price = text.partition("=")
+    words = name.lower().split()
+    sheets = [
+        each
+        for each in facts.table("drives").values()
+        if isinstance(each, Drive) and words and all(word in each.key.lower() for word in words)
+    ]
+    if len(sheets) != 1 or not price:
+        raise UsageError(
+            seen=f"{text!r} is {len(sheets)} drives of the catalogue"
+            if price
+            else f"{text!r} has no price",
+            cause="A drive to buy is its model in the catalogue and the price of one",
+            next_step='See them: `seatrial catalogue show drives`; such as --drive "DC600M=180USD"',
+        )
+    sheet = sheets[0]
+    if not sheet.capacity_gb:
+        raise UsageError(
+            seen=f"The catalogue does not know the size of {sheet.key}",
+            cause="Its row is for several sizes",
+            next_step=f"Type it: `seatrial catalogue set drives/{sheet.key} capacity_gb=1920`",
+        )
+    currency = given["currency"]
+    drive = own_drive(
+        sheet, sheet.capacity_gb * 1e9, Money.of(_money(price, currency), currency), facts
+    )
+    kwh = Money.of(_money(given["kwh"], currency), currency) if given["kwh"] else None
+    arrays = [(array, _lost_per_year(array, drive, facts)) for array in arrays_of(asked, drive)]
+    months = max(given["years"], 1.0) * _MONTHS_PER_YEAR
+    return own_arrays(arrays, drive, months=months, kwh=kwh)
+
+
+def _lost_per_year(array: Array, drive: OwnDrive, facts: Catalogue) -> Figure:
+    """Return the probability of losing an array in a year, simulated (seatrial risk)."""
+    from seatrial.trials.plan.analysis.figure import Figure, parse_figure  # noqa: PLC0415
+    from seatrial.trials.plan.analysis.risk import (  # noqa: PLC0415 - likewise
+        Assumed,
+        rate_of_model,
+        risk_of,
+    )
+
+    rows = list(facts.failures.values())
+    assumed = Assumed(
+        failures=rate_of_model(drive.name, rows, rows[0].origin(facts.today)),
+        rebuild_h=Figure(
+            low=array.drive_bytes / 200e6 / 3600,
+            mid=array.drive_bytes / 100e6 / 3600,
+            high=array.drive_bytes / 50e6 / 3600,
+            origin="assumed, 50 to 200 MB/s",
+        ),
+        replace_h=parse_figure("8..24..168", "", "assumed"),
+        detect_h=parse_figure("0.01..0.05..0.2", "", "assumed"),
+        unreadable_per_bit=parse_figure("1e-18..1e-17..1e-16", "", "assumed"),
+        common_share=parse_figure("0.2%..1%..5%", "", "assumed"),
+        years=1.0,
+    )
+    lost = risk_of(array, assumed, worlds=200, lives=50).lost
+    mid = min(max(lost.mean, lost.low), lost.high)
+    return Figure(low=lost.low, mid=mid, high=lost.high, origin="simulated, see `seatrial risk`")
+
+
+def _write(plan: StoragePlan, need: Need, name: str, output: Output, study: Output) -> None:
+    from seatrial.errors import UsageError  # noqa: PLC0415 - not for --help
+    from seatrial.trials.plan.report.proof import study_text  # noqa: PLC0415 - likewise
+
+    if study.is_named:
+        if not plan.choices:
+            raise UsageError(
+                seen="Nothing fits, so there is nothing to prove",
+                cause="Every candidate is refused",
+                next_step="See why: leave --study out",
+            )
+        requests = float(need.demand.requests_per_s.sum())
+        share = float(need.demand.reads_per_s.sum()) / requests
+        size = float(need.demand.bytes_per_s.sum()) / requests
+        study.write(study_text(plan, share, size), otherwise="seatrial plan NEED --study FILE")
+    if output.is_named:
+        from seatrial.trials.plan.report.plan_page import render  # noqa: PLC0415 - likewise
+
+        output.write(render(plan, name), otherwise=f"seatrial plan {name} --output FILE")
+
+
+def _show(plan: StoragePlan, study: Output, *, explain: bool, as_json: bool) -> None:
+    from seatrial.report.terminal import table_text, wrapped  # noqa: PLC0415 - not for --help
+    from seatrial.trials.plan.documents import storage_plan_document  # noqa: PLC0415 - likewise
+    from seatrial.trials.plan.report import plan_text  # noqa: PLC0415 - likewise
+    from seatrial.trials.plan.report.proof import proof_sentence  # noqa: PLC0415 - likewise
+
+    verdict = plan_text.verdict_line(plan)
+    notes = plan_text.notes(plan)
+    steps = [*plan_text.explained(plan)]
+    if plan.choices:
+        notes.append(proof_sentence(plan, str(study.place or "FILE")))
+    if as_json:
+        click.echo(storage_plan_document(verdict, notes, steps, plan), nl=False)
+        return
+    click.echo(wrapped(verdict))
+    if plan.choices:
+        click.echo()
+        click.echo(table_text(plan_text.choices_table(plan)))
+    for each in notes:
+        click.echo(wrapped(each, " - "))
+    if explain:
+        click.echo("It follows from:")
+        for each in steps:
+            click.echo(wrapped(each, " - "))

@@ -1,0 +1,210 @@
+"""What to buy or rent, as text: the answer, what cannot be told apart, excuses, the proof."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from seatrial.catalogue.units import format_money
+from seatrial.report.table import Table
+from seatrial.stats.wording import format_count, format_share
+from seatrial.study.units import format_size
+from seatrial.trials.plan.analysis import worlds
+from seatrial.trials.plan.analysis.answer import Choice, StoragePlan
+from seatrial.trials.plan.analysis.figure import Figure
+from seatrial.trials.plan.report.caps_text import rate_words
+from seatrial.trials.plan.report.risk_text import chance_words, figure_words, years_words
+
+CHOICES_MAX = 12
+_NOTHING = "–"
+_SAFE_ENOUGH = 0.02
+"""A probability of loss in a year that is named in the first sentence if it is higher."""
+
+
+def verdict_line(plan: StoragePlan) -> str:
+    """Return the answer in one line, or that nothing fits, or that the first ones overlap."""
+    if not plan.choices:
+        first = f" Nearest: {plan.refused[0].name}, refused: {excuse(plan.refused[0], plan)}"
+        return "Nothing that is known and has a price fits." + (first if plan.refused else "")
+    best = plan.choices[0]
+    others = plan.overlapping[1:]
+    if others:
+        names = ", ".join(each.name for each in others[:3])
+        more = f" and {len(others) - 3} more" if len(others) > 3 else ""
+        return f"Not ranked: {best.name} ({_summary(best, plan)}) and {names}{more} overlap."
+    return f"{best.name} regrets least: {_summary(best, plan)}."
+
+
+def _summary(choice: Choice, plan: StoragePlan) -> str:
+    parts = [
+        f"{format_money(choice.month)} a month",
+        f"fits in {format_share(choice.fit_share)} of {format_count(plan.worlds)} worlds",
+    ]
+    if plan.objective is not None:
+        parts.append(
+            f"{plan.objective.operation} {plan.objective.percentile} {times_words(choice)}"
+        )
+    if choice.lost_per_year.mid >= _SAFE_ENOUGH:
+        parts.append(f"loses its data with {chance_words(choice.lost_per_year.mid)} a year")
+    return ", ".join(parts)
+
+
+def times_words(choice: Choice) -> str:
+    """Return the percentile with its interval; more than the worlds can say is not served."""
+    if choice.response_ms_mid is None:
+        return "not served in most worlds"
+    low = choice.response_ms_low or 0.0
+    high = f"{choice.response_ms_high:.2g}" if choice.response_ms_high is not None else "not served"
+    return f"{choice.response_ms_mid:.2g} ms ({low:.2g} to {high})"
+
+
+def separating_sentences(plan: StoragePlan) -> list[str]:
+    """Return which one measurement would separate those that overlap; empty where none does."""
+    if len(plan.overlapping) < 2 or not plan.choices:
+        return []
+    measurement = plan.measurement
+    if measurement is None:
+        return [
+            "No measurement would separate them: they differ by less than 2 % of the price in "
+            "whatever world, so take the one that you know best."
+        ]
+    currency = plan.choices[0].month.currency
+    return [
+        f"One measurement would separate {plan.choices[0].name} from {measurement.other}: "
+        f"{measurement.name}, worth {measurement.worth:,.2f} {currency} a month. "
+        f"{_how(measurement.name)}"
+    ]
+
+
+def _how(name: str) -> str:
+    """Return how an unknown input is measured."""
+    if name == worlds.OTHER_DAY:
+        return "Record more days: `seatrial watch --record FILE`, and plan with the busiest one."
+    if name in (worlds.GROWTH, worlds.CAPACITY):
+        return "Look at the size of the database now and a month ago, and give it as typed figures."
+    if name.startswith("times of "):
+        kind = name.removeprefix("times of ").partition("/")[0].split()[0]
+        return (
+            f"Rent it for an hour, run `seatrial io DIR --block-size 8k`, and add --measured "
+            f"{kind}=RUN."
+        )
+    if name == "prices":
+        return "Ask for the price, and type it: `seatrial catalogue show prices`."
+    return "Measure how much of its data sheet lasts: `seatrial precondition DEVICE --plan`."
+
+
+def excuse(choice: Choice, plan: StoragePlan) -> str:
+    """Return why a candidate is refused, in a sentence."""
+    missed = format_share(1 - choice.fit_share)
+    if choice.miss == "load":
+        load = (
+            plan.busiest_bytes_per_s
+            if choice.binding_quantity == "throughput"
+            else plan.busiest_per_s
+        )
+        carried = rate_words(choice.binding_quantity, choice.binding_per_s)
+        return (
+            f"{choice.binding} carries {carried}, and the need's busiest slot is "
+            f"{rate_words(choice.binding_quantity, load)} before growth and other days; it falls "
+            f"short in {missed} of the worlds."
+        )
+    if choice.miss == "capacity":
+        return (
+            f"it holds {format_size(int(choice.capacity_bytes))}, and "
+            f"{format_size(int(plan.capacity.mid))} are to be stored before growth."
+        )
+    if choice.miss == "objective" and plan.objective is not None:
+        return (
+            f"{plan.objective.operation} {plan.objective.percentile} is {times_words(choice)}, "
+            f"above {plan.objective.limit_ms:g} ms in {missed} of the worlds."
+        )
+    if choice.miss == "risk":
+        return f"it loses its data with {chance_words(choice.lost_per_year.mid)} a year."
+    return f"{format_money(choice.month)} a month are above the budget."
+
+
+def choices_table(plan: StoragePlan) -> Table:
+    """Return the candidates that fit, least regret first."""
+    percentile = plan.objective.percentile if plan.objective else "p99"
+    return Table(
+        id="table-choices",
+        title=f"Least regret first; {format_count(plan.dominated)} dominated are left out",
+        labels=1,
+        headers=[
+            "Candidate",
+            "Month",
+            "Fits",
+            percentile,
+            "Loss a year",
+            "Regret",
+            "Binding limit",
+        ],
+        rows=[_row(each) for each in plan.choices[:CHOICES_MAX]],
+    )
+
+
+def _row(choice: Choice) -> list[str]:
+    money = f"{choice.month.mid:,.2f} {choice.month.currency}"
+    regret = _NOTHING if choice.regret is None else f"{choice.regret:,.0f}"
+    return [
+        choice.name,
+        money,
+        format_share(choice.fit_share),
+        times_words(choice),
+        chance_words(choice.lost_per_year.mid),
+        f"{regret}{' overlaps' if choice.overlaps_best else ''}",
+        f"{choice.binding} {choice.binding_quantity}, {choice.holds:.2g} x",
+    ]
+
+
+def notes(plan: StoragePlan) -> list[str]:
+    """Return excuses, and what if the need were twice as high."""
+    found = separating_sentences(plan)
+    found += [
+        f"Refused: {each.name}, {format_money(each.month)} a month: {excuse(each, plan)}"
+        for each in plan.refused[:3]
+    ]
+    if any(each.kind == "own" for each in plan.choices):
+        found.append("Own drives are priced without the server that holds them.")
+    if plan.twice_fit_share is not None:
+        better = (
+            f"; {plan.twice_name} would"
+            if plan.twice_name and plan.twice_name != plan.choices[0].name
+            else ""
+        )
+        found.append(
+            f"If the need were twice as high, {plan.choices[0].name} would fit in "
+            f"{format_share(plan.twice_fit_share)} of the worlds{better}."
+        )
+    return found
+
+
+def explained(plan: StoragePlan) -> Iterator[str]:
+    """Yield every step to the first candidate, with the origin of each figure."""
+    busiest = rate_words("IOPS", plan.busiest_per_s)
+    through = rate_words("throughput", plan.busiest_bytes_per_s)
+    yield f"Load: {plan.load}; busiest slot {busiest}, {through}"
+    yield f"Another day: {figure_words(plan.other_day)} times that"
+    yield f"Stored now: {_size_words(plan.capacity)}"
+    yield f"Growth a year: {figure_words(plan.growth)}; judged after {years_words(plan.years)}"
+    if plan.objective is not None:
+        yield f"Objective: {plan.objective.words}"
+    yield (
+        f"{format_count(plan.candidates)} candidates in {format_count(plan.worlds)} worlds; a "
+        f"month that misses costs {plan.miss_factor:g} times the cheapest that fits (assumed)"
+    )
+    for each in plan.choices[:1]:
+        for item in each.bill:
+            yield f"{item.what}: {format_money(item.money)} a month ({item.origin})"
+        yield (
+            f"{each.binding} has {rate_words(each.binding_quantity, each.binding_per_s)}: "
+            f"{each.holds:.3g} times the load, all its buckets played through a day"
+        )
+        yield f"Times of requests: {each.reads_origin}; k servers simulated"
+        yield f"Loss a year: {figure_words(each.lost_per_year)}"
+
+
+def _size_words(figure: Figure) -> str:
+    low, mid, high = (format_size(int(each)) for each in (figure.low, figure.mid, figure.high))
+    return (
+        f"{mid} ({figure.origin})" if low == high else f"{mid}, {low} to {high} ({figure.origin})"
+    )

@@ -1,0 +1,81 @@
+"""The study that would prove a plan: the chosen storage at the need's rate, in its objective."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from seatrial.catalogue.units import HOURS_PER_MONTH
+from seatrial.trials.plan.analysis.answer import StoragePlan
+from seatrial.trials.plan.report.risk_text import years_words
+
+BUDGET_S: Final = 600
+FILL_BYTES: Final = 8 << 30
+BLOCK_BYTES_MIN: Final = 4096
+_PERCENTILES: Final = ("p50", "p90", "p99", "p99.9")
+RENTED_H_MIN: Final = 1.0
+"""What is billed at least, with time to set it up."""
+
+
+def study_text(plan: StoragePlan, reads_share: float, size_bytes: float) -> str:
+    """Return the study as TOML.
+
+    Args:
+        plan: A plan with a choice.
+        reads_share: Of the need's requests.
+        size_bytes: Mean size of the need's requests.
+    """
+    first = plan.choices[0]
+    objective = plan.objective
+    percentile = objective.percentile if objective else "p99"
+    limit_ms = objective.limit_ms if objective else 10.0
+    mixed = 0.02 < reads_share < 0.98
+    operation = "mixed" if mixed else "read" if reads_share >= 0.98 else "write"
+    share = f"read_share = {reads_share:.2f}\n" if mixed else ""
+    wanted = plan.busiest_per_s * plan.other_day.high * (1 + plan.growth.mid) ** plan.years
+    return (
+        f"# Proves a plan: {first.name} has to sustain {plan.busiest_per_s:,.0f} requests per\n"
+        f"# second, and {wanted:,.0f} on a bad day after {years_words(plan.years)}.\n"
+        "\n"
+        'name = "plan-proof"\n'
+        "\n"
+        "[[target]]\n"
+        'label = "trial"\n'
+        f"size = {FILL_BYTES}\n"
+        "\n"
+        "[[workload]]\n"
+        'kind = "fill"\n'
+        "once = true\n"
+        "\n"
+        "[[workload]]\n"
+        'kind = "loadline"\n'
+        f'operations = "{operation}"\n'
+        f"{share}"
+        f"block_sizes = {block_bytes(size_bytes)}\n"
+        f'percentile = "{percentile if percentile in _PERCENTILES else "p99"}"\n'
+        f'limit = "{limit_ms:g}ms"\n'
+        f"budget_seconds = {BUDGET_S}\n"
+        "\n"
+        "[thresholds]\n"
+        f'"loadline.sustained_per_s" = "> {plan.busiest_per_s:.0f}"\n'
+    )
+
+
+def block_bytes(size_bytes: float) -> int:
+    """Return the power of two that is nearest to a mean size, from 4 KiB on."""
+    power = BLOCK_BYTES_MIN
+    while power * 1.41 < size_bytes and power < 1 << 20:
+        power *= 2
+    return power
+
+
+def proof_sentence(plan: StoragePlan, place: str) -> str:
+    """Return what the proof takes, in minutes and money."""
+    first = plan.choices[0]
+    minutes = BUDGET_S // 60 + 5
+    money = first.month.mid / HOURS_PER_MONTH * RENTED_H_MIN
+    cost = (
+        f"and about {money:,.2f} {first.month.currency} to rent {first.name} for an hour"
+        if first.kind != "own"
+        else "on drives that are there or lent"
+    )
+    return f"The proof takes about {minutes} minutes {cost}: `seatrial study {place} --target DIR`."

@@ -1,0 +1,300 @@
+"""Plans: what always holds of them, what they refuse, and what they say."""
+
+from __future__ import annotations
+
+import random
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cli.command import Ended, seatrial
+from report.json_schema import assert_published
+from seatrial.catalogue.units import GIB, Money
+from seatrial.catalogue.volumes import Item
+from seatrial.errors import UsageError
+from seatrial.trials.plan.analysis.answer import StoragePlan, plan_of
+from seatrial.trials.plan.analysis.array import Array
+from seatrial.trials.plan.analysis.candidates import Asked, Candidate, Cap, Times, rented
+from seatrial.trials.plan.analysis.demand import constant_demand
+from seatrial.trials.plan.analysis.figure import Figure, exact
+from seatrial.trials.plan.analysis.need import Need, busiest_gaps, parse_objective
+from seatrial.trials.plan.analysis.queueing import log_normal
+from seatrial.trials.plan.analysis.ranking import pareto
+from seatrial.trials.plan.analysis.worlds import Worlds, judge
+
+from .made import facts
+
+SERVICE = log_normal(0.5)
+FEW = 400
+
+
+def candidate(name: str, money: float, iops: float, mean_ms: float = 1.0, **more) -> Candidate:
+    """Storage of a rate, a time and a price."""
+    times = Times(
+        kind=more.pop("times_kind", name),
+        mean_ms=more.pop("times", exact(mean_ms, "typed")),
+        service=SERVICE,
+        origin="typed",
+    )
+    price = Money.of(money, "USD")
+    return Candidate(
+        name=name,
+        kind="volume",
+        capacity_bytes=more.pop("capacity_bytes", 1000.0 * GIB),
+        caps=(Cap(whose=f"volume {name}", quantity="IOPS", per_s=iops),),
+        reads=times,
+        writes=times,
+        bill=(Item(what=name, amount=1, unit="month", money=price, origin="typed"),),
+        month=price,
+        lost_per_year=exact(more.pop("lost", 0.001), "typed"),
+        **more,
+    )
+
+
+def need(per_s: float = 1000.0, objective: str = "read.p99_ms=20", **more) -> Need:
+    """A constant load of reads and writes."""
+    return Need(
+        demand=constant_demand("typed", per_s * 0.7, per_s * 0.3, 8192),
+        other_day=more.pop("other_day", Figure(low=0.8, mid=1, high=1.6, origin="assumed")),
+        capacity=exact(100.0 * GIB, "typed"),
+        growth=exact(0.0, "typed"),
+        years=1.0,
+        objective=parse_objective(objective) if objective else None,
+        **more,
+    )
+
+
+def named(plan: StoragePlan) -> list[str]:
+    return [each.name for each in plan.choices]
+
+
+prices = st.floats(1, 1000)
+rates = st.floats(200, 20_000)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.tuples(prices, rates, st.floats(0.1, 5)), min_size=1, max_size=6), st.randoms())
+def test_the_order_of_candidates_does_not_matter(rows, shuffler: random.Random):
+    made = [candidate(f"c{number}", *row) for number, row in enumerate(rows)]
+    plan = plan_of(made, need(), worlds=Worlds(FEW))
+    shuffled = list(made)
+    shuffler.shuffle(shuffled)
+    assert plan_of(shuffled, need(), worlds=Worlds(FEW)) == plan
+    assert all(each.month.mid >= 0 and (each.regret or 0) >= 0 for each in plan.choices)
+    assert len(plan.choices) + plan.dominated + plan.refused_count == len(made)
+
+
+@settings(max_examples=30, deadline=None)
+@given(prices, rates, st.floats(0.1, 5), st.floats(1.01, 3), st.floats(1.01, 3))
+def test_cheaper_and_better_always_dominates(money, iops, mean_ms, cheaper, faster):
+    worse = candidate("worse", money, iops, mean_ms)
+    better = candidate("better", money / cheaper, iops * faster, mean_ms / faster)
+    judged = judge([worse, better], need(), Worlds(FEW))
+    assert judged[1].fit_share >= judged[0].fit_share
+    assert (judged[1].response_ms <= judged[0].response_ms * 1.02).all()
+    if judged[1].fit_share >= 0.5:
+        assert [each.candidate.name for each in pareto(judged)] == ["better"]
+        assert named(plan_of([worse, better], need(), worlds=Worlds(FEW))) == ["better"]
+
+
+@settings(max_examples=20, deadline=None)
+@given(rates, st.floats(100, 5000), st.floats(1.0, 4))
+def test_more_need_never_fits_better(iops, per_s, more):
+    worlds = Worlds(FEW)
+    one = candidate("one", 10, iops)
+    (low,), (high,) = (judge([one], need(x), worlds) for x in (per_s, per_s * more))
+    assert high.fit_share <= low.fit_share
+    assert (high.response_ms >= low.response_ms * (1 - 1e-6)).all()
+
+
+def test_cheapest_that_fits_is_first_and_excuses_say_why_the_others_are_not():
+    plan = plan_of(
+        [
+            candidate("small", 10, 500),
+            candidate("right", 50, 5000),
+            candidate("large", 500, 50_000, 0.9),
+            candidate("slow", 5, 50_000, 30.0),
+            candidate("full", 6, 50_000, capacity_bytes=10.0 * GIB),
+        ],
+        need(),
+        worlds=Worlds(FEW),
+    )
+    assert plan.choices[0].name == "right"
+    assert {each.name: each.miss for each in plan.refused} == {
+        "small": "load",
+        "slow": "objective",
+        "full": "capacity",
+    }
+    dear = plan_of([candidate("right", 50, 5000)], need(), budget=49, worlds=Worlds(FEW))
+    assert [(each.name, each.miss) for each in dear.refused] == [("right", "budget")]
+    risky = plan_of(
+        [candidate("right", 50, 5000, lost=0.02)], need(), lost_max=0.01, worlds=Worlds(FEW)
+    )
+    assert [(each.name, each.miss) for each in risky.refused] == [("right", "risk")]
+
+
+def test_what_overlaps_is_not_ranked_and_one_measurement_is_named():
+    """A is cheap and may be too slow, which only its times decide; B is dear and is not."""
+    doubtful = Figure(low=0.5, mid=4.0, high=32.0, origin="assumed")
+    made = [
+        candidate("a", 40, 20_000, times=doubtful, times_kind="a's"),
+        candidate("b", 100, 20_000, 0.3, times_kind="b's"),
+    ]
+    known = need(other_day=exact(1.0, "typed"))
+    plan = plan_of(made, known, worlds=Worlds(4000))
+    assert len(plan.overlapping) == 2
+    assert plan.measurement is not None
+    assert plan.measurement.name == "times of a's"
+    assert plan.measurement.worth > 1
+    # Once it is measured, nothing overlaps: the cheap one is right, or is refused.
+    for mean_ms, first in ((1.0, "a"), (30.0, "b")):
+        made[0] = candidate("a", 40, 20_000, mean_ms, times_kind="a's")
+        plan = plan_of(made, known, worlds=Worlds(4000))
+        assert plan.choices[0].name == first
+        assert plan.measurement is None
+        assert len(plan.overlapping) == 1
+
+
+def test_worlds_are_common_and_follow_from_names():
+    one, other = Worlds(100), Worlds(100)
+    other.of("first asked")
+    assert (one.of("growth") == other.of("growth")).all()
+    assert abs(np.corrcoef(Worlds(10_000).of("a"), Worlds(10_000).of("b"))[0, 1]) < 0.05
+
+
+def test_instances_cap_volumes_in_a_searched_plan():
+    asked = Asked(
+        iops=14_000,
+        bytes_per_s=14_000 * 8192,
+        capacity_bytes=700.0 * GIB,
+        instances=("r7i.2xlarge", "r7i.4xlarge"),
+        volumes=("gp3", "io2"),
+    )
+    found = rented(asked, facts(), {})
+    assert len(found) > 50
+    calm = need(14_000, "", other_day=exact(1.0, "typed"))
+    judged = {each.candidate.name: each for each in judge(found, calm, Worlds(10))}
+    for name, each in judged.items():
+        assert each.candidate.month.mid > 0
+        if name.startswith("r7i.2xlarge"):
+            assert each.holds < 1, "it carries 12,000 IOPS, and its bucket does not last a day"
+    assert any(each.holds > 1 for name, each in judged.items() if name.startswith("r7i.4xlarge"))
+
+
+def test_objectives_and_gaps_are_read():
+    found = parse_objective("commit.p99_ms=5")
+    assert (found.operation, found.is_of_writes, found.limit_ms) == ("commit", True, 5)
+    assert parse_objective("p99.9_ms=2").operation == "read"
+    for wrong in ("p98_ms=5", "commit.p99=5", "p99_ms=0", "flush.p99_ms=1"):
+        with pytest.raises(UsageError, match="is no objective"):
+            parse_objective(wrong)
+    arrived = np.concatenate([np.arange(1000) * 60_000_000, 120e9 + np.arange(5000) * 1e6])
+    gaps = busiest_gaps(arrived.astype(np.int64), 60.0)
+    assert gaps is not None
+    assert gaps.mean() == pytest.approx(1)
+    assert busiest_gaps(arrived[:10].astype(np.int64), 60.0) is None
+
+
+def test_an_own_array_costs_what_md_writes():
+    from seatrial.trials.plan.analysis.candidates import _ios_per_write
+
+    made = {level: Array(level=level, drives=4, drive_bytes=1e12) for level in ("raid10", "raid5")}
+    assert {level: _ios_per_write(each) for level, each in made.items()} == {
+        "raid10": 2,
+        "raid5": 4,
+    }
+    assert _ios_per_write(Array(level="raid6", drives=8, drive_bytes=1e12)) == 6
+    assert _ios_per_write(Array(level="raid5", drives=3, drive_bytes=1e12)) == 3
+
+
+NEED = ("reads=6000,writes=2000,size=8KiB", "--capacity", "500GiB")
+
+
+def called(folder: Path, *words: str) -> Ended:
+    return seatrial(
+        "plan", *words, folder=folder, env={"SEATRIAL_CATALOGUE": str(folder / "own.toml")}
+    )
+
+
+def test_the_answer_its_page_its_document_and_its_proof(tmp_path: Path):
+    words = (*NEED, "--objective", "read.p99_ms=10", "--loss-max", "1%", "--volume", "gp3")
+    done = called(tmp_path, *words, "--explain", "--study", "p.toml", "-o", "p.html")
+    assert (done.code, done.err) == (0, "")
+    text = " ".join(done.out.split())
+    assert "One measurement would separate" in text
+    assert "it loses its data with 3 % a year" in text
+    assert "Another day: 1, 0.8 to 1.6 (assumed" in text
+    study = tomllib.loads((tmp_path / "p.toml").read_text())
+    assert study["workload"][1]["read_share"] == 0.75
+    planned = seatrial("study", "p.toml", "--plan", "--target", tmp_path, folder=tmp_path)
+    assert planned.code == 0, planned
+    page = (tmp_path / "p.html").read_text()
+    assert "table-choices" in page
+    document = called(tmp_path, *words, "--json").document
+    assert_published(document)
+    assert document["plan"]["worlds"] == 10_000
+    assert document["verdict"].split()[0] in ("Not", "r7i.4xlarge")
+
+
+def test_own_drives_have_a_price_that_is_typed(tmp_path: Path):
+    done = called(
+        tmp_path, "reads=600,writes=200,size=8KiB", "--capacity", "500GiB", "--drive",
+        "DC600M=180USD", "--kwh", "0.30USD", "--volume", "gp3", "--json",
+    )  # fmt: skip
+    assert done.code == 0, done
+    own = [each for each in done.document["plan"]["choices"] if each["kind"] == "own"]
+    assert own[0]["name"] == "raid1 of 2 DC600M"
+    assert own[0]["month"]["mid"] == pytest.approx(2 * 180 / 12 + 3.6 * 2 * 0.73 * 0.30)
+    assert "Own drives are priced without the server that holds them." in done.document["notes"]
+
+
+def test_a_run_measures_the_times_of_a_kind(tmp_path: Path):
+    (tmp_path / "m.toml").write_text(
+        "channels = 8\nnoise_share = 0.3\nread = { base_us = 500.0, per_kib_us = 0.0 }\n"
+    )
+    assert (
+        seatrial("io", "simulated", "--model", "m.toml", "--seconds", "5", folder=tmp_path).code
+        == 0
+    )
+    words = (*NEED, "--volume", "gp3", "--loss-max", "1%", "--measured", "gp3=last", "--json")
+    done = called(tmp_path, *words)
+    assert done.code == 0, done
+    first = done.document["plan"]["choices"][0]
+    assert first["reads_origin"].startswith("measured, run ")
+    assert 1.0 < first["response_ms_mid"] < 5
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("reads=6000,size=8KiB", "--capacity", "1GiB"), "it has no writes"),
+        ((*NEED, "--instance", "r7i.3xlarge"), "no instance 'r7i.3xlarge'"),
+        ((*NEED, "--instance", "m7g.large"), "no price of aws/m7g.large, instance"),
+        ((*NEED, "--currency", "EUR"), "No rate from USD to EUR"),
+        ((*NEED, "--budget", "800EUR"), "No rate from EUR to USD"),
+        ((*NEED, "--budget", "much"), "'much' is no amount"),
+        ((*NEED, "--growth", "fast"), "is no --growth"),
+        ((*NEED, "--objective", "p99=5"), "is no objective"),
+        ((*NEED, "--provider", "nowhere"), "no candidate with a known price"),
+        ((*NEED, "--drive", "DC600M"), "has no price"),
+        ((*NEED, "--drive", "Micron=100"), "drives of the catalogue"),
+        ((*NEED, "--drive", "PM9A3=100"), "does not know the size"),
+        (("reads=1,writes=1,size=8KiB", "--capacity", "500GB"), "is no capacity"),
+        (("nothing", "--capacity", "500GiB"), "nothing"),
+    ],
+)
+def test_bad_input_is_one_sentence(tmp_path: Path, words: tuple[str, ...], said: str):
+    done = called(tmp_path, *words)
+    assert (done.code, done.out) == (2, "")
+    assert said in done.err
+    assert len(done.err.splitlines()) == 1
+
+
+def test_a_broken_row_of_the_own_catalogue_stops_a_plan(tmp_path: Path):
+    (tmp_path / "own.toml").write_text('["prices/aws/gp3/capacity/us-east-1"]\nmid = -1\n')
+    done = called(tmp_path, *NEED)
+    assert (done.code, "own.toml, prices/aws/gp3" in done.err) == (2, True)

@@ -1,0 +1,129 @@
+"""Simulated response times against exact formulas, and against a device whose truth is known."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cli.command import seatrial
+from seatrial.results.store import ResultsFile
+from seatrial.trials.plan.analysis.queueing import (
+    LOADS,
+    SERVERS,
+    Curve,
+    Service,
+    Stalls,
+    log_normal,
+    of_times,
+    response_times,
+)
+from seatrial.trials.plan.commands.timing import times_of_samples
+
+EXPONENTIAL = of_times(-np.log1p(-(np.arange(4000) + 0.5) / 4000))
+
+
+def p99_of_m_m_k(servers: int, load_share: float) -> float:
+    """The exact p99 of exponential times, in mean service times (Erlang's C, by bisection)."""
+    offered = servers * load_share
+    waiting = offered**servers / math.factorial(servers) / (1 - load_share)
+    waiting /= sum(offered**n / math.factorial(n) for n in range(servers)) + waiting
+    rate = servers * (1 - load_share)
+
+    def above(at: float) -> float:
+        if abs(rate - 1) < 1e-9:
+            return math.exp(-at) * (1 + waiting * at)
+        return math.exp(-at) + waiting * (math.exp(-at) - math.exp(-rate * at)) / (rate - 1)
+
+    low, high = 0.0, 1000.0
+    for _ in range(100):
+        middle = (low + high) / 2
+        low, high = (middle, high) if above(middle) > 0.01 else (low, middle)
+    return low
+
+
+@pytest.mark.parametrize(("servers", "load_share"), [(1, 0.6), (4, 0.7), (8, 0.6), (16, 0.8)])
+def test_exponential_times_are_as_the_formula_has_them(servers: int, load_share: float):
+    found = response_times(
+        EXPONENTIAL, servers, load_share, requests=20_000, repetitions=64, seed=1
+    )
+    exact = p99_of_m_m_k(servers, load_share)
+    assert np.percentile(found, 99) == pytest.approx(exact, rel=0.05)
+
+
+def test_few_slow_requests_are_worse_than_any_exponential():
+    """2 % of 5 ms, mean 0.198 ms: eight servers at 60 % have p99 of 5 ms, not of 0.9."""
+    mean_ms = 0.98 * 0.1 + 0.02 * 5
+    two = Service(values=np.array([0.1] * 49 + [5.0]) / mean_ms)
+    found = response_times(two, 8, 0.6, requests=40_000, repetitions=8, seed=2) * mean_ms
+    assert np.percentile(found, 99) == pytest.approx(5.0, rel=0.03)
+    assert p99_of_m_m_k(8, 0.6) * mean_ms == pytest.approx(0.9, rel=0.05)
+
+
+def test_a_curve_is_the_simulation_and_rises():
+    service = log_normal(0.9)
+    assert service.values.mean() == pytest.approx(1)
+    curve = Curve(service, 99.0)
+    assert curve.table.shape == (len(SERVERS), len(LOADS))
+    assert (np.diff(curve.table, axis=1) >= 0).all()
+    direct = response_times(service, 8, 0.7, requests=20_000, repetitions=64, seed=3)
+    at = curve.at(8, np.array([0.7, 1.0, 1.5]))
+    assert at[0] == pytest.approx(np.percentile(direct, 99), rel=0.05)
+    assert np.isinf(at[1:]).all()
+
+
+def test_stalls_hold_all_servers_and_recorded_gaps_are_replayed():
+    """Stalls of 200 in 10,200: half of the requests of the slowest 2 % wait 100 or more."""
+    none = response_times(EXPONENTIAL, 8, 0.2, requests=40_000, repetitions=8, seed=4)
+    stalled = response_times(
+        EXPONENTIAL, 8, 0.2, requests=40_000, repetitions=8, seed=4,
+        stalls=Stalls(gap_ratio=10_000, length_ratio=200),
+    )  # fmt: skip
+    assert np.percentile(none, 99) < 6
+    assert np.percentile(stalled, 99) == pytest.approx(100, rel=0.3)
+    bursts = np.tile([0.0] * 9 + [10.0], 1000)
+    together = response_times(
+        EXPONENTIAL, 1, 0.3, requests=40_000, repetitions=8, seed=5, gaps=bursts
+    )
+    alone = response_times(EXPONENTIAL, 1, 0.3, requests=40_000, repetitions=8, seed=5)
+    assert np.percentile(together, 99) > 1.5 * np.percentile(alone, 99)
+    with pytest.raises(ValueError, match="above 0"):
+        of_times([])
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_truth_of_a_simulated_device_is_met_within_5_percent(tmp_path: Path, seed: int):
+    """Times measured without load, then p99 foreseen under load and measured there."""
+    random = np.random.default_rng(seed)
+    channels = int(random.choice([1, 2, 4, 8]))
+    base_us = float(random.uniform(100, 400))
+    noise = float(random.uniform(0.2, 1.0))
+    (tmp_path / "m.toml").write_text(
+        f"channels = {channels}\nnoise_share = {noise}\n"
+        f"read = {{ base_us = {base_us}, per_kib_us = 0.0 }}\n"
+    )
+    run = ("io", "simulated", "--model", "m.toml", "--block-size", "8k", "--seconds")
+    assert seatrial(*run, "30", folder=tmp_path).code == 0
+    (_, times), *_ = measured_times(tmp_path)
+    load_share = float(random.uniform(0.3, 0.8))
+    rate = channels * load_share / (times.mean_ms.mid / 1000)
+    loaded = ("--arrival", "poisson", "--rate", f"{rate:.0f}", "--depth", "256", "--threads", "1")
+    assert seatrial(*run, f"{200_000 / rate:.0f}", *loaded, folder=tmp_path).code == 0
+    (truth,) = samples(tmp_path)
+    measured_ms = truth.operations["read"].response_histogram().percentile_ns(99) / 1e6
+    found = response_times(
+        times.service, channels, load_share, requests=20_000, repetitions=96, seed=seed
+    )
+    foreseen_ms = float(np.percentile(found, 99)) * times.mean_ms.mid
+    assert foreseen_ms == pytest.approx(measured_ms, rel=0.05)
+
+
+def samples(folder: Path):
+    with ResultsFile.open(folder / "results.seatrial", read_only=True) as file:
+        return file.samples(file.run("last").id)
+
+
+def measured_times(folder: Path):
+    return times_of_samples("gp3", "x", samples(folder))

@@ -177,6 +177,21 @@ class CellLive:
         """Stalls so far."""
 
 @final
+class FilesRunning:
+    """A workload of files being measured in background threads."""
+    def live(self, /) -> CellLive:
+        """Return the last second."""
+    def result(self, /) -> dict:
+        """Return the sample's parts (docs/engine.md), once.
+
+        Raises RuntimeError while running or when taken before, NativeError when it failed.
+        """
+    def stop(self, /) -> None:
+        """Ask the threads to end; what was measured is kept."""
+    def wait(self, /, timeout_s: SupportsFloat | SupportsIndex) -> bool:
+        """Wait at most so long; True when the sample has ended."""
+
+@final
 class Histogram:
     """Log-linear histogram of ns, buckets at most 0.8 % wide."""
     def __eq__(self, other: object, /) -> bool: ...
@@ -651,6 +666,12 @@ def start(spec_json: str) -> Running:
     """Start one cell from its specification (docs/engine.md).
 
     Raises NativeError when it is invalid, or the target cannot be opened.
+    """
+
+def start_files(spec_json: str) -> FilesRunning:
+    """Start one workload of files from its specification (docs/engine.md).
+
+    Raises NativeError when it is invalid, or no thread can be started.
     """
 
 def start_sql_capture(spec_json: str) -> SqlCapture:

@@ -57,6 +57,7 @@ TOPICS: Final = (
     "watch",
     "cache",
     "plan",
+    "filebench",
 )
 """Folders below ``trials/``, in the order in which a page shows them."""
 
@@ -135,6 +136,7 @@ class Topic:
             study.
         own_quantities: Quantities of thresholds that only this topic's workloads have, each with
             the message for a workload that lacks it.
+        space_words: What takes the space that its cells use, such as ``databases``.
         commands: Its commands of the command line, by name.
         observer: Module of its program that shows a run while it is measured (``--live``); of
             several topics with one the first counts. `seatrial.cli.live` describes it.
@@ -153,6 +155,7 @@ class Topic:
     titles: Mapping[str, str] = MappingProxyType({})
     recorded_kinds: tuple[str, ...] = ()
     own_quantities: Mapping[str, str] = MappingProxyType({})
+    space_words: str = ""
     commands: Mapping[str, Command] = MappingProxyType({})
     observer: str = ""
 

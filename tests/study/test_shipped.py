@@ -32,6 +32,7 @@ def test_these_are_shipped() -> None:
     assert shipped_studies() == [
         "cache-sweep",
         "commit-settings",
+        "filebench",
         "four-kib",
         "l2arc",
         "leg-balance",
@@ -60,12 +61,15 @@ def test_readme_has_the_quick_trials_plan() -> None:
 
 
 OF_STORAGE = ["four-kib", "one-dvd-per-second", "quick"]
+OF_FILES = ["filebench"]
 OF_LAYOUTS = ["leg-balance", "raid-failure", "raid-sweep", "raid-sweep-tiny"]
 OF_POOLS = ["l2arc"]
-OF_DATABASES = sorted({*shipped_studies()} - {*OF_STORAGE, *OF_LAYOUTS, *OF_POOLS})
+OF_DATABASES = sorted(
+    {*shipped_studies()} - {*OF_STORAGE, *OF_FILES, *OF_LAYOUTS, *OF_POOLS}
+)
 
 
-@pytest.mark.parametrize("name", OF_DATABASES)
+@pytest.mark.parametrize("name", [*OF_DATABASES, *OF_FILES])
 def test_shipped_studies_of_databases_can_be_planned_in_directories(name: str) -> None:
     study = load_study(name)
     assert (study.name, bool(study.description)) == (name, True)

@@ -80,6 +80,7 @@ CRATES_MAY_USE = {
     "seatrial-columnar": set[str](),
     "seatrial-gauge": set[str](),
     "seatrial-load": {"seatrial-gauge"},
+    "seatrial-files": {"seatrial-gauge", "seatrial-load"},
     "seatrial-sqltext": set[str](),
     "seatrial-pgwire": {"seatrial-sqltext"},
     "seatrial-trace": {"seatrial-columnar", "seatrial-gauge", "seatrial-sqltext"},

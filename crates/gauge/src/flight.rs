@@ -206,7 +206,7 @@ mod tests {
         flight.begin(0, Operation::Read, 900);
         let view = flight.view();
         assert_eq!((view.oldest_start_ns, view.depth(), view.last_end_ns), (Some(900), 2, 5));
-        assert_eq!(view.operations, [1, 1, 0, 0, 0]);
+        assert_eq!(view.operations, [1, 1, 0, 0, 0, 0]);
         assert_eq!(flight.end(0), Some((Operation::Read, 900)));
         assert_eq!(flight.end(0), None);
         assert_eq!(flight.view().oldest_start_ns, Some(1_000));

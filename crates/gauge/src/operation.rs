@@ -14,12 +14,20 @@ pub enum Operation {
     Commit = 3,
     /// Reads a block here and writes it there, timed as one.
     Copy = 4,
+    /// Names, finds or removes a file or a folder: open, close, create, delete, stat, list.
+    Metadata = 5,
 }
 
 impl Operation {
     /// All kinds, in the order of their index.
-    pub const ALL: [Operation; 5] =
-        [Operation::Read, Operation::Write, Operation::Sync, Operation::Commit, Operation::Copy];
+    pub const ALL: [Operation; 6] = [
+        Operation::Read,
+        Operation::Write,
+        Operation::Sync,
+        Operation::Commit,
+        Operation::Copy,
+        Operation::Metadata,
+    ];
 
     /// The word used in results, tables and messages.
     pub fn name(self) -> &'static str {
@@ -29,6 +37,7 @@ impl Operation {
             Operation::Sync => "sync",
             Operation::Commit => "commit",
             Operation::Copy => "copy",
+            Operation::Metadata => "metadata",
         }
     }
 

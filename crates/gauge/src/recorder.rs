@@ -73,7 +73,7 @@ pub struct Recorder {
     settings: RecorderSettings,
     flight: Arc<Flight>,
     timeline: Arc<Mutex<Timeline>>,
-    kinds: [Kind; KINDS],
+    kinds: Box<[Kind]>,
     slice_index: u64,
     slice_end_ns: u64,
     last_end_ns: u64,
@@ -86,8 +86,8 @@ pub struct Recorder {
 pub struct RecorderParts {
     /// The worker's terms of the accounting equation.
     pub outcome: Outcome,
-    /// Totals by operation index.
-    pub kinds: [KindTotals; KINDS],
+    /// Totals by kind: of operations, or of what `with_kinds` counts.
+    pub kinds: Vec<KindTotals>,
     /// When the worker completed nothing, for finding stalls.
     pub quiet: WorkerQuiet,
     /// Quiet times beyond the bound.
@@ -101,11 +101,21 @@ impl Recorder {
         flight: Arc<Flight>,
         timeline: Arc<Mutex<Timeline>>,
     ) -> Recorder {
+        Recorder::with_kinds(settings, flight, timeline, KINDS)
+    }
+
+    /// A recorder that counts by `kinds` kinds of its user, in place of operations.
+    pub fn with_kinds(
+        settings: RecorderSettings,
+        flight: Arc<Flight>,
+        timeline: Arc<Mutex<Timeline>>,
+        kinds: usize,
+    ) -> Recorder {
         Recorder {
             settings,
             flight,
             timeline,
-            kinds: Default::default(),
+            kinds: (0..kinds).map(|_| Kind::default()).collect(),
             slice_index: 0,
             slice_end_ns: settings.start_ns + settings.slice_ns,
             last_end_ns: settings.start_ns,
@@ -120,8 +130,27 @@ impl Recorder {
     pub fn complete(&mut self, slot: usize, intended_ns: u64, at_ns: u64, transferred_bytes: u64) {
         self.advance(at_ns, intended_ns);
         let Some((operation, started_ns)) = self.flight.end(slot) else { return };
+        self.record(operation.index(), started_ns, intended_ns, at_ns, transferred_bytes);
+    }
+
+    /// As [`Recorder::complete`], under a kind of its user (`with_kinds`) in place of an operation.
+    pub fn complete_as(&mut self, kind: usize, slot: usize, at_ns: u64, transferred_bytes: u64) {
+        self.advance(at_ns, at_ns);
+        let Some((_, started_ns)) = self.flight.end(slot) else { return };
+        self.record(kind, started_ns, started_ns, at_ns, transferred_bytes);
+    }
+
+    #[inline]
+    fn record(
+        &mut self,
+        kind: usize,
+        started_ns: u64,
+        intended_ns: u64,
+        at_ns: u64,
+        transferred_bytes: u64,
+    ) {
         let service_ns = at_ns.saturating_sub(started_ns);
-        let kind = &mut self.kinds[operation.index()];
+        let kind = &mut self.kinds[kind];
         kind.totals.completed += 1;
         kind.slice_bytes += transferred_bytes;
         if self.settings.scheduled {
@@ -140,6 +169,14 @@ impl Recorder {
         }
     }
 
+    /// As [`Recorder::fail`], under a kind of its user (`with_kinds`) in place of an operation.
+    pub fn fail_as(&mut self, kind: usize, slot: usize, at_ns: u64) {
+        self.advance(at_ns, at_ns);
+        if self.flight.end(slot).is_some() {
+            self.kinds[kind].totals.failed += 1;
+        }
+    }
+
     /// Ends the sample at `end_ns`.
     pub fn finish(&mut self, end_ns: u64) -> Result<RecorderParts, AccountingError> {
         self.flush();
@@ -147,7 +184,7 @@ impl Recorder {
         let outcome = self.accounting(&view).close()?;
         Ok(RecorderParts {
             outcome,
-            kinds: std::array::from_fn(|index| self.kinds[index].totals.clone()),
+            kinds: self.kinds.iter().map(|kind| kind.totals.clone()).collect(),
             quiet: WorkerQuiet {
                 quiets: std::mem::take(&mut self.quiets),
                 last: self.quiet_until(end_ns, &view),
@@ -384,7 +421,7 @@ mod tests {
             from_ns: 0,
             busy_from_ns: Some(0),
             to_ns: 70 * MS,
-            operations: [1, 1, 0, 0, 0],
+            operations: [1, 1, 0, 0, 0, 0],
         };
         assert_eq!(quiet.quiets, [expected]);
         assert_eq!((quiet.last.from_ns, quiet.last.busy_from_ns), (75 * MS, None));

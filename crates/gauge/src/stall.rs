@@ -222,7 +222,7 @@ mod tests {
             from_ns: from_ms * MS,
             busy_from_ns: busy_ms.map(|ms| ms * MS),
             to_ns: to_ms * MS,
-            operations: [reads, 0, 0, 0, 0],
+            operations: [reads, 0, 0, 0, 0, 0],
         }
     }
 

@@ -55,7 +55,7 @@ impl Buffers {
     pub fn number(&self, slot: usize, operation: Operation) -> usize {
         match operation {
             Operation::Read | Operation::Copy => slot + self.apart,
-            Operation::Write | Operation::Sync | Operation::Commit => slot,
+            _ => slot,
         }
     }
 

@@ -184,7 +184,7 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     fn stall(from_ms: u64, to_ms: u64) -> Stall {
-        Stall { start_ns: from_ms * MS, end_ns: to_ms * MS, operations: [1, 0, 0, 0, 0] }
+        Stall { start_ns: from_ms * MS, end_ns: to_ms * MS, operations: [1, 0, 0, 0, 0, 0] }
     }
 
     fn quotas(seen: &[(u64, usize, u64)]) -> GroupWatch {

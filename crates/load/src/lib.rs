@@ -11,6 +11,7 @@ pub mod budget;
 pub mod buffers;
 pub mod cgroup;
 pub mod choice;
+pub mod conduct;
 pub mod content;
 pub mod data;
 pub mod engine;

@@ -36,6 +36,8 @@ impl<'t> PsyncEngine<'t> {
             Operation::Read => read_at(target, address, length, offset),
             Operation::Write => write_at(target, address, length, offset),
             Operation::Sync => self.sync_all(),
+            // No cell of this engine can have it (spec.rs).
+            Operation::Metadata => -libc::EOPNOTSUPP,
             Operation::Commit => {
                 let written = write_at(target, address, length, offset);
                 if written != length as i32 || self.target.is_dsync() {

@@ -37,7 +37,7 @@ pub(crate) const fn mix(value: u64) -> u64 {
 /// Multiply and shift, without the rejection step that would make it exact: the bias is at most
 /// `bound` / 2^64, which for a petabyte of 512-byte blocks is one in eight million.
 #[inline]
-pub(crate) fn below(rng: &mut Xoshiro256PlusPlus, bound: u64) -> u64 {
+pub fn below(rng: &mut Xoshiro256PlusPlus, bound: u64) -> u64 {
     ((u128::from(rng.next_u64()) * u128::from(bound)) >> 64) as u64
 }
 

@@ -48,8 +48,10 @@ pub struct Sample {
     pub interrupted: bool,
     /// The accounting equation's terms.
     pub outcome: Outcome,
-    /// Totals by operation index; empty for kinds that were not offered.
-    pub kinds: [KindTotals; Operation::ALL.len()],
+    /// Names of the kinds: operations, or flowops.
+    pub names: Vec<String>,
+    /// Totals by kind; empty for those that were not offered.
+    pub kinds: Vec<KindTotals>,
     /// Length of a timeline slice.
     pub slice_ns: u64,
     /// The timeline.
@@ -82,10 +84,11 @@ pub struct Verification {
 }
 
 /// The sums over workers, taken worker by worker.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Pool {
     outcome: Outcome,
-    kinds: [KindTotals; Operation::ALL.len()],
+    names: Vec<String>,
+    kinds: Vec<KindTotals>,
     quiets: Vec<WorkerQuiet>,
     quiets_dropped: u64,
     errors_count: u64,
@@ -94,7 +97,28 @@ pub struct Pool {
     gave_up_workers: u64,
 }
 
+impl Default for Pool {
+    fn default() -> Pool {
+        Pool::of_kinds(Operation::ALL.map(|operation| operation.name().to_owned()).into())
+    }
+}
+
 impl Pool {
+    /// A pool of workers whose recorders count by kinds of these names.
+    pub fn of_kinds(names: Vec<String>) -> Pool {
+        Pool {
+            kinds: vec![KindTotals::default(); names.len()],
+            names,
+            outcome: Outcome::default(),
+            quiets: Vec::new(),
+            quiets_dropped: 0,
+            errors_count: 0,
+            errors: Vec::new(),
+            verification: Verification::default(),
+            gave_up_workers: 0,
+        }
+    }
+
     /// Ends one worker's record at `end_ns` and takes it in.
     ///
     /// # Errors
@@ -152,6 +176,7 @@ impl Pool {
             duration_ns: frame.duration_ns,
             interrupted: frame.interrupted,
             outcome: self.outcome,
+            names: self.names,
             kinds: self.kinds,
             slice_ns: frame.slice_ns,
             slices: frame.slices,

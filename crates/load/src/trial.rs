@@ -9,13 +9,12 @@ use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex};
-use std::thread::{self, JoinHandle};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::thread;
+use std::time::Duration;
 
 use seatrial_gauge::explained::{Class, Explained};
 use seatrial_gauge::{
-    AccountingError, Clock, Flight, FlightView, Job, Operation, Recorder, RecorderSettings,
-    Timeline, lock,
+    AccountingError, Clock, Flight, Job, Operation, Recorder, RecorderSettings, Timeline,
 };
 
 use crate::address::AddressPlan;
@@ -23,22 +22,23 @@ use crate::arrival::Arrivals;
 use crate::budget::Budget;
 use crate::buffers::Buffers;
 use crate::choice::{Carrier, EngineChosen};
+use crate::conduct::{
+    GRACE_NS, Hand, Watch, await_endings, close, counters, defer_signals, ended_early, fine_timer,
+    same_moment, take_rows,
+};
 use crate::content::{Shelf, ShelfError};
 use crate::listed::{self, Listed};
 use crate::live::Live;
 use crate::procfs;
 use crate::psync::PsyncEngine;
-use crate::sample::{EngineReport, Frame, Pool, Sample, watchdog_counters};
+use crate::sample::{EngineReport, Frame, Pool, Sample};
 use crate::sim;
 use crate::sizes::AccessMix;
 use crate::spec::{ArrivalSpec, CellSpec, SpecError, TargetKind};
 use crate::target::{OpenError, Target};
 use crate::uring::{UringEngine, open_ring};
-use crate::watchdog::{Pulse, Sightings, Watched, watch};
+use crate::watchdog::Watched;
 use crate::worker::{Duty, Record, Term, Worker};
-
-/// How long requests that are in flight when the sample ends are waited for.
-const GRACE_NS: u64 = 10_000_000_000;
 
 /// Why a cell could not be measured.
 #[derive(Debug, thiserror::Error)]
@@ -229,13 +229,6 @@ struct Ready {
     lack: Option<&'static str>,
 }
 
-/// A started worker, as the conductor sees it.
-struct Hand {
-    flight: Arc<Flight>,
-    record: Arc<Mutex<Record>>,
-    thread: i32,
-}
-
 fn measure(
     crew: Crew,
     report: EngineReport,
@@ -254,16 +247,17 @@ fn measure(
     let grace_end_ns = end_ns + GRACE_NS;
     let term = Term { end_ns, grace_end_ns, stop: stop.clone() };
     let hands = crew.send_off(ready_workers, start_ns, &term, &timeline);
-    let watch = Watch::begin(&crew, &hands, start_ns);
+    let watch = Watch::begin(crew.clock, crew.watched(&hands, start_ns));
     live.begin(crew.clock, start_ns, timeline.clone(), watch.pulse.clone());
-    let failure = await_endings(&crew, &endings, hands.len(), grace_end_ns, stop);
+    let failure = await_endings(&crew.clock, &endings, hands.len(), grace_end_ns, stop);
     let sightings = watch.end();
     live.end();
     let saved = crew.shelf.save();
     if let Some(error) = failure {
-        return Err(error);
+        return Err(crew.engine_failed(Some(error)));
     }
-    let (pool, measured_end_ns, oldest_in_flight_ns) = close(&crew, &hands, start_ns)?;
+    let (pool, measured_end_ns, oldest_in_flight_ns) =
+        close(&crew.clock, &hands, Pool::default(), start_ns)?;
     saved?;
     let threshold_ns = crew.spec.stall_threshold_ms * 1_000_000;
     let stalls = pool.stalls(measured_end_ns, threshold_ns, |stall| sightings.evidence(stall));
@@ -333,7 +327,7 @@ impl Crew {
     }
 
     fn engine_failed(&self, source: Option<io::Error>) -> TrialError {
-        let source = source.unwrap_or_else(|| io::Error::other("a worker thread ended early"));
+        let source = source.unwrap_or_else(ended_early);
         TrialError::Engine { engine: self.carrier.name(), source }
     }
 
@@ -439,6 +433,19 @@ impl Crew {
         }
         hands
     }
+
+    fn watched(&self, hands: &[Hand], start_ns: u64) -> Watched {
+        let device = self.spec.target.device.clone().or_else(|| self.target.device());
+        Watched {
+            workers: hands.iter().map(|hand| (hand.flight.clone(), hand.thread)).collect(),
+            device: device.filter(|_| !self.target.is_null()),
+            uses_ring: self.carrier == Carrier::Uring,
+            start_ns,
+            ended: Arc::new(AtomicBool::new(false)),
+            stall_threshold_ns: self.spec.stall_threshold_ms * 1_000_000,
+            pulse: Arc::default(),
+        }
+    }
 }
 
 fn largest_bytes(spec: &CellSpec) -> u64 {
@@ -466,144 +473,4 @@ fn require_memory(crew: &Crew) -> Result<(), TrialError> {
         }
         _ => Ok(()),
     }
-}
-
-/// Waits for every worker, but not for ever; the first failure of an engine, if any.
-fn await_endings(
-    crew: &Crew,
-    endings: &Receiver<io::Result<()>>,
-    workers: usize,
-    grace_end_ns: u64,
-    stop: &AtomicBool,
-) -> Option<TrialError> {
-    const POLL: Duration = Duration::from_millis(20);
-    /// However late this thread itself is, say after Ctrl-Z: so long the workers have had to end.
-    const LAST_CALL: Duration = Duration::from_millis(500);
-    const STOP_GRACE_NS: u64 = 2_000_000_000;
-    let mut failure = None;
-    let mut last_ns = grace_end_ns;
-    let mut left = workers;
-    while left > 0 {
-        if stop.load(Ordering::Relaxed) && last_ns == grace_end_ns {
-            last_ns = last_ns.min(crew.clock.now_ns() + STOP_GRACE_NS);
-        }
-        let is_over = crew.clock.now_ns() >= last_ns;
-        match endings.recv_timeout(if is_over { LAST_CALL } else { POLL }) {
-            Ok(outcome) => {
-                left -= 1;
-                if let Err(source) = outcome {
-                    stop.store(true, Ordering::Relaxed);
-                    failure = failure.or(Some(crew.engine_failed(Some(source))));
-                }
-            }
-            Err(mpsc::RecvTimeoutError::Timeout) if is_over => break,
-            Err(mpsc::RecvTimeoutError::Timeout) => {}
-            Err(mpsc::RecvTimeoutError::Disconnected) => {
-                return failure.or_else(|| Some(crew.engine_failed(None)));
-            }
-        }
-    }
-    failure
-}
-
-/// The watchdog's thread.
-struct Watch {
-    ended: Arc<AtomicBool>,
-    pulse: Arc<Pulse>,
-    thread: Option<JoinHandle<Sightings>>,
-}
-
-impl Watch {
-    /// Without a watchdog thread the sample is still measured; its stalls have no cause then.
-    fn begin(crew: &Crew, hands: &[Hand], start_ns: u64) -> Watch {
-        let ended = Arc::new(AtomicBool::new(false));
-        let pulse = Arc::new(Pulse::default());
-        let device = crew.spec.target.device.clone().or_else(|| crew.target.device());
-        let watched = Watched {
-            workers: hands.iter().map(|hand| (hand.flight.clone(), hand.thread)).collect(),
-            device: device.filter(|_| !crew.target.is_null()),
-            uses_ring: crew.carrier == Carrier::Uring,
-            start_ns,
-            ended: ended.clone(),
-            stall_threshold_ns: crew.spec.stall_threshold_ms * 1_000_000,
-            pulse: pulse.clone(),
-        };
-        let clock = crew.clock;
-        let body = move || {
-            fine_timer();
-            watch(clock, &watched)
-        };
-        let thread = thread::Builder::new().name("watchdog".into()).spawn(body).ok();
-        Watch { ended, pulse, thread }
-    }
-
-    fn end(self) -> Sightings {
-        self.ended.store(true, Ordering::Release);
-        self.thread.and_then(|thread| thread.join().ok()).unwrap_or_default()
-    }
-}
-
-/// Ends all records: the sums over workers, the sample's measured end, the age of the oldest
-/// request that has not ended.
-fn close(crew: &Crew, hands: &[Hand], start_ns: u64) -> Result<(Pool, u64, u64), TrialError> {
-    let now_ns = crew.clock.now_ns();
-    let views = hands.iter().map(|hand| hand.flight.view());
-    let all = views.fold(FlightView::default(), FlightView::plus);
-    let measured_end_ns = all.ended_ns().unwrap_or(now_ns).max(start_ns + 1);
-    let mut pool = Pool::default();
-    for hand in hands {
-        pool.take_in(&mut lock(&hand.record), measured_end_ns)?;
-    }
-    let oldest_ns = all.oldest_start_ns.map_or(0, |start_ns| now_ns.saturating_sub(start_ns));
-    Ok((pool, measured_end_ns, oldest_ns))
-}
-
-fn take_rows(timeline: &Mutex<Timeline>) -> (u64, Vec<seatrial_gauge::SliceRow>) {
-    let whole = std::mem::replace(&mut *lock(timeline), Timeline::new(1));
-    whole.into_rows()
-}
-
-fn counters(processor_before_ns: (u64, u64), sightings: &Sightings) -> Vec<(&'static str, f64)> {
-    let (user_ns, system_ns) = procfs::processor_ns();
-    let mut counters = vec![
-        ("cpu_user_ns", user_ns.saturating_sub(processor_before_ns.0) as f64),
-        ("cpu_system_ns", system_ns.saturating_sub(processor_before_ns.1) as f64),
-    ];
-    counters.extend(watchdog_counters(sightings));
-    counters
-}
-
-/// Leaves signals to the threads of Python, which have handlers for them: here they would only
-/// break off system calls, and a request that was broken off would count as failed. Threads that
-/// this one starts do the same.
-fn defer_signals() {
-    // SAFETY: the set is filled before it is used, and the call concerns only this thread.
-    unsafe {
-        let mut all: libc::sigset_t = std::mem::zeroed();
-        libc::sigfillset(&mut all);
-        libc::pthread_sigmask(libc::SIG_BLOCK, &all, std::ptr::null_mut());
-    }
-}
-
-/// Lets the kernel wake this thread on time rather than within 50 us of it.
-fn fine_timer() {
-    // SAFETY: the option takes one number and concerns only this thread.
-    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1_000) };
-}
-
-/// Now, by our clock and by the wall clock. If the thread loses the processor between two readings
-/// they are far apart, so the closest of a few pairs is taken.
-fn same_moment(clock: &Clock) -> (u64, f64) {
-    let pairs = (0..4).map(|_| {
-        let before_ns = clock.now_ns();
-        let wall_s = unix_s();
-        let after_ns = clock.now_ns();
-        (after_ns - before_ns, after_ns, wall_s)
-    });
-    let closest = pairs.min_by_key(|&(apart_ns, ..)| apart_ns);
-    closest.map_or((clock.now_ns(), unix_s()), |(_, now_ns, wall_s)| (now_ns, wall_s))
-}
-
-fn unix_s() -> f64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
 }

@@ -383,7 +383,7 @@ mod tests {
             ended.store(true, Ordering::Release);
             watchdog.join().unwrap()
         });
-        let stall = Stall { start_ns, end_ns: clock.now_ns(), operations: [1, 0, 0, 0, 0] };
+        let stall = Stall { start_ns, end_ns: clock.now_ns(), operations: [1, 0, 0, 0, 0, 0] };
         let evidence = sightings.evidence(&stall);
         assert!(evidence.looks > 5, "{evidence:?}");
         assert_ne!(evidence.cause(), Cause::Device, "{evidence:?}");
@@ -395,7 +395,7 @@ mod tests {
             lates: vec![Late { due_ns: 100 * MS, woke_ns: 3_000 * MS }],
             ..Sightings::default()
         };
-        let stall = Stall { start_ns: 98 * MS, end_ns: 3_001 * MS, operations: [1, 0, 0, 0, 0] };
+        let stall = Stall { start_ns: 98 * MS, end_ns: 3_001 * MS, operations: [1, 0, 0, 0, 0, 0] };
         assert_eq!(sightings.evidence(&stall).cause(), Cause::Generator);
     }
 
@@ -407,7 +407,7 @@ mod tests {
     /// each time show that the worker was blocked meanwhile.
     #[test]
     fn a_watchdog_that_was_late_between_two_looks_at_a_blocked_worker_blames_nobody_else() {
-        let stall = Stall { start_ns: 0, end_ns: 1_000 * MS, operations: [0, 1, 0, 0, 0] };
+        let stall = Stall { start_ns: 0, end_ns: 1_000 * MS, operations: [0, 1, 0, 0, 0, 0] };
         let lates = vec![Late { due_ns: 105 * MS, woke_ns: 900 * MS }];
         let cause = |blocked: [bool; 2]| {
             let looks = vec![look(100, blocked[0]), look(900, blocked[1]), look(950, blocked[1])];
@@ -430,7 +430,7 @@ mod tests {
         let stall = |from_ms, to_ms| Stall {
             start_ns: from_ms * MS,
             end_ns: to_ms * MS,
-            operations: [1, 0, 0, 0, 0],
+            operations: [1, 0, 0, 0, 0, 0],
         };
         assert_eq!(sightings.evidence(&stall(0, 1_000)).run_delay_ns, 900 * MS);
         assert_eq!(sightings.evidence(&stall(1_000, 1_100)).run_delay_ns, 5 * MS);
@@ -442,7 +442,7 @@ mod tests {
     fn only_what_was_stolen_during_a_stall_explains_it() {
         let reading =
             |at_ms: u64, steal_ms: u64| StealReading { at_ns: at_ms * MS, steal_ns: steal_ms * MS };
-        let stall = Stall { start_ns: 180 * MS, end_ns: 240 * MS, operations: [1, 0, 0, 0, 0] };
+        let stall = Stall { start_ns: 180 * MS, end_ns: 240 * MS, operations: [1, 0, 0, 0, 0, 0] };
         let steal_ms = |steal: Vec<StealReading>| {
             Sightings { steal, ..Sightings::default() }.evidence(&stall).steal_ns / MS
         };
@@ -509,7 +509,7 @@ mod tests {
             ended.store(true, Ordering::Release);
             watchdog.join().unwrap()
         });
-        let stall = Stall { start_ns, end_ns: clock.now_ns(), operations: [1, 0, 0, 0, 0] };
+        let stall = Stall { start_ns, end_ns: clock.now_ns(), operations: [1, 0, 0, 0, 0, 0] };
         assert_eq!(sightings.evidence(&stall).run_delay_ns, 150 * MS);
     }
 }

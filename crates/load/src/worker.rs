@@ -39,8 +39,8 @@ const NAP_NS: u64 = 50_000_000;
 /// One failed request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ErrorSample {
-    /// What it was to do.
-    pub operation: Operation,
+    /// Number of its kind: of the operation, or of what its recorder counts.
+    pub kind: usize,
     /// Where.
     pub offset_bytes: u64,
     /// How much.
@@ -371,7 +371,7 @@ fn note_failure(record: &mut Record, completion: &Completion, slot: &Slot) {
     record.errors_count += 1;
     if record.errors.len() < ERRORS_KEPT {
         record.errors.push(ErrorSample {
-            operation: request.operation,
+            kind: request.operation.index(),
             offset_bytes: request.offset_bytes,
             length_bytes: request.length_bytes,
             errno: if completion.result < 0 { -completion.result } else { SHORT_TRANSFER },

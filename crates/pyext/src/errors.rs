@@ -7,6 +7,7 @@ use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 use seatrial_capture::CaptureError;
+use seatrial_files::trial::FilesError;
 use seatrial_gauge::Explained;
 use seatrial_gauge::explained::Class;
 use seatrial_ingest::intake::IntakeError;
@@ -81,6 +82,7 @@ macro_rules! failures {
 failures!(
     ImportError,
     CaptureError,
+    FilesError,
     IntakeError,
     LogError,
     PlaybackError,

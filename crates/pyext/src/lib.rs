@@ -3,6 +3,7 @@
 
 mod cache;
 mod errors;
+mod files;
 mod histogram;
 mod null_server;
 mod pgbench_log;
@@ -32,6 +33,8 @@ mod _core {
         NativeDefectError, NativeError, NativeSpaceError, NativeSystemError, NativeTargetError,
         NativeUsageError,
     };
+    #[pymodule_export]
+    use super::files::{PyFilesRunning, start_files};
     #[pymodule_export]
     use super::histogram::PyHistogram;
     #[pymodule_export]

@@ -5,6 +5,7 @@ use std::time::Duration;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use seatrial_load::live::LiveReading;
 use seatrial_load::spec::CellSpec;
 use seatrial_load::trial::{Trial, TrialError};
 
@@ -32,6 +33,19 @@ pub struct CellLive {
     oldest_in_flight_ns: u64,
 }
 
+impl From<LiveReading> for CellLive {
+    fn from(reading: LiveReading) -> CellLive {
+        CellLive {
+            elapsed_s: reading.elapsed_s,
+            iops: reading.completed_per_s,
+            bytes_per_s: reading.transferred_bytes_per_s,
+            p99_ns: reading.p99_ns,
+            stalls: reading.stalls,
+            oldest_in_flight_ns: reading.oldest_in_flight_ns,
+        }
+    }
+}
+
 /// Start one cell from its specification (docs/engine.md).
 ///
 /// Raises NativeError when it is invalid, or the target cannot be opened.
@@ -50,15 +64,7 @@ impl PyRunning {
 
     /// Return the last second.
     fn live(&self, py: Python<'_>) -> CellLive {
-        let reading = py.detach(|| self.0.live().read());
-        CellLive {
-            elapsed_s: reading.elapsed_s,
-            iops: reading.completed_per_s,
-            bytes_per_s: reading.transferred_bytes_per_s,
-            p99_ns: reading.p99_ns,
-            stalls: reading.stalls,
-            oldest_in_flight_ns: reading.oldest_in_flight_ns,
-        }
+        CellLive::from(py.detach(|| self.0.live().read()))
     }
 
     /// Ask the workers to end; what was measured is kept.

@@ -10,7 +10,7 @@ use seatrial_load::worker::ErrorSample;
 /// The sample's parts.
 pub fn sample_dict(py: Python<'_>, sample: Sample) -> PyResult<Bound<'_, PyDict>> {
     let start_ns = sample.start_ns;
-    let names = Operation::ALL.map(Operation::name);
+    let names: Vec<&str> = sample.names.iter().map(String::as_str).collect();
     let parts = PyDict::new(py);
     parts.set_item("engine", sample.engine.name)?;
     parts.set_item("engine_reason", sample.engine.reason)?;
@@ -18,7 +18,7 @@ pub fn sample_dict(py: Python<'_>, sample: Sample) -> PyResult<Bound<'_, PyDict>
     parts.set_item("duration_s", seconds(sample.duration_ns))?;
     parts.set_item("status", if sample.interrupted { "interrupted" } else { "complete" })?;
     parts.set_item("outcome", outcome_dict(py, &sample.outcome)?)?;
-    parts.set_item("operations", operations_dict(py, &sample.kinds)?)?;
+    parts.set_item("operations", operations_dict(py, &names, &sample.kinds)?)?;
     parts.set_item("timeline", timeline_dict(py, sample.slice_ns, sample.slices, &names)?)?;
     let stalls: PyResult<Vec<_>> =
         sample.stalls.iter().map(|(stall, seen)| stall_dict(py, stall, seen, start_ns)).collect();
@@ -27,7 +27,7 @@ pub fn sample_dict(py: Python<'_>, sample: Sample) -> PyResult<Bound<'_, PyDict>
     parts.set_item("oldest_in_flight_ns", sample.oldest_in_flight_ns)?;
     parts.set_item("errors_count", sample.errors_count)?;
     let errors: PyResult<Vec<_>> =
-        sample.errors.iter().map(|error| error_dict(py, error, start_ns)).collect();
+        sample.errors.iter().map(|error| error_dict(py, error, &names, start_ns)).collect();
     parts.set_item("errors", errors?)?;
     let counters = PyDict::new(py);
     for (name, value) in sample.counters {
@@ -59,9 +59,13 @@ pub fn outcome_dict<'py>(
     Ok(terms)
 }
 
-fn operations_dict<'py>(py: Python<'py>, kinds: &[KindTotals]) -> PyResult<Bound<'py, PyDict>> {
+fn operations_dict<'py>(
+    py: Python<'py>,
+    names: &[&str],
+    kinds: &[KindTotals],
+) -> PyResult<Bound<'py, PyDict>> {
     let operations = PyDict::new(py);
-    for (operation, totals) in Operation::ALL.into_iter().zip(kinds) {
+    for (name, totals) in names.iter().zip(kinds) {
         if totals.completed + totals.failed == 0 {
             continue;
         }
@@ -73,7 +77,7 @@ fn operations_dict<'py>(py: Python<'py>, kinds: &[KindTotals]) -> PyResult<Bound
         let service =
             (totals.service.entries() > 0).then(|| PyBytes::new(py, &totals.service.encode()));
         part.set_item("service", service)?;
-        operations.set_item(operation.name(), part)?;
+        operations.set_item(name, part)?;
     }
     Ok(operations)
 }
@@ -142,10 +146,11 @@ fn stall_dict<'py>(
 fn error_dict<'py>(
     py: Python<'py>,
     error: &ErrorSample,
+    names: &[&str],
     start_ns: u64,
 ) -> PyResult<Bound<'py, PyDict>> {
     let part = PyDict::new(py);
-    part.set_item("operation", error.operation.name())?;
+    part.set_item("operation", names[error.kind])?;
     part.set_item("offset_bytes", error.offset_bytes)?;
     part.set_item("length_bytes", error.length_bytes)?;
     part.set_item("errno", error.errno)?;

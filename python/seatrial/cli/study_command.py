@@ -25,6 +25,7 @@ Examples:
   seatrial study raid-sweep --plan    what would be built and measured, with every command
   seatrial study raid-sweep --loop 6x2G
   seatrial study raid-sweep --devices /dev/sdb,/dev/sdc,/dev/sdd --destroy SERIAL,SERIAL,SERIAL
+  seatrial study filebench --personality varmail --target /mnt/ssd
   seatrial study mine.toml
   seatrial study mine.toml --resume   go on after a kill or an interrupt
   seatrial study jobs.fio --plan      a job file of fio; what is done otherwise is named
@@ -47,6 +48,12 @@ docs/importers.md what is taken over of a job file of fio.
 )
 @click.option(
     "--fio-job", "as_fio_job", is_flag=True, help="Only print the tests as a job file of fio."
+)
+@click.option(
+    "--personality",
+    metavar="NAME|FILE.f",
+    default="",
+    help="Of file workloads: oltp, varmail and the like, or a workload file of Filebench.",
 )
 @drives_options
 @changing_options

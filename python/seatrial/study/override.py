@@ -11,6 +11,7 @@ from seatrial.study.cell import NAME
 from seatrial.study.layouts.layout import Drives, Layout
 from seatrial.study.load import recheck
 from seatrial.study.problems import suggestion
+from seatrial.study.sampled import Sampled
 from seatrial.study.schema import Budget, Rounds, Study, Target
 from seatrial.study.server_address import is_server_address
 from seatrial.study.units import parse_size_bytes
@@ -170,6 +171,7 @@ def override(
     devices: str = "",
     loop: str = "",
     loop_dir: str = "",
+    personality: str = "",
 ) -> Study:
     """Return the study with options of the command line applied.
 
@@ -191,13 +193,15 @@ def override(
         devices: Block devices that layouts are built of, separated by commas.
         loop: Count and size of loop devices that layouts are built of, such as ``6x2G``.
         loop_dir: Directory for their files.
+        personality: Of every file workload, by name or as the path of a workload file.
 
     Raises:
         StudyError: when an option is out of bounds, or the target of the path is ambiguous.
-        UsageError: when options for drives conflict.
+        UsageError: when options for drives conflict, or no workload has a personality.
     """
     workloads = [
-        each.with_options(seconds, buffered=buffered, full=full) for each in study.workloads
+        each.with_options(seconds, buffered=buffered, full=full)
+        for each in _with_personality(study, personality)
     ]
     budget_time_s = budget_s if budget_s is not None else None if full else study.budget.time_s
     write_bytes = study.budget.write_bytes
@@ -218,6 +222,23 @@ def override(
     if seed is not None:
         changes["seed"] = seed
     return recheck(msgspec.structs.replace(study, **changes))
+
+
+def _with_personality(study: Study, personality: str) -> list[Sampled]:
+    """Return the workloads, those of files with another personality where one is given."""
+    having = [each for each in study.workloads if hasattr(each, "personality")]
+    if personality and not having:
+        raise UsageError(
+            seen=f"--personality is {personality}, but study {study.name!r} has no file workload",
+            cause="Only a workload of kind 'filebench' has a personality",
+            next_step=f"seatrial study filebench --personality {personality} --target DIR",
+        )
+    return [
+        msgspec.structs.replace(each, personality=personality)
+        if personality and each in having
+        else each
+        for each in study.workloads
+    ]
 
 
 def _sized(targets: list[Target], size_bytes: Size | None) -> list[Target]:

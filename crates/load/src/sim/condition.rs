@@ -70,7 +70,7 @@ impl Condition {
             Operation::Write | Operation::Commit => {
                 ftl.write(request.offset_bytes, request.length_bytes)
             }
-            Operation::Sync => Work::default(),
+            Operation::Sync | Operation::Metadata => Work::default(),
         }
     }
 }

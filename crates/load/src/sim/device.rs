@@ -156,7 +156,7 @@ impl Device {
         let base_us = match request.operation {
             Operation::Read => linear(self.model.read),
             Operation::Write => linear(self.model.write),
-            Operation::Sync => self.model.sync_us,
+            Operation::Sync | Operation::Metadata => self.model.sync_us,
             Operation::Commit => linear(self.model.write) + self.model.sync_us,
             Operation::Copy => linear(self.model.read) + linear(self.model.write),
         };

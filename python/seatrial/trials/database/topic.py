@@ -41,6 +41,7 @@ class DatabaseTopic(Topic):
     name = "database"
     comes_last = True
     has_server = True
+    space_words = "databases"
     shows_io = False
     says_operation = False
     own_quantities = MappingProxyType(

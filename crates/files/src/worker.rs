@@ -1,0 +1,423 @@
+//! The loop of one thread: its flowops again and again, until the sample ends or it is done.
+
+use std::collections::HashMap;
+use std::hint::black_box;
+use std::io;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use rand_xoshiro::Xoshiro256PlusPlus;
+use seatrial_gauge::{Flight, Operation, lock};
+use seatrial_load::worker::{ERRORS_KEPT, ErrorSample, Record};
+
+use crate::aio::Aio;
+use crate::fileset::{FileSet, NoEntry};
+use crate::slots::{Memory, Slot};
+use crate::spec::{End, FilesSpec, Flowop, Step, Verb};
+use crate::waits::{Bell, Events, NAP, Semaphore, Term};
+
+/// A thread that meets this many errors in a row gives up: its files are gone, or its steps do not
+/// fit together.
+const FAILURES_IN_A_ROW_MAX: u32 = 100;
+
+/// Bytes for one event of `bwlimit`.
+const EVENT_BYTES: u64 = 1 << 20;
+
+/// Loops of `hog` between two looks at the end of the sample.
+const HOG_CHUNK: u64 = 1 << 20;
+
+/// How often and for how long threads waited in a flowop that is no request.
+#[derive(Debug, Default)]
+pub struct Waited {
+    /// How often.
+    pub count: AtomicU64,
+    /// For how long, in sum.
+    pub ns: AtomicU64,
+}
+
+/// Why a sample ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Ended {
+    /// Its time was over.
+    Time = 0,
+    /// A thread was done, or all of them, as the workload file says.
+    Done = 1,
+    /// A thread found no file that it could use.
+    OutOfFiles = 2,
+    /// As many bytes were written as the plan allows.
+    Limit = 3,
+}
+
+impl Ended {
+    /// The word used in results.
+    pub fn name(self) -> &'static str {
+        ["time", "done", "out_of_files", "limit"][self as usize]
+    }
+}
+
+/// What all threads of a sample share.
+#[derive(Debug)]
+pub struct World {
+    /// The workload.
+    pub spec: FilesSpec,
+    /// Its files.
+    pub sets: Vec<FileSet>,
+    /// What is written.
+    pub data: Memory,
+    /// When it ends.
+    pub term: Term,
+    /// Events, where there are any.
+    pub events: Option<Events>,
+    /// By kind, the semaphores of all threads that take posts there.
+    pub semaphores: Vec<Vec<Arc<Semaphore>>>,
+    /// By kind, the bells of all threads that block there.
+    pub bells: Vec<Vec<Arc<Bell>>>,
+    /// By kind.
+    pub waited: Vec<Waited>,
+    /// Whole loops, by the number of `spec.threads`.
+    pub loops: Vec<AtomicU64>,
+    /// Times that a file was cut to its first size because its set had grown by its limit.
+    pub cuts: AtomicU64,
+    requests: AtomicU64,
+    moved_bytes: AtomicU64,
+    written_bytes: AtomicU64,
+    ended: AtomicU8,
+}
+
+impl World {
+    /// A world without anything done.
+    pub fn new(spec: FilesSpec, sets: Vec<FileSet>, data: Memory, term: Term) -> World {
+        let kinds = spec.kinds.len();
+        World {
+            events: spec.events_per_s.filter(|&rate| rate > 0.0).map(Events::new),
+            loops: spec.threads.iter().map(|_| AtomicU64::new(0)).collect(),
+            semaphores: vec![Vec::new(); kinds],
+            bells: vec![Vec::new(); kinds],
+            waited: (0..kinds).map(|_| Waited::default()).collect(),
+            cuts: AtomicU64::new(0),
+            requests: AtomicU64::new(0),
+            moved_bytes: AtomicU64::new(0),
+            written_bytes: AtomicU64::new(0),
+            ended: AtomicU8::new(Ended::Time as u8),
+            spec,
+            sets,
+            data,
+            term,
+        }
+    }
+
+    /// Counts a request that ended well; ends the sample when enough has been written.
+    pub fn count_request(&self, bytes: u64, is_write: bool) {
+        self.requests.fetch_add(1, Ordering::Relaxed);
+        self.moved_bytes.fetch_add(bytes, Ordering::Relaxed);
+        if is_write {
+            let before = self.written_bytes.fetch_add(bytes, Ordering::Relaxed);
+            if before + bytes >= self.spec.limit_bytes {
+                self.end(Ended::Limit);
+            }
+        }
+    }
+
+    /// Ends the sample; the first reason counts.
+    pub fn end(&self, why: Ended) {
+        let time = Ended::Time as u8;
+        let (to, order) = (why as u8, Ordering::Relaxed);
+        // Another reason came first.
+        let _ = self.ended.compare_exchange(time, to, order, order);
+        self.term.end();
+    }
+
+    /// Why the sample ended.
+    pub fn ended(&self) -> Ended {
+        match self.ended.load(Ordering::Relaxed) {
+            1 => Ended::Done,
+            2 => Ended::OutOfFiles,
+            3 => Ended::Limit,
+            _ => Ended::Time,
+        }
+    }
+}
+
+/// What becomes of a thread after a flowop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Flow {
+    Go,
+    /// It has done what it was to do.
+    Done,
+    /// It found no file.
+    OutOfFiles,
+    /// The sample is over.
+    Over,
+}
+
+impl From<NoEntry> for Flow {
+    fn from(none: NoEntry) -> Flow {
+        match none {
+            NoEntry::Exhausted => Flow::OutOfFiles,
+            NoEntry::Ended => Flow::Over,
+        }
+    }
+}
+
+/// One thread.
+pub(crate) struct Worker {
+    pub world: Arc<World>,
+    /// Number of its kind in `spec.threads`.
+    pub thread: usize,
+    pub flight: Arc<Flight>,
+    pub record: Arc<Mutex<Record>>,
+    pub rng: Xoshiro256PlusPlus,
+    pub slots: Vec<Slot>,
+    pub buffer: Memory,
+    pub aio: Option<Aio>,
+    pub semaphores: HashMap<usize, Arc<Semaphore>>,
+    pub bells: HashMap<usize, Arc<Bell>>,
+    /// Requests and waits that ended well, by kind.
+    pub done: Vec<u64>,
+    /// Bytes moved, by kind.
+    pub moved_bytes: Vec<u64>,
+    /// By kind of a limit: what it has let through.
+    pub paid: Vec<u64>,
+    /// By kind: the place that is next of those that it uses in turn.
+    pub turns: Vec<usize>,
+    pub failures_in_a_row: u32,
+}
+
+impl Worker {
+    /// Works until the sample ends or the thread is done.
+    pub fn run(&mut self) {
+        let world = self.world.clone();
+        let steps = &world.spec.threads[self.thread].steps;
+        let flow = loop {
+            match self.steps(steps) {
+                Flow::Go => world.loops[self.thread].fetch_add(1, Ordering::Relaxed),
+                other => break other,
+            };
+            if world.term.is_over() {
+                break Flow::Over;
+            }
+        };
+        let ends_all = world.spec.end != End::AllDone;
+        match flow {
+            Flow::Done if ends_all => world.end(Ended::Done),
+            Flow::OutOfFiles if world.spec.end == End::FirstDone => world.end(Ended::Done),
+            Flow::OutOfFiles if ends_all => world.end(Ended::OutOfFiles),
+            _ => {}
+        }
+    }
+
+    fn steps(&mut self, steps: &[Step]) -> Flow {
+        for step in steps {
+            let flow = match step {
+                Step::Group(group) => {
+                    let count = group.repeat.draw_whole(&mut self.rng);
+                    self.repeated(count, |worker| worker.steps(&group.steps))
+                }
+                Step::Flowop(flowop) => {
+                    let count = flowop.iters.draw_whole(&mut self.rng);
+                    self.repeated(count, |worker| worker.flowop(flowop))
+                }
+            };
+            if flow != Flow::Go {
+                return flow;
+            }
+        }
+        Flow::Go
+    }
+
+    fn repeated(&mut self, count: u64, mut work: impl FnMut(&mut Worker) -> Flow) -> Flow {
+        for _ in 0..count {
+            if self.world.term.is_over() {
+                return Flow::Over;
+            }
+            match work(self) {
+                Flow::Go => {}
+                other => return other,
+            }
+        }
+        Flow::Go
+    }
+
+    fn flowop(&mut self, flowop: &Flowop) -> Flow {
+        if flowop.verb.operation().is_some() {
+            let flow = self.request(flowop);
+            if self.failures_in_a_row >= FAILURES_IN_A_ROW_MAX {
+                lock(&self.record).gave_up = true;
+                return Flow::Done;
+            }
+            return flow;
+        }
+        let world = self.world.clone();
+        let began_ns = world.term.clock.now_ns();
+        // Nothing is outstanding and nothing is due while a thread waits.
+        self.flight.sleep_until(u64::MAX);
+        let flow = self.wait(flowop);
+        let ended_ns = world.term.clock.now_ns();
+        self.flight.sleep_until(ended_ns);
+        if let Some(flow) = flow {
+            let waited = &world.waited[flowop.kind];
+            waited.count.fetch_add(1, Ordering::Relaxed);
+            waited.ns.fetch_add(ended_ns.saturating_sub(began_ns), Ordering::Relaxed);
+            self.done[flowop.kind] += 1;
+            return flow;
+        }
+        Flow::Go
+    }
+
+    /// A flowop that is no request; `None` where it has nothing to do.
+    fn wait(&mut self, flowop: &Flowop) -> Option<Flow> {
+        let value = flowop.value.as_ref().map_or(0.0, |value| value.draw(&mut self.rng));
+        let world = self.world.clone();
+        let term = &world.term;
+        let went = match flowop.verb {
+            Verb::AioWait => self.waited_for_writes(term),
+            Verb::Block => self.bells.get(&flowop.kind).is_none_or(|bell| bell.wait(term)),
+            Verb::Wakeup => {
+                flowop.targets.iter().flat_map(|&kind| &world.bells[kind]).for_each(|b| b.ring());
+                true
+            }
+            Verb::SemBlock => {
+                let own = self.semaphores.get(&flowop.kind);
+                own.is_none_or(|semaphore| semaphore.take(value as u64, term))
+            }
+            Verb::SemPost => flowop
+                .targets
+                .iter()
+                .flat_map(|&kind| &world.semaphores[kind])
+                .all(|semaphore| semaphore.post(value as u64, flowop.blocking, term)),
+            Verb::Delay => {
+                term.sleep_until(term.clock.now_ns().saturating_add((value * 1e9) as u64));
+                !term.is_over()
+            }
+            Verb::Hog => hog(value as u64, term),
+            Verb::FinishOnCount => return Some(done_if(self.count_of(flowop) as f64 >= value)),
+            Verb::FinishOnBytes => return Some(done_if(self.bytes_of(flowop) as f64 >= value)),
+            _ => {
+                let events = world.events.as_ref()?;
+                events.take(self.events_due(flowop), term)
+            }
+        };
+        Some(if went { Flow::Go } else { Flow::Over })
+    }
+
+    fn waited_for_writes(&self, term: &Term) -> bool {
+        // Bounded: a sample that ends for another reason does not wait for its time.
+        let Some(aio) = &self.aio else { return true };
+        while !term.is_over() {
+            let until_ns = term.clock.now_ns() + NAP.as_nanos() as u64;
+            if aio.wait_all(until_ns.min(term.end_ns), term) {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Requests of the targets in this thread; of the whole workload without targets.
+    fn count_of(&self, flowop: &Flowop) -> u64 {
+        if flowop.targets.is_empty() {
+            return self.world.requests.load(Ordering::Relaxed);
+        }
+        flowop.targets.iter().map(|&kind| self.done[kind]).sum()
+    }
+
+    fn bytes_of(&self, flowop: &Flowop) -> u64 {
+        if flowop.targets.is_empty() {
+            return self.world.moved_bytes.load(Ordering::Relaxed);
+        }
+        flowop.targets.iter().map(|&kind| self.moved_bytes[kind]).sum()
+    }
+
+    /// How many events a limit takes for what this thread did since it was here last, so that all
+    /// threads together keep the rate.
+    fn events_due(&mut self, flowop: &Flowop) -> u64 {
+        let world = self.world.clone();
+        let kinds = &world.spec.kinds;
+        let is_target = |kind: usize| flowop.targets.is_empty() || flowop.targets.contains(&kind);
+        let counted = |kind: usize| match flowop.verb {
+            Verb::OpsLimit => kinds[kind].verb.operation().is_some(),
+            _ => kinds[kind].verb.moves_data(),
+        };
+        let chosen = (0..kinds.len()).filter(|&kind| is_target(kind) && counted(kind));
+        let paid = self.paid[flowop.kind];
+        let (events, paid_now) = match flowop.verb {
+            Verb::EventLimit => (1, paid),
+            Verb::BwLimit => {
+                let bytes: u64 = chosen.map(|kind| self.moved_bytes[kind]).sum();
+                let events = bytes.saturating_sub(paid).div_ceil(EVENT_BYTES);
+                (events, paid + events * EVENT_BYTES)
+            }
+            _ => {
+                let count: u64 = chosen.map(|kind| self.done[kind]).sum();
+                (count.saturating_sub(paid), count)
+            }
+        };
+        self.paid[flowop.kind] = paid_now;
+        events
+    }
+
+    /// One request: timed, counted, and recorded as failed where it fails. `None` then.
+    pub fn timed<T>(
+        &mut self,
+        flowop: &Flowop,
+        work: impl FnOnce(&mut Worker) -> io::Result<(u64, T)>,
+    ) -> Option<T> {
+        let operation = flowop.verb.operation()?;
+        let clock = self.world.term.clock;
+        self.flight.offer();
+        self.flight.begin(0, operation, clock.now_ns());
+        let outcome = work(self);
+        let at_ns = clock.now_ns();
+        let mut record = lock(&self.record);
+        match outcome {
+            Ok((bytes, value)) => {
+                record.recorder.complete_as(flowop.kind, 0, at_ns, bytes);
+                drop(record);
+                self.failures_in_a_row = 0;
+                self.done[flowop.kind] += 1;
+                self.moved_bytes[flowop.kind] += bytes;
+                self.world.count_request(bytes, operation == Operation::Write);
+                Some(value)
+            }
+            Err(error) => {
+                note_failure(&mut record, flowop.kind, 0, at_ns, &error);
+                self.failures_in_a_row += 1;
+                None
+            }
+        }
+    }
+}
+
+/// Records a failed request.
+pub(crate) fn note_failure(
+    record: &mut Record,
+    kind: usize,
+    slot: usize,
+    at_ns: u64,
+    error: &io::Error,
+) {
+    record.recorder.fail_as(kind, slot, at_ns);
+    record.errors_count += 1;
+    if record.errors.len() < ERRORS_KEPT {
+        let errno = error.raw_os_error().unwrap_or(libc::EIO);
+        record.errors.push(ErrorSample { kind, offset_bytes: 0, length_bytes: 0, errno, at_ns });
+    }
+}
+
+fn done_if(is_done: bool) -> Flow {
+    if is_done { Flow::Done } else { Flow::Go }
+}
+
+/// Uses the processor for so many loops, each of which writes to memory.
+fn hog(loops: u64, term: &Term) -> bool {
+    let mut cell = 0u8;
+    for first in (0..loops).step_by(HOG_CHUNK as usize) {
+        for _ in first..loops.min(first + HOG_CHUNK) {
+            *black_box(&mut cell) = 1;
+        }
+        if term.is_over() {
+            return false;
+        }
+    }
+    true
+}

@@ -1,0 +1,178 @@
+//! What every conductor of workers does: waits for them, watches them, closes their sample.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use seatrial_gauge::{AccountingError, Clock, Flight, FlightView, SliceRow, Timeline, lock};
+
+use crate::procfs;
+use crate::sample::{Pool, watchdog_counters};
+use crate::watchdog::{Pulse, Sightings, Watched, watch};
+use crate::worker::Record;
+
+/// How long requests that are in flight when the sample ends are waited for.
+pub const GRACE_NS: u64 = 10_000_000_000;
+
+/// A worker that ended without an outcome.
+pub fn ended_early() -> io::Error {
+    io::Error::other("a worker thread ended early")
+}
+
+/// A started worker, as the conductor sees it.
+#[derive(Debug)]
+pub struct Hand {
+    /// What it has outstanding.
+    pub flight: Arc<Flight>,
+    /// What it has recorded.
+    pub record: Arc<Mutex<Record>>,
+    /// Its thread's number.
+    pub thread: i32,
+}
+
+/// Waits for every worker, but not for ever; the first failure of an engine, if any.
+pub fn await_endings(
+    clock: &Clock,
+    endings: &Receiver<io::Result<()>>,
+    workers: usize,
+    grace_end_ns: u64,
+    stop: &AtomicBool,
+) -> Option<io::Error> {
+    const POLL: Duration = Duration::from_millis(20);
+    /// However late this thread itself is, say after Ctrl-Z: so long the workers have had to end.
+    const LAST_CALL: Duration = Duration::from_millis(500);
+    const STOP_GRACE_NS: u64 = 2_000_000_000;
+    let mut failure = None;
+    let mut last_ns = grace_end_ns;
+    let mut left = workers;
+    while left > 0 {
+        if stop.load(Ordering::Relaxed) && last_ns == grace_end_ns {
+            last_ns = last_ns.min(clock.now_ns() + STOP_GRACE_NS);
+        }
+        let is_over = clock.now_ns() >= last_ns;
+        match endings.recv_timeout(if is_over { LAST_CALL } else { POLL }) {
+            Ok(outcome) => {
+                left -= 1;
+                if let Err(source) = outcome {
+                    stop.store(true, Ordering::Relaxed);
+                    failure = failure.or(Some(source));
+                }
+            }
+            Err(mpsc::RecvTimeoutError::Timeout) if is_over => break,
+            Err(mpsc::RecvTimeoutError::Timeout) => {}
+            Err(mpsc::RecvTimeoutError::Disconnected) => {
+                return failure.or_else(|| Some(ended_early()));
+            }
+        }
+    }
+    failure
+}
+
+/// The watchdog's thread.
+#[derive(Debug)]
+pub struct Watch {
+    ended: Arc<AtomicBool>,
+    /// What it publishes for the live view.
+    pub pulse: Arc<Pulse>,
+    thread: Option<JoinHandle<Sightings>>,
+}
+
+impl Watch {
+    /// Without a watchdog thread the sample is still measured; its stalls have no cause then.
+    pub fn begin(clock: Clock, watched: Watched) -> Watch {
+        let (ended, pulse) = (watched.ended.clone(), watched.pulse.clone());
+        let body = move || {
+            fine_timer();
+            watch(clock, &watched)
+        };
+        let thread = thread::Builder::new().name("watchdog".into()).spawn(body).ok();
+        Watch { ended, pulse, thread }
+    }
+
+    /// Ends the watch: what it saw.
+    pub fn end(self) -> Sightings {
+        self.ended.store(true, Ordering::Release);
+        self.thread.and_then(|thread| thread.join().ok()).unwrap_or_default()
+    }
+}
+
+/// Ends all records: the sums over workers, the sample's measured end, the age of the oldest
+/// request that has not ended.
+///
+/// # Errors
+///
+/// When the requests of a worker do not add up.
+pub fn close(
+    clock: &Clock,
+    hands: &[Hand],
+    mut pool: Pool,
+    start_ns: u64,
+) -> Result<(Pool, u64, u64), AccountingError> {
+    let now_ns = clock.now_ns();
+    let views = hands.iter().map(|hand| hand.flight.view());
+    let all = views.fold(FlightView::default(), FlightView::plus);
+    let measured_end_ns = all.ended_ns().unwrap_or(now_ns).max(start_ns + 1);
+    for hand in hands {
+        pool.take_in(&mut lock(&hand.record), measured_end_ns)?;
+    }
+    let oldest_ns = all.oldest_start_ns.map_or(0, |start_ns| now_ns.saturating_sub(start_ns));
+    Ok((pool, measured_end_ns, oldest_ns))
+}
+
+/// The length of a slice and all rows of a sample's timeline, taken out of it.
+pub fn take_rows(timeline: &Mutex<Timeline>) -> (u64, Vec<SliceRow>) {
+    let whole = std::mem::replace(&mut *lock(timeline), Timeline::new(1));
+    whole.into_rows()
+}
+
+/// What a sample used of the processor, and the watchdog's readings.
+pub fn counters(
+    processor_before_ns: (u64, u64),
+    sightings: &Sightings,
+) -> Vec<(&'static str, f64)> {
+    let (user_ns, system_ns) = procfs::processor_ns();
+    let mut counters = vec![
+        ("cpu_user_ns", user_ns.saturating_sub(processor_before_ns.0) as f64),
+        ("cpu_system_ns", system_ns.saturating_sub(processor_before_ns.1) as f64),
+    ];
+    counters.extend(watchdog_counters(sightings));
+    counters
+}
+
+/// Leaves signals to the threads of Python, which have handlers for them: here they would only
+/// break off system calls, and a request that was broken off would count as failed. Threads that
+/// this one starts do the same.
+pub fn defer_signals() {
+    // SAFETY: the set is filled before it is used, and the call concerns only this thread.
+    unsafe {
+        let mut all: libc::sigset_t = std::mem::zeroed();
+        libc::sigfillset(&mut all);
+        libc::pthread_sigmask(libc::SIG_BLOCK, &all, std::ptr::null_mut());
+    }
+}
+
+/// Lets the kernel wake this thread on time rather than within 50 us of it.
+pub fn fine_timer() {
+    // SAFETY: the option takes one number and concerns only this thread.
+    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1_000) };
+}
+
+/// Now, by our clock and by the wall clock. If the thread loses the processor between two readings
+/// they are far apart, so the closest of a few pairs is taken.
+pub fn same_moment(clock: &Clock) -> (u64, f64) {
+    let pairs = (0..4).map(|_| {
+        let before_ns = clock.now_ns();
+        let wall_s = unix_s();
+        let after_ns = clock.now_ns();
+        (after_ns - before_ns, after_ns, wall_s)
+    });
+    let closest = pairs.min_by_key(|&(apart_ns, ..)| apart_ns);
+    closest.map_or((clock.now_ns(), unix_s()), |(_, now_ns, wall_s)| (now_ns, wall_s))
+}
+
+fn unix_s() -> f64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
+}

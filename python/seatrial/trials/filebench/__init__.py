@@ -1,0 +1,1 @@
+"""Workloads of files, as Filebench's workload files describe them."""

@@ -1,0 +1,1 @@
+"""What was measured of workloads of files, by flowop."""

@@ -1,0 +1,122 @@
+"""Rates, waits and loops by flowop, from the samples of a cell."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from seatrial.results.model import Sample
+from seatrial.stats.estimates import counted, estimate_of_rounds, phases_of
+from seatrial.stats.model import CellSummary, Estimate
+
+NS_PER_S: Final = 1e9
+RATE_UNIT: Final = "operations/s"
+
+
+class FlowopRate(msgspec.Struct, frozen=True, kw_only=True):
+    """One flowop of a cell.
+
+    Attributes:
+        name: As in the workload file.
+        rate: Operations per second; together those of the cell.
+        bandwidth: Bytes per second; None where it moves none.
+        completed: Over all rounds.
+        failed: Over all rounds.
+    """
+
+    name: str
+    rate: Estimate
+    bandwidth: Estimate | None
+    completed: int
+    failed: int
+
+
+class FlowopWait(msgspec.Struct, frozen=True, kw_only=True):
+    """One flowop that is no request: a limit, a semaphore, a pause, use of the processor.
+
+    Attributes:
+        name: As in the workload file.
+        waits: Over all rounds.
+        wait_ns_mean: Mean duration.
+        thread_share: Share of the time of all threads.
+    """
+
+    name: str
+    waits: int
+    wait_ns_mean: float
+    thread_share: float
+
+
+def rates_of(summary: CellSummary) -> list[FlowopRate]:
+    """Return the flowops of a cell that are requests, in the order of the workload file.
+
+    The rate of each is its share of the cell's completed operations, so that they add up.
+    """
+    samples = counted(summary.samples)
+    phases = phases_of(samples)
+    names = dict.fromkeys(name for sample in samples for name in sample.operations)
+    found = []
+    for name in names:
+        rates, moved = [], []
+        for sample, phase in zip(samples, phases, strict=True):
+            part = sample.operations.get(name)
+            completed = part.completed if part else 0
+            share = completed / max(sample.outcome.completed, 1)
+            rates.append(phase.completed_per_s * share)
+            moved_bytes = part.transferred_bytes if part else 0
+            total = sum(each.transferred_bytes for each in sample.operations.values())
+            moved.append(phase.transferred_bytes_per_s * moved_bytes / max(total, 1))
+        parts = [sample.operations[name] for sample in samples if name in sample.operations]
+        found.append(
+            FlowopRate(
+                name=name,
+                rate=estimate_of_rounds(rates, RATE_UNIT),
+                bandwidth=estimate_of_rounds(moved, "B/s") if any(moved) else None,
+                completed=sum(part.completed for part in parts),
+                failed=sum(part.failed for part in parts),
+            )
+        )
+    return found
+
+
+def waits_of(summary: CellSummary) -> list[FlowopWait]:
+    """Return the flowops of a cell that are no requests, in the order of the workload file."""
+    samples = counted(summary.samples)
+    names = dict.fromkeys(
+        name.removesuffix(":waits")
+        for sample in samples
+        for name in sample.counters
+        if name.endswith(":waits")
+    )
+    thread_ns = sum(sample.duration_s * sample.cell.threads for sample in samples) * NS_PER_S
+    found = []
+    for name in names:
+        waits = _sum(samples, f"{name}:waits")
+        wait_ns = _sum(samples, f"{name}:wait_ns")
+        found.append(
+            FlowopWait(
+                name=name,
+                waits=int(waits),
+                wait_ns_mean=wait_ns / max(waits, 1),
+                thread_share=min(wait_ns / thread_ns, 1.0) if thread_ns else 0.0,
+            )
+        )
+    return found
+
+
+def events_of(summary: CellSummary) -> tuple[float, float] | None:
+    """Return the events taken and due per second; None for a workload without a rate."""
+    samples = [each for each in counted(summary.samples) if "events_due" in each.counters]
+    duration_s = sum(sample.duration_s for sample in samples)
+    if not duration_s:
+        return None
+    return (
+        _sum(samples, "events_taken") / duration_s,
+        _sum(samples, "events_due") / duration_s,
+    )
+
+
+def _sum(samples: Sequence[Sample], name: str) -> float:
+    return sum(sample.counters.get(name, 0.0) for sample in samples)

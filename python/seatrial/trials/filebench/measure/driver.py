@@ -1,0 +1,210 @@
+"""Measures workloads of files: makes the sets in the run's folder, runs the threads, cleans up."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, Self
+
+import msgspec
+
+from seatrial import _core
+from seatrial.errors import SeatrialError, TargetError, native_errors
+from seatrial.machine import fingerprint as context
+from seatrial.machine.file import TrialFolder
+from seatrial.measure.background import Nothing
+from seatrial.measure.engine import POLL_S, Occasion
+from seatrial.measure.progress import LiveReading, Watcher
+from seatrial.measure.recorder import Surroundings
+from seatrial.results.model import Sample
+from seatrial.study.cell import Cell
+from seatrial.study.model import Plan
+from seatrial.study.units import format_size
+from seatrial.trials.filebench.study.cells import cost_of, engine_of, making_s
+from seatrial.trials.filebench.study.workloads import FILEBENCH
+
+FOLDER: Final = "filebench"
+_SAID_S: Final = 1.0
+"""Making files is announced where it is expected to take longer."""
+
+
+class FilesDriver:
+    """Measures the cells of a plan that are workloads of files.
+
+    Everything is in one folder below the trial folder of the run, which the undo journal holds.
+
+    Args:
+        plan: What the run measures.
+    """
+
+    shrink_option = "--set nfiles=NUMBER or --set filesize=SIZE"
+
+    def __init__(self, plan: Plan) -> None:
+        self._cells = [cell for cell in plan.cells if cell.kind == FILEBENCH]
+        self._seed = plan.study.seed
+        self._folders: dict[str, TrialFolder] = {}
+        self._made: dict[str, str] = {}
+
+    def open(self) -> Self:
+        """Do nothing: everything was checked when the plan was made."""
+        return self
+
+    def check(self) -> None:
+        """Do nothing, likewise."""
+
+    def close(self) -> None:
+        """Remove all files of the workloads."""
+        for label in list(self._made):
+            self._clear(label)
+
+    def needed_bytes(self, label: str) -> int:
+        """Return the most that one cell of a target needs: each has the folder to itself."""
+        own = [cost_of(cell).space_bytes for cell in self._cells if cell.target == label]
+        return max(own, default=0)
+
+    def use(self, label: str, folder: TrialFolder) -> None:
+        """Use the open trial folder of a target."""
+        self._folders[label] = folder
+
+    def prepare(self, watcher: Watcher) -> dict[str, SeatrialError]:
+        """Do nothing: each sample makes its files."""
+        del watcher
+        return {}
+
+    def measure(self, cell: Cell, occasion: Occasion) -> Sample:
+        """Measure one cell once; its files are made before and not timed.
+
+        Raises:
+            TargetError: when files cannot be made.
+            EngineError: when the engine refuses or fails.
+        """
+        is_made = self._provide(cell)
+        spec = self._spec(cell, occasion.round_number, is_made=is_made)
+        if not is_made and making_s(cell) > _SAID_S:
+            made = format_size(cost_of(cell).made_bytes)
+            occasion.watcher.stage(f"Making the files of {cell.key}: {made}")
+        with occasion.background or Nothing():
+            surroundings = Surroundings(Path(spec["folder"]))
+            parts, interrupted = _run(spec, occasion.watcher)
+            grown = surroundings.grown()
+        if not cost_of(cell).keeps_files:
+            self._clear(cell.target)
+        return _sample(cell, occasion, parts, grown, interrupted=interrupted)
+
+    def _provide(self, cell: Cell) -> bool:
+        """Make the folder of a cell's files; return whether its files are there already."""
+        sets = {"sets": engine_of(cell)["sets"], "seed": self._seed}
+        signature = hashlib.sha256(msgspec.json.encode(sets, order="sorted")).hexdigest()
+        if self._made.get(cell.target) == signature:
+            return True
+        self._clear(cell.target)
+        path = self._path(cell.target)
+        try:
+            shutil.rmtree(path, ignore_errors=True)  # of a killed run
+            path.mkdir(mode=0o700)
+        except OSError as error:
+            raise TargetError(
+                seen=f"{path} cannot be created: {error.strerror}",
+                cause="The file system is full, read-only or failing",
+                next_step="Check `dmesg`, and the space with `df`",
+            ) from None
+        self._made[cell.target] = signature
+        return False
+
+    def _path(self, label: str) -> Path:
+        return self._folders[label].file(FOLDER)
+
+    def _clear(self, label: str) -> None:
+        if self._made.pop(label, ""):
+            shutil.rmtree(self._path(label), ignore_errors=True)
+
+    def _spec(self, cell: Cell, round_number: int, *, is_made: bool) -> dict[str, Any]:
+        path = self._path(cell.target)
+        return {
+            **engine_of(cell),
+            "seed": _seed(self._seed, cell.key, round_number),
+            "set_seed": _seed(self._seed, FOLDER, 0),
+            "folder": str(path),
+            "make": not is_made,
+            "device": context.block_device_of(path) or None,
+            "duration_s": cell.parsed.duration_s,
+            "slice_ms": cell.parsed.slice_ms,
+            "stall_threshold_ms": cell.parsed.stall_threshold_ms,
+        }
+
+
+def _seed(seed: int, what: str, round_number: int) -> int:
+    text = f"{seed} {what} {round_number}"
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:7], "big")
+
+
+def _run(spec: Mapping[str, Any], watcher: Watcher) -> tuple[dict[str, Any], bool]:
+    with native_errors():
+        running = _core.start_files(msgspec.json.encode(spec).decode())
+    interrupted = False
+    while True:
+        try:
+            if running.wait(POLL_S):
+                break
+            watcher.live(msgspec.convert(running.live(), LiveReading, from_attributes=True))
+        except KeyboardInterrupt:
+            if interrupted:
+                raise
+            interrupted = True
+            running.stop()
+    with native_errors():
+        return running.result(), interrupted
+
+
+def _sample(
+    cell: Cell,
+    occasion: Occasion,
+    parts: Mapping[str, Any],
+    grown: Mapping[str, float],
+    *,
+    interrupted: bool,
+) -> Sample:
+    return msgspec.convert(
+        {
+            "cell": cell,
+            "round": occasion.round_number,
+            "position": occasion.position,
+            "started_at": parts["started_unix_s"],
+            "duration_s": parts["duration_s"],
+            "status": "interrupted" if interrupted else parts["status"],
+            **{key: parts[key] for key in _AS_THEY_ARE},
+            "counters": {**grown, **parts["counters"], **counters_of(parts["files"])},
+        },
+        Sample,
+        from_attributes=True,
+    )
+
+
+_AS_THEY_ARE: Final = (
+    *("engine", "engine_reason", "outcome", "operations", "timeline", "stalls", "stalls_dropped"),
+    *("oldest_in_flight_ns", "errors_count", "errors"),
+)
+
+
+def counters_of(files: Mapping[str, Any]) -> dict[str, float]:
+    """Return the engine's readings of a workload of files as counters of a sample.
+
+    Names of threads and flowops come first, then what is counted: ``loops``, ``waits`` or
+    ``wait_ns``.
+    """
+    counters: dict[str, float] = {
+        f"files_{name}": files[name] for name in ("made_files", "made_folders", "made_bytes")
+    }
+    counters["files_made_ns"] = files["made_s"] * 1e9
+    counters["files_cut"] = files["cuts"]
+    counters[f"files_ended_by_{files['ended']}"] = 1
+    if files["events"] is not None:
+        counters["events_taken"], counters["events_due"] = files["events"]
+    for name, loops in files["loops"].items():
+        counters[f"{name}:loops"] = loops
+    for name, (count, wait_ns) in files["waits"].items():
+        counters[f"{name}:waits"] = count
+        counters[f"{name}:wait_ns"] = wait_ns
+    return counters

@@ -1,0 +1,1 @@
+"""Shows workloads of files: by flowop, by set of files, by wait."""

@@ -1,0 +1,1 @@
+"""The workload ``filebench`` of a study: its keys and its cells."""

@@ -1,0 +1,174 @@
+"""From the workload ``filebench`` to its cells, and what each costs."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from seatrial.study.cell import Cell, FactorValue
+from seatrial.study.estimate import OVERHEAD_S
+from seatrial.study.layouts.cost import ASSUMED_BYTES_PER_S
+from seatrial.study.model import PlannedTarget
+from seatrial.study.units import format_factor, parse_size_bytes
+from seatrial.study.values import many
+from seatrial.trials.filebench.study.workloads import FILEBENCH, Filebench, VariableValue
+from seatrial.trials.filebench.wml.source import is_path, text_of
+from seatrial.trials.filebench.wml.workload import RUN_S_USUAL, Workload, workload_of
+
+SPEC_KEY: Final = "filebench"
+MADE_FILES_PER_S: Final = 2000
+"""Assumed rate of making small files, for the time of a plan."""
+
+
+class FilesCost(msgspec.Struct, frozen=True, kw_only=True):
+    """What a cell of files costs, as its specification stores it.
+
+    Attributes:
+        made_bytes: Expected bytes of the files that are made before a sample.
+        space_bytes: Expected bytes of all files of its sets, with what they may grow by.
+        entries: Files and leaf folders of all sets.
+        keeps_files: Whether a sample leaves the files as they were made.
+        writes: Whether it writes data.
+        descriptors: Most files that are open at once.
+        notes: What is done otherwise than by Filebench.
+    """
+
+    made_bytes: int
+    space_bytes: int
+    entries: int
+    keeps_files: bool
+    writes: bool
+    descriptors: int
+    notes: list[str] = []
+
+
+def cells_of(workload: Filebench, target: PlannedTarget, *, prefix: str) -> Iterator[Cell]:
+    """Yield a cell for each personality and each combination of variables.
+
+    Args:
+        workload: The workload.
+        target: A directory.
+        prefix: What every key begins with.
+
+    Raises:
+        WorkloadFileError: when a workload file is malformed, or asks for what is not understood.
+    """
+    names = sorted(workload.variables)
+    values: list[list[VariableValue]] = [many(workload.variables[name]) for name in names]
+    for personality in many(workload.personality):
+        text = text_of(personality)
+        for chosen in itertools.product(*values):
+            variables = dict(zip(names, chosen, strict=True))
+            made = workload_of(personality, text, {k: _plain(v) for k, v in variables.items()})
+            for cold in many(workload.cold):
+                yield _cell(workload, target, made, _Chosen(personality, variables, cold), prefix)
+
+
+class _Chosen:
+    """The values of a cell's factors."""
+
+    def __init__(self, personality: str, variables: Mapping[str, Any], cold: bool) -> None:
+        self.personality = Path(personality).name if is_path(personality) else personality
+        self.factors: dict[str, FactorValue] = {"personality": self.personality, **variables}
+        if cold:
+            self.factors["cold"] = True
+
+
+def _plain(value: FactorValue) -> float | bool | str:
+    """Return a value as the file would write it: ``2k`` and ``8KiB`` are numbers."""
+    if isinstance(value, str) and value[:1].isdigit():
+        try:
+            return float(parse_size_bytes(value))
+        except ValueError:
+            return value
+    return value
+
+
+def _cell(
+    workload: Filebench, target: PlannedTarget, made: Workload, chosen: _Chosen, prefix: str
+) -> Cell:
+    said = [f"{k}={format_factor(v)}" for k, v in chosen.factors.items() if k != "personality"]
+    parts = [workload.label, chosen.personality, f"{made.threads}t", *said]
+    duration_s = workload.duration_s or made.run_s or RUN_S_USUAL
+    grown_bytes = workload.growth_bytes * _growing_sets(made)
+    cost = FilesCost(
+        made_bytes=made.made_bytes,
+        space_bytes=sum(made.set_bytes.values()) + grown_bytes,
+        entries=made.entries,
+        keeps_files=made.keeps_files,
+        writes=made.writes,
+        descriptors=made.descriptors,
+        notes=made.notes,
+    )
+    engine = {
+        **made.engine,
+        "cold": bool(chosen.factors.get("cold")),
+        "growth_bytes": int(workload.growth_bytes),
+        "limit_bytes": int(workload.limit_bytes),
+    }
+    return Cell(
+        key=prefix + "/".join(parts),
+        target=target.label,
+        workload=workload.label,
+        kind=FILEBENCH,
+        operation="files",
+        block_size_bytes=0,
+        threads=made.threads,
+        factors=chosen.factors,
+        spec={
+            "target": {"kind": "directory", "direct": made.direct},
+            "accesses": [],
+            "limit": {"duration_s": duration_s, "bytes": int(workload.limit_bytes)},
+            "slice_ms": workload.slice_ms,
+            "stall_threshold_ms": workload.stall_threshold_ms,
+            SPEC_KEY: {"engine": engine, "cost": msgspec.to_builtins(cost)},
+        },
+    )
+
+
+def _growing_sets(made: Workload) -> int:
+    """Return how many sets may grow: those that are appended to, or written one after another."""
+    growing = set()
+
+    def look(steps: list[dict[str, Any]]) -> None:
+        for step in steps:
+            look(step.get("steps", []))
+            is_ordered = step.get("verb") in ("write", "aiowrite") and not step.get("random")
+            if is_ordered or step.get("verb") in ("appendfile", "appendfilerand"):
+                growing.add(step.get("set", step["slot"]))
+
+    for thread in made.engine["threads"]:
+        look(thread["steps"])
+    return min(len(growing), len(made.engine["sets"]))
+
+
+def engine_of(cell: Cell) -> dict[str, Any]:
+    """Return the engine's specification of a cell without folder, seeds and duration."""
+    engine: dict[str, Any] = cell.spec[SPEC_KEY]["engine"]
+    return engine
+
+
+def cost_of(cell: Cell) -> FilesCost:
+    """Return what a cell costs."""
+    return msgspec.convert(cell.spec[SPEC_KEY]["cost"], FilesCost)
+
+
+def making_s(cell: Cell) -> float:
+    """Return the assumed time of making the files of a cell (s)."""
+    cost = cost_of(cell)
+    return cost.made_bytes / ASSUMED_BYTES_PER_S + cost.entries / MADE_FILES_PER_S
+
+
+def sample_s(cell: Cell) -> float:
+    """Return the expected duration of one sample of a cell, with making its files (s)."""
+    return cell.parsed.duration_s + making_s(cell) + OVERHEAD_S
+
+
+def sample_write_bytes(cell: Cell) -> int:
+    """Return the most bytes that one sample of a cell writes, with making its files."""
+    cost = cost_of(cell)
+    return cost.made_bytes + (cell.parsed.limit.bytes or 0 if cost.writes else 0)

@@ -1,0 +1,171 @@
+"""Workloads of files as a topic (seatrial.topic): Filebench's personalities and workload files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, cast
+
+from seatrial.topic import Command, Topic
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from seatrial.findings.model import Summary
+    from seatrial.machine.undo import UndoJournal
+    from seatrial.measure.descriptors import DescriptorNeed
+    from seatrial.measure.engine import Driver
+    from seatrial.report.figures.model import Figure
+    from seatrial.report.part import Detail
+    from seatrial.report.table import Table
+    from seatrial.study.cell import Cell
+    from seatrial.study.files import Finder
+    from seatrial.study.model import Plan, PlannedTarget
+    from seatrial.study.sampled import Sampled
+    from seatrial.study.schema import Study
+
+# ruff: noqa: PLC0415 - every command imports all topics, and most commands use none of this
+
+
+class FilebenchTopic(Topic):
+    """Workloads of files: threads that open, read, append, sync and delete files of sets."""
+
+    name = "filebench"
+    loads_storage = True
+    shows_io = False
+    says_operation = False
+    rate_unit = "operations/s"
+    space_words = "sets of files"
+    titles = MappingProxyType({"filebench": "File workloads"})
+    commands = MappingProxyType(
+        {
+            "filebench": Command(
+                "Run a file workload: a Filebench personality or .f file.",
+                "seatrial.trials.filebench.commands:command",
+                after="loadline",
+            )
+        }
+    )
+
+    def workloads(self) -> tuple[type[Sampled], ...]:
+        """Return ``filebench``."""
+        from seatrial.trials.filebench.study.workloads import Filebench
+
+        return (Filebench,)
+
+    def with_files(self, workload: Sampled, files: Finder) -> Sampled:
+        """Return a workload with its workload files as absolute paths."""
+        import msgspec
+
+        from seatrial.study.values import many
+        from seatrial.trials.filebench.study.workloads import Filebench
+        from seatrial.trials.filebench.wml.source import is_path
+
+        own = cast(Filebench, workload)
+        found = [
+            files.found(each, "personality") if is_path(each) else each
+            for each in many(own.personality)
+        ]
+        listed = isinstance(own.personality, list)
+        return msgspec.structs.replace(own, personality=found if listed else found[0])
+
+    def obstacle(self, workload: Sampled, target: PlannedTarget) -> str:
+        """Return why a workload cannot run on a target: files need a directory."""
+        del workload
+        if target.kind != "directory":
+            return f"files are made in a directory, but the target is a {target.kind}"
+        return ""
+
+    def cells(
+        self, workload: Sampled, target: PlannedTarget, study: Study, *, prefix: str
+    ) -> Iterator[Cell]:
+        """Yield the cells of a workload: each personality with each combination of variables."""
+        from seatrial.trials.filebench.study.cells import cells_of
+        from seatrial.trials.filebench.study.workloads import Filebench
+
+        del study
+        return cells_of(cast(Filebench, workload), target, prefix=prefix)
+
+    def notes(
+        self, study: Study, targets: Sequence[PlannedTarget], cells: Sequence[Cell]
+    ) -> Iterator[str]:
+        """Yield what is done otherwise than by Filebench, and what the page cache holds."""
+        from seatrial.trials.filebench.study.notes import notes_of
+
+        del study, targets
+        yield from notes_of(cells)
+
+    def sample_s(self, cell: Cell) -> float:
+        """Return the expected duration of one sample, with making its files (s)."""
+        from seatrial.trials.filebench.study.cells import sample_s
+
+        return sample_s(cell)
+
+    def sample_write_bytes(self, cell: Cell) -> int:
+        """Return the limit of what a sample writes, with making its files."""
+        from seatrial.trials.filebench.study.cells import sample_write_bytes
+
+        return sample_write_bytes(cell)
+
+    def space_bytes(self, cells: Sequence[Cell]) -> int:
+        """Return the space that the largest cell of a target uses."""
+        from seatrial.trials.filebench.study.cells import cost_of
+        from seatrial.trials.filebench.study.workloads import FILEBENCH
+
+        own = [cost_of(cell).space_bytes for cell in cells if cell.kind == FILEBENCH]
+        return max(own, default=0)
+
+    def request_noun(self, cell: Cell) -> str:
+        """Return ``operations``."""
+        del cell
+        return "operations"
+
+    def command_for(self, cell: Cell) -> str:
+        """Return the command that measures one such cell alone."""
+        return f"seatrial filebench DIR --personality {cell.factors.get('personality', 'oltp')}"
+
+    def driver(self, plan: Plan, journal: UndoJournal, side: Path | None) -> Driver:
+        """Return the driver that makes files and measures."""
+        from seatrial.trials.filebench.measure.driver import FilesDriver
+
+        del journal, side
+        return FilesDriver(plan)
+
+    def descriptors(self, cell: Cell) -> DescriptorNeed:
+        """Return a descriptor for every file that may be open at once."""
+        from seatrial.measure.descriptors import DescriptorNeed
+        from seatrial.trials.filebench.study.cells import cost_of
+
+        return DescriptorNeed(
+            here=cost_of(cell).descriptors,
+            why=f"Its {cell.threads} threads keep files open",
+            takes_fewer="use fewer threads or files, such as --set nthreads=10",
+        )
+
+    def own_table(self, summary: Summary, target: str, workload: str) -> Table | None:
+        """Return rates and latencies by flowop."""
+        from seatrial.trials.filebench.report.tables import flowop_table
+
+        return flowop_table(summary, target, workload)
+
+    def tables(self, summary: Summary) -> list[Table]:
+        """Return what threads waited for besides their requests."""
+        from seatrial.trials.filebench.report.tables import wait_tables
+
+        return wait_tables(summary)
+
+    def figures(self, summary: Summary, detail: Detail) -> list[Figure]:
+        """Return rates and latencies by flowop, for each cell."""
+        from seatrial.trials.filebench.report.figures import figures_of
+
+        return figures_of(summary, detail.charted_cells_max)
+
+    def key_figures(self, summary: Summary, figures: Sequence[Figure]) -> list[Figure]:
+        """Return rates by flowop."""
+        from seatrial.report.part import picked
+
+        del summary
+        return picked(figures, "filebench-")
+
+
+TOPIC = FilebenchTopic()

@@ -1,0 +1,1 @@
+"""Reads workload files of Filebench (language WML): words, statements, then the workload."""

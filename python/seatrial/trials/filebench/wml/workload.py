@@ -1,0 +1,400 @@
+"""From the statements of a workload file to the workload that the engine runs (docs/engine.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from seatrial.study.problems import suggestion
+from seatrial.trials.filebench.wml.evaluate import Amount, Scope, mean_of
+from seatrial.trials.filebench.wml.flowops import OF_FOLDERS, REFUSED, TRANSFERS, TYPES
+from seatrial.trials.filebench.wml.parse import parse
+from seatrial.trials.filebench.wml.places import Steps, flowops_of, placed
+from seatrial.trials.filebench.wml.statements import (
+    Attribute,
+    Attributes,
+    Composite,
+    Flag,
+    FlowopLine,
+    Number,
+    ProcessBlock,
+    Program,
+    SetBlock,
+    Text,
+    ThreadBlock,
+    Value,
+)
+from seatrial.trials.filebench.wml.words import WorkloadFileError, refused
+
+RUN_S_USUAL: Final = 60.0
+"""Duration where neither the file nor the study gives one, as in Filebench's shipped files."""
+THREADS_MAX: Final = 4096
+ENTRIES_MAX: Final = 10_000_000
+IO_BYTES_MAX: Final = 64 << 20
+_SIZE_USUAL: Final = 1024.0
+_STEPS_MAX: Final = 20_000
+_WIDTH_GAMMA_USUAL: Final = 1500.0
+
+T = TypeVar("T")
+
+Variables = Mapping[str, float | bool | str]
+"""Values in place of those that a file sets."""
+
+
+class Workload(msgspec.Struct, frozen=True, kw_only=True):
+    """A workload that the engine can run.
+
+    Attributes:
+        engine: The engine's specification without folder, seeds and duration.
+        run_s: Duration that the file asks for; None where it asks for none.
+        threads: Number of threads.
+        set_bytes: Expected bytes of each set when all its files exist, by name.
+        made_bytes: Expected bytes of the files that are made before the start.
+        entries: Number of files and leaf folders of all sets.
+        writes: Whether it changes anything.
+        keeps_files: Whether it leaves names and sizes of its files alone, so that the next sample
+            may use them.
+        direct: Whether some files are opened with O_DIRECT.
+        descriptors: Most files that are open at once.
+        notes: What is done otherwise, as sentences without a full stop.
+        variables: Names of the variables that the file sets.
+    """
+
+    engine: dict[str, Any]
+    run_s: float | None
+    threads: int
+    set_bytes: dict[str, int]
+    made_bytes: int
+    entries: int
+    writes: bool
+    keeps_files: bool
+    direct: bool
+    descriptors: int
+    notes: list[str]
+    variables: list[str]
+
+
+def workload_of(place: str, text: str, changed: Variables | None = None) -> Workload:
+    """Return the workload of a file.
+
+    Args:
+        place: Its name, for messages.
+        text: Its content.
+        changed: Values of variables in place of the file's.
+
+    Raises:
+        WorkloadFileError: when it is malformed, or asks for what is not understood.
+    """
+    program = parse(place, text)
+    for name, value in (changed or {}).items():
+        if name not in program.variables:
+            cause = suggestion(name, sorted(program.variables))
+            raise refused(place, 0, f"it sets no variable ${name}", cause, "Correct the name")
+        line = program.variables[name].line
+        program.variables[name] = Attribute(_value(value), line)
+    return _Maker(program).workload()
+
+
+def _value(value: float | bool | str) -> Value:
+    if isinstance(value, bool):
+        return Flag(value)
+    return Text(value) if isinstance(value, str) else Number(float(value))
+
+
+class _Maker:
+    """Makes the workload of a program."""
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self._place = program.place
+        self._scope = Scope(program.place, program.variables)
+        self._notes: list[str] = list(program.notes)
+        self._sets: list[dict[str, Any]] = []
+        self._kinds: dict[tuple[str, str], int] = {}
+        self._targets: list[tuple[dict[str, Any], str, int]] = []
+        self._steps = 0
+
+    def workload(self) -> Workload:
+        """Return the workload."""
+        program = self._program
+        if not program.processes:
+            raise self._refused(0, "it defines no process", "Without threads nothing is done")
+        self._sets = [self._set(block) for block in program.sets]
+        threads = [self._thread(*each) for each in self._threads()]
+        self._resolve_targets()
+        entries = [each["entries"] for each in self._sets]
+        places = [placed(each["steps"], entries, self._refused) for each in threads]
+        for each, slots in zip(threads, places, strict=True):
+            each["slots"] = slots
+        rate = program.event_rate
+        flowops = [(f, each) for each in threads for f in flowops_of(each["steps"])]
+        engine = {
+            "end": program.mode,
+            "events_per_s": self._scope.number(rate) if rate else None,
+            "sets": self._sets,
+            "kinds": [{"name": n, "verb": v} for n, v in self._kind_names()],
+            "threads": threads,
+        }
+        return Workload(
+            engine=engine,
+            run_s=self._run_s(),
+            threads=self._count_of(threads),
+            set_bytes={s["name"]: int(mean_of(s["size"]) * s["entries"]) for s in self._sets},
+            made_bytes=sum(
+                int(mean_of(s["size"]) * s["entries"] * s["made_share"]) for s in self._sets
+            ),
+            entries=sum(s["entries"] + s["leaf_folders"] for s in self._sets),
+            writes=any(TYPES[f["verb"]].moves == "write" for f, _ in flowops),
+            keeps_files=all(f["verb"] in _KEEPING for f, _ in flowops),
+            direct=any(f.get("direct") for f, _ in flowops),
+            descriptors=sum(each["instances"] * _places_of(each["steps"]) for each in threads),
+            notes=list(dict.fromkeys(self._notes)),
+            variables=sorted(program.variables),
+        )
+
+    def _refused(self, line: int, seen: str, cause: str) -> WorkloadFileError:
+        return refused(self._place, line, seen, cause)
+
+    def _run_s(self) -> float | None:
+        run = self._program.run_s
+        run_s = self._scope.number(run) if run else 0.0
+        return run_s if run_s > 0 else None
+
+    def _count_of(self, threads: list[dict[str, Any]]) -> int:
+        count = sum(each["instances"] for each in threads)
+        if not 0 < count <= THREADS_MAX:
+            raise self._refused(0, f"{count} threads", f"Expected 1 to {THREADS_MAX}")
+        return int(count)
+
+    # Sets of files.
+
+    def _set(self, block: SetBlock) -> dict[str, Any]:
+        own, line, scope = block.attributes, block.line, self._scope
+        if "name" not in own:
+            raise self._refused(line, "a fileset without a name", "Add name=NAME")
+        name = scope.text(own["name"])
+        if name in (each["name"] for each in self._sets):
+            raise self._refused(line, f"a second fileset {name!r}", "Names are distinct")
+        if not name or name.startswith(".") or "/" in name or len(name) > 200:
+            raise self._refused(line, f"the name {name!r}", "It would lead out of the folder")
+        if "dirdepthrv" in own:
+            cause = "Depth follows from the number of files and dirwidth"
+            raise self._refused(own["dirdepthrv"].line, "dirdepthrv is not supported", cause)
+        folders = self._optional(own, "leafdirs", scope.whole, 0)
+        usual = 1 if block.single else 0
+        entries = self._optional(own, "entries", scope.whole, usual)
+        if entries + folders == 0 or entries + folders > ENTRIES_MAX:
+            expected = f"Expected entries or leafdirs, 1 to {ENTRIES_MAX:,}"
+            raise self._refused(line, f"a fileset of {entries + folders} files", expected)
+        size = own.get("size") or own.get("filesize")
+        width = self._optional(own, "dirwidth", scope.number, 0.0)
+        gamma = self._optional(own, "dirgamma", scope.number, _WIDTH_GAMMA_USUAL) / 1000
+        cached = self._optional(own, "cached", scope.flag, True)
+        return {
+            "name": name,
+            "single": block.single,
+            "entries": entries,
+            "leaf_folders": folders,
+            "width_mean": width or float(entries + folders),
+            "width_gamma": gamma if width and width < entries + folders else 0.0,
+            "size": self._size(scope.amount(size), size.line) if size else _SIZE_USUAL,
+            "made_share": self._made_share(own),
+            "read_only": self._optional(own, "readonly", scope.flag, False),
+            "write_only": self._optional(own, "writeonly", scope.flag, False),
+            "cold": not cached,
+        }
+
+    def _size(self, amount: Amount, line: int) -> Amount:
+        if mean_of(amount) < 0:
+            raise self._refused(line, "a negative size", "Expected 0 or more")
+        return amount
+
+    def _made_share(self, own: Attributes) -> float:
+        if "prealloc" not in own:
+            return 0.0
+        value = self._scope.resolved(own["prealloc"])
+        if isinstance(value, Flag):
+            return 1.0 if value.value else 0.0
+        percent = self._scope.number(own["prealloc"])
+        if not 0 <= percent <= 100:
+            raise self._refused(own["prealloc"].line, f"prealloc={percent:g}", "Expected 0 to 100")
+        return percent / 100
+
+    @staticmethod
+    def _optional(own: Attributes, name: str, read: Callable[[Attribute], T], usual: T) -> T:
+        return read(own[name]) if name in own else usual
+
+    # Threads.
+
+    def _threads(self) -> Iterator[tuple[ProcessBlock, ThreadBlock]]:
+        for process in self._program.processes:
+            for thread in process.threads:
+                yield process, thread
+
+    def _thread(self, process: ProcessBlock, thread: ThreadBlock) -> dict[str, Any]:
+        scope = self._scope
+        instances = 1
+        for block, unused in ((process, ("nice",)), (thread, ("ioprio",))):
+            instances *= self._optional(block.attributes, "instances", scope.whole, 1)
+            if "name" not in block.attributes:
+                raise self._refused(block.line, "a process or thread without a name", "Add name=")
+            for name in unused:
+                if name in block.attributes:
+                    line = block.attributes[name].line
+                    self._notes.append(f"{self._place}, line {line}: {name} is not applied")
+        names = [scope.text(block.attributes["name"]) for block in (process, thread)]
+        steps = self._flowops(thread.flowops, scope, ())
+        if not steps:
+            raise self._refused(thread.line, "a thread without flowops", "It would do nothing")
+        return {"name": "/".join(dict.fromkeys(names)), "instances": instances, "steps": steps}
+
+    def _flowops(
+        self, lines: tuple[FlowopLine, ...], scope: Scope, within: tuple[str, ...]
+    ) -> Steps:
+        steps: Steps = []
+        for line in lines:
+            self._steps += 1
+            if self._steps > _STEPS_MAX:
+                raise self._refused(line.line, "too many flowops", f"At most {_STEPS_MAX:,}")
+            composite = self._program.composites.get(line.verb)
+            if composite is not None:
+                steps.append(self._group(line, composite, scope, within))
+            else:
+                steps.append(self._flowop(line, scope))
+        return steps
+
+    def _group(
+        self, line: FlowopLine, composite: Composite, scope: Scope, within: tuple[str, ...]
+    ) -> dict[str, Any]:
+        if line.verb in within:
+            raise self._refused(line.line, f"{line.verb!r} contains itself", "It has no end")
+        unknown = [name for name in line.arguments if name not in composite.parameters]
+        if unknown:
+            cause = suggestion(unknown[0], list(composite.parameters))
+            raise self._refused(line.line, f"{line.verb} has no parameter ${unknown[0]}", cause)
+        local = {}
+        for name, usual in {**composite.parameters, **line.arguments}.items():
+            if name in line.arguments or usual.value != Flag(True):
+                local[name] = Attribute(scope.resolved(usual), usual.line)
+        iters = line.attributes.get("iters") or composite.attributes.get("iters")
+        inner = scope.within(local)
+        return {
+            "repeat": scope.amount(iters) if iters else 1,
+            "steps": self._flowops(composite.flowops, inner, (*within, line.verb)),
+        }
+
+    def _flowop(self, line: FlowopLine, scope: Scope) -> dict[str, Any]:
+        verb, own = line.verb, line.attributes
+        if verb not in TYPES:
+            if verb in REFUSED:
+                seen = f"the flowop {verb!r} is not supported"
+                raise self._refused(line.line, seen, REFUSED[verb])
+            known = [*TYPES, *self._program.composites]
+            raise self._refused(line.line, f"no flowop {verb!r}", suggestion(verb, known))
+        if line.arguments:
+            name = next(iter(line.arguments))
+            raise self._refused(line.line, f"{verb} takes no ${name}", "Only a composite does")
+        name = scope.text(own["name"]) if "name" in own else verb
+        step: dict[str, Any] = {
+            "kind": self._kinds.setdefault((name, verb), len(self._kinds)),
+            "verb": verb,
+            "line": line.line,
+            "fd": self._optional(own, "fd", scope.whole, 0),
+            "srcfd": self._optional(own, "srcfd", scope.whole, 0),
+            "opennext": self._optional(own, "opennext", scope.flag, False),
+        }
+        if "iters" in own:
+            step["iters"] = scope.amount(own["iters"])
+        self._add_set(step, own, scope)
+        self._add_sizes(step, own, scope)
+        for key, attribute in _FLAGS.items():
+            if self._optional(own, attribute, scope.flag, False):
+                step[key] = True
+        if "highwater" in own or verb == "semblock":
+            step["high_water"] = self._optional(own, "highwater", scope.whole, 1)
+        if "target" in own:
+            self._targets.append((step, scope.text(own["target"]), own["target"].line))
+        elif TYPES[verb].is_targeted:
+            raise self._refused(line.line, f"{verb} without target", "Add target=NAME")
+        return step
+
+    def _add_set(self, step: dict[str, Any], own: Attributes, scope: Scope) -> None:
+        given = own.get("filesetname") or own.get("filename")
+        verb, line = step["verb"], step["line"]
+        if given is None:
+            has_file = step["fd"] > 0 or verb in TRANSFERS
+            if TYPES[verb].needs_set and (TYPES[verb].opens or not has_file):
+                raise self._refused(line, f"{verb} without filesetname", "It needs a set of files")
+            return
+        name = scope.text(given)
+        names = [each["name"] for each in self._sets]
+        if name not in names:
+            raise self._refused(given.line, f"no fileset {name!r}", suggestion(name, names))
+        step["set"] = names.index(name)
+        chosen = self._sets[step["set"]]
+        count = chosen["leaf_folders" if verb in OF_FOLDERS else "entries"]
+        if count == 0 and verb not in ("listdir", "fsyncset"):
+            what = "leafdirs" if verb in OF_FOLDERS else "entries"
+            raise self._refused(line, f"{verb} on {name!r}, which has no {what}", "Nothing to use")
+
+    def _add_sizes(self, step: dict[str, Any], own: Attributes, scope: Scope) -> None:
+        verb, line = step["verb"], step["line"]
+        for key, attribute in _AMOUNTS.items():
+            if attribute in own:
+                step[key] = scope.amount(own[attribute])
+        io_bytes = step.get("io_bytes", 0)
+        if TYPES[verb].needs_size and mean_of(io_bytes) <= 0:
+            raise self._refused(line, f"{verb} without iosize", "Every transfer needs a size")
+        if not isinstance(io_bytes, dict) and io_bytes > IO_BYTES_MAX:
+            raise self._refused(line, f"iosize={io_bytes:.0f}", "At most 64 MiB at once")
+
+    def _resolve_targets(self) -> None:
+        for step, name, line in self._targets:
+            found = [kind for (own, _), kind in self._kinds.items() if own == name]
+            if not found:
+                cause = suggestion(name, [own for own, _ in self._kinds])
+                raise self._refused(line, f"no flowop is called {name!r}", cause)
+            wanted = {"wakeup": "block", "sempost": "semblock"}.get(step["verb"])
+            verbs = {verb for (own, verb) in self._kinds if own == name}
+            if wanted and verbs != {wanted}:
+                raise self._refused(line, f"the target {name!r} is no {wanted}", "Nobody waits")
+            step["targets"] = found
+
+    def _kind_names(self) -> list[tuple[str, str]]:
+        """Return the name and type of each kind; types distinguish flowops of the same name."""
+        names = [name for name, _ in self._kinds]
+        return [
+            (name if names.count(name) == 1 else f"{name} ({verb})", verb)
+            for name, verb in self._kinds
+        ]
+
+
+def _places_of(steps: Steps) -> int:
+    """Return the most files that one thread has open at once."""
+    places = {(f["slot"], f.get("rotates", 1)) for f in flowops_of(steps)}
+    return int(sum(rotates for _, rotates in places))
+
+
+_KEEPING: Final = frozenset(
+    {
+        *("openfile", "closefile", "statfile", "readwholefile", "read", "listdir", "fsync"),
+        *("fsyncset", *(name for name, kind in TYPES.items() if not kind.moves)),
+    }
+)
+"""Types of flowops after which files are as they were made."""
+_FLAGS: Final = {
+    "random": "random",
+    "direct": "directio",
+    "dsync": "dsync",
+    "no_read_ahead": "noreadahead",
+    "blocking": "blocking",
+}
+_AMOUNTS: Final = {
+    "io_bytes": "iosize",
+    "working_set_bytes": "workingset",
+    "index": "indexed",
+    "value": "value",
+}
+"""Keys of the engine, and the attributes that they come from."""

@@ -185,8 +185,8 @@ def _totals(plan: Plan, took: PlanEstimate) -> Iterator[str]:
     yield from building_lines(plan, took)
     used = list(_file_names(plan.of_group("", {})))
     if took.database_bytes:
-        words = dict.fromkeys(topic_of(cell).space_words for cell in plan.cells)
-        what = " and ".join(filter(None, words)) or "databases"
+        held = dict.fromkeys(topic_of(cell).space_words for cell in plan.cells)
+        what = " and ".join(filter(None, held)) or "databases"
         used.append(f"about {format_size(took.database_bytes)} of {what}")
     if took.loop_bytes:
         used.append(f"at most {format_size(took.loop_bytes)} of files for loop devices")

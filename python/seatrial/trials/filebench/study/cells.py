@@ -13,7 +13,7 @@ from seatrial.study.cell import Cell, FactorValue
 from seatrial.study.estimate import OVERHEAD_S
 from seatrial.study.layouts.cost import ASSUMED_BYTES_PER_S
 from seatrial.study.model import PlannedTarget
-from seatrial.study.units import format_factor, parse_size_bytes
+from seatrial.study.units import format_factor
 from seatrial.study.values import many
 from seatrial.trials.filebench.study.workloads import FILEBENCH, Filebench, VariableValue
 from seatrial.trials.filebench.wml.source import is_path, text_of
@@ -63,7 +63,7 @@ def cells_of(workload: Filebench, target: PlannedTarget, *, prefix: str) -> Iter
         text = text_of(personality)
         for chosen in itertools.product(*values):
             variables = dict(zip(names, chosen, strict=True))
-            made = workload_of(personality, text, {k: _plain(v) for k, v in variables.items()})
+            made = workload_of(personality, text, variables)
             for cold in many(workload.cold):
                 yield _cell(workload, target, made, _Chosen(personality, variables, cold), prefix)
 
@@ -76,16 +76,6 @@ class _Chosen:
         self.factors: dict[str, FactorValue] = {"personality": self.personality, **variables}
         if cold:
             self.factors["cold"] = True
-
-
-def _plain(value: FactorValue) -> float | bool | str:
-    """Return a value as the file would write it: ``2k`` and ``8KiB`` are numbers."""
-    if isinstance(value, str) and value[:1].isdigit():
-        try:
-            return float(parse_size_bytes(value))
-        except ValueError:
-            return value
-    return value
 
 
 def _cell(

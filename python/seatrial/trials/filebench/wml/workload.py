@@ -8,6 +8,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from seatrial.study.problems import suggestion
+from seatrial.study.units import parse_size_bytes
 from seatrial.trials.filebench.wml.evaluate import Amount, Scope, mean_of
 from seatrial.trials.filebench.wml.flowops import OF_FOLDERS, REFUSED, TRANSFERS, TYPES
 from seatrial.trials.filebench.wml.parse import parse
@@ -98,9 +99,15 @@ def workload_of(place: str, text: str, changed: Variables | None = None) -> Work
 
 
 def _value(value: float | bool | str) -> Value:
+    """Return a value of an option or a study; ``16k`` and ``8KiB`` are numbers."""
     if isinstance(value, bool):
         return Flag(value)
-    return Text(value) if isinstance(value, str) else Number(float(value))
+    if not isinstance(value, str):
+        return Number(float(value))
+    try:
+        return Number(float(parse_size_bytes(value)))
+    except ValueError:
+        return Text(value)
 
 
 class _Maker:
@@ -121,7 +128,8 @@ class _Maker:
         program = self._program
         if not program.processes:
             raise self._refused(0, "it defines no process", "Without threads nothing is done")
-        self._sets = [self._set(block) for block in program.sets]
+        for block in program.sets:
+            self._sets.append(self._set(block))
         threads = [self._thread(*each) for each in self._threads()]
         self._resolve_targets()
         entries = [each["entries"] for each in self._sets]

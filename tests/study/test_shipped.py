@@ -64,9 +64,7 @@ OF_STORAGE = ["four-kib", "one-dvd-per-second", "quick"]
 OF_FILES = ["filebench"]
 OF_LAYOUTS = ["leg-balance", "raid-failure", "raid-sweep", "raid-sweep-tiny"]
 OF_POOLS = ["l2arc"]
-OF_DATABASES = sorted(
-    {*shipped_studies()} - {*OF_STORAGE, *OF_FILES, *OF_LAYOUTS, *OF_POOLS}
-)
+OF_DATABASES = sorted({*shipped_studies()} - {*OF_STORAGE, *OF_FILES, *OF_LAYOUTS, *OF_POOLS})
 
 
 @pytest.mark.parametrize("name", [*OF_DATABASES, *OF_FILES])

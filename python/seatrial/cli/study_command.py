@@ -29,11 +29,12 @@ Examples:
   seatrial study mine.toml
   seatrial study mine.toml --resume   go on after a kill or an interrupt
   seatrial study jobs.fio --plan      a job file of fio; what is done otherwise is named
+  seatrial study lab.icf --target /mnt/ssd   access specifications of IOmeter
   seatrial study mine.toml --target /mnt/ssd --fio-job > tests.fio
 
 \b
 FILE is a path or the name of a shipped study. docs/study-file.md explains every key,
-docs/importers.md what is taken over of a job file of fio.
+docs/importers.md what is taken over of a job file of fio or of IOmeter's .icf.
 """
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from seatrial.errors import UsageError
-from seatrial.importers import bm_flash, csv_table, pgbench_log
+from seatrial.importers import bm_flash, csv_table, iometer, pgbench_log
 from seatrial.importers.document import Document, Imported, open_document, unknown_format
 from seatrial.importers.fio import document as fio_text
 from seatrial.importers.fio import logs as fio_logs
@@ -64,7 +64,7 @@ def _several(path: Path, further: Sequence[Path]) -> UsageError:
 
 
 def read_jobs(path: Path) -> JobStudy | None:
-    """Return the study of a fio job file; None for any other file.
+    """Return the study of a fio job file or an IOmeter configuration; None for any other file.
 
     Raises:
         UsageError: It is malformed.
@@ -75,4 +75,6 @@ def read_jobs(path: Path) -> JobStudy | None:
         document = open_document(path)
     except UsageError:
         return None
+    if iometer.is_configuration(document.text):
+        return iometer.study_of(document)
     return study_of(document) if is_job_file(document.text) else None

@@ -23,6 +23,10 @@ WORKLOADS: dict[str, dict[str, Any]] = {
         "arrival": {"kind": "bursts", "rate_per_s": 20_000, "burst": 300},
     },
     "poisson": {"accesses": MIXED, "arrival": {"kind": "poisson", "rate_per_s": 5_000}},
+    "batches": {
+        "accesses": MIXED,
+        "arrival": {"kind": "batches", "rate_per_s": 5_000, "burst": 40},
+    },
     "commit": {"accesses": [access("commit")]},
     "copy": {"accesses": [access("copy", 16384)], "sync_every": 20},
     "null": {"accesses": MIXED, "target": {"kind": "null"}, "sync_every": 5},

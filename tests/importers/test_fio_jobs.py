@@ -275,7 +275,7 @@ name = "driven"
 kind = "io"
 operations = ["read", "mixed"]
 read_share = 0.7
-arrival = ["fixed", "poisson", "bursts"]
+arrival = ["fixed", "poisson", "bursts", "batches"]
 rate = 500
 burst = 10
 seconds = 0.05
@@ -296,7 +296,7 @@ def test_a_study_exported_as_jobs_runs_in_fio_and_comes_back_as_the_same_cells(t
     cells = {
         cell.key: cell
         for cell in make_plan(study).cells
-        if cell.operation != "copy" and cell.factors.get("arrival") != "bursts"
+        if cell.operation != "copy" and cell.factors.get("arrival") not in ("bursts", "batches")
     }
     back = {sample.cell.key: sample.cell for sample in imported.samples}
     assert back.keys() == cells.keys()

@@ -30,7 +30,45 @@ enum Schedule {
     Closed,
     Even(Even),
     Listed(ListCursor),
-    Poisson { rng: Xoshiro256PlusPlus, gap_ns_mean: f64, elapsed_ns: f64 },
+    Random(Random),
+}
+
+/// Batches at random, independent of each other, of independent sizes: a compound Poisson process.
+#[derive(Debug)]
+struct Random {
+    rng: Xoshiro256PlusPlus,
+    /// Between two batches.
+    gap_ns_mean: f64,
+    /// Requests of a batch; 1 where each comes alone.
+    batch_mean: f64,
+    elapsed_ns: f64,
+    /// Requests of the batch that are still to come, but for the one that is due.
+    left: u64,
+}
+
+impl Random {
+    /// Returns the process of one of several workers; their sum is one of the summed rate.
+    fn new(rng: Xoshiro256PlusPlus, rate_per_s: f64, burst: u64) -> Self {
+        let batch_mean = burst.max(1) as f64;
+        let gap_ns_mean = NS_PER_S as f64 * batch_mean / rate_per_s;
+        Self { rng, gap_ns_mean, batch_mean, elapsed_ns: 0.0, left: 0 }
+    }
+
+    /// Goes on to the next request, and returns its time after the start.
+    fn next_ns(&mut self) -> u64 {
+        if self.left > 0 {
+            self.left -= 1;
+        } else {
+            // A float, so that rounding affects the returned value but not the sum.
+            self.elapsed_ns += exponential(&mut self.rng) * self.gap_ns_mean;
+            if self.batch_mean > 1.0 {
+                // Geometric from 1: the exponential distribution in whole numbers.
+                let scale = -1.0 / (-1.0 / self.batch_mean).ln_1p();
+                self.left = (exponential(&mut self.rng) * scale) as u64;
+            }
+        }
+        self.elapsed_ns as u64
+    }
 }
 
 /// Groups of requests, evenly spaced; the workers take turns request by request.
@@ -68,17 +106,17 @@ impl Arrivals {
                 per_million_s: per_million_s.max(1),
             })
         };
+        let random = |rate_per_s: f64, burst: u64| {
+            let rng = stream(seed, "arrival", u64::from(worker));
+            Schedule::Random(Random::new(rng, rate_per_s / f64::from(workers), burst))
+        };
         let schedule = match *spec {
             // The times of a list are not in the specification: see `of_list`.
             ArrivalSpec::Closed {} | ArrivalSpec::Listed {} => Schedule::Closed,
             ArrivalSpec::Fixed { rate_per_s } => even(rate_per_s, 1),
             ArrivalSpec::Bursts { rate_per_s, burst } => even(rate_per_s, burst),
-            // The sum of independent Poisson processes is one of the summed rate.
-            ArrivalSpec::Poisson { rate_per_s } => Schedule::Poisson {
-                rng: stream(seed, "arrival", u64::from(worker)),
-                gap_ns_mean: NS_PER_S as f64 * f64::from(workers) / rate_per_s,
-                elapsed_ns: 0.0,
-            },
+            ArrivalSpec::Poisson { rate_per_s } => random(rate_per_s, 1),
+            ArrivalSpec::Batches { rate_per_s, burst } => random(rate_per_s, burst),
         };
         Self::beginning(schedule, start_ns)
     }
@@ -117,11 +155,7 @@ impl Arrivals {
                 even.index += even.workers;
                 saturated(even.elapsed_ns())
             }
-            Schedule::Poisson { rng, gap_ns_mean, elapsed_ns } => {
-                // A float, so that rounding affects the returned value but not the sum.
-                *elapsed_ns += exponential(rng) * *gap_ns_mean;
-                *elapsed_ns as u64
-            }
+            Schedule::Random(random) => random.next_ns(),
         };
         self.due_ns = Some(self.start_ns.saturating_add(elapsed_ns));
     }
@@ -133,8 +167,8 @@ impl Arrivals {
             Schedule::Even(even) => {
                 Some(self.start_ns.saturating_add(saturated(even.elapsed_ns())))
             }
-            // The first request of a Poisson process comes after a gap like every other.
-            Schedule::Poisson { .. } => {
+            // The first request of a random process comes after a gap like every other.
+            Schedule::Random(_) => {
                 self.pop();
                 self.due_ns
             }
@@ -259,6 +293,24 @@ mod tests {
                 let share = longer / gaps.len() as f64;
                 assert!((share - (-limit).exp()).abs() < 0.01, "{share} longer than {limit}");
             }
+        }
+    }
+
+    /// The index of dispersion of a compound Poisson process is that of its batches: E(n²) / E(n),
+    /// of geometric sizes 2 n - 1 (Cox and Lewis, 1966).
+    #[test]
+    fn batches_have_the_rate_and_the_dispersion_of_theory() {
+        for (burst, workers) in [(1, 1), (20, 1), (20, 8)] {
+            let spec = ArrivalSpec::Batches { rate_per_s: 1e6, burst };
+            let due = all_due_ns(spec, workers, 1_000_000_000);
+            let mut counts = vec![0_f64; 10_000];
+            due.iter().for_each(|due_ns| counts[(due_ns / 100_000) as usize] += 1.0);
+            let mean = due.len() as f64 / counts.len() as f64;
+            let squares: f64 = counts.iter().map(|count| (count - mean).powi(2)).sum();
+            let index = squares / counts.len() as f64 / mean;
+            let expected = 2.0 * burst as f64 - 1.0;
+            assert!((mean / 100.0 - 1.0).abs() < 0.04, "{mean} of 100 a window");
+            assert!((index / expected - 1.0).abs() < 0.12, "{index}, not {expected}");
         }
     }
 

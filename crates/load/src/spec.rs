@@ -258,6 +258,13 @@ pub enum ArrivalSpec {
         /// Requests that are due at once, over all threads.
         burst: u64,
     },
+    /// Many at once, the batches at random and of random sizes (geometric).
+    Batches {
+        /// Requests per second over all threads, on average.
+        rate_per_s: f64,
+        /// Requests that are due at once at a thread, on average.
+        burst: u64,
+    },
     /// Each at the time that the cell's list has.
     Listed {},
 }

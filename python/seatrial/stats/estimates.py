@@ -113,17 +113,20 @@ def _skipped_waiting(sample: Sample) -> Callable[[int], float]:
     Each worker skips the last requests of its schedule. So those that waited less are at most those
     due in that time: by the rate, and one group more; in a Poisson process by the rate and four
     standard deviations, and 6 more, which it exceeds in less than 1 case of 1,000 (Bernstein's
-    inequality).
+    inequality). Of batches of geometric sizes, the variance is 2 n - 1 times as large, and a sum
+    exceeds that by another 14 n as rarely, since each ends with a chance of 1 / n a request.
     """
     skipped = sample.outcome.late_skipped
     arrival = sample.cell.parsed.arrival
     rate_per_s = arrival.rate_per_s or 0.0
-    is_random = arrival.kind == "poisson"
-    group = 6 if is_random else arrival.burst or 1
+    burst = arrival.burst or 1
+    is_random = arrival.kind in ("poisson", "batches")
+    group = 14 * burst if arrival.kind == "batches" else 6 if is_random else burst
+    dispersion = 2 * burst - 1
 
     def waiting(wait_ns: int) -> float:
         due = wait_ns / _NS_PER_S * rate_per_s
-        due += group + (4 * math.sqrt(due) if is_random else 0)
+        due += group + (4 * math.sqrt(due * dispersion) if is_random else 0)
         return max(0.0, skipped - due) if rate_per_s > 0 else 0.0
 
     return waiting

@@ -111,10 +111,11 @@ def keys_of(workload: Sampled) -> list[tuple[str, str]]:
 
 _Dependences = tuple[tuple[str, str, str, tuple[str, ...]], ...]
 
-_SCHEDULES: Final = ("fixed", "poisson", "bursts")
+_SCHEDULES: Final = ("fixed", "poisson", "bursts", "batches")
+_TOGETHER: Final = ("bursts", "batches")
 _NEEDED: Final[_Dependences] = (
     ("rate_per_s", "rate", "arrival", _SCHEDULES),
-    ("burst", "burst", "arrival", ("bursts",)),
+    ("burst", "burst", "arrival", _TOGETHER),
     ("stride_bytes", "stride", "pattern", ("strided",)),
 )
 """Attribute and key that are required with these values of another key, and invalid otherwise."""

@@ -72,9 +72,9 @@ class SpecArrival(msgspec.Struct, frozen=True, kw_only=True):
     """The arrival schedule.
 
     Attributes:
-        kind: ``closed``, ``fixed``, ``poisson`` or ``bursts``; empty if unknown.
+        kind: ``closed``, ``fixed``, ``poisson``, ``bursts`` or ``batches``; empty if unknown.
         rate_per_s: Total over all threads.
-        burst: Number of requests due at once.
+        burst: Number of requests due at once; of ``batches`` the mean.
     """
 
     kind: str = ""

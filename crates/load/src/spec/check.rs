@@ -65,7 +65,9 @@ fn check_arrival(arrival: &ArrivalSpec) -> Checked {
     let (rate_per_s, burst) = match *arrival {
         ArrivalSpec::Closed {} | ArrivalSpec::Listed {} => return Ok(()),
         ArrivalSpec::Fixed { rate_per_s } | ArrivalSpec::Poisson { rate_per_s } => (rate_per_s, 1),
-        ArrivalSpec::Bursts { rate_per_s, burst } => (rate_per_s, burst),
+        ArrivalSpec::Bursts { rate_per_s, burst } | ArrivalSpec::Batches { rate_per_s, burst } => {
+            (rate_per_s, burst)
+        }
     };
     let is_rate = (RATE_PER_S_MIN..=RATE_PER_S_MAX).contains(&rate_per_s);
     ensure(is_rate, "arrival.rate_per_s", || {

@@ -94,6 +94,7 @@ fn every_documented_value_is_taken() {
         json!({"kind": "fixed", "rate_per_s": 1000}),
         json!({"kind": "poisson", "rate_per_s": 0.5}),
         json!({"kind": "bursts", "rate_per_s": 1000, "burst": 32}),
+        json!({"kind": "batches", "rate_per_s": 1000, "burst": 32}),
     ] {
         takes("/arrival", arrival);
     }

@@ -159,7 +159,7 @@ class _Job:
             return "fio has no copy"
         if self.cell.operation in DATABASE_OPERATIONS:
             return "fio has no databases"
-        if self.spec.arrival.kind == "bursts":
+        if self.spec.arrival.kind in ("bursts", "batches"):
             return "fio has no arrivals in bursts"
         kinds = {access.address.kind for access in self.accesses}
         if "one_pass" in kinds:

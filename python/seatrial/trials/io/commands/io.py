@@ -94,11 +94,13 @@ PATTERNS = ("random", "sequential", "strided", "zipf", "hot_cold")
 @click.option("--size", metavar="SIZE", help="Size of the trial file, or part of the device used.")
 @click.option(
     "--arrival",
-    type=click.Choice(["closed", "fixed", "poisson", "bursts"]),
+    type=click.Choice(["closed", "fixed", "poisson", "bursts", "batches"]),
     help="Arrival process; `fixed` if only --rate is given.",
 )
 @click.option("--rate", type=float, help="Requests per second over all threads.")
-@click.option("--burst", type=int, help="Requests per burst (`bursts`).")
+@click.option(
+    "--burst", type=int, help="Requests per burst (`bursts`), or on average per batch (`batches`)."
+)
 @click.option("--sync-every", type=int, help="Sync after this many writes of a worker.")
 @click.option("--sync-kind", type=click.Choice(["fdatasync", "fsync"]), help="Kind of sync.")
 @click.option(

@@ -86,7 +86,7 @@ def _variations(workload: WorkloadBase) -> list[Factors]:
         factors = dict(zip(names, chosen, strict=True))
         if factors["data"] != "compressible":
             del factors["compressible_share"]
-        if factors.get("arrival") != "bursts":
+        if factors.get("arrival") not in ("bursts", "batches"):
             factors.pop("burst", None)
         if factors.get("arrival") == "closed":
             factors.pop("rate", None)

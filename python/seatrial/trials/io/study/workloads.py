@@ -91,11 +91,11 @@ class Scheduled(Concurrent, frozen=True, kw_only=True):
     """What the kinds have whose requests arrive by a schedule or are followed by syncs.
 
     Attributes:
-        arrival: ``closed`` (a request follows the one before), ``fixed``, ``poisson`` or
-            ``bursts``.
+        arrival: ``closed`` (a request follows the one before), ``fixed``, ``poisson``,
+            ``bursts`` or ``batches``.
         rate_per_s: Requests per second over all threads, for every arrival but ``closed``
             (``rate``).
-        burst: Requests that arrive at once, with ``bursts``.
+        burst: Requests that arrive at once, with ``bursts``; on average, with ``batches``.
         sync_every: Sync after so many writes of a thread; 0 never does.
         sync_kind: ``fdatasync`` or ``fsync``.
     """

@@ -88,7 +88,7 @@ def test_a_skewed_load_of_one_size_has_its_skew():
 
 def test_what_a_study_cannot_have_is_named():
     random = np.random.default_rng(2)
-    bursts = np.sort(random.integers(0, 100, COUNT)) * 10**9 + random.integers(0, 10**6, COUNT)
+    bursts = np.sort(random.integers(0, 100, COUNT)) * 10**9 + random.integers(0, 10**8, COUNT)
     load = load_of(
         recording(
             seconds=100.0,
@@ -101,8 +101,29 @@ def test_what_a_study_cannot_have_is_named():
     assert found is not None
     study_from_mapping(found.study, "the study")
     named = " ".join(found.left_out)
-    for word in ("Skew: ", "Bursts: the recording varies", "no multiple of 512 bytes"):
+    for word in ("Skew: ", "Bursts: in windows of", "no multiple of 512 bytes"):
         assert word in named
+
+
+def test_batches_are_imitated_as_batches():
+    random = np.random.default_rng(5)
+    sizes = random.geometric(1 / 12, 5000)
+    times = np.sort(random.integers(0, 50 * 10**9, len(sizes)))
+    arrived_ns = np.repeat(times, sizes)
+    load = load_of(
+        recording(
+            seconds=50.0,
+            arrived_ns=arrived_ns,
+            offset_bytes=random.integers(0, 5000, len(arrived_ns)) * 8192,
+            length_bytes=[8192] * len(arrived_ns),
+        )
+    )
+    found = imitation_of(load, "batches")
+    assert found is not None
+    workload = study_from_mapping(found.study, "the study").workloads[1]
+    assert workload.arrival == "batches"
+    assert workload.burst == pytest.approx(12, abs=1)
+    assert not any(each.startswith("Bursts") for each in found.left_out)
 
 
 def test_a_load_without_transfers_is_not_imitated():

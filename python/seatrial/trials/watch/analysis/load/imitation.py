@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from seatrial.stats.wording import format_iops, format_share
+from seatrial.stats.wording import format_duration_s, format_iops, format_share
 from seatrial.study.load import Table
 from seatrial.study.units import format_size
 from seatrial.trials.watch.analysis.load.mix import OperationShare
@@ -190,9 +190,29 @@ def _arrivals(load: Load) -> Table:
     return sample | {
         "threads": threads,
         "depths": math.ceil(in_flight / threads),
-        "arrival": "fixed" if _is_steady(load) else "poisson",
+        **_schedule(load),
         "rate": round(_transfers_per_s(load), 3),
     }
+
+
+def _schedule(load: Load) -> Table:
+    """Return the schedule that is as bursty in the shortest windows as the recording.
+
+    The index of dispersion of batches of geometric sizes at random is 2 n - 1, whatever the window.
+    """
+    if _is_steady(load):
+        return {"arrival": "fixed"}
+    burst = _batch(load)
+    return {"arrival": "batches", "burst": burst} if burst > 1 else {"arrival": "poisson"}
+
+
+def _batch(load: Load) -> int:
+    """Return how many requests come together on average; 1 where each comes alone."""
+    assert load.arrivals is not None  # noqa: S101 - a defect of ours, not of a user
+    shortest = next(iter(load.arrivals.dispersion), None)
+    if shortest is None or shortest.low < _BURSTY_INDEX_MIN:
+        return 1
+    return min(max(1, round((shortest.index + 1) / 2)), IN_FLIGHT_MAX)
 
 
 def _transfers_per_s(load: Load) -> float:
@@ -231,10 +251,18 @@ def _imitated(load: Load, transfers: list[OperationShare], hot: Hot | None) -> I
     yield f"Size of the file: {format_size(_file_bytes(load))}, for {touched} that are touched."
     if load.arrivals is not None:
         per_s = format_iops(_transfers_per_s(load)).removesuffix(" IOPS")
-        kind = "evenly spaced" if _is_steady(load) else "at random times (Poisson)"
-        yield f"Rate: {per_s} reads and writes a second, {kind}."
+        yield f"Rate: {per_s} reads and writes a second, {_times_words(load)}."
     if (every := _flushes(load)).get("sync_every"):
         yield f"Flushes: a sync after every {every['sync_every']} writes."
+
+
+def _times_words(load: Load) -> str:
+    if _is_steady(load):
+        return "evenly spaced"
+    burst = _batch(load)
+    if burst == 1:
+        return "at random times (Poisson)"
+    return f"in batches of {burst} on average at random times"
 
 
 def _left_out(load: Load, transfers: list[OperationShare], hot: Hot | None) -> Iterator[str]:
@@ -249,10 +277,12 @@ def _left_out(load: Load, transfers: list[OperationShare], hot: Hot | None) -> I
         yield "Rate: the times are unknown; each thread sends a request after the one before."
     elif load.arrivals.dispersion:
         most = max(load.arrivals.dispersion, key=lambda each: each.low)
-        if most.low > _BURSTY_INDEX_MIN:
+        ratio = most.low / (2 * _batch(load) - 1)
+        if ratio > _BURSTY_INDEX_MIN:
             yield (
-                f"Bursts: the recording varies up to {most.index:,.0f} times as much as the "
-                "study's arrivals, so that its latencies are higher at the same mean rate."
+                f"Bursts: in windows of {format_duration_s(most.window_s)} the recording varies "
+                f"{most.index / (2 * _batch(load) - 1):,.0f} times as much as the study's "
+                "arrivals, so that its latencies may be higher at the same mean rate."
             )
     others = [each.operation for each in load.mix if each.operation in ("discard", "other")]
     if others:

@@ -54,6 +54,40 @@ json_option = click.option(
     help="One JSON document on standard output (docs/json.md).",
 )
 
+_DURATION: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(ms|s|min|m|h|d)?")
+_SECONDS_OF: Final = {
+    "ms": 0.001, "s": 1.0, None: 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86_400.0
+}  # fmt: skip
+
+
+class Duration(click.ParamType[float]):
+    """A length of time as ``90``, ``90s``, ``10m`` or ``1h``; its value is in seconds.
+
+    Args:
+        low_s: The least.
+        high_s: The most.
+    """
+
+    name = "time"
+
+    def __init__(self, low_s: float = 0.001, high_s: float = 3650 * 86_400.0) -> None:
+        self._low_s, self._high_s = low_s, high_s
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """Return seconds; raises click.BadParameter of what is no time, or out of range."""
+        found = _DURATION.fullmatch(str(value).strip())
+        if found is None:
+            self.fail(f"{value!r} is not a duration such as 90s, 10m or 1h", param, ctx)
+        seconds = float(found[1]) * _SECONDS_OF[found[2]]
+        if not self._low_s <= seconds <= self._high_s:
+            self.fail(
+                f"{value!r} is not between {self._low_s:g} s and {self._high_s:g} s", param, ctx
+            )
+        return seconds
+
+
 run_argument = click.argument("run", default="last", shell_complete=complete_runs)
 
 trace_output_option = click.option(

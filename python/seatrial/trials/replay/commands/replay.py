@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -13,6 +12,7 @@ from seatrial.cli import terminal
 from seatrial.cli.files import Output
 from seatrial.cli.live import observing
 from seatrial.cli.options import (
+    Duration,
     Measuring,
     command_line,
     measuring_options,
@@ -50,9 +50,6 @@ DANGERS: Final = ("copy_program", "dblink", "terminate_backend", "notify", "ddl"
 TARGET_DANGERS: Final = ("recovery", "same_system", "sequence_mismatch")
 MAX: Final = "max"
 SPEED_MAX: Final = 1000.0
-
-_TIME: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(ms|s|min|m|h)?")
-_SECONDS_OF: Final = {"ms": 0.001, "s": 1.0, None: 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 
 EPILOG: Final = """\b
 Targets:
@@ -123,19 +120,6 @@ def _speed(_context: click.Context, _parameter: click.Parameter, written: str) -
     return factor
 
 
-def _seconds(
-    _context: click.Context, _parameter: click.Parameter, written: str | None
-) -> float | None:
-    """Return a length of time in seconds, such as of ``10m``."""
-    if written is None:
-        return None
-    found = _TIME.fullmatch(written.strip())
-    seconds = float(found[1]) * _SECONDS_OF[found[2]] if found else 0.0
-    if seconds <= 0:
-        raise click.BadParameter(f"{written!r} is not a duration such as 90s, 10m or 1h")
-    return seconds
-
-
 @click.command("replay", epilog=EPILOG, short_help="Replay a trace on another server.")
 @click.argument("trace", type=click.Path(path_type=Path, readable=False))
 @click.option(
@@ -179,8 +163,7 @@ def _seconds(
 @click.option(
     "--until",
     "until_s",
-    metavar="TIME",
-    callback=_seconds,
+    type=Duration(),
     help="Replay only the first 10m, 90s, 1h of the capture.",
 )
 @click.option("--prepare", metavar="FILE", help="Data to load before: SQL, or a pg_dump archive.")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from seatrial.cli.files import RECORDING, Output, output_option
-from seatrial.cli.options import json_option, results_option
+from seatrial.cli.options import Duration, json_option, results_option
 from seatrial.cli.showing import PORT_MAX
 from seatrial.trials.watch.commands.record import (
     ROTATE,
@@ -27,7 +27,7 @@ Examples:
   seatrial watch                       all disks, until Ctrl-C
   seatrial watch /dev/nvme0n1          one disk
   seatrial watch /var/lib/postgresql   the disk below a directory
-  seatrial watch --url postgresql:///shop --for 60   by table and index
+  seatrial watch --url postgresql:///shop --for 10m  by table and index
   seatrial watch --pid 4711 --for 10
   seatrial watch --json --every 5      one JSON object per interval
   seatrial watch --record night.rec    every request in a file (docs/recording.md)
@@ -52,15 +52,13 @@ _DAY_S: Final = 86_400.0
 @click.option(
     "--for",
     "for_s",
-    metavar="SECONDS",
-    type=click.FloatRange(_EVERY_S_MIN, _DAY_S),
+    type=Duration(_EVERY_S_MIN, _DAY_S),
     help="Stop after so long; else with Ctrl-C.",
 )
 @click.option(
     "--every",
     "every_s",
-    metavar="SECONDS",
-    type=click.FloatRange(_EVERY_S_MIN, _DAY_S),
+    type=Duration(_EVERY_S_MIN, _DAY_S),
     default=EVERY_S,
     show_default=True,
     help="Length of an interval.",

@@ -34,8 +34,8 @@ class SweepPoint(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         buffers_bytes: Their size.
         hit_share: Share of the page accesses that they serve.
-        hit_low: Lower end of the 95 % interval over samples of the pages; the same where all pages
-            are simulated.
+        hit_low: Lower end of what the recording leaves open, as it does not have the accesses that
+            the smallest buffers served; and of the 95 % interval over samples of the pages, if any.
         hit_high: Upper end.
         reads_per_operation: Pages read for a transaction or statement.
         per_s: Transactions or statements a second.
@@ -236,30 +236,46 @@ class Predictor:
         (self._station,) = scaled_to([reads], delay_s, max(1.0, basis.sessions), known_per_s)
         # Requests that the recording does not have are spread like those that it has.
         self._missing = basis.reads / max(1, self.buffers.reads)
+        self._smallest_bytes = smallest_bytes
         recorded = self.buffers.of_size(smallest_bytes)
         # Of the changed pages that leave, sessions write as large a share as when recorded.
         self._own_share = basis.writes / max(1.0, float(recorded.write_backs.sum()))
 
-    def point(self, buffers_bytes: int, found: Simulated | None = None) -> SweepPoint:
+    def of_size(self, buffers_bytes: int) -> Simulated:
+        """Return what buffers of a size do: the middle of what is possible.
+
+        When a page was used last is not recorded where the smallest buffers still held it, so it
+        seems older by up to as many accesses as these hold pages. A cache that is larger by them
+        makes up for all of that, one of the size itself for nothing.
+        """
+        return self.buffers.of_size(buffers_bytes + self._unseen_bytes(buffers_bytes) // 2)
+
+    def point(self, buffers_bytes: int) -> SweepPoint:
         """Return what shared buffers of a size would do."""
-        found = found or self.buffers.of_size(buffers_bytes)
         basis = self.basis
         accesses = max(1, basis.hits + basis.reads)
-        misses = float(found.misses.sum()) * self._missing
-        wide = self._half_share(found) * misses
-        shares = [1 - each / accesses for each in (misses, misses + wide, misses - wide)]
-        rates = [self._per_s(each, found) for each in (misses, misses + wide, misses - wide)]
+        most = self.buffers.of_size(buffers_bytes + self._unseen_bytes(buffers_bytes))
+        found = [self.of_size(buffers_bytes), self.buffers.of_size(buffers_bytes), most]
+        misses = [float(each.misses.sum()) * self._missing for each in found]
+        wide = self._half_share(found[0]) * misses[0]
+        misses = [misses[0], misses[1] + wide, max(0.0, misses[2] - wide)]
+        shares = [_within(1 - each / accesses) for each in misses]
+        rates = [self._per_s(count, each) for count, each in zip(misses, found, strict=True)]
         noise = self._noise_share()
         return SweepPoint(
             buffers_bytes=buffers_bytes,
-            hit_share=_within(shares[0]),
-            hit_low=_within(shares[1]),
-            hit_high=_within(shares[2]),
-            reads_per_operation=misses / basis.operations,
+            hit_share=shares[0],
+            hit_low=shares[1],
+            hit_high=shares[2],
+            reads_per_operation=misses[0] / basis.operations,
             per_s=rates[0],
-            per_s_low=rates[1] * (1 - noise),
-            per_s_high=rates[2] * (1 + noise),
+            per_s_low=min(rates) * (1 - noise),
+            per_s_high=max(rates) * (1 + noise),
         )
+
+    def _unseen_bytes(self, buffers_bytes: int) -> int:
+        """Return by how much a cache of a size may have to be larger, as the recording is."""
+        return max(0, min(self._smallest_bytes, buffers_bytes - self._smallest_bytes))
 
     def _per_s(self, misses: float, found: Simulated) -> float:
         basis = self.basis

@@ -209,7 +209,7 @@ def result_of(
     smallest = played.buffers_bytes
     checked: Sequence[int] = wanted.check_bytes or ()
     sizes = sizes_bytes(smallest, data_bytes, [wanted.present_bytes, *checked])
-    simulated = [(size, predictor.buffers.of_size(size)) for size in sizes]
+    simulated = [(size, predictor.of_size(size)) for size in sizes]
     operations = played.operations
     return CacheSweepResult(
         load=wanted.name,
@@ -231,7 +231,7 @@ def result_of(
         scan_share=counted.scan_reads / max(1, counted.reads),
         lost_share=max(0.0, 1 - predictor.buffers.reads / max(1, counted.reads)),
         storage_reads_per_s=max(recorded.probed.rates_per_s),
-        curve=[predictor.point(size, found) for size, found in simulated],
+        curve=[predictor.point(size) for size in sizes],
         relations=relation_curves(references, simulated, known),
         behind=behind_of(predictor.buffers, wanted.present_bytes, sizes[1:]),
     )

@@ -14,6 +14,7 @@ from seatrial.trials.cache.analysis.sweep_bound import CacheBound
 from seatrial.trials.cache.report import sweep_words
 
 _COLUMNS: Final = 4
+_LITTLE_SHARE: Final = 0.01
 
 
 def sweep_text(found: CacheSweepResult, next_step: str) -> str:
@@ -49,18 +50,19 @@ def _text(
 
 def sweep_tables(found: CacheSweepResult) -> list[Table]:
     """Return the tables of a sweep; none is empty."""
-    made = [_checks_table(found), _curve_table(found), _relations_table(found)]
+    made = [
+        _checks_table(found), _curve_table(found), _behind_table(found), _relations_table(found),
+    ]  # fmt: skip
     return [each for each in made if each.rows]
 
 
 def _curve_table(found: CacheSweepResult) -> Table:
-    behind = {each.memory_bytes: each.served_share for each in found.behind}
     return Table(
         id="sweep-curve",
         title=f"Shared buffers of every size, from one replay ({found.method})",
         labels=1,
         headers=["Shared buffers", "Hit ratio", "Reads each", f"{found.unit.capitalize()}/s",
-                 "95 %", "As page cache"],
+                 "95 %"],
         rows=[
             [
                 _size(each, found),
@@ -68,13 +70,27 @@ def _curve_table(found: CacheSweepResult) -> Table:
                 f"{each.reads_per_operation:.3g}",
                 format_count(round(each.per_s)),
                 f"{format_count(round(each.per_s_low))} to {format_count(round(each.per_s_high))}",
-                format_share(behind[each.buffers_bytes])
-                if each.buffers_bytes in behind
-                else NO_FIGURE,
             ]
             for each in found.curve
         ],
     )  # fmt: skip
+
+
+def _behind_table(found: CacheSweepResult) -> Table:
+    # A page cache behind buffers that hold what is read again serves nothing.
+    serves = max((each.served_share for each in found.behind), default=0.0) >= _LITTLE_SHARE
+    present = format_size(found.present_bytes)
+    return Table(
+        id="sweep-behind",
+        title=f"The page cache behind {present} of shared buffers: what it serves of their reads",
+        labels=1,
+        headers=["Page cache", "Serves"],
+        rows=[
+            [format_size(each.memory_bytes), format_share(each.served_share)]
+            for each in found.behind
+            if serves
+        ],
+    )
 
 
 def _size(point: SweepPoint, found: CacheSweepResult) -> str:
@@ -95,25 +111,37 @@ def _checks_table(found: CacheSweepResult) -> Table:
     return Table(
         id="sweep-checks",
         title="Predicted, then really run",
-        labels=1,
-        headers=["Shared buffers", "Hit ratio: predicted", "measured", "points",
-                 "Reads each: predicted", "measured",
-                 f"{found.unit.capitalize()}/s: predicted", "measured", "error"],
-        rows=[_checks_row(each) for each in found.checks],
-    )  # fmt: skip
+        labels=2,
+        headers=["Shared buffers", "", "Predicted", "Measured", "Error"],
+        rows=[row for each in found.checks for row in _checks_rows(each, found.unit)],
+    )
 
 
-def _checks_row(each: SweepCheck) -> list[str]:
+def _checks_rows(each: SweepCheck, unit: str) -> list[list[str]]:
+    size = format_size(each.buffers_bytes)
+    reads = each.predicted_reads_per_operation, each.measured_reads_per_operation
     return [
-        format_size(each.buffers_bytes),
-        f"{100 * each.predicted_hit_share:.1f} %",
-        f"{100 * each.measured_hit_share:.1f} %",
-        f"{each.hit_error_points:+.2f}",
-        f"{each.predicted_reads_per_operation:.3g}",
-        f"{each.measured_reads_per_operation:.3g}",
-        _interval(each.predicted_per_s, each.predicted_low, each.predicted_high),
-        _interval(each.measured_per_s, each.measured_low, each.measured_high),
-        f"{100 * each.rate_error_share:+.1f} %",
+        [
+            size,
+            "hit ratio",
+            f"{100 * each.predicted_hit_share:.1f} %",
+            f"{100 * each.measured_hit_share:.1f} %",
+            f"{each.hit_error_points:+.2f} points",
+        ],
+        [
+            size,
+            "reads each",
+            f"{reads[0]:.3g}",
+            f"{reads[1]:.3g}",
+            f"{100 * (reads[0] / reads[1] - 1):+.1f} %" if reads[1] else NO_FIGURE,
+        ],
+        [
+            size,
+            f"{unit}/s",
+            _interval(each.predicted_per_s, each.predicted_low, each.predicted_high),
+            _interval(each.measured_per_s, each.measured_low, each.measured_high),
+            f"{100 * each.rate_error_share:+.1f} %",
+        ],
     ]
 
 

@@ -144,8 +144,8 @@ def _doubts(found: CacheSweepResult) -> Iterator[str]:
         "intervals are of its variation, not of what the model leaves out."
     )
     yield (
-        "Without autovacuum, checkpoints and background writer, in memory that is not the page "
-        "cache's: a server with them reads and writes more."
+        "Without page cache, autovacuum, timed checkpoints and background writer: a server with "
+        "the latter three reads and writes more."
     )
     if found.seconds < _SHORT_S:
         yield "Short: few pages come back within such a replay."

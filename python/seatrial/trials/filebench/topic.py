@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from seatrial.topic import Command, Topic
 
@@ -12,12 +12,15 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from seatrial.findings.model import Summary
+    from seatrial.findings.tile import Tile
+    from seatrial.findings.verdict import Part
     from seatrial.machine.undo import UndoJournal
     from seatrial.measure.descriptors import DescriptorNeed
     from seatrial.measure.engine import Driver
     from seatrial.report.figures.model import Figure
     from seatrial.report.part import Detail
     from seatrial.report.table import Table
+    from seatrial.stats.model import CellSummary
     from seatrial.study.cell import Cell
     from seatrial.study.files import Finder
     from seatrial.study.model import Plan, PlannedTarget
@@ -142,6 +145,27 @@ class FilebenchTopic(Topic):
             takes_fewer="use fewer threads or files, such as --set nthreads=10",
         )
 
+    def headline(
+        self,
+        cells: Sequence[CellSummary],
+        everywhere: Sequence[CellSummary],
+        analyses: Mapping[str, Any],
+    ) -> Part | None:
+        """Return the rates of a target's first file workloads."""
+        from seatrial.findings.verdict import Part
+        from seatrial.trials.filebench.analysis.headline import headline_words
+
+        del everywhere, analyses
+        words, own = headline_words(cells)
+        return Part(words, own) if own else None
+
+    def tiles(self, cells: Sequence[CellSummary], analyses: Mapping[str, Any]) -> list[Tile]:
+        """Return the rates of a target's first file workloads, each with its slowest flowop."""
+        from seatrial.trials.filebench.analysis.headline import headline_tiles
+
+        del analyses
+        return headline_tiles(cells)
+
     def own_table(self, summary: Summary, target: str, workload: str) -> Table | None:
         """Return rates and latencies by flowop."""
         from seatrial.trials.filebench.report.tables import flowop_table
@@ -161,11 +185,11 @@ class FilebenchTopic(Topic):
         return figures_of(summary, detail.charted_cells_max)
 
     def key_figures(self, summary: Summary, figures: Sequence[Figure]) -> list[Figure]:
-        """Return rates by flowop."""
+        """Return rates and latencies by flowop."""
         from seatrial.report.part import picked
 
         del summary
-        return picked(figures, "filebench-")
+        return picked(figures, "filebench-rates", "filebench-latency")
 
 
 TOPIC = FilebenchTopic()

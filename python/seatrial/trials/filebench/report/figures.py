@@ -44,8 +44,8 @@ def figures_of(summary: Summary, cells_max: int) -> list[Figure]:
     ]
 
 
-_RATES = ("operations", "Operations per second", "operations/s", "busiest flowop")
-_TIMES = ("latency", f"Response time, {_PERCENTILE}", "ns", "slowest flowop")
+_RATES = ("operations", "Operations per second", "operations/s", "")
+_TIMES = ("latency", f"Response time, {_PERCENTILE}", "ns", "slowest is")
 
 
 def _rates(cell: CellSummary) -> dict[str, Estimate]:
@@ -71,8 +71,8 @@ def _view(
     if len({each.cell.target for each in cells}) > 1:
         label = f"{cell.cell.target}: {label}"
     top = max(estimates, key=lambda flowop: estimates[flowop].value)
-    figure = format_estimate(estimates[top])
-    total = f"{format_estimate(cell.iops)} in all; " if name == "operations" else ""
+    slowest = f"{most} {top}, {format_estimate(estimates[top])}"
+    said = f"{format_estimate(cell.iops)} in all" if name == "operations" else slowest
     rows = [
         Row(
             label=flowop,
@@ -83,7 +83,7 @@ def _view(
     ]
     return View(
         label=label,
-        title=f"{label}: {total}{most} {top}, {figure}",
+        title=f"{label}: {said}",
         rows=rows,
         axis=bar_axis(axis_name, unit, list(estimates.values())),
     )

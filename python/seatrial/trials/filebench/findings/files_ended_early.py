@@ -1,0 +1,83 @@
+"""Finding ``files_ended_early``: a file workload ended before its time, by files or by bytes."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+from seatrial.findings.context import Concerned, Context, identities
+from seatrial.findings.rule import from_samples
+from seatrial.published import HIDDEN
+from seatrial.stats.estimates import counted
+from seatrial.stats.model import CellSummary, Figures, Finding, Words
+from seatrial.stats.wording import format_plural
+from seatrial.study.units import format_seconds
+
+OUT_OF_FILES: Final = "files_ended_by_out_of_files"
+LIMIT: Final = "files_ended_by_limit"
+FILEBENCH: Final = "filebench"
+
+
+class FilesEndedEarlyFigures(Figures, frozen=True, kw_only=True, tag="files_ended_early"):
+    """Figures of ``files_ended_early``."""
+
+    samples_count: int
+    out_of_files_count: int
+    duration_s_min: float
+    concerned: Annotated[Concerned, HIDDEN]
+
+    def words(self) -> Words:
+        """Return sentence, cause and next step."""
+        after = format_seconds(self.duration_s_min)
+        ended = format_plural(self.samples_count, "sample")
+        if self.out_of_files_count:
+            return Words(
+                sentence=f"{ended} of {self.concerned} ran out of files, the first after {after}.",
+                cause="A thread found no file to open, create or delete, as the set is too small "
+                "for the duration",
+                next="Use more files (--set nfiles=NUMBER) or a shorter --seconds; where the "
+                "workload is to end so, say so in its file: set mode quit firstdone",
+            )
+        return Words(
+            sentence=f"{ended} of {self.concerned} reached the limit of written bytes, the first "
+            f"after {after}.",
+            cause="A sample ends when it has written as much as the plan allows",
+            next="Raise it (--limit), or measure for a shorter time (--seconds)",
+        )
+
+
+@from_samples(rank=236, section="Time")
+def files_ended_early(context: Context) -> list[Finding]:
+    """Find file workloads that ended before their time because of files or bytes.
+
+    Means:
+        A sample of a file workload is shorter than planned: a thread found no file that it could
+        open, create or delete, or as much was written as the plan allows.
+
+    Decided:
+        The engine says why a sample ended. Warning.
+
+    Do:
+        Use more files or a shorter duration; raise the limit of written bytes.
+    """
+    concerned = [each for each in context.cells if _early(each, OUT_OF_FILES, LIMIT)]
+    if not concerned:
+        return []
+    early = [sample for each in concerned for sample in counted(each.samples)]
+    early = [each for each in early if {OUT_OF_FILES, LIMIT} & each.counters.keys()]
+    return [
+        Finding(
+            severity="warning",
+            cells=identities(concerned),
+            figures=FilesEndedEarlyFigures(
+                samples_count=len(early),
+                out_of_files_count=sum(OUT_OF_FILES in each.counters for each in early),
+                duration_s_min=min(each.duration_s for each in early),
+                concerned=context.concerned(concerned),
+            ),
+        )
+    ]
+
+
+def _early(summary: CellSummary, *names: str) -> bool:
+    is_own = summary.cell.kind == FILEBENCH
+    return is_own and any(set(names) & sample.counters.keys() for sample in summary.samples)

@@ -1,6 +1,7 @@
 """What watching block requests costs: small random reads alone against reads that are watched.
 
     bench/watch.py               the figures of bench/RESULTS.md: 12 rounds, about three minutes
+    bench/watch.py --paced       likewise at 100,000 reads a second, which leave the processors room
     bench/watch.py --live        what a run costs that is shown on a page (--live), likewise
     bench/watch.py --quick       one short round, printed and not written: does it run?
 
@@ -35,6 +36,7 @@ from seatrial.errors import SeatrialError
 from seatrial.stats.model import Estimate
 
 SECTION: Final = "watch"
+PACED_SECTION: Final = "watch-paced"
 LIVE_SECTION: Final = "live"
 ALONE: Final = "alone"
 AGAIN: Final = "alone again"
@@ -44,6 +46,7 @@ LIVE: Final = "--live"
 CONTENDERS: Final = (ALONE, AGAIN, COUNTED, RECORDED)
 LIVE_CONTENDERS: Final = (ALONE, AGAIN, LIVE)
 LOSS_MOST: Final = 1.02
+PACED_PER_S: Final = 100_000
 SIZE_BYTES: Final = 256 << 20
 SEATRIAL: Final = Path(sys.executable).with_name("seatrial")
 
@@ -62,8 +65,17 @@ def loop_in_memory() -> Iterator[Path]:
             subprocess.run(["losetup", "-d", device], check=True)
 
 
-def requests_per_s(device: Path, contender: str, seconds: float) -> tuple[float, int]:
-    """Return the rate of reads of a contender, and what its watch did not see."""
+def requests_per_s(
+    device: Path, contender: str, seconds: float, due_per_s: int = 0
+) -> tuple[float, int]:
+    """Return the rate of reads of a contender, and what its watch did not see.
+
+    Args:
+        device: What is read.
+        contender: Which of them.
+        seconds: Length of a run.
+        due_per_s: Reads that are due each second; 0 for as many as come through.
+    """
     number = device.stat().st_rdev
     watch = None
     if contender in (COUNTED, RECORDED):
@@ -71,6 +83,7 @@ def requests_per_s(device: Path, contender: str, seconds: float) -> tuple[float,
         watch = _core.Watch(devices, records=contender == RECORDED)
     command = [str(SEATRIAL), "io", str(device), "--seconds", str(seconds), "--depth", "32"]
     command += [LIVE] if contender == LIVE else []
+    command += ["--rate", str(due_per_s)] if due_per_s else []
     with tempfile.TemporaryDirectory() as folder:
         process = subprocess.Popen(
             [*command, "--block-size", "4k", "--rounds", "1", "--json", "--no-report"],
@@ -92,7 +105,11 @@ def requests_per_s(device: Path, contender: str, seconds: float) -> tuple[float,
 
 
 def measure(
-    rounds: int, seconds: float, seed: int, contenders: Sequence[str] = CONTENDERS
+    rounds: int,
+    seconds: float,
+    seed: int,
+    contenders: Sequence[str] = CONTENDERS,
+    due_per_s: int = 0,
 ) -> tuple[dict[str, list[float]], dict[str, int]]:
     """Return reads_per_s by contender, one a round, and what was not seen of all rounds."""
     reads_per_s: dict[str, list[float]] = {each: [] for each in contenders}
@@ -102,14 +119,14 @@ def measure(
         requests_per_s(device, ALONE, seconds)
         for _ in range(rounds):
             for contender in drawn.sample(contenders, len(contenders)):
-                rate, missed = requests_per_s(device, contender, seconds)
+                rate, missed = requests_per_s(device, contender, seconds, due_per_s)
                 reads_per_s[contender].append(rate)
                 unseen[contender] += missed
     return reads_per_s, unseen
 
 
-def page(reads_per_s: dict[str, list[float]], unseen: dict[str, int]) -> str:
-    """Return the section of bench/RESULTS.md."""
+def page(reads_per_s: dict[str, list[float]], unseen: dict[str, int], due_per_s: int = 0) -> str:
+    """Return the section of bench/RESULTS.md, of reads at a rate if there is one."""
     ratios: dict[str, Estimate] = {
         each: paired_ratio(reads_per_s[ALONE], reads_per_s[each]) for each in CONTENDERS[1:]
     }
@@ -124,13 +141,20 @@ def page(reads_per_s: dict[str, list[float]], unseen: dict[str, int]) -> str:
     ]
     bar = Bar(what="time per request, level 2", most=LOSS_MOST, estimate=ratios[COUNTED], digits=3)
     heads = ["Contender", "Reads/s", "Time per read against alone", "Requests not seen"]
+    offered = f"{due_per_s:,} are due each second." if due_per_s else "The processor is the bound."
     return "\n\n".join(
         [
-            "## What watching costs",
+            f"## What watching costs at {due_per_s:,} reads a second"
+            if due_per_s
+            else "## What watching costs",
             "\n".join(machine_lines()),
             f"Random reads of 4 KiB at queue depth 32 from a loop device in memory, "
-            f"{len(reads_per_s[ALONE])} rounds, medians with 95 % intervals. The processor is the "
-            "bound.",
+            f"{len(reads_per_s[ALONE])} rounds, medians with 95 % intervals. "
+            + (
+                f"{due_per_s:,} are due each second."
+                if due_per_s
+                else "The processor is the bound."
+            ),
             table(heads, rows),
             f"- {bar.what}: {reported(bar.estimate, bar.digits)}, bar {bar.most}: {bar.verdict}",
         ]
@@ -169,6 +193,7 @@ def options_of(arguments: Sequence[str]) -> argparse.Namespace:
         __doc__, rounds=12, rounds_help="of four runs", quick_help="one round of half a second"
     )
     parser.add_argument("--seconds", type=float, default=2.0, help="of each run")
+    parser.add_argument("--paced", action="store_true", help="at 100,000 reads a second")
     parser.add_argument("--live", action="store_true", help="the cost of the option --live")
     options = parser.parse_args(arguments)
     if options.quick:
@@ -179,9 +204,10 @@ def options_of(arguments: Sequence[str]) -> argparse.Namespace:
 
 def _text(options: argparse.Namespace) -> str:
     facts = (options.rounds, options.seconds, options.seed)
-    return (
-        live_page(measure(*facts, LIVE_CONTENDERS)[0]) if options.live else page(*measure(*facts))
-    )
+    if options.live:
+        return live_page(measure(*facts, LIVE_CONTENDERS)[0])
+    due_per_s = PACED_PER_S if options.paced else 0
+    return page(*measure(*facts, due_per_s=due_per_s), due_per_s)
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -189,7 +215,7 @@ def main(arguments: Sequence[str]) -> int:
     options = options_of(arguments)
     return run_bench(
         "bench/watch.py",
-        LIVE_SECTION if options.live else SECTION,
+        LIVE_SECTION if options.live else PACED_SECTION if options.paced else SECTION,
         options,
         _text,
         (subprocess.CalledProcessError, SeatrialError),

@@ -27,6 +27,7 @@ INPUTS = {
     ("seatrial cache sweep", "log"),
     ("seatrial cache sweep", "prepare"),
     ("seatrial cache sweep", "pg_bin"),
+    ("seatrial filebench", "directory"),  # what is measured passes the guard
     ("seatrial db", "pg_bin"),
     ("seatrial db", "batch"),
     ("seatrial db", "prepare"),

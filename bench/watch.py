@@ -149,12 +149,7 @@ def page(reads_per_s: dict[str, list[float]], unseen: dict[str, int], due_per_s:
             else "## What watching costs",
             "\n".join(machine_lines()),
             f"Random reads of 4 KiB at queue depth 32 from a loop device in memory, "
-            f"{len(reads_per_s[ALONE])} rounds, medians with 95 % intervals. "
-            + (
-                f"{due_per_s:,} are due each second."
-                if due_per_s
-                else "The processor is the bound."
-            ),
+            f"{len(reads_per_s[ALONE])} rounds, medians with 95 % intervals. " + offered,
             table(heads, rows),
             f"- {bar.what}: {reported(bar.estimate, bar.digits)}, bar {bar.most}: {bar.verdict}",
         ]

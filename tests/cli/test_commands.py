@@ -10,9 +10,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 
 from report.json_schema import assert_published
+from seatrial.cli.main import seatrial as group
 from seatrial.report.exports import FORMATS
 
 from .command import SEATRIAL, seatrial
@@ -153,6 +155,16 @@ def cpu_s(*command: str) -> float:
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         spent.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
     return min(spent)
+
+
+def test_no_help_names_the_exceptions_of_a_function():
+    context = click.Context(group)
+    names = group.list_commands(context)
+    asked = [group.get_command(context, name) for name in names]
+    for command in asked:
+        inner = command.commands.values() if isinstance(command, click.Group) else ()
+        for each in (command, *inner):
+            assert "Raises" not in (each.help or ""), each.name
 
 
 def test_help_answers_within_150_ms_of_processor_time():

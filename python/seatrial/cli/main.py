@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import sys
 from collections import defaultdict
 from contextlib import suppress
@@ -19,6 +20,7 @@ from seatrial.errors import SeatrialError, UsageError
 from seatrial.topic import Command, installed_topics, own_topics, topics
 
 _CLI: Final = "seatrial.cli"
+_ERRORS: Final = re.compile(r"\n\s*Raises:")
 
 COMMANDS: Final = {
     "run": Command(
@@ -96,6 +98,14 @@ def find_command(name: str) -> Command | None:
     return next((topic.commands[name] for topic in asked if name in topic.commands), None)
 
 
+def leave_out_errors(command: click.Command) -> None:
+    """Drop what a docstring tells developers from the help of a command, and of those below it."""
+    if command.help:
+        command.help = _ERRORS.split(command.help, maxsplit=1)[0]
+    for each in command.commands.values() if isinstance(command, click.Group) else ():
+        leave_out_errors(each)
+
+
 class LazyGroup(click.Group):
     """A group whose commands are imported when they are called."""
 
@@ -111,6 +121,7 @@ class LazyGroup(click.Group):
         module, _, name = found.where.partition(":")
         command = getattr(import_module(module), name)
         assert isinstance(command, click.Command)  # noqa: S101 - a defect of ours, not of a user
+        leave_out_errors(command)
         return command
 
     def resolve_command(

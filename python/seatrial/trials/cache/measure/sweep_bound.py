@@ -71,7 +71,7 @@ def sampled_bound(url: str, for_s: float) -> CacheBound:
         raise UsageError(
             seen=f"The database {address.dbname} had no page access for {for_s:g} s",
             cause="Nobody used it, or the server's statistics are off (track_counts)",
-            next_step="Sample it under its usual load, longer: --for SECONDS",
+            next_step="Sample it under its usual load, longer: --for 10m",
         )
     share = min(1.0, read_s / active_s) if after.has_times and active_s > 0 else None
     data_bytes = sum(each.size_bytes for each in relations.values())

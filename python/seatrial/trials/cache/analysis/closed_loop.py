@@ -1,45 +1,52 @@
 """How fast clients that each wait for an answer are served, by what each answer needs.
 
-A closed network of one class of customers: stations whose speed depends on how many are at them,
-and a delay for all else, solved exactly by mean value analysis. Sources: M. Reiser and
-S. Lavenberg, "Mean-Value Analysis of Closed Multichain Queuing Networks", J. ACM 27 (1980); a disk
-as one station of measured speed is a flow equivalent (Chandy, Herzog and Woo, IBM J. Res. Dev. 19,
-1975).
+A closed loop of clients, a storage where they queue, and a delay for all else, solved by mean value
+analysis (M. Reiser and S. Lavenberg, "Mean-Value Analysis of Closed Multichain Queuing Networks",
+J. ACM 27, 1980). A client that comes while one is served waits for the rest of that one's time,
+which depends on how much these times vary (M. Reiser, "A Queueing Network Analysis of Computer
+Communication Networks with Window Flow Control", IEEE Trans. Commun. 27, 1979). A storage that
+serves several at once is one that is as much faster, and a delay (A. Seidmann, P. Schweitzer and
+S. Shalev-Oren, "Computerized Closed Queueing Network Models of Flexible Manufacturing Systems",
+Large Scale Systems 12, 1987).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 _STEPS = 60
 
 
 @dataclass(frozen=True)
-class Station:
-    """What serves clients.
+class Storage:
+    """What serves reads.
 
     Attributes:
-        visits: How often an operation comes here.
-        rates_per_s: Visits served a second while 1, 2, ... clients are here; those beyond are
-            served as the last.
+        alone_per_s: Reads that it serves a second for one client.
+        most_per_s: Reads a second at most, for many; at least as many.
+        variation: Variance of the time of a read over the square of its mean: 0 if all take as
+            long, 1 if it is as random as can be.
     """
 
-    visits: float
-    rates_per_s: tuple[float, ...]
+    alone_per_s: float
+    most_per_s: float
+    variation: float = 1.0
 
-    def rate_per_s(self, clients: int) -> float:
-        """Return the visits served a second while so many clients are here."""
-        return self.rates_per_s[min(clients, len(self.rates_per_s)) - 1]
+    def faster(self, factor: float) -> Storage:
+        """Return one that is so many times as fast."""
+        return replace(
+            self, alone_per_s=self.alone_per_s * factor, most_per_s=self.most_per_s * factor
+        )
 
 
-def operations_per_s(stations: Sequence[Station], delay_s: float, clients: float) -> float:
+def operations_per_s(storage: Storage, reads: float, delay_s: float, clients: float) -> float:
     """Return the operations a second that clients get.
 
     Args:
-        stations: What they visit.
-        delay_s: What an operation needs besides, in seconds, without waiting for other clients.
+        storage: What serves reads.
+        reads: How many an operation needs, one after the other.
+        delay_s: What it needs besides, in seconds, without waiting for other clients.
         clients: How many there are; between whole numbers by interpolation.
 
     Raises:
@@ -48,56 +55,44 @@ def operations_per_s(stations: Sequence[Station], delay_s: float, clients: float
     if clients < 1:
         raise ValueError("a closed loop needs a client")
     most = math.ceil(clients)
-    rates = _solved(stations, delay_s, most)
+    rates = _solved(storage, reads, delay_s, most)
     if most == clients:
         return rates[-1]
     return rates[-2] + (rates[-1] - rates[-2]) * (clients - (most - 1))
 
 
-def _solved(stations: Sequence[Station], delay_s: float, most: int) -> list[float]:
+def _solved(storage: Storage, reads: float, delay_s: float, most: int) -> list[float]:
     """Return the operations a second of 1, 2, ... clients."""
-    used = [each for each in stations if each.visits > 0]
-    # Probabilities that so many clients are at each station.
-    at = [[1.0] for _ in used]
+    served_s = 1 / storage.most_per_s
+    fixed_s = delay_s + reads * max(0.0, 1 / storage.alone_per_s - served_s)
+    waiting = busy = 0.0
     rates = []
     for clients in range(1, most + 1):
-        times_s = [
-            each.visits
-            * sum((j + 1) / each.rate_per_s(j + 1) * own[j] for j in range(min(clients, len(own))))
-            for each, own in zip(used, at, strict=True)
-        ]
-        whole_s = delay_s + sum(times_s)
+        read_s = served_s * (1 + waiting - busy * (1 - storage.variation) / 2)
+        whole_s = fixed_s + reads * read_s
         if whole_s <= 0:
             raise ValueError("an operation takes no time")
         rate = clients / whole_s
+        if reads > 0:
+            # The approximation may exceed what the storage serves by a little.
+            rate = min(rate, storage.most_per_s / reads)
+        waiting, busy = clients - rate * fixed_s, rate * reads * served_s
         rates.append(rate)
-        following = []
-        for each, own in zip(used, at, strict=True):
-            more = [each.visits * rate / each.rate_per_s(j + 1) * own[j] for j in range(len(own))]
-            following.append([max(0.0, 1 - sum(more)), *more])
-        at = following
     return rates
 
 
 def scaled_to(
-    stations: Sequence[Station], delay_s: float, clients: float, known_per_s: float
-) -> list[Station]:
-    """Return stations, all by one factor faster or slower, so that a known rate comes out.
+    storage: Storage, reads: float, delay_s: float, clients: float, known_per_s: float
+) -> Storage:
+    """Return a storage as much faster or slower that a known rate of operations comes out.
 
     Without a factor that does it, as where the delay alone allows less, the nearest one.
     """
-
-    def of(factor: float) -> list[Station]:
-        return [
-            Station(each.visits, tuple(rate * factor for rate in each.rates_per_s))
-            for each in stations
-        ]
-
     low, high = 1e-3, 1e3
     for _ in range(_STEPS):
         middle = math.sqrt(low * high)
-        if operations_per_s(of(middle), delay_s, clients) < known_per_s:
+        if operations_per_s(storage.faster(middle), reads, delay_s, clients) < known_per_s:
             low = middle
         else:
             high = middle
-    return of(math.sqrt(low * high))
+    return storage.faster(math.sqrt(low * high))

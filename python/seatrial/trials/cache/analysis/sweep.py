@@ -5,18 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated, Final
 
 import msgspec
 
 from seatrial.published import Amount, Count, one_of
 from seatrial.stats.estimate import t_of
-from seatrial.trials.cache.analysis.closed_loop import Station, operations_per_s, scaled_to
+from seatrial.trials.cache.analysis.closed_loop import Storage, operations_per_s, scaled_to
 from seatrial.trials.cache.analysis.references import PAGE_BYTES, Buffers, References, Simulated
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 POINTS: Final = 16
 RELATIONS_MAX: Final = 12
@@ -187,8 +183,9 @@ class Basis:
         write_s: Wait for these.
         cpu_s: Processor time of server and clients.
         rates_per_s: Operations a second in parts.
-        depths: Reads in flight for which the storage was measured.
-        storage_per_s: Reads a second at each.
+        storage_per_s: Random page reads a second that the storage serves alone, for one client and
+            for more and more of them.
+        variation: Variance of the time of one of these for one client, over the square of its mean.
     """
 
     operations: int
@@ -201,8 +198,8 @@ class Basis:
     write_s: float
     cpu_s: float
     rates_per_s: Sequence[float]
-    depths: Sequence[int]
     storage_per_s: Sequence[float]
+    variation: float
 
     @property
     def cycle_s(self) -> float:
@@ -229,11 +226,15 @@ class Predictor:
         """
         self.buffers = Buffers(references)
         self.basis = basis
-        self._storage = _storage_per_s(basis)
-        reads = Station(basis.reads / basis.operations, self._storage)
+        storage = Storage(
+            alone_per_s=basis.storage_per_s[0],
+            most_per_s=max(basis.storage_per_s),
+            variation=basis.variation,
+        )
+        reads = basis.reads / basis.operations
         delay_s = basis.rest_s + basis.write_s / basis.operations
         known_per_s = basis.operations / basis.seconds
-        (self._station,) = scaled_to([reads], delay_s, max(1.0, basis.sessions), known_per_s)
+        self._storage = scaled_to(storage, reads, delay_s, max(1.0, basis.sessions), known_per_s)
         # Requests that the recording does not have are spread like those that it has.
         self._missing = basis.reads / max(1, self.buffers.reads)
         self._smallest_bytes = smallest_bytes
@@ -282,8 +283,8 @@ class Predictor:
         write_s = basis.write_s / max(1, basis.writes)
         write_backs = float(found.write_backs.sum()) * self._own_share
         delay_s = basis.rest_s + write_s * write_backs / basis.operations
-        station = Station(max(0.0, misses) / basis.operations, self._station.rates_per_s)
-        return operations_per_s([station], delay_s, max(1.0, basis.sessions))
+        reads = max(0.0, misses) / basis.operations
+        return operations_per_s(self._storage, reads, delay_s, max(1.0, basis.sessions))
 
     def _half_share(self, found: Simulated) -> float:
         return t_of(3) * found.deviation_share / 2
@@ -436,17 +437,6 @@ def behind_of(
         )
         for size in memory_bytes
     ]
-
-
-def _storage_per_s(basis: Basis) -> tuple[float, ...]:
-    """Return what the storage serves with 1, 2, ... reads in flight, between those measured."""
-    import numpy as np  # noqa: PLC0415 - takes 0.1 s
-
-    most = max(1, math.ceil(basis.sessions))
-    found: NDArray[np.float64] = np.interp(
-        np.arange(1, most + 1), list(basis.depths), list(basis.storage_per_s)
-    )
-    return tuple(float(each) for each in found)
 
 
 def _within(share: float) -> float:

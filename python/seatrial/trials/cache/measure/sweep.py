@@ -21,6 +21,7 @@ from seatrial.measure.engine import measure_spec
 from seatrial.measure.progress import Silent, Watcher
 from seatrial.postgres.catalogue import read_catalogue
 from seatrial.postgres.connection import driver_way
+from seatrial.results.model import OperationResult
 from seatrial.results.replay import ReplayRecord
 from seatrial.trials.cache.measure.counters import Counters, Fetched, counters, fetched
 from seatrial.trials.database.measure.embedded import Embedded
@@ -123,10 +124,12 @@ class Probed(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         depths: Reads in flight.
         rates_per_s: Reads a second at each.
+        variation: Variance of the time of a read alone, over the square of its mean.
     """
 
     depths: list[int]
     rates_per_s: list[float]
+    variation: float
 
 
 class Recorded(msgspec.Struct, frozen=True, kw_only=True):
@@ -430,11 +433,25 @@ def probe(folder: Path, depth_max: int) -> Probed:
             next_step="Load the data that the trace was captured on: --prepare FILE",
         )
     depths = sorted({*(1 << power for power in range(depth_max.bit_length())), depth_max})
-    rates = []
+    rates, variations = [], []
     for depth in depths:
         parts = measure_spec(_probe_spec(largest, size_bytes, depth), Silent()).parts
         rates.append(parts["outcome"]["completed"] / parts["duration_s"])
-    return Probed(depths=depths, rates_per_s=rates)
+        read = msgspec.convert(parts["operations"]["read"], OperationResult)
+        variations.append(_variation(read))
+    return Probed(depths=depths, rates_per_s=rates, variation=variations[0])
+
+
+def _variation(read: OperationResult) -> float:
+    """Return the variance of the time of a read over the square of its mean; at most 1."""
+    found = read.response_histogram()
+    if found is None or not found.count:
+        return 1.0
+    count = 1000
+    times_ns = [found.percentile_ns(100 * (place + 0.5) / count) for place in range(count)]
+    mean_ns = sum(times_ns) / count
+    variance = sum((each - mean_ns) ** 2 for each in times_ns) / count
+    return min(1.0, variance / mean_ns**2)
 
 
 def _probe_spec(path: Path, size_bytes: int, depth: int) -> dict[str, object]:

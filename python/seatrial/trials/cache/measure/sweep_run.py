@@ -191,8 +191,8 @@ def basis_of(recorded: Recorded) -> Basis:
         write_s=counted.write_s,
         cpu_s=counted.cpu_s + played.client_cpu_s,
         rates_per_s=played.rates_per_s,
-        depths=recorded.probed.depths,
         storage_per_s=recorded.probed.rates_per_s,
+        variation=recorded.probed.variation,
     )
 
 

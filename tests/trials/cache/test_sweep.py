@@ -149,8 +149,8 @@ def basis(**changes: object) -> Basis:
         "write_s": 0.0,
         "cpu_s": 0.5,
         "rates_per_s": [50.0, 49.0, 51.0, 50.0],
-        "depths": [1, 2, 4],
         "storage_per_s": [60.0, 60.0, 60.0],
+        "variation": 0.5,
     }
     return Basis(**{**usual, **changes})  # type: ignore[arg-type]
 

@@ -31,6 +31,7 @@ INPUTS = {
     ("seatrial db", "pg_bin"),
     ("seatrial db", "batch"),
     ("seatrial db", "prepare"),
+    ("seatrial filebench", "directory"),
     ("seatrial import", "files"),
     ("seatrial runs merge", "other"),  # a results file that is only read
     ("seatrial sql capture", "pcap"),

@@ -53,6 +53,8 @@ DATABASE_OPERATIONS = ("transaction", "batch", "statement")
 """Factors of a database's cell (study/cell.py)."""
 STATEMENT = "statement"
 """Factors of a replay: each session of the capture has a connection."""
+FILES = "files"
+"""Operation of a cell whose requests are calls on files, in place of reads and writes."""
 POWER_CUT = "power_cut"
 """A factor of our own; others of a database's cell are settings, or are words already."""
 

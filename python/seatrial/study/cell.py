@@ -26,9 +26,9 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         workload: Name of the workload in the study.
         kind: One of ``fill``, ``matrix``, ``sequential``, ``copy``, ``map``, ``commit``,
             ``four``, ``mix``, ``io``, ``loadline``, ``pgbench``, ``telemetry``, ``batch``,
-            ``crash``, ``replay``, ``watched``.
+            ``crash``, ``replay``, ``watched``, ``filebench``.
         operation: ``read``, ``write``, ``mixed``, ``commit``, ``copy``, ``transaction``,
-            ``batch`` or ``statement``.
+            ``batch``, ``statement`` or ``files``.
         block_size_bytes: Size of one operation; 0 where the workload has a distribution.
         threads: Concurrent workers; of a database, clients of each process; 0 where that is
             unknown, as others did it.

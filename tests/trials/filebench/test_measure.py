@@ -174,3 +174,14 @@ def test_a_plan_without_room_is_refused_before_anything_is_made(tmp_path) -> Non
     )
     assert (ended.returncode, "--set" in ended.stderr) == (8, True), ended.stderr
     assert [path.name for path in Path(tmp_path).iterdir() if path.name.startswith(".sea")] == []
+
+
+def test_exports_that_have_no_words_for_files_say_so(tmp_path) -> None:
+    run(tmp_path, "randomread", seconds=0.2, filesize="1m")
+    for layout in ("fio-job", "fio-json"):
+        ended = seatrial(
+            "export", "last", "--format", layout, "--results", "r.seatrial", cwd=tmp_path
+        )
+        assert (ended.returncode, ended.stdout) == (2, ""), ended.stdout
+    table = seatrial("export", "last", "--format", "csv", "--results", "r.seatrial", cwd=tmp_path)
+    assert "random-read" in table.stdout

@@ -22,7 +22,7 @@ from seatrial import _core
 from seatrial.errors import UsageError
 from seatrial.findings.model import Summary
 from seatrial.results.model import Run, origin_of
-from seatrial.stats.wording import DATABASE_OPERATIONS
+from seatrial.stats.wording import DATABASE_OPERATIONS, FILES
 from seatrial.study.cell import Cell
 from seatrial.study.model import LOG_FILE, Plan
 from seatrial.study.spec import SpecAccess, SpecAddress, SpecLimit, SpecSize
@@ -125,7 +125,7 @@ def without_words(what: str) -> UsageError:
     """Return the error for a run or a study of which fio can do nothing."""
     return UsageError(
         seen=f"fio has no options for any test of {what}",
-        cause="It makes requests to files and devices; it knows neither copies nor databases",
+        cause="It makes requests to files and devices; it has no copies, databases or sets",
         next_step="Export it with --format json, csv or markdown",
     )
 
@@ -143,6 +143,14 @@ def _section(cell: Cell, place: Place) -> str:
     return "\n".join(lines)
 
 
+_ABSENT: Final = {
+    "copy": "fio has no copy",
+    FILES: "fio has no file workloads",
+    **dict.fromkeys(DATABASE_OPERATIONS, "fio has no databases"),
+}
+"""Operations of cells that fio has no words for, each with the sentence."""
+
+
 class _Job:
     """One cell on its way to become a job; ``comments`` say what fio does otherwise."""
 
@@ -155,10 +163,8 @@ class _Job:
 
     def missing(self) -> str:
         """Return what fio has no words for at all; empty where it can do the cell."""
-        if self.cell.operation == "copy":
-            return "fio has no copy"
-        if self.cell.operation in DATABASE_OPERATIONS:
-            return "fio has no databases"
+        if self.cell.operation in _ABSENT:
+            return _ABSENT[self.cell.operation]
         if self.spec.arrival.kind in ("bursts", "batches"):
             return "fio has no arrivals in bursts"
         kinds = {access.address.kind for access in self.accesses}

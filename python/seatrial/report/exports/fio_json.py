@@ -26,13 +26,13 @@ from seatrial.findings.model import Summary
 from seatrial.report.exports.fio_job import without_words
 from seatrial.results.model import Sample
 from seatrial.stats.model import CellSummary
-from seatrial.stats.wording import DATABASE_OPERATIONS
+from seatrial.stats.wording import DATABASE_OPERATIONS, FILES
 from seatrial.study.cell import Cell
 
 DIRECTIONS: Final = {"read": ("read",), "write": ("write", "commit"), "trim": ()}
 """fio's name of each data direction and our operation kinds that belong to it."""
 
-WITHOUT_WORDS: Final = ("copy", *DATABASE_OPERATIONS)
+WITHOUT_WORDS: Final = ("copy", FILES, *DATABASE_OPERATIONS)
 """Operations of cells that fio has no words for."""
 
 PERCENTS: Final = (

@@ -8,6 +8,7 @@ from typing import Literal
 from seatrial.report.exports.json_document import Document, as_text
 from seatrial.trials.plan.analysis.answer import StoragePlan
 from seatrial.trials.plan.analysis.caps import CapsFound
+from seatrial.trials.plan.analysis.certificate import Certificate
 from seatrial.trials.plan.analysis.risk import Risk
 from seatrial.trials.plan.analysis.wear import Wear
 from seatrial.trials.plan.measure.recognise import Recognised
@@ -87,3 +88,25 @@ def storage_plan_document(
     return as_text(
         StoragePlanDocument(verdict=verdict, notes=list(notes), steps=list(steps), plan=plan)
     )
+
+
+class CertificateDocument(Document, frozen=True, kw_only=True):
+    """Promised against delivered, and the price of what was sustained.
+
+    ``seatrial certify --json``.
+
+    Attributes:
+        verdict: How many promises were kept, and the price, in one line.
+        notes: What the figures rest on, in a sentence each.
+        certificate: The figures.
+    """
+
+    kind: Literal["certificate"] = "certificate"
+    verdict: str
+    notes: list[str]
+    certificate: Certificate
+
+
+def certificate_document(verdict: str, notes: Sequence[str], found: Certificate) -> str:
+    """Return the certificate of a run, as JSON."""
+    return as_text(CertificateDocument(verdict=verdict, notes=list(notes), certificate=found))

@@ -28,6 +28,11 @@ class PlanTopic(Topic):
                 "seatrial.trials.plan.commands.risk:command",
                 after="cache",
             ),
+            "certify": Command(
+                "One page about a run: promised, delivered, price of what was sustained.",
+                "seatrial.trials.plan.commands.certify:command",
+                after="report",
+            ),
         }
     )
 

@@ -17,7 +17,7 @@ from seatrial.trials.plan.analysis.need import Need, Objective
 from seatrial.trials.plan.analysis.ranking import MISS_FACTOR, Ranked, Ranking, rank
 from seatrial.trials.plan.analysis.worlds import Curves, Judged, Worlds, judge
 
-REFUSED_MAX: Final = 12
+REFUSED_MAX: Final = 60
 """Refused candidates that are kept: the nearest."""
 TWICE: Final = 2.0
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from seatrial.cli.files import Output, output_option
 from seatrial.cli.options import json_option, results_option
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ describes what is simulated, docs/catalogue.md where limits are from.
 @click.option("--instance", "instance_name", metavar="NAME", help="Such as r7i.2xlarge.")
 @click.option("--volume", "volume_spec", metavar="VOLUME", help="Such as gp3:700GiB:10000:500.")
 @click.option("--region", default="", help="Of prices; the one known if not given.")
+@output_option("-o", "--output", about="Also write the limits and the load as an HTML page.")
 @results_option
 @json_option
 def command(
@@ -44,6 +46,7 @@ def command(
     instance_name: str | None,
     volume_spec: str | None,
     region: str,
+    output: Output,
     results: Path,
     as_json: bool,
 ) -> int:
@@ -79,8 +82,23 @@ def command(
         if demand is None
         else caps.found_with_load(found, demand, bought, instance, wasted)
     )
-    _show(judged, machine, rules, instance, as_json=as_json)
+    notes = _notes(judged, rules, instance)
+    if output.is_named:
+        from seatrial.trials.plan.report.caps_page import render  # noqa: PLC0415 - likewise
+
+        page = render(judged, notes, machine, demand)
+        output.write(page, otherwise="seatrial caps LOAD --output FILE")
+    _show(judged, machine, notes, as_json=as_json)
     return 0
+
+
+def _notes(found: CapsFound, rules: list[str], instance: Instance | None) -> list[str]:
+    from seatrial.trials.plan.report import caps_text  # noqa: PLC0415 - not for --help
+
+    notes = caps_text.caps_notes(found, rules)
+    if found.wasted is not None and instance is not None:
+        notes.insert(0, caps_text.wasted_sentence(found.wasted, instance.instance))
+    return notes
 
 
 def _bought(spec: str | None, facts: Catalogue) -> Bought | None:
@@ -155,21 +173,11 @@ def _check_any(found: list[Cap], machine: Recognised) -> None:
     )
 
 
-def _show(
-    found: CapsFound,
-    machine: Recognised,
-    rules: list[str],
-    instance: Instance | None,
-    *,
-    as_json: bool,
-) -> None:
+def _show(found: CapsFound, machine: Recognised, notes: list[str], *, as_json: bool) -> None:
     from seatrial.report.terminal import table_text, wrapped  # noqa: PLC0415 - not for --help
     from seatrial.trials.plan.documents import caps_document  # noqa: PLC0415 - likewise
     from seatrial.trials.plan.report import caps_text  # noqa: PLC0415 - likewise
 
-    notes = caps_text.caps_notes(found, rules)
-    if found.wasted is not None and instance is not None:
-        notes.insert(0, caps_text.wasted_sentence(found.wasted, instance.instance))
     verdict = caps_text.verdict_line(found)
     if as_json:
         click.echo(caps_document(verdict, notes, machine, found), nl=False)

@@ -110,6 +110,7 @@ def plan_figures(plan: StoragePlan) -> list[Figure]:
         ),
         y=log_axis(f"{percentile} response time", "ns", ends),
         lines=lines,
+        ring_name="least regret",
         rings=[
             Ring(
                 first.month.mid,

@@ -15,6 +15,7 @@ from seatrial.trials.plan.report.caps_text import rate_words
 from seatrial.trials.plan.report.risk_text import chance_words, figure_words, years_words
 
 CHOICES_MAX = 12
+EXCUSES_MAX = 3
 _NOTHING = "–"
 _SAFE_ENOUGH = 0.02
 """A probability of loss in a year that is named in the first sentence if it is higher."""
@@ -156,12 +157,20 @@ def _row(choice: Choice) -> list[str]:
     ]
 
 
+def _unlike(refused: list[Choice]) -> list[Choice]:
+    """Return the first refused candidates that each have an excuse of their own."""
+    found = {
+        (each.miss, each.binding if each.miss == "load" else ""): each for each in refused[::-1]
+    }
+    return [each for each in refused if each in found.values()][:EXCUSES_MAX]
+
+
 def notes(plan: StoragePlan) -> list[str]:
     """Return excuses, and what if the need were twice as high."""
     found = separating_sentences(plan)
     found += [
         f"Refused: {each.name}, {format_money(each.month)} a month: {excuse(each, plan)}"
-        for each in plan.refused[:3]
+        for each in _unlike(plan.refused)
     ]
     if any(each.kind == "own" for each in plan.choices):
         found.append("Own drives are priced without the server that holds them.")

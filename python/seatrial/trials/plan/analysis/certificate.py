@@ -1,0 +1,180 @@
+"""Promised against delivered, and the price of what was sustained: one page about one run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Final
+
+import msgspec
+
+from seatrial.catalogue.units import HOURS_PER_MONTH, Money
+from seatrial.published import Amount, one_of
+from seatrial.stats.estimate import Estimate
+from seatrial.trials.loadline.analysis.model import load_lines_of
+from seatrial.trials.plan.analysis.caps import Cap
+
+if TYPE_CHECKING:
+    from seatrial.findings.model import Summary
+    from seatrial.stats.model import CellSummary
+
+REACHED_SHARE: Final = 0.97
+"""A promise is kept if the interval of what was delivered reaches this share of it."""
+EXCEEDED_SHARE: Final = 1.1
+"""More than this cannot be what was rented: credits, or a cache that answers."""
+MILLION: Final = 1_000_000
+SECONDS_PER_MONTH: Final = HOURS_PER_MONTH * 3600
+DATA: Final = ("read", "write", "mixed")
+OF_DATABASES: Final = ("transaction", "statement", "batch", "commit")
+
+
+class Delivered(msgspec.Struct, frozen=True, kw_only=True):
+    """A promise, and what was measured of it.
+
+    Attributes:
+        cap: The promise.
+        delivered: The most that any test of the run delivered.
+        cell: That test.
+        verdict: Whether it was kept.
+    """
+
+    cap: Cap
+    delivered: Estimate
+    cell: str
+    verdict: Annotated[str, one_of("kept", "not reached", "exceeded")]
+
+
+class Sustained(msgspec.Struct, frozen=True, kw_only=True):
+    """What was sustained, and what it costs.
+
+    Attributes:
+        what: Such as ``transactions`` or ``requests``.
+        cell: The test.
+        rate: Per second.
+        p99: Of its response times; None where it is not known.
+        per_million: What a million of them cost, from the interval's ends; None without a price,
+            and where more than was promised was delivered, which does not last.
+    """
+
+    what: str
+    cell: str
+    rate: Estimate
+    p99: Estimate | None
+    per_million: Money | None
+
+
+class Certificate(msgspec.Struct, frozen=True, kw_only=True):
+    """One page about one run.
+
+    Attributes:
+        run: Its id.
+        command: That repeats it.
+        promises: Each promise with what was delivered; empty where nothing was promised.
+        sustained: What was sustained, most telling first.
+        month: What the storage costs a month; None where it is not known.
+        month_origin: Where that is from.
+        rounds: Of the least measured test.
+        warnings: Findings of the run that weaken it, in a sentence each.
+    """
+
+    run: str
+    command: str
+    promises: list[Delivered]
+    sustained: list[Sustained]
+    month: Money | None
+    month_origin: str
+    rounds: Amount
+    warnings: list[str]
+
+
+def certificate_of(
+    summary: Summary, promises: Sequence[Cap], month: Money | None, month_origin: str
+) -> Certificate:
+    """Return the certificate of a run.
+
+    Args:
+        summary: The run.
+        promises: What was promised of its storage.
+        month: What that costs a month.
+        month_origin: Where the price is from.
+    """
+    measured = [each for each in summary.cells if not each.blank]
+    kept = [found for cap in promises if (found := _delivered(cap, measured)) is not None]
+    lasts = all(each.verdict != "exceeded" for each in kept)
+    return Certificate(
+        run=summary.run.id,
+        command=summary.run.command,
+        promises=kept,
+        sustained=_sustained(summary, measured, month if lasts else None),
+        month=month,
+        month_origin=month_origin,
+        rounds=min((len(each.samples) for each in measured), default=0),
+        warnings=[each.sentence for each in summary.findings if each.severity != "note"],
+    )
+
+
+def _delivered(cap: Cap, cells: Sequence[CellSummary]) -> Delivered | None:
+    """Return what was delivered of a promise; None where no test could show it."""
+    found = [
+        (each.bandwidth if cap.quantity == "throughput" else each.iops, each)
+        for each in cells
+        if each.cell.operation in DATA
+    ]
+    if not found:
+        return None
+    most, cell = max(found, key=lambda pair: pair[0].value)
+    low = most.low if most.low is not None else most.value
+    high = most.high if most.high is not None else most.value
+    verdict = "kept" if high >= REACHED_SHARE * cap.per_s else "not reached"
+    if low > EXCEEDED_SHARE * cap.per_s:
+        verdict = "exceeded"
+    return Delivered(cap=cap, delivered=most, cell=cell.cell.key, verdict=verdict)
+
+
+def _sustained(
+    summary: Summary, cells: Sequence[CellSummary], month: Money | None
+) -> list[Sustained]:
+    lines = [
+        Sustained(
+            what=f"requests with {line.percentile} within its limit",
+            cell=line.cell,
+            rate=line.sustained,
+            p99=None,
+            per_million=price_per_million(month, line.sustained),
+        )
+        for line in load_lines_of(summary)
+        if line.sustained is not None
+    ]
+    of_database = [each for each in cells if each.cell.operation in OF_DATABASES]
+    others = (
+        of_database
+        or sorted(
+            (each for each in cells if each.cell.operation in DATA),
+            key=lambda each: -each.iops.value,
+        )[:1]
+    )
+    rows = [
+        Sustained(
+            what=f"{each.cell.operation}s" if each in of_database else "requests",
+            cell=each.cell.key,
+            rate=each.iops,
+            p99=next((known.get("p99") for known in each.latency.values()), None),
+            per_million=price_per_million(month, each.iops),
+        )
+        for each in others
+    ]
+    return [*lines, *rows]
+
+
+def price_per_million(month: Money | None, rate: Estimate) -> Money | None:
+    """Return what a million cost, if that rate goes on for a month; None where it is not known."""
+    if month is None or rate.value <= 0:
+        return None
+
+    def at(money: float, per_s: float) -> float:
+        return money / (per_s * SECONDS_PER_MONTH) * MILLION
+
+    least = rate.low if rate.low else rate.value
+    most = rate.high if rate.high else rate.value
+    return Money(
+        at(month.low, most), at(month.mid, rate.value), at(month.high, least), month.currency
+    )

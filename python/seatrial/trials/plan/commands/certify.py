@@ -1,0 +1,143 @@
+"""``seatrial certify``: one page about a run: promised, delivered, price of what was sustained."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from seatrial.cli.files import Output, output_option
+from seatrial.cli.options import json_option, results_option, run_argument
+
+if TYPE_CHECKING:
+    from seatrial.catalogue.store import Catalogue
+    from seatrial.catalogue.units import Money
+    from seatrial.trials.plan.analysis.caps import Cap
+
+EPILOG = """\b
+Examples:
+  seatrial certify last --instance r7i.2xlarge --volume gp3:700GiB:10000:500
+  seatrial certify last --volume gp3:700GiB -o certificate.html
+  seatrial certify pg18 --price 492.32USD
+
+\b
+The page is made for print. docs/plan.md describes when a promise counts as kept.
+"""
+
+_AMOUNT: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([A-Z]{3})(?:/month)?")
+
+
+@click.command("certify", epilog=EPILOG)
+@run_argument
+@click.option("--instance", "instance_name", metavar="NAME", help="Whose promise counts as well.")
+@click.option("--volume", "volume_spec", metavar="VOLUME", help="Such as gp3:700GiB:10000:500.")
+@click.option("--price", metavar="MONEY", help="Of a month, in place of the catalogue's.")
+@click.option("--region", default="", help="Of prices; the one known if not given.")
+@output_option("-o", "--output", about="Also write the certificate as an HTML page.")
+@results_option
+@json_option
+def command(
+    *,
+    run: str,
+    instance_name: str | None,
+    volume_spec: str | None,
+    price: str | None,
+    region: str,
+    output: Output,
+    results: Path,
+    as_json: bool,
+) -> int:
+    """Certify what RUN delivered against what was promised, and what a million of it costs.
+
+    Raises:
+        ResultsFileError: when the results file cannot be read.
+        UsageError: when there is no such run, instance, volume or price.
+    """
+    from seatrial.catalogue.store import catalogue  # noqa: PLC0415 - not for --help
+    from seatrial.cli.stored_runs import stored_summary  # noqa: PLC0415 - likewise
+    from seatrial.report.terminal import table_text, wrapped  # noqa: PLC0415 - likewise
+    from seatrial.trials.plan.analysis.certificate import certificate_of  # noqa: PLC0415
+    from seatrial.trials.plan.documents import certificate_document  # noqa: PLC0415 - likewise
+    from seatrial.trials.plan.report import certificate_text  # noqa: PLC0415 - likewise
+
+    facts = catalogue()
+    summary = stored_summary(results, run)
+    promises, month, origin = _promised(instance_name, volume_spec, region, facts)
+    if price:
+        month, origin = _typed(price), "typed"
+    found = certificate_of(summary, promises, month, origin)
+    if output.is_named:
+        from seatrial.trials.plan.report.certificate_page import render  # noqa: PLC0415
+
+        output.write(render(found, summary), otherwise=f"seatrial certify {run} --output FILE")
+    verdict, notes = certificate_text.verdict_line(found), certificate_text.notes(found)
+    if as_json:
+        click.echo(certificate_document(verdict, notes, found), nl=False)
+        return 0
+    click.echo(wrapped(verdict))
+    click.echo()
+    if found.promises:
+        click.echo(table_text(certificate_text.promises_table(found)))
+    if found.sustained:
+        click.echo(table_text(certificate_text.sustained_table(found)))
+    for each in notes:
+        click.echo(wrapped(each, " - "))
+    return 0
+
+
+def _promised(
+    instance_name: str | None, volume_spec: str | None, region: str, facts: Catalogue
+) -> tuple[list[Cap], Money | None, str]:
+    """Return the promises of what is rented, and its price with its origin where it is known."""
+    from seatrial.catalogue.facts import Instance  # noqa: PLC0415 - not for --help
+    from seatrial.catalogue.volumes import (  # noqa: PLC0415 - likewise
+        Item,
+        NoPriceError,
+        month_of,
+        month_of_instance,
+        parse_bought,
+        total_of,
+    )
+    from seatrial.trials.plan.analysis.caps import (  # noqa: PLC0415 - likewise
+        caps_of_instance,
+        caps_of_volume,
+    )
+
+    promises: list[Cap] = []
+    lines: list[Item] = []
+    try:
+        if volume_spec:
+            bought = parse_bought(volume_spec, facts)
+            promises += caps_of_volume(bought, facts)
+            lines += month_of(bought, facts, region)
+        if instance_name:
+            instance = facts.find("instances", instance_name)
+            if isinstance(instance, Instance):
+                promises += caps_of_instance(instance, facts)
+                lines.append(month_of_instance(instance, facts, region))
+    except NoPriceError:
+        lines = []
+    lowest = [
+        min((each for each in promises if each.quantity == name), key=lambda cap: cap.per_s)
+        for name in dict.fromkeys(each.quantity for each in promises)
+    ]
+    if not lines:
+        return lowest, None, ""
+    origins = dict.fromkeys(each.origin for each in lines)
+    return lowest, total_of(lines), "; ".join(origins)
+
+
+def _typed(price: str) -> Money:
+    from seatrial.catalogue.units import Money  # noqa: PLC0415 - not for --help
+    from seatrial.errors import UsageError  # noqa: PLC0415 - likewise
+
+    found = _AMOUNT.fullmatch(price.strip())
+    if not found:
+        raise UsageError(
+            seen=f"{price!r} is no price",
+            cause="A price is an amount a month with its currency",
+            next_step="Such as --price 492.32USD",
+        )
+    return Money.of(float(found[1]), found[2])

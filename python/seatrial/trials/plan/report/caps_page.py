@@ -1,0 +1,90 @@
+"""The HTML page of limits: the load over time beside each limit that it has to keep."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from seatrial.report.figures.axes import linear_axis, time_axis
+from seatrial.report.figures.model import Figure, Guide, Line, Panel, Point, View
+from seatrial.stats.wording import format_duration_s
+from seatrial.trials.plan.analysis.caps import CapsFound
+from seatrial.trials.plan.report.caps_text import caps_table, rate_words, verdict_line
+from seatrial.trials.watch.report.load_page import PageWords, page_of
+
+if TYPE_CHECKING:
+    from seatrial.trials.plan.analysis.demand import Demand
+    from seatrial.trials.plan.measure.recognise import Recognised
+
+POINTS_MAX: Final = 400
+"""Of a line: a longer load is thinned to its highest slots."""
+
+
+def render(
+    found: CapsFound, notes: Sequence[str], machine: Recognised, demand: Demand | None
+) -> str:
+    """Return the page as a self-contained HTML document.
+
+    Args:
+        found: All limits.
+        notes: What else matters, in a sentence each.
+        machine: What this machine is rented as.
+        demand: The load; None without one.
+
+    Raises:
+        AssetError: when the installation's ECharts is not the one that was pinned.
+    """
+    words = PageWords(
+        verdict=verdict_line(found),
+        notable=list(notes),
+        doubts=["Limits are facts of the catalogue with their dates; a measurement proves them."],
+        confidence=f"{len(found.caps)} limits known.",
+        next_step="What else there is for that load: `seatrial plan NEED --capacity SIZE`",
+    )
+    particulars = {
+        "Load": found.load or "none given",
+        "Machine": machine.instance or machine.provider or "does not say what it is rented as",
+    }
+    figures = [] if demand is None else [caps_figure(found, demand)]
+    return page_of("limits", words, particulars, figures, [caps_table(found)])
+
+
+def caps_figure(found: CapsFound, demand: Demand) -> Figure:
+    """Return the load over time with every limit as a line across."""
+    loads = {"IOPS": demand.requests_per_s, "throughput": demand.bytes_per_s}
+    panels = []
+    for quantity, load in loads.items():
+        own = [each for each in found.caps if each.quantity == quantity]
+        step = max(1, -(-len(load) // POINTS_MAX))
+        points = [
+            Point(
+                place * demand.slot_s,
+                float(load[place : place + step].max()),
+                None,
+                None,
+                f"{format_duration_s(place * demand.slot_s)}: "
+                f"{rate_words(quantity, float(load[place : place + step].max()))}",
+            )
+            for place in range(0, len(load), step)
+        ]
+        highest = [float(load.max()), *(each.per_s for each in own)]
+        panels.append(
+            Panel(
+                title=quantity,
+                x=time_axis(demand.seconds),
+                y=linear_axis("Requests/s" if quantity == "IOPS" else "Bytes/s", "per_s", highest),
+                lines=[Line(name="load", style=0, points=points, look="plain")],
+                guides=[
+                    Guide(axis="y", low=each.per_s, label=f"{each.subject} {each.name}")
+                    for each in own
+                ],
+            )
+        )
+    return Figure(
+        id="caps",
+        kind="lines",
+        topic="Load and limits",
+        notes=["Lines across are what lasts; above them, credits are spent."],
+        views=[View(label="over time", title="The load beside its limits", panels=panels)],
+        table="table-caps",
+    )

@@ -1,0 +1,100 @@
+"""The certificate of a run in words: promised, delivered, price of what was sustained."""
+
+from __future__ import annotations
+
+from seatrial.catalogue.units import Money, format_money
+from seatrial.report.table import Table
+from seatrial.stats.wording import format_estimate, format_plural
+from seatrial.trials.plan.analysis.certificate import Certificate, Delivered
+from seatrial.trials.plan.report.caps_text import rate_words
+
+_NOTHING = "–"
+
+
+def verdict_line(found: Certificate) -> str:
+    """Return whether the promises were kept, and the price of what was sustained, in one line."""
+    kept = sum(each.verdict != "not reached" for each in found.promises)
+    parts = []
+    if found.promises:
+        parts.append(f"{kept} of {format_plural(len(found.promises), 'promise')} kept")
+    if found.sustained:
+        first = found.sustained[0]
+        text = f"{first.what}: {format_estimate(first.rate)}"
+        if first.per_million is not None:
+            text += f", {_price(first.per_million)} a million"
+        parts.append(text)
+    return f"{'; '.join(parts)}." if parts else "Nothing was sustained."
+
+
+def _price(money: Money) -> str:
+    """Return a small amount with the digits that it needs."""
+    if money.low == money.high:
+        return f"{money.mid:.3g} {money.currency}"
+    return f"{money.mid:.3g} ({money.low:.3g} to {money.high:.3g}) {money.currency}"
+
+
+def promises_table(found: Certificate) -> Table:
+    """Return promised against delivered."""
+    return Table(
+        id="table-promises",
+        title="Promised and delivered",
+        labels=1,
+        headers=["Promise", "Promised", "Delivered", "Verdict", "Test", "Origin"],
+        rows=[_promise(each) for each in found.promises],
+    )
+
+
+def _promise(each: Delivered) -> list[str]:
+    cap = each.cap
+    return [
+        f"{cap.subject} {cap.name}, {cap.quantity}",
+        rate_words(cap.quantity, cap.per_s),
+        format_estimate(each.delivered),
+        each.verdict,
+        each.cell,
+        cap.origin,
+    ]
+
+
+def sustained_table(found: Certificate) -> Table:
+    """Return what was sustained and its price."""
+    return Table(
+        id="table-sustained",
+        title="Sustained, and its price",
+        labels=1,
+        headers=["Test", "What", "Per second", "p99", "A million"],
+        rows=[
+            [
+                each.cell,
+                each.what,
+                format_estimate(each.rate),
+                _NOTHING if each.p99 is None else format_estimate(each.p99),
+                _NOTHING if each.per_million is None else _price(each.per_million),
+            ]
+            for each in found.sustained
+        ],
+    )
+
+
+def notes(found: Certificate) -> list[str]:
+    """Return what the figures rest on, in sentences."""
+    lines = []
+    if any(each.verdict == "exceeded" for each in found.promises):
+        lines.append(
+            "More than promised does not last: credits were spent, or a cache answered. So no "
+            "price of a million is given."
+        )
+    if any(each.verdict == "not reached" for each in found.promises):
+        lines.append(
+            "A promise that was not reached may not have been asked for: a test with more depth or "
+            "larger blocks decides."
+        )
+    if found.month is not None:
+        lines.append(
+            f"Price: {format_money(found.month)} a month ({found.month_origin}); a million costs "
+            "its share of that if the rate goes on for the whole month."
+        )
+    lines.append(f"Rounds of the least measured test: {found.rounds:g}.")
+    lines += [f"Weakened: {each}" for each in found.warnings]
+    lines.append(f"To repeat it: {found.command}")
+    return lines

@@ -1,0 +1,86 @@
+"""Certificates: when a promise is kept, and what a million of what was sustained costs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cli.command import Ended, seatrial
+from report.json_schema import assert_published
+from seatrial.catalogue.units import Money
+from seatrial.stats.estimate import Estimate
+from seatrial.trials.plan.analysis.certificate import price_per_million
+
+MODEL = "channels = 4\nnoise_share = 0.2\nread = { base_us = 1000.0, per_kib_us = 0.0 }\n"
+"""About 3,333 requests per second: a volume of 3,000 and one of 5,000 have it promised."""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("certify")
+    (made / "m.toml").write_text(MODEL)
+    run = ("io", "simulated", "--model", "m.toml", "--seconds", "20", "--depth", "32")
+    assert seatrial(*run, "--block-size", "8k", folder=made).code == 0
+    return made
+
+
+def called(folder: Path, *words: str) -> Ended:
+    env = {"SEATRIAL_CATALOGUE": str(folder / "own.toml")}
+    return seatrial("certify", "last", *words, folder=folder, env=env)
+
+
+def test_the_price_of_a_million_has_an_interval_from_both_ends():
+    rate = Estimate(value=1000, low=900, high=1100, rounds=3, unit="IOPS")
+    found = price_per_million(Money(90, 100, 110, "USD"), rate)
+    assert found is not None
+    seconds = 730 * 3600
+    assert found.mid == pytest.approx(100 / (1000 * seconds) * 1e6)
+    assert found.low == pytest.approx(90 / (1100 * seconds) * 1e6)
+    assert found.high == pytest.approx(110 / (900 * seconds) * 1e6)
+    assert price_per_million(None, rate) is None
+
+
+@pytest.mark.parametrize(
+    ("volume", "verdict", "has_price"),
+    [
+        ("gp3:100GiB:3300", "kept", True),
+        ("gp3:100GiB:5000", "not reached", True),
+        ("gp3:100GiB", "exceeded", False),
+    ],
+)
+def test_a_promise_is_kept_or_not(folder: Path, volume: str, verdict: str, has_price: bool):
+    done = called(folder, "--volume", volume, "--json")
+    assert (done.code, done.err) == (0, "")
+    assert_published(done.document)
+    found = done.document["certificate"]
+    verdicts = {each["cap"]["quantity"]: each["verdict"] for each in found["promises"]}
+    assert verdicts == {"IOPS": verdict, "throughput": "not reached"}
+    assert (found["sustained"][0]["per_million"] is not None) == has_price
+
+
+def test_the_page_is_written_and_the_price_may_be_typed(folder: Path):
+    done = called(folder, "--price", "73USD", "-o", "certificate.html")
+    assert (done.code, done.err) == (0, "")
+    assert "To repeat it: seatrial io simulated" in " ".join(done.out.split())
+    assert "73.00 USD a month (typed)" in " ".join(done.out.split())
+    page = (folder / "certificate.html").read_text()
+    assert "table-sustained" in page
+    document = called(folder, "--price", "73USD", "--json").document
+    sustained = document["certificate"]["sustained"][0]
+    expected = 73 / (sustained["rate"]["value"] * 730 * 3600) * 1e6
+    assert sustained["per_million"]["mid"] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--price", "73"), "'73' is no price"),
+        (("--volume", "gp9:1GiB"), "no volume 'gp9'"),
+        (("--instance", "r7i.3xlarge"), "no instance 'r7i.3xlarge'"),
+    ],
+)
+def test_bad_input_is_one_sentence(folder: Path, words: tuple[str, ...], said: str):
+    done = called(folder, *words)
+    assert (done.code, done.out) == (2, "")
+    assert said in done.err

@@ -43,6 +43,23 @@ def test_credits_come_back_while_the_load_is_low():
     assert play(hour_on_hour_off, 60.0, buckets_of([(1500, daily)])).unserved_share[0] > 0.1
 
 
+def test_a_short_load_is_played_in_fine_slots_and_for_a_day():
+    """10 s of 5,000 and 10 of 100: no peak fits a burst of 3,000, and the mean empties credits."""
+    load = demand([5000.0] * 100 + [100.0] * 100, slot_s=0.1)
+    fine, day = load.to_play()
+    assert (fine.slot_s, len(fine.reads_per_s)) == (0.1, 200)
+    assert (day.slot_s, day.seconds) == (30.0, 86_400)
+    assert day.reads_per_s[0] == pytest.approx(2550)
+    assert len(demand([1.0] * 36_000, slot_s=0.1).to_play()[0].reads_per_s) == 3000
+    bought = parse_bought("gp2:500GiB", facts())
+    cap = caps.found_with_load(caps.caps_of_volume(bought, facts()), load, bought, None, None)
+    assert cap.binding[0].is_broken
+    assert cap.binding[0].dry_after_s == 0
+    hours = demand([1000.0, 2000.0, 3000.0, 400.0], slot_s=3600.0)
+    assert hours.in_slots_of(7200).reads_per_s.tolist() == [1500.0, 1700.0]
+    assert hours.to_play()[1].seconds == 86_400
+
+
 @given(
     st.lists(st.floats(0, 5000), min_size=2, max_size=40),
     st.floats(100, 3000),

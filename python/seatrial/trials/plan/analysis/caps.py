@@ -159,14 +159,14 @@ def found_with_load(
     Raises:
         UsageError: when the volume cannot be had so.
     """
-    whole = demand.over_a_day()
+    fine, day = demand.to_play()
     by_subject = {}
     if bought is not None:
         by_subject["volume"] = limits_of(bought)
     if instance is not None:
         by_subject["instance"] = limits_of_instance(instance)
     judged = sorted(
-        (_played(each, by_subject.get(each.subject), whole) for each in caps),
+        (_played(each, by_subject.get(each.subject), (fine, day)) for each in caps),
         key=lambda cap: (-cap.is_broken, -(cap.share or 0.0)),
     )
     binding = [each for each in judged if each.is_broken or (each.share or 0) >= AT_LIMIT_SHARE]
@@ -176,28 +176,31 @@ def found_with_load(
         wasted=wasted,
         load=demand.origin,
         load_s=demand.seconds,
-        repeated=whole.seconds > demand.seconds,
+        repeated=day.seconds > demand.seconds,
     )
 
 
-def _played(cap: Cap, limits: Limits | None, demand: Demand) -> Cap:
-    """Return a cap with what becomes of a load under it."""
+def _played(cap: Cap, limits: Limits | None, demands: tuple[Demand, Demand]) -> Cap:
+    """Return a cap with what becomes of a load under it, in fine slots and over a day."""
     if cap.quantity == "commits":
         return cap
-    unit = limits.unit_bytes if limits else 0
-    load = demand.bytes_per_s if cap.quantity == "throughput" else demand.counted_per_s(unit)
     bucket = None
     if limits is not None:
         bucket = limits.iops_bucket if cap.quantity == "IOPS" else limits.bytes_bucket
-    played = play(load[None, :], demand.slot_s, buckets_of([(cap.per_s, bucket)]))
-    dry_after_s = float(played.dry_after_s[0])
-    busiest = float(load.max())
+    dry_after_s, unserved_share, busiest = math.inf, 0.0, 0.0
+    for demand in demands:
+        unit = limits.unit_bytes if limits else 0
+        load = demand.bytes_per_s if cap.quantity == "throughput" else demand.counted_per_s(unit)
+        played = play(load[None, :], demand.slot_s, buckets_of([(cap.per_s, bucket)]))
+        dry_after_s = min(dry_after_s, float(played.dry_after_s[0]))
+        unserved_share = max(unserved_share, float(played.unserved_share[0]))
+        busiest = max(busiest, float(load.max()))
     return msgspec.structs.replace(
         cap,
         load_per_s=busiest,
         share=busiest / cap.per_s,
         dry_after_s=dry_after_s if bucket is not None and math.isfinite(dry_after_s) else None,
-        unserved_share=float(played.unserved_share[0]),
+        unserved_share=unserved_share,
     )
 
 

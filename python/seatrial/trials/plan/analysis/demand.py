@@ -18,6 +18,9 @@ SLOT_S: Final = 60.0
 SLOTS_MIN: Final = 10
 """A recording of fewer slots has shorter ones."""
 DAY_S: Final = 86_400.0
+DAY_SLOT_S: Final = 30.0
+SLOTS_MAX: Final = 3000
+"""Of a load that is played once: a longer one has longer slots."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,19 +78,53 @@ class Demand:
             write_bytes_per_s=self.write_bytes_per_s * factor,
         )
 
-    def over_a_day(self) -> Demand:
-        """Return it repeated until it is at least a day long."""
+    def in_slots_of(self, slot_s: float) -> Demand:
+        """Return the same load in slots that are at least so long, each the mean of its own."""
         import numpy as np  # noqa: PLC0415 - numpy is for analyses only
 
-        times = max(1, math.ceil(DAY_S / self.seconds))
+        merged = max(1, math.ceil(slot_s / self.slot_s - 1e-9))
+        if merged == 1:
+            return self
+        slots = len(self.reads_per_s)
+        merged = min(merged, slots)
+        starts = np.arange(0, slots, merged)
+        sizes = np.diff(np.append(starts, slots))
+
+        def means(values: NDArray[np.float64]) -> NDArray[np.float64]:
+            return np.asarray(np.add.reduceat(values, starts) / sizes)
+
         return Demand(
             origin=self.origin,
-            slot_s=self.slot_s,
-            reads_per_s=np.tile(self.reads_per_s, times),
-            writes_per_s=np.tile(self.writes_per_s, times),
-            read_bytes_per_s=np.tile(self.read_bytes_per_s, times),
-            write_bytes_per_s=np.tile(self.write_bytes_per_s, times),
+            slot_s=self.slot_s * merged,
+            reads_per_s=means(self.reads_per_s),
+            writes_per_s=means(self.writes_per_s),
+            read_bytes_per_s=means(self.read_bytes_per_s),
+            write_bytes_per_s=means(self.write_bytes_per_s),
         )
+
+    def to_play(self) -> tuple[Demand, Demand]:
+        """Return it in fine slots, once, and in coarser ones repeated for a day at least.
+
+        The first shows peaks that exceed a burst, the second how long credits last.
+        """
+        import numpy as np  # noqa: PLC0415 - numpy is for analyses only
+
+        fine = self.in_slots_of(self.seconds / SLOTS_MAX)
+        coarse = self.in_slots_of(DAY_SLOT_S)
+        times = max(1, math.ceil(DAY_S / coarse.seconds))
+        if coarse.seconds < DAY_SLOT_S:
+            # Less than a slot: its mean is all that a day knows of it.
+            times = math.ceil(DAY_S / DAY_SLOT_S)
+        slot_s = max(coarse.slot_s, DAY_SLOT_S) if coarse.seconds < DAY_SLOT_S else coarse.slot_s
+        day = Demand(
+            origin=self.origin,
+            slot_s=slot_s,
+            reads_per_s=np.tile(coarse.reads_per_s, times),
+            writes_per_s=np.tile(coarse.writes_per_s, times),
+            read_bytes_per_s=np.tile(coarse.read_bytes_per_s, times),
+            write_bytes_per_s=np.tile(coarse.write_bytes_per_s, times),
+        )
+        return fine, day
 
 
 def slot_length_s(seconds: float) -> float:

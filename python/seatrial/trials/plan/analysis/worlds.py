@@ -197,7 +197,6 @@ def _held(candidates: Sequence[Candidate], need: Need) -> list[tuple[float, Cap]
     """Return how many times the load each candidate holds, and by which limit; alike ones once."""
     import numpy as np  # noqa: PLC0415 - numpy is for analyses only
 
-    whole = need.demand.over_a_day()
     places: dict[tuple[object, ...], int] = {}
     rows: list[Cap] = []
     for cap in (cap for candidate in candidates for cap in candidate.caps):
@@ -207,10 +206,19 @@ def _held(candidates: Sequence[Candidate], need: Need) -> list[tuple[float, Cap]
     factors = np.empty(len(rows))
     plain = [place for place, cap in enumerate(rows) if cap.bucket is None]
     bursting = [place for place, cap in enumerate(rows) if cap.bucket is not None]
-    day_slots = np.stack([_load(rows[place], whole) for place in bursting]) if bursting else None
-    if day_slots is not None:
+    if bursting:
         limits = buckets_of([(rows[place].per_s, rows[place].bucket) for place in bursting])
-        factors[bursting] = factors_held(day_slots, whole.slot_s, limits)
+        factors[bursting] = np.min(
+            [
+                factors_held(
+                    np.stack([_load(rows[place], demand) for place in bursting]),
+                    demand.slot_s,
+                    limits,
+                )
+                for demand in need.demand.to_play()
+            ],
+            axis=0,
+        )
     for place in plain:
         factors[place] = _plain_factor(_load(rows[place], need.demand), rows[place].per_s)
     found = []

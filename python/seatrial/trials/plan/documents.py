@@ -9,9 +9,9 @@ from seatrial.report.exports.json_document import Document, as_text
 from seatrial.trials.plan.analysis.answer import StoragePlan
 from seatrial.trials.plan.analysis.caps import CapsFound
 from seatrial.trials.plan.analysis.certificate import Certificate
+from seatrial.trials.plan.analysis.rented import Recognised
 from seatrial.trials.plan.analysis.risk import Risk
 from seatrial.trials.plan.analysis.wear import Wear
-from seatrial.trials.plan.measure.recognise import Recognised
 
 
 class CapsDocument(Document, frozen=True, kw_only=True):

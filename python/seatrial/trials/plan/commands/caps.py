@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from seatrial.catalogue.volumes import Bought
     from seatrial.trials.plan.analysis.caps import Cap, CapsFound
     from seatrial.trials.plan.analysis.demand import Demand
-    from seatrial.trials.plan.measure.recognise import Recognised
+    from seatrial.trials.plan.analysis.rented import Recognised
 
 EPILOG = """\b
 Examples:

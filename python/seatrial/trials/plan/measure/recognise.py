@@ -10,10 +10,8 @@ import json
 from pathlib import PurePosixPath
 from typing import Any, Final
 
-import msgspec
-
 from seatrial.machine.fingerprint.tree import SystemTree
-from seatrial.published import Count
+from seatrial.trials.plan.analysis.rented import Recognised, RentedDisk
 
 _VENDORS: Final = {
     "amazon ec2": "aws",
@@ -32,40 +30,6 @@ _MODELS: Final = {
     "nvme_card": "local",
 }
 _SECTOR_BYTES: Final = 512
-
-
-class RentedDisk(msgspec.Struct, frozen=True, kw_only=True):
-    """A disk of a rented machine.
-
-    Attributes:
-        name: In the kernel.
-        kind: ``volume`` over the network, ``local``, or empty where its model does not say.
-        model: As it says.
-        size_bytes: Its size.
-    """
-
-    name: str
-    kind: str
-    model: str
-    size_bytes: Count
-
-
-class Recognised(msgspec.Struct, frozen=True, kw_only=True):
-    """What a machine is rented as; empty where it does not say.
-
-    Attributes:
-        provider: Such as ``aws``.
-        instance: Such as ``r7i.2xlarge``.
-        region: Such as ``us-east-1``.
-        said_by: Files that said so.
-        disks: All block devices with a model.
-    """
-
-    provider: str = ""
-    instance: str = ""
-    region: str = ""
-    said_by: list[str] = []
-    disks: list[RentedDisk] = []
 
 
 def recognise(tree: SystemTree) -> Recognised:

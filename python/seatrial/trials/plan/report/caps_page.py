@@ -14,7 +14,7 @@ from seatrial.trials.watch.report.load_page import PageWords, page_of
 
 if TYPE_CHECKING:
     from seatrial.trials.plan.analysis.demand import Demand
-    from seatrial.trials.plan.measure.recognise import Recognised
+    from seatrial.trials.plan.analysis.rented import Recognised
 
 POINTS_MAX: Final = 400
 """Of a line: a longer load is thinned to its highest slots."""

@@ -30,11 +30,13 @@ GIB = 1 << 30
 
 def test_these_are_shipped() -> None:
     assert shipped_studies() == [
+        "arc-sweep",
         "cache-sweep",
         "commit-settings",
         "filebench",
         "four-kib",
         "l2arc",
+        "l2arc-2008",
         "leg-balance",
         "next-xraid",
         "one-dvd-per-second",
@@ -63,8 +65,17 @@ def test_readme_has_the_quick_trials_plan() -> None:
 OF_STORAGE = ["four-kib", "one-dvd-per-second", "quick"]
 OF_FILES = ["filebench"]
 OF_LAYOUTS = ["leg-balance", "raid-failure", "raid-sweep", "raid-sweep-tiny"]
-OF_POOLS = ["l2arc"]
+OF_POOLS = ["arc-sweep", "l2arc", "l2arc-2008"]
 OF_DATABASES = sorted({*shipped_studies()} - {*OF_STORAGE, *OF_FILES, *OF_LAYOUTS, *OF_POOLS})
+
+
+@pytest.mark.parametrize("name", OF_POOLS)
+def test_shipped_studies_of_pools_can_be_planned_and_take_minutes(name: str) -> None:
+    study = load_study(name)
+    assert (study.name, bool(study.description)) == (name, True)
+    plan = make_plan(study)
+    assert len({cell.key for cell in plan.cells}) == len(plan.cells)
+    assert 200 < estimate(plan).time_s_max < 720
 
 
 @pytest.mark.parametrize("name", [*OF_DATABASES, *OF_FILES])

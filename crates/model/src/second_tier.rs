@@ -21,6 +21,10 @@ pub struct Feed {
     pub pass_bytes: u64,
     /// More of them until memory is full for the first time.
     pub boost_bytes: u64,
+    /// Whether a full memory makes no difference: passes stay large and begin with the newest
+    /// blocks. ZFS calls memory warm when the machine is short of it, not when it is full, and
+    /// zfs-fuse never is (`arc.c`, `arc_warm`).
+    pub is_always_boosted: bool,
     /// How many times the bytes of a pass are looked at in each list of memory.
     pub headroom: u32,
     /// The time between passes.
@@ -47,6 +51,7 @@ const MIB: u64 = 1 << 20;
 const FEED_2008: Feed = Feed {
     pass_bytes: 8 * MIB,
     boost_bytes: 8 * MIB,
+    is_always_boosted: false,
     headroom: 2,
     interval_ns: SECOND_NS,
     busy_interval_ns: SECOND_NS,
@@ -77,8 +82,14 @@ pub enum Admission {
 
 devices! {
     "l2arc-2008" "ZFS of November 2008: 8 MiB a second." Admission::Feed(FEED_2008);
-    "l2arc-2009" "ZFS since January 2009 and zfs-fuse: up to five passes of 8 MiB a second."
+    "l2arc-2009" "ZFS since January 2009: up to five passes of 8 MiB a second."
         Admission::Feed(Feed { busy_interval_ns: SECOND_NS / 5, ..FEED_2008 });
+    "zfs-fuse" "zfs-fuse 0.7: as 2009, but with 16 MiB a pass, the newest blocks first."
+        Admission::Feed(Feed {
+            is_always_boosted: true,
+            busy_interval_ns: SECOND_NS / 5,
+            ..FEED_2008
+        });
     "l2arc-2.0" "OpenZFS 2.0 to 2.2: as 2009, and reads go on while it writes."
         Admission::Feed(FEED_2020);
     "l2arc-2.3" "OpenZFS 2.3: passes of 32 MiB, four times the headroom."
@@ -188,6 +199,11 @@ impl SecondTier {
         }
     }
 
+    /// Returns whether a feed regards memory as full, once it was.
+    pub fn heeds_full_memory(&self) -> bool {
+        !matches!(self.admission, Admission::Feed(Feed { is_always_boosted: true, .. }))
+    }
+
     /// Drops a block that was overwritten.
     pub fn discard(&mut self, block: u32) {
         self.lists.remove(block);
@@ -278,6 +294,14 @@ mod tests {
         let mut device = fed("l2arc-2008", 100_000);
         device.feed(0, false, |count| (0..count as u32).collect());
         assert_eq!(device.len(), 2048);
+    }
+
+    #[test]
+    fn a_feed_that_is_always_boosted_goes_on_so() {
+        let mut device = fed("zfs-fuse", 100_000);
+        assert!(!device.heeds_full_memory() && fed("l2arc-2009", 9).heeds_full_memory());
+        let next = device.feed(0, false, |count| (0..count as u32).collect());
+        assert_eq!((device.len(), next), (2048, Some(SECOND_NS / 5)));
     }
 
     #[test]

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
-from seatrial.topic import Command, Topic
+from seatrial.topic import Command, DocumentPart, Topic
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from seatrial.findings.model import Summary
     from seatrial.machine.undo import UndoJournal
     from seatrial.machine.undoer import Undoer
     from seatrial.measure.engine import Driver
+    from seatrial.report.exports.csv_table import Field
+    from seatrial.report.figures.model import Figure
+    from seatrial.report.part import Detail, PagePart
+    from seatrial.report.table import Table
     from seatrial.study.cell import Cell, FactorValue
     from seatrial.study.model import Plan, PlannedTarget
     from seatrial.study.problems import ConstraintError
     from seatrial.study.sampled import Sampled
     from seatrial.study.schema import Study
+    from seatrial.topic import Measured
+    from seatrial.trials.cache.analysis.warm_up import RigAnalysis
 
 # ruff: noqa: PLC0415 - every command imports all topics, and most commands use none of this
 
@@ -133,6 +140,82 @@ class CacheTopic(Topic):
         """Return the command that measures one such cell alone."""
         del cell
         return "seatrial study l2arc"
+
+    def analyse(self, measured: Measured) -> RigAnalysis | None:
+        """Return the warm-up of each pool and how good its prediction was."""
+        from seatrial.trials.cache.analysis.warm_up import analyse_rigs
+
+        return analyse_rigs(measured.cells)
+
+    def analysis_without(self, analysis: RigAnalysis, keys: Collection[str]) -> RigAnalysis:
+        """Return the analysis without some cells; the table of rows stays."""
+        import msgspec
+
+        cells = [each for each in analysis.cells if each.cell.key not in keys]
+        return msgspec.structs.replace(analysis, cells=cells)
+
+    def document_part(self) -> DocumentPart:
+        """Return the topic's part of documents."""
+        from seatrial.trials.cache.analysis.warm_up import RigAnalysis, rigs_of
+
+        return DocumentPart(
+            "cache_devices",
+            RigAnalysis | None,
+            "Warm-up of the run's cache devices beside its prediction; None if it has none.",
+            rigs_of,
+        )
+
+    def tables(self, summary: Summary) -> list[Table]:
+        """Return the table with and without a cache device, and those of the predictions."""
+        from seatrial.trials.cache.analysis.warm_up import rigs_of
+        from seatrial.trials.cache.report.rig_tables import rig_tables
+
+        found = rigs_of(summary)
+        return rig_tables(found) if found else []
+
+    def part(self, summary: Summary, detail: Detail) -> PagePart:
+        """Return the section on a run's cache devices."""
+        from seatrial.trials.cache.report.rig_section import rig_part
+
+        return rig_part(summary, detail)
+
+    def key_figures(self, summary: Summary, figures: Sequence[Figure]) -> list[Figure]:
+        """Return the warm-up with its prediction, and the reads by tier."""
+        from seatrial.report.part import picked
+
+        del summary
+        return picked(figures, "cache-warm-up", "cache-tiers")
+
+    def columns(self, summary: Summary) -> dict[str, dict[str, Field]]:
+        """Return warm-up times, measured and predicted."""
+        from seatrial.trials.cache.report.rig_section import rig_columns
+
+        return rig_columns(summary)
+
+    def markdown(self, summary: Summary) -> list[str]:
+        """Return how good the predictions were."""
+        from seatrial.report.exports.markdown import sentences_part
+        from seatrial.trials.cache.analysis.warm_up import rigs_of
+        from seatrial.trials.cache.report.rig_words import missed, sentences
+
+        found = rigs_of(summary)
+        return sentences_part("Cache device", [*sentences(found), *missed(found)]) if found else []
+
+    def answers(self, analyses: Mapping[str, Any]) -> list[str]:
+        """Return what the cache device gives, and how good the prediction was."""
+        from seatrial.stats.wording import capitalized
+        from seatrial.trials.cache.report.rig_words import sentences, verdict_words
+
+        found: RigAnalysis | None = analyses.get(self.name)
+        return [f"{capitalized(verdict_words(found))}.", *sentences(found)] if found else []
+
+    def verdict_line(self, summary: Summary) -> str:
+        """Return what the cache device gives."""
+        from seatrial.trials.cache.analysis.warm_up import rigs_of
+        from seatrial.trials.cache.report.rig_words import verdict_words
+
+        found = rigs_of(summary)
+        return verdict_words(found) if found else ""
 
 
 TOPIC = CacheTopic()

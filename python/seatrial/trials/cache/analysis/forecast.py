@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-FEED: Final = "l2arc-2009"
-"""The feed of zfs-fuse."""
+FEED: Final = "zfs-fuse"
+"""The feed of the daemon that runs the pool."""
 POLICY: Final = "arc-pinned"
 """The ARC of zfs-fuse: what the cache device serves does not drive out what it has not got yet."""
 ARC_DATA_SHARE: Final = 0.88
@@ -68,13 +68,17 @@ def forecast_with_device(
     memory_bytes = max(data_bytes, _held_by_clients(spec), spec.record_bytes)
     disk_per_s = max(before.disk_reads_per_s, 1.0)
     warm_s = min(_WARM_S_MAX, _WARM_TURNS * memory_bytes / spec.record_bytes / disk_per_s)
-    disk_ns = round(spec.disks / disk_per_s * _NS_PER_S)
+    disk = (spec.disks, [round(spec.disks / disk_per_s * _NS_PER_S)], False)
+    ceiling_per_s = before.ceiling_per_s
+    if not spec.disk_reads_per_s:
+        # Nothing but the path limited the baseline: it says more of it than a few seconds before.
+        disk, ceiling_per_s = (0, [0], False), before.reads_per_s
     rows = _simulate(
         spec,
         threads,
         memory_blocks=int(memory_bytes // spec.record_bytes),
-        ceiling_per_s=before.ceiling_per_s,
-        disk=(spec.disks, [disk_ns], False),
+        ceiling_per_s=ceiling_per_s,
+        disk=disk,
         warm_s=warm_s,
         length_s=spec.watched_s,
         seed=seed,
@@ -82,7 +86,7 @@ def forecast_with_device(
     assumed = {
         "baseline_reads_per_s": before.reads_per_s,
         "disk_reads_per_s": before.disk_reads_per_s,
-        "ceiling_per_s": before.ceiling_per_s,
+        "ceiling_per_s": ceiling_per_s,
         "memory_bytes": memory_bytes,
         "working_set_bytes": float(spec.working_set_bytes),
         "device_bytes": float(spec.cache_bytes),

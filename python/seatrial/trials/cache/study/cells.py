@@ -96,7 +96,12 @@ def _spec(workload: L2arc, rig: RigSpec) -> dict[str, object]:
     }
     length_bytes = rig.records * rig.record_bytes
     return {
-        "target": {"kind": "zfs", "file": "", "direct": False, "copy_to": None},
+        "target": {
+            "kind": "zfs",
+            "file": "",
+            "direct": rig.clients == "direct",
+            "copy_to": None,
+        },
         "range": {"start_bytes": 0, "length_bytes": length_bytes},
         "accesses": [access],
         "engine": "psync",

@@ -1,0 +1,374 @@
+"""The warm-up of a real cache device, and what was predicted of it: pure functions over samples."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Final
+
+import msgspec
+
+from seatrial.published import Amount, Count, named
+from seatrial.results.cache import CacheRecord
+from seatrial.results.model import Sample
+from seatrial.stats.model import Analysed, CellSummary
+from seatrial.study.cell import Cell
+from seatrial.trials.cache.study.workload import L2ARC, RigSpec, rig_of
+
+LEVELS: Final = {"t50": 0.5, "t90": 0.9, "t99": 0.99}
+"""Names of times, and the share of what the device can hold that it holds then."""
+BOUND_SHARE: Final = 0.2
+"""A predicted time that is further off is a miss."""
+BOUND_POINTS: Final = 0.05
+"""A share served that is further off is a miss."""
+PLATEAU_SHARE: Final = 0.2
+"""The end of a sample, whose mean is its plateau."""
+COLD_SHARE: Final = 0.1
+"""A start is cold if the ARC holds no more data than this share of its size: metadata."""
+FILLING: Final = (0.05, 0.95)
+"""Shares of fill between which what the device serves is compared with what it holds."""
+
+
+class WarmUp(msgspec.Struct, frozen=True, kw_only=True):
+    """One sample of a pool.
+
+    Attributes:
+        round: The round, from 0.
+        is_cold: Whether the counters prove a cold start.
+        reads_per_s: Reads of the clients without the cache device: in the second half of the
+            baseline; of a sample without one, at its end.
+        plateau_reads_per_s: With it, at the end of the sample; null without one.
+        predicted_reads_per_s: What was predicted of the plateau, without a device of the whole
+            sample; null if nothing was.
+        memory_share: Share of the reads that memory served at the end.
+        predicted_memory_share: What was predicted of it.
+        device_share: Share of the reads that the device served at the end.
+        filled_share: What the device held at the end, of what it can hold of the file.
+        warm_s: Times from the moment at which the device was added; null if not reached.
+        predicted_warm_s: The same as predicted; null if not within the sample.
+        fill_law_points: While the device filled, the share of the ARC's misses that it served minus
+            the share of the file that it held; the mean over seconds. Of uniform reads alone.
+        forecast_points: The same minus what was predicted at the same fill.
+    """
+
+    round: Count
+    is_cold: bool
+    reads_per_s: Amount
+    plateau_reads_per_s: float | None = None
+    predicted_reads_per_s: float | None = None
+    memory_share: float | None = None
+    predicted_memory_share: float | None = None
+    device_share: float | None = None
+    filled_share: float | None = None
+    warm_s: dict[str, float | None] = {}
+    predicted_warm_s: dict[str, float | None] = {}
+    fill_law_points: float | None = None
+    forecast_points: float | None = None
+
+    def error_of(self, level: str) -> float | None:
+        """Return the signed error of a predicted time, as a share of the measured one."""
+        measured, predicted = self.warm_s.get(level), self.predicted_warm_s.get(level)
+        if not measured or predicted is None:
+            return None
+        return predicted / measured - 1.0
+
+    @property
+    def plateau_error(self) -> float | None:
+        """The signed error of the predicted rate, as a share of the measured one."""
+        measured = self.plateau_reads_per_s or self.reads_per_s
+        if self.predicted_reads_per_s is None or not measured:
+            return None
+        return self.predicted_reads_per_s / measured - 1.0
+
+
+class RigCell(msgspec.Struct, frozen=True, kw_only=True):
+    """A cell that builds a pool, with its samples.
+
+    Attributes:
+        cell: The cell.
+        has_cache: Whether it has a cache device.
+        pool: ``striped`` or ``raid-z``.
+        clients: ``direct`` or ``cached``.
+        record_bytes: Size of a record and of a read.
+        arc_bytes: Size of the ARC.
+        law: How its samples were predicted, as a phrase; empty if they were not.
+        samples: In order of rounds.
+    """
+
+    cell: Annotated[Cell, named("key")]
+    has_cache: bool
+    pool: str
+    clients: str
+    record_bytes: Count
+    arc_bytes: Count
+    law: str = ""
+    samples: list[WarmUp]
+
+    def median_of(self, values: Iterable[float | None]) -> float | None:
+        """Return the median of the samples' values; None unless all have one."""
+        found = list(values)
+        known = [each for each in found if each is not None]
+        return statistics.median(known) if known and len(known) == len(found) else None
+
+    @property
+    def plateau_bytes_per_s(self) -> float:
+        """Median over rounds of what clients get in the end."""
+        rates = [each.plateau_reads_per_s or each.reads_per_s for each in self.samples]
+        return statistics.median(rates) * self.record_bytes
+
+
+class RigRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A row of the article's table: one pool with and without a cache device.
+
+    Attributes:
+        record_bytes: Size of a record.
+        pool: ``striped`` or ``raid-z``.
+        clients: ``direct`` or ``cached``.
+        arc_bytes: Size of the ARC.
+        warm_s: Median over rounds of the time until 90 % of the file are on the device.
+        with_bytes_per_s: What clients get with the device, warm; null if it was not measured.
+        without_bytes_per_s: What they get without it.
+    """
+
+    record_bytes: Count
+    pool: str
+    clients: str
+    arc_bytes: Count
+    warm_s: float | None
+    with_bytes_per_s: float | None
+    without_bytes_per_s: float | None
+
+    @property
+    def ratio(self) -> float | None:
+        """How many times as much clients get with the device."""
+        if not self.with_bytes_per_s or not self.without_bytes_per_s:
+            return None
+        return self.with_bytes_per_s / self.without_bytes_per_s
+
+
+class RigAnalysis(msgspec.Struct, frozen=True, kw_only=True):
+    """All pools of a run.
+
+    Attributes:
+        cells: The cells, in the order of the plan.
+        rows: The table with and without a cache device.
+    """
+
+    cells: list[RigCell]
+    rows: list[RigRow]
+
+
+def rigs_of(analysed: Analysed) -> RigAnalysis | None:
+    """Return the analysis of a run's pools; None if it has none."""
+    found: RigAnalysis | None = analysed.analyses.get("cache")
+    return found
+
+
+def analyse_rigs(cells: Sequence[CellSummary]) -> RigAnalysis | None:
+    """Return the analysis of a run's pools; None if it has none."""
+    own = [part for part in cells if part.cell.kind == L2ARC]
+    found = [each for each in map(_rig_cell, own) if each.samples]
+    return RigAnalysis(cells=found, rows=_rows(found)) if found else None
+
+
+def _rig_cell(part: CellSummary) -> RigCell:
+    spec = rig_of(part.cell)
+    records = [sample.cache for sample in part.samples if sample.cache]
+    return RigCell(
+        cell=part.cell,
+        has_cache=spec.has_cache,
+        pool=spec.pool,
+        clients=spec.clients,
+        record_bytes=spec.record_bytes,
+        arc_bytes=spec.arc_bytes,
+        law=next((each.forecast.law for each in records if each.forecast), ""),
+        samples=[warm_up_of(sample) for sample in part.samples if sample.cache],
+    )
+
+
+def _rows(cells: Sequence[RigCell]) -> list[RigRow]:
+    """Return a row for each pool, in the order of the cells."""
+    pools = dict.fromkeys((e.record_bytes, e.pool, e.clients, e.arc_bytes) for e in cells)
+    rows = []
+    for pool in pools:
+        own = [e for e in cells if (e.record_bytes, e.pool, e.clients, e.arc_bytes) == pool]
+        with_device = next((each for each in own if each.has_cache), None)
+        without = next((each for each in own if not each.has_cache), None)
+        warm_s = None
+        if with_device:
+            warm_s = with_device.median_of(e.warm_s.get("t90") for e in with_device.samples)
+        rows.append(
+            RigRow(
+                record_bytes=pool[0],
+                pool=pool[1],
+                clients=pool[2],
+                arc_bytes=pool[3],
+                warm_s=warm_s,
+                with_bytes_per_s=with_device.plateau_bytes_per_s if with_device else None,
+                without_bytes_per_s=without.plateau_bytes_per_s if without else None,
+            )
+        )
+    return rows
+
+
+def warm_up_of(sample: Sample) -> WarmUp:
+    """Return what a sample of a pool shows.
+
+    Raises:
+        ValueError: when the sample is not one of a pool.
+    """
+    record = sample.cache
+    if record is None:
+        raise ValueError("the sample has no pool")
+    spec = rig_of(sample.cell)
+    rates = reads_by_second(sample)
+    forecast = record.forecast
+    memory, device = _shares_at_end(sample)
+    found = WarmUp(
+        round=sample.round,
+        is_cold=_is_cold(record),
+        reads_per_s=_plateau(rates) or 0.0,
+        memory_share=memory,
+        predicted_reads_per_s=_plateau(forecast.reads_per_s) if forecast else None,
+        predicted_memory_share=_plateau(forecast.memory_share) if forecast else None,
+    )
+    if record.added_at_s is None:
+        return found
+    added_s = record.added_at_s
+    before = rates[int(added_s / 2) : int(added_s)]
+    curve = fill_curve(sample)
+    full_bytes = full_bytes_of(spec)
+    law, beside = _points(sample, curve, spec)
+    predicted = list(enumerate(forecast.fill_bytes, start=1)) if forecast else []
+    return msgspec.structs.replace(
+        found,
+        reads_per_s=_mean(before),
+        plateau_reads_per_s=_plateau(rates[int(added_s) :]),
+        device_share=device,
+        filled_share=curve[-1][1] / full_bytes if curve else None,
+        warm_s={name: _reached_s(curve, share * full_bytes) for name, share in LEVELS.items()},
+        predicted_warm_s={
+            name: _reached_s(predicted, share * full_bytes) for name, share in LEVELS.items()
+        },
+        fill_law_points=law,
+        forecast_points=beside,
+    )
+
+
+def full_bytes_of(spec: RigSpec) -> float:
+    """Return what a cache device can hold of the file."""
+    return float(min(spec.records * spec.record_bytes, spec.cache_bytes))
+
+
+def reads_by_second(sample: Sample) -> list[float]:
+    """Return the reads per second of each slice of a sample but the last, incomplete one."""
+    slice_s = sample.timeline.slice_ns / 1e9
+    count = int(sample.duration_s / slice_s)
+    rates = [0.0] * count
+    for each in sample.timeline.slices:
+        if each.index < count:
+            rates[each.index] += each.completed / slice_s
+    return rates
+
+
+def fill_curve(sample: Sample) -> list[tuple[float, float]]:
+    """Return time since the device was added (s), and data on the device (bytes), by second."""
+    if sample.cache is None or sample.cache.added_at_s is None or sample.series is None:
+        return []
+    column = sample.series.columns.get("device_fill_bytes", [])
+    period_s, added_s = sample.series.period_s, sample.cache.added_at_s
+    ends = ((place * period_s - added_s, fill) for place, fill in enumerate(column, start=1))
+    return [(at_s, fill) for at_s, fill in ends if fill is not None and at_s > 0]
+
+
+def _reached_s(curve: Sequence[tuple[float, float]], level: float) -> float | None:
+    """Return when a rising curve reached a level, between two of its points; None if it did not."""
+    before_s, before = 0.0, 0.0
+    for at_s, value in curve:
+        if value >= level:
+            share = (level - before) / (value - before) if value > before else 1.0
+            return before_s + share * (at_s - before_s)
+        before_s, before = at_s, value
+    return None
+
+
+def _points(
+    sample: Sample, curve: Sequence[tuple[float, float]], spec: RigSpec
+) -> tuple[float | None, float | None]:
+    """Return what the device served of the ARC's misses, minus its fill, and minus the forecast."""
+    record, series = sample.cache, sample.series
+    if record is None or record.added_at_s is None or series is None:
+        return None, None
+    served = _ratios(series.columns, "device_hits_per_s", "arc_misses_per_s")
+    full_bytes = full_bytes_of(spec)
+    law, beside = [], []
+    for at_s, fill in curve:
+        place = round((at_s + record.added_at_s) / series.period_s) - 1
+        share, before = served[place], _fill_before(curve, at_s)
+        held = (fill + before) / 2 / full_bytes
+        if share is None or not FILLING[0] < held < FILLING[1]:
+            continue
+        law.append(share - held)
+        if (foreseen := _foreseen_share(record, held * full_bytes)) is not None:
+            beside.append(share - foreseen)
+    is_uniform = spec.pattern != "zipf"
+    return (
+        statistics.fmean(law) if law and is_uniform else None,
+        statistics.fmean(beside) if beside else None,
+    )
+
+
+def _fill_before(curve: Sequence[tuple[float, float]], at_s: float) -> float:
+    return max((fill for each_s, fill in curve if each_s < at_s), default=0.0)
+
+
+def _foreseen_share(record: CacheRecord, fill_bytes: float) -> float | None:
+    """Return the predicted share of memory's misses that the device serves at a fill."""
+    forecast = record.forecast
+    if forecast is None:
+        return None
+    before = 0.0
+    for place, fill in enumerate(forecast.fill_bytes):
+        if (before + fill) / 2 >= fill_bytes:
+            missed = 1.0 - forecast.memory_share[place]
+            return forecast.device_share[place] / missed if missed > 0 else None
+        before = fill
+    return None
+
+
+def _ratios(columns: dict[str, list[float | None]], part: str, whole: str) -> list[float | None]:
+    pairs = zip(columns.get(part, []), columns.get(whole, []), strict=True)
+    return [None if a is None or not b else min(1.0, a / b) for a, b in pairs]
+
+
+def _shares_at_end(sample: Sample) -> tuple[float | None, float | None]:
+    """Return the shares of the clients' reads that memory and device served at the end."""
+    series = sample.series
+    if series is None:
+        return None, None
+    names = ("arc_misses_per_s", "device_hits_per_s")
+    rates = reads_by_second(sample)
+    columns = [series.columns.get(name, []) for name in names]
+    rows = [row for row in zip(rates, *columns, strict=False) if None not in row]
+    last = rows[-max(1, int(len(rows) * PLATEAU_SHARE)) :]
+    reads = sum(row[0] for row in last)
+    if not reads:
+        return None, None
+    missed, served = (sum(row[place] or 0.0 for row in last) for place in (1, 2))
+    return max(0.0, 1 - missed / reads), served / reads
+
+
+def _is_cold(record: CacheRecord) -> bool:
+    """Return whether the counters before the sample prove that nothing of the file was cached."""
+    held_bytes = record.cold.get("data_size")
+    if held_bytes is None or held_bytes > COLD_SHARE * record.arc_bytes:
+        return False
+    return not record.cold.get("l2_size")
+
+
+def _plateau(values: Sequence[float]) -> float | None:
+    return _mean(values[-max(1, int(len(values) * PLATEAU_SHARE)) :]) if values else None
+
+
+def _mean(values: Sequence[float]) -> float:
+    return statistics.fmean(values) if values else 0.0

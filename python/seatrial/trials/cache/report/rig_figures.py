@@ -1,0 +1,191 @@
+"""Charts of a real cache device: its warm-up with the prediction, and the hits of each tier."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from seatrial.findings.model import Summary
+from seatrial.report.figures.axes import linear_axis, log_axis, time_axis
+from seatrial.report.figures.model import Axis, Figure, Guide, Line, Panel, Point, View
+from seatrial.results.model import Sample
+from seatrial.stats.wording import format_iops, format_share
+from seatrial.trials.cache.analysis.warm_up import (
+    RigAnalysis,
+    RigCell,
+    fill_curve,
+    full_bytes_of,
+    reads_by_second,
+    rigs_of,
+)
+from seatrial.trials.cache.report.rig_words import pool_words, signed_percent
+from seatrial.trials.cache.study.workload import rig_of
+
+MEASURED: Final = "measured"
+PREDICTED: Final = "predicted before"
+TIERS: Final = ("memory", "cache device", "disks")
+_WHOLE_SHARE: Final = 0.97
+
+
+def rig_figures(summary: Summary, views_max: int) -> list[Figure]:
+    """Return the charts of a run's cache devices; none if it has none.
+
+    Args:
+        summary: The run.
+        views_max: The most samples that are drawn.
+    """
+    found = rigs_of(summary)
+    if found is None:
+        return []
+    drawn = _drawn(found, summary)[:views_max]
+    if not drawn:
+        return []
+    return [
+        Figure(
+            id="cache-warm-up",
+            kind="lines",
+            topic="Warm-up of the cache device",
+            notes=[
+                "The prediction was made before the cache device was added, and stored with the "
+                "sample. Time counts from that moment; before it, the pool was read without one."
+            ],
+            views=[_warm_up_view(cell, sample) for cell, sample in drawn],
+            table="table-cache-forecast",
+        ),
+        Figure(
+            id="cache-tiers",
+            kind="lines",
+            topic="Reads by tier",
+            notes=["Counted by ZFS; what is served by neither is read from the disks."],
+            views=[_tiers_view(cell, sample) for cell, sample in drawn],
+            table="table-cache-forecast",
+        ),
+    ]
+
+
+def _drawn(found: RigAnalysis, summary: Summary) -> list[tuple[RigCell, Sample]]:
+    """Return the samples that have a cache device, the first round of each cell first."""
+    by_key = {part.cell.key: part for part in summary.cells}
+    pairs = [
+        (cell, sample)
+        for cell in found.cells
+        if cell.has_cache and cell.cell.key in by_key
+        for sample in by_key[cell.cell.key].samples
+        if sample.cache and sample.cache.added_at_s is not None
+    ]
+    return sorted(pairs, key=lambda pair: pair[1].round)
+
+
+def _label(cell: RigCell, sample: Sample) -> str:
+    return f"{pool_words(cell)}, round {sample.round + 1}"
+
+
+def _warm_up_view(cell: RigCell, sample: Sample) -> View:
+    record, spec = sample.cache, rig_of(sample.cell)
+    forecast = record.forecast if record else None
+    added_s = (record.added_at_s if record else None) or 0.0
+    rates = [(place - added_s + 1, rate) for place, rate in enumerate(reads_by_second(sample))]
+    after = [(at_s, rate) for at_s, rate in rates if at_s > 0]
+    foreseen = list(enumerate(forecast.reads_per_s, start=1)) if forecast else []
+    full_bytes = full_bytes_of(spec)
+    fills = [(at_s, fill / full_bytes) for at_s, fill in fill_curve(sample)]
+    fills_foreseen = (
+        [(at_s, fill / full_bytes) for at_s, fill in enumerate(forecast.fill_bytes, start=1)]
+        if forecast
+        else []
+    )
+    x = time_axis(max((at_s for at_s, _ in (*after, *fills)), default=1.0))
+    all_rates = [rate for _, rate in (*after, *foreseen) if rate > 0]
+    end = next(each for each in cell.samples if each.round == sample.round)
+    panels = [
+        Panel(
+            title="Reads of the clients",
+            x=x,
+            y=log_axis("Reads/s", "IOPS", all_rates) if all_rates else _shares("Reads"),
+            lines=_lines(after, foreseen, x, format_iops),
+            guides=[Guide(axis="y", low=end.reads_per_s, label="without the device")],
+        ),
+        Panel(
+            title="Share of the file on the cache device",
+            x=x,
+            y=_shares("Share of the file"),
+            lines=_lines(fills, fills_foreseen, x, format_share),
+            below=True,
+        ),
+    ]
+    off = signed_percent(end.error_of("t90"))
+    title = f"90 % warm: the prediction was off by {off}"
+    return View(label=_label(cell, sample), title=title, panels=panels)
+
+
+def _shares(name: str) -> Axis:
+    return linear_axis(name, "share", [_WHOLE_SHARE])
+
+
+def _lines(
+    measured: Sequence[tuple[float, float]],
+    predicted: Sequence[tuple[float, float]],
+    x: Axis,
+    words: object,
+) -> list[Line]:
+    say = words if callable(words) else str
+    rows = ((MEASURED, 0, measured), (PREDICTED, 1, predicted))
+    return [
+        Line(
+            name=name,
+            style=style,
+            points=[
+                Point(at_s, value, None, None, f"{at_s:.0f} s, {name}: {say(value)}")
+                for at_s, value in points
+                if value > 0 and at_s <= x.high
+            ],
+            look="plain",
+        )
+        for name, style, points in rows
+    ]
+
+
+def _tiers_view(cell: RigCell, sample: Sample) -> View:
+    record, series = sample.cache, sample.series
+    added_s = (record.added_at_s if record else None) or 0.0
+    columns = series.columns if series else {}
+    rates = reads_by_second(sample)
+    rows = [
+        (place + 1.0, rate, missed, min(served, missed))
+        for place, (rate, missed, served) in enumerate(
+            zip(
+                rates,
+                columns.get("arc_misses_per_s", []),
+                columns.get("device_hits_per_s", []),
+                strict=False,
+            )
+        )
+        if missed is not None and served is not None and rate > 0
+    ]
+    shares = {
+        "memory": [(at_s, max(0.0, 1 - missed / rate)) for at_s, rate, missed, _ in rows],
+        "cache device": [(at_s, min(1.0, served / rate)) for at_s, rate, _, served in rows],
+        "disks": [
+            (at_s, min(1.0, (missed - served) / rate)) for at_s, rate, missed, served in rows
+        ],
+    }
+    x = time_axis(max((row[0] for row in rows), default=1.0))
+    panel = Panel(
+        title="",
+        x=x,
+        y=_shares("Share of the reads"),
+        lines=[
+            Line(
+                name=name,
+                style=style,
+                points=[
+                    Point(at_s, share, None, None, f"{at_s:.0f} s, {name}: {format_share(share)}")
+                    for at_s, share in shares[name]
+                ],
+                look="plain",
+            )
+            for style, name in enumerate(TIERS)
+        ],
+        guides=[Guide(axis="x", low=added_s, label="device added")],
+    )
+    return View(label=_label(cell, sample), title="Who served the reads", panels=[panel])

@@ -1,0 +1,92 @@
+"""What a real cache device did, in words."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from seatrial.stats.wording import capitalized, format_duration_s, format_iops, format_plural
+from seatrial.study.units import format_size
+from seatrial.trials.cache.analysis.warm_up import (
+    BOUND_POINTS,
+    BOUND_SHARE,
+    LEVELS,
+    RigAnalysis,
+    RigCell,
+)
+
+NOT_REACHED: Final = "not reached"
+UNKNOWN: Final = "–"
+
+
+def pool_words(cell: RigCell) -> str:
+    """Return what a pool is: ``8 KiB, striped, ARC 32 MiB``; clients unless direct."""
+    clients = ", cached clients" if cell.clients == "cached" else ""
+    size, arc = format_size(cell.record_bytes), format_size(cell.arc_bytes)
+    return f"{size}, {cell.pool}, ARC {arc}{clients}"
+
+
+def signed_percent(share: float | None) -> str:
+    """Return a signed share, such as ``+9 %``; a dash where it is unknown."""
+    return UNKNOWN if share is None else f"{share * 100:+.0f} %"
+
+
+def signed_points(points: float | None) -> str:
+    """Return a signed difference of shares, such as ``-3.6``; a dash where it is unknown."""
+    return UNKNOWN if points is None else f"{points * 100:+.1f}"
+
+
+def time_words(time_s: float | None) -> str:
+    """Return a time, or that it was not reached."""
+    return NOT_REACHED if time_s is None else format_duration_s(time_s)
+
+
+def verdict_words(found: RigAnalysis) -> str:
+    """Return the result of the first pool with a device in a few words, lower case."""
+    row = next((each for each in found.rows if each.ratio is not None), None)
+    if row is None or row.ratio is None:
+        rates = [e.plateau_bytes_per_s / e.record_bytes for e in found.cells]
+        return f"{format_iops(max(rates))} from {format_plural(len(found.cells), 'pool')}"
+    warm = "not warm in the end" if row.warm_s is None else f"warm after {row.warm_s:.0f} s"
+    return f"the cache device gives {row.ratio:.1f}x the reads, {warm}"
+
+
+def sentences(found: RigAnalysis) -> list[str]:
+    """Return how good the predictions were, and whether every start was cold."""
+    lines = []
+    for cell in found.cells:
+        if not cell.has_cache:
+            continue
+        errors = []
+        for name in LEVELS:
+            error = cell.median_of(each.error_of(name) for each in cell.samples)
+            errors.append(f"{name} {signed_percent(error)}")
+        line = f"{pool_words(cell)}: the prediction made before was off by {', '.join(errors)}"
+        points = cell.median_of(each.fill_law_points for each in cell.samples)
+        if points is not None:
+            line += (
+                f"; the device served {signed_points(points)} points of the ARC's misses more than "
+                "it held of the file"
+            )
+        lines.append(f"{line}.")
+    warm = [sample for cell in found.cells for sample in cell.samples if not sample.is_cold]
+    if warm:
+        lines.append(f"{format_plural(len(warm), 'sample')} did not start cold.")
+    else:
+        lines.append("The counters of ZFS prove a cold start of every sample.")
+    return [capitalized(each) for each in lines]
+
+
+def missed(found: RigAnalysis) -> list[str]:
+    """Return each prediction that was off by more than its bound, as a sentence."""
+    lines = []
+    for cell in found.cells:
+        for sample in cell.samples:
+            where = f"{pool_words(cell)}, round {sample.round + 1}"
+            for name in LEVELS:
+                error = sample.error_of(name)
+                if error is not None and abs(error) > BOUND_SHARE:
+                    lines.append(f"{where}: {name} was off by {signed_percent(error)}.")
+            points = sample.fill_law_points
+            if points is not None and abs(points) > BOUND_POINTS:
+                lines.append(f"{where}: the fill law was off by {signed_points(points)} points.")
+    return lines

@@ -83,7 +83,6 @@ def sample_of(*, cache: bool, late_s: float = 0.0, cold_bytes: float = 0.0) -> S
         device_share=[fill(at + 0.5 - late_s) / whole for at in range(40)],
         fill_bytes=[fill(at + 1 - late_s) for at in range(40)],
     )
-    response = _core.Histogram.of([1_000_000] * sum(reads)).encode()
     return Sample(
         cell=cell,
         round=0,
@@ -98,27 +97,8 @@ def sample_of(*, cache: bool, late_s: float = 0.0, cold_bytes: float = 0.0) -> S
             late_skipped=0,
             in_flight_at_end=0,
         ),
-        operations={
-            "read": OperationResult(
-                completed=sum(reads),
-                failed=0,
-                transferred_bytes=8192 * sum(reads),
-                response=response,
-            )
-        },
-        timeline=Timeline(
-            slice_ns=10**9,
-            slices=[
-                Slice(
-                    index=place,
-                    operation="read",
-                    completed=count,
-                    transferred_bytes=8192 * count,
-                    response=_core.Histogram.of([10**6]).encode(),
-                )
-                for place, count in enumerate(reads)
-            ],
-        ),
+        operations={"read": result_of(sum(reads))},
+        timeline=Timeline(slice_ns=10**9, slices=[*map(slice_of, range(len(reads)), reads)]),
         series=Series(period_s=1.0, columns=columns),
         cache=CacheRecord(
             zfs="zfs-fuse",
@@ -131,6 +111,25 @@ def sample_of(*, cache: bool, late_s: float = 0.0, cold_bytes: float = 0.0) -> S
             forecast=forecast if cache else None,
             commands=["zpool create"],
         ),
+    )
+
+
+def result_of(reads: int) -> OperationResult:
+    return OperationResult(
+        completed=reads,
+        failed=0,
+        transferred_bytes=8192 * reads,
+        response=_core.Histogram.of([10**6] * reads).encode(),
+    )
+
+
+def slice_of(place: int, reads: int) -> Slice:
+    return Slice(
+        index=place,
+        operation="read",
+        completed=reads,
+        transferred_bytes=8192 * reads,
+        response=_core.Histogram.of([10**6]).encode(),
     )
 
 

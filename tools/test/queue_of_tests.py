@@ -43,6 +43,7 @@ TOGETHER = ("tests/lab/inside",)
 # A lane of their own: they wait for devices that a control group throttles, for minutes.
 THROTTLED = (
     "tests/trials/watch/commands/test_headroom.py",
+    "tests/trials/cache/test_rig.py",
     *(
         f"tests/kernel/test_{name}.py"
         for name in (

@@ -2,7 +2,7 @@
 //!
 //! Python reads a workload file of Filebench (its language is WML) and passes it as one
 //! [`spec::FilesSpec`]. [`trial::FilesTrial`] makes the sets of files, starts one
-//! [`worker::Worker`] a thread and closes the sample with the parts of the load engine. Every wait
+//! worker a thread and closes the sample with the parts of the load engine. Every wait
 //! has a bound: it ends with the sample.
 
 mod aio;

@@ -185,3 +185,27 @@ def test_exports_that_have_no_words_for_files_say_so(tmp_path) -> None:
         assert (ended.returncode, ended.stdout) == (2, ""), ended.stdout
     table = seatrial("export", "last", "--format", "csv", "--results", "r.seatrial", cwd=tmp_path)
     assert "random-read" in table.stdout
+
+
+def test_an_interrupt_while_files_are_made_leaves_nothing(tmp_path) -> None:
+    folder = tmp_path / "ssd"
+    folder.mkdir()
+    started = subprocess.Popen(
+        [
+            *(sys.executable, "-m", "seatrial", "filebench", str(folder), "--no-report"),
+            *("--personality", "fileserver", "--set", "filesize=64k", "--seconds", "30"),
+            *("--results", str(tmp_path / "r.seatrial")),
+        ],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    deadline_s = time.monotonic() + 60
+    while not list(folder.glob(".seatrial-*/filebench/homes")):
+        assert time.monotonic() < deadline_s
+        time.sleep(0.02)
+    started.send_signal(signal.SIGINT)
+    _, said = started.communicate(timeout=60)
+    assert started.returncode not in (0, 1), said
+    assert "Traceback" not in said
+    assert not list(folder.iterdir())

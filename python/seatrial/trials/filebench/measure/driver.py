@@ -11,7 +11,7 @@ from typing import Any, Final, Self
 import msgspec
 
 from seatrial import _core
-from seatrial.errors import SeatrialError, TargetError, native_errors
+from seatrial.errors import SeatrialError, TargetError, UsageError, native_errors
 from seatrial.machine import fingerprint as context
 from seatrial.machine.file import TrialFolder
 from seatrial.measure.background import Nothing
@@ -154,8 +154,13 @@ def _run(spec: Mapping[str, Any], watcher: Watcher) -> tuple[dict[str, Any], boo
                 raise
             interrupted = True
             running.stop()
-    with native_errors():
-        return running.result(), interrupted
+    try:
+        with native_errors():
+            return running.result(), interrupted
+    except UsageError:
+        if interrupted:  # while files were made: nothing was measured
+            raise KeyboardInterrupt from None
+        raise
 
 
 def _sample(

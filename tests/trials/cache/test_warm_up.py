@@ -204,8 +204,15 @@ def test_the_table_has_the_figures_of_2008_beside_ours():
     assert forecast.rows[0][6] == "+0 %"
     assert memory.rows
     assert len(published_pools()) == 4
-    assert verdict_words(analysis).startswith("the cache device gives 20.0x the reads, warm after")
+    assert verdict_words(analysis).startswith("the cache device gives 20.0x the reads, 90 % warm")
     assert any("cold start of every sample" in each for each in sentences(analysis))
+
+
+def test_a_run_of_one_kind_says_what_it_measured():
+    with_device = rigs_of(summary_of([sample_of(cache=True)]))
+    assert verdict_words(with_device) == "10k IOPS with the cache device, 90 % warm after 18 s"
+    without = rigs_of(summary_of([sample_of(cache=False)]))
+    assert verdict_words(without) == "up to 500 IOPS without a cache device"
 
 
 def test_page_json_and_markdown_have_warm_up_and_prediction():

@@ -42,12 +42,18 @@ def time_words(time_s: float | None) -> str:
 
 def verdict_words(found: RigAnalysis) -> str:
     """Return the result of the first pool with a device in a few words, lower case."""
-    row = next((each for each in found.rows if each.ratio is not None), None)
-    if row is None or row.ratio is None:
-        rates = [e.plateau_bytes_per_s / e.record_bytes for e in found.cells]
-        return f"{format_iops(max(rates))} from {format_plural(len(found.cells), 'pool')}"
-    warm = "not warm in the end" if row.warm_s is None else f"warm after {row.warm_s:.0f} s"
-    return f"the cache device gives {row.ratio:.1f}x the reads, {warm}"
+    ratios = (each for each in found.rows if each.ratio is not None)
+    row = next(ratios, found.rows[0] if found.rows else None)
+    if row is None:
+        return "no pool was measured"
+    warm = "not warm in the end" if row.warm_s is None else f"90 % warm after {row.warm_s:.0f} s"
+    if row.ratio is not None:
+        return f"the cache device gives {row.ratio:.1f}x the reads, {warm}"
+    if row.with_bytes_per_s:
+        rate = format_iops(row.with_bytes_per_s / row.record_bytes)
+        return f"{rate} IOPS with the cache device, {warm}"
+    rates = [e.plateau_bytes_per_s / e.record_bytes for e in found.cells]
+    return f"up to {format_iops(max(rates))} IOPS without a cache device"
 
 
 def sentences(found: RigAnalysis) -> list[str]:

@@ -215,6 +215,17 @@ def test_a_run_of_one_kind_says_what_it_measured():
     assert verdict_words(without) == "up to 500 IOPS without a cache device"
 
 
+def test_a_sample_without_a_prediction_has_only_times():
+    sample = sample_of(cache=True)
+    record = msgspec.structs.replace(sample.cache, forecast=None, notes=["why"])
+    summary = summary_of([msgspec.structs.replace(sample, cache=record)])
+    analysis = rigs_of(summary)
+    assert not any("prediction" in each for each in sentences(analysis))
+    assert missed(analysis) == []
+    assert analysis.cells[0].samples[0].warm_s["t50"] == pytest.approx(10.0)
+    assert "why" in render(summary)
+
+
 def test_page_json_and_markdown_have_warm_up_and_prediction():
     summary = summary_of([sample_of(cache=False), sample_of(cache=True)])
     page = render(summary)

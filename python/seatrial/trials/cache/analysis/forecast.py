@@ -65,7 +65,7 @@ def forecast_with_device(
     headers = {name: size for name, _, size in _core.cache_devices()}
     cached = min(spec.records, spec.cache_bytes // spec.record_bytes)
     data_bytes = before.arc_data_bytes - spec.records * POINTER_BYTES - cached * headers[FEED]
-    memory_bytes = max(data_bytes, _held_by_clients(spec), spec.record_bytes)
+    memory_bytes = max(data_bytes, spec.record_bytes)
     disk_per_s = max(before.disk_reads_per_s, 1.0)
     warm_s = min(_WARM_S_MAX, _WARM_TURNS * memory_bytes / spec.record_bytes / disk_per_s)
     disk = (spec.disks, [round(spec.disks / disk_per_s * _NS_PER_S)], False)
@@ -109,7 +109,7 @@ def forecast_without_device(
     if not spec.disk_reads_per_s:
         return None
     data_bytes = ARC_DATA_SHARE * spec.arc_bytes - spec.records * POINTER_BYTES
-    memory_bytes = max(data_bytes, _held_by_clients(spec), spec.record_bytes)
+    memory_bytes = max(data_bytes, spec.record_bytes)
     total_per_s = float(spec.disks * spec.disk_reads_per_s)
     disk = (spec.disks, [round(_NS_PER_S / spec.disk_reads_per_s)], True)
     if spec.pool == "raid-z":
@@ -135,17 +135,6 @@ def forecast_without_device(
         "working_set_bytes": float(spec.working_set_bytes),
     }
     return _forecast(spec, f"simulated: {threads} clients, {POLICY}", -1.0, assumed, rows)
-
-
-def _held_by_clients(spec: RigSpec) -> int:
-    """Return what cached clients hold; the ARC then holds a part of it again."""
-    return spec.client_cache_bytes if spec.clients == "cached" else 0
-
-
-def _ceiling_per_s(spec: RigSpec, ceiling_per_s: float) -> float:
-    """Return the reads that clients can get: what their page cache serves does not reach ZFS."""
-    held = min(0.99, _held_by_clients(spec) / spec.working_set_bytes)
-    return ceiling_per_s / (1.0 - held)
 
 
 def drawn_records(spec: RigSpec, seed: int) -> NDArray[np.uint64]:
@@ -181,7 +170,7 @@ def _simulate(
         policy=POLICY,
         memory_blocks=max(1, memory_blocks),
         block_bytes=spec.record_bytes,
-        path=(1, [round(_NS_PER_S / max(_ceiling_per_s(spec, ceiling_per_s), 1.0))], False),
+        path=(1, [round(_NS_PER_S / max(ceiling_per_s, 1.0))], False),
         device=(0, [0], False),
         disk=disk,
         end_ns=(warm + max(1, round(length_s))) * _NS_PER_S,

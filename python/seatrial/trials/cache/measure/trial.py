@@ -54,6 +54,10 @@ ANSWER_PATIENCE_S: Final = 20.0
 LOCK_NAME: Final = "\0seatrial-zfs-rig"
 RIG: Final = "rig"
 """The folder of the images, in the trial folder."""
+CACHED_NOTE: Final = (
+    "What the page cache of a cached client lacks is read through a loop device, which sends one "
+    "read at a time: its rate is a lower bound, and no prediction is made."
+)
 _WORKING_BYTES: Final = 24 << 20
 """What a client uses itself, beside its page cache."""
 _BASELINE_SHARE: Final = 0.5
@@ -209,7 +213,9 @@ class Trial:
         """
         pool, spec = self._pool, self._spec
         ceiling_per_s = self._load(pool.file, CEILING_S, Silence()).completed_per_s
-        if not spec.has_cache:
+        if spec.clients == "cached":
+            self._notes.append(CACHED_NOTE)
+        elif not spec.has_cache:
             self._forecast = forecast_without_device(
                 spec, self._cell.threads, ceiling_per_s, self._seed
             )
@@ -242,7 +248,9 @@ class Trial:
     def predict(
         self, readings: Sequence[tuple[float, Reading]], live: Live, ceiling_per_s: float
     ) -> None:
-        """Predict the warm-up from the end of the baseline, if there is a cache device."""
+        """Predict the warm-up from the end of the baseline, but not that of cached clients."""
+        if self._spec.clients == "cached":
+            return
         end_unix_s = readings[-1][0]
         from_unix_s = end_unix_s - _BASELINE_SHARE * self._spec.baseline_s
         began = next(each for each in readings if each[0] >= from_unix_s)

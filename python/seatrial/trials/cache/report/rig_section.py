@@ -63,6 +63,8 @@ def _pool(cell: RigCell, part: CellSummary | None) -> dict[str, object]:
             )
         cold = ", ".join(f"{name} {value:,.0f}" for name, value in record.cold.items() if value)
         facts["counters before"] = cold or "all 0"
+        if record.notes:
+            facts["note"] = " ".join(record.notes)
     commands = "\n".join(record.commands) if record else ""
     return {"name": f"{pool_words(cell)}, {device}", "facts": facts, "commands": commands}
 

@@ -60,7 +60,7 @@ def sentences(found: RigAnalysis) -> list[str]:
     """Return how good the predictions were, and whether every start was cold."""
     lines = []
     for cell in found.cells:
-        if not cell.has_cache:
+        if not cell.has_cache or not cell.law:
             continue
         errors = []
         for name in LEVELS:

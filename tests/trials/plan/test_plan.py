@@ -298,3 +298,20 @@ def test_a_broken_row_of_the_own_catalogue_stops_a_plan(tmp_path: Path):
     (tmp_path / "own.toml").write_text('["prices/aws/gp3/capacity/us-east-1"]\nmid = -1\n')
     done = called(tmp_path, *NEED)
     assert (done.code, "own.toml, prices/aws/gp3" in done.err) == (2, True)
+
+
+def test_a_recording_is_a_need_with_its_own_gaps(tmp_path: Path):
+    draw = np.random.default_rng(5)
+    times = np.cumsum(draw.exponential(20_000, 6000)).astype(int) + 128166372003061629
+    rows = [
+        f"{at},hm,0,{'Write' if number % 5 == 0 else 'Read'},{number * 8192},8192,5000\n"
+        for number, at in enumerate(times)
+    ]
+    (tmp_path / "day.csv").write_text("".join(rows))
+    imported = seatrial("trace", "import", "day.csv", "-o", "day.rec", folder=tmp_path)
+    assert imported.code == 0, imported
+    words = ("day.rec", "--capacity", "50GiB", "--objective", "read.p99_ms=10", "--json")
+    plan = called(tmp_path, *words).document["plan"]
+    assert plan["load"] == "recorded, day.rec"
+    assert plan["busiest_per_s"] == pytest.approx(500, rel=0.2)
+    assert plan["choices"][0]["fit_share"] > 0.5

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from seatrial.catalogue.store import Catalogue
     from seatrial.trials.plan.analysis.queueing import Service
 
-IOPS_STEPS: Final = (0.6, 0.8, 1.0, 1.3, 1.7, 2.5)
+IOPS_STEPS: Final = (0.6, 0.8, 1.0, 1.3, 1.7, 2.5, 5.0)
 """Of what the need's busiest slot asks for, which is bought."""
 BYTES_STEPS: Final = (0.8, 1.0, 1.5, 2.5)
 SIZE_STEPS: Final = (1.0, 1.3, 2.0)

@@ -53,9 +53,14 @@ def times_words(choice: Choice) -> str:
     """Return the percentile with its interval; more than the worlds can say is not served."""
     if choice.response_ms_mid is None:
         return "not served in most worlds"
-    low = choice.response_ms_low or 0.0
-    high = f"{choice.response_ms_high:.2g}" if choice.response_ms_high is not None else "not served"
-    return f"{choice.response_ms_mid:.2g} ms ({low:.2g} to {high})"
+    low, mid = choice.response_ms_low or 0.0, choice.response_ms_mid
+    high = "not served" if choice.response_ms_high is None else _ms(choice.response_ms_high)
+    return f"{_ms(mid)} ms ({_ms(low)} to {high})"
+
+
+def _ms(value_ms: float) -> str:
+    """Return milliseconds to two digits, and whole ones from a hundred on."""
+    return f"{value_ms:,.0f}" if value_ms >= 99.5 else f"{value_ms:.2g}"
 
 
 def separating_sentences(plan: StoragePlan) -> list[str]:

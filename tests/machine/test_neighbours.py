@@ -47,7 +47,8 @@ def test_two_runs_on_one_device_name_each_other(device, tmp_path):
     for name in ("one", "other"):
         (device / name).mkdir()
         (tmp_path / name).mkdir()
-        words = ("io", device / name, "--size", "8MiB", "--seconds", "6", "--json")
+        # Long, since on a busy machine one of them begins seconds after the other.
+        words = ("io", device / name, "--size", "8MiB", "--seconds", "12", "--json")
         runs.append(start(*words, folder=tmp_path / name))
     reported = [json.loads(ended(each).out) for each in runs]
     for each, other in zip(reported, reversed(runs), strict=True):

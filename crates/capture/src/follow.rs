@@ -161,7 +161,7 @@ impl Follower {
         }));
         if looked.is_err() {
             *self = Follower::blind();
-            keeper.tally.seen.defects += 1;
+            keeper.counted.seen.defects += 1;
         }
     }
 
@@ -202,7 +202,7 @@ impl Follower {
 
     /// Processes bytes from the client.
     pub fn asked(&mut self, mut bytes: &[u8], keeper: &mut Keeper) {
-        keeper.tally.seen.to_server_bytes += bytes.len() as u64;
+        keeper.counted.seen.to_server_bytes += bytes.len() as u64;
         if matches!(self.stage, Stage::Hello | Stage::RequestKind) {
             let taken = self.take_hello(bytes, keeper);
             bytes = &bytes[taken..];
@@ -220,7 +220,7 @@ impl Follower {
 
     /// Processes bytes from the server.
     pub fn answered(&mut self, mut bytes: &[u8], keeper: &mut Keeper) {
-        keeper.tally.seen.to_clients_bytes += bytes.len() as u64;
+        keeper.counted.seen.to_clients_bytes += bytes.len() as u64;
         if matches!(self.stage, Stage::RequestKind) {
             let taken = self.take_word(bytes, keeper);
             bytes = &bytes[taken..];
@@ -238,7 +238,7 @@ impl Follower {
 
     /// The connection has ended, or reading has.
     pub fn ended(&mut self, keeper: &mut Keeper) {
-        keeper.tally.seen.not_let_in += u64::from(self.stage == Stage::Login);
+        keeper.counted.seen.not_let_in += u64::from(self.stage == Stage::Login);
         self.end_session(true, keeper);
         self.stage = Stage::Unread(Unread::Cancel);
     }
@@ -251,7 +251,7 @@ impl Follower {
 
     /// Forwards the rest without reading.
     fn stop_reading(&mut self, why: Unread, keeper: &mut Keeper) {
-        let seen = &mut keeper.tally.seen;
+        let seen = &mut keeper.counted.seen;
         let is_open = self.stage == Stage::Open;
         seen.broken_off += u64::from(is_open && why == Unread::NotUnderstood);
         match why {

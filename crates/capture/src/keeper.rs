@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use seatrial_pgwire::answer::Tag;
 use seatrial_trace::captured::{Protocol, Session, SessionId, Skip};
 
+use super::message_counts::MessageCounts;
 use super::returned::PackedRows;
-use super::tally::Tally;
 
 /// Maximum size of the queue to the writer: some seconds of a busy server.
 pub const HELD_BYTES_MAX: usize = 64 << 20;
@@ -133,7 +133,7 @@ impl Shared {
 #[derive(Debug)]
 pub struct Keeper {
     /// What was counted.
-    pub tally: Tally,
+    pub counted: MessageCounts,
     /// Current time in microseconds since 1970.
     pub now_us: i64,
     sessions: u32,
@@ -149,7 +149,7 @@ impl Keeper {
     /// A keeper that sends batches.
     pub fn new(batches: Sender<Batch>, shared: Arc<Shared>) -> Keeper {
         Keeper {
-            tally: Tally::default(),
+            counted: MessageCounts::default(),
             now_us: 0,
             sessions: 0,
             batch: Batch::default(),
@@ -174,7 +174,7 @@ impl Keeper {
 
     /// A connection is encrypted, and not readable.
     pub fn encrypted(&mut self) {
-        self.tally.seen.encrypted += 1;
+        self.counted.seen.encrypted += 1;
         self.shared.encrypted.fetch_add(1, Ordering::Relaxed);
     }
 
@@ -187,7 +187,7 @@ impl Keeper {
         put: impl FnOnce(&mut Vec<u8>) -> (usize, Option<Skip>),
     ) {
         if !self.has_room(prepared.len() + sql.len()) {
-            self.tally.writer_behind += 1;
+            self.counted.writer_behind += 1;
             self.shared.left_out.fetch_add(1, Ordering::Relaxed);
             return;
         }
@@ -198,13 +198,13 @@ impl Keeper {
         let (parameters, skip) = put(&mut self.batch.bytes);
         figures.skip = figures.skip.or(skip);
         if let Some(returned) = &mut figures.returned {
-            self.tally.seen.returned += 1;
-            self.tally.seen.returned_rows += returned.rows as u64;
+            self.counted.seen.returned += 1;
+            self.counted.seen.returned_rows += returned.rows as u64;
             self.batch.bytes.extend_from_slice(&returned.bytes);
             returned.bytes = Vec::new();
         }
         let end_us = figures.start_us.saturating_add_unsigned(figures.duration_us.unwrap_or(0));
-        self.tally.statement(figures.skip, figures.start_us, end_us);
+        self.counted.statement(figures.skip, figures.start_us, end_us);
         let (prepared_bytes, sql_bytes) = (prepared.len(), sql.len());
         let kept = Kept { figures, prepared_bytes, sql_bytes, parameters };
         self.push(Entry::Statement(kept));
@@ -248,7 +248,7 @@ impl Keeper {
         self.packed_bytes = 0;
         batch.held_bytes += batch.bytes.capacity() + batch.entries.len() * size_of::<Entry>();
         self.shared.held_bytes.fetch_add(batch.held_bytes, Ordering::Relaxed);
-        self.shared.statements.store(self.tally.statements, Ordering::Relaxed);
+        self.shared.statements.store(self.counted.statements, Ordering::Relaxed);
         // Without a receiver, the writer has failed, and reports it itself.
         let _ = self.batches.send(batch);
     }

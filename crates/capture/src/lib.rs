@@ -25,12 +25,13 @@
 //! | [`stream`], [`request`], [`binary`], [`returned`] | messages, and values in them |
 //! | [`keeper`] | the queue to the trace |
 //! | [`recorder`] | the thread that writes it |
-//! | [`tally`], [`origin`] | counters, and their report |
+//! | [`message_counts`], [`origin`] | counters, and their report |
 
 pub mod binary;
 pub mod follow;
 pub mod keeper;
 pub mod listen;
+pub mod message_counts;
 pub mod origin;
 pub mod packets;
 pub mod pair;
@@ -40,7 +41,6 @@ pub mod request;
 pub mod returned;
 pub mod spec;
 pub mod stream;
-pub mod tally;
 #[cfg(test)]
 mod tests;
 
@@ -63,6 +63,7 @@ use seatrial_trace::{TraceError, TraceWriter};
 
 use keeper::{Keeper, Shared};
 use listen::{ListenSpec, Listener};
+use message_counts::MessageCounts;
 use origin::{CaptureOrigin, Captured};
 use packets::connections::Connections;
 use packets::file::{FileError, PacketFile};
@@ -71,7 +72,6 @@ use packets::{Endpoint, Sniffer};
 use proxy::Proxy;
 use recorder::Span;
 use spec::{CaptureSpec, PacketsSpec};
-use tally::Tally;
 
 /// Why nothing could be captured.
 #[derive(Debug, thiserror::Error)]
@@ -185,7 +185,7 @@ fn explain_packets(source: &io::Error) -> (&'static str, &'static str) {
 }
 
 /// The source of observations, which runs in its own thread until it is woken.
-type Source = Box<dyn FnOnce() -> Result<Tally, CaptureError> + Send>;
+type Source = Box<dyn FnOnce() -> Result<MessageCounts, CaptureError> + Send>;
 
 /// A running capture.
 #[derive(Debug)]
@@ -304,9 +304,9 @@ impl Work {
         let (writer, span) = recorder.join().map_err(defect)??;
         let counts = writer.counts();
         let origin = match passed {
-            Ok(Ok(mut tally)) => {
-                let fault = tally.settle(counts);
-                CaptureOrigin::of(&spec, &places, &tally, counts, fault)
+            Ok(Ok(mut counted)) => {
+                let fault = counted.settle(counts);
+                CaptureOrigin::of(&spec, &places, &counted, counts, fault)
             }
             Ok(Err(error)) => {
                 CaptureOrigin::broken_off(&spec, &places, counts, span, &error.to_string())

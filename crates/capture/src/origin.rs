@@ -7,10 +7,10 @@ use seatrial_trace::Counts;
 use seatrial_trace::origin::{Accounting, File, Origin};
 use serde::Serialize;
 
+use super::message_counts::{MessageCounts, Seen};
 use super::packets::seen::PacketsSeen;
 use super::recorder::Span;
 use super::spec::CaptureSpec;
-use super::tally::{Seen, Tally};
 
 /// The contents of a trace, and other observations.
 #[derive(Debug, Clone, Serialize, schemars::JsonSchema)]
@@ -41,26 +41,26 @@ impl CaptureOrigin {
     pub fn of(
         spec: &CaptureSpec,
         places: &str,
-        tally: &Tally,
+        counted: &MessageCounts,
         counts: &Counts,
         fault: Option<String>,
     ) -> CaptureOrigin {
         let reasons =
-            [("not_understood", tally.not_understood), ("writer_behind", tally.writer_behind)];
+            [("not_understood", counted.not_understood), ("writer_behind", counted.writer_behind)];
         let accounting = Accounting {
-            records: tally.records,
-            statements: tally.statements,
-            joined: tally.joined,
-            sessions: tally.sessions,
-            others: tally.others,
+            records: counted.records,
+            statements: counted.statements,
+            joined: counted.joined,
+            sessions: counted.sessions,
+            others: counted.others,
             unreadable: reasons.into_iter().filter(|(_, count)| *count > 0).collect(),
-            executable: tally.executable,
+            executable: counted.executable,
             skipped: counts.skipped.clone(),
         };
-        let notes = fault.into_iter().chain(notes(spec, tally)).collect();
-        let bytes = tally.seen.to_server_bytes + tally.seen.to_clients_bytes;
-        let origin = origin(spec, places, accounting, notes, bytes, counts, tally.span);
-        CaptureOrigin { origin, capture: tally.seen.clone() }
+        let notes = fault.into_iter().chain(notes(spec, counted)).collect();
+        let bytes = counted.seen.to_server_bytes + counted.seen.to_clients_bytes;
+        let origin = origin(spec, places, accounting, notes, bytes, counts, counted.span);
+        CaptureOrigin { origin, capture: counted.seen.clone() }
     }
 
     /// The report of a capture that ended before it was requested to.
@@ -146,13 +146,13 @@ fn origin(
 }
 
 /// Notes for the user, as sentences.
-fn notes(spec: &CaptureSpec, tally: &Tally) -> Vec<String> {
-    let seen = &tally.seen;
+fn notes(spec: &CaptureSpec, counted: &MessageCounts) -> Vec<String> {
+    let seen = &counted.seen;
     let is_proxy = spec.packets.is_none();
     let [encrypted, replication, not_understood, defects] = unread(is_proxy);
     let reported = [
         (
-            tally.writer_behind,
+            counted.writer_behind,
             "were not kept: the trace could not be written as fast as they came, and clients are \
              not made to wait for it. Write it to a faster disk.",
             "statement",

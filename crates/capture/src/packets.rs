@@ -44,8 +44,8 @@ use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 
 use super::keeper::{HELD_BYTES_MAX, Keeper, Shared};
+use super::message_counts::MessageCounts;
 use super::spec::WhereSpec;
-use super::tally::Tally;
 use connections::Connections;
 use file::{FileError, PacketFile};
 use ring::Ring;
@@ -133,7 +133,7 @@ impl Sniffer {
     /// # Errors
     ///
     /// When waiting or reading the counters fails.
-    pub fn run(self) -> io::Result<Tally> {
+    pub fn run(self) -> io::Result<MessageCounts> {
         let Sniffer { mut ring, mut connections, wake, mut keeper } = self;
         let mut clock = Steady::start();
         loop {
@@ -151,9 +151,9 @@ impl Sniffer {
         let counts = ring.counts()?;
         let mut seen = connections.finish(&mut keeper);
         (seen.packets, seen.dropped) = (ring.taken(), counts.dropped);
-        keeper.tally.seen.packets = Some(seen);
+        keeper.counted.seen.packets = Some(seen);
         keeper.flush();
-        Ok(keeper.tally)
+        Ok(keeper.counted)
     }
 }
 
@@ -202,7 +202,7 @@ pub fn read_file(
     wake: &OwnedFd,
     mut keeper: Keeper,
     shared: &Shared,
-) -> Result<Tally, FileError> {
+) -> Result<MessageCounts, FileError> {
     let mut packets = 0;
     let read = file.for_each(|packet, segment| {
         packets += 1;
@@ -224,9 +224,9 @@ pub fn read_file(
     let mut seen = connections.finish(&mut keeper);
     seen.packets = packets;
     seen.is_torn = read?;
-    keeper.tally.seen.packets = Some(seen);
+    keeper.counted.seen.packets = Some(seen);
     keeper.flush();
-    Ok(keeper.tally)
+    Ok(keeper.counted)
 }
 
 fn is_woken(wake: &OwnedFd) -> bool {

@@ -16,8 +16,8 @@ use seatrial_pgwire::messages;
 
 use super::keeper::{Keeper, Shared};
 use super::listen::Listener;
+use super::message_counts::MessageCounts;
 use super::pair::{Lasts, Pair, Side, refuse};
-use super::tally::Tally;
 
 /// Bytes read at once.
 const READ_BYTES: usize = 64 << 10;
@@ -108,7 +108,7 @@ impl Proxy {
     /// # Errors
     ///
     /// When waiting fails.
-    pub fn run(self) -> io::Result<Tally> {
+    pub fn run(self) -> io::Result<MessageCounts> {
         let Proxy { epoll, listeners, address, refusal, keeper, shared } = self;
         let passing = Passing {
             epoll,
@@ -138,7 +138,7 @@ fn watch_listeners(epoll: &OwnedFd, listeners: &[Listener]) -> io::Result<()> {
 }
 
 impl Passing {
-    fn run(mut self) -> io::Result<Tally> {
+    fn run(mut self) -> io::Result<MessageCounts> {
         let mut events = Vec::with_capacity(EVENTS_MAX);
         let mut is_woken = false;
         while !is_woken {
@@ -158,7 +158,7 @@ impl Passing {
             pair.ended(&mut self.keeper);
         }
         self.keeper.flush();
-        Ok(self.keeper.tally)
+        Ok(self.keeper.counted)
     }
 
     fn wait(&mut self, events: &mut Vec<Event>) -> io::Result<()> {
@@ -191,7 +191,7 @@ impl Passing {
         let Some(mut pair) = self.pairs.get_mut(place).and_then(Option::take) else { return };
         pair.ended(&mut self.keeper);
         if ended == Lasts::NoServer {
-            self.keeper.tally.seen.no_server += 1;
+            self.keeper.counted.seen.no_server += 1;
             pair.refuse(&self.refusal);
         }
         // Closing descriptors here removes them from the epoll.
@@ -210,7 +210,7 @@ impl Passing {
             Some(Err(_)) => return self.stop_accepting(),
             _ => return,
         };
-        let seen = &mut self.keeper.tally.seen;
+        let seen = &mut self.keeper.counted.seen;
         seen.connections += 1;
         let place = self.free.pop().unwrap_or_else(|| {
             self.pairs.push(None);

@@ -211,14 +211,19 @@ fn a_defect_at_one_statement_leaves_the_others_as_they_are() {
 /// What was counted and what was written differ: the trace is whole all the same, and it is told.
 #[test]
 fn what_does_not_add_up_is_told_and_nothing_is_lost() {
-    let mut tally = tally::Tally { records: 9, statements: 5, executable: 5, ..Default::default() };
+    let mut counted = message_counts::MessageCounts {
+        records: 9,
+        statements: 5,
+        executable: 5,
+        ..Default::default()
+    };
     let written = seatrial_trace::Counts { statements: 3, executable: 3, ..Default::default() };
-    let fault = tally.clone().settle(&written).unwrap();
+    let fault = counted.clone().settle(&written).unwrap();
     assert!(fault.contains("9 messages, of which 5"), "{fault}");
-    tally.settle(&written);
-    assert_eq!((tally.records, tally.accounted(), tally.statements), (9, 9, 3));
-    assert_eq!((tally.not_understood, tally.seen.defects), (6, 1));
-    assert_eq!(tally.settle(&written), None);
+    counted.settle(&written);
+    assert_eq!((counted.records, counted.accounted(), counted.statements), (9, 9, 3));
+    assert_eq!((counted.not_understood, counted.seen.defects), (6, 1));
+    assert_eq!(counted.settle(&written), None);
 }
 
 fn figures(start_us: i64) -> Figures {
@@ -251,7 +256,7 @@ fn a_writer_that_is_behind_holds_nobody_up() {
     keeper.flush();
     let held = shared.held_bytes.load(Ordering::Relaxed);
     assert!(held < HELD_BYTES_MAX + (4 << 20), "{held} bytes are held");
-    let (kept, left_out) = (keeper.tally.statements, keeper.tally.writer_behind);
+    let (kept, left_out) = (keeper.counted.statements, keeper.counted.writer_behind);
     assert_eq!(kept + left_out, count);
     assert!(kept > count / 5 && left_out > count / 5, "{kept} kept, {left_out} left out");
     assert_eq!(shared.left_out.load(Ordering::Relaxed), left_out);
@@ -259,7 +264,7 @@ fn a_writer_that_is_behind_holds_nobody_up() {
     let taken: usize = received.try_iter().map(|batch| batch.held_bytes).sum();
     shared.held_bytes.fetch_sub(taken, Ordering::Relaxed);
     keeper.statement(figures(0), b"", &sql, |_| (0, None));
-    assert_eq!(keeper.tally.statements, kept + 1);
+    assert_eq!(keeper.counted.statements, kept + 1);
 }
 
 /// A disk that is full: what was secured before can be had, and passing goes on.
@@ -297,7 +302,7 @@ fn what_was_secured_is_left_when_the_trace_cannot_be_written_any_more() {
     });
     assert!(recording.is_err() && shared.has_failed.load(Ordering::Relaxed));
     keeper.statement(figures(7), b"", b"select 3", |_| (0, None));
-    assert_eq!(keeper.tally.writer_behind, 1);
+    assert_eq!(keeper.counted.writer_behind, 1);
     let trace = seatrial_trace::checkpoint::recover(&path).unwrap();
     assert_eq!(trace.counts().statements, 1);
     let mut rows = trace.statements(Columns::All);

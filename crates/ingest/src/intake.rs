@@ -210,8 +210,8 @@ fn check_counts(
     counts: &Counts,
     split: Option<&SplitReport>,
 ) -> Result<(), IntakeError> {
-    let tally = &reading.tally;
-    let read = (tally.statements, tally.executable, tally.skipped.iter().sum::<u64>());
+    let counted = &reading.counted;
+    let read = (counted.statements, counted.executable, counted.skipped.iter().sum::<u64>());
     let written = (counts.statements, counts.executable, counts.skipped.values().sum::<u64>());
     let sessions = counts.sessions == u64::from(reading.sessions) || split.is_some();
     if read == written && sessions {

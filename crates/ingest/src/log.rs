@@ -13,7 +13,7 @@
 //! | [`prefix`], [`stderr`], [`csv`], [`json`], [`raw`] | how bytes fall into records |
 //! | [`phrases`], [`message`], [`parameters`], [`stamp`] | what a record says |
 //! | [`assemble`], [`session`] | from the records of a session to its statements |
-//! | [`tally`] | where every record went |
+//! | [`record_counts`] | where every record went |
 //!
 //! Another server's log needs another [`record::LogReader`], as MySQL's slow log would.
 
@@ -29,10 +29,10 @@ pub mod phrases;
 pub mod prefix;
 pub mod raw;
 pub mod record;
+pub mod record_counts;
 pub mod session;
 pub mod stamp;
 pub mod stderr;
-pub mod tally;
 #[cfg(test)]
 mod tests;
 
@@ -43,8 +43,8 @@ use seatrial_trace::captured::Sink;
 use assemble::{Assembler, Span};
 use blocks::Met;
 use files::{Known, LogFile};
+use record_counts::{CountsError, RecordCounts};
 use stamp::Zones;
-use tally::{Tally, TallyError};
 
 /// What a worker reads at once.
 const BLOCK_BYTES: usize = 512 << 10;
@@ -107,7 +107,7 @@ pub struct Reading {
     /// What was read, in the order in which it was.
     pub files: Vec<LogFile>,
     /// Where every record went.
-    pub tally: Tally,
+    pub counted: RecordCounts,
     /// Sessions reported to the sink.
     pub sessions: u32,
     /// From when to when; None without statements that have a time.
@@ -192,7 +192,7 @@ pub enum LogError {
     },
     /// The terms of the accounting do not sum up.
     #[error(transparent)]
-    Tally(#[from] TallyError),
+    RecordCounts(#[from] CountsError),
 }
 
 /// Why reading ended early.
@@ -270,10 +270,10 @@ fn read_known<S: Sink>(
     let has_times = !is_raw && prefixes.iter().all(prefix::Prefix::has_time);
     let sessions = assembler.session_count();
     let span = assembler.span.filter(|_| has_times);
-    let tally = assembler.tally;
-    tally.check().map_err(LogError::Tally)?;
+    let counted = assembler.counted;
+    counted.check().map_err(LogError::RecordCounts)?;
     let files = known.into_iter().map(|Known { file, .. }| file).collect();
-    Ok(Reading { files, tally, sessions, span, notes })
+    Ok(Reading { files, counted, sessions, span, notes })
 }
 
 /// What a prefix lacks.

@@ -16,7 +16,7 @@
 //! | [`mod@line`] | what one line says |
 //! | [`mod@file`] | the lines of one file, the order of time checked |
 //! | [`merge`] | the lines of all files in order of time |
-//! | [`tally`] | totals, histograms and timeline |
+//! | [`totals`] | totals, histograms and timeline |
 //! | [`quiet`] | stalls |
 
 pub mod file;
@@ -24,9 +24,9 @@ pub mod line;
 pub mod merge;
 pub mod quiet;
 pub mod spec;
-pub mod tally;
 #[cfg(test)]
 mod tests;
+pub mod totals;
 
 use std::path::PathBuf;
 
@@ -36,7 +36,7 @@ use file::LogFile;
 use merge::Merge;
 use quiet::{QuietWatch, Stalls};
 use spec::LogSpec;
-use tally::{Exact, Failure, KindTotals, Tally};
+use totals::{Exact, Failure, KindTotals, SampleTotals};
 
 /// Why logs cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -131,16 +131,16 @@ pub fn read(spec: &LogSpec) -> Result<LogSample, LogError> {
         None => earliest_start_us(spec)?.unwrap_or(0) * 1_000,
     };
     let (kind_names, kinds) = (spec.kind_names(), spec.kinds_by_script());
-    let mut tally = Tally::new(spec, start_unix_ns, kind_names.len());
+    let mut totals = SampleTotals::new(spec, start_unix_ns, kind_names.len());
     let mut watch = QuietWatch::new(spec, start_unix_ns / 1_000, kind_names.len());
     let mut merge = Merge::open(spec)?;
     while let Some((process, line)) = merge.next_line()? {
         let kind = kinds[line.script as usize];
         watch.take_in(process, kind, &line);
-        tally.take_in(process, kind, &line);
+        totals.take_in(process, kind, &line);
     }
     let (truncated_lines, disordered_lines) = merge.oddities();
-    let parts = tally.finish()?;
+    let parts = totals.finish()?;
     let last_end_ns = parts.total.last_end_unix_us.unwrap_or(0) * 1_000;
     Ok(LogSample {
         start_unix_ns,

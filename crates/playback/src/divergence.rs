@@ -214,7 +214,7 @@ impl Divergence {
             example.count += 1;
         } else if self.examples.len() < EXAMPLES_HELD_MAX {
             let example = RowsExample {
-                text: super::tally::queries::shown(&lexer::fingerprint(&item.sql).0.text),
+                text: super::accounting::queries::shown(&lexer::fingerprint(&item.sql).0.text),
                 captured: item.rows.filter(|_| differs == Differs::Rows),
                 rows: answer.rows,
                 tag: String::from_utf8_lossy(answer.tag.words()).into_owned(),

@@ -38,11 +38,11 @@ use seatrial_gauge::Job;
 use seatrial_gauge::explained::{Class, Explained};
 use seatrial_trace::TraceError;
 
+use super::accounting::NotAccounted;
 use super::played::Played;
 use super::rewrite::Mode;
 use super::rules::Rules;
 use super::spec::{Order, PlaybackSpec};
-use super::tally::NotAccounted;
 use run::Run;
 
 /// Why a trace could not be replayed.

@@ -15,10 +15,10 @@ use std::collections::HashMap;
 use seatrial_sqltext::lexer;
 use seatrial_trace::captured::SessionId;
 
+use super::accounting::queries::shown;
 use super::item::Item;
 use super::played::{ErrorExample, Errors};
 use super::survey::Survey;
-use super::tally::queries::shown;
 
 /// Errors that are listed separately; further ones are only counted.
 const EXAMPLES_HELD_MAX: usize = 256;

@@ -25,12 +25,13 @@
 //! | [`rewrite`] | these are sent as it makes them now |
 //! | [`locks`] | who waits for a lock of whom |
 //! | [`drive`] | the loop that sends and takes in |
-//! | [`tally`] | the accounting of every statement |
+//! | [`accounting`] | the accounting of every statement |
 //! | [`timing`] | lag, timeline, stalls |
 //! | [`divergence`] | rows, tags and commits against the capture |
 //! | [`rules`] | what is not sent |
 //! | [`errors_seen`] | errors against those of the capture |
 
+pub mod accounting;
 pub mod connection;
 pub mod copying;
 pub mod divergence;
@@ -47,7 +48,6 @@ pub mod rewrite;
 pub mod rules;
 pub mod spec;
 pub mod survey;
-pub mod tally;
 pub mod timing;
 
 #[cfg(test)]

@@ -2,8 +2,8 @@
 
 use seatrial_gauge::Histogram;
 
+use super::accounting::{HeldBy, Times};
 use super::played::{Lag, Moment, Quiet};
-use super::tally::{HeldBy, Times};
 
 /// Later than so long after it was due, a statement is late.
 const LATE_NS: u64 = 1_000_000;

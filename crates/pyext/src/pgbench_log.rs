@@ -5,7 +5,7 @@ use pyo3::types::{PyBytes, PyDict, PyList};
 use seatrial_gauge::Cause;
 use seatrial_ingest::pgbench_log::quiet::LogStall;
 use seatrial_ingest::pgbench_log::spec::LogSpec;
-use seatrial_ingest::pgbench_log::tally::{Exact, KindTotals};
+use seatrial_ingest::pgbench_log::totals::{Exact, KindTotals};
 use seatrial_ingest::pgbench_log::{self, LogSample};
 
 use crate::errors::Failure;

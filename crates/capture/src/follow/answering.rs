@@ -67,7 +67,7 @@ impl Follower {
             }
             b'Z' => {
                 self.stage = Stage::Open;
-                self.settings.drain(..).for_each(|name| keeper.tally.seen.setting(name));
+                self.settings.drain(..).for_each(|name| keeper.counted.seen.setting(name));
                 self.id = Some(keeper.begin_session(&self.session));
             }
             b'R' | b'E' | b'N' | b'v' => {}
@@ -109,13 +109,13 @@ impl Follower {
         if self.requests.front().is_some_and(|first| is_meant(&first.asked)) {
             return self.requests.pop_front();
         }
-        keeper.tally.seen.out_of_step += 1;
+        keeper.counted.seen.out_of_step += 1;
         self.is_out_of_step = true;
         while let Some(request) = self.requests.pop_front() {
             if is_meant(&request.asked) {
                 return Some(request);
             }
-            keeper.tally.others += u64::from(request.asked.is_statement());
+            keeper.counted.others += u64::from(request.asked.is_statement());
         }
         None
     }
@@ -157,7 +157,7 @@ impl Follower {
         if let Some(RequestKind::Query(text)) = self.requests.front().map(|first| &first.asked) {
             self.answer.results += 1;
             let is_unclear = self.answer.results == 2 && text.keeps == Keeps::All;
-            keeper.tally.seen.returned_unclear += u64::from(is_unclear);
+            keeper.counted.seen.returned_unclear += u64::from(is_unclear);
             let keeps = if self.answer.results == 1 { text.keeps } else { Keeps::Nothing };
             self.answer.returned =
                 (keeps != Keeps::Nothing).then(|| Rows::of(each_column(body), None, keeps));
@@ -361,9 +361,9 @@ impl Follower {
         };
         self.is_copying = false;
         match what {
-            What::Unknown => keeper.tally.others += u64::from(!was_joined),
+            What::Unknown => keeper.counted.others += u64::from(!was_joined),
             what => {
-                keeper.tally.joined -= u64::from(was_joined);
+                keeper.counted.joined -= u64::from(was_joined);
                 let mut done = Done::answered(what, sent_us, answer, keeper);
                 done.never_ran = never_ran;
                 self.push(done, keeper);
@@ -373,7 +373,7 @@ impl Follower {
             if matches!(next.asked, RequestKind::Sync) {
                 return;
             }
-            keeper.tally.others += u64::from(next.asked.is_statement());
+            keeper.counted.others += u64::from(next.asked.is_statement());
             self.requests.pop_front();
         }
         self.is_discarding = true;

@@ -26,17 +26,17 @@ impl Reader for Asking<'_> {
 
     #[inline]
     fn message(&mut self, message: Message<'_>) -> bool {
-        let tally = &mut self.keeper.tally;
-        tally.records += 1;
+        let counted = &mut self.keeper.counted;
+        counted.records += 1;
         match message.kind {
-            b'p' | b'X' => tally.sessions += 1,
-            b'd' | b'H' => tally.joined += 1,
+            b'p' | b'X' => counted.sessions += 1,
+            b'd' | b'H' => counted.joined += 1,
             b'Q' | b'P' | b'B' | b'D' | b'E' | b'C' | b'F' | b'c' | b'f' | b'S' => {
                 if let Some(asked) = RequestKind::of(message) {
                     self.follower.take_request(asked, self.keeper);
                 }
             }
-            _ => tally.not_understood += 1,
+            _ => counted.not_understood += 1,
         }
         true
     }
@@ -46,7 +46,7 @@ impl Follower {
     #[inline]
     fn take_request(&mut self, asked: RequestKind, keeper: &mut Keeper) {
         let is_statement = asked.is_statement();
-        keeper.tally.joined += u64::from(!is_statement);
+        keeper.counted.joined += u64::from(!is_statement);
         let is_heard = match asked {
             RequestKind::CopyEnd => {
                 self.is_copying = false;
@@ -63,7 +63,7 @@ impl Follower {
         if is_heard {
             self.requests.push_back(Request { sent_us: keeper.now_us, asked });
         } else {
-            keeper.tally.others += u64::from(is_statement);
+            keeper.counted.others += u64::from(is_statement);
         }
     }
 }

@@ -61,7 +61,7 @@ impl Done {
     pub(super) fn answered(what: What, sent_us: i64, answer: Answer, keeper: &mut Keeper) -> Done {
         let has_failed = answer.error.is_some();
         let returned = answer.returned.filter(|_| !has_failed);
-        let seen = &mut keeper.tally.seen;
+        let seen = &mut keeper.counted.seen;
         seen.returned_cut += u64::from(returned.as_ref().is_some_and(|rows| rows.is_cut));
         seen.returned_unread += returned.as_ref().map_or(0, |rows| rows.unread);
         Done {
@@ -186,7 +186,7 @@ impl Follower {
             for other in done.iter_mut().filter(is_of_it) {
                 other.is_rolled_back = other.error.is_none();
             }
-            keeper.tally.seen.rolled_back_kept += self.kept_early;
+            keeper.counted.seen.rolled_back_kept += self.kept_early;
         }
     }
 
@@ -207,10 +207,10 @@ impl Follower {
     fn keep(&self, done: &mut Done, keeper: &mut Keeper) {
         let Some(session) = self.id else {
             // A client that was not authenticated executed nothing.
-            keeper.tally.others += 1;
+            keeper.counted.others += 1;
             return;
         };
-        keeper.tally.seen.unanswered += u64::from(!done.is_answered);
+        keeper.counted.seen.unanswered += u64::from(!done.is_answered);
         let mut figures = done.figures(session);
         let is_foreign = self.encodings.is_foreign();
         if is_foreign && done.text().is_some_and(|text| !text.sql.is_ascii()) {

@@ -31,8 +31,8 @@ impl Follower {
         }
         let startup = std::mem::take(&mut self.startup);
         let code = messages::number(&startup[4..]).unwrap_or(0);
-        keeper.tally.records += 1;
-        keeper.tally.sessions += 1;
+        keeper.counted.records += 1;
+        keeper.counted.sessions += 1;
         match code {
             SSL_REQUEST | GSS_REQUEST => self.stage = Stage::RequestKind,
             CANCEL_REQUEST => self.stop_reading(Unread::Cancel, keeper),

@@ -109,7 +109,7 @@ fn what_the_server_makes_is_kept() {
     assert_eq!(kept[2], returned(&[""], &[&[Some("1")]]));
     assert_eq!(kept[3], None);
     assert_eq!(
-        (reported.keeper.tally.seen.returned, reported.keeper.tally.seen.returned_rows),
+        (reported.keeper.counted.seen.returned, reported.keeper.counted.seen.returned_rows),
         (3, 4)
     );
 }
@@ -141,7 +141,7 @@ fn a_few_rows_are_kept_of_what_a_client_asks_for() {
     let both = returned(&["id", "note"], &[&[Some("7"), Some(&digest)], &[Some("8"), None]]);
     assert_eq!(kept[1], both);
     assert_eq!(kept[2..], [None, None, None]);
-    assert_eq!(reported.keeper.tally.seen.returned_cut, 0);
+    assert_eq!(reported.keeper.counted.seen.returned_cut, 0);
 }
 
 #[test]
@@ -184,7 +184,7 @@ fn prepared_statements_keep_their_names_and_types() {
     assert_eq!(first.parameters, [Some("5".to_owned()), None]);
     assert_eq!(first.figures.protocol, Protocol::Extended);
     assert_eq!(second.figures.skip, Some(Skip::BinaryParameters));
-    assert_eq!(reported.keeper.tally.executable, 1);
+    assert_eq!(reported.keeper.counted.executable, 1);
 }
 
 #[test]
@@ -232,8 +232,8 @@ fn a_pipeline_is_a_transaction_and_ends_at_its_first_error() {
     let errors: Vec<_> =
         reported.statements.iter().map(|one| one.figures.error.is_some()).collect();
     assert_eq!(errors, [false, false, false, false, true, false, true]);
-    assert_eq!(reported.keeper.tally.others, 2);
-    assert_eq!(reported.keeper.tally.seen.out_of_step, 0);
+    assert_eq!(reported.keeper.counted.others, 2);
+    assert_eq!(reported.keeper.counted.seen.out_of_step, 0);
 }
 
 #[test]
@@ -254,7 +254,7 @@ fn what_cannot_be_prepared_is_a_statement_that_failed() {
     assert_eq!(sqls(&reported), ["selec 1", "select $1::int"]);
     let codes: Vec<_> = reported.statements.iter().map(|one| one.figures.error.unwrap()).collect();
     assert_eq!(codes, [*b"42601", *b"22P02"]);
-    assert_eq!(reported.keeper.tally.others, 3);
+    assert_eq!(reported.keeper.counted.others, 3);
 }
 
 #[test]
@@ -325,7 +325,7 @@ fn copies_in_both_protocols_and_directions() {
     assert_eq!(skips, [copy, copy, None, copy, None]);
     let rows: Vec<_> = reported.statements.iter().map(|one| one.figures.rows).collect();
     assert_eq!(rows, [Some(2), Some(2), Some(1), None, Some(1)]);
-    assert_eq!(reported.keeper.tally.seen.out_of_step, 0);
+    assert_eq!(reported.keeper.counted.seen.out_of_step, 0);
 }
 
 #[test]
@@ -361,7 +361,7 @@ fn what_is_encrypted_or_for_replication_is_passed_on_unread() {
     let ssl = Client(b"\0\0\0\x08\x04\xd2\x16\x2f".to_vec());
     let gss = Client(b"\0\0\0\x08\x04\xd2\x16\x30".to_vec());
     let noise = [0x16, 3, 1, 0, 0, 0, 0, 9];
-    let seen = |said: Vec<Said>| outcome(said).keeper.tally.seen.clone();
+    let seen = |said: Vec<Said>| outcome(said).keeper.counted.seen.clone();
     let encrypted =
         vec![ssl.clone(), Server(b"S".to_vec()), Client(noise.into()), Server(noise.into())];
     assert_eq!(seen(encrypted).encrypted, 1);
@@ -378,8 +378,8 @@ fn what_is_encrypted_or_for_replication_is_passed_on_unread() {
     let plain = vec![gss, Server(b"N".to_vec()), ssl, Server(b"N".to_vec())];
     let said = session(vec![Client(query("select 1"))]);
     let reported = outcome([plain, said].concat());
-    assert_eq!((reported.keeper.tally.seen.encrypted, sqls(&reported)), (0, vec!["select 1"]));
-    assert_eq!(reported.keeper.tally.seen.unanswered, 1);
+    assert_eq!((reported.keeper.counted.seen.encrypted, sqls(&reported)), (0, vec!["select 1"]));
+    assert_eq!(reported.keeper.counted.seen.unanswered, 1);
     let refused = vec![Client(startup(&[("user", "me")])), Server(error("28P01"))];
     assert_eq!(seen(refused).not_let_in, 1);
 }
@@ -412,7 +412,7 @@ fn answers_that_fit_no_request_are_got_over() {
         Server(joined(&[complete("SELECT 1"), ready(b'I')])),
     ]));
     assert_eq!(sqls(&reported), ["select 2"]);
-    assert_eq!((reported.keeper.tally.others, reported.keeper.tally.seen.out_of_step), (1, 1));
+    assert_eq!((reported.keeper.counted.others, reported.keeper.counted.seen.out_of_step), (1, 1));
 }
 
 #[test]

@@ -145,7 +145,7 @@ impl Connections {
         let is_begun = segment.is_syn || side == Side::Client && is_startup(segment.payload);
         self.seen.earlier += u64::from(!is_begun);
         let open = self.shared.open.fetch_add(1, Ordering::Relaxed) + 1;
-        let seen = &mut keeper.tally.seen;
+        let seen = &mut keeper.counted.seen;
         seen.connections += 1;
         seen.open_max = seen.open_max.max(open);
         let unknown =

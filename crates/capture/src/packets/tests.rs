@@ -138,9 +138,9 @@ impl Bench {
         let seen = self.connections.finish(&mut self.keeper);
         self.keeper.flush();
         let (sessions, statements) = unpack(&self.received);
-        let tally = &self.keeper.tally;
-        assert_eq!(tally.records, tally.accounted());
-        assert_eq!(tally.statements, statements.len() as u64);
+        let counted = &self.keeper.counted;
+        assert_eq!(counted.records, counted.accounted());
+        assert_eq!(counted.statements, statements.len() as u64);
         (Outcome { keeper: self.keeper, sessions, statements }, seen)
     }
 }
@@ -209,7 +209,7 @@ fn packets_tell_what_a_proxy_sees() {
         let session = &outcome.sessions[0];
         assert_eq!((&session.name[..], &session.user[..]), (&b"4243"[..], &b"me"[..]));
         assert!(session.disconnected_us.is_some());
-        assert_eq!(outcome.keeper.tally.seen.connections, 1);
+        assert_eq!(outcome.keeper.counted.seen.connections, 1);
     }
 }
 
@@ -334,7 +334,7 @@ fn a_session_with_a_gap_is_read_again_from_the_next_sync_point() {
     let (outcome, seen) = without(&said, |sent| holds(sent, b"UPDATE 2"));
     assert_eq!(sqls(&outcome), ["select 1", "begin", "update t set a = 2", "select 5", "select 6"]);
     assert_eq!(outcome.statements[2].figures.duration_us, None);
-    assert_eq!((seen.gaps, outcome.keeper.tally.seen.unanswered), (1, 1));
+    assert_eq!((seen.gaps, outcome.keeper.counted.seen.unanswered), (1, 1));
     // The last of all that it says is missed by the packet that ends the connection.
     let (_, seen) = without(&said, |sent| holds(sent, b"SELECT 6"));
     assert_eq!((seen.gaps, seen.resumed), (1, 0));
@@ -420,7 +420,7 @@ fn a_client_that_does_not_wait_is_not_joined_in_between() {
         let rows: Vec<_> =
             outcome.statements.iter().map(|one| (one.sql.as_str(), one.figures.rows)).collect();
         assert_eq!(rows, [("select 5", Some(5))], "from {from}");
-        assert_eq!((seen.joined, outcome.keeper.tally.seen.out_of_step), (1, 0));
+        assert_eq!((seen.joined, outcome.keeper.counted.seen.out_of_step), (1, 0));
     }
 }
 
@@ -440,7 +440,7 @@ fn a_session_that_falls_out_of_step_is_joined_anew() {
     let (outcome, seen) = later(&said, 1);
     assert_eq!(sqls(&outcome), ["select 2", "select 5"]);
     // What was done, and that the server is ready.
-    assert_eq!((outcome.sessions.len(), outcome.keeper.tally.seen.out_of_step), (2, 2));
+    assert_eq!((outcome.sessions.len(), outcome.keeper.counted.seen.out_of_step), (2, 2));
     assert_eq!((seen.joined, seen.resumed), (1, 1));
 }
 
@@ -459,14 +459,14 @@ fn who_encrypts_is_named() {
     let line = Line::new(CLIENT).begin().say(&said, usize::MAX).end();
     let (outcome, seen) = captured(&line.sent);
     assert_eq!(
-        (outcome.keeper.tally.seen.encrypted, &seen.encrypted[..]),
+        (outcome.keeper.counted.seen.encrypted, &seen.encrypted[..]),
         (1, &[CLIENT.into()][..])
     );
     assert_eq!((outcome.sessions.len(), seen.gaps), (0, 0));
     // One that was there before.
     let (outcome, seen) = later(&said, 3);
     assert_eq!(
-        (outcome.keeper.tally.seen.encrypted, &seen.encrypted[..]),
+        (outcome.keeper.counted.seen.encrypted, &seen.encrypted[..]),
         (1, &[CLIENT.into()][..])
     );
     assert_eq!((outcome.sessions.len(), seen.left_out), (0, 0));
@@ -474,7 +474,7 @@ fn who_encrypts_is_named() {
     let said = [vec![Client(request), Server(b"N".to_vec())], shop()].concat();
     let (outcome, _) = captured(&Line::new(CLIENT).begin().say(&said, 7).end().sent);
     assert_eq!(outcome.statements.len(), 7);
-    assert_eq!(outcome.keeper.tally.seen.encrypted, 0);
+    assert_eq!(outcome.keeper.counted.seen.encrypted, 0);
 }
 
 #[test]
@@ -489,7 +489,7 @@ fn a_later_connection_between_the_same_ends_is_another_one() {
     let (outcome, seen) =
         captured(&[&first.sent[..], &second.sent[..2], &again, &second.sent[2..]].concat());
     assert_eq!((outcome.sessions.len(), outcome.statements.len()), (2, 2));
-    assert_eq!((seen.gaps, seen.earlier, outcome.keeper.tally.seen.connections), (0, 0, 2));
+    assert_eq!((seen.gaps, seen.earlier, outcome.keeper.counted.seen.connections), (0, 0, 2));
     // What comes late of one that has ended is of no other one.
     let ended = first.end();
     let late = ended.sent[ended.sent.len() - 3].clone();
@@ -504,7 +504,7 @@ fn a_connection_that_is_broken_off_ends_its_session() {
     line.send(Side::Client, b"").is_rst = true;
     let (outcome, seen) = captured(&line.sent);
     assert!(outcome.sessions[0].disconnected_us.is_some());
-    assert_eq!((outcome.keeper.tally.seen.unanswered, seen.gaps), (1, 0));
+    assert_eq!((outcome.keeper.counted.seen.unanswered, seen.gaps), (1, 0));
 }
 
 #[test]

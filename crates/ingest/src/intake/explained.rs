@@ -59,7 +59,7 @@ fn explain_log(error: &LogError) -> Explained {
             "It is of another format",
             "Omit --format, so that the format is detected from the content",
         ),
-        LogError::Tally(error) => Explained::defect(error.to_string()),
+        LogError::RecordCounts(error) => Explained::defect(error.to_string()),
     }
 }
 

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::log::Reading;
 use crate::log::files::LogFile;
-use crate::log::tally::{Example, Reason, Tally};
+use crate::log::record_counts::{Example, Reason, RecordCounts};
 use crate::streams::SplitReport;
 
 /// The result of reading, with the trace that it was written to.
@@ -36,8 +36,8 @@ pub fn origin_of(
     Origin {
         is_masked,
         files: reading.files.iter().map(file).collect(),
-        accounting: accounting(&reading.tally, counts),
-        unreadable: reading.tally.examples.iter().map(|one| unreadable(one, is_masked)).collect(),
+        accounting: accounting(&reading.counted, counts),
+        unreadable: reading.counted.examples.iter().map(|one| unreadable(one, is_masked)).collect(),
         notes: reading.notes.clone(),
         session_count: counts.sessions,
         started_at: reading.span.map(|span| seconds(span.first_us)),
@@ -58,16 +58,16 @@ fn file(file: &LogFile) -> File {
     }
 }
 
-fn accounting(tally: &Tally, counts: &Counts) -> Accounting {
-    let by_reason = Reason::ALL.map(|reason| (reason.name(), tally.unreadable[reason as usize]));
+fn accounting(counted: &RecordCounts, counts: &Counts) -> Accounting {
+    let by_reason = Reason::ALL.map(|reason| (reason.name(), counted.unreadable[reason as usize]));
     Accounting {
-        records: tally.records,
-        statements: tally.statements,
-        joined: tally.joined,
-        sessions: tally.sessions,
-        others: tally.others,
+        records: counted.records,
+        statements: counted.statements,
+        joined: counted.joined,
+        sessions: counted.sessions,
+        others: counted.others,
         unreadable: by_reason.into_iter().filter(|(_, count)| *count > 0).collect(),
-        executable: tally.executable,
+        executable: counted.executable,
         skipped: counts.skipped.clone(),
     }
 }

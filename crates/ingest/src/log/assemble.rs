@@ -21,8 +21,8 @@ use seatrial_trace::captured::{Protocol, SessionId, Sink, Skip, Statement};
 use super::message::Said;
 use super::parameters::{self, Limit};
 use super::record::{Record, Severity};
+use super::record_counts::RecordCounts;
 use super::session::{Found, Open, Pending, Sessions, Stage};
-use super::tally::Tally;
 
 /// The error code of a statement that failed with a code that the log does not show: a plain log
 /// without `%e`.
@@ -102,7 +102,7 @@ pub struct Assembler<'s, S> {
     held_bytes: usize,
     keeps_starts: bool,
     /// Where every record went.
-    pub tally: Tally,
+    pub counted: RecordCounts,
     /// From when to when; None without statements that have a time.
     pub span: Option<Span>,
     /// Sessions that were taken to have ended because very many were open.
@@ -123,7 +123,7 @@ impl<'s, S: Sink> Assembler<'s, S> {
             limit: Limit::default(),
             held_bytes: 0,
             keeps_starts: false,
-            tally: Tally::default(),
+            counted: RecordCounts::default(),
             span: None,
             forgotten: 0,
             ended_idle: 0,
@@ -148,19 +148,19 @@ impl<'s, S: Sink> Assembler<'s, S> {
     /// When the sink gave up.
     #[inline]
     pub fn take_in(&mut self, record: &Record, bytes: &[u8]) -> Result<(), S::Error> {
-        self.tally.records += 1;
+        self.counted.records += 1;
         if record.origin.is_background {
-            self.tally.others += 1;
+            self.counted.others += 1;
             return Ok(());
         }
         match record.message.said {
             Said::Other if record.severity == Severity::Log => {
-                self.tally.others += 1;
+                self.counted.others += 1;
                 Ok(())
             }
             Said::Other => self.error(record, bytes),
             Said::Received | Said::Connection | Said::Authorized | Said::Disconnected => {
-                self.tally.sessions += 1;
+                self.counted.sessions += 1;
                 self.connection(record, bytes)
             }
             Said::Duration => self.duration(record, bytes),
@@ -216,7 +216,7 @@ impl<'s, S: Sink> Assembler<'s, S> {
     fn end(&mut self, place: usize) -> Result<(), S::Error> {
         self.flush(place)?;
         let open = self.sessions.close(place);
-        self.tally.others += open.pending.reported_alone;
+        self.counted.others += open.pending.reported_alone;
         Ok(())
     }
 
@@ -303,9 +303,9 @@ impl<'s, S: Sink> Assembler<'s, S> {
             }
         };
         if is_it {
-            self.tally.joined += pending.reported_alone;
+            self.counted.joined += pending.reported_alone;
         } else {
-            self.tally.others += pending.reported_alone;
+            self.counted.others += pending.reported_alone;
         }
         if is_it && draft.start_us - pending.last_us <= GAP_US_MAX {
             draft.start_us = draft.start_us.min(pending.start_us);
@@ -318,7 +318,7 @@ impl<'s, S: Sink> Assembler<'s, S> {
     /// A statement was parsed, or parameters were bound to it.
     #[inline]
     fn phase(&mut self, record: &Record, bytes: &[u8]) -> Result<(), S::Error> {
-        self.tally.joined += 1;
+        self.counted.joined += 1;
         let place = self.session(record, bytes)?;
         if self.sessions.at(place).pending.stage == Stage::Running {
             self.flush(place)?;
@@ -329,7 +329,7 @@ impl<'s, S: Sink> Assembler<'s, S> {
         if is_bind && pending.stage == Stage::Parsed {
             self.join_earlier(&pending, &mut draft);
         } else {
-            self.tally.others += pending.reported_alone;
+            self.counted.others += pending.reported_alone;
         }
         pending.clear();
         hold(&mut pending, if is_bind { Stage::Bound } else { Stage::Parsed }, &draft);
@@ -348,7 +348,7 @@ impl<'s, S: Sink> Assembler<'s, S> {
         let duration_us = pending.duration_us.unwrap_or(0).saturating_add(took_us);
         if pending.stage == Stage::Running {
             pending.duration_us = Some(duration_us);
-            self.tally.joined += 1;
+            self.counted.joined += 1;
             return self.flush(place);
         }
         let start_us = before(time_us, took_us);
@@ -370,11 +370,11 @@ impl<'s, S: Sink> Assembler<'s, S> {
         let sql = record.statement.of(bytes);
         if sql.is_empty() && record.severity == Severity::Fatal {
             self.ended_idle += u64::from(ENDED_BY_SERVER.contains(&record.origin.code));
-            self.tally.others += 1;
+            self.counted.others += 1;
             return Ok(());
         }
         if sql.is_empty() && self.sessions.find(&record.origin, bytes) == Found::Unknown {
-            self.tally.others += 1;
+            self.counted.others += 1;
             return Ok(());
         }
         let place = self.session(record, bytes)?;
@@ -399,7 +399,7 @@ impl<'s, S: Sink> Assembler<'s, S> {
         }
         let reported = self.report(place, &draft);
         if stage == Stage::Running {
-            self.tally.joined += 1;
+            self.counted.joined += 1;
             self.held_bytes -= pending.sql.len() + pending.parameters.len();
         }
         pending.clear();
@@ -417,7 +417,7 @@ impl<'s, S: Sink> Assembler<'s, S> {
     ) -> Result<(), S::Error> {
         let sql = record.statement.of(bytes);
         if sql.is_empty() {
-            self.tally.others += 1;
+            self.counted.others += 1;
             return Ok(());
         }
         self.flush(place)?;
@@ -436,7 +436,7 @@ impl<'s, S: Sink> Assembler<'s, S> {
             reported = self.report(place, &Draft::of(&pending));
             self.held_bytes -= pending.sql.len() + pending.parameters.len();
         } else {
-            self.tally.others += pending.reported_alone;
+            self.counted.others += pending.reported_alone;
         }
         pending.clear();
         self.sessions.at(place).pending = pending;
@@ -458,7 +458,7 @@ impl<'s, S: Sink> Assembler<'s, S> {
         let not_before_us = if self.keeps_starts { i64::MIN } else { open.last_start_us };
         let start_us = draft.start_us.max(not_before_us);
         open.last_start_us = start_us;
-        self.tally.statement(skip);
+        self.counted.statement(skip);
         self.note_time(start_us, draft.duration_us);
         let reported = self.reported;
         self.reported += 1;

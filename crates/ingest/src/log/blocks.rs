@@ -14,8 +14,8 @@ use seatrial_trace::captured::Sink;
 use super::assemble::Assembler;
 use super::files::Known;
 use super::record::{Fault, Found, HEAD_BYTES_MAX, LogReader, Record, Span};
+use super::record_counts::{Place, Reason};
 use super::stamp::Zones;
-use super::tally::{Place, Reason};
 use super::{LogError, ReadError};
 
 /// The longest record that is held. A statement has at most 1 GB in PostgreSQL; what a log is
@@ -190,7 +190,7 @@ impl<S: Sink> Merge<'_, '_, S> {
             }
             let place = self.place(block, *head, parsed.head_lines);
             for fault in &block.found.faults {
-                self.assembler.tally.unreadable(fault, bytes, &place);
+                self.assembler.counted.unreadable(fault, bytes, &place);
             }
             self.carry.extend_from_slice(&bytes[*stop..]);
             self.carry_file = block.file;
@@ -253,7 +253,7 @@ impl<S: Sink> Merge<'_, '_, S> {
         let (offset_bytes, line) = (start + fault.offset_bytes, lines + fault.line);
         if let Some(place) = self.place_in_carry(offset_bytes, line) {
             let fault = Fault { offset_bytes: 0, line: 0, ..*fault };
-            self.assembler.tally.unreadable(&fault, bytes, &place);
+            self.assembler.counted.unreadable(&fault, bytes, &place);
         }
     }
 

@@ -8,8 +8,8 @@
 use super::message::Book;
 use super::prefix::{is_background, is_code, session_id, virtual_transaction};
 use super::record::{Fault, Found, LogReader, Origin, Record, Severity, Span, Texts};
+use super::record_counts::Reason;
 use super::stamp::{Zones, is_stamp, read_stamp_in_session};
-use super::tally::Reason;
 
 /// Columns up to the error code.
 const HEAD: usize = 13;

@@ -6,8 +6,8 @@
 use super::csv::{number, severity_of, transaction};
 use super::prefix::{is_background, session_id};
 use super::record::{Found, LogReader, Origin, Record, Span, Texts};
+use super::record_counts::Reason;
 use super::stamp::{Zones, read_stamp_in_session};
-use super::tally::Reason;
 
 /// Reads jsonlog.
 #[derive(Debug)]

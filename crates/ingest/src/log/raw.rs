@@ -13,7 +13,7 @@ use super::assemble::Assembler;
 use super::files::Known;
 use super::message::{Message, Said};
 use super::record::{Fault, Record, Span};
-use super::tally::{Place, Reason};
+use super::record_counts::{Place, Reason};
 use super::{LogError, ReadError};
 
 /// The end of data behind COPY.
@@ -103,7 +103,7 @@ impl<S: Sink> Reading<'_, '_, S> {
             counted = start;
             let text = Span::new(start, end);
             let fault = Fault { reason, offset_bytes: start, line, text };
-            self.assembler.tally.unreadable(&fault, &self.buffer, &self.place);
+            self.assembler.counted.unreadable(&fault, &self.buffer, &self.place);
             at = end;
         }
         self.place.offset_bytes += at as u64;

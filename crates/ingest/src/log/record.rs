@@ -1,8 +1,8 @@
 //! One record of a log, as a reader hands it on: spans into the bytes that it was read from.
 
 use super::message::{self, Book, Message};
+use super::record_counts::Reason;
 use super::stamp::Zones;
-use super::tally::Reason;
 
 /// A part of the bytes that a record was read from. Empty if not in the log.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

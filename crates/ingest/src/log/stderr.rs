@@ -8,8 +8,8 @@ use super::message::Label;
 use super::phrases::Section;
 use super::prefix::{Prefix, is_code};
 use super::record::{Found, HEAD_BYTES_MAX, LogReader, Origin, Record, Severity, Span, Texts};
+use super::record_counts::Reason;
 use super::stamp::Zones;
-use super::tally::Reason;
 
 /// Reads lines that begin with a prefix.
 #[derive(Debug)]

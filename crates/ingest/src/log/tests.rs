@@ -118,11 +118,11 @@ impl Logs {
     }
 
     /// Reads it in blocks of this size, with this number of workers.
-    fn read_in(&self, block_bytes: usize, workers: usize) -> (Kept, Tally) {
+    fn read_in(&self, block_bytes: usize, workers: usize) -> (Kept, RecordCounts) {
         let mut kept = Kept::default();
         let wanted = Wanted { workers, ..self.wanted.clone() };
         let reading = read_in_blocks(&wanted, block_bytes, &mut kept).unwrap();
-        (kept, reading.tally)
+        (kept, reading.counted)
     }
 
     fn error(&self) -> String {
@@ -132,7 +132,7 @@ impl Logs {
 }
 
 /// Statements of a plain log with the usual prefix of Debian, with `%e`.
-fn statements(log: &str) -> (Vec<Reported>, Tally) {
+fn statements(log: &str) -> (Vec<Reported>, RecordCounts) {
     let (kept, reading) = Logs::one(log).prefix("%m [%p] %q%u@%d %e ").read();
-    (kept.statements, reading.tally)
+    (kept.statements, reading.counted)
 }

@@ -7,10 +7,10 @@ use super::PlaybackError;
 use super::ids::Mapping;
 use super::run::{CANCEL, Run};
 use super::usage;
+use crate::accounting::Ending;
 use crate::order::keeper::Keeper;
 use crate::played::{Client, End, Held, Played};
 use crate::rewrite::reported::Ids;
-use crate::tally::Ending;
 
 /// How long what is open at the end may take by itself.
 const PATIENCE_NS: u64 = 2_000_000_000;
@@ -87,7 +87,7 @@ impl Run {
         let start_unix_ns = self.start_unix_ns();
         let ids = self.ids.take().map_or_else(Ids::off, Mapping::finish);
         let cost = self.order.as_ref().map(Keeper::cost).unwrap_or_default();
-        let Run { tally, survey, held, sessions, .. } = self;
+        let Run { accounting, survey, held, sessions, .. } = self;
         let held = Held {
             edges: cost.edges,
             edge_ns: cost.edge_ns(),
@@ -95,7 +95,7 @@ impl Run {
             postponed: cost.postponed,
             ..held
         };
-        Ok(tally.finish(Ending {
+        Ok(accounting.finish(Ending {
             start_unix_ns,
             duration_ns,
             end,

@@ -7,11 +7,11 @@ use seatrial_pgwire::answer::Answer;
 use seatrial_pgwire::link::Link;
 use seatrial_sqltext::lexer::class::Class;
 
+use crate::accounting::{HeldBy, Times};
 use crate::connection::Connection;
 use crate::feed::Fed;
 use crate::order::Place;
 use crate::pace::Before;
-use crate::tally::{HeldBy, Times};
 
 /// Statements for which a session keeps room.
 const ROOM_KEPT: usize = 16;
@@ -87,7 +87,7 @@ pub struct Queued {
     pub place: Place,
 }
 
-/// A statement that was answered, and is to be tallied.
+/// A statement that was answered, and is to be counted.
 #[derive(Debug)]
 pub struct Ended {
     /// The statement.

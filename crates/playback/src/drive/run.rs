@@ -25,6 +25,7 @@ use super::player::{Ended, Player, Wait};
 use super::sessions::Probe;
 use super::usage::{self, Processor};
 use super::{Live, PlaybackError, Watch, rules};
+use crate::accounting::{AccountingSettings, StatementAccounting};
 use crate::connection::{Login, Said};
 use crate::feed::{Feed, Rule, Stages};
 use crate::order::keeper::Keeper;
@@ -35,7 +36,6 @@ use crate::rules::Rules;
 use crate::rules::session_objects::SessionObjects;
 use crate::spec::PlaybackSpec;
 use crate::survey::Survey;
-use crate::tally::{Tally, TallySettings};
 
 /// Bytes read at once.
 const READ_BYTES: usize = 64 << 10;
@@ -85,8 +85,8 @@ pub struct Run {
     pub(super) feed: Feed,
     /// For sessions with a failed statement: what was read of them assumed its success.
     pub(super) rules: Rules,
-    pub(super) tally: Tally,
-    /// Answered statements to be tallied.
+    pub(super) accounting: StatementAccounting,
+    /// Answered statements to be counted.
     pub(super) ended: Vec<Ended>,
     pub(super) buffer: Vec<u8>,
     pub(super) out: Vec<u8>,
@@ -159,7 +159,7 @@ impl Run {
         let (epoll, timer) = descriptors(&wake)
             .map_err(|source| PlaybackError::System { what: "an epoll and a timer", source })?;
         let clock = Clock::new(kernel_trusts_tsc());
-        let tally = Tally::new(settings(&spec, &survey));
+        let accounting = StatementAccounting::new(settings(&spec, &survey));
         let players = players(&survey);
         Ok(Run {
             watch,
@@ -179,7 +179,7 @@ impl Run {
             arrived: BinaryHeap::new(),
             feed,
             rules,
-            tally,
+            accounting,
             ended: Vec::new(),
             buffer: vec![0; READ_BYTES],
             out: Vec::with_capacity(READ_BYTES),
@@ -352,7 +352,7 @@ impl Run {
     }
 
     fn tell(&mut self, now_ns: u64) {
-        let so_far = self.tally.so_far();
+        let so_far = self.accounting.so_far();
         self.watch.tell(&Live {
             elapsed_ns: now_ns,
             answered: so_far.ok + so_far.failed,
@@ -374,8 +374,8 @@ fn survey(spec: &PlaybackSpec) -> Result<Survey, PlaybackError> {
     Ok(Survey::of(&TraceReader::open(&spec.trace)?, &spec.databases, spec.until_us)?)
 }
 
-fn settings(spec: &PlaybackSpec, survey: &Survey) -> TallySettings {
-    TallySettings {
+fn settings(spec: &PlaybackSpec, survey: &Survey) -> AccountingSettings {
+    AccountingSettings {
         slice_ns: spec.slice_ms * 1_000_000,
         stall_threshold_ns: spec.stall_threshold_ms * 1_000_000,
         start_us: survey.first_us,

@@ -14,10 +14,10 @@ use seatrial_pgwire::link::Link;
 
 use super::player::{Peer, Stage, Wait};
 use super::run::{PROBE, Run};
+use crate::accounting::HeldBy;
 use crate::connection::{Connection, Said};
 use crate::item::Skipped;
 use crate::played::End;
-use crate::tally::HeldBy;
 
 /// How long a session waits until it tries again to connect.
 const AGAIN_AFTER_NS: u64 = 50_000_000;
@@ -108,7 +108,7 @@ impl Run {
         let now_ns = self.now_ns();
         let open = self.counts.open;
         self.sessions.open_max = self.sessions.open_max.max(open as u64);
-        self.tally.sessions_open(now_ns, open as u32);
+        self.accounting.sessions_open(now_ns, open as u32);
     }
 
     /// A session is authenticated.

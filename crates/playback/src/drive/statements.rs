@@ -8,18 +8,18 @@ use seatrial_trace::captured::SessionId;
 use super::PlaybackError;
 use super::player::{Ended, Peer, Queued, Release, Stage, Wait};
 use super::run::Run;
+use crate::accounting::{HeldBy, Times};
 use crate::connection::{Said, Sending};
 use crate::feed::{Fed, REUSED_BYTES_MAX};
 use crate::item::Skipped;
 use crate::pace::Before;
 use crate::rewrite::now::Now;
-use crate::tally::{HeldBy, Times};
 
 /// Room that the buffer for what is sent keeps.
 const OUT_BYTES_MAX: usize = 1 << 20;
 
-/// Answered statements that are tallied together: each by itself would bring all that a tally has
-/// into the processor's caches, which the server has used since.
+/// Answered statements that are counted together: each by itself would bring all that the
+/// accounting has into the processor's caches, which the server has used since.
 const ENDED_MAX: usize = 32;
 
 /// The code of what was cancelled.
@@ -28,7 +28,7 @@ const QUERY_CANCELED: &[u8; 5] = b"57014";
 impl Run {
     /// Takes in what was read, at most one batch; whether there may be more.
     pub(super) fn take_batch(&mut self, now_ns: u64) -> Result<bool, PlaybackError> {
-        // What is not tallied yet is held; and who waits for it to be released is to go on.
+        // What is not counted yet is held; and who waits for it to be released is to go on.
         if self.counts.starved > 0 || self.counts.in_flight == 0 {
             self.tally_ended();
         }
@@ -72,7 +72,7 @@ impl Run {
     /// A statement is not sent.
     pub(super) fn skip(&mut self, session: usize, queued: Queued, why: Skipped) {
         self.tally_ended();
-        self.tally.skipped(&queued.fed.item, why);
+        self.accounting.skipped(&queued.fed.item, why);
         self.consumed(session, &queued);
         self.feed.release(queued.fed);
     }
@@ -90,7 +90,7 @@ impl Run {
     /// Tallies the statements that were answered since it was done last.
     pub(super) fn tally_ended(&mut self) {
         for Ended { fed, times, answer } in self.ended.drain(..) {
-            self.tally.answered(&fed.item, &times, &answer);
+            self.accounting.answered(&fed.item, &times, &answer);
             self.feed.release(fed);
         }
     }
@@ -197,7 +197,7 @@ impl Run {
             return false;
         }
         let sent = peer.link.send(&self.epoll, &self.out);
-        self.tally.sent(&head.fed.item, sent_ns);
+        self.accounting.sent(&head.fed.item, sent_ns);
         let (could_ns, held_by) = player.could(due_ns);
         player.open = Some(Times { due_ns, could_ns, sent_ns, ended_ns: 0, held_by });
         self.counts.in_flight += 1;
@@ -302,7 +302,7 @@ impl Run {
         player.has_failed |= answer.error.is_some();
         player.ready_ns = now_ns;
         player.ready_by = HeldBy::Session;
-        self.tally.ended(now_ns, answer.error.is_none());
+        self.accounting.ended(now_ns, answer.error.is_none());
         self.counts.in_flight -= 1;
         self.counts.moved_ns = now_ns;
         self.drew(&queued, &answer);
@@ -323,7 +323,7 @@ impl Run {
         let Some(times) = player.open.take() else { return };
         let Some(queued) = player.pop() else { return };
         self.tally_ended();
-        self.tally.unanswered(&queued.fed.item, &Times { ended_ns, ..times });
+        self.accounting.unanswered(&queued.fed.item, &Times { ended_ns, ..times });
         self.counts.in_flight -= 1;
         self.counts.moved_ns = ended_ns;
         self.consumed(session, &queued);

@@ -461,7 +461,7 @@ impl Binder {
                 reason: reason.to_owned(),
                 column,
                 value: shown_value(value),
-                text: crate::tally::queries::shown(shown.unwrap_or_default()),
+                text: crate::accounting::queries::shown(shown.unwrap_or_default()),
                 number: item.number,
                 session: self.names[item.session.0 as usize].clone(),
                 candidates: u64::from(candidates),

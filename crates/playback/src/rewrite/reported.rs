@@ -285,7 +285,7 @@ fn patterns(plan: &Plan) -> Vec<PatternReport> {
     let shown = |text: u32| {
         let fingerprint = plan.texts.get(text as usize).map(|text| text.fingerprint);
         let shown = fingerprint.and_then(|fingerprint| plan.shown.get(&fingerprint));
-        crate::tally::queries::shown(shown.map(String::as_str).unwrap_or_default())
+        crate::accounting::queries::shown(shown.map(String::as_str).unwrap_or_default())
     };
     let mut habits: Vec<_> = plan.habits.iter().collect();
     habits.sort_by_key(|(_, habit)| std::cmp::Reverse(habit.ids));

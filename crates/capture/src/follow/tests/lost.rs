@@ -37,7 +37,7 @@ fn what_a_portal_returns_is_known_of_its_statement_from_then_on() {
     assert_eq!(kept[0], returned(&["id"], &[&[Some("6")]]));
     assert_eq!(kept[1], returned(&["id"], &[&[Some("7")]]));
     assert_eq!(kept[2], returned(&[""], &[&[None]]));
-    assert_eq!(reported.keeper.tally.seen.returned_unread, 1);
+    assert_eq!(reported.keeper.counted.seen.returned_unread, 1);
 }
 
 /// JDBC's batches: the server rolls back what came before the one that failed.
@@ -80,7 +80,7 @@ fn a_pipeline_that_is_too_long_is_counted_where_it_is_rolled_back() {
         ]),
         usize::MAX,
     );
-    assert_eq!(reported.keeper.tally.seen.rolled_back_kept, 4_096);
+    assert_eq!(reported.keeper.counted.seen.rolled_back_kept, 4_096);
 }
 
 #[test]
@@ -144,7 +144,7 @@ fn an_error_that_ends_the_session_is_of_the_query() {
         outcome(session(vec![Client(query("select pg_sleep(99)")), Server(error("57P01"))]));
     let figures = &reported.statements[0].figures;
     assert_eq!((figures.error, figures.duration_us.is_some()), (Some(*b"57P01"), true));
-    assert_eq!(reported.keeper.tally.seen.unanswered, 0);
+    assert_eq!(reported.keeper.counted.seen.unanswered, 0);
 }
 
 #[test]
@@ -158,13 +158,13 @@ fn what_is_set_as_a_client_connects_is_counted() {
         ("_pq_.command_tag", "x"),
     ]));
     let reported = outcome(said);
-    let settings: Vec<_> = reported.keeper.tally.seen.settings.into_iter().collect();
+    let settings: Vec<_> = reported.keeper.counted.seen.settings.into_iter().collect();
     assert_eq!(settings, [("TimeZone".to_owned(), 1), ("options".to_owned(), 1)]);
 }
 
 #[test]
 fn a_session_that_cannot_be_followed_any_more_is_told_apart_from_no_session() {
-    let seen = |said: Vec<Said>| outcome(said).keeper.tally.seen.clone();
+    let seen = |said: Vec<Said>| outcome(said).keeper.counted.seen.clone();
     let lost = seen(session(vec![Client(query("select 1")), Server(message(b'?', b""))]));
     assert_eq!((lost.not_understood, lost.broken_off), (1, 1));
     let probe = seen(vec![Client(b"GET / HTTP/1.1\r\n\r\n".to_vec())]);

@@ -191,8 +191,8 @@ pub fn follow(said: &[Said], piece_bytes: usize) -> Outcome {
     follower.ended(&mut keeper);
     keeper.flush();
     let (sessions, statements) = unpack(&received);
-    assert_eq!(keeper.tally.records, keeper.tally.accounted());
-    assert_eq!(keeper.tally.statements, statements.len() as u64);
+    assert_eq!(keeper.counted.records, keeper.counted.accounted());
+    assert_eq!(keeper.counted.statements, statements.len() as u64);
     Outcome { keeper, sessions, statements }
 }
 
@@ -210,7 +210,7 @@ pub fn outcome(said: Vec<Said>) -> Outcome {
     for piece_bytes in [1, 2, 3, 5, 7, 64] {
         let pieces = follow(&said, piece_bytes);
         assert_eq!(texts(&pieces), texts(&whole), "in pieces of {piece_bytes}");
-        assert_eq!(pieces.keeper.tally.seen, whole.keeper.tally.seen);
+        assert_eq!(pieces.keeper.counted.seen, whole.keeper.counted.seen);
     }
     whole
 }

@@ -215,7 +215,7 @@ impl Case {
     }
 
     /// Reads it in blocks of this size, with this number of workers.
-    fn read(&self, block_bytes: usize, workers: usize) -> (Kept, Tally) {
+    fn read(&self, block_bytes: usize, workers: usize) -> (Kept, RecordCounts) {
         let known = |bytes: &Vec<u8>| Known::in_memory(bytes, self.format, &self.prefix);
         let mut files: Vec<Known> = self.files.iter().map(known).collect();
         let mut kept = Kept::default();
@@ -228,8 +228,8 @@ impl Case {
             blocks::read(&mut files, (workers, block_bytes), &mut assembler).unwrap();
         }
         assembler.finish().unwrap();
-        let tally = assembler.tally;
-        (kept, tally)
+        let counted = assembler.counted;
+        (kept, counted)
     }
 }
 
@@ -237,17 +237,17 @@ impl Case {
 fn run(seed: u64, sources: &[Source]) -> u64 {
     let mut chance = Chance(seed);
     let case = Case::new(sources, &mut chance);
-    let (kept, tally) = case.read(usize::MAX >> 1, 1);
-    tally.check().unwrap();
-    assert_eq!(kept.statements.len() as u64, tally.statements);
+    let (kept, counted) = case.read(usize::MAX >> 1, 1);
+    counted.check().unwrap();
+    assert_eq!(kept.statements.len() as u64, counted.statements);
     let mut skipped = [0; Skip::COUNT];
     for skip in kept.statements.iter().filter_map(|reported| reported.skip) {
         skipped[skip as usize] += 1;
     }
-    assert_eq!(skipped, tally.skipped);
+    assert_eq!(skipped, counted.skipped);
     let block_bytes = case.block_bytes(&mut chance);
     let workers = if chance.is_one_in(SELDOM) { 2 + chance.below(3) } else { 1 };
-    assert_eq!(case.read(block_bytes, workers), (kept.clone(), tally), "blocks of {block_bytes}");
+    assert_eq!(case.read(block_bytes, workers), (kept.clone(), counted), "blocks of {block_bytes}");
     for reported in &kept.statements {
         check_text(&reported.sql);
     }

@@ -9,7 +9,7 @@ use seatrial_trace::captured::{Protocol, SessionId};
 use super::*;
 use crate::item::Danger;
 
-const SETTINGS: TallySettings = TallySettings {
+const SETTINGS: AccountingSettings = AccountingSettings {
     slice_ns: 1_000,
     stall_threshold_ns: 10_000,
     start_us: 0,
@@ -48,9 +48,9 @@ fn answer(tag: &str, rows: u64) -> Answer {
 }
 
 /// A statement ends, and what the server said is taken in.
-fn take(tally: &mut Tally, item: &Item, times: &Times, answer: &Answer) {
-    tally.ended(times.ended_ns, answer.error.is_none());
-    tally.answered(item, times, answer);
+fn take(accounting: &mut StatementAccounting, item: &Item, times: &Times, answer: &Answer) {
+    accounting.ended(times.ended_ns, answer.error.is_none());
+    accounting.answered(item, times, answer);
 }
 
 fn refusal(sqlstate: [u8; 5]) -> Answer {
@@ -107,8 +107,11 @@ const TEXTS: [&str; 6] =
     ["select 1", "insert into t values (1)", "update t set a = 1", "commit", "select 2 from t", ""];
 
 /// What became of the statements, and the items.
-fn played(events: &[(usize, Event, bool)], settings: TallySettings) -> (Tally, Vec<Item>, u64) {
-    let mut tally = Tally::new(settings);
+fn played(
+    events: &[(usize, Event, bool)],
+    settings: AccountingSettings,
+) -> (StatementAccounting, Vec<Item>, u64) {
+    let mut accounting = StatementAccounting::new(settings);
     let (mut items, mut not_reached) = (Vec::new(), 0);
     for (place, &(text, event, had_error)) in events.iter().enumerate() {
         let mut item = item(place as u64, TEXTS[text]);
@@ -116,29 +119,29 @@ fn played(events: &[(usize, Event, bool)], settings: TallySettings) -> (Tally, V
         let at_ns = place as u64 * 700;
         let times = times(at_ns, at_ns + 300);
         match event {
-            Event::Ok | Event::Error | Event::Unanswered => tally.sent(&item, at_ns),
+            Event::Ok | Event::Error | Event::Unanswered => accounting.sent(&item, at_ns),
             _ => {}
         }
         match event {
-            Event::Ok => take(&mut tally, &item, &times, &answer("SELECT", 1)),
-            Event::Error => take(&mut tally, &item, &times, &refusal(ERROR)),
-            Event::Unanswered => tally.unanswered(&item, &times),
-            Event::Skipped(why) => tally.skipped(&item, why),
+            Event::Ok => take(&mut accounting, &item, &times, &answer("SELECT", 1)),
+            Event::Error => take(&mut accounting, &item, &times, &refusal(ERROR)),
+            Event::Unanswered => accounting.unanswered(&item, &times),
+            Event::Skipped(why) => accounting.skipped(&item, why),
             Event::NotReached => not_reached += 1,
         }
         items.push(item);
     }
-    (tally, items, not_reached)
+    (accounting, items, not_reached)
 }
 
 proptest! {
     #[test]
     fn any_sequence_sums_up(events in events(), texts_max in 1usize..6) {
-        let settings = TallySettings { texts_max, ..SETTINGS };
-        let (tally, items, not_reached) = played(&events, settings);
+        let settings = AccountingSettings { texts_max, ..SETTINGS };
+        let (accounting, items, not_reached) = played(&events, settings);
         let survey = survey(&items);
-        let so_far = tally.so_far();
-        let played = tally.finish(ending(&survey, End::Interrupted, not_reached)).unwrap();
+        let so_far = accounting.so_far();
+        let played = accounting.finish(ending(&survey, End::Interrupted, not_reached)).unwrap();
         let accounts = played.record.classes.values();
         let sum = |count: fn(&Account) -> u64| accounts.clone().map(count).sum::<u64>();
         prop_assert_eq!(sum(|account| account.captured), items.len() as u64);
@@ -164,11 +167,11 @@ proptest! {
 
     #[test]
     fn every_answer_is_in_a_slice(events in events(), slice_ns in 1u64..100_000) {
-        let settings = TallySettings { slice_ns, ..SETTINGS };
-        let (tally, items, not_reached) = played(&events, settings);
-        let so_far = tally.so_far();
+        let settings = AccountingSettings { slice_ns, ..SETTINGS };
+        let (accounting, items, not_reached) = played(&events, settings);
+        let so_far = accounting.so_far();
         let survey = survey(&items);
-        let played = tally.finish(ending(&survey, End::Interrupted, not_reached)).unwrap();
+        let played = accounting.finish(ending(&survey, End::Interrupted, not_reached)).unwrap();
         let sliced: u64 = played.slices.iter().map(|row| row.completed).sum();
         prop_assert_eq!(sliced, so_far.ok);
         for (place, kind) in played.kinds.iter().enumerate() {
@@ -193,34 +196,34 @@ proptest! {
 fn what_does_not_add_up_gives_no_result() {
     let one = [item(0, "select 1")];
     let survey_of_one = survey(&one);
-    let finish = |tally: Tally, survey: &Survey, end: End, left: u64| {
-        tally.finish(ending(survey, end, left)).map(|_| ())
+    let finish = |accounting: StatementAccounting, survey: &Survey, end: End, left: u64| {
+        accounting.finish(ending(survey, end, left)).map(|_| ())
     };
-    let tally = || Tally::new(SETTINGS);
-    let answered = |tally: &mut Tally| {
-        tally.sent(&one[0], 0);
-        take(tally, &one[0], &times(0, 5), &answer("SELECT 1", 1));
+    let accounting = || StatementAccounting::new(SETTINGS);
+    let answered = |accounting: &mut StatementAccounting| {
+        accounting.sent(&one[0], 0);
+        take(accounting, &one[0], &times(0, 5), &answer("SELECT 1", 1));
     };
     let lost = NotAccounted::NotReached { missing: 1, left: 0 };
-    assert_eq!(finish(tally(), &survey_of_one, End::Complete, 0), Err(lost.clone()));
-    assert_eq!(finish(tally(), &survey_of_one, End::Interrupted, 0), Err(lost));
-    assert_eq!(finish(tally(), &survey_of_one, End::Interrupted, 1), Ok(()));
+    assert_eq!(finish(accounting(), &survey_of_one, End::Complete, 0), Err(lost.clone()));
+    assert_eq!(finish(accounting(), &survey_of_one, End::Interrupted, 0), Err(lost));
+    assert_eq!(finish(accounting(), &survey_of_one, End::Interrupted, 1), Ok(()));
     let left = NotAccounted::NotReached { missing: 1, left: 1 };
-    assert_eq!(finish(tally(), &survey_of_one, End::Complete, 1), Err(left));
-    let mut twice = tally();
+    assert_eq!(finish(accounting(), &survey_of_one, End::Complete, 1), Err(left));
+    let mut twice = accounting();
     answered(&mut twice);
     twice.skipped(&one[0], Skipped::Dependent);
     let broken = finish(twice, &survey_of_one, End::Complete, 0);
     assert!(matches!(broken, Err(NotAccounted::Class { captured: 1, ok: 1, skipped: 1, .. })));
-    let mut never_ended = tally();
+    let mut never_ended = accounting();
     never_ended.sent(&one[0], 0);
     let broken = finish(never_ended, &survey_of_one, End::Interrupted, 1);
     assert_eq!(broken, Err(NotAccounted::Sent { class: "select", sent: 1, ended: 0 }));
-    let mut never_sent = tally();
+    let mut never_sent = accounting();
     take(&mut never_sent, &one[0], &times(0, 5), &answer("SELECT 1", 1));
     let broken = finish(never_sent, &survey_of_one, End::Complete, 0);
     assert_eq!(broken, Err(NotAccounted::Sent { class: "select", sent: 0, ended: 1 }));
-    let mut other_class = tally();
+    let mut other_class = accounting();
     answered(&mut other_class);
     let broken = finish(other_class, &survey(&[item(0, "commit")]), End::Complete, 0);
     assert!(matches!(broken, Err(NotAccounted::Class { class: "select", captured: 0, .. })));
@@ -228,14 +231,14 @@ fn what_does_not_add_up_gives_no_result() {
 
 #[test]
 fn of_whom_a_query_is_shown() {
-    let mut tally = Tally::new(SETTINGS);
+    let mut accounting = StatementAccounting::new(SETTINGS);
     let items: Vec<Item> = (0..100).map(|n| item(n, &format!("select {n} from t"))).collect();
     for (item, sent_ns) in items.iter().zip((0..).step_by(10_000)) {
-        tally.sent(item, sent_ns);
+        accounting.sent(item, sent_ns);
         let slow_ns = if item.number == 99 { 9_000 } else { 1_000 };
-        take(&mut tally, item, &times(sent_ns, sent_ns + slow_ns), &answer("SELECT 2", 2));
+        take(&mut accounting, item, &times(sent_ns, sent_ns + slow_ns), &answer("SELECT 2", 2));
     }
-    let played = tally.finish(ending(&survey(&items), End::Complete, 0)).unwrap();
+    let played = accounting.finish(ending(&survey(&items), End::Complete, 0)).unwrap();
     let [query] = &played.record.queries[..] else { panic!("one fingerprint") };
     assert_eq!(query.text, "select $1 from t");
     assert_eq!((query.ok, query.rows, query.service_ns_sum), (100, 200, 108_000));

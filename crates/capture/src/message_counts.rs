@@ -17,7 +17,7 @@ const SETTINGS_MAX: usize = 64;
 /// records = statements + joined + sessions + others + unreadable(by reason)
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
+pub struct MessageCounts {
     /// Messages of clients that were read.
     pub records: u64,
     /// Statements that went into the trace.
@@ -101,7 +101,7 @@ impl Seen {
     }
 }
 
-impl Tally {
+impl MessageCounts {
     /// Counts a statement that goes into the trace.
     pub fn statement(&mut self, skip: Option<Skip>, start_us: i64, end_us: i64) {
         self.statements += 1;

@@ -6,8 +6,8 @@
 //!
 //! Its terms come from independent places: captured statements are counted in a separate pass over
 //! the trace, sent ones by the sender, their outcomes by the answers, and unreached ones by the
-//! reader of the trace. [`Tally::finish`] compares them and gives no result where they disagree: a
-//! statement that is lost or counted twice breaks the equation instead of hiding in it.
+//! reader of the trace. [`StatementAccounting::finish`] compares them and gives no result where they
+//! disagree: a statement that is lost or counted twice breaks the equation instead of hiding in it.
 //!
 //! An answer costs a few counters, a look at its fingerprint and some histograms. All of it
 //! together has at most about 10 MiB, however long the trace is.
@@ -40,9 +40,9 @@ use queries::Queries;
 /// Room for the response times of slices that are over.
 const TIMELINE_BUDGET_BYTES: usize = 3 << 20;
 
-/// How a tally is made.
+/// How the accounting is done.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct TallySettings {
+pub struct AccountingSettings {
     /// Length of a timeline's slice.
     pub slice_ns: u64,
     /// A time without answers is a stall when it lasts at least so long.
@@ -132,7 +132,7 @@ impl<'a> Verdict<'a> {
     }
 }
 
-/// What is known of a finished playback in addition to its tally.
+/// What is known of a finished playback in addition to its accounting.
 #[derive(Debug)]
 pub struct Ending<'a> {
     /// When it began.
@@ -231,7 +231,7 @@ struct OfClass {
 
 /// Takes in what becomes of each statement.
 #[derive(Debug)]
-pub struct Tally {
+pub struct StatementAccounting {
     classes: [OfClass; Class::COUNT],
     skipped: BTreeMap<(Class, Skipped), u64>,
     so_far: SoFar,
@@ -247,11 +247,11 @@ pub struct Tally {
     slice_end_ns: u64,
 }
 
-impl Tally {
+impl StatementAccounting {
     /// An empty one.
-    pub fn new(settings: TallySettings) -> Tally {
+    pub fn new(settings: AccountingSettings) -> StatementAccounting {
         let slice_ns = settings.slice_ns.max(1);
-        Tally {
+        StatementAccounting {
             classes: Default::default(),
             skipped: BTreeMap::new(),
             so_far: SoFar::default(),
@@ -276,7 +276,7 @@ impl Tally {
     }
 
     /// Takes in that a statement was answered, before what the server said is [taken
-    /// in](Tally::answered): that may be later, in the order of the answers.
+    /// in](StatementAccounting::answered): that may be later, in the order of the answers.
     #[inline]
     pub fn ended(&mut self, at_ns: u64, is_ok: bool) {
         self.quiet.ended(at_ns);
@@ -354,7 +354,7 @@ impl Tally {
         self.so_far
     }
 
-    /// Ends the tally: every statement of the trace must be accounted for.
+    /// Ends the accounting: every statement of the trace must be accounted for.
     ///
     /// # Errors
     ///

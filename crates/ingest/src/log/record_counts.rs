@@ -89,7 +89,7 @@ pub struct Place {
 
 /// The terms of the accounting (see [`seatrial_trace::captured`]), each counted where it occurs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Tally {
+pub struct RecordCounts {
     /// Records, among them what could not be read.
     pub records: u64,
     /// Statements, each once.
@@ -113,9 +113,9 @@ pub struct Tally {
 /// The terms do not sum up: a defect of this code.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the accounting of the log does not sum up: {0}; please report this defect")]
-pub struct TallyError(String);
+pub struct CountsError(String);
 
-impl Tally {
+impl RecordCounts {
     /// Takes in something that could not be read, from bytes that begin at a place.
     pub fn unreadable(&mut self, fault: &Fault, bytes: &[u8], place: &Place) {
         self.records += 1;
@@ -148,15 +148,18 @@ impl Tally {
     /// # Errors
     ///
     /// When they do not, which is a defect of this code.
-    pub fn check(&self) -> Result<(), TallyError> {
+    pub fn check(&self) -> Result<(), CountsError> {
         let unreadable: u64 = self.unreadable.iter().sum();
         let reported = self.statements + self.joined + self.sessions + self.others + unreadable;
         if reported != self.records {
-            return Err(TallyError(format!("{} records, {reported} reported", self.records)));
+            return Err(CountsError(format!("{} records, {reported} reported", self.records)));
         }
         let reported = self.executable + self.skipped.iter().sum::<u64>();
         if reported != self.statements {
-            return Err(TallyError(format!("{} statements, {reported} reported", self.statements)));
+            return Err(CountsError(format!(
+                "{} statements, {reported} reported",
+                self.statements
+            )));
         }
         Ok(())
     }

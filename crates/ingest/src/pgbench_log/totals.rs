@@ -107,7 +107,7 @@ struct Kind {
 
 /// Takes in line after line, in order of time.
 #[derive(Debug)]
-pub struct Tally {
+pub struct SampleTotals {
     start_unix_ns: u64,
     has_lag: bool,
     kinds: Vec<Kind>,
@@ -121,9 +121,9 @@ pub struct Tally {
     failures: Vec<Failure>,
 }
 
-/// What a tally yields.
+/// What the totals of a sample are made into.
 #[derive(Debug)]
-pub struct TallyParts {
+pub struct SampleParts {
     /// The accounting equation's terms.
     pub outcome: Outcome,
     /// Totals by kind.
@@ -140,11 +140,11 @@ pub struct TallyParts {
     pub processes: Vec<Exact>,
 }
 
-impl Tally {
-    /// An empty tally of a sample that starts at a time.
-    pub fn new(spec: &LogSpec, start_unix_ns: u64, kinds: usize) -> Tally {
+impl SampleTotals {
+    /// The totals of a sample that starts at a time.
+    pub fn new(spec: &LogSpec, start_unix_ns: u64, kinds: usize) -> SampleTotals {
         let slice_ns = spec.slice_ms * 1_000_000;
-        Tally {
+        SampleTotals {
             start_unix_ns,
             has_lag: spec.has_lag,
             kinds: (0..kinds).map(|_| Kind::default()).collect(),
@@ -194,7 +194,7 @@ impl Tally {
     /// # Errors
     ///
     /// When the terms of the accounting equation do not agree, which is a defect of this code.
-    pub fn finish(mut self) -> Result<TallyParts, AccountingError> {
+    pub fn finish(mut self) -> Result<SampleParts, AccountingError> {
         self.flush();
         for (exact, clients) in self.processes.iter_mut().zip(&self.clients) {
             exact.clients = clients.iter().filter(|&&seen| seen).count() as u64;
@@ -210,7 +210,7 @@ impl Tally {
             in_flight: 0,
         };
         let (slice_ns, slices) = self.timeline.into_rows();
-        Ok(TallyParts {
+        Ok(SampleParts {
             outcome: outcome.close()?,
             kinds: self.kinds.into_iter().map(|kind| kind.totals).collect(),
             slice_ns,

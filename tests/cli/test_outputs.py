@@ -27,7 +27,6 @@ INPUTS = {
     ("seatrial cache sweep", "log"),
     ("seatrial cache sweep", "prepare"),
     ("seatrial cache sweep", "pg_bin"),
-    ("seatrial filebench", "directory"),  # what is measured passes the guard
     ("seatrial db", "pg_bin"),
     ("seatrial db", "batch"),
     ("seatrial db", "prepare"),

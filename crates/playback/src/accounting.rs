@@ -6,8 +6,9 @@
 //!
 //! Its terms come from independent places: captured statements are counted in a separate pass over
 //! the trace, sent ones by the sender, their outcomes by the answers, and unreached ones by the
-//! reader of the trace. [`StatementAccounting::finish`] compares them and gives no result where they
-//! disagree: a statement that is lost or counted twice breaks the equation instead of hiding in it.
+//! reader of the trace. [`StatementAccounting::finish`] compares them and gives no result where
+//! they disagree: a statement that is lost or counted twice breaks the equation, and does not hide
+//! in it.
 //!
 //! An answer costs a few counters, a look at its fingerprint and some histograms. All of it
 //! together has at most about 10 MiB, however long the trace is.

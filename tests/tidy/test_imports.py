@@ -93,6 +93,7 @@ CRATES_MAY_USE = {
 }
 TOP_CRATE = "seatrial-pyext"
 HEAVY = {"jinja2", "numpy", "scipy", "ruptures", "rich", "psycopg", "starlette", "uvicorn"}
+HEAVY |= {"pyarrow", "duckdb"}
 # The SQL of a server under trial, which is no SQL of our own store.
 ASKS_THE_SERVER = (
     "postgres/",

@@ -161,6 +161,25 @@ class ReportsDocument(Document, frozen=True, kw_only=True):
     comparisons: list[str]
 
 
+class TablesDocument(Document, frozen=True, kw_only=True):
+    """Tables of runs were written.
+
+    ``seatrial export --format parquet``.
+
+    Attributes:
+        path: The directory.
+        run_ids: The runs, the oldest first unless they were named.
+        files: The Parquet file of each table, by the name of the table.
+        rows: How many rows each has.
+    """
+
+    kind: Literal["tables"] = "tables"
+    path: str
+    run_ids: list[str]
+    files: dict[str, str]
+    rows: dict[str, Count]
+
+
 class EditDocument(Document, frozen=True, kw_only=True):
     """Runs of a results file were changed.
 
@@ -260,6 +279,23 @@ def reports_document(index: Path, pages: Mapping[str, Path], comparisons: Sequen
             pages={run_id: str(place) for run_id, place in pages.items()},
             comparisons=[str(place) for place in comparisons],
         )
+    )
+
+
+def tables_document(
+    folder: Path, run_ids: Sequence[str], places: Mapping[str, Path], rows: Mapping[str, int]
+) -> str:
+    """Return where the tables of runs were written.
+
+    Args:
+        folder: The directory.
+        run_ids: The runs.
+        places: The file of each table.
+        rows: Its number of rows.
+    """
+    files = {name: str(place) for name, place in places.items()}
+    return as_text(
+        TablesDocument(path=str(folder), run_ids=list(run_ids), files=files, rows=dict(rows))
     )
 
 

@@ -11,7 +11,7 @@ import errno
 import os
 import stat
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Final, TextIO
 
@@ -71,6 +71,12 @@ def _is_rows(path: Path) -> bool:
     return is_content(path)
 
 
+def _is_parquet(path: Path) -> bool:
+    from seatrial.report.exports.parquet.files import is_table  # noqa: PLC0415 - likewise
+
+    return is_table(path)
+
+
 def is_trace(path: Path) -> bool:
     """Return whether there is a trace or a recording at a path, whole or not."""
     try:
@@ -87,6 +93,7 @@ SNAPSHOT: Final = Kind(
 ROWS: Final = Kind(
     name="file of a database's rows", is_own=_is_rows, can_be_remade=False, is_private=True
 )
+PARQUET: Final = Kind(name="table of Seatrial", is_own=_is_parquet)
 REMADE: Final = Kind(name="report or export of Seatrial", is_own=_is_page_or_export)
 
 
@@ -131,13 +138,19 @@ class Output(msgspec.Struct, frozen=True, kw_only=True):
             data = content.encode() if isinstance(content, str) else content
             _replace(place, data, mode=0o600 if self.kind.is_private else 0o666)
         except OSError as error:
-            raise _failed(self.place, error, otherwise) from None
+            raise failed(self.place, error, otherwise) from None
+
+
+FolderIf = Callable[[Mapping[str, object]], bool]
+"""Says by the values of other options whether an output is a directory."""
 
 
 class OutputPath(click.Path):
     """The type of every option that names a file to write."""
 
-    def __init__(self, kind: Kind, *, is_all: bool = False, folder_if: str = "") -> None:
+    def __init__(
+        self, kind: Kind, *, is_all: bool = False, folder_if: FolderIf | None = None
+    ) -> None:
         super().__init__(path_type=Path)
         self.kind = kind
         self.is_all = is_all
@@ -145,7 +158,11 @@ class OutputPath(click.Path):
 
 
 def output_option(
-    *names: str, about: str, kind: Kind = REMADE, is_all: bool = False, folder_if: str = ""
+    *names: str,
+    about: str,
+    kind: Kind = REMADE,
+    is_all: bool = False,
+    folder_if: FolderIf | None = None,
 ) -> Callable[[Callable[..., int]], Callable[..., int]]:
     """Return a decorator that adds an option for a file to write, and ``--force``.
 
@@ -157,8 +174,8 @@ def output_option(
         about: Its help.
         kind: What is written.
         is_all: Whether the command prints nothing besides.
-        folder_if: Name of an eager flag; with it the option names a directory for several files,
-            each of which the command judges as it writes it.
+        folder_if: Says by the values of eager options whether this one names a directory for
+            several files, each of which the command judges as it writes it; None for never.
     """
 
     def decorate(function: Callable[..., int]) -> Callable[..., int]:
@@ -180,7 +197,8 @@ def output_option(
 def _judged(context: click.Context, option: click.Parameter, place: Path | None) -> Output:
     assert isinstance(option.type, OutputPath)  # noqa: S101 - a defect of ours, not of a user
     output = Output(place=place, force=bool(context.meta.get(FORCE)), kind=option.type.kind)
-    if place is None or context.params.get(option.type.folder_if):
+    folder_if = option.type.folder_if
+    if place is None or (folder_if and folder_if(context.params)):
         return output
     if str(place) in STANDARD_OUTPUT:
         return _to_standard_output(context, output, is_all=option.type.is_all)
@@ -403,7 +421,8 @@ def _secure_name(folder: Path) -> None:
             os.close(descriptor)
 
 
-def _failed(place: Path, error: OSError, otherwise: str) -> SeatrialError:
+def failed(place: Path, error: OSError, otherwise: str) -> SeatrialError:
+    """Return the error for a file that cannot be written; ``otherwise`` is another command."""
     kind = SpaceError if error.errno in _FULL else UsageError
     return kind(
         seen=f"{place} cannot be written: {error.strerror}",

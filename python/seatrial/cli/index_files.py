@@ -7,7 +7,6 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-import click
 import msgspec
 
 from seatrial.cli.files import Output
@@ -69,7 +68,7 @@ def write_index(
     pages: dict[str, Path] = {}
     written = 0
     with ResultsFile.open(results, read_only=True) as store:
-        _make(place)
+        make_folder(place)
         entries: list[IndexEntry] = []
         runs_stored = store.runs()
         # Neighbours are ranked among nearly the same runs.
@@ -189,7 +188,8 @@ def _is_graded(page: Path, run: Run, profile: str) -> bool:
     return is_newer and f"<title>{escape(title_of(run, profile))}</title>" in beginning
 
 
-def _make(folder: Path) -> None:
+def make_folder(folder: Path) -> None:
+    """Create a directory for several files; raises UsageError where it cannot be."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -200,12 +200,13 @@ def _make(folder: Path) -> None:
         ) from None
 
 
-def refuse_run(run: str, context: click.Context) -> None:
-    """Raise UsageError when a run was given where all are meant."""
-    source = context.get_parameter_source("run")
-    if source is not None and source != click.core.ParameterSource.DEFAULT:
+def refuse_run(runs: Sequence[str], command: str) -> None:
+    """Raise UsageError when runs were given where all are meant; ``command`` is without them."""
+    if runs:
+        named = " ".join(runs)
         raise UsageError(
-            seen=f"--all was given together with the run {run}",
-            cause="--all writes an index and a page of every run",
-            next_step=f"Leave out one of them: `seatrial report {run}` or `seatrial report --all`",
+            seen=f"--all was given together with the run {named}",
+            cause="--all means every run of the results file",
+            next_step=f"Leave out one of them: `seatrial {command} {named}` or "
+            f"`seatrial {command} --all`",
         )

@@ -1,17 +1,20 @@
-"""``seatrial export RUN``: a run in another format."""
+"""The commands that show stored runs again: list, show, report and export."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Final
 
 import click
 
+from seatrial.cli.completing import complete_runs
 from seatrial.cli.files import Output, output_option
 from seatrial.cli.options import json_option, results_option, run_argument
 from seatrial.cli.showing import profile_option, showing, showing_options
 from seatrial.findings.model import Summary
 from seatrial.findings.summary import summarise
 from seatrial.report.exports import FORMATS
+from seatrial.report.exports.parquet.tables import TABLES
 from seatrial.report.terminal import table_text
 from seatrial.results.store import ResultsFile
 
@@ -110,7 +113,7 @@ Examples:
     "-o",
     about="The file to write, with --all the directory; in seatrial-reports, next to the results "
     "file, if not given.",
-    folder_if="every",
+    folder_if=lambda options: bool(options.get("every")),
 )
 @click.option(
     "--all",
@@ -142,7 +145,8 @@ def report_command(
     if every:
         from seatrial.cli.index_files import refuse_run  # noqa: PLC0415 - only with --all
 
-        refuse_run(run, context)
+        source = context.get_parameter_source("run")
+        refuse_run([] if source == click.core.ParameterSource.DEFAULT else [run], "report")
         return _report_all(output, results, as_json=as_json)
     from seatrial.cli.documents import report_document  # noqa: PLC0415 - not for --help
     from seatrial.cli.outcome import write_report  # noqa: PLC0415
@@ -178,33 +182,71 @@ Examples:
   seatrial export last --format bm-flash                     the table of the article
   seatrial export last --format fio-job --output tests.fio   to cross-check with fio
   seatrial export last --format fio-job --cell matrix/read/4096B/1t/1d
+  seatrial export --format parquet --all --output tables     for DuckDB, Spark, PostgreSQL
+  seatrial export before after --format parquet --table samples --table buckets
+
+\b
+docs/parquet.md lists the tables of Parquet with all columns.
 """
+PARQUET_FORMAT: Final = "parquet"
 
 
 @click.command("export", epilog=EXPORT_EPILOG)
-@run_argument
+@click.argument("runs", nargs=-1, metavar="[RUN...]", shell_complete=complete_runs)
 @click.option(
     "--format",
     "name",
-    type=click.Choice(list(FORMATS)),
+    type=click.Choice([*FORMATS, PARQUET_FORMAT]),
     default="json",
     show_default=True,
-    help="Which format.",
+    is_eager=True,  # --output then names a directory
+    metavar="FORMAT",
+    help=f"Which format: {', '.join([*FORMATS, PARQUET_FORMAT])}.",
 )
 @output_option(
-    "--output", "-o", about="The file to write; standard output if not given.", is_all=True
+    "--output",
+    "-o",
+    about="The file to write; standard output if not given. Of parquet the directory for one file "
+    "per table; seatrial-parquet, next to the results file, if not given.",
+    is_all=True,
+    folder_if=lambda options: options.get("name") == PARQUET_FORMAT,
 )
 @click.option("--cell", metavar="KEY", help="Only the test with this key.")
+@click.option("--all", "every", is_flag=True, help="Every run of the results file; parquet only.")
+@click.option(
+    "--table",
+    "tables",
+    type=click.Choice(list(TABLES)),
+    multiple=True,
+    metavar="NAME",
+    help="Only this table of parquet, such as samples; may be repeated.",
+)
 @results_option
 @json_option
 def export_command(
-    *, run: str, name: str, output: Output, cell: str | None, results: Path, as_json: bool
+    *,
+    runs: tuple[str, ...],
+    name: str,
+    output: Output,
+    cell: str | None,
+    every: bool,
+    tables: tuple[str, ...],
+    results: Path,
+    as_json: bool,
 ) -> int:
-    """Write RUN in another format."""
+    """Write RUN, the newest if not given, in another format; as parquet several runs, or all."""
     from seatrial.cli.options import this_command  # noqa: PLC0415 - not for --help
     from seatrial.report.exports import export  # noqa: PLC0415
 
-    summary = stored_summary(results, run)
+    if name == PARQUET_FORMAT:
+        from seatrial.cli.parquet_files import export_parquet  # noqa: PLC0415
+
+        _refuse("--cell", cell, "select rows by cell_key when you read the tables")
+        return export_parquet(runs, tables, output, results, every=every, as_json=as_json)
+    _refuse("--all", every, "add --format parquet")
+    _refuse("--table", tables, "add --format parquet")
+    _refuse("More than one run", runs[1:], "add --format parquet, or export one after the other")
+    summary = stored_summary(results, runs[0] if runs else "last")
     if cell is not None:
         summary = _only(summary, cell)
     text = export(summary, "json" if as_json else name)
@@ -214,6 +256,18 @@ def export_command(
     again = this_command("--output", "FILE", without=["--output", "-o"])
     output.write(text, otherwise=again)
     return 0
+
+
+def _refuse(what: str, given: object, otherwise: str) -> None:
+    """Raise UsageError when something was given that the format has no use for."""
+    if given:
+        from seatrial.errors import UsageError  # noqa: PLC0415 - only on this way out
+
+        raise UsageError(
+            seen=f"{what} was given, which this format does not support",
+            cause="Parquet has all tests in tables; every other format is of one run",
+            next_step=f"{otherwise[0].upper()}{otherwise[1:]}",
+        )
 
 
 def _only(summary: Summary, key: str) -> Summary:

@@ -22,6 +22,7 @@ from seatrial.report.lab import lab_notice
 from seatrial.report.markup import fill
 from seatrial.report.trend import Trend, trends
 from seatrial.results.model import Run, Sample, origin_of
+from seatrial.stats.set_up import host_of
 from seatrial.stats.wording import format_plural, moment
 
 TRENDS_MAX: Final = 6
@@ -67,12 +68,8 @@ class IndexEntry(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def host(self) -> str:
         """The machine, by its make: no host names are stored."""
-        machine = self.run.fingerprint_before.machine
-        parts = [machine.product or "", machine.cpu_model or ""]
-        if machine.cpus_online:
-            parts.append(format_plural(machine.cpus_online, "CPU"))
-        parts.append("lab" if lab_notice(self.run) else "")
-        return ", ".join(dict.fromkeys(filter(None, parts))) or "unknown host"
+        parts = [host_of(self.run), "lab" if lab_notice(self.run) else ""]
+        return ", ".join(filter(None, parts)) or "unknown host"
 
     @property
     def place(self) -> tuple[str, str, str]:

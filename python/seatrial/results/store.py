@@ -466,23 +466,32 @@ class ResultsFile:
             found = self._connection.execute("SELECT * FROM run ORDER BY started_at DESC, id DESC")
             return [rows.run_of(row) for row in found]
 
+    def run_ids(self) -> list[str]:
+        """Return the ids of all runs, the oldest first."""
+        with self._reading():
+            found = self._connection.execute("SELECT id FROM run ORDER BY started_at, id")
+            return [row["id"] for row in found]
+
     def run(self, reference: str) -> Run:
         """Return one run.
 
         Args:
-            reference: ``last`` for the newest, an id, a label (the newest of several runs), or a
+            reference: An id, ``last`` for the newest, a label (the newest of several runs), or a
                     unique prefix of an id. Tried in this order.
 
         Raises:
             UsageError: No run matches, or several ids begin so.
         """
+        with self._reading():
+            row = self._row("SELECT * FROM run WHERE id = ?", reference)
+            if row is not None:
+                return rows.run_of(row)
         runs = self.runs()
         if reference == "last" and runs:
             return runs[0]
-        for fits in (_has_id, _has_label):
-            exact = [run for run in runs if fits(run, reference)]
-            if exact:
-                return exact[0]
+        labelled = [run for run in runs if reference and run.label == reference]
+        if labelled:
+            return labelled[0]
         begun = [run for run in runs if reference and run.id.startswith(reference)]
         if len(begun) != 1:
             raise self._no_single_run(reference, begun)
@@ -674,14 +683,6 @@ def _still_running(run: Run) -> RefusedError:
     )
 
 
-def _has_id(run: Run, reference: str) -> bool:
-    return run.id == reference
-
-
 def _target_paths(run: Run) -> list[str]:
     targets = run.study.get("target", [])
     return [str(target.get("path") or target.get("url") or "") for target in targets]
-
-
-def _has_label(run: Run, reference: str) -> bool:
-    return bool(reference) and run.label == reference

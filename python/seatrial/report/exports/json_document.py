@@ -150,20 +150,25 @@ def as_text(document: Document) -> str:
 
     Bytes of a file's name that are not UTF-8, which JSON cannot hold, stand there as their codes.
     """
-    content = publish(document)
+    return msgspec.json.format(json_text(document), indent=2) + "\n"
+
+
+def json_text(value: object) -> str:
+    """Return what a document holds of a value, as JSON in one line."""
+    content = publish(value)
     try:
-        encoded = msgspec.json.encode(content)
+        return msgspec.json.encode(content).decode()
     except UnicodeEncodeError:
-        encoded = msgspec.json.encode(_in_utf8(content))
-    return msgspec.json.format(encoded, indent=2).decode() + "\n"
+        return msgspec.json.encode(in_utf8(content)).decode()
 
 
-def _in_utf8(value: Any) -> Any:  # noqa: ANN401 - whatever JSON can hold
+def in_utf8(value: Any) -> Any:  # noqa: ANN401 - whatever JSON can hold
+    """Return a value with bytes of a file's name that are not UTF-8 as their codes."""
     if isinstance(value, str):
         return value.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
     if isinstance(value, dict):
-        return {_in_utf8(name): _in_utf8(item) for name, item in value.items()}
-    return [_in_utf8(item) for item in value] if isinstance(value, list) else value
+        return {in_utf8(name): in_utf8(item) for name, item in value.items()}
+    return [in_utf8(item) for item in value] if isinstance(value, list) else value
 
 
 ENGINES: Final = (

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from importers.fio_runs import document, fio, job
 from importers.published import BLANKS, PRINTS, TABLE
 from report.json_schema import assert_published
+from results.builders import make_run, make_sample
 from seatrial.report.exports import FORMATS
 from seatrial.results.store import ResultsFile
 
@@ -143,3 +146,93 @@ def test_declared_hardware_is_stored_with_the_run(tmp_path):
     again = seatrial("show", "raid5", "--tables", folder=tmp_path)
     reported = " ".join(again.out.split())
     assert "but the drives' links saturate at 1,200 MB/s (4 links, SATA 3 Gb/s)" in reported
+
+
+@pytest.fixture
+def machines(tmp_path):
+    """Results files of two other machines with a run each, and a third with both of these runs."""
+    ids = ("20261121-074500-aaaa", "20261122-074500-bbbb")
+    for name, chosen in (("a", ids[:1]), ("b", ids[1:]), ("both", ids)):
+        with ResultsFile.open(tmp_path / f"{name}.seatrial", create=True) as store:
+            for run_id in chosen:
+                run = make_run(run_id, status="complete", label=run_id[-4:])
+                store.add_run(run, [make_sample(index=number) for number in range(2)])
+    return tmp_path
+
+
+def runs_of(file: Path):
+    with ResultsFile.open(file, read_only=True) as store:
+        return [
+            (run, [msgspec.structs.replace(sample, id=0) for sample in store.samples(run.id)])
+            for run in store.runs()
+        ]
+
+
+def test_runs_of_results_files_are_imported_once(machines):
+    ended = seatrial("import", "a.seatrial", "b.seatrial", folder=machines)
+    assert (ended.code, ended.err) == (0, "")
+    assert [line.split()[:2] for line in ended.out.splitlines()] == [
+        ["Copied", "20261121-074500-aaaa"],
+        ["Copied", "20261122-074500-bbbb"],
+    ]
+    assert runs_of(machines / "results.seatrial") == runs_of(machines / "both.seatrial")
+    again = seatrial("import", "both.seatrial", "a.seatrial", folder=machines)
+    assert (again.code, again.out) == (0, "Nothing to copy.\n3 runs were there already.\n")
+    document_ = seatrial("import", "b.seatrial", "--json", folder=machines).document
+    assert_published(document_)
+    assert document_["left_out_ids"] == ["20261122-074500-bbbb"]
+    assert runs_of(machines / "results.seatrial") == runs_of(machines / "both.seatrial")
+
+
+def newer(place: Path) -> None:
+    with sqlite3.connect(place) as file:
+        file.execute("PRAGMA user_version = 999")
+    file.close()
+
+
+def damaged(place: Path) -> None:
+    with sqlite3.connect(place) as file:
+        file.execute("UPDATE sample SET timeline = x'0102' WHERE round = 1")
+    file.close()
+
+
+def truncated(place: Path) -> None:
+    place.write_bytes(place.read_bytes()[:8192])
+
+
+def foreign_database(place: Path) -> None:
+    place.unlink()
+    with sqlite3.connect(place) as file:
+        file.execute("CREATE TABLE diary (day TEXT)")
+    file.close()
+
+
+@pytest.mark.parametrize(
+    ("spoil", "code", "seen"),
+    [
+        (newer, 11, "has schema 999, newer than"),
+        (damaged, 7, "is damaged"),
+        (truncated, 7, "is damaged"),
+        (foreign_database, 7, "is not a results file of Seatrial"),
+    ],
+)
+def test_where_one_results_file_cannot_be_read_nothing_is_written(machines, spoil, code, seen):
+    spoil(machines / "b.seatrial")
+    ended = seatrial("import", "a.seatrial", "b.seatrial", folder=machines)
+    assert (ended.code, ended.out) == (code, "")
+    assert seen in ended.err
+    assert not (machines / "results.seatrial").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "seen"),
+    [
+        (("a.seatrial", TABLE), "is no results file of Seatrial"),
+        (("a.seatrial", "--label", "mine"), "A label or hardware was given"),
+        (("a.seatrial", "--drives", "2", "--link", "sata3"), "A label or hardware was given"),
+    ],
+)
+def test_results_files_are_not_mixed_or_described(machines, arguments, seen):
+    ended = seatrial("import", *arguments, folder=machines)
+    assert (ended.code, seen in ended.err) == (2, True), ended.err
+    assert not (machines / "results.seatrial").exists()

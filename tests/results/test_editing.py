@@ -113,15 +113,15 @@ def test_runs_of_another_file_are_merged_once(file, tmp_path):
     with ResultsFile.open(tmp_path / "other.seatrial", create=True) as other:
         fill(other, "20261101-000000-cccc", label="theirs")
         other.edit_run("20261101-000000-cccc", note="from the lab bench")
-        copied, left_out = merge(other, file)
+        copied, left_out = merge([other], file)
         assert ([run.id for run in copied], left_out) == (["20261101-000000-cccc"], [])
         assert file.run("theirs").note == "from the lab bench"
         assert len(file.samples("20261101-000000-cccc")) == 2
         fill(other, "20261102-000000-dddd")
         with pytest.raises(RefusedError, match="already contains 1 of the 2 runs"):
-            merge(other, file)
+            merge([other], file)
         assert all(run.id != "20261102-000000-dddd" for run in file.runs())
-        copied, left_out = merge(other, file, skip_existing=True)
+        copied, left_out = merge([other], file, skip_existing=True)
         assert [run.id for run in copied] == ["20261102-000000-dddd"]
         assert [run.id for run in left_out] == ["20261101-000000-cccc"]
 
@@ -131,7 +131,7 @@ def test_a_run_that_is_measured_is_not_merged(file, tmp_path):
         fill(other, "20261101-000000-cccc")
         other.start_run(make_run("20261123-000000-bbbb"))
         with pytest.raises(RefusedError, match="is being measured"):
-            merge(other, file)
+            merge([other], file)
     assert len(file.runs()) == 2
 
 

@@ -183,12 +183,12 @@ class TablesDocument(Document, frozen=True, kw_only=True):
 class EditDocument(Document, frozen=True, kw_only=True):
     """Runs of a results file were changed.
 
-    ``seatrial runs``.
+    ``seatrial runs``, and ``import`` of a results file, which is a ``merge``.
 
     Attributes:
         action: What was done.
         run_ids: The runs that it was done to.
-        left_out_ids: With ``merge --skip-existing`` the runs that were there already.
+        left_out_ids: Of a ``merge`` the runs that were there already.
     """
 
     kind: Literal["edit"] = "edit"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,6 +12,7 @@ import click
 import msgspec
 
 from seatrial.cli.options import json_option, label_option, results_option
+from seatrial.cli.sources import is_results_file
 from seatrial.errors import UsageError
 from seatrial.report.terminal import wrapped
 from seatrial.results.model import Run, origin_of
@@ -192,6 +193,7 @@ Examples:
   seatrial import bm-flash.txt --drives 4 --link sata2
                                                  its printed tables, and what they came over
   seatrial import sizes.csv                      columns size, threads, iops (docs/importers.md)
+  seatrial import other.seatrial third.seatrial  the runs of other machines' results files
   seatrial import pgbench_log.*                  what pgbench --log wrote, all threads and runs
   seatrial import jobs.fio > study.toml          a job file of fio as a study, to be edited
   seatrial audit fio.json                        look at a file without storing it
@@ -212,10 +214,11 @@ The format is told by the content. docs/importers.md says what is taken over of 
 def command(
     *, files: tuple[Path, ...], label: str, declared: Declared, results: Path, as_json: bool
 ) -> int:
-    """Store the result of another tool, so that every command works on it as on a run of ours.
+    """Store results of other tools or machines, so that every command works on them.
 
     FILE is fio's JSON or JSON+, a log of fio, the printed tables of bm-flash, CSV, or a log of
-    pgbench; of these, several may be named. What it does not tell of the hardware may be told with
+    pgbench; of these, several may be named. Of results files of Seatrial, one or several, all runs
+    are copied that are not there yet. What it does not tell of the hardware may be told with
     --drives, --link, --bus and the like. Of a job file of fio, which holds no result, the study is
     printed that measures the same.
     """
@@ -223,8 +226,13 @@ def command(
     from seatrial.findings.summary import summarise  # noqa: PLC0415 - loads the analysis
     from seatrial.importers import read_jobs, read_results  # noqa: PLC0415
     from seatrial.report.exports import json_document  # noqa: PLC0415
-    from seatrial.trials.io.bounds import with_declared  # noqa: PLC0415
+    from seatrial.trials.io.bounds import Declared, with_declared  # noqa: PLC0415
 
+    if any(is_results_file(each) for each in files):
+        from seatrial.cli.runs_command import merge_files  # noqa: PLC0415 - only for these
+
+        _require_results_files(files, is_described=bool(label) or declared != Declared())
+        return merge_files(files, results, skip_existing=True, as_json=as_json)
     if len(files) == 1 and (jobs := read_jobs(files[0])):
         click.echo(_study_text(jobs), nl=False)
         return 0
@@ -240,6 +248,23 @@ def command(
     click.echo(f"Stored as run {imported.run.id}")
     echo_places(imported.run, results, None)
     return 0
+
+
+def _require_results_files(files: Sequence[Path], *, is_described: bool) -> None:
+    """Raise UsageError where results files are mixed with others, or described by options."""
+    others = [each for each in files if not is_results_file(each)]
+    if others:
+        raise UsageError(
+            seen=f"{others[0]} is no results file of Seatrial, but another of the files is",
+            cause="Runs of results files are copied as they are; other results become a new run",
+            next_step="Import them one after the other",
+        )
+    if is_described:
+        raise UsageError(
+            seen="A label or hardware was given for the runs of a results file",
+            cause="These runs have their own label and fingerprint",
+            next_step="Leave out the option; `seatrial runs rename RUN LABEL` gives a run a label",
+        )
 
 
 def _study_text(jobs: JobStudy) -> str:

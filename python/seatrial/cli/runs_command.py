@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -138,20 +139,39 @@ def merge(other: Path, skip_existing: bool, results: Path, as_json: bool) -> int
 
     Refused if a run of the same id is in both, unless --skip-existing is given.
     """
+    return merge_files([other], results, skip_existing=skip_existing, as_json=as_json)
+
+
+def merge_files(
+    others: Sequence[Path], results: Path, *, skip_existing: bool, as_json: bool
+) -> int:
+    """Copy the runs of results files into another, print which, and return the exit code.
+
+    Args:
+        others: The files, which are only read.
+        results: The file to copy into; created if it is missing.
+        skip_existing: Whether runs that are there already are left out and counted.
+        as_json: Whether a JSON document is printed.
+
+    Raises:
+        RefusedError: Some runs are there already, or one is being measured; nothing was copied.
+        ResultsFileError: A file is missing, damaged, not ours or newer; nothing was copied.
+    """
     from seatrial.cli.documents import edit_document  # noqa: PLC0415 - not for --help
     from seatrial.results.copying import merge as merged  # noqa: PLC0415
     from seatrial.results.store import ResultsFile  # noqa: PLC0415
+    from seatrial.stats.wording import format_plural  # noqa: PLC0415
 
-    with (
-        ResultsFile.open(other, read_only=True) as source,
-        ResultsFile.open(results, create=True) as store,
-    ):
-        copied, left_out = merged(source, store, skip_existing=skip_existing)
+    with ExitStack() as stack:
+        sources = [stack.enter_context(ResultsFile.open(each, read_only=True)) for each in others]
+        store = stack.enter_context(ResultsFile.open(results, create=True))
+        copied, left_out = merged(sources, store, skip_existing=skip_existing)
     if as_json:
         ids = ([run.id for run in each] for each in (copied, left_out))
         click.echo(edit_document("merge", *ids), nl=False)
-    else:
-        click.echo("\n".join(f"Copied {_line(run)}" for run in copied) or "Nothing to copy.")
-        if left_out:
-            click.echo(f"{len(left_out)} runs were there already.")
+        return 0
+    click.echo("\n".join(f"Copied {_line(run)}" for run in copied) or "Nothing to copy.")
+    if left_out:
+        verb = "was" if len(left_out) == 1 else "were"
+        click.echo(f"{format_plural(len(left_out), 'run')} {verb} there already.")
     return 0

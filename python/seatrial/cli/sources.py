@@ -60,14 +60,14 @@ def _found(reference: str, results: Path, slices_min: int) -> Source | None:
     """Return what a reference without a target means; None when nothing fits it."""
     path = Path(reference)
     if reference and _is_file(path):
-        if _is_results_file(path):
+        if is_results_file(path):
             return _run_of(path, "last", reference, slices_min)
         from seatrial.importers import read_results  # noqa: PLC0415 - only for foreign files
 
         foreign = read_results(path)
         return Source(name=reference, run=foreign.run, samples=foreign.samples)
     file, _, run = reference.rpartition(":")
-    if file and _is_file(Path(file)) and _is_results_file(Path(file)):
+    if file and _is_file(Path(file)) and is_results_file(Path(file)):
         return _run_of(Path(file), run, reference, slices_min, optional=True)
     if reference and results.exists():
         return _run_of(results, reference, reference, slices_min, optional=True)
@@ -81,7 +81,8 @@ def _is_file(path: Path) -> bool:
         return False
 
 
-def _is_results_file(path: Path) -> bool:
+def is_results_file(path: Path) -> bool:
+    """Return whether a file is an SQLite database, as a results file is; False if unreadable."""
     try:
         with path.open("rb") as file:
             return file.read(len(SQLITE_HEAD)) == SQLITE_HEAD

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from seatrial.errors import RefusedError
@@ -50,14 +52,16 @@ def bring_run(source: ResultsFile, run_id: str, destination: ResultsFile) -> Run
 
 
 def merge(
-    source: ResultsFile, destination: ResultsFile, *, skip_existing: bool = False
+    sources: Sequence[ResultsFile], destination: ResultsFile, *, skip_existing: bool = False
 ) -> tuple[list[Run], list[Run]]:
-    """Copy all runs of a results file into another, oldest first.
+    """Copy all runs of results files into another, file by file, oldest first.
+
+    All of them are read once before the first is copied, so that a damaged file changes nothing.
 
     Args:
-        source: The file with the runs.
+        sources: The files with the runs.
         destination: The other file.
-        skip_existing: Whether to leave out runs that the destination contains already.
+        skip_existing: Whether to leave out runs that the destination, or a file before, contains.
 
     Returns:
         The copied runs, and those left out.
@@ -65,27 +69,35 @@ def merge(
     Raises:
         RefusedError: The destination contains some of them, or one is being measured; nothing was
             copied.
-        ResultsFileError: One of the files cannot be used; runs copied so far are stored.
+        ResultsFileError: One of the files is damaged; nothing was copied. Or one cannot be used any
+            more; runs copied so far are stored.
     """
-    known = {run.id for run in destination.runs()}
-    runs = source.runs()[::-1]
-    existing = [run for run in runs if run.id in known]
+    known = set(destination.run_ids())
+    new: list[tuple[ResultsFile, Run]] = []
+    existing: list[Run] = []
+    for source in sources:
+        for run_id in source.run_ids():
+            if run_id in known:
+                existing.append(source.run(run_id))
+                continue
+            known.add(run_id)
+            new.append((source, source.run(run_id)))
     if existing and not skip_existing:
         raise RefusedError(
-            seen=f"{destination.path} already contains {len(existing)} of the {len(runs)} runs "
-            f"of {source.path}, such as {existing[0].id}",
+            seen=f"{destination.path} already contains {len(existing)} of the "
+            f"{len(existing) + len(new)} runs, such as {existing[0].id}",
             cause="The files were merged before, or one is a copy of the other",
             next_step="Copy the other runs only with --skip-existing",
         )
-    new = [run for run in runs if run.id not in known]
-    for run in new:
+    for source, run in new:
         if run.status == rows.RUNNING:
             raise RefusedError(
                 seen=f"The run {run.id} of {source.path} is being measured",
                 cause="A copy of it would be incomplete",
                 next_step="Wait until it ends, then retry",
             )
-    return [copy_run(source, run.id, destination) for run in new], existing
+        source.samples(run.id)
+    return [copy_run(source, run.id, destination) for source, run in new], existing
 
 
 def _as_ended(run: Run) -> Run:

@@ -537,7 +537,7 @@ def _own(
         lines.append(
             Item(what="power", amount=used, unit="kWh", money=kwh.times(used), origin="typed")
         )
-    whose = f"{array.level} of {count} {drive.name}"
+    whose = f"{array.level} of {count} {drive.name}" if count > 1 else f"1 {drive.name}"
     reads = drive.read_iops * count
     return Candidate(
         name=whose,

@@ -30,6 +30,7 @@ FOLDER = Path(__file__).resolve().parents[2] / "docs" / "schema"
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 MODULES = (
     "seatrial.report.exports.json_document",
+    "seatrial.report.by_fact",
     "seatrial.report.comparison_page",
     "seatrial.cli.catalogue_command",
     "seatrial.cli.documents",

@@ -31,6 +31,7 @@ from seatrial.stats.compare.fingerprints import facts_of, in_words, named_alike,
 from seatrial.stats.compare.model import Comparison, Difference, Entrant, Side
 from seatrial.stats.compare.noise import control_label
 from seatrial.stats.compare.verdict import judged, ratio_words
+from seatrial.stats.set_up import FACTS
 from seatrial.stats.timeline import SLICES_MIN
 from seatrial.stats.wording import format_identity, format_plural, format_share
 
@@ -41,6 +42,8 @@ Examples:
   seatrial compare last:ssd last:hdd       two targets of one run
   seatrial compare raid0.json raid5.json --anyway
   seatrial compare main pull-request --fail-if-slower 5
+  seatrial compare --by drive              all runs, a column per model of drive
+  seatrial compare --by kernel a.seatrial b.seatrial --figure iops
 
 \b
 Rounds are compared one by one where both sides were measured interleaved: in one study with both
@@ -53,7 +56,14 @@ def _percent(low: float, high: float) -> click.FloatRange:
 
 
 @click.command("compare", epilog=EPILOG)
-@click.argument("sides", nargs=-1, required=True, metavar="A [B ...]", shell_complete=complete_runs)
+@click.argument("sides", nargs=-1, metavar="A [B ...]", shell_complete=complete_runs)
+@click.option(
+    "--by",
+    "fact",
+    type=click.Choice(list(FACTS)),
+    help="Group runs by this fact of their machine: a column per value, a row per test. Then A, B "
+    "... are runs or results files; all complete runs if none is named.",
+)
 @click.option(
     "--figure",
     "figures",
@@ -92,6 +102,7 @@ def _percent(low: float, high: float) -> click.FloatRange:
 def command(
     *,
     sides: tuple[str, ...],
+    fact: str | None,
     figures: tuple[str, ...],
     margin_percent: float,
     control: str | None,
@@ -114,6 +125,14 @@ def command(
     # Millions of small objects that live to the end, none in a circle: to look for circles among
     # them, again and again as they grow, would be a quarter of all the time.
     gc.disable()
+    if fact is not None:
+        from seatrial.cli.by_fact import compare_by_fact  # noqa: PLC0415
+
+        _require_only_by(control=control, slower_percent=slower_percent, report=report)
+        return compare_by_fact(
+            fact, sides, results, figures=figures, anyway=anyway, as_json=as_json
+        )
+    _require_sides(sides)
     found = compared(
         entrants_of(sides, results, control),
         margin_share=margin_percent / 100,
@@ -137,6 +156,24 @@ def command(
         if report.place and not showing().quiet:
             click.echo(f"Report: {click.format_filename(report.place)}")
     return EXIT_THRESHOLD if slow else 0
+
+
+def _require_sides(sides: Sequence[str]) -> None:
+    """Raise click.UsageError where nothing is named."""
+    if not sides:
+        raise click.UsageError("Missing argument 'A [B ...]'; only --by needs none.")
+
+
+def _require_only_by(*, control: str | None, slower_percent: float | None, report: Output) -> None:
+    """Raise UsageError where an option was given that --by does not support."""
+    given = {"--aa": control, "--fail-if-slower": slower_percent, "--report": report.place}
+    named = [name for name, value in given.items() if value is not None]
+    if named:
+        raise UsageError(
+            seen=f"{named[0]} was given together with --by",
+            cause="--by puts groups of runs side by side; it pairs no rounds and has no page",
+            next_step="Leave out one of them, or compare two runs: `seatrial compare A B`",
+        )
 
 
 def _write_report(found: list[Comparison], report: Output) -> None:
@@ -282,7 +319,7 @@ def compared(
         margin_share=margin_share,
         figures=figures,
         control=entrants.control,
-        differences=[_differences(entrants.first, other) for other in entrants.others],
+        differences=[entrant_differences(entrants.first, other) for other in entrants.others],
         anyway=anyway,
     )
     if figures and not any(each.comparands for each in found):
@@ -295,7 +332,7 @@ def compared(
     return [msgspec.structs.replace(each, findings=find_in_comparison(each)) for each in found]
 
 
-def _differences(a: Entrant, b: Entrant) -> list[Difference]:
+def entrant_differences(a: Entrant, b: Entrant) -> list[Difference]:
     """Return what differs in two fingerprints; nothing where one side has none."""
     facts_a, facts_b = facts_of(a), facts_of(b)
     if not facts_a or not facts_b:

@@ -86,6 +86,19 @@ def figures_of_both(
     return BothSides(a=of_a, b=of_b, has_unlike_starts=min(starts_s) == 0 < max(starts_s))
 
 
+def figures_of(
+    samples: Sequence[Sample], wanted: Collection[str] | None = None
+) -> dict[str, Rounds]:
+    """Return the figures of one cell by name, of the running phase of each round.
+
+    Args:
+        samples: Samples of one cell of one run, at least one.
+        wanted: Names of figures; by default all. ``p99`` stands for that of every kind.
+    """
+    own = counted(samples)
+    return _figures(own, phases_of(own), wanted)
+
+
 def _are_unlike(a: Rounds, b: Rounds) -> bool:
     return a.is_reported != b.is_reported
 

@@ -1,0 +1,107 @@
+"""Runs side by side by host, kernel, drive or firmware: table, sentences and JSON document."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, Literal
+
+from seatrial.report.exports.json_document import Document, as_text
+from seatrial.report.table import NO_FIGURE, Table
+from seatrial.stats.compare.by_fact import ByFact, FactRow
+from seatrial.stats.compare.verdict import figure_words
+from seatrial.stats.wording import format_estimate, format_identity, format_plural
+
+DIFFERS: Final = " *"
+"""Mark of a group that differs significantly from the first one."""
+OTHERS_SHOWN_MAX: Final = 8
+
+
+class FactDocument(Document, frozen=True, kw_only=True):
+    """Runs side by side.
+
+    ``seatrial compare --by FACT``.
+
+    Attributes:
+        by_fact: Groups, tests and what else differs between the groups.
+        warnings: What should not be compared, if it was compared anyway.
+    """
+
+    kind: Literal["by_fact"] = "by_fact"
+    by_fact: ByFact
+    warnings: list[str]
+
+
+def fact_document(found: ByFact, warnings: Sequence[str]) -> str:
+    """Return runs by a fact as JSON, with warnings about what was compared anyway."""
+    return as_text(FactDocument(by_fact=found, warnings=list(warnings)))
+
+
+def common_rows(found: ByFact) -> list[FactRow]:
+    """Return the tests that at least two groups have; all of them if there is one group."""
+    wanted = min(2, len(found.groups))
+    return [row for row in found.rows if sum(map(bool, row.values)) >= wanted]
+
+
+def fact_table(found: ByFact, rows_max: int) -> Table:
+    """Return a row per common test and figure, and a column per value of the fact.
+
+    Args:
+        found: The groups.
+        rows_max: So many rows at most.
+    """
+    headers = [
+        f"{group.value} ({format_plural(len(group.run_ids), 'run')})" for group in found.groups
+    ]
+    return Table(
+        id="by_fact",
+        title=f"Tests by {found.fact}",
+        labels=2,
+        headers=["Test", "Figure", *headers],
+        rows=[_row(each) for each in common_rows(found)[:rows_max]],
+    )
+
+
+def _row(row: FactRow) -> list[str]:
+    cells = [
+        (format_estimate(value) + (DIFFERS if differs else "")) if value else NO_FIGURE
+        for value, differs in zip(row.values, row.differs, strict=True)
+    ]
+    return [format_identity(row.test), figure_words(row.figure), *cells]
+
+
+def fact_sentences(found: ByFact) -> list[str]:
+    """Return how to read the table: what is significant, and what else may be the cause."""
+    judged = [each for row in found.rows for each in row.differs if each is not None]
+    first = found.groups[0].value
+    if len(found.groups) == 1:
+        return [f"All runs have the same {found.fact}: there is nothing to compare."]
+    once = [group.value for group in found.groups if len(group.run_ids) == 1]
+    sentences = ["Intervals are over runs; a figure of one run has none."]
+    if judged:
+        sentences.append(
+            f"* differs significantly from {first}: {sum(judged)} of "
+            f"{format_plural(len(judged), 'comparison')} (Welch's t over runs, 5 % for all of "
+            "them together)."
+        )
+    if once or not judged:
+        which = f" of {', '.join(once)}" if once else ""
+        sentences.append(
+            f"No difference{which} is called significant: that takes two runs per {found.fact} "
+            "with the same test."
+        )
+    if found.others:
+        named = [
+            f"{each.words} ({' | '.join(each.values)})" for each in found.others[:OTHERS_SHOWN_MAX]
+        ]
+        left_out = len(found.others) - len(named)
+        more = f", and {left_out} more" if left_out > 0 else ""
+        sentences.append(
+            f"Besides the {found.fact}, these differ between the columns, and each may be the "
+            f"cause of a difference: {', '.join(named)}{more}."
+        )
+    else:
+        sentences.append(
+            f"No other usual cause of a difference in speed differs between the columns, as far "
+            f"as the fingerprints know, but runs of different {found.fact} were not interleaved."
+        )
+    return sentences

@@ -1,0 +1,217 @@
+"""Runs grouped by a fact of their machine: host, kernel, drive or firmware.
+
+The unit is the run: a run's figure is the geometric mean of its rounds, and intervals are over the
+runs of a group. Groups of at least two runs are compared with the first one by Welch's t on
+logarithms, all of them with Holm's adjustment together. Runs of different machines cannot be
+interleaved, so whatever else differs between the groups may be the cause.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import defaultdict
+from collections.abc import Collection, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from seatrial.stats.compare.figures import Rounds, figures_of
+from seatrial.stats.compare.fingerprints import value_words
+from seatrial.stats.compare.model import Difference, Entrant
+from seatrial.stats.compare.pairing import identity_without_target
+from seatrial.stats.compare.ratio import ALPHA, contrast, holm, p_value
+from seatrial.stats.estimate import Estimate
+from seatrial.stats.estimates import estimate_of_rounds
+from seatrial.stats.model import is_broken
+from seatrial.stats.set_up import FACTS, UNKNOWN
+from seatrial.study.cell import FactorValue
+
+OWN_PATHS: Final = {
+    "host": ("machine.product", "machine.cpu_model", "machine.cpus_online", "machine.cpus_usable"),
+    "kernel": ("machine.kernel",),
+    "drive": (".model", ".serial_hash"),
+    "firmware": (".firmware",),
+}
+"""Ends of the key paths that a fact itself is made of."""
+
+
+class FactGroup(msgspec.Struct, frozen=True, kw_only=True):
+    """The runs with one value of the fact.
+
+    Attributes:
+        value: The value; ``unknown`` where the fingerprint does not have it.
+        run_ids: The runs.
+    """
+
+    value: str
+    run_ids: list[str]
+
+
+class FactRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One figure of one test in every group.
+
+    Attributes:
+        test: The factors of the test, without the target.
+        figure: Such as ``iops`` or ``read p99``.
+        values: Of each group the mean over its runs, with an interval if there are at least two;
+            None where no run has the test.
+        differs: Whether each group differs significantly from the first one; None where that
+            cannot be judged, as one of the two has fewer than two runs, or a run measured 0.
+    """
+
+    test: dict[str, FactorValue]
+    figure: str
+    values: list[Estimate | None]
+    differs: list[bool | None]
+
+
+class OtherFact(msgspec.Struct, frozen=True, kw_only=True):
+    """Another fact that differs between the groups, and may be the cause of a difference.
+
+    Attributes:
+        words: Description, such as ``kernel``.
+        values: Of each group, its values with commas between.
+    """
+
+    words: str
+    values: list[str]
+
+
+class ByFact(msgspec.Struct, frozen=True, kw_only=True):
+    """Runs by a fact.
+
+    Attributes:
+        fact: The fact.
+        groups: In the order of their first run.
+        rows: In the order of the tests.
+        others: What else differs between the groups, the likeliest causes first.
+    """
+
+    fact: str
+    groups: list[FactGroup]
+    rows: list[FactRow]
+    others: list[OtherFact]
+
+
+_RowKey = tuple[str, str, str, bool]
+
+
+class Grouping:
+    """Collects the figures of runs, one at a time, so that their samples need not be kept.
+
+    Args:
+        fact: One of :data:`~seatrial.stats.set_up.FACTS`.
+        figures: Names of figures; by default all.
+    """
+
+    def __init__(self, fact: str, figures: Collection[str] | None = None) -> None:
+        self._fact = fact
+        self._figures = figures
+        self._run_ids: dict[str, dict[str, None]] = {}
+        self._tests: dict[_RowKey, dict[str, FactorValue]] = {}
+        self._logs: dict[_RowKey, dict[str, dict[str, list[float]]]] = {}
+        self._resolution_share: dict[_RowKey, float] = defaultdict(float)
+        self._differences: list[tuple[str, dict[str, Difference]]] = []
+
+    def add(self, entrant: Entrant, differences: Sequence[Difference]) -> None:
+        """Add one target of a run.
+
+        Args:
+            entrant: The target, with its samples.
+            differences: Of its fingerprint from that of the target that was added first.
+        """
+        run = entrant.side.run
+        group = FACTS[self._fact](run, entrant.side.target) or UNKNOWN
+        self._run_ids.setdefault(group, {})[run.id] = None
+        likely = {each.path: each for each in differences if each.weight == "likely"}
+        self._differences.append((group, likely))
+        cells: dict[str, list[Any]] = defaultdict(list)
+        for sample in entrant.samples:
+            if not is_broken(sample):
+                cells[sample.cell.key_without_target].append(sample)
+        for key, samples in cells.items():
+            for figure, rounds in figures_of(samples, self._figures).items():
+                row = (key, figure, rounds.unit, rounds.is_reported)
+                self._tests.setdefault(row, identity_without_target(samples[0].cell))
+                of_run = self._logs.setdefault(row, {}).setdefault(group, {})
+                of_run.setdefault(run.id, []).append(_mean_log(rounds))
+                share = max(self._resolution_share[row], rounds.resolution_share)
+                self._resolution_share[row] = share
+
+    def result(self) -> ByFact:
+        """Return the groups side by side."""
+        groups = list(self._run_ids)
+        rows: list[FactRow] = []
+        p_values: list[float] = []
+        places: list[tuple[int, int]] = []
+        for row in self._tests:
+            of_groups = [self._rounds(row, group) for group in groups]
+            for place, rounds in enumerate(of_groups[1:], start=1):
+                p = _p_value(of_groups[0], rounds)
+                if p is not None:
+                    p_values.append(p)
+                    places.append((len(rows), place))
+            rows.append(
+                FactRow(
+                    test=self._tests[row],
+                    figure=row[1],
+                    values=[_estimate(rounds) for rounds in of_groups],
+                    differs=[None] * len(groups),
+                )
+            )
+        for (index, place), p in zip(places, holm(p_values), strict=True):
+            rows[index].differs[place] = p <= ALPHA
+        found = [FactGroup(value=each, run_ids=list(self._run_ids[each])) for each in groups]
+        return ByFact(fact=self._fact, groups=found, rows=rows, others=self._others(groups))
+
+    def _rounds(self, row: _RowKey, group: str) -> Rounds | None:
+        """Return the runs of a group as rounds of a figure; None where none has it."""
+        of_runs = self._logs[row].get(group)
+        if not of_runs:
+            return None
+        means = [statistics.fmean(logs) for logs in of_runs.values()]
+        return Rounds(
+            values={number: math.exp(mean) for number, mean in enumerate(means)},
+            unit=row[2],
+            resolution_share=self._resolution_share[row],
+            is_reported=row[3],
+        )
+
+    def _others(self, groups: Sequence[str]) -> list[OtherFact]:
+        """Return what differs between the groups, besides the fact itself."""
+        known: dict[str, Difference] = {}
+        for _, likely in self._differences:
+            known |= {path: each for path, each in likely.items() if path not in known}
+        found = []
+        for path, first in known.items():
+            if path.endswith(OWN_PATHS[self._fact]):
+                continue
+            values: dict[str, dict[str, None]] = {group: {} for group in groups}
+            for group, likely in self._differences:
+                value = likely[path].b if path in likely else first.a
+                values[group][value_words(path, value)] = None
+            if len({frozenset(each) for each in values.values()}) > 1:
+                texts = [", ".join(values[group]) for group in groups]
+                found.append(OtherFact(words=first.words, values=texts))
+        return found
+
+
+def _mean_log(rounds: Rounds) -> float:
+    """Return the mean logarithm of a run's rounds; minus infinity where a round measured 0."""
+    values = rounds.values.values()
+    return statistics.fmean(map(math.log, values)) if min(values) > 0 else -math.inf
+
+
+def _p_value(a: Rounds | None, b: Rounds | None) -> float | None:
+    if a is None or b is None or min(len(a.values), len(b.values)) < 2:
+        return None
+    of = contrast(a, b, paired=False)
+    return None if of is None else p_value(of)
+
+
+def _estimate(rounds: Rounds | None) -> Estimate | None:
+    if rounds is None:
+        return None
+    values = list(rounds.values.values())
+    return estimate_of_rounds(values, rounds.unit, resolution_share=rounds.resolution_share)

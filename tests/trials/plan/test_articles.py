@@ -65,6 +65,7 @@ def drive(
         read_iops=reads_per_s,
         write_iops=writes_per_s,
         read_bytes_per_s=math.inf,
+        write_bytes_per_s=math.inf,
         price=price,
         power_w=0.0,
         reads=times,

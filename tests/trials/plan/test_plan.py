@@ -18,7 +18,15 @@ from seatrial.catalogue.volumes import Item
 from seatrial.errors import UsageError
 from seatrial.trials.plan.analysis.answer import StoragePlan, plan_of
 from seatrial.trials.plan.analysis.array import Array
-from seatrial.trials.plan.analysis.candidates import Asked, Candidate, Cap, Times, rented
+from seatrial.trials.plan.analysis.candidates import (
+    Asked,
+    Candidate,
+    Cap,
+    OwnDrive,
+    Times,
+    own_arrays,
+    rented,
+)
 from seatrial.trials.plan.analysis.demand import constant_demand
 from seatrial.trials.plan.analysis.figure import Figure, exact
 from seatrial.trials.plan.analysis.need import Need, busiest_gaps, parse_objective
@@ -199,16 +207,61 @@ def test_objectives_and_gaps_are_read():
     assert busiest_gaps(arrived[:10].astype(np.int64), 60.0) is None
 
 
-def test_an_own_array_costs_what_md_writes():
-    from seatrial.trials.plan.analysis.candidates import _ios_per_write
+def own(level: str, drives: int, write_bytes: float = 4096) -> Candidate:
+    """Drives of 1,000 reads and 500 writes a second, 100 and 50 MB/s, in an array."""
+    drive = OwnDrive(
+        name="d",
+        drive_bytes=1e12,
+        read_iops=1000,
+        write_iops=500,
+        read_bytes_per_s=100e6,
+        write_bytes_per_s=50e6,
+        price=Money.of(100, "USD"),
+        power_w=5,
+        reads=candidate("d", 1, 1).reads,
+        writes=candidate("d", 1, 1).writes,
+        limits_share=exact(1.0, "typed"),
+    )
+    array = Array(level=level, drives=drives, drive_bytes=1e12)
+    lost = exact(0.01, "typed")
+    (found,) = own_arrays([(array, lost)], drive, months=12, kwh=None, write_bytes=write_bytes)
+    return found
 
-    made = {level: Array(level=level, drives=4, drive_bytes=1e12) for level in ("raid10", "raid5")}
-    assert {level: _ios_per_write(each) for level, each in made.items()} == {
-        "raid10": 2,
-        "raid5": 4,
-    }
-    assert _ios_per_write(Array(level="raid6", drives=8, drive_bytes=1e12)) == 6
-    assert _ios_per_write(Array(level="raid5", drives=3, drive_bytes=1e12)) == 3
+
+@pytest.mark.parametrize(
+    ("level", "drives", "reads", "writes"),
+    [
+        ("raid0", 1, 0, 1), ("raid0", 4, 0, 1), ("raid1", 2, 0, 2), ("raid10", 4, 0, 2),
+        ("raid5", 3, 1, 2), ("raid5", 4, 2, 2), ("raid6", 8, 3, 3),
+    ],
+)  # fmt: skip
+def test_an_own_array_costs_what_md_writes(level: str, drives: int, reads: int, writes: int):
+    """A write of a drive takes as long as two reads; so does a byte."""
+    made = own(level, drives)
+    iops, throughput = made.caps
+    assert (iops.per_s, throughput.per_s) == (1000 * drives, 100e6 * drives)
+    assert iops.writes_cost == throughput.writes_cost == reads + 2 * writes
+    assert made.is_redundant is (level != "raid0")
+
+
+def test_bytes_limit_an_array_that_writes_them_several_times():
+    """Full stripes of RAID5 write n / (n - 1) of the bytes and read none."""
+    assert own("raid5", 5, 4 * 512 * 1024).caps[1].writes_cost < own("raid5", 5).caps[1].writes_cost
+    large = Need(
+        demand=constant_demand("typed", 0, 100, 1 << 20),
+        other_day=exact(1.0, "typed"),
+        capacity=exact(1e12, "typed"),
+        growth=exact(0.0, "typed"),
+        years=1.0,
+        objective=None,
+    )
+    made = [own("raid0", 4, 1 << 20), own("raid10", 4, 1 << 20)]
+    striped, mirrored = judge(made, large, Worlds(10))
+    assert (striped.narrowest.quantity, mirrored.narrowest.quantity) == ("throughput",) * 2
+    # Four drives write 200 MB/s, in mirrors 100 MB/s; the load is 104.9 MB/s.
+    assert striped.holds == pytest.approx(200e6 / (100 << 20), rel=0.01)
+    assert mirrored.holds == pytest.approx(100e6 / (100 << 20), rel=0.01)
+    assert (striped.fit_share, mirrored.fit_share) == (1, 0)
 
 
 NEED = ("reads=6000,writes=2000,size=8KiB", "--capacity", "500GiB")
@@ -241,15 +294,28 @@ def test_the_answer_its_page_its_document_and_its_proof(tmp_path: Path):
 
 
 def test_own_drives_have_a_price_that_is_typed(tmp_path: Path):
-    done = called(
-        tmp_path, "reads=600,writes=200,size=8KiB", "--capacity", "500GiB", "--drive",
-        "DC600M=180USD", "--kwh", "0.30USD", "--volume", "gp3", "--json",
+    words = (
+        "reads=600,writes=200,size=8KiB", "--capacity", "500GiB", "--drive", "DC600M=180USD",
+        "--kwh", "0.30USD", "--volume", "gp3", "--json",
     )  # fmt: skip
+    done = called(tmp_path, *words)
     assert done.code == 0, done
     own = [each for each in done.document["plan"]["choices"] if each["kind"] == "own"]
-    assert own[0]["name"] == "raid1 of 2 DC600M"
-    assert own[0]["month"]["mid"] == pytest.approx(2 * 180 / 12 + 3.6 * 2 * 0.73 * 0.30)
+    assert [each["name"] for each in own[:3]] == [
+        "1 DC600M", "raid0 of 2 DC600M", "raid1 of 2 DC600M",
+    ]  # fmt: skip
+    assert own[2]["month"]["mid"] == pytest.approx(2 * 180 / 12 + 3.6 * 2 * 0.73 * 0.30)
     assert "Own drives are priced without the server that holds them." in done.document["notes"]
+    # Any drive that fails takes a stripe with it: twice as likely of two, unlikely of a mirror.
+    assert [each["is_redundant"] for each in own[:3]] == [False, False, True]
+    lost = [each["lost_per_year"]["mid"] for each in own[:3]]
+    assert lost[1] == pytest.approx(2 * lost[0], rel=0.15)
+    assert lost[2] < lost[0] / 10
+    assert "loses its data with" in done.document["verdict"]
+    assert "Without redundancy: 1 DC600M, raid0 of 2 DC600M. " in " ".join(done.document["notes"])
+    careful = called(tmp_path, *words, "--loss-max", "1%").document["plan"]
+    assert careful["choices"][0]["name"] == "raid1 of 2 DC600M"
+    assert {each["name"]: each["miss"] for each in careful["refused"]}["1 DC600M"] == "risk"
 
 
 def test_a_run_measures_the_times_of_a_kind(tmp_path: Path):

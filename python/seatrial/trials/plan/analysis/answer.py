@@ -46,6 +46,7 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
         miss: What it misses most: ``load``, ``capacity``, ``objective``, ``budget``; else empty.
         capacity_bytes: What it holds.
         reads_origin: Where the times of requests are from.
+        is_redundant: Whether its data survive the failure of any one drive.
     """
 
     name: str
@@ -67,6 +68,7 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
     miss: str
     capacity_bytes: Amount
     reads_origin: str
+    is_redundant: bool
 
 
 class Measurement(msgspec.Struct, frozen=True, kw_only=True):
@@ -209,6 +211,7 @@ def _choice(ranked: Ranked, miss: str) -> Choice:
         miss=miss,
         capacity_bytes=candidate.capacity_bytes,
         reads_origin=candidate.reads.origin,
+        is_redundant=candidate.is_redundant,
     )
 
 

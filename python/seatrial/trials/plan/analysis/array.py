@@ -11,7 +11,7 @@ from seatrial.published import Amount, Count
 
 Level = Literal["raid0", "raid1", "raid10", "raid5", "raid6"]
 LEVELS: Final = ("raid0", "raid1", "raid10", "raid5", "raid6")
-_LEAST: Final = {"raid0": 1, "raid1": 2, "raid10": 4, "raid5": 3, "raid6": 4}
+LEAST_DRIVES: Final = {"raid0": 1, "raid1": 2, "raid10": 4, "raid5": 3, "raid6": 4}
 
 
 class Groups(NamedTuple):
@@ -104,7 +104,7 @@ class Array(msgspec.Struct, frozen=True, kw_only=True):
 
 def checked(array: Array) -> Array:
     """Return an array that can be; raises UsageError of any other."""
-    least = _LEAST.get(array.level)
+    least = LEAST_DRIVES.get(array.level)
     if least is None:
         raise UsageError(
             seen=f"{array.level!r} is no level",

@@ -20,19 +20,20 @@ from seatrial.catalogue.volumes import (
     total_of,
 )
 from seatrial.errors import UsageError
-from seatrial.trials.plan.analysis.array import Array
+from seatrial.trials.plan.analysis.array import LEAST_DRIVES, LEVELS, Array
 from seatrial.trials.plan.analysis.figure import Figure, exact
 
 if TYPE_CHECKING:
     from seatrial.catalogue.facts import Drive, Instance, LatencyPrior, Volume
     from seatrial.catalogue.store import Catalogue
+    from seatrial.trials.layouts.analysis.model import Rule
     from seatrial.trials.plan.analysis.queueing import Service
 
 IOPS_STEPS: Final = (0.6, 0.8, 1.0, 1.3, 1.7, 2.5, 5.0)
 """Of what the need's busiest slot asks for, which is bought."""
 BYTES_STEPS: Final = (0.8, 1.0, 1.5, 2.5)
 SIZE_STEPS: Final = (1.0, 1.3, 2.0)
-DRIVE_COUNTS: Final = (2, 3, 4, 6, 8, 12)
+DRIVE_COUNTS: Final = (1, 2, 3, 4, 6, 8, 12)
 SHEET_SHARE: Final = Figure(
     low=0.25, mid=0.6, high=1.0, origin="assumed share of a data sheet that lasts"
 )
@@ -40,6 +41,8 @@ LOCAL_LOST: Final = Figure(
     low=0.01, mid=0.03, high=0.1, origin="assumed: an instance stops and its local disks are lost"
 )
 NETWORK_GB: Final = 1e9
+PAGE_BYTES: Final = 4096
+"""A small write, as data sheets count it."""
 _P999_Z: Final = 3.09
 _SIGMA_MIN: Final = 0.15
 _SIGMA_MAX: Final = 1.6
@@ -55,7 +58,8 @@ class Cap:
         per_s: What lasts.
         bucket: Its burst; None without one.
         unit_bytes: What counts as one request.
-        writes_cost: How many requests of this limit a write is; 1 but for arrays.
+        writes_cost: How many reads of this limit a write is, or bytes read a byte written; 1 but
+            for local disks and arrays.
     """
 
     whose: str
@@ -99,6 +103,7 @@ class Candidate:
         month: The sum.
         lost_per_year: Probability of losing what it holds.
         memory_bytes: Memory of its instance; 0 where unknown.
+        is_redundant: Whether its data survive the failure of any one drive.
     """
 
     name: str
@@ -112,6 +117,7 @@ class Candidate:
     month: Money
     lost_per_year: Figure
     memory_bytes: float = 0.0
+    is_redundant: bool = True
 
     @property
     def limits_kind(self) -> str:
@@ -127,6 +133,7 @@ class Asked:
         iops: Requests per second in the busiest slot.
         bytes_per_s: Bytes per second in the busiest slot.
         capacity_bytes: What is to be stored in the end.
+        write_bytes: Mean size of a write.
         provider: Of volumes and instances.
         region: Of prices; empty for the one known.
         instances: Names; empty for all with a known price.
@@ -139,6 +146,7 @@ class Asked:
     iops: float
     bytes_per_s: float
     capacity_bytes: float
+    write_bytes: float = PAGE_BYTES
     provider: str = "aws"
     region: str = ""
     instances: tuple[str, ...] = ()
@@ -362,6 +370,7 @@ def _local(
         month=facts.in_currency(item.money, asked.currency),
         lost_per_year=LOCAL_LOST,
         memory_bytes=(instance.memory_gib or 0.0) * GIB,
+        is_redundant=False,
     )
 
 
@@ -430,6 +439,7 @@ class OwnDrive:
         read_iops: By its data sheet, 4 KiB.
         write_iops: Likewise.
         read_bytes_per_s: Likewise; infinite where it does not say.
+        write_bytes_per_s: Likewise; as reads where it does not say.
         price: For one.
         power_w: While it works.
         reads: Times of reads.
@@ -442,6 +452,7 @@ class OwnDrive:
     read_iops: float
     write_iops: float
     read_bytes_per_s: float
+    write_bytes_per_s: float
     price: Money
     power_w: float
     reads: Times
@@ -482,6 +493,7 @@ def own_drive(sheet: Drive, drive_bytes: float, price: Money, facts: Catalogue) 
         read_iops=sheet.read_iops_4k,
         write_iops=sheet.write_iops_4k,
         read_bytes_per_s=(sheet.read_mb_s or math.inf) * 1e6,
+        write_bytes_per_s=(sheet.write_mb_s or sheet.read_mb_s or math.inf) * 1e6,
         price=price,
         power_w=sheet.active_w or 10.0,
         reads=times["read"],
@@ -492,11 +504,10 @@ def own_drive(sheet: Drive, drive_bytes: float, price: Money, facts: Catalogue) 
 def arrays_of(asked: Asked, drive: OwnDrive) -> list[Array]:
     """Return the arrays of a drive that hold the capacity."""
     found = []
-    for level in ("raid1", "raid10", "raid5", "raid6"):
+    for level in LEVELS:
         for drives in DRIVE_COUNTS:
-            least = {"raid1": 2, "raid10": 4, "raid5": 3, "raid6": 4}[level]
             is_odd = level == "raid10" and drives % 2
-            if drives < least or (level == "raid1" and drives > 2) or is_odd:
+            if drives < LEAST_DRIVES[level] or (level == "raid1" and drives > 2) or is_odd:
                 continue
             array = Array(level=level, drives=drives, drive_bytes=drive.drive_bytes)
             if array.usable_bytes >= asked.capacity_bytes:
@@ -505,7 +516,12 @@ def arrays_of(asked: Asked, drive: OwnDrive) -> list[Array]:
 
 
 def own_arrays(
-    arrays: Sequence[tuple[Array, Figure]], drive: OwnDrive, *, months: float, kwh: Money | None
+    arrays: Sequence[tuple[Array, Figure]],
+    drive: OwnDrive,
+    *,
+    months: float,
+    kwh: Money | None,
+    write_bytes: float = PAGE_BYTES,
 ) -> list[Candidate]:
     """Return own drives in arrays, each with its probability of loss in a year.
 
@@ -514,15 +530,24 @@ def own_arrays(
         drive: The drive.
         months: Over which its price counts.
         kwh: What a kWh costs; None to leave power out.
+        write_bytes: Mean size of a write.
     """
-    return [_own(array, lost, drive, months=months, kwh=kwh) for array, lost in arrays]
+    return [
+        _own(array, lost, drive, months=months, kwh=kwh, write_bytes=write_bytes)
+        for array, lost in arrays
+    ]
 
 
 def _own(
-    array: Array, lost: Figure, drive: OwnDrive, *, months: float, kwh: Money | None
+    array: Array,
+    lost: Figure,
+    drive: OwnDrive,
+    *,
+    months: float,
+    kwh: Money | None,
+    write_bytes: float,
 ) -> Candidate:
     count = array.drives
-    per_write = _ios_per_write(array)
     lines = [
         Item(
             what=f"{count} {drive.name} over {months:g} months",
@@ -538,7 +563,6 @@ def _own(
             Item(what="power", amount=used, unit="kWh", money=kwh.times(used), origin="typed")
         )
     whose = f"{array.level} of {count} {drive.name}" if count > 1 else f"1 {drive.name}"
-    reads = drive.read_iops * count
     return Candidate(
         name=whose,
         kind="own",
@@ -547,10 +571,15 @@ def _own(
             Cap(
                 whose=whose,
                 quantity="IOPS",
-                per_s=reads,
-                writes_cost=per_write * drive.read_iops / drive.write_iops,
+                per_s=drive.read_iops * count,
+                writes_cost=_ios_of_write(array, drive.read_iops / drive.write_iops),
             ),
-            Cap(whose=whose, quantity="throughput", per_s=drive.read_bytes_per_s * count),
+            Cap(
+                whose=whose,
+                quantity="throughput",
+                per_s=drive.read_bytes_per_s * count,
+                writes_cost=_bytes_of_write(array, _slower(drive), write_bytes),
+            ),
         ),
         limits_share=drive.limits_share,
         reads=drive.reads,
@@ -558,16 +587,47 @@ def _own(
         bill=tuple(lines),
         month=total_of(lines),
         lost_per_year=lost,
+        is_redundant=array.groups.tolerated > 0,
     )
 
 
-def _ios_per_write(array: Array) -> float:
-    """Return the I/Os of drives for a small write, as md does them."""
+def _slower(drive: OwnDrive) -> float:
+    """Return how much longer a byte takes to write than to read; 1 where neither is limited."""
+    is_known = math.isfinite(drive.read_bytes_per_s)
+    return drive.read_bytes_per_s / drive.write_bytes_per_s if is_known else 1.0
+
+
+def _ios_of_write(array: Array, slower: float) -> float:
+    """Return what a small write costs the drives, as md does it, in reads of a drive.
+
+    Args:
+        array: The array.
+        slower: How many reads take as long as one write.
+    """
+    rule = _write_rule(array, PAGE_BYTES)
+    assert rule.reads is not None  # noqa: S101 - of a page it is always known
+    assert rule.writes is not None  # noqa: S101 - likewise
+    return rule.reads + rule.writes * slower
+
+
+def _bytes_of_write(array: Array, slower: float, write_bytes: float) -> float:
+    """Return what a written byte costs the drives, in bytes read; full stripes cost less.
+
+    Args:
+        array: The array.
+        slower: How much longer a byte takes to write than to read.
+        write_bytes: Mean size of a write.
+    """
+    pages = max(1, math.ceil(write_bytes / PAGE_BYTES))
+    rule = _write_rule(array, pages * PAGE_BYTES)
+    return rule.read_bytes + rule.write_bytes * slower
+
+
+def _write_rule(array: Array, size_bytes: int) -> Rule:
     from seatrial.study.layouts.layout import LayoutSpec  # noqa: PLC0415 - only for own drives
     from seatrial.trials.layouts.analysis.accounting import write_rule  # noqa: PLC0415 - likewise
 
     spec = LayoutSpec(label="a", name="a", backend="md", level=array.level, drives=array.drives)
-    rule = write_rule(spec, 4096, 4096)
-    if rule is None or rule.writes is None:
-        return 2.0
-    return (rule.reads or 0.0) + rule.writes
+    rule = write_rule(spec, size_bytes, PAGE_BYTES)
+    assert rule is not None  # noqa: S101 - md's rules know whole pages
+    return rule

@@ -58,6 +58,12 @@ class Demand:
         """Bytes read and written, by slot."""
         return self.read_bytes_per_s + self.write_bytes_per_s
 
+    @property
+    def mean_write_bytes(self) -> float:
+        """Mean size of a write; 0 without any."""
+        writes = float(self.writes_per_s.sum())
+        return float(self.write_bytes_per_s.sum()) / writes if writes else 0.0
+
     def counted_per_s(self, unit_bytes: int) -> NDArray[np.float64]:
         """Return requests as a provider counts them: a large one is several of ``unit_bytes``."""
         import numpy as np  # noqa: PLC0415 - numpy is for analyses only

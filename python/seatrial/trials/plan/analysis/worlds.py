@@ -262,6 +262,6 @@ def _load(cap: Cap, demand: object) -> NDArray[np.float64]:
 
     assert isinstance(demand, Demand)  # noqa: S101 - made above
     if cap.quantity == "throughput":
-        return demand.bytes_per_s
+        return demand.bytes_per_s + demand.write_bytes_per_s * (cap.writes_cost - 1.0)
     counted = demand.counted_per_s(cap.unit_bytes)
     return counted + demand.writes_per_s * (cap.writes_cost - 1.0)

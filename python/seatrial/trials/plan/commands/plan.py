@@ -197,6 +197,7 @@ def _candidates(need: Need, given: dict[str, Any], facts: Catalogue) -> list[Can
     memory = given["memory_min"]
     asked = Asked(
         iops=float(need.demand.requests_per_s.max()) * growth,
+        write_bytes=need.demand.mean_write_bytes,
         bytes_per_s=float(need.demand.bytes_per_s.max()) * growth,
         capacity_bytes=need.capacity.mid * (1 + need.growth.mid) ** need.years,
         provider=given["provider"],
@@ -276,7 +277,7 @@ def _own(text: str, asked: Asked, given: dict[str, Any], facts: Catalogue) -> li
     kwh = Money.of(_money(given["kwh"], currency), currency) if given["kwh"] else None
     arrays = [(array, _lost_per_year(array, drive, facts)) for array in arrays_of(asked, drive)]
     months = max(given["years"], 1.0) * _MONTHS_PER_YEAR
-    return own_arrays(arrays, drive, months=months, kwh=kwh)
+    return own_arrays(arrays, drive, months=months, kwh=kwh, write_bytes=asked.write_bytes)
 
 
 def _lost_per_year(array: Array, drive: OwnDrive, facts: Catalogue) -> Figure:

@@ -44,7 +44,7 @@ def _summary(choice: Choice, plan: StoragePlan) -> str:
         parts.append(
             f"{plan.objective.operation} {plan.objective.percentile} {times_words(choice)}"
         )
-    if choice.lost_per_year.mid >= _SAFE_ENOUGH:
+    if choice.lost_per_year.mid >= _SAFE_ENOUGH or not choice.is_redundant:
         parts.append(f"loses its data with {chance_words(choice.lost_per_year.mid)} a year")
     return ", ".join(parts)
 
@@ -179,6 +179,12 @@ def notes(plan: StoragePlan) -> list[str]:
     ]
     if any(each.kind == "own" for each in plan.choices):
         found.append("Own drives are priced without the server that holds them.")
+    bare = [each.name for each in plan.choices if each.kind == "own" and not each.is_redundant]
+    if bare:
+        found.append(
+            f"Without redundancy: {', '.join(bare)}. Any drive that fails takes all data with it; "
+            "--loss-max 1% leaves such choices out."
+        )
     if plan.twice_fit_share is not None:
         better = (
             f"; {plan.twice_name} would"

@@ -55,6 +55,7 @@ TOPICS_MAY_IMPORT = {
     ("cache", "replay"): "a sweep plays a trace of SQL",
     ("plan", "watch"): "a load is taken from a recording of block requests",
     ("plan", "loadline"): "the knee of a load line is a limit",
+    ("plan", "cache"): "what a cache serves of a recording reaches no volume",
     ("plan", "layouts"): "what a write costs on an array follows from its level",
     ("watch", "io"): "a recording is replayed by the engine of block I/O",
     ("database", "layouts"): "a timeline marks what happened to the array",

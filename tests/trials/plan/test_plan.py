@@ -381,3 +381,79 @@ def test_a_recording_is_a_need_with_its_own_gaps(tmp_path: Path):
     assert plan["load"] == "recorded, day.rec"
     assert plan["busiest_per_s"] == pytest.approx(500, rel=0.2)
     assert plan["choices"][0]["fit_share"] > 0.5
+
+
+def hot_recording(folder: Path) -> str:
+    """A second of 6,400 reads of 2,048 blocks and 1,600 writes elsewhere, for 6 s."""
+    draw = np.random.default_rng(5)
+    times = np.cumsum(draw.exponential(1250, 48_000)).astype(int) + 128166372003061629
+    blocks = draw.integers(0, 2048, len(times))
+    rows = [
+        f"{at},hm,0,Write,{(10_000 + number) * 8192},8192,5000\n"
+        if number % 5 == 0
+        else f"{at},hm,0,Read,{block * 8192},8192,5000\n"
+        for number, (at, block) in enumerate(zip(times, blocks, strict=True))
+    ]
+    (folder / "hot.csv").write_text("".join(rows))
+    imported = seatrial("trace", "import", "hot.csv", "-o", "hot.rec", folder=folder)
+    assert imported.code == 0, imported
+    return "hot.rec"
+
+
+def test_memory_and_a_small_volume_compete_with_a_large_one(tmp_path: Path):
+    words = (
+        hot_recording(tmp_path), "--capacity", "100GiB", "--instance", "r7i.4xlarge", "--volume",
+        "gp3", "--growth", "0",
+    )  # fmt: skip
+    plain = called(tmp_path, *words, "--json").document["plan"]["choices"][0]
+    assert plain["disk_share"] == 1
+    for option in ("--ram-price", "--ssd-price"):
+        plan = called(tmp_path, *words, option, "5USD", "--json").document["plan"]
+        first = plan["choices"][0]
+        assert first["name"].endswith("of memory" if option == "--ram-price" else "of SSD cache")
+        # 16 MiB of reads and writes that are never read: two policies, nearly the same.
+        assert first["disk_share"] < 0.1
+        assert first["month"]["mid"] < plain["month"]["mid"] - 10
+        line = first["bill"][-1]
+        assert line["money"]["mid"] == pytest.approx(line["amount"] * 5)
+        assert line["origin"] == "typed"
+        dear = called(tmp_path, *words, option, "9000USD", "--json").document["plan"]
+        assert dear["choices"][0]["name"] == plain["name"]
+    done = called(tmp_path, *words, "--ram-price", "5USD", "--explain", "--study", "p.toml")
+    assert " of the reads: " in " ".join(done.out.split())
+    study = tomllib.loads((tmp_path / "p.toml").read_text())
+    reached = float(study["thresholds"]["loadline.sustained_per_s"].removeprefix("> "))
+    assert reached == pytest.approx(1600 + 6400 * 0.05, rel=0.3), "what memory leaves"
+
+
+def test_a_cache_that_serves_nothing_changes_nothing():
+    from dataclasses import replace
+
+    one = candidate("one", 10, 2000)
+    cap = one.caps[0]
+    shares = (1.0, 0.5, 0.0)
+    cached = [replace(one, caps=(replace(cap, reads_share=share),)) for share in shares]
+    full, half, none = judge(cached, need(other_day=exact(1.0, "typed")), Worlds(FEW))
+    # 700 reads and 300 writes a second.
+    assert full.holds == pytest.approx(2000 / 1000, rel=0.01)
+    assert half.holds == pytest.approx(2000 / 650, rel=0.01)
+    assert none.holds == pytest.approx(2000 / 300, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((*NEED, "--ram-price", "5USD"), "is no recording"),
+        (("hot.rec", "--capacity", "1GiB", "--ssd-price", "cheap"), "no price for ssd=cheap"),
+        (("hot.rec", "--capacity", "1GiB", "--ram-price", "5USD/IOPS"), "has a price for each GiB"),
+        (("hot.rec", "--capacity", "1GiB", "--ram-price", "5EUR"), "No rate from EUR to USD"),
+    ],
+)
+def test_a_cache_without_a_recording_or_price_is_refused(
+    tmp_path: Path, words: tuple[str, ...], said: str
+):
+    if words[0] == "hot.rec":
+        hot_recording(tmp_path)
+    done = called(tmp_path, *words)
+    assert (done.code, done.out) == (2, "")
+    assert said in done.err

@@ -97,7 +97,7 @@ def predict(recording: Recording, wanted: Wanted) -> CachePrediction | None:
     accesses = accesses_of(recording, wanted.block_bytes)
     if accesses is None:
         return None
-    memory_bytes = list(wanted.memory_bytes) or _usual_sizes_bytes(accesses.unique_bytes)
+    memory_bytes = list(wanted.memory_bytes) or usual_sizes_bytes(accesses.unique_bytes)
     sizes = curve_sizes_bytes(accesses, [each for each in memory_bytes if each])
     curves = [
         curve_of(accesses, policy, sizes) for policy in dict.fromkeys((wanted.policy, _LRU, BEST))
@@ -145,7 +145,7 @@ def predict(recording: Recording, wanted: Wanted) -> CachePrediction | None:
     )
 
 
-def _usual_sizes_bytes(unique_bytes: int) -> list[int]:
+def usual_sizes_bytes(unique_bytes: int) -> list[int]:
     """Return powers of two up to the one that has room for all blocks."""
     largest = 1 << max(12, (unique_bytes - 1).bit_length())
     return [largest >> halved for halved in range(_HALVINGS, -1, -1)]

@@ -47,6 +47,7 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
         capacity_bytes: What it holds.
         reads_origin: Where the times of requests are from.
         is_redundant: Whether its data survive the failure of any one drive.
+        disk_share: Share of the reads that a cache in front leaves to it; 1 without one.
     """
 
     name: str
@@ -69,6 +70,7 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
     capacity_bytes: Amount
     reads_origin: str
     is_redundant: bool
+    disk_share: Amount
 
 
 class Measurement(msgspec.Struct, frozen=True, kw_only=True):
@@ -212,6 +214,7 @@ def _choice(ranked: Ranked, miss: str) -> Choice:
         capacity_bytes=candidate.capacity_bytes,
         reads_origin=candidate.reads.origin,
         is_redundant=candidate.is_redundant,
+        disk_share=candidate.disk_share,
     )
 
 

@@ -60,6 +60,7 @@ class Cap:
         unit_bytes: What counts as one request.
         writes_cost: How many reads of this limit a write is, or bytes read a byte written; 1 but
             for local disks and arrays.
+        reads_share: Share of the reads that reach it; below 1 behind a cache.
     """
 
     whose: str
@@ -68,6 +69,7 @@ class Cap:
     bucket: Bucket | None = None
     unit_bytes: int = 0
     writes_cost: float = 1.0
+    reads_share: float = 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,6 +106,7 @@ class Candidate:
         lost_per_year: Probability of losing what it holds.
         memory_bytes: Memory of its instance; 0 where unknown.
         is_redundant: Whether its data survive the failure of any one drive.
+        disk_share: Share of the reads that a cache in front leaves to it; 1 without one.
     """
 
     name: str
@@ -118,6 +121,7 @@ class Candidate:
     lost_per_year: Figure
     memory_bytes: float = 0.0
     is_redundant: bool = True
+    disk_share: float = 1.0
 
     @property
     def limits_kind(self) -> str:

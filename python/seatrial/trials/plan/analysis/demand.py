@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, Protocol
 
 from seatrial.errors import UsageError
 
@@ -21,6 +21,26 @@ DAY_S: Final = 86_400.0
 DAY_SLOT_S: Final = 30.0
 SLOTS_MAX: Final = 3000
 """Of a load that is played once: a longer one has longer slots."""
+
+
+class Limit(Protocol):
+    """What decides how a limit counts a load (seatrial.trials.plan.analysis.candidates.Cap)."""
+
+    @property
+    def quantity(self) -> str:
+        """``IOPS`` or ``throughput``."""
+
+    @property
+    def unit_bytes(self) -> int:
+        """What counts as one request; 0 for any size."""
+
+    @property
+    def writes_cost(self) -> float:
+        """How many reads a write is."""
+
+    @property
+    def reads_share(self) -> float:
+        """Share of the reads that reach it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,6 +92,21 @@ class Demand:
             return self.requests_per_s
         reads = np.maximum(self.reads_per_s, self.read_bytes_per_s / unit_bytes)
         return reads + np.maximum(self.writes_per_s, self.write_bytes_per_s / unit_bytes)
+
+    def counted_by(self, limit: Limit) -> NDArray[np.float64]:
+        """Return what a limit counts of it, by slot: less behind a cache, more of an array."""
+        own = self if limit.reads_share == 1 else self._behind(limit.reads_share)
+        if limit.quantity == "throughput":
+            return own.bytes_per_s + own.write_bytes_per_s * (limit.writes_cost - 1.0)
+        counted = own.counted_per_s(limit.unit_bytes)
+        return counted + own.writes_per_s * (limit.writes_cost - 1.0)
+
+    def _behind(self, reads_share: float) -> Demand:
+        return replace(
+            self,
+            reads_per_s=self.reads_per_s * reads_share,
+            read_bytes_per_s=self.read_bytes_per_s * reads_share,
+        )
 
     def scaled(self, factor: float) -> Demand:
         """Return the same load so many times."""

@@ -211,7 +211,7 @@ def _held(candidates: Sequence[Candidate], need: Need) -> list[tuple[float, Cap]
         factors[bursting] = np.min(
             [
                 factors_held(
-                    np.stack([_load(rows[place], demand) for place in bursting]),
+                    np.stack([demand.counted_by(rows[place]) for place in bursting]),
                     demand.slot_s,
                     limits,
                 )
@@ -220,7 +220,7 @@ def _held(candidates: Sequence[Candidate], need: Need) -> list[tuple[float, Cap]
             axis=0,
         )
     for place in plain:
-        factors[place] = _plain_factor(_load(rows[place], need.demand), rows[place].per_s)
+        factors[place] = _plain_factor(need.demand.counted_by(rows[place]), rows[place].per_s)
     found = []
     for candidate in candidates:
         best = min(candidate.caps, key=lambda cap: factors[places[_key(cap)]])
@@ -253,15 +253,6 @@ def _plain_factor(load: NDArray[np.float64], limit_per_s: float) -> float:
 
 
 def _key(cap: Cap) -> tuple[object, ...]:
-    return (cap.quantity, cap.per_s, cap.bucket, cap.unit_bytes, cap.writes_cost)
-
-
-def _load(cap: Cap, demand: object) -> NDArray[np.float64]:
-    """Return what a limit counts of a load, by slot."""
-    from seatrial.trials.plan.analysis.demand import Demand  # noqa: PLC0415 - for the type
-
-    assert isinstance(demand, Demand)  # noqa: S101 - made above
-    if cap.quantity == "throughput":
-        return demand.bytes_per_s + demand.write_bytes_per_s * (cap.writes_cost - 1.0)
-    counted = demand.counted_per_s(cap.unit_bytes)
-    return counted + demand.writes_per_s * (cap.writes_cost - 1.0)
+    return (
+        cap.quantity, cap.per_s, cap.bucket, cap.unit_bytes, cap.writes_cost, cap.reads_share,
+    )  # fmt: skip

@@ -53,6 +53,8 @@ _USUAL_GROWTH: Final = "0..0.2..0.6"
 @click.option("--memory-min", metavar="SIZE", help="Memory needed.")
 @click.option("--drive", "drives", multiple=True, metavar="MODEL=PRICE", help="To buy, for one.")
 @click.option("--kwh", metavar="PRICE", help="Of power, for own drives, such as 0.30USD.")
+@click.option("--ram-price", metavar="PRICE", help="More memory competes: a GiB a month, 3.50USD.")
+@click.option("--ssd-price", metavar="PRICE", help="So does an SSD cache: 0.08USD, 120EUR/TiB/5y.")
 @click.option(
     "--measured", multiple=True, metavar="KIND=RUN", help="Times of a kind of storage, by a run."
 )
@@ -85,6 +87,7 @@ def command(
     facts = catalogue()
     wanted = _need(need, given)
     candidates = _candidates(wanted, given, facts)
+    candidates += _behind_caches(need, wanted, candidates, given, facts)
     if not candidates:
         raise UsageError(
             seen="There is no candidate with a known price",
@@ -213,6 +216,51 @@ def _candidates(need: Need, given: dict[str, Any], facts: Catalogue) -> list[Can
     for text in given["drives"]:
         found += _own(text, asked, given, facts)
     return found
+
+
+def _behind_caches(
+    reference: str,
+    need: Need,
+    candidates: list[Candidate],
+    given: dict[str, Any],
+    facts: Catalogue,
+) -> list[Candidate]:
+    """Return the candidates with more memory or a cache device in front, where these are priced.
+
+    Raises:
+        UsageError: when the need is no recording, or a price is none.
+    """
+    from seatrial.cli.files import is_trace  # noqa: PLC0415 - not for --help
+    from seatrial.errors import UsageError  # noqa: PLC0415 - likewise
+    from seatrial.trials.cache.analysis.money import UnitPrice, parse_price  # noqa: PLC0415
+    from seatrial.trials.watch.recording import read  # noqa: PLC0415 - likewise
+
+    texts = {name: given[f"{name}_price"] for name in ("ram", "ssd") if given[f"{name}_price"]}
+    if not texts:
+        return []
+    if not is_trace(Path(reference)):
+        raise UsageError(
+            seen=f"{reference!r} is no recording, so what a cache serves of it is not known",
+            cause="Caches are simulated with the requests of a recording",
+            next_step="Record the load: `seatrial watch --record FILE`, or leave "
+            f"--{next(iter(texts))}-price out",
+        )
+    prices = {}
+    for name, text in texts.items():
+        try:
+            _, price = parse_price(f"{name}={text}", facts)
+        except ValueError as error:
+            raise UsageError(
+                seen=f"--{name}-price: {error}",
+                cause="A price is that of a GiB a month, or paid once and divided by years",
+                next_step=f"Such as --{name}-price 0.08USD or --{name}-price 120EUR/TiB/5y",
+            ) from None
+        money = facts.in_currency(price.money, given["currency"])
+        prices[name] = UnitPrice(money=money, origin=price.origin)
+    from seatrial.trials.plan.analysis.caching import behind, caches_of  # noqa: PLC0415
+
+    caches = caches_of(read(Path(reference)), prices)
+    return [found for cache in caches for found in behind(cache, candidates, need)]
 
 
 def _measured(text: str, given: dict[str, Any]) -> list[tuple[str, Times]]:

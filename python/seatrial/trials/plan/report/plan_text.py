@@ -110,7 +110,8 @@ def excuse(choice: Choice, plan: StoragePlan) -> str:
         carried = rate_words(choice.binding_quantity, choice.binding_per_s)
         return (
             f"{choice.binding} carries {carried}, and the need's busiest slot is "
-            f"{rate_words(choice.binding_quantity, load)} before growth and other days; it falls "
+            f"{rate_words(choice.binding_quantity, load)} before growth and other days"
+            f"{_cached_words(choice)}; it falls "
             f"short in {missed} of the worlds."
         )
     if choice.miss == "capacity":
@@ -126,6 +127,13 @@ def excuse(choice: Choice, plan: StoragePlan) -> str:
     if choice.miss == "risk":
         return f"it loses its data with {chance_words(choice.lost_per_year.mid)} a year."
     return f"{format_money(choice.month)} a month are above the budget."
+
+
+def _cached_words(choice: Choice) -> str:
+    """Return what a cache serves of the reads, as the end of a clause; empty without one."""
+    if choice.disk_share == 1:
+        return ""
+    return f", and the cache serves {format_share(1 - choice.disk_share)} of the reads"
 
 
 def choices_table(plan: StoragePlan) -> Table:

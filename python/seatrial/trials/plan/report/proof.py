@@ -17,7 +17,7 @@ RENTED_H_MIN: Final = 1.0
 
 
 def study_text(plan: StoragePlan, reads_share: float, size_bytes: float) -> str:
-    """Return the study as TOML.
+    """Return the study as TOML; behind a cache, of what it leaves to the storage.
 
     Args:
         plan: A plan with a choice.
@@ -28,12 +28,15 @@ def study_text(plan: StoragePlan, reads_share: float, size_bytes: float) -> str:
     objective = plan.objective
     percentile = objective.percentile if objective else "p99"
     limit_ms = objective.limit_ms if objective else 10.0
+    left = 1 - reads_share * (1 - first.disk_share)
+    reads_share = reads_share * first.disk_share / left if left else 0.0
+    busiest_per_s = plan.busiest_per_s * left
     mixed = 0.02 < reads_share < 0.98
     operation = "mixed" if mixed else "read" if reads_share >= 0.98 else "write"
     share = f"read_share = {reads_share:.2f}\n" if mixed else ""
-    wanted = plan.busiest_per_s * plan.other_day.high * (1 + plan.growth.mid) ** plan.years
+    wanted = busiest_per_s * plan.other_day.high * (1 + plan.growth.mid) ** plan.years
     return (
-        f"# Proves a plan: {first.name} has to sustain {plan.busiest_per_s:,.0f} requests per\n"
+        f"# Proves a plan: {first.name} has to sustain {busiest_per_s:,.0f} requests per\n"
         f"# second, and {wanted:,.0f} on a bad day after {years_words(plan.years)}.\n"
         "\n"
         'name = "plan-proof"\n'
@@ -56,7 +59,7 @@ def study_text(plan: StoragePlan, reads_share: float, size_bytes: float) -> str:
         f"budget_seconds = {BUDGET_S}\n"
         "\n"
         "[thresholds]\n"
-        f'"loadline.sustained_per_s" = "> {plan.busiest_per_s:.0f}"\n'
+        f'"loadline.sustained_per_s" = "> {busiest_per_s:.0f}"\n'
     )
 
 

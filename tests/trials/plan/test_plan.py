@@ -6,6 +6,7 @@ import random
 import tomllib
 from pathlib import Path
 
+import click
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -457,3 +458,17 @@ def test_a_cache_without_a_recording_or_price_is_refused(
     done = called(tmp_path, *words)
     assert (done.code, done.out) == (2, "")
     assert said in done.err
+
+
+def test_every_option_says_what_it_does_in_one_line():
+    from seatrial.trials.plan.commands.plan import command
+
+    context = click.Context(command, info_name="plan")
+    lines = command.get_help(context).splitlines()
+    shared = {"output", "results", "as_json", "force"}
+    for option in command.params:
+        if isinstance(option, click.Option) and option.name not in shared:
+            record = option.get_help_record(context)
+            assert record is not None
+            assert option.help, option.name
+            assert any(line.split() == " ".join(record).split() for line in lines), record

@@ -24,6 +24,7 @@ Examples:
   seatrial plan last --capacity 200GiB --budget 800/month --region us-east-1
   seatrial plan reads=6000,writes=2000,size=8KiB --capacity 500GiB --objective read.p99_ms=10
   seatrial plan day.rec --capacity 2TiB --drive "DC600M=180USD" --loss-max 0.1%
+  seatrial plan day.rec --capacity 500GiB --ram-price 3.50USD --ssd-price 0.08USD
   seatrial plan day.rec --capacity 500GiB --explain --study proof.toml
 
 \b
@@ -37,29 +38,88 @@ _USUAL_GROWTH: Final = "0..0.2..0.6"
 
 @click.command("plan", epilog=EPILOG)
 @click.argument("need", metavar="NEED")
-@click.option("--capacity", required=True, metavar="SIZE", help="What is stored now.")
-@click.option("--growth", metavar="SHARE", help="Of load and capacity a year, such as 40%/y.")
-@click.option("--years", type=click.FloatRange(min=0, max=10), default=1.0, show_default=True)
-@click.option("--objective", metavar="NAME=MS", help="Such as commit.p99_ms=5.")
-@click.option("--other-day", metavar="FACTOR", help="Load of another day over this one.")
-@click.option("--budget", metavar="MONEY", help="The most that a month may cost.")
-@click.option("--loss-max", metavar="SHARE", help="Highest probability of loss a year.")
-@click.option("--provider", default="aws", show_default=True, help="Of volumes and instances.")
-@click.option("--region", default="", help="Of prices; the one known if not given.")
-@click.option("--currency", default="USD", show_default=True, help="In which to compare.")
-@click.option("--instance", "instances", multiple=True, metavar="NAME", help="Only this one.")
-@click.option("--volume", "volumes", multiple=True, metavar="NAME", help="Only of this kind.")
-@click.option("--vcpu-min", type=click.IntRange(min=0), default=0, help="Processors needed.")
-@click.option("--memory-min", metavar="SIZE", help="Memory needed.")
-@click.option("--drive", "drives", multiple=True, metavar="MODEL=PRICE", help="To buy, for one.")
-@click.option("--kwh", metavar="PRICE", help="Of power, for own drives, such as 0.30USD.")
-@click.option("--ram-price", metavar="PRICE", help="More memory competes: a GiB a month, 3.50USD.")
-@click.option("--ssd-price", metavar="PRICE", help="So does an SSD cache: 0.08USD, 120EUR/TiB/5y.")
 @click.option(
-    "--measured", multiple=True, metavar="KIND=RUN", help="Times of a kind of storage, by a run."
+    "--capacity", required=True, metavar="SIZE", help="Stored now: 500GiB, or 400GiB..600GiB."
+)
+@click.option("--growth", metavar="SHARE", help="Of load and size a year: 40%/y; else 0..20%..60%.")
+@click.option(
+    "--years",
+    type=click.FloatRange(min=0, max=10),
+    default=1.0,
+    show_default=True,
+    metavar="N",
+    help="How many years it must last.",
+)
+@click.option(
+    "--objective", metavar="NAME=MS", help="Percentile to keep: commit.p99_ms=5, read.p95_ms=2."
+)
+@click.option(
+    "--other-day", metavar="TIMES", help="Load of other days over this one; else 0.8..1.6."
+)
+@click.option("--budget", metavar="MONEY", help="Refuse what costs more a month: 800, 800EUR.")
+@click.option(
+    "--loss-max", metavar="SHARE", help="Refuse what loses its data more often a year: 0.1%."
+)
+@click.option(
+    "--provider",
+    metavar="NAME",
+    default="aws",
+    show_default=True,
+    help="Of volumes and instances; aws has prices.",
+)
+@click.option(
+    "--region", metavar="NAME", default="", help="Of prices, such as us-east-1; else the one known."
+)
+@click.option(
+    "--currency", metavar="CODE", default="USD", show_default=True, help="To compare prices in."
+)
+@click.option(
+    "--instance",
+    "instances",
+    multiple=True,
+    metavar="NAME",
+    help="Only this type of instance; may be repeated.",
+)
+@click.option(
+    "--volume",
+    "volumes",
+    multiple=True,
+    metavar="NAME",
+    help="Only this kind, such as gp3; may be repeated.",
+)
+@click.option(
+    "--vcpu-min",
+    type=click.IntRange(min=0),
+    default=0,
+    metavar="N",
+    help="Processors that the database needs.",
+)
+@click.option("--memory-min", metavar="SIZE", help="Memory that the database needs: 32GiB.")
+@click.option(
+    "--drive",
+    "drives",
+    multiple=True,
+    metavar="MODEL=PRICE",
+    help="Own drives compete, at the price of one.",
+)
+@click.option("--kwh", metavar="PRICE", help="Of power, for own drives: 0.30USD.")
+@click.option("--ram-price", metavar="PRICE", help="More memory competes, a GiB a month: 3.50USD.")
+@click.option("--ssd-price", metavar="PRICE", help="An SSD cache competes: 0.08USD, 120EUR/TiB/5y.")
+@click.option(
+    "--measured",
+    multiple=True,
+    metavar="KIND=RUN",
+    help="Times of a kind of storage, by a run: gp3=last.",
 )
 @click.option("--explain", is_flag=True, help="Show every step and the origin of each figure.")
-@click.option("--miss-factor", type=click.FloatRange(min=0), default=3.0, show_default=True)
+@click.option(
+    "--miss-factor",
+    type=click.FloatRange(min=0),
+    default=3.0,
+    show_default=True,
+    metavar="N",
+    help="Months of rent that a miss costs.",
+)
 @output_option("--study", about="Also write the study that would prove it.", is_all=True)
 @output_option("-o", "--output", about="Also write the report, with charts, as an HTML page.")
 @results_option

@@ -65,7 +65,7 @@ _USUAL_GROWTH: Final = "0..0.2..0.6"
     metavar="NAME",
     default="aws",
     show_default=True,
-    help="Of volumes and instances; aws has prices.",
+    help="Of what is rented; aws has prices.",
 )
 @click.option(
     "--region", metavar="NAME", default="", help="Of prices, such as us-east-1; else the one known."

@@ -95,7 +95,11 @@ class CacheAccesses:
     def reads(self, /) -> int:
         """How many of them are reads."""
     def simulate(self, /, setting: CacheSetting) -> list[CacheSlice]:
-        """Simulate memory and a cache device under this load, on a virtual clock."""
+        """Simulate memory and a cache device under this load, on a virtual clock.
+
+        Raises ValueError when there are not as many times as accesses, or the device is fed from
+        memory and there is none, or its policy does not know what leaves next.
+        """
 
 @final
 class CacheSetting:
@@ -600,11 +604,13 @@ class WatchedRequest:
     def queue_ns(self, /) -> int | None:
         """How long it was in the queue; None if unknown."""
 
-def cache_devices() -> list[tuple[str, str, int]]:
-    """Return name, description and memory in bytes a block of each kind of cache device."""
+def cache_devices() -> list[tuple[str, str, int, bool]]:
+    """Return of each kind of cache device its name, a description, the memory that a block of it
+    takes, in bytes, and whether it is fed from memory.
+    """
 
-def cache_policies() -> list[tuple[str, str]]:
-    """Return name and description of each policy of a cache in memory."""
+def cache_policies() -> list[tuple[str, str, bool]]:
+    """Return of each policy its name, a description, and whether a feed can copy from its memory."""
 
 def clock_source() -> str:
     """Return ``tsc`` or ``monotonic``."""

@@ -66,7 +66,7 @@ pub trait Policy {
 
     /// Returns blocks that will leave next, at most so many of each list: what a feed reads.
     ///
-    /// None where the policy has no order to tell.
+    /// None where the policy has no such order: see [`Kind::has_order`].
     fn leaving(&self, _count: usize) -> Vec<u32> {
         Vec::new()
     }
@@ -135,6 +135,11 @@ kinds! {
 }
 
 impl Kind {
+    /// Returns whether it knows which blocks will leave next, which a feed reads.
+    pub fn has_order(self) -> bool {
+        matches!(self, Kind::Lru | Kind::Fifo | Kind::Arc | Kind::ArcPinned)
+    }
+
     /// Makes an empty cache for accesses.
     ///
     /// # Panics

@@ -136,12 +136,20 @@ impl PyCacheAccesses {
     }
 
     /// Simulate memory and a cache device under this load, on a virtual clock.
+    ///
+    /// Raises ValueError when there are not as many times as accesses, or the device is fed from
+    /// memory and there is none, or its policy does not know what leaves next.
     fn simulate(&self, py: Python<'_>, setting: &PyCacheSetting) -> PyResult<Vec<PyCacheSlice>> {
         let (accesses, setting) = (&self.0, &setting.0);
         if let Arrivals::Recorded { at_ns } = &setting.load.arrivals
             && at_ns.len() != accesses.len()
         {
             return Err(PyValueError::new_err("times and accesses are not equally many"));
+        }
+        let has_feed = matches!(setting.admission, Some(Admission::Feed(_)));
+        if has_feed && (setting.memory_blocks == 0 || !setting.policy.has_order()) {
+            let why = "a feed copies from memory whose policy knows what leaves next";
+            return Err(PyValueError::new_err(why));
         }
         Ok(py.detach(|| {
             let memory = (setting.memory_blocks > 0).then(|| {
@@ -307,16 +315,20 @@ pub fn sampled_accesses(
     Ok(PyBytes::new(py, &found))
 }
 
-/// Return name and description of each policy of a cache in memory.
+/// Return of each policy its name, a description, and whether a feed can copy from its memory.
 #[pyfunction]
-pub fn cache_policies() -> Vec<(&'static str, &'static str)> {
-    Kind::ALL.iter().map(|kind| (kind.name(), kind.text())).collect()
+pub fn cache_policies() -> Vec<(&'static str, &'static str, bool)> {
+    Kind::ALL.iter().map(|kind| (kind.name(), kind.text(), kind.has_order())).collect()
 }
 
-/// Return name, description and memory in bytes a block of each kind of cache device.
+/// Return of each kind of cache device its name, a description, the memory that a block of it
+/// takes, in bytes, and whether it is fed from memory.
 #[pyfunction]
-pub fn cache_devices() -> Vec<(&'static str, &'static str, u32)> {
-    DEVICES.iter().map(|&(name, text, admission)| (name, text, admission.header_bytes())).collect()
+pub fn cache_devices() -> Vec<(&'static str, &'static str, u32, bool)> {
+    let described = |&(name, text, admission): &(_, _, Admission)| {
+        (name, text, admission.header_bytes(), matches!(admission, Admission::Feed(_)))
+    };
+    DEVICES.iter().map(described).collect()
 }
 
 fn kind_of(policy: &str) -> PyResult<Kind> {

@@ -93,3 +93,22 @@ def test_a_recording_of_writes_is_refused(folder: Path):
     assert seatrial("trace", "import", "w.csv", "-o", "w.rec", folder=folder).code == 0
     done = seatrial("cache", "predict", "w.rec", folder=folder)
     assert (done.code, "has no read" in done.err) == (2, True)
+
+
+def test_an_ssd_that_memory_cannot_feed_is_refused(folder: Path):
+    for options, what in (
+        (("--policy", "linux", "--ssd-kind", "l2arc-2.3"), "is not fed by linux"),
+        (("--policy", "arc", "--ram", "0"), "behind no memory receives nothing"),
+    ):
+        done = seatrial("cache", "predict", "web.rec", "--ssd", "32MiB", *options, folder=folder)
+        assert done.code == 2, done
+        assert what in " ".join(done.err.split())
+
+
+@pytest.mark.parametrize(("policy", "kind"), [("linux", "bcache"), ("arc", "l2arc-2.3")])
+def test_an_ssd_of_the_usual_kind_serves_reads(folder: Path, policy: str, kind: str):
+    options = ("--policy", policy, "--ram", "1MiB", "--ssd", "64MiB", "--json")
+    document = json.loads(seatrial("cache", "predict", "web.rec", *options, folder=folder).out)
+    assert document["prediction"]["device_kind"] == kind
+    (tiers,) = document["prediction"]["tiers"]
+    assert tiers["device_share"] > 0.05

@@ -107,4 +107,4 @@ def _shares(accesses: Accesses, index: int, policy: str, sizes_bytes: Sequence[i
 
 def policies() -> dict[str, str]:
     """Return what each policy is, by its name."""
-    return dict(_core.cache_policies())
+    return {name: text for name, text, _ in _core.cache_policies()}

@@ -62,7 +62,7 @@ def forecast_with_device(
         made_at_s: Now, from the start of the sample (s).
         seed: Of what the simulated clients read.
     """
-    headers = {name: size for name, _, size in _core.cache_devices()}
+    headers = {name: size for name, _, size, _ in _core.cache_devices()}
     cached = min(spec.records, spec.cache_bytes // spec.record_bytes)
     data_bytes = before.arc_data_bytes - spec.records * POINTER_BYTES - cached * headers[FEED]
     memory_bytes = max(data_bytes, spec.record_bytes)

@@ -29,6 +29,9 @@ _STEADY_SHARE: Final = 0.1
 many points more, and at most so much of it."""
 _SMOOTHED: Final = 9
 _DAY_S: Final = 86_400.0
+_ARCS: Final = ("arc", "arc-pinned")
+_L2ARC: Final = "l2arc-2.3"
+_BCACHE: Final = "bcache"
 _NS_PER_S: Final = 1e9
 _TIMES_MAX: Final = 4096
 """Service times are drawn from so many of those that were measured."""
@@ -102,6 +105,21 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     device_bytes: int
 
 
+def feeding_policies() -> list[str]:
+    """Return the policies of memory from which a cache device can be fed."""
+    return [name for name, _, has_order in _core.cache_policies() if has_order]
+
+
+def fed_devices() -> list[str]:
+    """Return the kinds of cache devices that are fed from memory."""
+    return [name for name, _, _, is_fed in _core.cache_devices() if is_fed]
+
+
+def usual_device(policy: str) -> str:
+    """Return the kind of cache device that goes with a policy of memory."""
+    return _L2ARC if policy in _ARCS else _BCACHE
+
+
 def tiers_of(accesses: Accesses, setting: Setting, times: Times, length_s: float) -> CacheTiers:
     """Return what caches of some sizes do for a load at its recorded times.
 
@@ -146,11 +164,18 @@ def tiers_of(accesses: Accesses, setting: Setting, times: Times, length_s: float
 
 def _header_bytes(accesses: Accesses, setting: Setting) -> int:
     """Return the memory that the blocks of the cache device take."""
-    headers = {name: size for name, _, size in _core.cache_devices()}
+    headers = {name: size for name, _, size, _ in _core.cache_devices()}
     if setting.kind not in headers:
         raise ValueError(f"there is no cache device of kind {setting.kind!r}")
     blocks = min(setting.device_bytes // accesses.block_bytes, accesses.different)
     return min(blocks * headers[setting.kind], setting.memory_bytes)
+
+
+def _memory_blocks(accesses: Accesses, setting: Setting) -> int:
+    """Return how many blocks memory holds besides headers; one where they leave no room."""
+    if not setting.memory_bytes:
+        return 0
+    return max(1, accesses.blocks_in(setting.memory_bytes - _header_bytes(accesses, setting)))
 
 
 def _served(
@@ -162,7 +187,7 @@ def _served(
     end_ns = max(SLICES, round(length_s * _NS_PER_S) + 1)
     simulated = _core.CacheSetting(
         policy=setting.policy,
-        memory_blocks=accesses.blocks_in(setting.memory_bytes - _header_bytes(accesses, setting)),
+        memory_blocks=_memory_blocks(accesses, setting),
         # A block of a sample stands for several, in what a feed may write as in all else.
         block_bytes=max(1, round(accesses.block_bytes / accesses.share)),
         path=(0, [0], False),

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from seatrial.trials.cache.analysis.money import Tariff
     from seatrial.trials.cache.analysis.prediction import CachePrediction
 
-POLICIES: Final = [name for name, _ in _core.cache_policies()]
-DEVICES: Final = [name for name, _, _ in _core.cache_devices()]
+POLICIES: Final = [name for name, *_ in _core.cache_policies()]
+DEVICES: Final = [name for name, *_ in _core.cache_devices()]
 
 EPILOG = """\b
 Examples:
@@ -74,8 +74,7 @@ def _sizes_bytes(
     "device_kind",
     metavar="KIND",
     type=click.Choice(DEVICES),
-    default="l2arc-2.3",
-    show_default=True,
+    show_default="l2arc-2.3 behind an ARC, else bcache",
     help=f"How blocks get to the SSD: {', '.join(DEVICES)}.",
 )
 @click.option(
@@ -113,7 +112,7 @@ def predict(
     memory_bytes: list[int],
     device_bytes: list[int],
     policy: str,
-    device_kind: str,
+    device_kind: str | None,
     block_bytes: str,
     ssd_like: str | None,
     prices: tuple[str, ...],
@@ -133,15 +132,19 @@ def predict(
     from seatrial.errors import UsageError  # noqa: PLC0415 - not for --help
     from seatrial.trials.cache.analysis.prediction import Wanted  # noqa: PLC0415
     from seatrial.trials.cache.analysis.prediction import predict as predicted  # noqa: PLC0415
+    from seatrial.trials.cache.analysis.tiers import usual_device  # noqa: PLC0415
     from seatrial.trials.cache.report import prediction_words  # noqa: PLC0415
     from seatrial.trials.watch.recording import read  # noqa: PLC0415
 
+    kind = device_kind or usual_device(policy)
+    if any(device_bytes):
+        _check_feed(policy, kind, memory_bytes)
     found = read(recording)
     wanted = Wanted(
         memory_bytes=memory_bytes,
         device_bytes=device_bytes,
         policy=policy,
-        device_kind=device_kind,
+        device_kind=kind,
         block_bytes=_block_bytes(block_bytes),
         device_ns=_read_latencies_ns(ssd_like, results) if ssd_like else (),
         tariff=_tariff(prices, endurance),
@@ -189,6 +192,24 @@ def _block_bytes(text: str) -> int:
             "a block is a power of two from 512 bytes to 1 GiB", param_hint="--block-size"
         )
     return size
+
+
+def _check_feed(policy: str, kind: str, memory_bytes: list[int]) -> None:
+    """Refuse an SSD that is fed from memory which cannot feed it; raises UsageError."""
+    from seatrial.errors import UsageError  # noqa: PLC0415 - not for --help
+    from seatrial.trials.cache.analysis.tiers import fed_devices, feeding_policies  # noqa: PLC0415
+
+    feeding = feeding_policies()
+    if kind not in fed_devices() or (policy in feeding and 0 not in memory_bytes):
+        return
+    raise UsageError(
+        seen=f"An SSD of the kind {kind} is not fed by {policy}"
+        if policy not in feeding
+        else f"An SSD of the kind {kind} behind no memory receives nothing",
+        cause="Its thread copies what memory will drop next, which only these policies know: "
+        f"{', '.join(feeding)}",
+        next_step="Choose --policy arc and memory, or --ssd-kind bcache",
+    )
 
 
 def _tariff(prices: tuple[str, ...], endurance: str | None) -> Tariff:

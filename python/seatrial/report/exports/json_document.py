@@ -70,6 +70,7 @@ Operation = Literal[
     "transaction",
     "batch",
     "statement",
+    "files",
     "flush",
     "discard",
     "other",

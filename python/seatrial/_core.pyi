@@ -610,7 +610,7 @@ def cache_devices() -> list[tuple[str, str, int, bool]]:
     """
 
 def cache_policies() -> list[tuple[str, str, bool]]:
-    """Return of each policy its name, a description, and whether a feed can copy from its memory."""
+    """Return of each policy its name, a description, and whether a feed can copy from it."""
 
 def clock_source() -> str:
     """Return ``tsc`` or ``monotonic``."""

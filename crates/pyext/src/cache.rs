@@ -315,7 +315,7 @@ pub fn sampled_accesses(
     Ok(PyBytes::new(py, &found))
 }
 
-/// Return of each policy its name, a description, and whether a feed can copy from its memory.
+/// Return of each policy its name, a description, and whether a feed can copy from it.
 #[pyfunction]
 pub fn cache_policies() -> Vec<(&'static str, &'static str, bool)> {
     Kind::ALL.iter().map(|kind| (kind.name(), kind.text(), kind.has_order())).collect()

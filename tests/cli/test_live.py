@@ -27,7 +27,7 @@ def test_a_page_that_does_not_read_delays_nothing_and_what_it_misses_is_counted(
     monkeypatch.setattr(live, "PENDING_BYTES_MAX", 1 << 17)
     page = page_that(READS_NOTHING)
     observation = Observation(page)
-    watcher = observation.beside(Silent())
+    watcher = observation.with_page(Silent())
     for number in range(3000):  # several times what pipe and room hold
         watcher.stage(f"step {number} {'x' * 200}")
     assert observation.dropped > 1000
@@ -38,7 +38,7 @@ def test_a_page_that_does_not_read_delays_nothing_and_what_it_misses_is_counted(
 def test_all_events_arrive_in_order_however_slowly_they_are_read():
     page = page_that(READS_ALL)
     observation = Observation(page)
-    watcher = observation.beside(Silent())
+    watcher = observation.with_page(Silent())
     for number in range(2000):
         watcher.stage(f"step {number} {'x' * 200}")
     observation.take_report("a" * (3 << 20))
@@ -59,7 +59,7 @@ def test_a_page_that_has_ended_is_named_once_and_the_run_goes_on(capsys):
     page = page_that("pass")
     page.wait()
     observation = Observation(page)
-    watcher = observation.beside(Silent())
+    watcher = observation.with_page(Silent())
     for number in range(3):
         watcher.stage(f"step {number}")
     observation.finish()
@@ -70,7 +70,7 @@ def test_a_page_that_has_ended_is_named_once_and_the_run_goes_on(capsys):
 def test_without_a_page_nothing_is_told(sentence):
     observation = Observation(None)
     watcher = Silent()
-    assert observation.beside(watcher) is watcher
+    assert observation.with_page(watcher) is watcher
     observation.take_report("page")
     observation.finish(sentence)
     observation.stay()

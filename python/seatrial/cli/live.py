@@ -158,7 +158,7 @@ class Observation:
             assert page.stdin  # noqa: S101 - a pipe
             os.set_blocking(page.stdin.fileno(), False)
 
-    def beside(self, watcher: Watcher) -> Watcher:
+    def with_page(self, watcher: Watcher) -> Watcher:
         """Return a watcher that shows the progress on the page and passes it on to another."""
         return watcher if self._page is None else _Both(watcher, JsonWatcher(self._send))
 

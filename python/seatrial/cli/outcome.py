@@ -61,7 +61,7 @@ def measure_and_report(
         report: Where the report goes; beside the results file unless a file is named.
         as_json: One JSON document instead of text.
         strategy: The order in which the plan is measured; the usual one unless given.
-        with_published: Whether the report begins with published figures of databases beside.
+        with_published: Whether the report begins with published figures of databases.
 
     Raises:
         SeatrialError: when the target or the results file cannot be used.
@@ -74,8 +74,8 @@ def measure_and_report(
         informative = reported_if_it_fails(request, store, as_json=as_json)
         with informative, terminal.watcher(quiet=as_json) as watcher:
             chosen = strategy or strategy_of(request.plan)
-            beside = observation.beside(watcher)
-            run, end = execute(request, store, watcher=beside, strategy=chosen)
+            both = observation.with_page(watcher)
+            run, end = execute(request, store, watcher=both, strategy=chosen)
         return tell(
             run,
             store.samples(run.id),
@@ -144,7 +144,7 @@ def tell(
         results: The results file.
         report: Where the report goes; beside the results file unless a file is named.
         as_json: One JSON document instead of text.
-        with_published: Whether the report begins with published figures of databases beside.
+        with_published: Whether the report begins with published figures of databases.
         observation: What shows the run on a page, which gets its report.
 
     Raises:
@@ -294,7 +294,7 @@ def write_report(
         summary: The run.
         report: Where the page goes; beside the results file unless a file is named.
         results: The results file.
-        with_published: Whether it begins with published figures of databases beside.
+        with_published: Whether it begins with published figures of databases.
         observation: What shows the run on a page, which gets the report, too.
 
     Raises:

@@ -126,7 +126,7 @@ Examples:
 @click.option(
     "--reference",
     is_flag=True,
-    help="Begin with the bars of databases that were published in 2010 beside.",
+    help="Begin with the bars of databases that were published in 2010.",
 )
 @results_option
 @json_option

@@ -148,7 +148,7 @@ def show_or_measure(
         plan: What to measure.
         measuring: What all measuring commands have in common.
         resume: Whether to go on with the newest unfinished run of this plan.
-        with_published: Whether the report begins with published figures of databases beside.
+        with_published: Whether the report begins with published figures of databases.
     """
     if measuring.plan_only:
         return _show(plan, as_json=measuring.as_json)

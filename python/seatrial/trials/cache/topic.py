@@ -35,6 +35,7 @@ class CacheTopic(Topic):
 
     name = "cache"
     charts_first = True
+    space_words = "files of the pool's disks"
     shows_io = False
     titles = MappingProxyType({"l2arc": "Reads through a cache device"})
     commands = MappingProxyType(

@@ -157,7 +157,7 @@ class PacketsSeen(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CaptureCounts(msgspec.Struct, frozen=True, kw_only=True):
-    """What a capture on the wire saw beside statements (crates/capture/src/message_counts.rs).
+    """What a capture on the wire saw besides statements (crates/capture/src/message_counts.rs).
 
     Attributes:
         connections: Connections that clients made.

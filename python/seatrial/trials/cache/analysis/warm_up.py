@@ -238,7 +238,7 @@ def warm_up_of(sample: Sample) -> WarmUp:
     before = rates[int(added_s / 2) : int(added_s)]
     curve = fill_curve(sample)
     full_bytes = full_bytes_of(spec)
-    law, beside = _points(sample, curve, spec)
+    by_law, by_forecast = _points(sample, curve, spec)
     predicted = list(enumerate(forecast.fill_bytes, start=1)) if forecast else []
     return msgspec.structs.replace(
         found,
@@ -250,8 +250,8 @@ def warm_up_of(sample: Sample) -> WarmUp:
         predicted_warm_s={
             name: _reached_s(predicted, share * full_bytes) for name, share in LEVELS.items()
         },
-        fill_law_points=law,
-        forecast_points=beside,
+        fill_law_points=by_law,
+        forecast_points=by_forecast,
     )
 
 
@@ -301,20 +301,20 @@ def _points(
         return None, None
     served = _ratios(series.columns, "device_hits_per_s", "arc_misses_per_s")
     full_bytes = full_bytes_of(spec)
-    law, beside = [], []
+    by_law, by_forecast = [], []
     for at_s, fill in curve:
         place = round((at_s + record.added_at_s) / series.period_s) - 1
         share, before = served[place], _fill_before(curve, at_s)
         held = (fill + before) / 2 / full_bytes
         if share is None or not FILLING[0] < held < FILLING[1]:
             continue
-        law.append(share - held)
+        by_law.append(share - held)
         if (foreseen := _foreseen_share(record, held * full_bytes)) is not None:
-            beside.append(share - foreseen)
+            by_forecast.append(share - foreseen)
     is_uniform = spec.pattern != "zipf"
     return (
-        statistics.fmean(law) if law and is_uniform else None,
-        statistics.fmean(beside) if beside else None,
+        statistics.fmean(by_law) if by_law and is_uniform else None,
+        statistics.fmean(by_forecast) if by_forecast else None,
     )
 
 

@@ -59,7 +59,7 @@ CACHED_NOTE: Final = (
     "read at a time: its rate is a lower bound, and no prediction is made."
 )
 _WORKING_BYTES: Final = 24 << 20
-"""What a client uses itself, beside its page cache."""
+"""What a client uses itself, besides its page cache."""
 _BASELINE_SHARE: Final = 0.5
 """The end of the baseline, from which the prediction is made."""
 

@@ -474,13 +474,13 @@ def variant(spec: LayoutSpec, target: str) -> Variant:
     """Return a layout, or the leg of it that a target is."""
     is_leg = leg_of(spec, target) > 0
     drives = spec.drives if is_leg else spec.legs * spec.drives
-    beside: dict[str, FactorValue] = {
+    others: dict[str, FactorValue] = {
         name: str(value) for name in OTHER_FACTORS if (value := getattr(spec, name))
     }
     return Variant(
         target=target,
         label=spec.label,
-        factors=spec.factors() | {"drives": drives} | beside,
+        factors=spec.factors() | {"drives": drives} | others,
         drives=drives,
         losses_survived=spec.facts.losses_survived(spec.drives),
     )

@@ -437,8 +437,8 @@ def play_and_report(plan: Plan, measuring: Measuring) -> int:
     ):
         informative = reported_if_it_fails(request, store, as_json=measuring.as_json)
         with informative, terminal.watcher(quiet=measuring.as_json) as watcher:
-            beside = observation.beside(watcher)
-            run, end = execute(request, store, watcher=beside, strategy=strategy_of(plan))
+            both = observation.with_page(watcher)
+            run, end = execute(request, store, watcher=both, strategy=strategy_of(plan))
         samples, results = store.samples(run.id), store.path
         summary = summarise(run, samples)
         judged = _judged(plan, samples)

@@ -27,12 +27,15 @@ def verdict_line(plan: StoragePlan) -> str:
         first = f" Nearest: {plan.refused[0].name}, refused: {excuse(plan.refused[0], plan)}"
         return "Nothing that is known and has a price fits." + (first if plan.refused else "")
     best = plan.choices[0]
-    others = plan.overlapping[1:]
-    if others:
-        names = ", ".join(each.name for each in others[:3])
-        more = f" and {len(others) - 3} more" if len(others) > 3 else ""
-        return f"Not ranked: {best.name} ({_summary(best, plan)}) and {names}{more} overlap."
+    if others := plan.overlapping[1:]:
+        return f"Not ranked: {best.name} ({_summary(best, plan)}) and {_names(others)} overlap."
     return f"{best.name} regrets least: {_summary(best, plan)}."
+
+
+def _names(choices: list[Choice]) -> str:
+    """Return the names of the first three, and how many more there are."""
+    more = f" and {len(choices) - 3} more" if len(choices) > 3 else ""
+    return ", ".join(each.name for each in choices[:3]) + more
 
 
 def _summary(choice: Choice, plan: StoragePlan) -> str:
@@ -187,10 +190,10 @@ def notes(plan: StoragePlan) -> list[str]:
     ]
     if any(each.kind == "own" for each in plan.choices):
         found.append("Own drives are priced without the server that holds them.")
-    bare = [each.name for each in plan.choices if each.kind == "own" and not each.is_redundant]
+    bare = [each for each in plan.choices if each.kind == "own" and not each.is_redundant]
     if bare:
         found.append(
-            f"Without redundancy: {', '.join(bare)}. Any drive that fails takes all data with it; "
+            f"Without redundancy: {_names(bare)}. Any drive that fails takes all data with it; "
             "--loss-max 1% leaves such choices out."
         )
     if plan.twice_fit_share is not None:

@@ -22,7 +22,7 @@ use crate::tracefs::Tracepoint;
 /// Descriptors of the maps that the programs use.
 #[derive(Debug, Clone, Copy)]
 pub struct Maps {
-    /// [`Slot`]s, by [`Program::slot`]: for requests known by address, whose slot is free.
+    /// [`Slot`]s, by a hash of the address: for reads and writes whose slot is free.
     pub slots: i32,
     /// One number a processor.
     pub scratch: i32,

@@ -44,6 +44,7 @@ TOGETHER = ("tests/lab/inside",)
 THROTTLED = (
     "tests/trials/watch/commands/test_headroom.py",
     "tests/trials/cache/test_rig.py",
+    "tests/kills/test_random_kills.py",  # it has a pool of ZFS, too: one may run on a machine
     *(
         f"tests/kernel/test_{name}.py"
         for name in (

@@ -32,6 +32,24 @@ class EngineResult(msgspec.Struct, frozen=True, kw_only=True):
     interrupted: bool
 
 
+def wait_for(running: _core.Running | _core.FilesRunning, watcher: Watcher) -> bool:
+    """Wait until a sample has ended, and show it meanwhile; return whether it was interrupted.
+
+    The first Ctrl-C stops it and keeps what was measured; the second one is raised.
+    """
+    interrupted = False
+    while True:
+        try:
+            if running.wait(POLL_S):
+                return interrupted
+            watcher.live(msgspec.convert(running.live(), LiveReading, from_attributes=True))
+        except KeyboardInterrupt:
+            if interrupted:
+                raise
+            interrupted = True
+            running.stop()
+
+
 def measure_spec(
     spec: Mapping[str, Any], watcher: Watcher, opened: Mapping[str, str] | None = None
 ) -> EngineResult:
@@ -52,17 +70,7 @@ def measure_spec(
         EngineError: when the engine fails.
     """
     running = _start(spec, opened or {})
-    interrupted = False
-    while True:
-        try:
-            if running.wait(POLL_S):
-                break
-            watcher.live(msgspec.convert(running.live(), LiveReading, from_attributes=True))
-        except KeyboardInterrupt:
-            if interrupted:
-                raise
-            interrupted = True
-            running.stop()
+    interrupted = wait_for(running, watcher)
     with native_errors():
         parts = running.result()
     return EngineResult(parts=parts, interrupted=interrupted)

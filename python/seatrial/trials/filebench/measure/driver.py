@@ -15,8 +15,8 @@ from seatrial.errors import SeatrialError, TargetError, UsageError, native_error
 from seatrial.machine import fingerprint as context
 from seatrial.machine.file import TrialFolder
 from seatrial.measure.background import Nothing
-from seatrial.measure.engine import POLL_S, Occasion
-from seatrial.measure.progress import LiveReading, Watcher
+from seatrial.measure.engine import Occasion, wait_for
+from seatrial.measure.progress import Watcher
 from seatrial.measure.recorder import Surroundings
 from seatrial.results.model import Sample
 from seatrial.study.cell import Cell
@@ -143,17 +143,7 @@ def _seed(seed: int, what: str, round_number: int) -> int:
 def _run(spec: Mapping[str, Any], watcher: Watcher) -> tuple[dict[str, Any], bool]:
     with native_errors():
         running = _core.start_files(msgspec.json.encode(spec).decode())
-    interrupted = False
-    while True:
-        try:
-            if running.wait(POLL_S):
-                break
-            watcher.live(msgspec.convert(running.live(), LiveReading, from_attributes=True))
-        except KeyboardInterrupt:
-            if interrupted:
-                raise
-            interrupted = True
-            running.stop()
+    interrupted = wait_for(running, watcher)
     try:
         with native_errors():
             return running.result(), interrupted

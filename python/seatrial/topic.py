@@ -88,11 +88,13 @@ class Command(NamedTuple):
         where: Module and attribute of the click command, such as ``my.commands:command``; it is
             imported when the command is called.
         after: The command that it is listed after.
+        section: Heading that it is listed under in `seatrial --help`; by default that of ``after``.
     """
 
     help: str
     where: str
     after: str = "study"
+    section: str = ""
 
 
 class DocumentPart(NamedTuple):

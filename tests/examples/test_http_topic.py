@@ -138,7 +138,7 @@ def test_what_is_wrong_with_a_study_is_said_with_its_key(seatrial):
 def test_its_command_is_listed_after_that_of_studies(seatrial):
     shown = seatrial("--help")
     assert re.search(r"^  study +.*\n(.*\n)*?  http +Timed GETs of one address\.$", shown, re.M)
-    listed = re.findall(r"^  ([a-z]+) {2,}\S", shown.partition("Commands:")[2], re.M)
+    listed = re.findall(r"^  ([a-z]+) {2,}\S", shown.partition("Measure:")[2], re.M)
     assert listed.index("study") < listed.index("http") < listed.index("check")
     assert "Did you mean 'http'?" in seatrial("htp", code=2)
 

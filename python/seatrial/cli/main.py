@@ -26,43 +26,72 @@ COMMANDS: Final = {
     "run": Command(
         "The quick trial of a directory: about two minutes, one report.",
         f"{_CLI}.study_command:run_command",
+        section="Measure",
     ),
-    "study": Command("Run any study file, or look at its plan.", f"{_CLI}.study_command:command"),
+    "study": Command(
+        "Run any study file, or look at its plan.",
+        f"{_CLI}.study_command:command",
+        section="Measure",
+    ),
     "check": Command(
         "What could distort a measurement here, before anything is measured.",
         f"{_CLI}.check_command:command",
+        section="Measure",
     ),
-    "list": Command("The runs of a results file.", f"{_CLI}.stored_runs:list_command"),
-    "show": Command("A run's tables, findings and verdict.", f"{_CLI}.stored_runs:show_command"),
+    "list": Command(
+        "The runs of a results file.",
+        f"{_CLI}.stored_runs:list_command",
+        section="Results",
+    ),
+    "show": Command(
+        "A run's tables, findings and verdict.",
+        f"{_CLI}.stored_runs:show_command",
+        section="Results",
+    ),
     "compare": Command(
         "Which of two or more results is better, by how much, and is it real.",
         f"{_CLI}.compare_command:command",
+        section="Results",
     ),
     "import": Command(
         "A result of fio, pgbench, bm-flash or a CSV table into the results file.",
         f"{_CLI}.import_command:command",
+        section="Results",
     ),
     "export": Command(
         "A run in another format: json, csv, markdown, bm-flash, fio-json, fio-job.",
         f"{_CLI}.stored_runs:export_command",
+        section="Results",
     ),
-    "report": Command("Make the HTML report of a run again.", f"{_CLI}.stored_runs:report_command"),
+    "report": Command(
+        "Make the HTML report of a run again.",
+        f"{_CLI}.stored_runs:report_command",
+        section="Results",
+    ),
     "serve": Command(
         "Browse, compare and edit the runs of a results file in a browser, on this machine only.",
         f"{_CLI}.serve_command:command",
+        section="Results",
     ),
     "runs": Command(
         "Rename, annotate, delete and merge runs of a results file.",
         f"{_CLI}.runs_command:command",
+        section="Results",
     ),
     "catalogue": Command(
         "Dated facts of volumes, instances and drives, and your own above them.",
         f"{_CLI}.catalogue_command:command",
+        section="Plan",
     ),
-    "clean": Command("Undo whatever a killed run left behind.", f"{_CLI}.clean_command:command"),
+    "clean": Command(
+        "Undo whatever a killed run left behind.",
+        f"{_CLI}.clean_command:command",
+        section="Housekeeping",
+    ),
     "completion": Command(
         "Completion of commands and options for bash, zsh or fish.",
         f"{_CLI}.completion_command:command",
+        section="Housekeeping",
     ),
 }
 """The commands that belong to no topic, in the order in which they are listed."""
@@ -88,6 +117,18 @@ def commands() -> dict[str, Command]:
         listed.append(name)
         waiting += reversed(following[name])
     return {name: found[name] for name in [*listed, *found]}
+
+
+def sections() -> dict[str, dict[str, Command]]:
+    """Return every command under its heading, in the order in which a user meets them."""
+    found = commands()
+    by_heading: defaultdict[str, dict[str, Command]] = defaultdict(dict)
+    for name, command in found.items():
+        of = command
+        while not of.section and of.after in found:
+            of = found[of.after]
+        by_heading[of.section or "Other"][name] = command
+    return by_heading
 
 
 def find_command(name: str) -> Command | None:
@@ -138,9 +179,13 @@ class LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """List the commands with their short help, without importing them."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, each.help) for name, each in commands().items()])
+        """List the commands by section with their short help, without importing them."""
+        widest = max(map(len, commands()))
+        for heading, listed in sections().items():
+            with formatter.section(heading):
+                formatter.write_dl(
+                    [(name.ljust(widest), each.help) for name, each in listed.items()]
+                )
 
 
 HELP: Final = """Sea trials for database storage.

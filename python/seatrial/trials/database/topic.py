@@ -55,6 +55,7 @@ class DatabaseTopic(Topic):
             "db": Command(
                 "What storage does for PostgreSQL: transactions, their limits, crash trials.",
                 "seatrial.trials.database.commands:command",
+                section="Databases",
             ),
         }
     )

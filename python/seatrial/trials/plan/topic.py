@@ -17,16 +17,17 @@ class PlanTopic(Topic):
                 "What to buy or rent for a load: price, response time, risk, and the proof.",
                 "seatrial.trials.plan.commands.plan:command",
                 after="cache",
+                section="Plan",
             ),
             "caps": Command(
                 "What limits this storage: volume, instance, credits, RAID, knee; money wasted.",
                 "seatrial.trials.plan.commands.caps:command",
-                after="cache",
+                after="plan",
             ),
             "risk": Command(
                 "What an array loses in its years, by which cause, and how long its drives last.",
                 "seatrial.trials.plan.commands.risk:command",
-                after="cache",
+                after="plan",
             ),
             "certify": Command(
                 "One page about a run: promised, delivered, price of what was sustained.",

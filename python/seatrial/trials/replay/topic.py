@@ -37,7 +37,8 @@ class ReplayTopic(Topic):
             "sql": Command(
                 "Capture SQL of PostgreSQL into a trace, replay it, and compare before and after.",
                 "seatrial.trials.replay.commands.sql:command",
-                after="compare",
+                after="db",
+                section="Databases",
             ),
         }
     )

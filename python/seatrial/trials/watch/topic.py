@@ -53,6 +53,7 @@ class WatchTopic(EngineTopic):
                 "Watch block requests live: latency by device, process, table and index.",
                 "seatrial.trials.watch.commands.watch:command",
                 after="check",
+                section="Watch and predict",
             ),
             "mark": Command(
                 "Set a marker in every watch that is running.",

@@ -29,14 +29,15 @@ MAY_IMPORT = {
     "postgres": {"_core", "study", "machine"},
     "lab": {"_core", "study", "machine"},
     "measure": {"_core", "study", "machine", "postgres", "results"},
+    "fleet": {"_core", "study", "machine", "results", "measure"},
     "trials": {
         *("_core", "study", "machine", "results", "stats", "findings", "report", "postgres"),
-        *("lab", "measure", "catalogue"),
+        *("lab", "measure", "catalogue", "fleet"),
     },
 }
 # Stages of a topic that say what was measured, and must do so years later on another machine.
 PURE_STAGES = {"analysis", "findings", "report", "compare"}
-MEASURING_ROOMS = {"machine", "postgres", "lab", "measure"}
+MEASURING_ROOMS = {"machine", "postgres", "lab", "measure", "fleet"}
 # Why a topic knows another one.
 TOPICS_MAY_IMPORT = {
     ("audit", "io"): "it audits tables of block I/O, and measures their cells again",

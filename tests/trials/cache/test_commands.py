@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -112,3 +113,42 @@ def test_an_ssd_of_the_usual_kind_serves_reads(folder: Path, policy: str, kind: 
     assert document["prediction"]["device_kind"] == kind
     (tiers,) = document["prediction"]["tiers"]
     assert tiers["device_share"] > 0.05
+
+
+def test_a_run_that_is_a_recording_names_it(folder: Path, tmp_path: Path):
+    options = ("--ram", "4MiB", "--json")
+    by_file = seatrial("cache", "predict", "web.rec", *options, folder=folder)
+    # Its import stored it.
+    stored = seatrial("trace", "store", "web.rec", folder=folder)
+    (run,) = re.findall(r"run (\S+)", stored.out)[:1]
+    by_run = seatrial("cache", "predict", run, *options, folder=folder)
+    assert by_run.code == 0, by_run
+    assert json.loads(by_run.out) == json.loads(by_file.out)
+    # The same from elsewhere: beside the results file, whichever that is.
+    (results,) = folder.glob("*.seatrial")
+    elsewhere = seatrial("cache", "predict", f"{results}:{run}", *options, folder=tmp_path)
+    assert json.loads(elsewhere.out) == json.loads(by_file.out)
+
+
+def test_a_run_without_its_recording_says_where_it_was_sought(folder: Path, tmp_path: Path):
+    stored = seatrial("trace", "store", str(folder / "web.rec"), folder=tmp_path)
+    assert stored.code == 0, stored
+    missing = seatrial("cache", "predict", "last", folder=tmp_path)
+    assert missing.code == 2
+    assert f"web.rec of the run last is not in {tmp_path}" in missing.err
+    # Another recording of that name is not taken for it.
+    other = "128166372003061629,hm,0,Read,8192,8192,50000\n" * 3
+    (tmp_path / "other.csv").write_text(other)
+    seatrial("trace", "import", "other.csv", "--format", "msr", "-o", "web.rec", folder=tmp_path)
+    runs = seatrial("list", "--json", folder=tmp_path)
+    first = json.loads(runs.out)["runs"][-1]["id"]
+    again = seatrial("cache", "predict", first, folder=tmp_path)
+    assert again.code == 2, again
+
+
+def test_a_run_of_a_test_is_no_recording(folder: Path):
+    measured = seatrial("io", "null", "--seconds", "0.3", "--label", "a-test", folder=folder)
+    assert measured.code == 0, measured
+    done = seatrial("cache", "predict", "a-test", folder=folder)
+    assert done.code == 2
+    assert "The run a-test is no recording" in done.err

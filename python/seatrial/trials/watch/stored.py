@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from seatrial import _core
+from seatrial.cli.files import is_trace
+from seatrial.cli.sources import is_results_file, load_source
 from seatrial.errors import UsageError
 from seatrial.results.model import (
     OperationResult,
@@ -20,6 +22,7 @@ from seatrial.results.model import (
     Sample,
     Slice,
     Timeline,
+    origin_of,
 )
 from seatrial.study.cell import Cell
 from seatrial.trials.watch.recording import SOURCE, RecordingAbout, read_about, read_parts
@@ -50,15 +53,13 @@ def run_of(path: Path, *, label: str = "") -> tuple[Run, list[Sample]]:
         SeatrialError: as ``recording.read``.
         UsageError: if its latencies are unknown.
     """
-    about = read_about(path)
+    about, is_dated = _dated(path)
     if not about.knows_device:
         raise UsageError(
             seen=f"{path} has no latencies, so it is no run",
             cause=f"Its source ({about.source}) does not know how long requests took",
             next_step=f"See what kind of load it is with `seatrial trace show {path}`",
         )
-    if not (is_dated := about.began_at_s > 0):
-        about = msgspec.structs.replace(about, began_at_s=path.stat().st_mtime)
     sums: dict[tuple[int, int], _Sum] = {}
     for columns in read_parts(path):
         _add(sums, columns, _slice_ns(about))
@@ -66,7 +67,7 @@ def run_of(path: Path, *, label: str = "") -> tuple[Run, list[Sample]]:
         _sample(about, number, operation, sums[number, operation], position)
         for position, (number, operation) in enumerate(sorted(sums))
     ]
-    digest = hashlib.sha256(msgspec.json.encode(about)).hexdigest()
+    digest = _digest(about)
     stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(about.began_at_s))
     origin = Origin(
         format=FORMAT,
@@ -82,7 +83,7 @@ def run_of(path: Path, *, label: str = "") -> tuple[Run, list[Sample]]:
         label=label,
         study_name=path.stem,
         study={"name": path.stem, "imported": msgspec.to_builtins(origin)},
-        plan_hash=digest[:16],
+        plan_hash=digest,
         seed=0,
         status="complete",
         started_at=about.began_at_s,
@@ -90,6 +91,58 @@ def run_of(path: Path, *, label: str = "") -> tuple[Run, list[Sample]]:
         seatrial_version=_core.__version__,
     )
     return run, samples
+
+
+def recording_of(reference: str, results: Path) -> Path:
+    """Return the first file of the recording that a user names: a file, or a run that is one.
+
+    The recording of a run is sought beside its results file and in the current folder, and told
+    from others of its name by what it says of itself.
+
+    Args:
+        reference: A path, or a run as ``load_source`` takes it.
+        results: The results file that runs are sought in.
+
+    Raises:
+        ResultsFileError: when a results file cannot be read.
+        UsageError: if nothing fits the reference, the run is no recording, or its file is missing.
+    """
+    path = Path(reference)
+    if is_trace(path) or (path.exists() and not is_results_file(path)):
+        return path
+    run = load_source(reference, results).run
+    origin = origin_of(run)
+    if origin is None or origin.format != FORMAT:
+        raise UsageError(
+            seen=f"The run {reference} is no recording",
+            cause="Only recorded requests can be simulated; a run of a test holds none",
+            next_step="Name a recording: `seatrial watch --record FILE` makes one",
+        )
+    file, _, _run = reference.rpartition(":")
+    named = next((each for each in (path, Path(file)) if is_results_file(each)), results)
+    places = list(dict.fromkeys(each.resolve() for each in (named.parent, Path())))
+    for place in places:
+        found = place / origin.file
+        if found.is_file() and _digest(_dated(found)[0]) == run.plan_hash:
+            return found
+    raise UsageError(
+        seen=f"The recording {origin.file} of the run {reference} is not in "
+        + " or ".join(map(str, places)),
+        cause="A results file holds the latencies of a recording, not its requests",
+        next_step=f"Name the file instead of the run: PATH/{origin.file}",
+    )
+
+
+def _dated(path: Path) -> tuple[RecordingAbout, bool]:
+    """Return what a recording says of itself, with a date, and whether it is its own."""
+    about = read_about(path)
+    if about.began_at_s > 0:
+        return about, True
+    return msgspec.structs.replace(about, began_at_s=path.stat().st_mtime), False
+
+
+def _digest(about: RecordingAbout) -> str:
+    return hashlib.sha256(msgspec.json.encode(about)).hexdigest()[:16]
 
 
 class _Sum:

@@ -22,6 +22,7 @@ EPILOG = """\b
 Examples:
   seatrial cache predict pgbench.rec
   seatrial cache predict pgbench.rec --ram 8GiB,32GiB --ssd 0,200GiB
+  seatrial cache predict last --results night.seatrial
   seatrial cache predict web.rec --policy arc --ssd 50GiB --ssd-kind l2arc-2.3
   seatrial cache predict pgbench.rec --ssd 100GiB --ssd-like last --output cache.html
   seatrial cache predict web.rec --ssd 0,200GiB --price ram=3.50USD --price ssd=aws/gp3
@@ -46,7 +47,7 @@ def _sizes_bytes(
 
 
 @click.command("predict", epilog=EPILOG, short_help="Predict caches from a recording.")
-@click.argument("recording", metavar="FILE", type=click.Path(path_type=Path, readable=False))
+@click.argument("reference", metavar="FILE|RUN")
 @click.option(
     "--ram",
     "memory_bytes",
@@ -108,7 +109,7 @@ def _sizes_bytes(
 @json_option
 def predict(
     *,
-    recording: Path,
+    reference: str,
     memory_bytes: list[int],
     device_bytes: list[int],
     policy: str,
@@ -121,7 +122,7 @@ def predict(
     results: Path,
     as_json: bool,
 ) -> int:
-    """Predict what memory and an SSD in front would serve of the recording FILE.
+    """Predict what memory and an SSD in front would serve of the recording FILE, or that of RUN.
 
     Caches are simulated with the recorded requests at their times: the share of the reads that
     each tier serves, the warm-up, the response time, what is written to the SSD.
@@ -135,10 +136,12 @@ def predict(
     from seatrial.trials.cache.analysis.tiers import usual_device  # noqa: PLC0415
     from seatrial.trials.cache.report import prediction_words  # noqa: PLC0415
     from seatrial.trials.watch.recording import read  # noqa: PLC0415
+    from seatrial.trials.watch.stored import recording_of  # noqa: PLC0415
 
     kind = device_kind or usual_device(policy)
     if any(device_bytes):
         _check_feed(policy, kind, memory_bytes)
+    recording = recording_of(reference, results)
     found = read(recording)
     wanted = Wanted(
         memory_bytes=memory_bytes,

@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from seatrial import _core
-from seatrial.cli.files import is_trace
-from seatrial.cli.sources import is_results_file, load_source
 from seatrial.errors import UsageError
 from seatrial.results.model import (
     OperationResult,
@@ -22,7 +20,6 @@ from seatrial.results.model import (
     Sample,
     Slice,
     Timeline,
-    origin_of,
 )
 from seatrial.study.cell import Cell
 from seatrial.trials.watch.recording import SOURCE, RecordingAbout, read_about, read_parts
@@ -93,44 +90,13 @@ def run_of(path: Path, *, label: str = "") -> tuple[Run, list[Sample]]:
     return run, samples
 
 
-def recording_of(reference: str, results: Path) -> Path:
-    """Return the first file of the recording that a user names: a file, or a run that is one.
-
-    The recording of a run is sought beside its results file and in the current folder, and told
-    from others of its name by what it says of itself.
-
-    Args:
-        reference: A path, or a run as ``load_source`` takes it.
-        results: The results file that runs are sought in.
+def is_recording_of(path: Path, run: Run) -> bool:
+    """Return whether a run is a recording, and that of a path.
 
     Raises:
-        ResultsFileError: when a results file cannot be read.
-        UsageError: if nothing fits the reference, the run is no recording, or its file is missing.
+        SeatrialError: as ``recording.read``.
     """
-    path = Path(reference)
-    if is_trace(path) or (path.exists() and not is_results_file(path)):
-        return path
-    run = load_source(reference, results).run
-    origin = origin_of(run)
-    if origin is None or origin.format != FORMAT:
-        raise UsageError(
-            seen=f"The run {reference} is no recording",
-            cause="Only recorded requests can be simulated; a run of a test holds none",
-            next_step="Name a recording: `seatrial watch --record FILE` makes one",
-        )
-    file, _, _run = reference.rpartition(":")
-    named = next((each for each in (path, Path(file)) if is_results_file(each)), results)
-    places = list(dict.fromkeys(each.resolve() for each in (named.parent, Path())))
-    for place in places:
-        found = place / origin.file
-        if found.is_file() and _digest(_dated(found)[0]) == run.plan_hash:
-            return found
-    raise UsageError(
-        seen=f"The recording {origin.file} of the run {reference} is not in "
-        + " or ".join(map(str, places)),
-        cause="A results file holds the latencies of a recording, not its requests",
-        next_step=f"Name the file instead of the run: PATH/{origin.file}",
-    )
+    return _digest(_dated(path)[0]) == run.plan_hash
 
 
 def _dated(path: Path) -> tuple[RecordingAbout, bool]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from seatrial.cli.files import RECORDING, Output, place_to_write, trace_to_write
+from seatrial.cli.files import RECORDING, Output, is_trace, place_to_write, trace_to_write
 from seatrial.errors import RefusedError, UsageError
 from seatrial.study.units import SIZE_EXPECTED, format_size, parse_size_bytes
 
@@ -108,6 +108,50 @@ def store(recording: Path, results: Path, *, label: str = "") -> str:
     return (
         f"Stored {'as' if is_new else 'already, as'} run {run.id}\n"
         f"Next:  {next_command('show', run.id, results=results)}, or compare it with another"
+    )
+
+
+def recording_of(reference: str, results: Path) -> Path:
+    """Return the first file of the recording that a user names: a file, or a run that is one.
+
+    The recording of a run is sought beside its results file and in the current folder, and told
+    from others of its name by what it says of itself.
+
+    Args:
+        reference: A path, or a run as ``load_source`` takes it.
+        results: The results file that runs are sought in.
+
+    Raises:
+        ResultsFileError: when a results file cannot be read.
+        UsageError: if nothing fits the reference, the run is no recording, or its file is missing.
+    """
+    from seatrial.cli.sources import is_results_file, load_source  # noqa: PLC0415 - not for --help
+    from seatrial.results.model import origin_of  # noqa: PLC0415
+    from seatrial.trials.watch.stored import FORMAT, is_recording_of  # noqa: PLC0415
+
+    path = Path(reference)
+    if is_trace(path) or (path.exists() and not is_results_file(path)):
+        return path
+    run = load_source(reference, results).run
+    origin = origin_of(run)
+    if origin is None or origin.format != FORMAT:
+        raise UsageError(
+            seen=f"The run {reference} is no recording",
+            cause="Only recorded requests can be simulated; a run of a test holds none",
+            next_step="Name a recording: `seatrial watch --record FILE` makes one",
+        )
+    file, _, _run = reference.rpartition(":")
+    named = next((each for each in (path, Path(file)) if is_results_file(each)), results)
+    places = list(dict.fromkeys(each.resolve() for each in (named.parent, Path())))
+    for place in places:
+        found = place / origin.file
+        if found.is_file() and is_recording_of(found, run):
+            return found
+    raise UsageError(
+        seen=f"The recording {origin.file} of the run {reference} is not in "
+        + " or ".join(map(str, places)),
+        cause="A results file holds the latencies of a recording, not its requests",
+        next_step=f"Name the file instead of the run: PATH/{origin.file}",
     )
 
 

@@ -135,8 +135,8 @@ def predict(
     from seatrial.trials.cache.analysis.prediction import predict as predicted  # noqa: PLC0415
     from seatrial.trials.cache.analysis.tiers import usual_device  # noqa: PLC0415
     from seatrial.trials.cache.report import prediction_words  # noqa: PLC0415
-    from seatrial.trials.watch.recording import read  # noqa: PLC0415
     from seatrial.trials.watch.commands.record import recording_of  # noqa: PLC0415
+    from seatrial.trials.watch.recording import read  # noqa: PLC0415
 
     kind = device_kind or usual_device(policy)
     if any(device_bytes):

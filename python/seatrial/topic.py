@@ -58,6 +58,7 @@ TOPICS: Final = (
     "cache",
     "plan",
     "filebench",
+    "fleet",
 )
 """Folders below ``trials/``, in the order in which a page shows them."""
 

@@ -36,6 +36,7 @@ MODULES = (
     "seatrial.cli.documents",
     "seatrial.cli.progress_lines",
     "seatrial.trials.cache.documents",
+    "seatrial.trials.fleet.documents",
     "seatrial.trials.layouts.documents",
     "seatrial.trials.plan.documents",
     "seatrial.trials.replay.documents",

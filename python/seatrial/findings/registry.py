@@ -95,6 +95,11 @@ def find_in_before_after(found: object) -> list[Finding]:
     return _worst_first(f for rule in rules_from(Source.BEFORE_AFTER) for f in rule(found))
 
 
+def find_in_hosts(found: object) -> list[Finding]:
+    """Return the findings of the hosts of a cluster, worst first."""
+    return _worst_first(f for rule in rules_from(Source.HOSTS) for f in rule(found))
+
+
 def preflight(fingerprint: Fingerprint, *, trial_file_bytes: int | None = None) -> list[Finding]:
     """Return what could distort a measurement here, from the fingerprint alone, worst first.
 

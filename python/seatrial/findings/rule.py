@@ -28,6 +28,7 @@ class Source(Enum):
     COMPARISON = "comparison"
     BEFORE_AFTER = "before and after"
     FINGERPRINT = "fingerprint"
+    HOSTS = "hosts"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,3 +131,10 @@ def from_before_after(
 ) -> Callable[[Callable[[Facts], list[Finding]]], Rule[Facts]]:
     """Declare a rule on queries, pages and batches before and after a change."""
     return lambda find: Rule(find=find, source=Source.BEFORE_AFTER, rank=rank, section=section)
+
+
+def from_hosts(
+    *, rank: int, section: str
+) -> Callable[[Callable[[Facts], list[Finding]]], Rule[Facts]]:
+    """Declare a rule on the hosts of a cluster, before anything is measured."""
+    return lambda find: Rule(find=find, source=Source.HOSTS, rank=rank, section=section)

@@ -1,0 +1,220 @@
+"""The hosts of a cluster that take part: one actor on each, and calls to all of them at once."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Final, Self
+
+import msgspec
+
+from seatrial.fleet.cluster import Cluster, ClusterError, Node
+from seatrial.fleet.host import HostPart
+from seatrial.fleet.link import clock_offset
+from seatrial.results.fleet import ClockOffset
+
+START_S: Final = 90.0
+"""How long Ray may take to start our part on every host; it starts a Python there."""
+ASK_S: Final = 60.0
+POLL_S: Final = 0.25
+
+
+class HostLost(msgspec.Struct, frozen=True, kw_only=True):
+    """A host that did not answer.
+
+    Attributes:
+        host: Its name.
+        how: ``died`` where Ray reports the end of its process or node, ``silent`` where no answer
+            came in time, ``failed`` where our part raised an error.
+        noticed_s: How long after the call, or after the START of a sample, that was noticed.
+        detail: Ray's words, or those of the error.
+    """
+
+    host: str
+    how: str
+    noticed_s: float
+    detail: str = ""
+
+
+class Host(msgspec.Struct, frozen=True, kw_only=True):
+    """One host with our part on it.
+
+    Attributes:
+        name: Its own name, with its address where several have the same.
+        node: Ray's node.
+        actor: Ray's handle of the ``HostPart``.
+        port: Of its ``LinkServer``.
+        versions: Of Seatrial and Python there.
+    """
+
+    name: str
+    node: Node
+    actor: Any
+    port: int
+    versions: dict[str, str]
+
+
+class Group:
+    """Hosts with our part on each; a context manager that ends the parts.
+
+    Attributes:
+        hosts: In the order of their addresses.
+        missing: Hosts on which no part could be started.
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.hosts: list[Host] = []
+        self.missing: list[HostLost] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for host in self.hosts:
+            self.cluster.ray.kill(host.actor, no_restart=True)
+
+    def start_on(self, nodes: Sequence[Node]) -> None:
+        """Start our part on these nodes, without reserving processors there.
+
+        Raises:
+            ClusterError: when it starts on none of them.
+        """
+        from ray.util.scheduling_strategies import (  # noqa: PLC0415 - optional
+            NodeAffinitySchedulingStrategy,
+        )
+
+        strategies = [NodeAffinitySchedulingStrategy(node_id=n.id, soft=False) for n in nodes]
+        self._start(nodes, [{"num_cpus": 0, "scheduling_strategy": s} for s in strategies])
+
+    def _start(self, nodes: Sequence[Node], options: Sequence[Mapping[str, Any]]) -> None:
+        part = self.cluster.ray.remote(HostPart)
+        actors = [
+            part.options(max_restarts=0, max_task_retries=0, **each).remote(node.address)
+            for node, each in zip(nodes, options, strict=True)
+        ]
+        names = _names(nodes)
+        answers = self._answers(
+            names, [actor.versions.remote() for actor in actors], START_S, time.monotonic()
+        )
+        for name, node, actor in zip(names, nodes, actors, strict=True):
+            found = answers[name]
+            if isinstance(found, HostLost):
+                self.missing.append(found)
+                continue
+            port = int(found.pop("port"))
+            self.hosts.append(Host(name=name, node=node, actor=actor, port=port, versions=found))
+        if not self.hosts:
+            raise ClusterError(
+                seen="Our part started on no host"
+                + "".join(f"; {each.host}: {each.detail}" for each in self.missing[:1]),
+                cause="Seatrial is not installed there in the Python that runs Ray, or Ray is too "
+                "busy to start it",
+                next_step="Run `pip install 'seatrial[ray]'` on every host, before `ray start`",
+            )
+
+    def ask(
+        self,
+        method: str,
+        *arguments: object,
+        hosts: Sequence[Host] | None = None,
+        timeout_s: float = ASK_S,
+    ) -> dict[str, Any]:
+        """Call a method of every host's part at once; return the answers by the host's name.
+
+        A host without an answer has a ``HostLost`` in its place.
+        """
+        return self.ask_each(
+            lambda actor, _: getattr(actor, method).remote(*arguments), hosts, timeout_s
+        )
+
+    def ask_each(
+        self,
+        call: Callable[[Any, Host], Any],
+        hosts: Sequence[Host] | None = None,
+        timeout_s: float = ASK_S,
+        stop_on_loss: Callable[[HostLost], bool] | None = None,
+    ) -> dict[str, Any]:
+        """Call every host's part by a function of its actor, which returns Ray's reference.
+
+        Args:
+            call: Makes the call.
+            hosts: Whom; all by default.
+            timeout_s: After which a host is silent.
+            stop_on_loss: Called for each loss at once; the others are no longer waited for once it
+                returns true.
+        """
+        asked = self.hosts if hosts is None else hosts
+        began_s = time.monotonic()
+        references = [call(host.actor, host) for host in asked]
+        names = [host.name for host in asked]
+        return self._answers(names, references, timeout_s, began_s, stop_on_loss)
+
+    def _answers(
+        self,
+        names: Sequence[str],
+        references: Sequence[Any],
+        timeout_s: float,
+        began_s: float,
+        stop_on_loss: Callable[[HostLost], bool] | None = None,
+    ) -> dict[str, Any]:
+        ray = self.cluster.ray
+        answers: dict[str, Any] = {}
+        waiting = dict(zip(references, names, strict=True))
+        while waiting and time.monotonic() - began_s < timeout_s:
+            ready, _ = ray.wait(list(waiting), num_returns=1, timeout=POLL_S)
+            for reference in ready:
+                name = waiting.pop(reference)
+                answers[name] = self._answer(name, reference, began_s)
+                lost = answers[name]
+                if isinstance(lost, HostLost) and stop_on_loss and stop_on_loss(lost):
+                    stop_on_loss = None
+        silent_s = time.monotonic() - began_s
+        for name in waiting.values():
+            answers[name] = HostLost(host=name, how="silent", noticed_s=silent_s)
+        return {name: answers[name] for name in names}
+
+    def _answer(self, name: str, reference: Any, began_s: float) -> Any:  # noqa: ANN401 - any
+        ray = self.cluster.ray
+        try:
+            return ray.get(reference)
+        except ray.exceptions.RayError as error:
+            died = isinstance(error, ray.exceptions.RayActorError)
+            is_ours = isinstance(error, ray.exceptions.RayTaskError)
+            text = str(getattr(error, "cause", None) or error).strip() or type(error).__name__
+            return HostLost(
+                host=name,
+                how="died" if died and not is_ours else "failed",
+                noticed_s=time.monotonic() - began_s,
+                detail=text.splitlines()[-1 if is_ours else 0],
+            )
+
+    def clocks(self, hosts: Sequence[Host] | None = None) -> dict[str, ClockOffset | HostLost]:
+        """Return how far the clocks of each host are ahead of this machine's."""
+        found: dict[str, ClockOffset | HostLost] = {}
+        for host in self.hosts if hosts is None else hosts:
+            began_s = time.monotonic()
+            try:
+                found[host.name] = clock_offset(host.node.address, host.port)
+            except OSError as error:
+                found[host.name] = HostLost(
+                    host=host.name,
+                    how="silent",
+                    noticed_s=time.monotonic() - began_s,
+                    detail=error.strerror or str(error),
+                )
+        return found
+
+
+def _names(nodes: Sequence[Node]) -> list[str]:
+    names = [node.host for node in nodes]
+    return [
+        node.host if names.count(node.host) == 1 else f"{node.host} ({node.address})"
+        for node in nodes
+    ]

@@ -1,0 +1,1 @@
+"""What is concluded of the hosts of a cluster."""

@@ -1,0 +1,90 @@
+"""What a check found out about the hosts of a cluster: pure data, which the rules read."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+
+from seatrial.fingerprint import Fingerprint
+from seatrial.published import AS_KEPT, Amount, Count, one_of
+from seatrial.results.fleet import ClockOffset, Reach, Throughput
+from seatrial.stats.model import Finding
+
+
+class HostFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """One host.
+
+    Attributes:
+        name: Its own name, with its address where several have the same.
+        address: In the cluster's network.
+        is_head: Whether the cluster's own daemons run there.
+        ray_cpus: Processors that the cluster may use there.
+        seatrial: Version of Seatrial.
+        python: Version of Python.
+        load_per_cpu: Runnable tasks of the last minute for each processor.
+        clock: Its clocks against those of the machine that asked; None if it did not answer.
+        reached: What it sees at each path or address that was named.
+        to_head: What a connection to the first host carried; None on that host, or where there is
+            no connection.
+        obstacle: Why no connection to the first host could be made; empty where one could.
+        fingerprint: Of the machine, and of the first path that was named.
+        findings: What would distort a measurement on this host alone.
+    """
+
+    name: str
+    address: str
+    is_head: bool
+    ray_cpus: Amount
+    seatrial: str
+    python: str
+    load_per_cpu: Amount
+    clock: ClockOffset | None
+    reached: list[Reach]
+    to_head: Throughput | None
+    obstacle: str
+    fingerprint: Annotated[Fingerprint, AS_KEPT]
+    findings: list[Finding]
+
+    @property
+    def cpus(self) -> int:
+        """Processors online; 0 if unknown."""
+        return self.fingerprint.machine.cpus_online or 0
+
+
+class HostAbsent(msgspec.Struct, frozen=True, kw_only=True):
+    """A host that Ray lists, and on which our part does not run.
+
+    Attributes:
+        name: Its name.
+        how: ``died``, ``silent`` or ``failed``.
+        waited_s: How long it was waited for.
+        detail: Ray's words, or those of the error.
+    """
+
+    name: str
+    how: Annotated[str, one_of("died", "silent", "failed")]
+    waited_s: Amount
+    detail: str
+
+
+class FleetFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """The hosts of a cluster.
+
+    Attributes:
+        address: Where the head answers.
+        ray: Version of Ray.
+        hosts: The head first, then by address.
+        absent: Hosts on which our part does not run.
+        connected_s: How long connecting took.
+        started_s: How long starting our part on all hosts took.
+        asked_hosts_count: How many hosts Ray lists.
+    """
+
+    address: str
+    ray: str
+    hosts: list[HostFacts]
+    absent: list[HostAbsent]
+    connected_s: Amount
+    started_s: Amount
+    asked_hosts_count: Count

@@ -1,0 +1,76 @@
+"""``seatrial fleet``: the hosts of a Ray cluster."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from seatrial.cli.options import json_option
+
+if TYPE_CHECKING:
+    from seatrial.stats.model import Finding
+    from seatrial.trials.fleet.analysis.hosts import FleetFacts
+
+EPILOG = """\b
+Examples:
+  seatrial fleet check --ray auto
+  seatrial fleet check --ray 10.0.0.1:6379 /mnt/nfs postgresql://db1:5432
+
+\b
+docs/fleet.md describes five ways to have a cluster, and which ports to open.
+"""
+
+
+@click.group("fleet", epilog=EPILOG)
+def command() -> None:
+    """Look at the hosts of a Ray cluster; `seatrial[ray]` must be installed on each."""
+
+
+@command.command("check", epilog=EPILOG, short_help="What would spoil a measurement with them.")
+@click.option(
+    "--ray",
+    "address",
+    metavar="ADDRESS",
+    required=True,
+    help="HOST:PORT of the head, or auto for the cluster of this machine.",
+)
+@click.argument("places", metavar="[PATH|URL]...", nargs=-1)
+@json_option
+def check(*, address: str, places: tuple[str, ...], as_json: bool) -> int:
+    """Look at all hosts of a cluster, their clocks and network, and what each of them reaches.
+
+    PATH is a directory that a study would use on every host, URL a server that they would load.
+    Nothing is written.
+
+    Raises:
+        ClusterError: when Ray is not installed, or the cluster cannot be used.
+    """
+    from seatrial.findings.registry import find_in_hosts  # noqa: PLC0415 - not for --help
+    from seatrial.trials.fleet.documents import fleet_check_document  # noqa: PLC0415 - likewise
+    from seatrial.trials.fleet.measure.check import look  # noqa: PLC0415 - likewise
+    from seatrial.trials.fleet.report.check_text import verdict_line  # noqa: PLC0415 - likewise
+
+    facts = look(address, places)
+    findings = find_in_hosts(facts)
+    verdict = verdict_line(facts, [*findings, *(f for host in facts.hosts for f in host.findings)])
+    if as_json:
+        click.echo(fleet_check_document(verdict, facts, findings), nl=False)
+        return 0
+    _show(verdict, facts, findings)
+    return 0
+
+
+def _show(verdict: str, facts: FleetFacts, findings: list[Finding]) -> None:
+    from seatrial.report.terminal import finding_text, table_text  # noqa: PLC0415 - not for --help
+    from seatrial.trials.fleet.report import check_text  # noqa: PLC0415 - likewise
+
+    click.echo(verdict)
+    for table in (check_text.hosts_table(facts), check_text.places_table(facts)):
+        if table is not None:
+            click.echo(f"\n{table_text(table)}")
+    for finding in findings:
+        click.echo(f"\n{finding_text(finding)}")
+    for names, finding in check_text.own_findings(facts):
+        where = "All hosts" if len(names) == len(facts.hosts) else ", ".join(names)
+        click.echo(f"\n{where}:\n{finding_text(finding)}")

@@ -1,0 +1,32 @@
+"""The JSON documents of many hosts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from seatrial.report.exports.json_document import Document, as_text
+from seatrial.stats.model import Finding
+from seatrial.trials.fleet.analysis.hosts import FleetFacts
+
+
+class FleetCheckDocument(Document, frozen=True, kw_only=True):
+    """A check of the hosts of a cluster.
+
+    ``seatrial fleet check --json``: what would spoil a measurement. Nothing was written.
+
+    Attributes:
+        verdict: Whether a study could run on them, in one line.
+        facts: The hosts, their clocks, the network between them and what they reach.
+        findings: About several hosts, the gravest first; those of one host are with it.
+    """
+
+    kind: Literal["fleet_check"] = "fleet_check"
+    verdict: str
+    facts: FleetFacts
+    findings: list[Finding]
+
+
+def fleet_check_document(verdict: str, facts: FleetFacts, findings: Sequence[Finding]) -> str:
+    """Return a check of hosts, as JSON."""
+    return as_text(FleetCheckDocument(verdict=verdict, facts=facts, findings=list(findings)))

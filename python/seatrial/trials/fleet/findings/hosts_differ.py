@@ -1,0 +1,70 @@
+"""Finding ``hosts_differ``: the hosts of a cluster are not alike."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from seatrial.findings.rule import from_hosts
+from seatrial.stats.model import Figures, Finding, Words
+from seatrial.stats.wording import format_size
+from seatrial.trials.fleet.analysis.hosts import FleetFacts, HostFacts
+
+MEMORY_UNIT_BYTES = 1 << 30
+"""Memory is compared in GiB: firmware takes a part of it that differs."""
+
+
+class HostsDifferFigures(Figures, frozen=True, kw_only=True, tag="hosts_differ"):
+    """Figures of ``hosts_differ``."""
+
+    what: str
+    values: dict[str, str]
+
+    def words(self) -> Words:
+        """Return sentence, cause and next step."""
+        counts = Counter(self.values.values())
+        usual = counts.most_common(1)[0][0]
+        others = [f"{host} has {value}" for host, value in self.values.items() if value != usual]
+        return Words(
+            sentence=f"The hosts differ in {self.what}: {'; '.join(others)}; the others {usual}.",
+            cause="They were installed or bought at different times.",
+            next=f"Bring all hosts to the same {self.what}, or leave those out that differ; a "
+            "difference between hosts is then one of the storage.",
+        )
+
+
+@from_hosts(rank=1010, section="Hosts of a cluster")
+def hosts_differ(facts: FleetFacts) -> list[Finding]:
+    """Find hosts with other versions, processors or memory than the rest.
+
+    Means:
+        The hosts are not alike, so what one of them does slower may not be due to the storage.
+
+    Decided:
+        More than one value of the same fact among all hosts. Version of Seatrial: critical;
+        kernel, processor, number of processors, memory (in GiB): warning; version of Python: note.
+
+    Do:
+        Make them alike, or leave out those that differ.
+    """
+    found = []
+    for what, severity, value_of in _FACTS:
+        values = {host.name: value_of(host) for host in facts.hosts}
+        if len({*values.values()}) > 1:
+            figures = HostsDifferFigures(what=what, values=values)
+            found.append(Finding(severity=severity, cells=[], figures=figures))
+    return found
+
+
+def _memory(host: HostFacts) -> str:
+    size_bytes = host.fingerprint.machine.memory_bytes or 0
+    return format_size(round(size_bytes / MEMORY_UNIT_BYTES) * MEMORY_UNIT_BYTES)
+
+
+_FACTS = (
+    ("version of Seatrial", "critical", lambda host: host.seatrial),
+    ("kernel", "warning", lambda host: host.fingerprint.machine.kernel or "unknown"),
+    ("processor", "warning", lambda host: host.fingerprint.machine.cpu_model or "unknown"),
+    ("number of processors", "warning", lambda host: str(host.cpus)),
+    ("memory", "warning", _memory),
+    ("version of Python", "note", lambda host: host.python),
+)

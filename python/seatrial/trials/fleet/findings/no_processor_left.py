@@ -1,0 +1,46 @@
+"""Finding ``no_processor_left``: a cluster may use every processor of a host."""
+
+from __future__ import annotations
+
+from seatrial.findings.rule import from_hosts
+from seatrial.stats.model import Figures, Finding, Words
+from seatrial.trials.fleet.analysis.hosts import FleetFacts
+
+
+class NoProcessorLeftFigures(Figures, frozen=True, kw_only=True, tag="no_processor_left"):
+    """Figures of ``no_processor_left``."""
+
+    hosts: list[str]
+    cpus: int
+
+    def words(self) -> Words:
+        """Return sentence, cause and next step."""
+        return Words(
+            sentence=f"Ray may use all {self.cpus} processors of {', '.join(self.hosts)}.",
+            cause="`ray start` counts them all, and its daemons then wait for our threads; it "
+            "declares hosts dead whose daemons do not answer.",
+            next=f"Start Ray there with --num-cpus={max(1, self.cpus - 1)}.",
+        )
+
+
+@from_hosts(rank=1040, section="Hosts of a cluster")
+def no_processor_left(facts: FleetFacts) -> list[Finding]:
+    """Find hosts of which Ray may use every processor.
+
+    Means:
+        Nothing keeps a processor for Ray's own daemons, which answer for the host.
+
+    Decided:
+        Ray's number of processors of a host is at least that of the host, and more than 1. Note.
+
+    Do:
+        Leave one out with `ray start --num-cpus`.
+    """
+    by_count: dict[int, list[str]] = {}
+    for host in facts.hosts:
+        if 1 < host.cpus <= host.ray_cpus:
+            by_count.setdefault(host.cpus, []).append(host.name)
+    return [
+        Finding(severity="note", cells=[], figures=NoProcessorLeftFigures(hosts=hosts, cpus=cpus))
+        for cpus, hosts in by_count.items()
+    ]

@@ -1,0 +1,1 @@
+"""Looking at the hosts of a cluster, and measuring with them."""

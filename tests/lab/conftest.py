@@ -143,6 +143,7 @@ def run_tests(node_ids: list[str]) -> Outcomes:
                 environment={
                     "SEATRIAL_LAB_DISKS": ",".join(lab.devices),
                     "SEATRIAL_LAB_SHARED": str(shared),
+                    "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
                 },
                 working_folder=REPOSITORY,
                 memory_bytes=MEMORY_BYTES,

@@ -38,6 +38,10 @@ MODULES: Final = (
     "dm-flakey",
     "dm-mirror",
     "dm-raid",
+    "bcache",
+    "dm-cache",
+    "dm-cache-smq",
+    "dm-writecache",
 )
 """Loaded at boot; the kernel loads others on demand with modprobe(8)."""
 

@@ -32,7 +32,10 @@ from seatrial.machine.fingerprint.tree import (
 
 SetName = Literal["uml", "qemu"]
 
-_TOOLS: Final = ("busybox-static", "mdadm", "lvm2", "dmsetup", "dmeventd")
+_TOOLS: Final = (
+    *("busybox-static", "mdadm", "lvm2", "dmsetup", "dmeventd"),
+    *("bcache-tools", "nfs-kernel-server", "nfs-common"),
+)
 _KERNELS: Final[dict[SetName, str]] = {"uml": "user-mode-linux", "qemu": "linux-image-amd64"}
 _MAKERS: Final = {"mkfs.xfs": "xfsprogs", "mkfs.btrfs": "btrfs-progs", "mkfs.ext4": "e2fsprogs"}
 """Programs that create file systems, and their packages: downloaded if the host lacks them."""

@@ -121,6 +121,7 @@ def _of_layout(layout: Layout) -> Iterator[ConstraintError]:
                 f"Omit it, or set it to {specs[0].backend!r}",
                 "filesystem",
             )
+    yield from _of_cache(layout, specs)
     delays = many(layout.delay_ms)
     members = max(spec.members for spec in specs)
     if len(delays) > members:
@@ -132,6 +133,27 @@ def _of_layout(layout: Layout) -> Iterator[ConstraintError]:
 
 
 _DEFAULT: Final = Layout(name="default")
+
+
+def _of_cache(layout: Layout, specs: Sequence[LayoutSpec]) -> Iterator[ConstraintError]:
+    """Yield violations in the keys of a cache device."""
+    cached = [spec for spec in specs if spec.has_cache_device]
+    if not cached:
+        for key in ("cache_mode", "cold_cache"):
+            if getattr(layout, key) != getattr(_DEFAULT, key):
+                yield ConstraintError("has no effect here", "It applies only with cache", key)
+    elif layout.caches:
+        expected = "A cache device has a drive of its own; caches is for the backend zfs"
+        yield ConstraintError("is set together with cache", expected, "caches")
+    for spec in cached:
+        if spec.expose == "legs":
+            expected = "A cache device is in front of one array, but every leg is a separate target"
+            yield ConstraintError(f"is {spec.cache!r} with expose = 'legs'", expected, "cache")
+        elif spec.backend in FILESYSTEMS:
+            expected = (
+                f"{spec.backend} is a file system itself; a cache device needs a block device"
+            )
+            yield ConstraintError(f"is {spec.cache!r}", expected, "cache")
 
 
 def _of_variant(spec: LayoutSpec) -> Iterator[ConstraintError]:

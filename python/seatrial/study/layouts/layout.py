@@ -163,6 +163,9 @@ OfRaid = Literal["single", "raid0", "raid1", "raid10", "raid5", "raid6"]
 OfZfs = Literal["stripe", "mirror", "raidz1", "raidz2", "raidz3"]
 LevelName = OfRaid | OfZfs
 Filesystem = Literal["none", "ext4", "xfs", "btrfs", "zfs", "jfs"]
+CacheKind = Literal["none", "bcache", "dm-cache", "dm-writecache"]
+CacheMode = Literal["writethrough", "writeback"]
+NO_CACHE: Final = "none"
 FILESYSTEMS: Final[tuple[str, ...]] = get_args(Filesystem)
 """Backends with these names are file systems themselves."""
 DriveCount = Annotated[int, Meta(ge=1, le=256)]
@@ -206,6 +209,13 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         stripe_kib: Chunk of the stripe over legs; by default the chunk of a leg.
         logs: Number of drives for a separate intent log (zfs).
         caches: Number of drives for a read cache (zfs).
+        cache: A cache device in front of the array, on a drive of its own: ``bcache``, ``dm-cache``
+            or ``dm-writecache`` (the last two by LVM); ``none`` for no such device. The topic
+            layouts builds them.
+        cache_mode: ``writethrough``, or ``writeback``: the array gets writes later. Ignored by
+            dm-writecache, which is always a write-back cache.
+        cold_cache: Whether the cache is empty when a sample begins; then the load is measured
+            without it for a few seconds before, and its warm-up is predicted.
         filesystem: The file system on the array; ``none`` to measure the array itself. Ignored by
             backends that are file systems.
         mkfs_options: Additional options of mkfs.
@@ -235,6 +245,9 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     stripe_kib: ChunkKib | None = None
     logs: SpareCount = 0
     caches: SpareCount = 0
+    cache: CacheKind | Annotated[list[CacheKind], ONE] = NO_CACHE
+    cache_mode: CacheMode = "writethrough"
+    cold_cache: bool = False
     filesystem: Filesystem | Annotated[list[Filesystem], ONE] = "xfs"
     mkfs_options: list[str] = []
     mount_options: list[str] = []
@@ -263,7 +276,10 @@ class LayoutSpec(msgspec.Struct, frozen=True, kw_only=True):
         chunk_kib: Chunk of a leg.
         stripe_kib: Chunk of the stripe over legs.
         logs: Drives as a separate intent log.
-        caches: Drives as a read cache.
+        caches: Drives as a read cache, or the one of a cache device.
+        cache: The cache device in front of the array; none without one.
+        cache_mode: writethrough or writeback.
+        cold_cache: Whether the cache is empty when a sample begins.
         filesystem: What is made on it; none for the array itself.
         mkfs_options: Further options of its mkfs.
         mount_options: Options of the mount.
@@ -288,6 +304,9 @@ class LayoutSpec(msgspec.Struct, frozen=True, kw_only=True):
     stripe_kib: Count = 128
     logs: Count = 0
     caches: Count = 0
+    cache: str = NO_CACHE
+    cache_mode: str = "writethrough"
+    cold_cache: bool = False
     filesystem: str = "xfs"
     mkfs_options: list[str] = []
     mount_options: list[str] = []
@@ -328,13 +347,19 @@ class LayoutSpec(msgspec.Struct, frozen=True, kw_only=True):
         return [f"{self.label}-leg{leg}" for leg in range(1, self.legs + 1)]
 
     @property
+    def has_cache_device(self) -> bool:
+        """Whether a cache device is in front of its array."""
+        return self.cache != NO_CACHE
+
+    @property
     def is_striped(self) -> bool:
         """Whether it stripes over its legs."""
         return "+" in self.backend
 
     def factors(self) -> dict[str, FactorValue]:
         """Return the factors that a comparison of layouts may vary, by name with units last."""
-        return {
+        cache = {"cache": self.cache} if self.has_cache_device else {}
+        return cache | {
             "layout": self.name,
             "backend": self.backend,
             "level": self.level,
@@ -393,7 +418,9 @@ def variants(layout: Layout) -> Iterator[LayoutSpec]:
             **chosen,
             stripe_kib=layout.stripe_kib or chosen["chunk_kib"],
             logs=layout.logs,
-            caches=layout.caches,
+            caches=_caches(layout, chosen),
+            cache_mode=layout.cache_mode,
+            cold_cache=layout.cold_cache,
             mkfs_options=layout.mkfs_options,
             mount_options=layout.mount_options,
             size_bytes=_plain(layout.size_bytes),
@@ -403,6 +430,11 @@ def variants(layout: Layout) -> Iterator[LayoutSpec]:
             flaky=layout.flaky,
             delay_ms=_delays_ms(layout, chosen),
         )
+
+
+def _caches(layout: Layout, chosen: Mapping[str, FactorValue]) -> int:
+    """Return the number of cache drives: a cache device has one."""
+    return 1 if chosen["cache"] != NO_CACHE else layout.caches
 
 
 def _plain(size_bytes: int | None) -> int | None:
@@ -439,7 +471,7 @@ def assigned(spec: LayoutSpec, devices: Sequence[str]) -> Assigned:
 
 _FACTORS: Final = (
     *("backend", "level", "legs", "drives", "spares", "chunk_kib"),
-    *("filesystem", "read_ahead_kib", "scheduler"),
+    *("cache", "filesystem", "read_ahead_kib", "scheduler"),
 )
 
 
@@ -452,6 +484,7 @@ def _label(name: str, chosen: dict[str, FactorValue], varying: list[str]) -> str
         "drives": "" if "legs" in varying else _drives_word(chosen),
         "spares": f"{chosen['spares']}s",
         "chunk_kib": f"{chosen['chunk_kib']}k",
+        "cache": "uncached" if chosen["cache"] == NO_CACHE else str(chosen["cache"]),
         "filesystem": str(chosen["filesystem"]),
         "read_ahead_kib": f"ra{chosen['read_ahead_kib']}",
         "scheduler": str(chosen["scheduler"]),
@@ -470,7 +503,7 @@ def _delays_ms(layout: Layout, chosen: dict[str, FactorValue]) -> list[float]:
     if not any(given):
         return []
     per_leg = int(chosen["drives"]) + int(chosen["spares"])
-    count = int(chosen["legs"]) * per_leg + layout.logs + layout.caches
+    count = int(chosen["legs"]) * per_leg + layout.logs + _caches(layout, chosen)
     return [*given, *itertools.repeat(given[-1], max(0, count - len(given)))][:count]
 
 

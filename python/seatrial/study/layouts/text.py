@@ -74,9 +74,7 @@ def _properties(spec: LayoutSpec) -> Iterator[str]:
         yield f"chunk {spec.chunk_kib} KiB"
     if spec.is_striped and spec.stripe_kib != spec.chunk_kib:
         yield f"stripe {spec.stripe_kib} KiB"
-    for count, what in ((spec.logs, "log drive"), (spec.caches, "cache drive")):
-        if count:
-            yield _counted(count, what)
+    yield from _other_drives(spec)
     if spec.filesystem == "none":
         yield "no file system"
     elif spec.filesystem != spec.backend:
@@ -94,6 +92,17 @@ def _properties(spec: LayoutSpec) -> Iterator[str]:
     delays = [f"{delay_ms:g}" for delay_ms, _ in itertools.groupby(spec.delay_ms)]
     if delays:
         yield f"each request delayed by {', '.join(delays)} ms"
+
+
+def _other_drives(spec: LayoutSpec) -> Iterator[str]:
+    plain_caches = 0 if spec.has_cache_device else spec.caches
+    for count, what in ((spec.logs, "log drive"), (plain_caches, "cache drive")):
+        if count:
+            yield _counted(count, what)
+    if spec.has_cache_device:
+        mode = "" if spec.cache == "dm-writecache" else f" ({spec.cache_mode})"
+        cold = ", empty when a sample begins" if spec.cold_cache else ""
+        yield f"{spec.cache}{mode} on 1 drive{cold}"
 
 
 def _counted(count: int, what: str) -> str:

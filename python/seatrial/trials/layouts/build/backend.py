@@ -65,12 +65,14 @@ class Construction:
             where the array is a file system.
         leg_devices: The array of each leg, where it has its own device.
         folders: Mount points of an array that is a file system.
+        backing: The array's device below a cache device; empty without one.
     """
 
     steps: tuple[Step, ...]
     devices: tuple[str, ...] = ()
     leg_devices: tuple[str, ...] = ()
     folders: tuple[str, ...] = ()
+    backing: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -26,6 +26,7 @@ from seatrial.study.layouts.layout import Assigned, DriveInfo, LayoutSpec, assig
 from seatrial.study.layouts.targets import usable_bytes
 from seatrial.trials.layouts.build import filesystems, registry, tuning
 from seatrial.trials.layouts.build.backend import ArrayState, Built, Construction, Step
+from seatrial.trials.layouts.build.caching import with_cache
 from seatrial.trials.layouts.build.names import array_name, mount_folder, run_of
 from seatrial.trials.layouts.build.registry import backend as backend_of
 from seatrial.trials.layouts.build.running import require_program, run_step
@@ -52,7 +53,7 @@ def commands_of(spec: LayoutSpec, assigned: Assigned, name: str) -> list[str]:
     schedulers = tuning.scheduler_steps(spec, assigned)
     wrapping, over = wrapping_commands(assigned.used, spec, run_of(name))
     assigned = rewired(assigned, over)
-    construction = backend_of(spec.backend).plan(spec, assigned, name)
+    construction = _construction(spec, assigned, name)
     steps = [
         *schedulers,
         *construction.steps,
@@ -88,7 +89,7 @@ def build(spec: LayoutSpec, assigned: Assigned, name: str, journal: UndoJournal)
     backend = backend_of(spec.backend)
     if not backend.is_filesystem and spec.filesystem != "none":
         require_program(filesystems.FILESYSTEMS[spec.filesystem].program)
-    construction = backend.plan(spec, assigned, name)
+    construction = _construction(spec, assigned, name)
     built = Built(spec=spec, name=name, assigned=assigned, construction=construction)
     started_s = time.monotonic()
     try:
@@ -195,6 +196,11 @@ def built_bytes(built: Built) -> int:
         reported = [os.statvfs(folder) for folder in built.folders]
         return min(each.f_blocks * each.f_frsize for each in reported)
     return min((_size_bytes(device) for device in built.construction.devices), default=0)
+
+
+def _construction(spec: LayoutSpec, assigned: Assigned, name: str) -> Construction:
+    """Return how a variant is built: its array, and a cache device in front of it."""
+    return with_cache(spec, assigned, name, backend_of(spec.backend).plan(spec, assigned, name))
 
 
 def _carry_out(built: Built, journal: UndoJournal) -> None:

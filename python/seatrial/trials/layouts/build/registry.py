@@ -21,6 +21,7 @@ from seatrial.program import with_root
 from seatrial.study.layouts.layout import LayoutSpec
 from seatrial.trials.layouts.build import backends as _folder
 from seatrial.trials.layouts.build.backend import Backend
+from seatrial.trials.layouts.build.caching import cache_devices, cache_of, obstacle_of
 from seatrial.trials.layouts.build.wrapping import wrapping_obstacle
 
 
@@ -61,9 +62,10 @@ def backend(name: str) -> Backend:
 
 @functools.cache
 def undoers() -> Mapping[str, Undoer]:
-    """Return how the changes made by backends are undone, by kind."""
+    """Return how the changes made by backends and cache devices are undone, by kind."""
+    parts = (*backends().values(), *cache_devices().values())
     return MappingProxyType(
-        {kind: undoer for each in backends().values() for kind, undoer in each.undoers.items()}
+        {kind: undoer for each in parts for kind, undoer in each.undoers.items()}
     )
 
 
@@ -108,7 +110,7 @@ def require(spec: LayoutSpec) -> None:
         )
     # The kernel first: installing programs would not help without it.
     wraps = spec.flaky or any(spec.delay_ms)
-    obstacle = builder.obstacle() or (wrapping_obstacle(spec) if wraps else "")
+    obstacle = builder.obstacle() or obstacle_of(spec) or (wrapping_obstacle(spec) if wraps else "")
     if obstacle:
         raise TargetError(
             seen=f"Layout {spec.label!r} cannot be built on this machine",
@@ -116,14 +118,16 @@ def require(spec: LayoutSpec) -> None:
             next_step="Load or install what is missing, or run the study in a kernel that has it"
             " with `seatrial lab`",
         )
-    missing = [each for each in builder.programs if program_path(each.name) is None]
+    cache = cache_of(spec)
+    programs = [*builder.programs, *(cache.programs if cache else ())]
+    missing = [each for each in programs if program_path(each.name) is None]
     if missing:
         packages = sorted({each.package for each in missing})
         raise TargetError(
             seen=f"Layout {spec.label!r} needs {', '.join(each.name for each in missing)},"
             " not found here",
-            cause=f"The backend {spec.backend} uses these programs, but their package is not"
-            " installed",
+            cause=f"{cache.name if cache else f'The backend {spec.backend}'} uses these programs, "
+            "but their package is not installed",
             next_step=f"Install it with `apt-get install {' '.join(packages)}` and try again",
         )
 
@@ -147,7 +151,8 @@ def _wrong_parts(spec: LayoutSpec, builder: Backend) -> str:
     if spec.legs > 1 and not spec.is_striped and spec.expose != "legs":
         return f"{spec.backend} does not stripe over {spec.legs} legs (md+lvm and md+md do)"
     for part in ("spares", "logs", "caches"):
-        if getattr(spec, part) and part not in builder.parts:
+        is_cache_device = part == "caches" and spec.has_cache_device
+        if getattr(spec, part) and part not in builder.parts and not is_cache_device:
             return f"{spec.backend} has no {part}"
     if builder.is_filesystem and spec.filesystem != builder.name:
         return f"{spec.backend} is itself a file system, so `filesystem` must be {builder.name}"

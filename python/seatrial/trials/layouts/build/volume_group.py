@@ -114,7 +114,7 @@ def create_steps(
     seen = [*paths, *later]
     undo: dict[str, str | float] = {"group": group, "devices": ",".join(seen)}
     steps = [
-        _step(
+        step(
             "pvcreate",
             seen,
             *("-ff", "-y", "--uuid", volume_uuid(group, path), "--norestorefile"),
@@ -128,8 +128,8 @@ def create_steps(
     serving = [member.path for member in members if member.serves]
     return [
         *steps,
-        _step("vgcreate", seen, "-y", group, *paths),
-        _step(
+        step("vgcreate", seen, "-y", group, *paths),
+        step(
             "lvcreate",
             seen,
             *("-y", "-W", "n", "-l", "100%PVS", "-n", VOLUME),
@@ -282,7 +282,7 @@ def extend(group: str, devices: Sequence[str], new_device: str) -> None:
 def limit_steps(group: str, devices: Sequence[str], kib_per_s: int) -> list[Step]:
     """Return the step that limits a volume's rebuild; 0 is the system's own limit."""
     target = f"{group}/{VOLUME}"
-    return [_step("lvchange", devices, "-y", "--maxrecoveryrate", f"{kib_per_s}k", target)]
+    return [step("lvchange", devices, "-y", "--maxrecoveryrate", f"{kib_per_s}k", target)]
 
 
 def hasten_steps(tree: SystemTree = LIVE) -> list[Step]:
@@ -332,18 +332,27 @@ def _config(devices: Sequence[str]) -> str:
     ours = "|".join(re.escape(device) for device in devices)
     return (
         f'devices{{filter=["a#^({ours})$#","r#.*#"] use_devicesfile=0 hints=none '
-        "obtain_device_list_from_udev=0} "
+        "obtain_device_list_from_udev=0 scan_lvs=1} "
         "activation{udev_sync=0 udev_rules=0 monitoring=0} "
-        "global{event_activation=0 use_lvmpolld=0} backup{backup=0 archive=0}"
+        'global{event_activation=0 use_lvmpolld=0 cache_check_executable=""} '
+        "backup{backup=0 archive=0}"
     )
 
 
-def _step(
+def step(
     program: str,
     devices: Sequence[str],
     *arguments: str,
     undo: Mapping[str, str | float] | None = None,
 ) -> Step:
+    """Return a step with an LVM command that sees only some devices.
+
+    Args:
+        program: Such as ``lvcreate``.
+        devices: What it sees.
+        arguments: Its arguments.
+        undo: Details of the entry ``lvm`` that undoes it; none where an earlier step's covers it.
+    """
     return Step(
         command=lvm_command(program, devices, *arguments),
         undo="lvm" if undo else "",
@@ -386,7 +395,12 @@ def _left_behind(group: str) -> list[str]:
     prefix = f"{group.replace('-', '--')}-"
     names = LIVE.names("/sys/block")
     reported = {name: LIVE.word(f"/sys/block/{name}/dm/name") or "" for name in names}
-    ours = [name for name in names if reported[name].startswith(prefix)]
+    # A hyphen of a name is doubled: after a single one, the name of a volume follows.
+    ours = [
+        name
+        for name in names
+        if reported[name].startswith(prefix) and reported[name][len(prefix) :][:1] != "-"
+    ]
     ours.sort(key=lambda name: len(LIVE.names(f"/sys/block/{name}/holders")))
     return [reported[name] for name in ours]
 

@@ -464,6 +464,8 @@ def _run(request: LabRequest, machine: Machine, folder: Path) -> bool:
                 [sys.executable, "-m", "seatrial.trials.layouts.commands.lab", str(folder)],
                 shared=folder,
                 report=lambda line: click.echo(line, err=True),
+                # The guest runs this installation, whichever way it was found.
+                environment={"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
                 memory_bytes=request.memory_bytes,
             )
         except KeyboardInterrupt:

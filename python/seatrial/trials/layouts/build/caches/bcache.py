@@ -1,0 +1,257 @@
+"""bcache: the kernel's block cache, set up by make-bcache and sysfs.
+
+Sources: the kernel's Documentation/admin-guide/bcache.rst; drivers/md/bcache of Linux 6.1:
+``bcache_ondisk.h`` (superblock), ``super.c`` (attach, stop), ``sysfs.c``, ``request.c``
+(``check_should_bypass``) and ``stats.c``, whose totals are updated every 22 s only. What is served
+each second is therefore counted by the two drives.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import ClassVar, Final
+
+from seatrial.machine.fingerprint.tree import LIVE, SystemTree
+from seatrial.machine.sysblock import node_by_number
+from seatrial.machine.undoer import Result, Undoer, comes_true, failed, foreign, gone, undone
+from seatrial.trials.layouts.build.backend import Program, Step
+from seatrial.trials.layouts.build.caching import (
+    CacheCounts,
+    CacheDevice,
+    CacheUse,
+    drive_counts,
+)
+from seatrial.trials.layouts.build.names import identity
+
+_REGISTER: Final = "/sys/fs/bcache/register"
+_SUPER_BYTES: Final = 4096
+"""Where the superblock is, and its size."""
+_MAGIC: Final = bytes.fromhex("c68573f64e1a45ca8265f57f48ba6d81")
+_MAGIC_AT, _SET_AT, _ID_BYTES = 24, 56, 16
+_BUCKET_SMALL_BYTES: Final = 64 << 10
+_BUCKET_BYTES: Final = 512 << 10
+_SMALL_BYTES: Final = 4 << 30
+"""A smaller cache has smaller buckets: bcache keeps dozens of them free."""
+_STOP_PATIENCE_S: Final = 30.0
+_NUMBERS_END: Final = 128
+_TOTALS: Final = (
+    *("cache_hits", "cache_misses", "cache_bypass_hits", "cache_bypass_misses"),
+    *("cache_miss_collisions",),
+)
+_SHARES: Final = re.compile(r"(Unused|Clean|Dirty|Metadata):\s*(\d+)%")
+_NO_CONGESTION: Final = "0"
+
+
+def set_id(name: str) -> str:
+    """Return the UUID of an array's cache set."""
+    return str(identity(name, "bcache"))
+
+
+def read_set_id(device: str) -> str:
+    """Return the UUID of the cache set that a drive's superblock names; empty without one."""
+    try:
+        with Path(device).open("rb", buffering=0) as file:
+            file.seek(_SUPER_BYTES)
+            block = file.read(_SUPER_BYTES)
+    except OSError:
+        return ""
+    if block[_MAGIC_AT : _MAGIC_AT + _ID_BYTES] != _MAGIC:
+        return ""
+    raw = block[_SET_AT : _SET_AT + _ID_BYTES].hex()
+    return "-".join((raw[:8], raw[8:12], raw[12:16], raw[16:20], raw[20:]))
+
+
+def parse_priority(text: str) -> dict[str, float]:
+    """Return the shares of a cache's buckets, by ``Unused``, ``Clean``, ``Dirty``, ``Metadata``."""
+    return {name: int(share) / 100 for name, share in _SHARES.findall(text)}
+
+
+def parse_size_bytes(text: str) -> float:
+    """Return a size as bcache writes it (``64.0k``, ``0``), in bytes.
+
+    Raises:
+        ValueError: when it is none.
+    """
+    found = re.fullmatch(r"(-?[0-9.]+)([kMGTPEZY]?)", text.strip())
+    if found is None:
+        raise ValueError(f"{text!r} is not a size of bcache")
+    return float(found[1]) * 1024 ** " kMGTPEZY".index(found[2] or " ")
+
+
+def undo_bcache(*, below: str, fast: str, uuid: str) -> Result:
+    """Stop our cached device and its cache set, and wipe their superblocks."""
+    there = [device for device in (below, fast) if LIVE.block_number(device) is not None]
+    if not there:
+        return gone("its devices are gone")
+    ours = [device for device in there if read_set_id(device) == uuid]
+    if not ours:
+        others = [device for device in there if read_set_id(device)]
+        return foreign("its drives belong to another cache") if others else gone("it is wiped")
+    for device in ours:
+        if not _stopped(device):
+            return failed(f"{device} is still used by bcache; something uses the cached device")
+    for device in ours:
+        _wipe(device)
+    return undone("stopped, superblocks wiped")
+
+
+def _folder(device: str, tree: SystemTree = LIVE) -> str:
+    number = tree.block_number(device)
+    return f"/sys/dev/block/{number}/bcache"
+
+
+def _stopped(device: str) -> bool:
+    """Stop what runs on a drive; return whether it has ended."""
+    folder = Path(_folder(device))
+    for place in (folder / "stop", folder / "set/stop"):
+        if place.exists():
+            try:
+                place.write_text("1")
+            except OSError:
+                continue
+    return comes_true(lambda: not folder.exists(), _STOP_PATIENCE_S)
+
+
+def _wipe(device: str) -> None:
+    descriptor = os.open(device, os.O_RDWR | os.O_EXCL | os.O_CLOEXEC)
+    try:
+        os.pwrite(descriptor, bytes(_SUPER_BYTES), _SUPER_BYTES)
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+class Bcache(CacheDevice):
+    """bcache in front of an array."""
+
+    name: ClassVar = "bcache"
+    programs: ClassVar = (Program(name="make-bcache", package="bcache-tools"),)
+    undoers: ClassVar = {"bcache": Undoer(undo=undo_bcache, subject="below", survives_reboot=True)}
+
+    def obstacle(self) -> str:
+        """Return why this kernel has no bcache."""
+        return "" if LIVE.exists(_REGISTER) else "This kernel has no bcache (module bcache)"
+
+    def device(self, name: str) -> str:
+        """Return the first free device: the kernel takes that one."""
+        del name
+        free = (n for n in range(_NUMBERS_END) if not LIVE.exists(f"/sys/block/bcache{n}"))
+        return f"/dev/bcache{next(free)}"
+
+    def build_steps(self, use: CacheUse) -> list[Step]:
+        """Return the superblocks and the registration."""
+        size_bytes = _size_bytes(use.fast)
+        bucket = _BUCKET_SMALL_BYTES if size_bytes < _SMALL_BYTES else _BUCKET_BYTES
+        uuid = set_id(use.name)
+        make = ("make-bcache", "--wipe-bcache", "--cset-uuid", uuid)
+        undo = {"below": use.below, "fast": use.fast, "uuid": uuid}
+        mode = ["--writeback"] if use.mode == "writeback" else []
+        return [
+            Step(command=(*make, *mode, "-B", use.below), undo="bcache", details=undo),
+            Step(command=(*make, "-b", f"{bucket >> 10}k", "-C", use.fast)),
+            Step(command=("tee", _REGISTER), stdin=use.below),
+            Step(command=("tee", _REGISTER), stdin=use.fast),
+            # Both name the same set, so that the kernel attaches one to the other.
+            *self._unhindered(use),
+        ]
+
+    def _unhindered(self, use: CacheUse) -> list[Step]:
+        """Return the steps that turn off the bypass of a busy cache.
+
+        It depends on the latency of the moment, so that no two rounds would be alike.
+        """
+        folder = f"/sys/fs/bcache/{set_id(use.name)}"
+        return [
+            Step(command=("tee", f"{folder}/congested_{name}_threshold_us"), stdin=_NO_CONGESTION)
+            for name in ("read", "write")
+        ]
+
+    def add_steps(self, use: CacheUse) -> list[Step]:
+        """Return the attachment: the cache is new to the array, and knows nothing of it."""
+        attach = f"{self._settings(use)}/attach"
+        return [Step(command=("tee", attach), stdin=set_id(use.name))]
+
+    def remove_steps(self, use: CacheUse) -> list[Step]:
+        """Return the detachment, which the kernel finishes when nothing is dirty."""
+        folder = self._settings(use)
+        waits = 'until [ "$(cat "$0/state")" = "no cache" ]; do sleep 0.05; done'
+        return [
+            Step(command=("tee", f"{folder}/detach"), stdin="1"),
+            Step(command=("sh", "-c", waits, folder)),
+        ]
+
+    def has_cache(self, use: CacheUse) -> bool:
+        """Return whether the cache is attached."""
+        return (LIVE.text(f"{self._settings(use)}/state") or "").strip() not in {"", "no cache"}
+
+    def read(self, use: CacheUse) -> CacheCounts:
+        """Return the drives' own counts, and the fill by the cache's buckets."""
+        fast, below = drive_counts(use.fast), drive_counts(use.below)
+        found = {
+            "reads": fast["reads"] + below["reads"],
+            "read_hits": fast["reads"],
+            "device_reads": fast["reads"],
+            "device_written_bytes": fast["written_bytes"],
+            "array_reads": below["reads"],
+            "array_writes": below["writes"],
+        }
+        shares = parse_priority(LIVE.text(f"{_folder(use.fast)}/priority_stats") or "")
+        dirty = LIVE.text(f"{self._settings(use)}/dirty_data")
+        if shares and self.has_cache(use):
+            held = shares.get("Clean", 0.0) + shares.get("Dirty", 0.0)
+            found["fill_bytes"] = held * _size_bytes(use.fast)
+        if dirty:
+            found["dirty_bytes"] = parse_size_bytes(dirty)
+        return found
+
+    def totals(self, use: CacheUse) -> dict[str, float]:
+        """Return what bcache counts itself, up to 22 s behind."""
+        folder = f"{self._settings(use)}/stats_total"
+        found = {name: LIVE.integer(f"{folder}/{name}") for name in _TOTALS}
+        return {name: float(value) for name, value in found.items() if value is not None}
+
+    def facts(self, use: CacheUse) -> dict[str, str]:
+        """Return the settings in sysfs."""
+        own, cache = self._settings(use), _folder(use.fast)
+        places = {
+            "cache_mode": f"{own}/cache_mode",
+            "sequential_cutoff": f"{own}/sequential_cutoff",
+            "writeback_percent": f"{own}/writeback_percent",
+            "congested_read_threshold_us": f"{cache}/set/congested_read_threshold_us",
+            "bucket_size": f"{cache}/bucket_size",
+            "block_size": f"{cache}/block_size",
+            "replacement": f"{cache}/cache_replacement_policy",
+        }
+        found = {name: (LIVE.text(path) or "").strip() for name, path in places.items()}
+        found = {
+            name: chosen[1] if (chosen := re.search(r"\[(\w+)\]", text)) else text
+            for name, text in found.items()
+            if text
+        }
+        return found | {"promotion": "every block that is read and not bypassed"}
+
+    def capacity_bytes(self, use: CacheUse) -> int:
+        """Return the size of its buckets."""
+        buckets = LIVE.integer(f"{_folder(use.fast)}/nbuckets")
+        bucket_text = (LIVE.text(f"{_folder(use.fast)}/bucket_size") or "").strip()
+        if not buckets or not bucket_text:
+            return _size_bytes(use.fast)
+        return int(buckets * parse_size_bytes(bucket_text))
+
+    def granule_bytes(self, use: CacheUse) -> int:
+        """Return that the request itself is cached."""
+        del use
+        return 1
+
+    def _settings(self, use: CacheUse) -> str:
+        return f"/sys/block/{Path(use.device).name}/bcache"
+
+
+def _size_bytes(device: str) -> int:
+    number = LIVE.block_number(device)
+    return node_by_number(number).size_bytes() if number else 0
+
+
+CACHE_DEVICES: Final = (Bcache(),)

@@ -1,0 +1,119 @@
+"""Cache devices in front of real arrays: built, loaded, counted, removed, added again, undone."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import re
+import time
+from pathlib import Path
+
+import pytest
+
+from seatrial.machine.signatures import read_signatures
+from seatrial.machine.undo import UndoJournal, clean
+from seatrial.study.layouts.layout import LayoutSpec, assigned
+from seatrial.trials.layouts.build import registry
+from seatrial.trials.layouts.build.build import build, destroy, run_steps
+from seatrial.trials.layouts.build.caching import cache_of, use_of
+
+RUN = "20261121-074500-3fa2"
+NAME = f"seatrial-{RUN}-1"
+BLOCK_BYTES = 64 << 10
+BLOCKS = 64
+PATIENCE_S = 30
+KINDS = ("bcache", "dm-cache", "dm-writecache")
+
+
+def variant(kind: str, backend: str = "single", **more) -> LayoutSpec:
+    usual = {"level": "single", "drives": 1, "filesystem": "none", "caches": 1}
+    return LayoutSpec(label="cached", name="cached", backend=backend, cache=kind, **usual | more)
+
+
+def read_blocks(device: str) -> None:
+    """Read the same blocks past the page cache."""
+    descriptor = os.open(device, os.O_RDONLY | os.O_DIRECT)
+    try:
+        buffer = mmap.mmap(-1, BLOCK_BYTES)
+        for block in range(BLOCKS):
+            os.preadv(descriptor, [buffer], block * BLOCK_BYTES)
+    finally:
+        os.close(descriptor)
+
+
+def written(device: str) -> bytes:
+    """Write the blocks; return them."""
+    data = os.urandom(BLOCKS * BLOCK_BYTES)
+    with Path(device).open("r+b", buffering=0) as file:
+        file.write(data)
+        os.fsync(file.fileno())
+    return data
+
+
+def read_back(device: str, length_bytes: int) -> bytes:
+    """Read the first bytes; nothing of the page cache."""
+    Path("/proc/sys/vm/drop_caches").write_text("1")
+    with Path(device).open("rb") as file:
+        return file.read(length_bytes)
+
+
+def hits_after_loads(cache, use) -> float:
+    """Read until the device has served some of the reads; return how many."""
+    before = cache.read(use)["read_hits"]
+    give_up_at_s = time.monotonic() + PATIENCE_S
+    while (hits := cache.read(use)["read_hits"] - before) < BLOCKS / 4:
+        assert time.monotonic() < give_up_at_s, cache.read(use)
+        read_blocks(use.device)
+    return hits
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_kind_is_built_hit_removed_added_cold_and_undone(disks, kind):
+    spec = variant(kind)
+    registry.require(spec)
+    cache = cache_of(spec)
+    with UndoJournal(RUN) as journal:
+        built = build(spec, assigned(spec, disks[:2]), NAME, journal)
+        use = use_of(built)
+        assert (use.below, use.fast, cache.has_cache(use)) == (disks[0], disks[1], True)
+        data = written(use.device)
+        hits_after_loads(cache, use)
+        counts = cache.read(use)
+        assert 0 < counts["fill_bytes"] <= cache.capacity_bytes(use) <= 256 << 20
+        assert "promotion" in cache.facts(use)
+        run_steps(built, cache.remove_steps(use), journal)
+        assert not cache.has_cache(use)
+        assert read_back(use.device, len(data)) == data, "it is on the array"
+        run_steps(built, cache.add_steps(use), journal)
+        assert cache.has_cache(use)
+        assert cache.read(use)["fill_bytes"] < counts["fill_bytes"], "it begins empty"
+        undone = destroy(built, journal)
+        assert [each for each in undone if each.outcome != "undone"] == []
+    assert [read_signatures(Path(disk)) for disk in disks[:2]] == [[], []]
+    assert list(Path("/sys/block").glob("bcache*")) == []
+
+
+@pytest.mark.parametrize("kind", KINDS[:2])
+def test_what_a_dead_process_built_is_cleaned_with_a_file_system_on_it(disks, kind):
+    spec = variant(kind, filesystem="ext4", cache_mode="writeback")
+    journal = UndoJournal(RUN)
+    built = build(spec, assigned(spec, disks[:2]), NAME, journal)
+    Path(built.folders[0], "data").write_bytes(os.urandom(1 << 20))
+    text = journal.path.read_text()
+    journal.path.write_text(re.sub(r'"start_ticks":\d+', '"start_ticks":1', text))
+    outcomes = {each.kind: each.outcome for each in clean()}
+    assert set(outcomes.values()) == {"undone"}, outcomes
+    assert sorted(path.name for path in Path("/dev/mapper").iterdir()) == ["control"]
+    assert [read_signatures(Path(disk)) for disk in disks[:2]] == [[], []]
+
+
+def test_a_cache_device_is_in_front_of_an_array(disks):
+    spec = variant("bcache", "md", level="raid0", drives=2, member_bytes=64 << 20)
+    with UndoJournal(RUN) as journal:
+        built = build(spec, assigned(spec, disks[:3]), NAME, journal)
+        use = use_of(built)
+        assert use.below not in disks
+        assert hits_after_loads(cache_of(spec), use) > 0
+        undone = destroy(built, journal)
+        assert [each for each in undone if each.outcome != "undone"] == []
+    assert [read_signatures(Path(disk)) for disk in disks[:3]] == [[], [], []]

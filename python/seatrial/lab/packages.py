@@ -99,11 +99,13 @@ def cache_folder() -> Path:
 
 
 def installed(name: SetName) -> Installed | None:
-    """Return a set from the cache; None if it was never downloaded."""
+    """Return a set from the cache; None if it was never downloaded, or lacks a tool of today."""
     folder = cache_folder() / name
     try:
         record = msgspec.json.decode((folder / _RECORD).read_bytes(), type=_Record)
     except (OSError, msgspec.DecodeError):
+        return None
+    if not record.versions.keys() >= set(_TOOLS):
         return None
     # The name is a link to the folder of one version; a newer setup may change it.
     return Installed(name=name, folder=folder.resolve(), versions=record.versions)

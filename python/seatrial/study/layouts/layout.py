@@ -358,7 +358,7 @@ class LayoutSpec(msgspec.Struct, frozen=True, kw_only=True):
 
     def factors(self) -> dict[str, FactorValue]:
         """Return the factors that a comparison of layouts may vary, by name with units last."""
-        cache = {"cache": self.cache} if self.has_cache_device else {}
+        cache: dict[str, FactorValue] = {"cache": self.cache} if self.has_cache_device else {}
         return cache | {
             "layout": self.name,
             "backend": self.backend,

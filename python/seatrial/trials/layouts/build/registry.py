@@ -63,10 +63,9 @@ def backend(name: str) -> Backend:
 @functools.cache
 def undoers() -> Mapping[str, Undoer]:
     """Return how the changes made by backends and cache devices are undone, by kind."""
-    parts = (*backends().values(), *cache_devices().values())
-    return MappingProxyType(
-        {kind: undoer for each in parts for kind, undoer in each.undoers.items()}
-    )
+    known = [each.undoers for each in backends().values()]
+    known += [each.undoers for each in cache_devices().values()]
+    return MappingProxyType({kind: undoer for each in known for kind, undoer in each.items()})
 
 
 def check(spec: LayoutSpec) -> None:

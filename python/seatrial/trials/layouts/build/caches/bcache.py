@@ -77,7 +77,7 @@ def parse_size_bytes(text: str) -> float:
     found = re.fullmatch(r"(-?[0-9.]+)([kMGTPEZY]?)", text.strip())
     if found is None:
         raise ValueError(f"{text!r} is not a size of bcache")
-    return float(found[1]) * 1024 ** " kMGTPEZY".index(found[2] or " ")
+    return float(found[1]) * 1024.0 ** " kMGTPEZY".index(found[2] or " ")
 
 
 def undo_bcache(*, below: str, fast: str, uuid: str) -> Result:

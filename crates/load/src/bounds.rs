@@ -28,6 +28,9 @@ pub const SLICE_MS_MAX: u64 = 60_000;
 /// Time without a completion from which it is a stall.
 pub const STALL_THRESHOLD_MS_MAX: u64 = 60_000;
 
+/// How far ahead the start of a cell may be.
+pub const START_AHEAD_NS_MAX: u64 = 600_000_000_000;
+
 /// The exponent of a Zipf distribution; beyond it all requests go to one block.
 pub const THETA_MAX: f64 = 3.0;
 

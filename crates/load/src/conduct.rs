@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use seatrial_gauge::clock::monotonic_ns;
 use seatrial_gauge::{AccountingError, Clock, Flight, FlightView, SliceRow, Timeline, lock};
 
 use crate::procfs;
@@ -160,6 +161,35 @@ pub fn fine_timer() {
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1_000) };
 }
 
+/// Sleeps until a moment of `CLOCK_MONOTONIC`, or until `stop`; how late that ended.
+pub fn await_start(start_at_ns: u64, stop: &AtomicBool) -> u64 {
+    const LOOK_NS: u64 = 50_000_000;
+    fine_timer();
+    loop {
+        let now_ns = monotonic_ns();
+        if now_ns >= start_at_ns || stop.load(Ordering::Relaxed) {
+            return now_ns.saturating_sub(start_at_ns);
+        }
+        sleep_until(start_at_ns.min(now_ns + LOOK_NS));
+    }
+}
+
+fn sleep_until(moment_ns: u64) {
+    let time = libc::timespec {
+        tv_sec: (moment_ns / 1_000_000_000) as libc::time_t,
+        tv_nsec: (moment_ns % 1_000_000_000) as libc::c_long,
+    };
+    // SAFETY: the pointer is to a live timespec; an absolute sleep leaves no remainder.
+    unsafe {
+        libc::clock_nanosleep(
+            libc::CLOCK_MONOTONIC,
+            libc::TIMER_ABSTIME,
+            &time,
+            std::ptr::null_mut(),
+        );
+    }
+}
+
 /// Now, by our clock and by the wall clock. If the thread loses the processor between two readings
 /// they are far apart, so the closest of a few pairs is taken.
 pub fn same_moment(clock: &Clock) -> (u64, f64) {
@@ -175,4 +205,29 @@ pub fn same_moment(clock: &Clock) -> (u64, f64) {
 
 fn unix_s() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_start_is_never_early_and_its_lateness_is_that_of_the_clock() {
+        let start_at_ns = monotonic_ns() + 120_000_000;
+        let late_ns = await_start(start_at_ns, &AtomicBool::new(false));
+        let now_ns = monotonic_ns();
+        assert!(now_ns >= start_at_ns + late_ns);
+    }
+
+    #[test]
+    fn a_start_that_has_passed_is_late_at_once() {
+        let start_at_ns = monotonic_ns() - 7_000_000;
+        assert!(await_start(start_at_ns, &AtomicBool::new(false)) >= 7_000_000);
+    }
+
+    #[test]
+    fn a_stop_ends_the_wait() {
+        let start_at_ns = monotonic_ns() + 500_000_000_000;
+        assert_eq!(await_start(start_at_ns, &AtomicBool::new(true)), 0);
+    }
 }

@@ -73,6 +73,10 @@ pub struct CellSpec {
     /// Whether completions are polled for instead of awaited.
     #[serde(default)]
     pub iopoll: bool,
+    /// When to start, by `CLOCK_MONOTONIC`, so that several hosts start together; by default once
+    /// all workers are ready.
+    #[serde(default)]
+    pub start_at_ns: Option<u64>,
 }
 
 /// What is under trial.

@@ -23,8 +23,8 @@ use crate::budget::Budget;
 use crate::buffers::Buffers;
 use crate::choice::{Carrier, EngineChosen};
 use crate::conduct::{
-    GRACE_NS, Hand, Watch, await_endings, close, counters, defer_signals, ended_early, fine_timer,
-    same_moment, take_rows,
+    GRACE_NS, Hand, Watch, await_endings, await_start, close, counters, defer_signals, ended_early,
+    fine_timer, same_moment, take_rows,
 };
 use crate::content::{Shelf, ShelfError};
 use crate::listed::{self, Listed};
@@ -241,6 +241,7 @@ fn measure(
     let report = report.lacking(ready_workers.iter().find_map(|ready| ready.lack));
     crew.shelf.open()?;
     let timeline = Arc::new(Mutex::new(Timeline::new(crew.spec.slice_ms * 1_000_000)));
+    let late_ns = crew.spec.start_at_ns.map(|at_ns| await_start(at_ns, stop));
     let processor_before_ns = procfs::processor_ns();
     let (start_ns, started_unix_s) = same_moment(&crew.clock);
     let end_ns = start_ns + (crew.spec.limit.duration_s * 1e9) as u64;
@@ -272,7 +273,10 @@ fn measure(
         slices,
         stalls,
         oldest_in_flight_ns,
-        counters: counters(processor_before_ns, &sightings),
+        counters: counters(processor_before_ns, &sightings)
+            .into_iter()
+            .chain(late_ns.map(|late_ns| ("start_lateness_ns", late_ns as f64)))
+            .collect(),
         checked: crew.shelf.is_checked(),
     }))
 }

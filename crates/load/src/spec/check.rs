@@ -1,6 +1,7 @@
 //! What a cell's specification must fulfil, each with the sentence for when it does not.
 
 use seatrial_gauge::Operation;
+use seatrial_gauge::clock::monotonic_ns;
 
 use super::{
     AccessSpec, AddressSpec, ArrivalSpec, CellSpec, DataSpec, LimitSpec, SpecError, TargetKind,
@@ -9,7 +10,7 @@ use crate::address::Grid;
 use crate::bounds::{
     BLOCK_BYTES_MAX, DEPTH_MAX, DURATION_S_MAX, OFFSET_BYTES_MAX,
     ONE_PASS_OVER_PROVISIONING_SHARE_MAX, RATE_PER_S_MAX, RATE_PER_S_MIN, SLICE_MS_MAX,
-    STALL_THRESHOLD_MS_MAX, THETA_MAX, THREADS_MAX,
+    STALL_THRESHOLD_MS_MAX, START_AHEAD_NS_MAX, THETA_MAX, THREADS_MAX,
 };
 use crate::verify::SECTOR_BYTES;
 
@@ -19,6 +20,7 @@ type Checked = Result<(), SpecError>;
 pub(super) fn check(spec: &CellSpec) -> Checked {
     check_counts(spec)?;
     check_limit(&spec.limit)?;
+    check_start(spec.start_at_ns)?;
     check_arrival(&spec.arrival)?;
     check_target(spec)?;
     check_range(spec)?;
@@ -59,6 +61,13 @@ fn check_limit(limit: &LimitSpec) -> Checked {
         })?;
     }
     Ok(())
+}
+
+fn check_start(start_at_ns: Option<u64>) -> Checked {
+    let ahead_ns = start_at_ns.map_or(0, |at_ns| at_ns.saturating_sub(monotonic_ns()));
+    ensure(ahead_ns <= START_AHEAD_NS_MAX, "start_at_ns", || {
+        format!("is {} s ahead; it may be 600 s ahead", ahead_ns / 1_000_000_000)
+    })
 }
 
 fn check_arrival(arrival: &ArrivalSpec) -> Checked {

@@ -265,6 +265,11 @@ class Topic:
         del cell
         return False
 
+    def alone(self, workload: Sampled) -> str:
+        """Return why a workload cannot be measured by several hosts; empty where it can."""
+        del workload
+        return "its load is made by one machine"
+
     def sample_s(self, cell: Cell) -> float:
         """Return the expected duration of one sample of a cell (s)."""
         return cell.parsed.duration_s

@@ -56,11 +56,23 @@ docs/importers.md what is taken over of a job file of fio or of IOmeter's .icf.
     default="",
     help="Of file workloads: oltp, varmail and the like, or a workload file of Filebench.",
 )
+@click.option(
+    "--ray",
+    metavar="ADDRESS",
+    default="",
+    help="Measure with the hosts of a Ray cluster: HOST:PORT of its head, or auto.",
+)
 @drives_options
 @changing_options
 @measuring_options
 def command(
-    *, file: str, resume: bool, as_fio_job: bool, measuring: Measuring, **changes: object
+    *,
+    file: str,
+    resume: bool,
+    as_fio_job: bool,
+    ray: str,
+    measuring: Measuring,
+    **changes: object,
 ) -> int:
     """Measure the study FILE: its targets, factors, workloads, rounds and thresholds.
 
@@ -72,7 +84,7 @@ def command(
 
         click.echo(render_plan(plan), nl=False)
         return 0
-    return show_or_measure(plan, measuring, resume=resume)
+    return show_or_measure(plan, measuring, resume=resume, ray=ray)
 
 
 def plan_of(name: str, **changes: Any) -> Plan:  # noqa: ANN401 - as override takes them
@@ -140,7 +152,12 @@ def plan_for(study: Study) -> Plan:
 
 
 def show_or_measure(
-    plan: Plan, measuring: Measuring, *, resume: bool = False, with_published: bool = False
+    plan: Plan,
+    measuring: Measuring,
+    *,
+    resume: bool = False,
+    with_published: bool = False,
+    ray: str = "",
 ) -> int:
     """Print the plan, or measure it and print what came of it; return the exit code.
 
@@ -149,6 +166,7 @@ def show_or_measure(
         measuring: What all measuring commands have in common.
         resume: Whether to go on with the newest unfinished run of this plan.
         with_published: Whether the report begins with published figures of databases.
+        ray: Where the head of a cluster answers; empty for this machine alone.
     """
     if measuring.plan_only:
         return _show(plan, as_json=measuring.as_json)
@@ -157,12 +175,14 @@ def show_or_measure(
     from seatrial.measure.run import RunRequest  # noqa: PLC0415
 
     _require_paths(plan)
+    _require_cluster(plan, ray)
     request = RunRequest(
         plan=plan,
         command=command_line(),
         label=measuring.label,
         destroy=measuring.destroy,
         waits=measuring.waits,
+        ray=ray,
         resume=_unfinished(plan, measuring.results) if resume else None,
     )
     return measure_and_report(
@@ -218,6 +238,24 @@ def _require_paths(plan: Plan) -> None:
                 cause="A target of kind 'database' is a server that is there already",
                 next_step=f"Say which with --target {where}postgresql://USER@HOST/DATABASE",
             )
+
+
+def _require_cluster(plan: Plan, ray: str) -> None:
+    from seatrial.errors import UsageError  # noqa: PLC0415 - only on this way out
+
+    if plan.study.hosts and not ray:
+        raise UsageError(
+            seen=f"The study {plan.study.name!r} has [hosts], and no cluster was given",
+            cause="Several hosts measure it together, which Ray places and starts",
+            next_step="Say where with --ray HOST:6379, or try it on one machine with `seatrial "
+            "fleet lab`",
+        )
+    if ray and not plan.study.hosts:
+        raise UsageError(
+            seen=f"--ray was given, and the study {plan.study.name!r} has no [hosts]",
+            cause="A study says how many hosts measure together, and of which files",
+            next_step="Add to it: [hosts] with counts = [1, 2, 4] (docs/fleet.md)",
+        )
 
 
 def _unfinished(plan: Plan, results: Path) -> Run:

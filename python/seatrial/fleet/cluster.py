@@ -19,7 +19,7 @@ from seatrial.errors import SeatrialError
 ANSWER_S: Final = 5.0
 """How long the port of an address may take to answer."""
 
-_SETTINGS: Final = {
+SETTINGS: Final = {
     # Nodes with another patch version of Python may join.
     "RAY_DEFAULT_PYTHON_VERSION_MATCH_LEVEL": "minor",
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -111,7 +111,7 @@ def ray_module() -> Any:  # noqa: ANN401 - an optional module
     Raises:
         ClusterError: when it is not installed.
     """
-    for name, value in _SETTINGS.items():
+    for name, value in SETTINGS.items():
         os.environ.setdefault(name, value)
     try:
         return importlib.import_module("ray")

@@ -25,8 +25,9 @@ class HostLost(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         host: Its name.
-        how: ``died`` where Ray reports the end of its process or node, ``silent`` where no answer
-            came in time, ``failed`` where our part raised an error.
+        how: ``died`` where Ray reports the end of its process or node, ``unreachable`` where its
+            connection broke, ``silent`` where no answer came in time, ``failed`` where our part
+            raised an error.
         noticed_s: How long after the call, or after the START of a sample, that was noticed.
         detail: Ray's words, or those of the error.
     """
@@ -93,10 +94,52 @@ class Group:
         strategies = [NodeAffinitySchedulingStrategy(node_id=n.id, soft=False) for n in nodes]
         self._start(nodes, [{"num_cpus": 0, "scheduling_strategy": s} for s in strategies])
 
+    def start_apart(self, count: int) -> None:
+        """Start our part on so many hosts, one on each, with a processor reserved there.
+
+        Raises:
+            ClusterError: when the cluster has too few hosts with a free processor.
+        """
+        from ray.util.placement_group import placement_group  # noqa: PLC0415 - optional
+        from ray.util.scheduling_strategies import (  # noqa: PLC0415 - likewise
+            PlacementGroupSchedulingStrategy,
+        )
+
+        able = [node for node in self.cluster.nodes() if node.cpus >= 1]
+        if len(able) < count:
+            raise ClusterError(
+                seen=f"The study needs {count} hosts, and the cluster has {len(able)} with a "
+                f"processor for us: {', '.join(_names(able)) or 'none'}",
+                cause="Hosts are missing, or were started with --num-cpus=0, as a head is",
+                next_step="Add hosts with `ray start --address=HEAD:6379`, or use fewer in "
+                "[hosts] counts",
+            )
+        ray = self.cluster.ray
+        group = placement_group([{"CPU": 1}] * count, strategy="STRICT_SPREAD")
+        if not group.wait(START_S):
+            raise ClusterError(
+                seen=f"Ray found no {count} hosts with a free processor within {START_S:g} s",
+                cause="Other work of the cluster holds their processors",
+                next_step="See `ray status`, and wait for the other work to end",
+            )
+        places = ray.util.placement_group_table(group)["bundles_to_node_id"]
+        by_id = {node.id: node for node in able}
+        order = sorted(range(count), key=lambda place: able.index(by_id[places[place]]))
+        strategies = [
+            PlacementGroupSchedulingStrategy(group, placement_group_bundle_index=place)
+            for place in order
+        ]
+        self._start(
+            [by_id[places[place]] for place in order],
+            [{"num_cpus": 1, "scheduling_strategy": each} for each in strategies],
+        )
+
     def _start(self, nodes: Sequence[Node], options: Sequence[Mapping[str, Any]]) -> None:
         part = self.cluster.ray.remote(HostPart)
         actors = [
-            part.options(max_restarts=0, max_task_retries=0, **each).remote(node.address)
+            part.options(max_restarts=0, max_task_retries=0, max_concurrency=2, **each).remote(
+                node.address
+            )
             for node, each in zip(nodes, options, strict=True)
         ]
         names = _names(nodes)
@@ -185,14 +228,11 @@ class Group:
         try:
             return ray.get(reference)
         except ray.exceptions.RayError as error:
-            died = isinstance(error, ray.exceptions.RayActorError)
-            is_ours = isinstance(error, ray.exceptions.RayTaskError)
-            text = str(getattr(error, "cause", None) or error).strip() or type(error).__name__
             return HostLost(
                 host=name,
-                how="died" if died and not is_ours else "failed",
+                how=_how(ray, error),
                 noticed_s=time.monotonic() - began_s,
-                detail=text.splitlines()[-1 if is_ours else 0],
+                detail=_detail(ray, error),
             )
 
     def clocks(self, hosts: Sequence[Host] | None = None) -> dict[str, ClockOffset | HostLost]:
@@ -210,6 +250,24 @@ class Group:
                     detail=error.strerror or str(error),
                 )
         return found
+
+
+def _how(ray: Any, error: Exception) -> str:  # noqa: ANN401 - an optional module
+    """Return how a host was lost, by Ray's error; an error of our own part is a failure."""
+    errors = ray.exceptions
+    if isinstance(error, errors.RayTaskError) or not isinstance(error, errors.RayActorError):
+        return "failed"
+    return "unreachable" if isinstance(error, errors.ActorUnavailableError) else "died"
+
+
+def _detail(ray: Any, error: Exception) -> str:  # noqa: ANN401 - an optional module
+    """Return the words of an error in one sentence, without Ray's identifiers."""
+    text = str(getattr(error, "cause", None) or error).strip() or type(error).__name__
+    if isinstance(error, ray.exceptions.RayTaskError):
+        return text.splitlines()[-1]
+    if isinstance(error, ray.exceptions.ActorUnavailableError):
+        return "its connection broke"
+    return "its process or its node ended"
 
 
 def _names(nodes: Sequence[Node]) -> list[str]:

@@ -6,20 +6,33 @@ threads measure, and the thread of the actor waits for them in native code.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import platform
 import socket
 import time
 from pathlib import Path
+from typing import Any, Final
 from urllib.parse import urlsplit
 
+import msgspec
+
 from seatrial import _core
+from seatrial.errors import native_errors
 from seatrial.fingerprint import Fingerprint
 from seatrial.fleet.link import LinkServer, throughput
+from seatrial.machine.undo import UndoJournal
+from seatrial.measure.progress import Silent
+from seatrial.measure.stage import Stage, TargetState
 from seatrial.results.fleet import Reach, Throughput
+from seatrial.study.cell import Cell, SpecDocument
+from seatrial.study.model import Plan
 
-REACH_S = 3.0
+REACH_S: Final = 3.0
 """How long a server may take to accept a connection."""
+WAIT_S: Final = 0.5
+HEAD_BYTES: Final = 1 << 16
+"""So much of a shared file tells it from another."""
 
 
 class HostPart:
@@ -28,6 +41,8 @@ class HostPart:
     def __init__(self, address: str) -> None:
         self._address = address
         self._links = LinkServer(address)
+        self._running: _core.Running | None = None
+        self._own: tuple[UndoJournal, Stage] | None = None
 
     def versions(self) -> dict[str, str]:
         """Return what must be alike on all hosts, and the port for round trips; plain builtins."""
@@ -60,6 +75,92 @@ class HostPart:
             return throughput(address, port)
         except OSError as error:
             return error.strerror or str(error)
+
+    def content(self, path: str) -> dict[str, str | int]:
+        """Return what identifies a file that all hosts share, and how it is mounted here."""
+        seen = _reach(path)
+        if seen.obstacle:
+            return {"obstacle": seen.obstacle}
+        with open(path, "rb", buffering=0) as opened:  # noqa: PTH123 - unbuffered
+            head = opened.read(HEAD_BYTES)
+        return {
+            "size_bytes": os.stat(path).st_size,  # noqa: PTH116 - its text may not be a Path
+            "head": hashlib.sha256(head).hexdigest(),
+            "mount": f"{seen.source} {seen.filesystem} {','.join(seen.mount_options)}",
+        }
+
+    def open_own(self, plan: Plan, run_id: str, target_state: TargetState) -> None:
+        """Create and fill this host's own files; every change is in its own undo journal.
+
+        Raises:
+            SeatrialError: when the target cannot be used.
+        """
+        journal = UndoJournal(run_id)
+        stage = Stage(plan, run_id, journal, target_state=target_state)
+        stage.__enter__()
+        self._own = journal, stage
+        stage.prepare(Silent())
+
+    def close_own(self) -> None:
+        """Remove this host's own files."""
+        if self._own is None:
+            return
+        journal, stage = self._own
+        self._own = None
+        stage.__exit__(None, None, None)
+        journal.__exit__(None, None, None)
+
+    def measure(
+        self, cell: Cell, spec: SpecDocument, round_number: int, start_at_ns: int
+    ) -> dict[str, Any]:
+        """Measure one cell from an instant of this host's monotonic clock on.
+
+        From there to the end nothing is sent or received: this thread waits in native code.
+
+        Args:
+            cell: The cell.
+            spec: Its whole specification, for a shared file; the target of a host's own file is
+                replaced.
+            round_number: The round, from 0.
+            start_at_ns: The instant.
+
+        Raises:
+            SeatrialError: when the target or the engine fails.
+        """
+        if self._own is not None:
+            own = self._own[1]
+            spec = {**own.spec(cell, round_number), "seed": spec["seed"]}
+        spec = {**spec, "start_at_ns": start_at_ns}
+        before, began_ns = _network_bytes(), time.monotonic_ns()
+        with native_errors():
+            self._running = running = _core.start(msgspec.json.encode(spec).decode())
+            while not running.wait(WAIT_S):
+                pass
+            parts: dict[str, Any] = running.result()
+        self._running = None
+        took_s = (time.monotonic_ns() - began_ns) / 1e9
+        received, sent = (
+            max(0, b - a) / took_s for a, b in zip(before, _network_bytes(), strict=True)
+        )
+        return {**parts, "received_bytes_per_s": received, "sent_bytes_per_s": sent}
+
+    def stop(self) -> None:
+        """End the sample that is being measured; what was measured is kept."""
+        running = self._running
+        if running is not None:
+            running.stop()
+
+
+def _network_bytes() -> tuple[int, int]:
+    """Return the bytes that this host's interfaces have received and sent, without loopback."""
+    received_bytes = sent_bytes = 0
+    for line in Path("/proc/self/net/dev").read_text(encoding="utf-8").splitlines()[2:]:
+        name, _, counters = line.partition(":")
+        if name.strip() != "lo":
+            columns = counters.split()
+            received_bytes += int(columns[0])
+            sent_bytes += int(columns[8])
+    return received_bytes, sent_bytes
 
 
 def _reach(place: str) -> Reach:

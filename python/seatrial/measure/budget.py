@@ -87,6 +87,10 @@ class RunBudget:
         """Return whether a cell was measured in a round."""
         return any(sample.round == round_number for sample in self._samples[key])
 
+    def is_available(self, cell: Cell) -> bool:
+        """Return whether a cell can still be measured."""
+        return self._recorder.is_available(cell)
+
     def expected_s(self, cell: Cell) -> float:
         """Return how many seconds the next sample of a cell is expected to take.
 

@@ -289,6 +289,10 @@ class Recorder:
         """Return the samples from before the run was interrupted."""
         return self._store.samples(self.run.id)
 
+    def is_available(self, cell: Cell) -> bool:
+        """Return whether a cell can still be measured: enough hosts are left for it."""
+        return self._stage.is_available(cell)
+
     def measure(
         self,
         cell: Cell,
@@ -333,7 +337,7 @@ class Recorder:
         full = self._full(sample)
         if full and not is_only_cell:
             raise full
-        goes_on = sample.status != INTERRUPTED
+        goes_on = sample.status != INTERRUPTED and not (sample.fleet and sample.fleet.ends_run)
         try:
             limited = self._with_limit(sample)
         except KeyboardInterrupt:

@@ -136,7 +136,7 @@ class Rounds:
                 reported = f"{100 * self._precision:g} %"
                 return f"All tests reached a precision of {reported} after {round_number} rounds."
             for position, cell in enumerate(cells):
-                if self._budget.has(cell.key, round_number):
+                if self._budget.has(cell.key, round_number) or not self._budget.is_available(cell):
                     continue
                 # The first round is always finished.
                 if round_number > 0 and (exhausted := self._budget.exhausted(cell)):

@@ -125,6 +125,7 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
         destroy: Serial numbers or exact paths of what may be overwritten, comma-separated.
         resume: A stored run of the same plan to continue.
         waits: Whether to wait for another run on the same storage to end.
+        ray: Where the head of a cluster answers, for a study with hosts; else empty.
     """
 
     plan: Plan
@@ -133,6 +134,7 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     destroy: str | None = None
     resume: Run | None = None
     waits: bool = False
+    ray: str = ""
 
 
 class _StartTime(msgspec.Struct, frozen=True, kw_only=True):
@@ -215,6 +217,7 @@ def _stage(request: RunRequest, run: Run, journal: UndoJournal, store: ResultsFi
         destroy=request.destroy,
         target_state=target_state,
         report_target=lambda label, found: store.note_target(run.id, label, found),
+        ray=request.ray,
     )
     own = (stage for topic in topics() if (stage := topic.stage(wanted)))
     ordinary = Stage(

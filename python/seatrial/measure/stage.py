@@ -94,6 +94,9 @@ class AnyStage(Protocol):
     def discard(self, label: str) -> int:
         """Trim what the plan uses of an available device."""
 
+    def is_available(self, cell: Cell) -> bool:
+        """Return whether a cell can still be measured."""
+
 
 @dataclass(frozen=True)
 class StageRequest:
@@ -106,6 +109,7 @@ class StageRequest:
         destroy: Serial numbers or exact paths of what may be overwritten, comma-separated.
         target_state: Whether a killed run may have left files.
         report_target: Called for each target that is built, with its label and fingerprint.
+        ray: Where the head of a cluster answers; empty for this machine alone.
     """
 
     plan: Plan
@@ -114,6 +118,7 @@ class StageRequest:
     destroy: str | None
     target_state: TargetState
     report_target: Callable[[str, Target], None]
+    ray: str = ""
 
 
 class Stage:
@@ -245,6 +250,11 @@ class Stage:
 
     def take_down(self) -> None:
         """Do nothing: existing targets remain."""
+
+    def is_available(self, cell: Cell) -> bool:
+        """Return that every cell can be measured."""
+        del cell
+        return True
 
     def path(self, label: str, name: str) -> Path:
         """Return the path of a file of the plan; on a device or file, that target itself."""

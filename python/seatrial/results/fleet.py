@@ -58,3 +58,95 @@ class Reach(msgspec.Struct, frozen=True, kw_only=True):
     mount_options: list[str] = []
     is_writable: bool = False
     connect_ns: int = 0
+
+
+class HostRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """The part of one host in a sample.
+
+    Attributes:
+        name: The host.
+        address: In the cluster's network.
+        started_ns: When it started, after the first host that did, on the common axis.
+        lateness_ns: How long after the agreed instant it started.
+        ended_ns: When its sample ended, on the same axis.
+        clock_before: Its clock against ours before the sample.
+        clock_after: Afterwards; None if it could not be read any more.
+        completed: Requests of its whole sample.
+        failed: Requests of its whole sample that failed.
+        window_completed: Requests that completed in the common window.
+        window_bytes: Bytes that these transferred.
+        responses: Response times in the common window by operation, as encoded histograms.
+        completed_per_slice: Requests in each slice of the common window.
+        cpu_share: Share of the host's processors that our part used.
+        received_bytes_per_s: By the host's network interfaces, whoever caused it.
+        sent_bytes_per_s: Likewise.
+        mount: What it has mounted at the target's path: source, type, options.
+    """
+
+    name: str
+    address: str
+    started_ns: int
+    lateness_ns: int
+    ended_ns: int
+    clock_before: ClockOffset
+    clock_after: ClockOffset | None
+    completed: int
+    failed: int
+    window_completed: int
+    window_bytes: int
+    responses: dict[str, bytes]
+    completed_per_slice: list[int]
+    cpu_share: float
+    received_bytes_per_s: float
+    sent_bytes_per_s: float
+    mount: str = ""
+
+
+class LostHost(msgspec.Struct, frozen=True, kw_only=True):
+    """A host that did not finish its part of a sample.
+
+    Attributes:
+        name: The host.
+        how: ``died`` where Ray reported the end of its process or node, ``unreachable`` where its
+            connection broke, ``silent`` where nothing came in time, ``failed`` where its part ended
+            with an error.
+        noticed_s: When that was noticed, after the agreed start.
+        detail: Ray's words, or those of the error.
+    """
+
+    name: str
+    how: str
+    noticed_s: float
+    detail: str = ""
+
+
+class FleetRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """Part of a sample that several hosts measured together.
+
+    The sample's figures are of the common window alone: from the latest start to the earliest end,
+    in whole slices of the timeline.
+
+    Attributes:
+        hosts: The hosts whose parts are in the sample.
+        lost: Hosts whose part is missing.
+        asked_hosts: How many hosts were to take part.
+        on_loss: The study's rule: ``stop`` or ``continue``.
+        skew_ns: From the first start to the last one.
+        skew_bound_ns: The most by which that may be wrong: the two largest bounds of clocks.
+        unaligned_ns_max: The most by which slices that are added are apart.
+        outside_completed: Requests that completed outside of the common window.
+    """
+
+    hosts: list[HostRecord]
+    lost: list[LostHost] = []
+    asked_hosts: int
+    on_loss: str
+    skew_ns: int
+    skew_bound_ns: int
+    unaligned_ns_max: int
+    outside_completed: int
+
+    @property
+    def ends_run(self) -> bool:
+        """Whether the run ends with this sample, because a host was lost."""
+        return bool(self.lost) and self.on_loss == "stop"

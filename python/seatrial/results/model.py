@@ -15,6 +15,7 @@ from seatrial.fingerprint import Fingerprint, FingerprintAfter
 from seatrial.processes import Owner
 from seatrial.published import AS_KEPT, HIDDEN, Amount, Count, one_of
 from seatrial.results.cache import CacheRecord
+from seatrial.results.fleet import FleetRecord
 from seatrial.results.replay import STATEMENTS, ReplayRecord
 from seatrial.study.cell import Cell
 
@@ -394,6 +395,7 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
         layout: Part specific to arrays that were built for the trial.
         replay: Replay-specific part.
         cache: Part specific to a real cache device.
+        fleet: Part specific to several hosts that measured together.
     """
 
     id: int = 0
@@ -421,6 +423,7 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     layout: LayoutRecord | None = None
     replay: ReplayRecord | None = None
     cache: CacheRecord | None = None
+    fleet: FleetRecord | None = None
 
     @property
     def completed_per_s(self) -> float:

@@ -20,6 +20,7 @@ from typing import Any, Final
 import msgspec
 
 from seatrial.results.cache import CacheRecord
+from seatrial.results.fleet import FleetRecord
 from seatrial.results.model import (
     Corruption,
     DatabaseRecord,
@@ -210,6 +211,7 @@ def sample_columns(cell_id: int, sample: Sample) -> Columns:
         "layout_json": msgspec.json.encode(sample.layout).decode(),
         "replay_json": msgspec.json.encode(sample.replay).decode(),
         "cache_json": msgspec.json.encode(sample.cache).decode(),
+        "fleet_json": msgspec.json.encode(sample.fleet).decode(),
     }
 
 
@@ -290,6 +292,7 @@ def sample_of(row: Row, cell: Cell, parts: dict[str, list[Row]], *, slices_min: 
         layout=msgspec.json.decode(columns["layout_json"], type=LayoutRecord | None),
         replay=msgspec.json.decode(columns["replay_json"], type=ReplayRecord | None),
         cache=msgspec.json.decode(columns["cache_json"], type=CacheRecord | None),
+        fleet=msgspec.json.decode(columns["fleet_json"], type=FleetRecord | None),
     )
 
 

@@ -164,6 +164,8 @@ RUN_NOTES = (
 
 CACHE_SAMPLES = ("ALTER TABLE sample ADD COLUMN cache_json TEXT NOT NULL DEFAULT 'null'",)
 
+FLEET_SAMPLES = ("ALTER TABLE sample ADD COLUMN fleet_json TEXT NOT NULL DEFAULT 'null'",)
+
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     FIRST_TABLES,
     REPORTED_BY_FOREIGN_RESULTS,
@@ -173,6 +175,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     RUN_PROCESS,
     RUN_NOTES,
     CACHE_SAMPLES,
+    FLEET_SAMPLES,
 )
 """Statements that migrate from each version to the next: entry 0 creates version 1."""
 

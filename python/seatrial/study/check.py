@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from seatrial.study.cell import NAME, NAME_RULE
+from seatrial.study.hosts import check_hosts
 from seatrial.study.layouts.check import drives, failures, layouts
 from seatrial.study.problems import ConstraintError, suggestion
 from seatrial.study.sampled import Sampled
@@ -186,6 +187,18 @@ def _thresholds(study: Study) -> Iterator[ConstraintError]:
             )
 
 
+def _hosts(study: Study) -> Iterator[ConstraintError]:
+    yield from check_hosts(study.hosts)
+    for index, workload in enumerate(study.workloads if study.hosts else ()):
+        if obstacle := topic_of(workload).alone(workload):
+            yield ConstraintError(
+                f"cannot be measured by several hosts: {obstacle}",
+                "Remove [hosts], or this workload",
+                "workload",
+                index,
+            )
+
+
 def _topics(study: Study) -> Iterator[ConstraintError]:
     for topic in topics():
         yield from topic.check(study)
@@ -200,5 +213,6 @@ _CHECKS: Final[tuple[Check, ...]] = (
     failures,
     _workloads,
     _topics,
+    _hosts,
     _thresholds,
 )

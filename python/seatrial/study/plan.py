@@ -11,6 +11,7 @@ import msgspec
 
 from seatrial.errors import AlignmentError, SpaceError, StudyError
 from seatrial.study.cell import Cell, FactorValue
+from seatrial.study.hosts import on_hosts
 from seatrial.study.layouts.cost import require_room_for_databases
 from seatrial.study.layouts.layout import DriveInfo
 from seatrial.study.layouts.targets import drives_of, layout_targets, notes_on_layouts
@@ -290,7 +291,7 @@ def _cells_on(target: PlannedTarget, study: Study, prefix: str, notes: list[str]
             continue
         left_out: list[Cell] = []
         topic = topic_of(workload)
-        for cell in cells_of(workload, target, study, prefix=prefix):
+        for cell in on_hosts(cells_of(workload, target, study, prefix=prefix), study.hosts):
             if topic.is_possible(cell, workload, target):
                 yield cell
             else:

@@ -234,7 +234,7 @@ class CommandLine(Source):
         )
 
 
-_TABLES: Final = ("workload", "target", "layout", "drives", "rounds", "budget")
+_TABLES: Final = ("workload", "target", "layout", "drives", "rounds", "budget", "hosts")
 _OPTIONS: Final = {
     "operations": "operation",
     "block_sizes": "block-size",

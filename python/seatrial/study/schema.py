@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Meta, field
 
 from seatrial import _core
+from seatrial.study.hosts import Hosts
 from seatrial.study.layouts.layout import Drives, Layout
 from seatrial.study.sampled import Sampled
 from seatrial.study.thresholds import Thresholds
@@ -365,6 +366,7 @@ class Study(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         workloads: Its workloads (``[[workload]]``).
         accesses: Additional access specifications (``[[access]]``).
         thresholds: Requirements for the results.
+        hosts: Hosts of a cluster that measure together; None for this machine alone.
     """
 
     name: Annotated[str, Meta(min_length=1)]
@@ -378,6 +380,7 @@ class Study(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     workloads: Annotated[list[Workload], Meta(min_length=1)] = field(name="workload")
     accesses: list[AccessSpecification] = field(default_factory=list, name="access")
     thresholds: Thresholds = Thresholds()
+    hosts: Hosts | None = None
 
     @property
     def plain_targets(self) -> list[Target]:

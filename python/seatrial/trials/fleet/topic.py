@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
-from seatrial.topic import Command, Topic
+from seatrial.topic import Command, DocumentPart, Topic
+
+if TYPE_CHECKING:
+    from seatrial.findings.model import Summary
+    from seatrial.machine.undoer import Undoer
+    from seatrial.measure.stage import AnyStage, StageRequest
+    from seatrial.report.table import Table
+    from seatrial.topic import Measured
+    from seatrial.trials.fleet.analysis.scaling import Scaling
+
+# ruff: noqa: PLC0415 - every command imports all topics, and most commands use none of this
 
 
 class FleetTopic(Topic):
@@ -20,6 +32,72 @@ class FleetTopic(Topic):
             )
         }
     )
+
+    def undoers(self) -> Mapping[str, Undoer]:
+        """Return the undoers of a lab of hosts."""
+        from seatrial.fleet.undoing import FLEET_UNDOERS
+
+        return FLEET_UNDOERS
+
+    def stage(self, request: StageRequest) -> AnyStage | None:
+        """Return a stage of several hosts, for a study that has some; else None."""
+        from seatrial.trials.fleet.measure.stage import FleetStage
+
+        hosts = request.plan.study.hosts
+        return FleetStage(request, hosts) if hosts else None
+
+    def analyse(self, measured: Measured) -> list[Scaling] | None:
+        """Return how the rate of each workload grows with the number of hosts."""
+        from seatrial.trials.fleet.analysis.scaling import analyse
+
+        return analyse(measured.cells) or None
+
+    def analysis_without(self, analysis: Any, keys: Collection[str]) -> Any:  # noqa: ANN401
+        """Return the analysis of workloads none of whose cells is left out."""
+        found: list[Scaling] = analysis or []
+        return [each for each in found if not any(step.cell in keys for step in each.steps)]
+
+    def document_part(self) -> DocumentPart:
+        """Return the topic's part of the document of a run."""
+        from seatrial.trials.fleet.analysis.scaling import Scaling
+
+        return DocumentPart(
+            "scaling",
+            list[Scaling],
+            "For each workload that several hosts measured: rate by number of hosts.",
+            lambda summary: summary.analyses.get("fleet") or [],
+        )
+
+    def answers(self, analyses: Mapping[str, Any]) -> list[str]:
+        """Return for each workload what more hosts gain."""
+        from seatrial.trials.fleet.report.tables import scaling_sentence
+
+        return [scaling_sentence(each) for each in analyses.get(self.name) or []]
+
+    def tables(self, summary: Summary) -> list[Table]:
+        """Return the rates by number of hosts, and what each host did."""
+        from seatrial.trials.fleet.report.tables import hosts_tables, scaling_tables
+
+        return [
+            *scaling_tables(summary.analyses.get(self.name) or []),
+            *hosts_tables(summary.cells),
+        ]
+
+    def verdict_line(self, summary: Summary) -> str:
+        """Return which host was lost; empty where none was."""
+        lost = [
+            f"{host.name} {host.how} in round {sample.round + 1}"
+            for cell in summary.cells
+            for sample in cell.samples
+            for host in (sample.fleet.lost if sample.fleet else ())
+        ]
+        return "; ".join(lost)
+
+    def exit_code(self, summary: Summary) -> int:
+        """Return that of a partial result where a host was lost."""
+        from seatrial.errors import EXIT_PARTIAL
+
+        return EXIT_PARTIAL if self.verdict_line(summary) else 0
 
 
 TOPIC = FleetTopic()

@@ -66,6 +66,12 @@ class IoTopic(PatternTopic):
 
         return check_io(study)
 
+    def alone(self, workload: Sampled) -> str:
+        """Return why several hosts cannot measure a workload: its order or rate is that of one."""
+        from seatrial.trials.io.study.check import alone
+
+        return alone(workload)
+
     def files(self, target: PlannedTarget, cells: Sequence[Cell]) -> Iterator[TrialFile]:
         """Yield the files that cells need: trial file, commit log and copy."""
         from seatrial.trials.io.study.plan import files

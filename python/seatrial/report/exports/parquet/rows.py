@@ -140,6 +140,7 @@ def _sample(sample: Sample, of: OfSample) -> Iterator[tables.SampleRow]:
         layout_json=_json_or_none(sample.layout),
         replay_json=_json_or_none(sample.replay),
         cache_json=_json_or_none(sample.cache),
+        fleet_json=_json_or_none(sample.fleet),
     )
 
 

@@ -155,6 +155,7 @@ class SampleRow(Row, frozen=True, kw_only=True):
         layout_json: Part of a sample on an array that was built for it; NULL for others.
         replay_json: Part of a replay; NULL for others.
         cache_json: Part of a sample of a cache device; NULL for others.
+        fleet_json: Part of a sample of several hosts; NULL for others.
     """
 
     run_id: str
@@ -192,6 +193,7 @@ class SampleRow(Row, frozen=True, kw_only=True):
     layout_json: str | None
     replay_json: str | None
     cache_json: str | None
+    fleet_json: str | None
 
 
 class OfSample(Row, frozen=True, kw_only=True):

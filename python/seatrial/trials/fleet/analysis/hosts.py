@@ -57,13 +57,13 @@ class HostAbsent(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         name: Its name.
-        how: ``died``, ``silent`` or ``failed``.
+        how: ``died``, ``unreachable``, ``silent`` or ``failed``.
         waited_s: How long it was waited for.
         detail: Ray's words, or those of the error.
     """
 
     name: str
-    how: Annotated[str, one_of("died", "silent", "failed")]
+    how: Annotated[str, one_of("died", "unreachable", "silent", "failed")]
     waited_s: Amount
     detail: str
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from seatrial.cli.options import json_option
+from seatrial.trials.fleet.commands.lab import lab
 
 if TYPE_CHECKING:
     from seatrial.stats.model import Finding
@@ -25,6 +26,9 @@ docs/fleet.md describes five ways to have a cluster, and which ports to open.
 @click.group("fleet", epilog=EPILOG)
 def command() -> None:
     """Look at the hosts of a Ray cluster; `seatrial[ray]` must be installed on each."""
+
+
+command.add_command(lab)
 
 
 @command.command("check", epilog=EPILOG, short_help="What would spoil a measurement with them.")

@@ -10,6 +10,7 @@ from seatrial.trials.fleet.analysis.hosts import FleetFacts
 _CAUSES = {
     "failed": "Seatrial is missing in the Python that runs Ray there, or has another version",
     "died": "The host went away, or its memory is full and Ray ended our part",
+    "unreachable": "Its daemons were ended, or the network to it broke",
     "silent": "The host is overloaded, stopped, or a firewall drops the ports of Ray's workers",
 }
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from seatrial.study.cell import NAME, NAME_RULE
 from seatrial.study.check import default_of, twice
 from seatrial.study.problems import ConstraintError, suggestion
+from seatrial.study.sampled import Sampled
 from seatrial.study.schema import CLASSIC, AccessLine, Study
 from seatrial.study.selection import labels_of
 from seatrial.study.values import many, only
@@ -162,3 +163,14 @@ def writes_trial_file(workload: WorkloadBase) -> bool:
     if isinstance(workload, Patterned | Sequential | Map):
         return not only(workload.operations, "read")
     return True
+
+
+def alone(workload: Sampled) -> str:
+    """Return why a workload cannot be measured by several hosts; empty where it can."""
+    if workload.kind in ("fill", "copy"):
+        return f"a {workload.kind} is made once"
+    if any(value != "closed" for value in many(getattr(workload, "arrival", "closed"))):
+        return "its arrivals are a schedule of one machine"
+    if "verifiable" in many(getattr(workload, "data", "random")):
+        return "the ledger of what was written is that of one machine"
+    return ""

@@ -1,0 +1,326 @@
+"""A cluster on one machine: a head, and hosts that are namespaces of the kernel.
+
+Each host has a network, a process table, a name, a temporary folder and, if wished, a monotonic
+clock of its own; a bridge joins them. So a host can be killed, cut off, stopped or given another
+clock, as hosts are. Root is needed. All of it is in the undo journal.
+
+Source: namespaces(7), time_namespaces(7), veth(4), unshare(1); the nodes of a Ray session share the
+path of its temporary folder, so that each host mounts its own folder there.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+import msgspec
+
+from seatrial.errors import TargetError
+from seatrial.fleet.cluster import SETTINGS, connect, ray_module
+from seatrial.fleet.undoing import processes_of_host
+from seatrial.machine.undo import UndoJournal
+from seatrial.processes import start_ticks
+
+UP_S: Final = 240.0
+OBJECT_STORE_BYTES: Final = 80_000_000
+FOLDERS: Final = Path("/var/tmp")  # noqa: S108 - the folder's name is random
+HEALTH: Final = {
+    "health_check_initial_delay_ms": 30_000,
+    "health_check_period_ms": 2_000,
+    "health_check_timeout_ms": 5_000,
+    "health_check_failure_threshold": 4,
+}
+"""A host is declared dead after about 4 x (2 + 5) s of silence; busy ones answer late."""
+
+
+class LabRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """What a lab is like.
+
+    Attributes:
+        hosts_count: How many hosts load; the head is one more.
+        delay_ms: Added to each packet of a host (netem); 0 for none.
+        loss_percent: Packets that are lost (netem); 0 for none.
+        clock_shifts_s: By how much a host's monotonic clock is ahead, by its number from 1.
+        own_paths: Paths at which each host has a folder of its own.
+    """
+
+    hosts_count: int
+    delay_ms: float = 0.0
+    loss_percent: float = 0.0
+    clock_shifts_s: dict[int, float] = {}
+    own_paths: list[str] = []
+
+
+class FleetLab:
+    """The lab; a context that removes everything when it is left.
+
+    Attributes:
+        address: Of the head.
+        notes: What this machine cannot do, as sentences.
+    """
+
+    def __init__(self, request: LabRequest, journal: UndoJournal) -> None:
+        self._request = request
+        self._journal = journal
+        self._name = f"sf{secrets.token_hex(3)}"
+        self._folder = FOLDERS / self._name
+        self._subnet = f"10.{secrets.randbelow(100) + 100}.{secrets.randbelow(250) + 1}"
+        self._hosts: dict[int, subprocess.Popen[bytes]] = {}
+        self.address = ""
+        self.notes: list[str] = []
+
+    def __enter__(self) -> Self:
+        _require_tools()
+        try:
+            self._build()
+        except BaseException:
+            self._journal.undo_all()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._journal.undo_all()
+
+    def _build(self) -> None:
+        self._journal.record("fleet_folder", path=str(self._folder))
+        (self._folder / "ray").mkdir(parents=True)
+        self._wire()
+        port = _free_port()
+        self.address = f"{self._subnet}.1:{port}"
+        self._start(0, self._head_command(port))
+        _wait_for_port(self._subnet + ".1", port, self._hosts[0], self._log(0))
+        for number in self._numbers():
+            self._start(number, self._host_command(number))
+        self._wait_for_hosts()
+
+    def _numbers(self) -> range:
+        return range(1, self._request.hosts_count + 1)
+
+    def name_of(self, number: int) -> str:
+        """Return the name that a host has for itself."""
+        return f"host{number}"
+
+    def _link(self, number: int) -> str:
+        return f"{self._name}v{number}"
+
+    def _wire(self) -> None:
+        """Make the bridge and the hosts' networks."""
+        bridge = f"{self._name}b"
+        self._journal.record("fleet_bridge", name=bridge)
+        _ip("link", "add", bridge, "type", "bridge")
+        _ip("address", "add", f"{self._subnet}.1/24", "dev", bridge)
+        _ip("link", "set", bridge, "up")
+        for number in self._numbers():
+            space, link = f"{self._name}-{number}", self._link(number)
+            self._journal.record("fleet_namespace", name=space)
+            _ip("netns", "add", space)
+            # A pair of links is gone with the namespace that holds one of them.
+            _ip("link", "add", link, "type", "veth", "peer", "name", "eth0", "netns", space)
+            _ip("link", "set", link, "master", bridge, "up")
+            _ip("-n", space, "address", "add", f"{self._subnet}.{number + 1}/24", "dev", "eth0")
+            for each in ("lo", "eth0"):
+                _ip("-n", space, "link", "set", each, "up")
+            _ip("-n", space, "route", "add", "default", "via", f"{self._subnet}.1")
+            self._impair(link)
+
+    def _impair(self, link: str) -> None:
+        request = self._request
+        if not (request.delay_ms or request.loss_percent) or self.notes:
+            return
+        command = ["tc", "qdisc", "add", "dev", link, "root", "netem"]
+        command += ["delay", f"{request.delay_ms:g}ms", "loss", f"{request.loss_percent:g}%"]
+        done = subprocess.run(command, check=False, capture_output=True, text=True)
+        if done.returncode:
+            reason = done.stderr.strip().splitlines()[-1:] or ["no reason"]
+            self.notes.append(
+                f"Delay and loss are not applied: this kernel has no netem ({reason[0]})."
+            )
+
+    def _head_command(self, port: int) -> str:
+        options = {
+            "node-ip-address": f"{self._subnet}.1",
+            "port": port,
+            "num-cpus": 0,
+            "include-dashboard": "false",
+            "dashboard-agent-listen-port": _free_port(),
+            "temp-dir": self._folder / "ray",
+            "system-config": f"'{json.dumps(HEALTH)}'",
+        }
+        return f"exec {_ray('start --head', options)}"
+
+    def _host_command(self, number: int) -> str:
+        own = self._folder / f"host{number}"
+        own.mkdir()
+        (own / "hosts").write_text(self._hosts_file(), encoding="utf-8")
+        (own / "resolv.conf").write_text("", encoding="utf-8")
+        lines = [f"hostname {self.name_of(number)}"]
+        mounts = {
+            str(self._folder / "ray"): own / "ray",
+            "/etc/hosts": own / "hosts",
+            "/etc/resolv.conf": own / "resolv.conf",
+        }
+        for place, path in enumerate(self._request.own_paths):
+            mounts[path] = own / f"disk{place}"
+        for where, what in mounts.items():
+            if not what.exists():
+                what.mkdir()
+            lines.append(f"mount --bind {what} {where}")
+        options = {
+            "address": self.address,
+            "node-ip-address": f"{self._subnet}.{number + 1}",
+            "num-cpus": 1,
+        }
+        lines.append(f"exec {_ray('start', options)}")
+        return " && ".join(lines)
+
+    def _hosts_file(self) -> str:
+        lines = ["127.0.0.1 localhost", f"{self._subnet}.1 head"]
+        lines += [f"{self._subnet}.{n + 1} {self.name_of(n)}" for n in self._numbers()]
+        return "\n".join(lines) + "\n"
+
+    def _log(self, number: int) -> Path:
+        return self._folder / f"log{number}"
+
+    def _start(self, number: int, script: str) -> None:
+        """Start a host; 0 is the head, which keeps the network and name of this machine."""
+        command = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
+        if number:
+            inside = ["ip", "netns", "exec", f"{self._name}-{number}"]
+            command = [*inside, *command, "--uts"]
+            if shift_s := self._request.clock_shifts_s.get(number):
+                command += ["--time", "--monotonic", f"{shift_s:g}", "--boottime", f"{shift_s:g}"]
+        with self._log(number).open("wb") as log:
+            process = subprocess.Popen(
+                [*command, "sh", "-c", script],
+                env=_environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        self._journal.record(
+            "fleet_host", pid=process.pid, start_ticks=start_ticks(process.pid) or 0
+        )
+        self._hosts[number] = process
+
+    def _wait_for_hosts(self) -> None:
+        give_up_at_s = time.monotonic() + UP_S
+        wanted = self._request.hosts_count
+        with connect(self.address) as cluster:
+            while len(cluster.nodes()) <= wanted:
+                for number, process in self._hosts.items():
+                    if process.poll() is not None:
+                        raise _not_up(number, self._log(number))
+                if time.monotonic() > give_up_at_s:
+                    raise _not_up(wanted, self._log(wanted))
+                time.sleep(0.5)
+
+    # What can happen to a host.
+
+    def kill(self, number: int) -> None:
+        """Kill all processes of a host at once, as a power cut would."""
+        self._hosts[number].kill()
+
+    def cut(self, number: int) -> None:
+        """Take a host's link down."""
+        _ip("link", "set", self._link(number), "down")
+
+    def mend(self, number: int) -> None:
+        """Bring a host's link up again."""
+        _ip("link", "set", self._link(number), "up")
+
+    def pause(self, number: int, pause_s: float) -> None:
+        """Stop all processes of a host for a time."""
+        found = processes_of_host(self._hosts[number].pid)
+        _signal(found, signal.SIGSTOP)
+        try:
+            time.sleep(pause_s)
+        finally:
+            _signal(found, signal.SIGCONT)
+
+    def sent_packets(self, number: int) -> int:
+        """Return the packets that the link of a host has carried so far, in both directions."""
+        statistics = Path("/sys/class/net", self._link(number), "statistics")
+        return sum(int((statistics / f"{way}_packets").read_text()) for way in ("rx", "tx"))
+
+
+def _signal(pids: Sequence[int], number: signal.Signals) -> None:
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, number)
+
+
+def _ray(what: str, options: Mapping[str, Any]) -> str:
+    words = [sys.executable, "-m", "ray.scripts.scripts", what, "--block"]
+    words += ["--disable-usage-stats", f"--object-store-memory={OBJECT_STORE_BYTES}"]
+    words += ["--include-log-monitor=false"]
+    return " ".join([*words, *(f"--{name}={value}" for name, value in options.items())])
+
+
+def _environment() -> dict[str, str]:
+    paths = [path for path in sys.path if path]
+    return {**os.environ, **SETTINGS, "PYTHONPATH": os.pathsep.join(paths)}
+
+
+def _require_tools() -> None:
+    ray_module()
+    missing = [name for name in ("ip", "unshare", "mount") if shutil.which(name) is None]
+    if os.geteuid() == 0 and not missing:
+        return
+    raise TargetError(
+        seen=f"The lab lacks {', '.join(missing)}" if missing else "The lab needs root",
+        cause="Its hosts are namespaces of the kernel, with networks of their own",
+        next_step="Install iproute2 and util-linux, or run it with sudo",
+    )
+
+
+def _ip(*arguments: str) -> None:
+    done = subprocess.run(["ip", *arguments], check=False, capture_output=True, text=True)
+    if done.returncode:
+        raise TargetError(
+            seen=f"`ip {' '.join(arguments)}` failed: {done.stderr.strip()}",
+            cause="The kernel or a container forbids networks of our own",
+            next_step="Run it on a machine where `ip netns add test` works",
+        )
+
+
+def _free_port() -> int:
+    with socket.create_server(("", 0)) as server:
+        return int(server.getsockname()[1])
+
+
+def _wait_for_port(host: str, port: int, process: subprocess.Popen[bytes], log: Path) -> None:
+    give_up_at_s = time.monotonic() + UP_S
+    while time.monotonic() < give_up_at_s and process.poll() is None:
+        with suppress(OSError):
+            socket.create_connection((host, port), timeout=1.0).close()
+            return
+        time.sleep(0.2)
+    raise _not_up(0, log)
+
+
+def _not_up(number: int, log: Path) -> TargetError:
+    name = f"Host {number}" if number else "The head"
+    lines = log.read_text(errors="replace").strip().splitlines() if log.exists() else []
+    return TargetError(
+        seen=f"{name} of the lab did not come up: {lines[-1] if lines else 'it said nothing'}",
+        cause="Ray could not start there: too little memory, or a machine that is too busy",
+        next_step=f"Read {log}, and try it with fewer hosts",
+    )

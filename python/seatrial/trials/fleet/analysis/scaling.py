@@ -1,0 +1,178 @@
+"""How the rate of a target grows with the number of hosts: the universal scalability law.
+
+``X(N) = a N / (1 + s (N - 1) + k N (N - 1))``: ``a`` is the rate of one host, ``s`` the share that
+is not parallel (the target's limit is ``a / s``), ``k`` the cost of each pair of hosts. ``N /
+X(N)`` is linear in the parameters, so that each round is fitted by least squares without negative
+ones, and the interval is that over rounds.
+
+Source: Gunther, Guerrilla Capacity Planning, 2007, chapter 4.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from seatrial.results.fleet import FleetRecord
+from seatrial.results.model import Sample
+from seatrial.stats.estimates import estimate_of_rounds
+from seatrial.stats.model import CellSummary, Estimate
+from seatrial.study.hosts import FACTOR, hosts_of
+
+COUNTS_MIN: Final = 3
+"""Numbers of hosts that the law needs: it has three parameters."""
+LOST: Final = "lost_hosts"
+"""Factor of the cell of samples without all of their hosts."""
+SATURATED_GAIN_MAX: Final = 1.1
+"""Twice the hosts with no more than this: the target is at its limit."""
+
+
+class ScalingStep(msgspec.Struct, frozen=True, kw_only=True):
+    """One number of hosts.
+
+    Attributes:
+        hosts: How many.
+        rate: Requests per second of all of them.
+        fairness: Jain's index of the hosts' rates, 1 / hosts to 1; of the median round.
+        skew_ns_max: The largest time between the first start and the last one.
+        cell: Key of its cell.
+    """
+
+    hosts: int
+    rate: Estimate
+    fairness: float
+    skew_ns_max: int
+    cell: str
+
+
+class Scaling(msgspec.Struct, frozen=True, kw_only=True):
+    """How one workload on one target scales.
+
+    Attributes:
+        target: The target.
+        workload: The workload.
+        name: Key of its cells without the number of hosts.
+        steps: By number of hosts.
+        one_host: Parameter ``a``, requests per second; None with too few numbers of hosts.
+        serial_share: Parameter ``s``.
+        pair_cost_share: Parameter ``k``.
+        limit: The rate that no number of hosts exceeds, ``a / s``; None where no limit shows.
+        is_at_limit: Whether more hosts hardly gained anything.
+        best_hosts: The number of hosts with the highest rate.
+    """
+
+    target: str
+    workload: str
+    name: str
+    steps: list[ScalingStep]
+    one_host: Estimate | None
+    serial_share: Estimate | None
+    pair_cost_share: Estimate | None
+    limit: Estimate | None
+    is_at_limit: bool
+    best_hosts: int
+
+
+def fairness(per_s: Sequence[float]) -> float:
+    """Return Jain's index of rates: 1 if all are equal, 1 / n if one has everything.
+
+    Source: Jain, Chiu and Hawe, A Quantitative Measure of Fairness, DEC TR-301, 1984.
+    """
+    squares = sum(rate * rate for rate in per_s)
+    return sum(per_s) ** 2 / (len(per_s) * squares) if squares > 0 else 1.0
+
+
+def fit(points: Mapping[int, float]) -> tuple[float, float, float] | None:
+    """Return ``a``, ``s`` and ``k`` of rates by number of hosts; None with too few of them."""
+    import numpy as np  # noqa: PLC0415 - only where something was measured
+    from scipy.optimize import nnls  # noqa: PLC0415 - likewise
+
+    known = {count: rate for count, rate in points.items() if rate > 0}
+    if len(known) < COUNTS_MIN:
+        return None
+    counts = np.array(sorted(known), dtype=float)
+    cost = counts / np.array([known[int(count)] for count in counts])
+    terms = np.stack([np.ones_like(counts), counts - 1, counts * (counts - 1)], axis=1)
+    weights = 1 / cost
+    found, _ = nnls(terms * weights[:, None], np.ones_like(cost))
+    first, serial, pairs = map(float, found)
+    return (1 / first, serial / first, pairs / first) if first > 0 else None
+
+
+def analyse(cells: Iterable[CellSummary]) -> list[Scaling]:
+    """Return how each workload scales, in the order of the cells."""
+    groups: dict[str, list[CellSummary]] = {}
+    for each in cells:
+        if hosts_of(each.cell) and LOST not in each.cell.factors and not each.blank:
+            groups.setdefault(each.cell.key.rpartition("/")[0], []).append(each)
+    return [_scaling(name, found) for name, found in groups.items()]
+
+
+def _scaling(name: str, cells: Sequence[CellSummary]) -> Scaling:
+    steps = sorted((_step(each) for each in cells), key=lambda step: step.hosts)
+    fits = [found for points in _rounds(cells).values() if (found := fit(points))]
+    one, serial, pairs = (
+        _over([found[place] for found in fits], unit)
+        for place, unit in enumerate(("requests/s", "share", "share"))
+    )
+    limits = [a / s for a, s, _ in fits if s > 0]
+    limit = _over(limits, "requests/s") if fits and len(limits) == len(fits) else None
+    return Scaling(
+        target=cells[0].cell.target,
+        workload=cells[0].cell.workload,
+        name=name,
+        steps=steps,
+        one_host=one,
+        serial_share=serial,
+        pair_cost_share=pairs,
+        limit=limit,
+        is_at_limit=_is_at_limit(steps),
+        best_hosts=max(steps, key=lambda step: step.rate.value).hosts,
+    )
+
+
+def _rounds(cells: Sequence[CellSummary]) -> dict[int, dict[int, float]]:
+    """Return the rates of each round by number of hosts."""
+    found: dict[int, dict[int, float]] = {}
+    for each in cells:
+        for sample in each.samples:
+            found.setdefault(sample.round, {})[hosts_of(each.cell)] = sample.completed_per_s
+    return found
+
+
+def _over(values: Sequence[float], unit: str) -> Estimate | None:
+    if not values:
+        return None
+    return estimate_of_rounds([max(value, 0.0) for value in values], unit)
+
+
+def _is_at_limit(steps: Sequence[ScalingStep]) -> bool:
+    """Return whether the last step gained less than a tenth of what more hosts could."""
+    if len(steps) < 2:
+        return False
+    before, last = steps[-2], steps[-1]
+    possible = last.hosts / before.hosts
+    gain = last.rate.value / before.rate.value if before.rate.value > 0 else math.inf
+    return gain <= 1 + (SATURATED_GAIN_MAX - 1) * (possible - 1)
+
+
+def _step(summary: CellSummary) -> ScalingStep:
+    records = records_of(summary.samples)
+    return ScalingStep(
+        hosts=int(summary.cell.factors[FACTOR]),
+        rate=summary.iops,
+        fairness=statistics.median(
+            fairness([float(host.window_completed) for host in each.hosts]) for each in records
+        ),
+        skew_ns_max=max(each.skew_ns for each in records),
+        cell=summary.cell.key,
+    )
+
+
+def records_of(samples: Iterable[Sample]) -> list[FleetRecord]:
+    """Return the records of samples that several hosts measured."""
+    return [sample.fleet for sample in samples if sample.fleet]

@@ -1,0 +1,74 @@
+"""Finding ``host_clock_changed``: a host's clock stood still or jumped in a sample."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from seatrial.findings.context import Context, identities
+from seatrial.findings.rule import from_samples
+from seatrial.results.fleet import HostRecord
+from seatrial.stats.model import Figures, Finding, Words
+from seatrial.stats.wording import format_duration_ns
+
+DRIFT_SHARE_MAX: Final = 500e-6
+"""Quartz differs by less than 100 millionths, and a time service slews by at most 500."""
+
+
+class HostClockChangedFigures(Figures, frozen=True, kw_only=True, tag="host_clock_changed"):
+    """Figures of ``host_clock_changed``."""
+
+    host: str
+    change_ns: int
+    bound_ns: int
+    round: int
+
+    def words(self) -> Words:
+        """Return sentence, cause and next step."""
+        way = "ahead" if self.change_ns > 0 else "back"
+        return Words(
+            sentence=f"The monotonic clock of {self.host} went {way} by "
+            f"{format_duration_ns(abs(self.change_ns))} against ours (± "
+            f"{format_duration_ns(self.bound_ns)}) during a sample of round {self.round + 1}.",
+            cause="The machine was suspended, paused by its hypervisor or moved to another host.",
+            next="Repeat the sample; use hosts that are not moved or paused.",
+        )
+
+
+@from_samples(rank=656, section="Hosts of a cluster", sees_replays=True)
+def host_clock_changed(context: Context) -> list[Finding]:
+    """Find hosts whose monotonic clock changed against ours during a sample.
+
+    Source: adjtimex(2), the largest slew of a clock by NTP.
+
+    Means:
+        The offset of a host's clock after the sample is not that before it. The host may have stood
+        still meanwhile, and its slices may be added to the wrong ones of other hosts.
+
+    Decided:
+        The offset changed by more than both bounds together and 500 millionths of the time between
+        them. Critical.
+
+    Do:
+        Repeat the sample.
+    """
+    found = []
+    for summary in context.cells:
+        for sample in summary.samples:
+            for host in sample.fleet.hosts if sample.fleet else ():
+                change_ns, bound_ns = change_of(host)
+                if abs(change_ns) > bound_ns:
+                    figures = HostClockChangedFigures(
+                        host=host.name, change_ns=change_ns, bound_ns=bound_ns, round=sample.round
+                    )
+                    cells = identities([summary])
+                    found.append(Finding(severity="critical", cells=cells, figures=figures))
+    return found
+
+
+def change_of(host: HostRecord) -> tuple[int, int]:
+    """Return by how much a host's clock changed (ns), and by how much it may have."""
+    before, after = host.clock_before, host.clock_after
+    if after is None:
+        return 0, 0
+    drift_ns = DRIFT_SHARE_MAX * (after.read_at_ns - before.read_at_ns)
+    return after.offset_ns - before.offset_ns, before.bound_ns + after.bound_ns + int(drift_ns)

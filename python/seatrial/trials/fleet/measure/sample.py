@@ -1,0 +1,176 @@
+"""One sample from the parts of several hosts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from seatrial.fleet.merge import NS_PER_S, HostSample, Merged, merge
+from seatrial.results.fleet import ClockOffset, FleetRecord, HostRecord, LostHost
+from seatrial.results.model import Outcome, Sample, Timeline
+from seatrial.study.cell import Cell
+
+LOST_FACTOR: Final = "lost_hosts"
+"""Factor of the cell of a sample without all of its hosts: it is another cell."""
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """What one host returned.
+
+    Attributes:
+        name: The host.
+        address: In the cluster's network.
+        cpus: Its processors.
+        parts: What its engine returned (docs/engine.md), and its network's rates.
+        before: Its clock against ours before the sample.
+        after: Afterwards; None if it could not be read any more.
+        mount: What it has mounted at the target's path.
+    """
+
+    name: str
+    address: str
+    cpus: float
+    parts: dict[str, Any]
+    before: ClockOffset
+    after: ClockOffset | None
+    mount: str
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """What the hosts were asked for.
+
+    Attributes:
+        cell: The cell.
+        round_number: The round, from 0.
+        position: Position in the round, from 0.
+        start_ns: The agreed start, by our monotonic clock.
+        hosts_count: How many hosts were asked.
+        on_loss: The study's rule.
+        lost: Hosts that did not answer.
+        grown: Counters of this machine during the sample.
+    """
+
+    cell: Cell
+    round_number: int
+    position: int
+    start_ns: int
+    hosts_count: int
+    on_loss: str
+    lost: list[LostHost]
+    grown: dict[str, float]
+
+
+def merged_sample(asked: Asked, answers: Sequence[Answer]) -> Sample:
+    """Return the sum over hosts in their common window, with a record of each host.
+
+    Raises:
+        ValueError: without an answer.
+    """
+    samples = [_host_sample(asked, each) for each in answers]
+    merged = merge(samples)
+    first_ns = min(each.start_ns for each in samples)
+    hosts = [
+        _record(answer, sample, merged, first_ns)
+        for answer, sample in zip(answers, samples, strict=True)
+    ]
+    in_window = sum(part.completed for part in merged.operations.values())
+    bounds_ns = sorted(each.before.bound_ns for each in answers)
+    return Sample(
+        cell=_cell(asked),
+        round=asked.round_number,
+        position=asked.position,
+        started_at=max(float(each.parts["started_unix_s"]) for each in answers),
+        duration_s=max(merged.duration_ns, 1) / NS_PER_S,
+        engine=str(answers[0].parts["engine"]),
+        engine_reason=str(answers[0].parts["engine_reason"]),
+        outcome=_outcome(in_window, answers),
+        operations=merged.operations,
+        timeline=merged.timeline,
+        errors_count=sum(int(each.parts["errors_count"]) for each in answers),
+        errors=[],
+        counters=asked.grown | _counters(answers),
+        oldest_in_flight_ns=max(int(each.parts["oldest_in_flight_ns"]) for each in answers),
+        fleet=FleetRecord(
+            hosts=hosts,
+            lost=asked.lost,
+            asked_hosts=asked.hosts_count,
+            on_loss=asked.on_loss,
+            skew_ns=max(each.started_ns for each in hosts),
+            skew_bound_ns=sum(bounds_ns[-2:]) if len(bounds_ns) > 1 else 0,
+            unaligned_ns_max=merged.unaligned_ns_max,
+            outside_completed=sum(each.completed for each in hosts) - in_window,
+        ),
+    )
+
+
+def _cell(asked: Asked) -> Cell:
+    """Return the cell of the sample: another one where hosts are missing."""
+    cell = asked.cell
+    if not asked.lost:
+        return cell
+    count = len(asked.lost)
+    return msgspec.structs.replace(
+        cell, key=f"{cell.key}/{count}lost", factors={**cell.factors, LOST_FACTOR: count}
+    )
+
+
+def _host_sample(asked: Asked, answer: Answer) -> HostSample:
+    parts = answer.parts
+    # The host's start in its own clock less its offset is the agreed one plus its lateness.
+    start_ns = asked.start_ns + int(parts["counters"].get("start_lateness_ns", 0.0))
+    planned_ns = int((asked.cell.parsed.duration_s or 1e9) * NS_PER_S)
+    measured_ns = round(float(parts["duration_s"]) * NS_PER_S)
+    return HostSample(
+        name=answer.name,
+        start_ns=start_ns,
+        end_ns=start_ns + min(planned_ns, measured_ns),
+        timeline=msgspec.convert(parts["timeline"], Timeline),
+    )
+
+
+def _record(answer: Answer, sample: HostSample, merged: Merged, first_ns: int) -> HostRecord:
+    parts, part = answer.parts, merged.parts[answer.name]
+    outcome, counters = parts["outcome"], parts["counters"]
+    used_ns = counters.get("cpu_user_ns", 0.0) + counters.get("cpu_system_ns", 0.0)
+    return HostRecord(
+        name=answer.name,
+        address=answer.address,
+        started_ns=sample.start_ns - first_ns,
+        lateness_ns=int(counters.get("start_lateness_ns", 0.0)),
+        ended_ns=sample.end_ns - first_ns,
+        clock_before=answer.before,
+        clock_after=answer.after,
+        completed=int(outcome["completed"]),
+        failed=int(outcome["failed"]),
+        window_completed=sum(part.completed.values()),
+        window_bytes=sum(part.transferred_bytes.values()),
+        responses={name: each.encode() for name, each in part.responses.items()},
+        completed_per_slice=part.per_slice,
+        cpu_share=used_ns / (float(parts["duration_s"]) * NS_PER_S) / answer.cpus,
+        received_bytes_per_s=float(parts["received_bytes_per_s"]),
+        sent_bytes_per_s=float(parts["sent_bytes_per_s"]),
+        mount=answer.mount,
+    )
+
+
+def _outcome(in_window: int, answers: Sequence[Answer]) -> Outcome:
+    """Return the accounting of the common window, with the failures of the whole samples."""
+    outcomes: list[Mapping[str, int]] = [each.parts["outcome"] for each in answers]
+    terms = {
+        name: sum(each[name] for each in outcomes)
+        for name in ("failed", "late_skipped", "in_flight_at_end")
+    }
+    return Outcome(completed=in_window, offered=in_window + sum(terms.values()), **terms)
+
+
+def _counters(answers: Sequence[Answer]) -> dict[str, float]:
+    """Return the counters of all hosts added, or the largest where their name says so."""
+    added: dict[str, float] = {}
+    for answer in answers:
+        for name, value in answer.parts["counters"].items():
+            before = added.get(name, 0.0)
+            is_highest = name.endswith("_max") or name == "start_lateness_ns"
+            added[name] = max(before, value) if is_highest else before + value
+    return added

@@ -1,0 +1,322 @@
+"""The stage of a study on several hosts: files, clocks, a common start, and the sum.
+
+A sample: clocks are read -> all hosts are given the cell and an instant of their own monotonic
+clock -> they measure, and nobody calls anybody -> results -> clocks are read again -> merged.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from types import TracebackType
+from typing import Any, Final, Self
+
+import msgspec
+
+from seatrial.errors import PartialResult, SeatrialError, TargetError
+from seatrial.fleet.cluster import connect
+from seatrial.fleet.group import Group, Host, HostLost
+from seatrial.measure.background import Background
+from seatrial.measure.progress import Watcher
+from seatrial.measure.recorder import Surroundings
+from seatrial.measure.stage import Stage, StageRequest
+from seatrial.results.fleet import ClockOffset, LostHost
+from seatrial.results.model import Sample
+from seatrial.study.cell import Cell, SpecDocument
+from seatrial.study.hosts import FACTOR, Hosts, hosts_of
+from seatrial.study.model import Plan
+from seatrial.trials.fleet.measure.sample import Answer, Asked, merged_sample
+
+AHEAD_S: Final = 1.0
+"""The start is so far ahead when the hosts are told: Ray delivers a call within milliseconds, and
+the engine opens its files and starts its threads."""
+GRACE_S: Final = 15.0
+"""After the planned end: the engine waits up to 10 s for requests in flight."""
+PREPARE_S: Final = 3600.0
+
+
+class FleetStage(Stage):
+    """Where the cells of a plan are measured by several hosts together.
+
+    Shared files are made here, where the target's path is mounted as on every host; a host's own
+    files are made there, and this machine has none.
+
+    Args:
+        request: What is measured, and where the head answers.
+        hosts: The study's ``[hosts]``.
+    """
+
+    def __init__(self, request: StageRequest, hosts: Hosts) -> None:
+        self._hosts = hosts
+        self._whole = request.plan
+        self._request = request
+        self._shared = hosts.files == "shared"
+        self._gone: set[str] = set()
+        self._mounts: dict[str, str] = {}
+        self._stack = ExitStack()
+        self._group: Group | None = None
+        super().__init__(
+            request.plan if self._shared else _without_files(request.plan),
+            request.run_id,
+            request.journal,
+            target_state=request.target_state,
+        )
+
+    def __enter__(self) -> Self:
+        with ExitStack() as undo:
+            cluster = undo.enter_context(connect(self._request.ray))
+            self._group = undo.enter_context(Group(cluster))
+            self._group.start_apart(max(self._hosts.counts))
+            if self._shared:
+                undo.push(super().__exit__)
+                super().__enter__()
+            self._stack = undo.pop_all()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if not self._shared and self._group is not None:
+            self._group.ask("close_own", hosts=self._left())
+        self._stack.__exit__(kind, error, trace)
+
+    def is_available(self, cell: Cell) -> bool:
+        """Return whether enough hosts are left for a cell."""
+        return hosts_of(cell) <= len(self._left())
+
+    def _left(self) -> list[Host]:
+        group = self._group
+        return [each for each in (group.hosts if group else []) if each.name not in self._gone]
+
+    def prepare(self, watcher: Watcher) -> None:
+        """Write the files, and check that every host sees the shared ones.
+
+        Raises:
+            TargetError: when a host cannot make its own, or sees another file or none.
+        """
+        if self._shared:
+            super().prepare(watcher)
+            self._check_seen()
+            return
+        watcher.stage(f"Filling the files of {len(self._left())} hosts")
+        plan = _alone(self._whole)
+        names = {host.name: number for number, host in enumerate(self._left())}
+        answers = self._asked().ask_each(
+            lambda actor, host: actor.open_own.remote(
+                plan, f"{self.run_id}-host{names[host.name]}", self._request.target_state
+            ),
+            timeout_s=PREPARE_S,
+        )
+        for lost in answers.values():
+            if isinstance(lost, HostLost):
+                raise _not_prepared(lost)
+        path = next(iter(plan.targets)).path
+        found = self._asked().ask("reach", [path])
+        self._mounts = {
+            name: f"{seen[0].source} {seen[0].filesystem} {','.join(seen[0].mount_options)}"
+            for name, seen in found.items()
+            if not isinstance(seen, HostLost)
+        }
+
+    def _check_seen(self) -> None:
+        """Check that every host sees the content of each shared file.
+
+        Raises:
+            TargetError: when one does not.
+        """
+        for file in self.plan.files:
+            path = str(self.path(file.target, file.name))
+            seen = self._asked().ask("content", path)
+            first = next(iter(seen.values()))
+            for name, found in seen.items():
+                if isinstance(found, HostLost):
+                    raise _not_prepared(found)
+                same = all(found.get(key) == first.get(key) for key in ("size_bytes", "head"))
+                if not same or "obstacle" in found:
+                    raise TargetError(
+                        seen=f"{name} does not see {path} as the other hosts do: "
+                        f"{found.get('obstacle', 'its content differs')}",
+                        cause="The path is not on a file system that all hosts have mounted",
+                        next_step='Mount it there, or set files = "own" in [hosts]',
+                    )
+                self._mounts[name] = str(found["mount"])
+
+    def spec(self, cell: Cell, round_number: int) -> SpecDocument:
+        """Return the specification of a cell; with own files each host puts in its path."""
+        if self._shared:
+            return super().spec(cell, round_number)
+        return {"target": {}, "seed": self._seed(cell.key, round_number)}
+
+    def measure(
+        self,
+        cell: Cell,
+        spec: Mapping[str, Any],
+        *,
+        round_number: int,
+        position: int,
+        watcher: Watcher,
+        background: Background | None = None,
+    ) -> Sample:
+        """Measure one cell on its number of hosts.
+
+        Returns:
+            The sum over hosts. Where a host was lost, the sample is of a cell of its own, so that
+            it is never averaged with samples of all hosts.
+
+        Raises:
+            TargetError: when no host finished its part.
+        """
+        del background
+        hosts = self._turn(hosts_of(cell), round_number)
+        before = self._asked().clocks(hosts)
+        if lost := [each for each in before.values() if isinstance(each, HostLost)]:
+            self._gone |= {each.host for each in lost}
+            raise _ended_early(lost)
+        clocks = {name: each for name, each in before.items() if isinstance(each, ClockOffset)}
+        place = self.path(cell.target, self.plan.files[0].name) if self._shared else None
+        surroundings = Surroundings(place)
+        start_ns = time.monotonic_ns() + int(AHEAD_S * 1e9)
+        instants = {name: start_ns + each.offset_ns for name, each in clocks.items()}
+        answers = self._run(cell, spec, hosts, instants, round_number)
+        grown = surroundings.grown()
+        found = {n: a for n, a in answers.items() if not isinstance(a, HostLost)}
+        missing = [each for each in answers.values() if isinstance(each, HostLost)]
+        self._gone |= {each.host for each in missing}
+        kept = [host for host in hosts if host.name in found]
+        if not kept:
+            raise _nobody(missing)
+        after = self._asked().clocks(kept)
+        parts = [
+            Answer(
+                name=host.name,
+                address=host.node.address,
+                cpus=max(1.0, host.node.cpus),
+                parts=found[host.name],
+                before=clocks[host.name],
+                after=_clock(after[host.name]),
+                mount=self._mounts.get(host.name, ""),
+            )
+            for host in kept
+        ]
+        asked = Asked(
+            cell=cell,
+            round_number=round_number,
+            position=position,
+            start_ns=start_ns,
+            hosts_count=len(hosts),
+            on_loss=self._hosts.on_loss,
+            lost=[_lost(each) for each in missing],
+            grown=grown,
+        )
+        return merged_sample(asked, parts)
+
+    def _run(
+        self,
+        cell: Cell,
+        spec: Mapping[str, Any],
+        hosts: Sequence[Host],
+        instants_ns: Mapping[str, int],
+        round_number: int,
+    ) -> dict[str, Any]:
+        """Have the hosts measure, and wait; return their parts, or how they were lost.
+
+        Args:
+            cell: The cell.
+            spec: Its whole specification.
+            hosts: Those that take part.
+            instants_ns: The start of each by its own clock, by name.
+            round_number: The round, from 0.
+        """
+        stops = self._hosts.on_loss == "stop"
+
+        def stop_others(lost: HostLost) -> bool:
+            for host in hosts if stops else ():
+                if host.name != lost.host:
+                    host.actor.stop.remote()
+            return stops
+
+        return self._asked().ask_each(
+            lambda actor, host: actor.measure.remote(
+                cell,
+                {**spec, "seed": _seed_of(int(spec["seed"]), hosts.index(host))},
+                round_number,
+                instants_ns[host.name],
+            ),
+            hosts,
+            timeout_s=AHEAD_S + cell.parsed.duration_s + GRACE_S,
+            stop_on_loss=stop_others,
+        )
+
+    def _turn(self, count: int, round_number: int) -> list[Host]:
+        """Return the hosts of a round: each has its turn where a cell needs fewer."""
+        left = self._left()
+        first = round_number % len(left)
+        return sorted(
+            (left[(first + number) % len(left)] for number in range(count)), key=left.index
+        )
+
+    def _asked(self) -> Group:
+        if self._group is None:
+            raise RuntimeError("the stage is not open")
+        return self._group
+
+
+def _clock(found: ClockOffset | HostLost) -> ClockOffset | None:
+    return found if isinstance(found, ClockOffset) else None
+
+
+def _lost(lost: HostLost) -> LostHost:
+    noticed_s = max(0.0, lost.noticed_s - AHEAD_S)
+    return LostHost(name=lost.host, how=lost.how, noticed_s=noticed_s, detail=lost.detail)
+
+
+def _seed_of(seed: int, number: int) -> int:
+    """Return the seed of one host: others would read the same blocks at the same time."""
+    return int.from_bytes(hashlib.sha256(f"{seed} {number}".encode()).digest()[:7], "big")
+
+
+def _without_files(plan: Plan) -> Plan:
+    """Return a plan of which nothing lies on this machine."""
+    return msgspec.structs.replace(plan, files=[])
+
+
+def _alone(plan: Plan) -> Plan:
+    """Return the plan of one host: each cell once, without the number of hosts."""
+    cells = {}
+    for cell in plan.cells:
+        key = cell.key.rpartition("/")[0]
+        factors = {name: value for name, value in cell.factors.items() if name != FACTOR}
+        cells[key] = msgspec.structs.replace(cell, key=key, factors=factors)
+    study = msgspec.structs.replace(plan.study, hosts=None)
+    return msgspec.structs.replace(plan, study=study, cells=list(cells.values()))
+
+
+def _not_prepared(lost: HostLost) -> TargetError:
+    return TargetError(
+        seen=f"{lost.host} could not be prepared ({lost.how}): {lost.detail or 'no answer'}",
+        cause="The target's path is missing there, or the host is gone",
+        next_step="Look with `seatrial fleet check --ray ADDRESS PATH`",
+    )
+
+
+def _ended_early(lost: Sequence[HostLost]) -> PartialResult:
+    names = "; ".join(f"{each.host} ({each.detail or each.how})" for each in lost)
+    return PartialResult(
+        seen=f"{names} was lost before the next test began; the samples until then are stored",
+        cause="The host or its part of Seatrial ended, or its network is gone",
+        next_step="Look with `seatrial fleet check --ray ADDRESS`, and go on with --resume",
+    )
+
+
+def _nobody(lost: Sequence[HostLost]) -> SeatrialError:
+    names = "; ".join(f"{each.host} {each.how} ({each.detail or 'no answer'})" for each in lost)
+    return TargetError(
+        seen=f"No host is left: {names}",
+        cause="All hosts died, fell silent, or could not use the target",
+        next_step="Look with `seatrial fleet check --ray ADDRESS`, and go on with --resume",
+    )

@@ -1,0 +1,110 @@
+"""Tables of a study on several hosts: how it scales, and what each host did."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+
+from seatrial._core import Histogram
+from seatrial.report.table import NO_FIGURE, Table, doubt_text, rate_text
+from seatrial.results.fleet import HostRecord
+from seatrial.stats.model import CellSummary
+from seatrial.stats.wording import (
+    format_duration_ns,
+    format_estimate,
+    format_rate_bytes,
+    format_share,
+)
+from seatrial.study.hosts import hosts_of
+from seatrial.trials.fleet.analysis.scaling import Scaling
+
+
+def scaling_tables(found: Sequence[Scaling]) -> list[Table]:
+    """Return for each workload a row per number of hosts."""
+    return [
+        Table(
+            id=f"fleet-scaling-{each.name.replace('/', '-')}",
+            title=f"Rate by number of hosts, {each.name}",
+            labels=1,
+            headers=["hosts", "IOPS", "±", "against one", "fairness", "starts apart, at most"],
+            rows=[
+                [
+                    str(step.hosts),
+                    rate_text(step.rate),
+                    doubt_text(step.rate),
+                    _against_one(each, place),
+                    f"{step.fairness:.3f}",
+                    format_duration_ns(step.skew_ns_max) if step.hosts > 1 else NO_FIGURE,
+                ]
+                for place, step in enumerate(each.steps)
+            ],
+        )
+        for each in found
+    ]
+
+
+def _against_one(scaling: Scaling, place: int) -> str:
+    first = scaling.steps[0]
+    if first.hosts != 1 or first.rate.value <= 0:
+        return NO_FIGURE
+    return f"{scaling.steps[place].rate.value / first.rate.value:.2f}x"
+
+
+def hosts_tables(cells: Sequence[CellSummary]) -> list[Table]:
+    """Return for each cell of several hosts a row per host, over its rounds."""
+    tables = []
+    for each in cells:
+        records = [sample for sample in each.samples if sample.fleet]
+        if hosts_of(each.cell) < 2 or not records:
+            continue
+        by_host: dict[str, list[tuple[HostRecord, float]]] = {}
+        for sample in records:
+            for host in sample.fleet.hosts if sample.fleet else ():
+                by_host.setdefault(host.name, []).append((host, sample.duration_s))
+        total = sum(host.window_completed for own in by_host.values() for host, _ in own)
+        tables.append(
+            Table(
+                id=f"fleet-hosts-{each.cell.key.replace('/', '-')}",
+                title=f"Hosts of {each.cell.key}",
+                labels=1,
+                headers=[
+                    *("host", "IOPS", "share", "p50", "p99", "CPU"),
+                    *("received", "sent", "start", "clock"),
+                ],
+                rows=[_row(name, own, total) for name, own in sorted(by_host.items())],
+            )
+        )
+    return tables
+
+
+def _row(name: str, own: Sequence[tuple[HostRecord, float]], total: int) -> list[str]:
+    times = Histogram.of([])
+    for host, _ in own:
+        for response in host.responses.values():
+            times = times.merged(Histogram.decode(response))
+    completed = sum(host.window_completed for host, _ in own)
+    rate = completed / sum(duration_s for _, duration_s in own)
+    return [
+        name,
+        f"{rate:,.0f}",
+        format_share(completed / total) if total else NO_FIGURE,
+        format_duration_ns(times.percentile_ns(50)) if len(times) else NO_FIGURE,
+        format_duration_ns(times.percentile_ns(99)) if len(times) else NO_FIGURE,
+        format_share(statistics.median(host.cpu_share for host, _ in own)),
+        format_rate_bytes(statistics.median(host.received_bytes_per_s for host, _ in own)),
+        format_rate_bytes(statistics.median(host.sent_bytes_per_s for host, _ in own)),
+        f"+{format_duration_ns(max(host.started_ns for host, _ in own))}",
+        f"± {format_duration_ns(max(host.clock_before.bound_ns for host, _ in own))}",
+    ]
+
+
+def scaling_sentence(scaling: Scaling) -> str:
+    """Return in a sentence what more hosts gain, and the target's limit where one shows."""
+    best = next(step for step in scaling.steps if step.hosts == scaling.best_hosts)
+    hosts = "1 host" if best.hosts == 1 else f"{best.hosts} hosts"
+    said = f"{scaling.name}: at most {format_estimate(best.rate)}, with {hosts}"
+    if scaling.is_at_limit:
+        said += "; more hosts gain nothing, so this is the target's limit, not that of a host"
+    if scaling.limit and scaling.limit.half_width_share is not None:
+        said += f"; the law of scalability gives a limit of {format_estimate(scaling.limit)}"
+    return f"{said}."

@@ -37,6 +37,7 @@ def test_these_are_shipped() -> None:
         "four-kib",
         "l2arc",
         "l2arc-2008",
+        "lab-cache",
         "leg-balance",
         "next-xraid",
         "one-dvd-per-second",
@@ -64,7 +65,7 @@ def test_readme_has_the_quick_trials_plan() -> None:
 
 OF_STORAGE = ["four-kib", "one-dvd-per-second", "quick"]
 OF_FILES = ["filebench"]
-OF_LAYOUTS = ["leg-balance", "raid-failure", "raid-sweep", "raid-sweep-tiny"]
+OF_LAYOUTS = ["lab-cache", "leg-balance", "raid-failure", "raid-sweep", "raid-sweep-tiny"]
 OF_POOLS = ["arc-sweep", "l2arc", "l2arc-2008"]
 OF_DATABASES = sorted({*shipped_studies()} - {*OF_STORAGE, *OF_FILES, *OF_LAYOUTS, *OF_POOLS})
 

@@ -43,6 +43,7 @@ TOPICS_MAY_IMPORT = {
     ("audit", "io"): "it audits tables of block I/O, and measures their cells again",
     ("loadline", "io"): "a load line is a series of open-loop samples of block I/O",
     ("layouts", "io"): "arrays are measured by block I/O",
+    ("layouts", "cache"): "an array may have a cache device, whose warm-up is predicted",
     ("layouts", "database"): "databases run on arrays, too",
     ("replay", "database"): "a trace is played to a server that the database topic runs",
     ("database", "replay"): "its stage runs replays as one more kind of load",

@@ -39,12 +39,14 @@ class CacheRecord(msgspec.Struct, frozen=True, kw_only=True):
     ``device_fill_bytes`` and so on.
 
     Attributes:
-        zfs: What ran the pool.
+        zfs: What ran the pool, or the cache device of a layout, such as ``bcache writethrough``.
         working_set_bytes: Size of the file that was read.
         arc_bytes: Size of the ARC as configured.
         cache_bytes: Size of the cache device; 0 without one.
         added_at_s: When the cache device was there, from the start of the sample; None without one.
         cold: Counters just before the sample began, by name: what proves a cold start.
+        ended: The same counters after it, of a layout's cache device.
+        settings: Its settings as the kernel reports them: sequential cut-off, promotion and so on.
         ceiling_per_s: Reads per second of the same clients before, with disks that were not
             limited.
         forecast: What was predicted; None if nothing was.
@@ -58,6 +60,8 @@ class CacheRecord(msgspec.Struct, frozen=True, kw_only=True):
     cache_bytes: Count = 0
     added_at_s: float | None = None
     cold: dict[str, float] = {}
+    ended: dict[str, float] = {}
+    settings: dict[str, str] = {}
     ceiling_per_s: Amount = 0.0
     forecast: CacheForecast | None = None
     commands: list[str] = []

@@ -19,7 +19,9 @@ from stats.builders import cell_of, sample_of
 def test_a_drive_that_fails_of_itself_makes_its_sample_one_of_a_failure(missing):
     """Else the figures of an array that lacks a drive would pass for those of a whole one."""
     states = [ArrayState(), ArrayState(missing=missing)]
-    built = SimpleNamespace(spec=SimpleNamespace(legs=1, label="r"), places=())
+    built = SimpleNamespace(
+        spec=SimpleNamespace(legs=1, label="r", has_cache_device=False), places=()
+    )
     backend = SimpleNamespace(name="made", state=lambda _built, _leg: states.pop(0))
     array = SimpleNamespace(backend=backend, built=built, is_spent=False)
     cell = cell_of()
@@ -31,7 +33,7 @@ def test_a_drive_that_fails_of_itself_makes_its_sample_one_of_a_failure(missing)
         with background:
             return sample_of(cell)
 
-    sample = trial.measure(load, {})
+    sample = trial.measure(load, {}, None)
     assert is_broken(sample) is bool(missing)
     assert array.is_spent is bool(missing)
     assert [event.what for event in sample.layout.events] == ["failed"] * missing

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Final
 
 import msgspec
@@ -79,6 +79,46 @@ class WarmUp(msgspec.Struct, frozen=True, kw_only=True):
         if self.predicted_reads_per_s is None or not measured:
             return None
         return self.predicted_reads_per_s / measured - 1.0
+
+
+MISSED: Final = ("arc_misses_per_s", "memory_misses_per_s")
+"""Columns with the reads that memory did not serve: of a pool, and of a layout."""
+
+
+def rig_of_sample(sample: Sample) -> RigSpec:
+    """Return what a sample built: a pool, or a layout with a cache device.
+
+    Raises:
+        ValueError: when it has no cache device.
+    """
+    if L2ARC in sample.cell.spec:
+        return rig_of(sample.cell)
+    record, layout = sample.cache, sample.layout
+    if record is None:
+        raise ValueError("the sample has no cache device")
+    baseline = record.forecast.assumed["baseline_reads_per_s"] if record.forecast else 0.0
+    level, drives = (layout.layout.get(each) for each in ("level", "drives")) if layout else (0, 1)
+    return RigSpec(
+        has_cache=bool(record.cache_bytes),
+        pool=f"{record.zfs} on {level}",
+        clients="direct",
+        record_bytes=sample.cell.block_size_bytes,
+        arc_bytes=0,
+        working_set_bytes=record.working_set_bytes,
+        cache_bytes=record.cache_bytes,
+        client_cache_bytes=0,
+        disks=int(drives or 1),
+        disk_reads_per_s=0,
+        baseline_s=0.0 if not baseline else 1.0,
+        watched_s=sample.duration_s,
+        pattern="random",
+        theta=0.0,
+    )
+
+
+def missed_of(columns: Mapping[str, list[float | None]]) -> list[float | None]:
+    """Return the reads of each second that memory did not serve."""
+    return next((columns[name] for name in MISSED if name in columns), [])
 
 
 class RigCell(msgspec.Struct, frozen=True, kw_only=True):
@@ -168,7 +208,63 @@ def analyse_rigs(cells: Sequence[CellSummary]) -> RigAnalysis | None:
     """Return the analysis of a run's pools; None if it has none."""
     own = [part for part in cells if part.cell.kind == L2ARC]
     found = [each for each in map(_rig_cell, own) if each.samples]
+    found += cells_of_layouts(cells)
     return RigAnalysis(cells=found, rows=_rows(found)) if found else None
+
+
+def cells_of_layouts(cells: Sequence[CellSummary]) -> list[RigCell]:
+    """Return the cells of layouts whose cache device begins empty, and those without one.
+
+    A cell without one belongs to one with it if workload and layout are the same but for it.
+    """
+    cached = [
+        part
+        for part in cells
+        if any(each.layout and each.cache and each.cache.forecast for each in part.samples)
+    ]
+    found = []
+    for part in cached:
+        record = next(each for each in part.samples if each.cache)
+        spec = rig_of_sample(record)
+        plain = next((each for each in cells if _is_without(each, part)), None)
+        for each, has_cache in ((plain, False), (part, True)):
+            if each is None:
+                continue
+            samples = [_without_device(sample) for sample in each.samples]
+            if has_cache:
+                samples = [warm_up_of(sample) for sample in each.samples if sample.cache]
+            found.append(
+                RigCell(
+                    cell=each.cell,
+                    has_cache=has_cache,
+                    pool=spec.pool,
+                    clients=spec.clients,
+                    record_bytes=spec.record_bytes,
+                    arc_bytes=0,
+                    law=record.cache.forecast.law
+                    if has_cache and record.cache and record.cache.forecast
+                    else "",
+                    samples=samples,
+                )
+            )
+    return found
+
+
+def _is_without(part: CellSummary, cached: CellSummary) -> bool:
+    """Return whether a cell is another one without its cache device."""
+    layouts = [next((e.layout for e in each.samples if e.layout), None) for each in (part, cached)]
+    if None in layouts or part.cell.workload != cached.cell.workload:
+        return False
+    own, other = (each.layout for each in layouts if each)
+    names = ("name", "backend", "level", "drives", "filesystem")
+    is_alike = all(own.get(name) == other.get(name) for name in names)
+    cells = (part.cell, cached.cell)
+    facts = {(e.operation, e.block_size_bytes, e.threads) for e in cells}
+    return is_alike and len(facts) == 1 and own.get("cache", "none") == "none"
+
+
+def _without_device(sample: Sample) -> WarmUp:
+    return WarmUp(round=sample.round, is_cold=True, reads_per_s=sample.completed_per_s)
 
 
 def _rig_cell(part: CellSummary) -> RigCell:
@@ -220,7 +316,7 @@ def warm_up_of(sample: Sample) -> WarmUp:
     record = sample.cache
     if record is None:
         raise ValueError("the sample has no pool")
-    spec = rig_of(sample.cell)
+    spec = rig_of_sample(sample)
     rates = reads_by_second(sample)
     forecast = record.forecast
     memory, device = _shares_at_end(sample)
@@ -242,7 +338,7 @@ def warm_up_of(sample: Sample) -> WarmUp:
     predicted = list(enumerate(forecast.fill_bytes, start=1)) if forecast else []
     return msgspec.structs.replace(
         found,
-        reads_per_s=_mean(before),
+        reads_per_s=_mean(before) if added_s else _baseline_per_s(record),
         plateau_reads_per_s=_plateau(rates[int(added_s) :]),
         device_share=device,
         filled_share=curve[-1][1] / full_bytes if curve else None,
@@ -253,6 +349,11 @@ def warm_up_of(sample: Sample) -> WarmUp:
         fill_law_points=by_law,
         forecast_points=by_forecast,
     )
+
+
+def _baseline_per_s(record: CacheRecord) -> float:
+    """Return the reads that were measured without the device just before the sample."""
+    return record.forecast.assumed["baseline_reads_per_s"] if record.forecast else 0.0
 
 
 def full_bytes_of(spec: RigSpec) -> float:
@@ -299,7 +400,7 @@ def _points(
     record, series = sample.cache, sample.series
     if record is None or record.added_at_s is None or series is None:
         return None, None
-    served = _ratios(series.columns, "device_hits_per_s", "arc_misses_per_s")
+    served = _ratios(series.columns.get("device_hits_per_s", []), missed_of(series.columns))
     full_bytes = full_bytes_of(spec)
     by_law, by_forecast = [], []
     for at_s, fill in curve:
@@ -336,8 +437,8 @@ def _foreseen_share(record: CacheRecord, fill_bytes: float) -> float | None:
     return None
 
 
-def _ratios(columns: dict[str, list[float | None]], part: str, whole: str) -> list[float | None]:
-    pairs = zip(columns.get(part, []), columns.get(whole, []), strict=True)
+def _ratios(part: Sequence[float | None], whole: Sequence[float | None]) -> list[float | None]:
+    pairs = zip(part, whole, strict=True)
     return [None if a is None or not b else min(1.0, a / b) for a, b in pairs]
 
 
@@ -346,9 +447,8 @@ def _shares_at_end(sample: Sample) -> tuple[float | None, float | None]:
     series = sample.series
     if series is None:
         return None, None
-    names = ("arc_misses_per_s", "device_hits_per_s")
     rates = reads_by_second(sample)
-    columns = [series.columns.get(name, []) for name in names]
+    columns = [missed_of(series.columns), series.columns.get("device_hits_per_s", [])]
     rows = [row for row in zip(rates, *columns, strict=False) if None not in row]
     last = rows[-max(1, int(len(rows) * PLATEAU_SHARE)) :]
     reads = sum(row[0] for row in last)
@@ -360,6 +460,8 @@ def _shares_at_end(sample: Sample) -> tuple[float | None, float | None]:
 
 def _is_cold(record: CacheRecord) -> bool:
     """Return whether the counters before the sample prove that nothing of the file was cached."""
+    if "fill_bytes" in record.cold:
+        return record.cold["fill_bytes"] <= COLD_SHARE * record.cache_bytes
     held_bytes = record.cold.get("data_size")
     if held_bytes is None or held_bytes > COLD_SHARE * record.arc_bytes:
         return False

@@ -11,7 +11,7 @@ import time
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from seatrial.results.model import Series
 
@@ -80,6 +80,13 @@ def parse_kstat(text: str) -> Reading:
     return {row[0]: float(row[2]) for row in rows if len(row) == 3 and row[2].isdigit()}
 
 
+class Counting(Protocol):
+    """What can be read each second."""
+
+    def read(self) -> Reading:
+        """Return the counters; raises OSError when they cannot be read."""
+
+
 class Sampler:
     """Reads counters each second in a thread, until it is left as a context.
 
@@ -87,7 +94,7 @@ class Sampler:
         counters: What is read.
     """
 
-    def __init__(self, counters: Counters) -> None:
+    def __init__(self, counters: Counting) -> None:
         self.readings: list[tuple[float, Reading]] = []
         self._counters = counters
         self._ends = threading.Event()
@@ -131,7 +138,12 @@ def added_unix_s(readings: Sequence[tuple[float, Reading]], command_unix_s: floa
 
 
 def series_of(
-    readings: Sequence[tuple[float, Reading]], start_unix_s: float, duration_s: float
+    readings: Sequence[tuple[float, Reading]],
+    start_unix_s: float,
+    duration_s: float,
+    *,
+    counted: Mapping[str, str] = COUNTED,
+    gauges: Mapping[str, str] = GAUGES,
 ) -> Series:
     """Return readings as a series over a sample: of each second what was counted in it.
 
@@ -141,13 +153,15 @@ def series_of(
         readings: Unix time and counters, in order.
         start_unix_s: The start of the sample.
         duration_s: Its duration.
+        counted: Counters, and the column with their increase per second.
+        gauges: Values, and their columns.
     """
     seconds = int(duration_s / PERIOD_S)
     columns: dict[str, list[float | None]] = {}
-    for name, column in (*COUNTED.items(), *GAUGES.items()):
+    for name, column in (*counted.items(), *gauges.items()):
         known = [(at_s - start_unix_s, found[name]) for at_s, found in readings if name in found]
         at_ends = [_value_at(known, second * PERIOD_S) for second in range(seconds + 1)]
-        if name in GAUGES:
+        if name in gauges:
             columns[column] = list(at_ends[1:])
         else:
             columns[column] = [

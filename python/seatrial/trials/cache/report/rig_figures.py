@@ -15,11 +15,12 @@ from seatrial.trials.cache.analysis.warm_up import (
     RigCell,
     fill_curve,
     full_bytes_of,
+    missed_of,
     reads_by_second,
+    rig_of_sample,
     rigs_of,
 )
 from seatrial.trials.cache.report.rig_words import pool_words, signed_percent
-from seatrial.trials.cache.study.workload import rig_of
 
 MEASURED: Final = "measured"
 PREDICTED: Final = "predicted before"
@@ -56,7 +57,10 @@ def rig_figures(summary: Summary, views_max: int) -> list[Figure]:
             id="cache-tiers",
             kind="lines",
             topic="Reads by tier",
-            notes=["Counted by ZFS; what is served by neither is read from the disks."],
+            notes=[
+                "Counted by ZFS, or by the cache device of a layout and its drives; what is served "
+                "by neither is read from the disks."
+            ],
             views=[_tiers_view(cell, sample) for cell, sample in drawn],
             table="table-cache-forecast",
         ),
@@ -81,7 +85,7 @@ def _label(cell: RigCell, sample: Sample) -> str:
 
 
 def _warm_up_view(cell: RigCell, sample: Sample) -> View:
-    record, spec = sample.cache, rig_of(sample.cell)
+    record, spec = sample.cache, rig_of_sample(sample)
     forecast = record.forecast if record else None
     added_s = (record.added_at_s if record else None) or 0.0
     rates = [(place - added_s + 1, rate) for place, rate in enumerate(reads_by_second(sample))]
@@ -155,7 +159,7 @@ def _tiers_view(cell: RigCell, sample: Sample) -> View:
         for place, (rate, missed, served) in enumerate(
             zip(
                 rates,
-                columns.get("arc_misses_per_s", []),
+                missed_of(columns),
                 columns.get("device_hits_per_s", []),
                 strict=False,
             )

@@ -69,7 +69,7 @@ def rig_tables(found: RigAnalysis) -> list[Table]:
     tables = [article_table(found)]
     if any(cell.has_cache for cell in found.cells):
         tables.append(forecast_table(found))
-    if any(not cell.has_cache for cell in found.cells):
+    if any(_is_of_memory(cell) for cell in found.cells):
         tables.append(memory_table(found))
     return tables
 
@@ -98,7 +98,7 @@ def _article_row(row: RigRow) -> list[str]:
     key = (row.record_bytes, row.pool, row.clients)
     then = next((e for e in published_pools() if (e.record_bytes, e.pool, e.clients) == key), None)
     return [
-        *(format_size(row.record_bytes), row.pool, row.clients, format_size(row.arc_bytes)),
+        *(format_size(row.record_bytes), row.pool, row.clients, _arc(row.arc_bytes)),
         NO_FIGURE if row.warm_s is None else time_words(row.warm_s),
         *(_rate(row.with_bytes_per_s), _rate(row.without_bytes_per_s)),
         NO_FIGURE if row.ratio is None else f"{row.ratio:.1f}x",
@@ -112,6 +112,11 @@ def _article_row(row: RigRow) -> list[str]:
             ]
         ),
     ]
+
+
+def _arc(arc_bytes: int) -> str:
+    """Return the size of an ARC; a layout has none."""
+    return format_size(arc_bytes) if arc_bytes else NO_FIGURE
 
 
 def _rate(bytes_per_s: float | None) -> str:
@@ -142,7 +147,7 @@ def forecast_table(found: RigAnalysis) -> Table:
 
 
 def _labels(cell: RigCell) -> list[str]:
-    sizes = format_size(cell.record_bytes), format_size(cell.arc_bytes)
+    sizes = format_size(cell.record_bytes), _arc(cell.arc_bytes)
     return [sizes[0], cell.pool, cell.clients, sizes[1]]
 
 
@@ -180,11 +185,16 @@ def memory_table(found: RigAnalysis) -> Table:
                     _share(sample.predicted_memory_share),
                 ]
                 for cell in found.cells
-                if not cell.has_cache
+                if _is_of_memory(cell)
                 for sample in cell.samples
             ],
         )
     )
+
+
+def _is_of_memory(cell: RigCell) -> bool:
+    """Return whether a pool has memory alone; a layout without a cache device has not even that."""
+    return not cell.has_cache and bool(cell.arc_bytes)
 
 
 def _share(share: float | None) -> str:

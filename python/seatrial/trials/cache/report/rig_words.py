@@ -21,8 +21,8 @@ UNKNOWN: Final = "–"
 def pool_words(cell: RigCell) -> str:
     """Return what a pool is: ``8 KiB, striped, ARC 32 MiB``; clients unless direct."""
     clients = ", cached clients" if cell.clients == "cached" else ""
-    size, arc = format_size(cell.record_bytes), format_size(cell.arc_bytes)
-    return f"{size}, {cell.pool}, ARC {arc}{clients}"
+    arc = f", ARC {format_size(cell.arc_bytes)}" if cell.arc_bytes else ""
+    return f"{format_size(cell.record_bytes)}, {cell.pool}{arc}{clients}"
 
 
 def signed_percent(share: float | None) -> str:
@@ -70,7 +70,7 @@ def sentences(found: RigAnalysis) -> list[str]:
         points = cell.median_of(each.fill_law_points for each in cell.samples)
         if points is not None:
             line += (
-                f"; the device served {signed_points(points)} points of the ARC's misses more than "
+                f"; the device served {signed_points(points)} points of memory's misses more than "
                 "it held of the file"
             )
         lines.append(f"{line}.")
@@ -78,7 +78,7 @@ def sentences(found: RigAnalysis) -> list[str]:
     if warm:
         lines.append(f"{format_plural(len(warm), 'sample')} did not start cold.")
     else:
-        lines.append("The counters of ZFS prove a cold start of every sample.")
+        lines.append("The counters prove a cold start of every sample.")
     return [capitalized(each) for each in lines]
 
 

@@ -384,9 +384,15 @@ def _counted(sample: Sample, spec: LayoutSpec) -> Counted | None:
     if record is None or sample.outcome.completed < COMPLETED_MIN:
         return None
     leg = leg_of(spec, sample.cell.target)
-    members = {
+    # Of an array behind a cache device, what reaches the array is counted, without the cache.
+    own = {
         drive: work
         for drive, work in record.members.items()
+        if not spec.has_cache_device or record.roles.get(drive) != "cache"
+    }
+    members = {
+        drive: work
+        for drive, work in own.items()
         if not leg or _is_of_leg(record.roles.get(drive, ""), leg)
     }
     return Counted(sample, members) if members else None

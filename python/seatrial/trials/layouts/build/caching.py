@@ -47,6 +47,8 @@ GAUGES: Mapping[str, str] = MappingProxyType(
     {"fill_bytes": FILL, "dirty_bytes": "device_dirty_bytes"}
 )
 """Values, and their columns."""
+INSERTED = "inserted_bytes"
+"""Data written to the cache so far, of a kind whose fill is known by whole buckets only."""
 _SECTOR_BYTES = 512
 
 

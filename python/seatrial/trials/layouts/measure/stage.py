@@ -222,7 +222,7 @@ class LayoutStage:
         stage = self._on(cell.target)
         target = self.plan.target(cell.target)
 
-        def load(background: Background | None = None) -> Sample:
+        def load(background: Background | None = None, spec: Mapping[str, Any] = spec) -> Sample:
             return stage.measure(
                 cell,
                 spec,
@@ -243,7 +243,7 @@ class LayoutStage:
             seed=_seed(self.plan.study.seed, cell.key, round_number),
             watcher=watcher,
         )
-        return trial.measure(load, spec)
+        return trial.measure(load, spec, lambda other: load(spec=other))
 
     def _stands(self, spec: LayoutSpec) -> bool:
         array = self._array

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -22,6 +22,7 @@ from seatrial.study.layouts.layout import failures_of
 from seatrial.trials.layouts.build.build import run_steps
 from seatrial.trials.layouts.measure import verify
 from seatrial.trials.layouts.measure.array import Array, Members
+from seatrial.trials.layouts.measure.cached import CachedSample, Probe
 from seatrial.trials.layouts.measure.faults import ArrayFaults, Breaking, reporting
 from seatrial.trials.layouts.measure.watch import Watch, joined, series_of
 
@@ -59,6 +60,9 @@ class Trial:
     ) -> None:
         backend, built = array.backend, array.built
         self._array = array
+        self._cached = (
+            CachedSample(built, cell, journal, seed) if built.spec.has_cache_device else None
+        )
         self._record = record
         self._journal = journal
         self._watcher = watcher
@@ -79,18 +83,23 @@ class Trial:
         )
         self._breaking = Breaking(self._failures, self._faults, self._watch)
 
-    def measure(self, load: Load, spec: Mapping[str, Any]) -> Sample:
+    def measure(self, load: Load, spec: Mapping[str, Any], probe: Probe) -> Sample:
         """Measure, wait until the array is repaired, and check for lost data.
 
         Args:
             load: Measures the cell with background activity.
             spec: The engine's complete specification of the cell, for checking its data.
+            probe: Measures the cell with another specification.
 
         Raises:
             KeyboardInterrupt: when the user ended it before any result.
             SeatrialError: as raised by ``load``.
         """
-        with self._limited(), self._flaky_at_most_now(), self._breaking:
+        if self._cached and self._array.built.spec.cold_cache:
+            self._watcher.stage(f"Emptying the cache of {self._array.built.spec.label}")
+            self._cached.make_cold(spec, probe)
+        counting = self._cached or nullcontext()
+        with self._limited(), self._flaky_at_most_now(), self._breaking, counting:
             background = _OnArray(self._members, self._breaking, self._report)
             sample = load(background)
             is_whole = sample.status != INTERRUPTED
@@ -102,6 +111,8 @@ class Trial:
             self._watch.note("failed", detail=OF_ITSELF)
             self._array.is_spent = True
         found = self._reported(sample, background)
+        if self._cached:
+            found = self._cached.recorded(found)
         return self._checked(found, spec) if self._failures and is_whole else found
 
     @contextmanager

@@ -18,6 +18,7 @@ from seatrial.machine.sysblock import node_by_number
 from seatrial.machine.undoer import Result, Undoer, comes_true, failed, foreign, gone, undone
 from seatrial.trials.layouts.build.backend import Program, Step
 from seatrial.trials.layouts.build.caching import (
+    INSERTED,
     CacheCounts,
     CacheDevice,
     CacheUse,
@@ -198,6 +199,8 @@ class Bcache(CacheDevice):
             "array_writes": below["writes"],
         }
         shares = parse_priority(LIVE.text(f"{_folder(use.fast)}/priority_stats") or "")
+        if inserted := LIVE.text(f"{_folder(use.fast)}/written"):
+            found[INSERTED] = parse_size_bytes(inserted)
         dirty = LIVE.text(f"{self._settings(use)}/dirty_data")
         if shares and self.has_cache(use):
             held = shares.get("Clean", 0.0) + shares.get("Dirty", 0.0)

@@ -1,0 +1,65 @@
+"""The warm-up of a cache device of Linux: simulated for bcache, by a law for dm-cache."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from seatrial.trials.cache.analysis.layout_forecast import BeforeCache, forecast_of_layout
+
+MIB = 1 << 20
+
+
+def before(**more) -> BeforeCache:
+    usual = {
+        "threads": 8,
+        "record_bytes": 8192,
+        "granule_bytes": 1,
+        "working_set_bytes": 64 * MIB,
+        "cache_bytes": 240 * MIB,
+        "reads_per_s": 200.0,
+        "ceiling_per_s": 4000.0,
+        "length_s": 120.0,
+    }
+    return BeforeCache(**usual | more)
+
+
+def reached_s(fills: list[float], level_bytes: float) -> int:
+    return next(second for second, fill in enumerate(fills, start=1) if fill >= level_bytes)
+
+
+def test_bcache_fills_with_every_block_that_is_read():
+    found = forecast_of_layout("bcache", before(), 0.0, 7)
+    # Until the path is full the array reads 200 blocks/s: half of 8,192 after 20 s.
+    assert reached_s(found.fill_bytes, 32 * MIB) == pytest.approx(20.5, abs=1.5)
+    assert found.reads_per_s[0] == pytest.approx(200, rel=0.1)
+    assert found.reads_per_s[-1] == pytest.approx(4000, rel=0.02)
+    assert found.device_share[-1] > 0.99
+
+
+def test_dm_cache_fills_by_every_second_miss_of_a_whole_chunk():
+    found = forecast_of_layout("dm-cache", before(granule_bytes=65536), 0.0, 7)
+    # 100 chunks/s of 1,024.
+    assert reached_s(found.fill_bytes, 32 * MIB) == pytest.approx(5.5, abs=1)
+    assert found.fill_bytes[-1] == pytest.approx(64 * MIB, rel=0.01)
+    assert found.reads_per_s[-1] == pytest.approx(4000, rel=0.02)
+
+
+@pytest.mark.parametrize("kind", ["bcache", "dm-cache"])
+def test_a_cache_smaller_than_what_is_read_stays_full_and_serves_its_share(kind):
+    found = forecast_of_layout(kind, before(cache_bytes=16 * MIB), 0.0, 7)
+    assert max(found.fill_bytes) <= 16 * MIB
+    assert found.device_share[-1] == pytest.approx(0.25, abs=0.06)
+    assert found.reads_per_s[-1] == pytest.approx(200 / 0.75, rel=0.1)
+
+
+def test_nothing_is_predicted_of_a_cache_of_writes():
+    assert forecast_of_layout("dm-writecache", before(), 0.0, 7) is None
+
+
+def test_what_it_was_made_from_is_kept():
+    found = forecast_of_layout("bcache", before(), -2.0, 7)
+    assert found.made_at_s == -2.0
+    assert found.assumed["baseline_reads_per_s"] == 200
+    assert math.isclose(found.assumed["device_bytes"], 240 * MIB)

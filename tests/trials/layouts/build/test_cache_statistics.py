@@ -1,0 +1,87 @@
+"""What cache devices of Linux report of themselves, as it was read in the lab (Linux 6.1)."""
+
+from __future__ import annotations
+
+import pytest
+
+from seatrial.trials.layouts.build.caches.bcache import (
+    parse_priority,
+    parse_size_bytes,
+    read_set_id,
+)
+from seatrial.trials.layouts.build.caches.lvm_cache import parse_cache, parse_writecache
+
+CACHE = (
+    "0 516096 cache 8 12/2048 128 125/1856 320 1680 7 9 1 125 3 3 metadata2 writethrough "
+    "no_discard_passdown 2 migration_threshold 2048 mq 10 random_threshold 0 "
+    "sequential_threshold 0 discard_promote_adjustment 0 read_promote_adjustment 0 "
+    "write_promote_adjustment 0 rw - \n"
+)
+WRITECACHE = "0 516096 writecache 0 31620 27620 12 40 8 4010 3 5 2 4000 6 1 0\n"
+LINEAR = "0 516096 linear \n"
+PRIORITY = (
+    "Unused:\t\t61%\nClean:\t\t30%\nDirty:\t\t8%\nMetadata:\t1%\nAverage:\t5\n"
+    "Sectors per Q:\t80\nQuantiles:\t[0 0 0 1]\n"
+)
+MAGIC = bytes.fromhex("c68573f64e1a45ca8265f57f48ba6d81")
+
+
+def test_dm_caches_status_is_read():
+    assert parse_cache(CACHE) == {
+        "read_hits": 320,
+        "read_misses": 1680,
+        "write_hits": 7,
+        "write_misses": 9,
+        "demotions": 1,
+        "promotions": 125,
+        "fill_bytes": 125 * 65536,
+        "capacity_bytes": 1856 * 65536,
+        "chunk_bytes": 65536,
+        "dirty_bytes": 3 * 65536,
+    }
+
+
+def test_dm_writecaches_status_is_read():
+    found = parse_writecache(WRITECACHE)
+    assert (found["blocks"], found["free_blocks"], found["writeback_blocks"]) == (31620, 27620, 12)
+    assert (found["reads"], found["read_hits"], found["writes"]) == (40, 8, 4010)
+    assert (found["writes_around"], found["writes_allocated"]) == (2, 4000)
+
+
+@pytest.mark.parametrize("parse", [parse_cache, parse_writecache])
+@pytest.mark.parametrize("text", ["", LINEAR, "0 8 writecache 0 1 1 0\n"])
+def test_the_status_of_something_else_is_refused(parse, text):
+    with pytest.raises(ValueError, match="not the status"):
+        parse(text)
+
+
+def test_bcaches_buckets_are_read():
+    assert parse_priority(PRIORITY) == {
+        "Unused": 0.61,
+        "Clean": 0.30,
+        "Dirty": 0.08,
+        "Metadata": 0.01,
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "size_bytes"),
+    [("0.0k\n", 0), ("64.0k", 65536), ("4.0M", 4 << 20), ("1.5G", 3 << 29), ("-12", -12)],
+)
+def test_bcaches_sizes_are_read(text, size_bytes):
+    assert parse_size_bytes(text) == size_bytes
+
+
+def test_what_is_no_size_of_bcache_is_refused():
+    with pytest.raises(ValueError, match="no cache"):
+        parse_size_bytes("no cache")
+
+
+def test_a_superblock_says_to_which_set_it_belongs(tmp_path):
+    drive = tmp_path / "drive"
+    block = bytes(24) + MAGIC + bytes(16) + bytes(range(16))
+    drive.write_bytes(bytes(4096) + block)
+    assert read_set_id(str(drive)) == "00010203-0405-0607-0809-0a0b0c0d0e0f"
+    drive.write_bytes(bytes(8192))
+    assert read_set_id(str(drive)) == ""
+    assert read_set_id(str(tmp_path / "absent")) == ""

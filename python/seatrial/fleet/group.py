@@ -122,15 +122,23 @@ class Group:
                 cause="Other work of the cluster holds their processors",
                 next_step="See `ray status`, and wait for the other work to end",
             )
-        places = ray.util.placement_group_table(group)["bundles_to_node_id"]
-        by_id = {node.id: node for node in able}
-        order = sorted(range(count), key=lambda place: able.index(by_id[places[place]]))
+        placed = ray.util.placement_group_table(group)["bundles_to_node_id"]
+        # Hosts may have come and gone since they were counted.
+        there = self.cluster.nodes()
+        places = {node.id: rank for rank, node in enumerate(there)}
+        if any(node_id not in places for node_id in placed.values()):
+            raise ClusterError(
+                seen="A host left the cluster while our part was placed on it",
+                cause="It was stopped, or its network was cut, just now",
+                next_step="See `ray status`, and try again",
+            )
+        order = sorted(range(count), key=lambda bundle: places[placed[bundle]])
         strategies = [
-            PlacementGroupSchedulingStrategy(group, placement_group_bundle_index=place)
-            for place in order
+            PlacementGroupSchedulingStrategy(group, placement_group_bundle_index=bundle)
+            for bundle in order
         ]
         self._start(
-            [by_id[places[place]] for place in order],
+            [there[places[placed[bundle]]] for bundle in order],
             [{"num_cpus": 1, "scheduling_strategy": each} for each in strategies],
         )
 

@@ -19,7 +19,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -28,7 +28,7 @@ from typing import Any, Final, Self
 import msgspec
 
 from seatrial.errors import TargetError
-from seatrial.fleet.cluster import SETTINGS, connect, ray_module
+from seatrial.fleet.cluster import SETTINGS, Node, connect, ray_module
 from seatrial.fleet.undoing import processes_of_host
 from seatrial.machine.undo import UndoJournal
 from seatrial.processes import start_ticks
@@ -167,7 +167,7 @@ class FleetLab:
 
     def _host_command(self, number: int) -> str:
         own = self._folder / f"host{number}"
-        own.mkdir()
+        own.mkdir(exist_ok=True)
         (own / "hosts").write_text(self._hosts_file(), encoding="utf-8")
         (own / "resolv.conf").write_text("", encoding="utf-8")
         lines = [f"hostname {self.name_of(number)}"]
@@ -220,11 +220,12 @@ class FleetLab:
         )
         self._hosts[number] = process
 
-    def _wait_for_hosts(self) -> None:
+    def _wait_for_hosts(self, without: Collection[str] = ()) -> None:
+        """Wait until all hosts are in the cluster, and none of those with these identifiers."""
         give_up_at_s = time.monotonic() + UP_S
         wanted = self._request.hosts_count
         with connect(self.address) as cluster:
-            while len(cluster.nodes()) <= wanted:
+            while not _is_complete(cluster.nodes(), wanted, without):
                 for number, process in self._hosts.items():
                     if process.poll() is not None:
                         raise _not_up(number, self._log(number))
@@ -237,6 +238,22 @@ class FleetLab:
     def kill(self, number: int) -> None:
         """Kill all processes of a host at once, as a power cut would."""
         self._hosts[number].kill()
+
+    def revive(self, number: int) -> None:
+        """Start a host again, with its network; what is left of it is ended before.
+
+        Raises:
+            TargetError: when it does not come up.
+        """
+        self.mend(number)
+        self.kill(number)
+        self._hosts[number].wait()
+        address = f"{self._subnet}.{number + 1}"
+        with connect(self.address) as cluster:
+            former = {node.id for node in cluster.nodes() if node.address == address}
+        shutil.rmtree(self._folder / f"host{number}" / "ray", ignore_errors=True)
+        self._start(number, self._host_command(number))
+        self._wait_for_hosts(without=former)
 
     def cut(self, number: int) -> None:
         """Take a host's link down."""
@@ -259,6 +276,10 @@ class FleetLab:
         """Return the packets that the link of a host has carried so far, in both directions."""
         statistics = Path("/sys/class/net", self._link(number), "statistics")
         return sum(int((statistics / f"{way}_packets").read_text()) for way in ("rx", "tx"))
+
+
+def _is_complete(nodes: Sequence[Node], hosts_count: int, without: Collection[str]) -> bool:
+    return len(nodes) == hosts_count + 1 and not any(node.id in without for node in nodes)
 
 
 def _signal(pids: Sequence[int], number: signal.Signals) -> None:

@@ -1,0 +1,175 @@
+"""A sample of several hosts, what is concluded of it, and what is found."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from seatrial.findings.context import Context
+from seatrial.findings.registry import rules
+from seatrial.results.fleet import LostHost
+from seatrial.results.model import Run
+from seatrial.stats.estimates import rate_estimate
+from seatrial.stats.model import CellSummary
+from seatrial.trials.fleet.analysis.scaling import analyse, fairness, fit
+from seatrial.trials.fleet.report.tables import hosts_tables, scaling_sentence, scaling_tables
+
+from .fleet_sample import answer, clock, sample_of
+
+RUN = Run(
+    id="r",
+    command="seatrial study",
+    study_name="fleet",
+    study={},
+    plan_hash="",
+    seed=0,
+    status="complete",
+    started_at=0.0,
+    seatrial_version="0.1.0",
+)
+
+
+def summary_of(samples):
+    rate = rate_estimate(samples)
+    return CellSummary(
+        cell=samples[0].cell,
+        iops=rate,
+        bandwidth=rate.scaled(4096.0, "B/s"),
+        latency={},
+        completed=sum(sample.outcome.completed for sample in samples),
+        failed=0,
+        samples=samples,
+    )
+
+
+def found(kind, *cells):
+    (rule,) = [each for each in rules() if each.kind == kind]
+    return rule(Context(run=RUN, cells=list(cells)))
+
+
+def test_only_the_window_counts_and_all_else_is_accounted_for():
+    sample = sample_of([answer("a", 1000), answer("b", 3000)])
+    record = sample.fleet
+    # 20 whole slices of each host; the slice after the planned end is outside.
+    assert sample.duration_s == 2.0
+    assert sample.outcome.completed == 2000 + 6000
+    assert record.outside_completed == 100 + 300
+    outcome = sample.outcome
+    assert outcome.offered == outcome.completed + outcome.failed
+    assert [host.window_completed for host in record.hosts] == [2000, 6000]
+    assert sample.operations["read"].response_histogram().count == 8000
+    assert [host.cpu_share for host in record.hosts] == pytest.approx([0.1, 0.1])
+    assert sample.counters["device_reads"] == 7.0
+
+
+def test_starts_and_their_skew():
+    sample = sample_of([answer("a", 1000, late_ns=100), answer("b", 1000, late_ns=6_000_100)])
+    assert [host.started_ns for host in sample.fleet.hosts] == [0, 6_000_000]
+    assert sample.fleet.skew_ns == 6_000_000
+    (finding,) = found("hosts_started_apart", summary_of([sample]))
+    assert "up to 6.0 ms apart" in finding.sentence
+    assert "b the last" in finding.sentence
+    near = sample_of([answer("a", 1000), answer("b", 1000, late_ns=5_000_000)])
+    assert found("hosts_started_apart", summary_of([near])) == []
+
+
+def test_a_lost_host_is_another_cell_and_a_critical_finding():
+    lost = LostHost(name="b", how="died", noticed_s=3.2, detail="its node ended")
+    sample = sample_of([answer("a", 1000)], lost=[lost], round_number=1)
+    assert sample.cell.key == "io/read/2hosts/1lost"
+    assert sample.fleet.ends_run
+    assert not sample_of([answer("a", 1000)], lost=[lost], on_loss="continue").fleet.ends_run
+    cell = summary_of([sample])
+    (finding,) = found("host_lost", cell)
+    assert finding.severity == "critical"
+    assert finding.sentence.startswith("b died (its node ended) in round 2 of io: random read")
+    assert "noticed 3.2 s after the start; the sample is the sum of 1 of 2 hosts" in (
+        finding.sentence
+    )
+    assert analyse([cell]) == []
+
+
+def test_a_clock_that_changed_during_a_sample():
+    def with_change(change_ns):
+        after = clock(offset_ns=change_ns, read_at_ns=2_000_000_000)
+        return summary_of([sample_of([answer("a", 1000, after=after), answer("b", 1000)])])
+
+    # Both bounds are 50 us each, and 2 s may drift by 1 ms.
+    assert found("host_clock_changed", with_change(1_100_000)) == []
+    (finding,) = found("host_clock_changed", with_change(-1_100_001))
+    assert finding.severity == "critical"
+    assert "The monotonic clock of a went back by 1.1 ms against ours" in finding.sentence
+
+
+def test_a_host_that_does_less_in_every_round():
+    def rounds(per_s, *, count=2, cpu_share=0.1):
+        return summary_of(
+            [
+                sample_of(
+                    [
+                        answer("a", 1000),
+                        answer("b", 1000),
+                        answer("c", per_s, cpu_share=cpu_share),
+                    ],
+                    round_number=number,
+                )
+                for number in range(count)
+            ]
+        )
+
+    assert found("host_slower", rounds(800)) == []
+    assert found("host_slower", rounds(700, count=1)) == []
+    (finding,) = found("host_slower", rounds(700))
+    assert finding.sentence.startswith("c did 70 % of what the median host did")
+    (finding,) = found("host_slower", rounds(700, cpu_share=0.95))
+    assert "Its processors are at their limit (95 % busy)" in finding.cause
+
+
+def test_a_target_at_its_limit_is_said():
+    def cell(hosts, per_s):
+        parts = [answer(f"h{n}", per_s / hosts) for n in range(hosts)]
+        return summary_of([sample_of(parts, round_number=number) for number in range(3)])
+
+    (limited,) = analyse([cell(1, 1200), cell(2, 1200), cell(4, 1200)])
+    assert limited.is_at_limit
+    assert [step.hosts for step in limited.steps] == [1, 2, 4]
+    assert limited.limit.value == pytest.approx(1200, rel=0.01)
+    assert "this is the target's limit" in scaling_sentence(limited)
+    (growing,) = analyse([cell(1, 1200), cell(2, 2400), cell(4, 4800)])
+    assert not growing.is_at_limit
+    assert growing.best_hosts == 4
+    assert growing.serial_share.value == pytest.approx(0.0, abs=1e-6)
+    (table,) = scaling_tables([growing])
+    assert [row[3] for row in table.rows] == ["1.00x", "2.00x", "4.00x"]
+    (hosts,) = hosts_tables([cell(2, 2000)])
+    assert [row[:3] for row in hosts.rows] == [["h0", "1,000", "50 %"], ["h1", "1,000", "50 %"]]
+
+
+@given(
+    st.floats(10, 1e6),
+    st.floats(0, 0.9),
+    st.floats(0, 0.05),
+    st.sampled_from([(1, 2, 4), (1, 3, 5, 8)]),
+)
+def test_the_law_is_recovered_from_its_own_rates(one, serial, pairs, counts):
+    rates = {n: one * n / (1 + serial * (n - 1) + pairs * n * (n - 1)) for n in counts}
+    assert fit(rates) == pytest.approx((one, serial, pairs), rel=1e-6, abs=1e-6)
+
+
+def test_two_numbers_of_hosts_are_too_few_for_the_law():
+    assert fit({1: 100.0, 2: 150.0}) is None
+    assert fit({1: 100.0, 2: 150.0, 4: 0.0}) is None
+
+
+@given(st.lists(st.floats(0, 1e6), min_size=1, max_size=10))
+def test_fairness_is_between_one_over_n_and_one(per_s):
+    index = fairness(per_s)
+    assert 1 / len(per_s) - 1e-9 <= index <= 1 + 1e-9
+    assert fairness([7.0] * len(per_s)) == pytest.approx(1.0)
+
+
+def test_a_sample_survives_the_results_file():
+    record = sample_of([answer("a", 1000), answer("b", 1000)]).fleet
+    assert msgspec.json.decode(msgspec.json.encode(record), type=type(record)) == record

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from fleet.lab_of_three import HOSTS, LabRequest, lab_of, measured, study_of
+from fleet.lab_of_three import HOSTS, measured, study_of
 from seatrial.errors import EXIT_PARTIAL
 from seatrial.findings.summary import summarise
 from seatrial.results.store import ResultsFile
@@ -41,13 +41,6 @@ def told(line: str) -> None:
             log.write(f"{line}\n")
 
 
-@pytest.fixture(scope="module")
-def own_lab(target):
-    """A lab whose hosts may die: they are started again after each test."""
-    with lab_of(LabRequest(hosts_count=HOSTS), f"fleet-faults-{os.getpid()}") as built:
-        yield built
-
-
 @contextmanager
 def struck(act, after_s, monkeypatch):
     """Do something so long after a sample was begun, once."""
@@ -67,7 +60,7 @@ def struck(act, after_s, monkeypatch):
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_no_fault_makes_a_wrong_total(seed, own_lab, target, tmp_path, monkeypatch):
+def test_no_fault_makes_a_wrong_total(seed, lab, target, tmp_path, monkeypatch):
     draw = random.Random(f"fault {seed}")
     fault = FAULTS[seed % len(FAULTS)]
     number = draw.randint(1, HOSTS)
@@ -75,14 +68,14 @@ def test_no_fault_makes_a_wrong_total(seed, own_lab, target, tmp_path, monkeypat
     after_s = 1.0 + draw.uniform(0.2, SECONDS - 0.5)
     study = study_of(target, f"[{HOSTS}]", workload=f"threads = 2\nseconds = {SECONDS}")
     act = {
-        "kill": lambda: own_lab.kill(number),
-        "cut": lambda: own_lab.cut(number),
-        "pause": lambda: own_lab.pause(number, 2.0),
+        "kill": lambda: lab.kill(number),
+        "cut": lambda: lab.cut(number),
+        "pause": lambda: lab.pause(number, 2.0),
     }[fault]
     with struck(act, after_s, monkeypatch):
-        run, _, samples = measured(tmp_path, study.replace(*ONE_ROUND), own_lab.address)
+        run, _, samples = measured(tmp_path, study.replace(*ONE_ROUND), lab.address)
     if fault != "pause":
-        own_lab.revive(number)
+        lab.revive(number)
     (sample,) = samples
     record = sample.fleet
     told(f"seed {seed}: {fault} host{number} after {after_s - 1:.2f} s: {record.lost}")
@@ -107,15 +100,13 @@ def test_no_fault_makes_a_wrong_total(seed, own_lab, target, tmp_path, monkeypat
         assert record.lost[0].noticed_s - (after_s - 1.0) < NOTICED_S_MAX
 
 
-def test_with_continue_the_tests_that_need_fewer_hosts_go_on(
-    own_lab, target, tmp_path, monkeypatch
-):
+def test_with_continue_the_tests_that_need_fewer_hosts_go_on(lab, target, tmp_path, monkeypatch):
     study = study_of(
         target, "[2, 3]", hosts='on_loss = "continue"', workload="threads = 2\nseconds = 2"
     )
-    with struck(lambda: own_lab.kill(1), 1.8, monkeypatch):
-        run, _, samples = measured(tmp_path, study, own_lab.address)
-    own_lab.revive(1)
+    with struck(lambda: lab.kill(1), 1.8, monkeypatch):
+        run, _, samples = measured(tmp_path, study, lab.address)
+    lab.revive(1)
     whole = [sample for sample in samples if not sample.fleet.lost]
     lost = [sample for sample in samples if sample.fleet.lost]
     assert run.status == "complete"
@@ -125,12 +116,12 @@ def test_with_continue_the_tests_that_need_fewer_hosts_go_on(
     assert all("host1" not in {h.name for h in s.fleet.hosts} for s in whole)
 
 
-def test_what_was_committed_is_there_after_a_kill_and_resume_goes_on(own_lab, target, tmp_path):
+def test_what_was_committed_is_there_after_a_kill_and_resume_goes_on(lab, target, tmp_path):
     """The process that conducts is killed, as when the head dies."""
     path = tmp_path / "study.toml"
     path.write_text(study_of(target, "[1, 2]", workload="threads = 2\nseconds = 1"))
     results = tmp_path / "results.seatrial"
-    command = [sys.executable, "-m", "seatrial", "study", str(path), "--ray", own_lab.address]
+    command = [sys.executable, "-m", "seatrial", "study", str(path), "--ray", lab.address]
     command += ["--results", str(results), "--no-report", "--progress", "none"]
     conducting = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     give_up_at_s = time.monotonic() + 90

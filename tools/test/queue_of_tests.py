@@ -39,8 +39,8 @@ SECONDS = CACHE / "seconds-of-tests.json"
 # The last one takes what measures no time.
 WORKERS = ("popen", "popen", "popen//nice=10")
 
-# Files that share what is made once, such as a guest's boot, are one entry of the queue.
-TOGETHER = ("tests/lab/inside",)
+# Files that share what is made once, such as a guest's boot or a cluster, are one entry of the queue.
+TOGETHER = ("tests/lab/inside", "tests/fleet")
 
 # A lane of their own: they wait for devices that a control group throttles, for minutes.
 THROTTLED = (
@@ -59,6 +59,7 @@ THROTTLED = (
 # A test's length where nothing is known yet, by its folder.
 ROUGH_S = {
     "tests/lab/inside": 4.0,
+    "tests/fleet": 9.0,
     "tests/kernel": 4.0,
     "tests/bench": 2.0,
     "tests/measure": 1.0,

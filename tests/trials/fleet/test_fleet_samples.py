@@ -9,11 +9,13 @@ from hypothesis import strategies as st
 
 from seatrial.findings.context import Context
 from seatrial.findings.registry import rules
+from seatrial.findings.summary import summarise
 from seatrial.results.fleet import LostHost
 from seatrial.results.model import Run
 from seatrial.stats.estimates import rate_estimate
 from seatrial.stats.model import CellSummary
-from seatrial.trials.fleet.analysis.scaling import analyse, fairness, fit
+from seatrial.trials.fleet.analysis.scaling import analyse, fairness, fit, law
+from seatrial.trials.fleet.report.section import LAW, hosts_part
 from seatrial.trials.fleet.report.tables import hosts_tables, scaling_sentence, scaling_tables
 
 from .fleet_sample import answer, clock, sample_of
@@ -154,7 +156,7 @@ def test_a_target_at_its_limit_is_said():
     st.sampled_from([(1, 2, 4), (1, 3, 5, 8)]),
 )
 def test_the_law_is_recovered_from_its_own_rates(one, serial, pairs, counts):
-    rates = {n: one * n / (1 + serial * (n - 1) + pairs * n * (n - 1)) for n in counts}
+    rates = {n: law(n, one, serial, pairs) for n in counts}
     assert fit(rates) == pytest.approx((one, serial, pairs), rel=1e-6, abs=1e-6)
 
 
@@ -173,3 +175,18 @@ def test_fairness_is_between_one_over_n_and_one(per_s):
 def test_a_sample_survives_the_results_file():
     record = sample_of([answer("a", 1000), answer("b", 1000)]).fleet
     assert msgspec.json.decode(msgspec.json.encode(record), type=type(record)) == record
+
+
+def test_the_page_has_a_chart_and_a_row_for_each_host():
+    samples = [
+        sample_of([answer(f"h{n}", 1200 / hosts) for n in range(hosts)], round_number=number)
+        for hosts in (1, 2, 4)
+        for number in range(3)
+    ]
+    part = hosts_part(summarise(RUN, samples))
+    (figure,) = part.figures
+    assert [line.name for line in figure.views[0].panels[0].lines] == ["measured", LAW]
+    assert figure.views[0].panels[0].guides[0].label.startswith("limit 1")
+    assert f'id="{figure.table}"' in part.section
+    assert part.section.count("<td>h3</td>") + part.section.count(">h3<") >= 1
+    assert hosts_part(summarise(RUN, [])).section == ""

@@ -85,7 +85,7 @@ def linear_axis(name: str, unit: str, values: Sequence[float]) -> Axis:
     top = max(values, default=0.0) or 1.0
     base = 2 if unit == "B" else 10
     step = _round_step(top / _TICKS_TARGET, base)
-    if unit == "drives":
+    if unit in ("drives", "hosts"):
         step = max(step, 1.0)
     count = math.ceil(top * (1 + _MARGIN_SHARE / 2) / step)
     places = [index * step for index in range(count + 1)]

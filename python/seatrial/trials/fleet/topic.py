@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from seatrial.findings.model import Summary
     from seatrial.machine.undoer import Undoer
     from seatrial.measure.stage import AnyStage, StageRequest
+    from seatrial.report.figures.model import Figure
+    from seatrial.report.part import Detail, PagePart
     from seatrial.report.table import Table
     from seatrial.topic import Measured
     from seatrial.trials.fleet.analysis.scaling import Scaling
@@ -82,6 +84,20 @@ class FleetTopic(Topic):
             *scaling_tables(summary.analyses.get(self.name) or []),
             *hosts_tables(summary.cells),
         ]
+
+    def part(self, summary: Summary, detail: Detail) -> PagePart:
+        """Return the section on the hosts."""
+        from seatrial.trials.fleet.report.section import hosts_part
+
+        del detail
+        return hosts_part(summary)
+
+    def key_figures(self, summary: Summary, figures: Sequence[Figure]) -> list[Figure]:
+        """Return the rate by number of hosts."""
+        from seatrial.report.part import picked
+
+        del summary
+        return picked(figures, "fleet-scaling")
 
     def verdict_line(self, summary: Summary) -> str:
         """Return which host was lost; empty where none was."""

@@ -86,6 +86,12 @@ def fairness(per_s: Sequence[float]) -> float:
     return sum(per_s) ** 2 / (len(per_s) * squares) if squares > 0 else 1.0
 
 
+def law(hosts: float, one_per_s: float, serial_share: float, pair_cost_share: float) -> float:
+    """Return the rate of so many hosts by the law."""
+    cost = 1 + serial_share * (hosts - 1) + pair_cost_share * hosts * (hosts - 1)
+    return one_per_s * hosts / cost
+
+
 def fit(points: Mapping[int, float]) -> tuple[float, float, float] | None:
     """Return ``a``, ``s`` and ``k`` of rates by number of hosts; None with too few of them."""
     import numpy as np  # noqa: PLC0415 - only where something was measured

@@ -39,7 +39,7 @@ SECONDS = CACHE / "seconds-of-tests.json"
 # The last one takes what measures no time.
 WORKERS = ("popen", "popen", "popen//nice=10")
 
-# Files that share what is made once, such as a guest's boot or a cluster, are one entry of the queue.
+# Files that share what is made once, a guest's boot or a cluster, are one entry of the queue.
 TOGETHER = ("tests/lab/inside", "tests/fleet")
 
 # A lane of their own: they wait for devices that a control group throttles, for minutes.

@@ -59,6 +59,14 @@ def test_each_host_has_its_line_and_a_fair_share(found):
     assert len(used) == 3, "each host has its turn where a test needs one"
 
 
+def test_nobody_calls_a_host_while_it_measures(found):
+    """Some 10 packets a second are Ray's own; 1,500 requests a second would be seen."""
+    for sample in found[3]:
+        for host in sample.fleet.hosts:
+            assert host.received_bytes_per_s < 10_000
+            assert host.sent_bytes_per_s < 10_000
+
+
 def test_the_summary_says_that_the_target_is_the_limit(found):
     folder, run, _, samples = found
     with ResultsFile.open(folder / "results.seatrial", read_only=True) as store:

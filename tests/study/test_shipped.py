@@ -38,6 +38,7 @@ def test_these_are_shipped() -> None:
         "l2arc",
         "l2arc-2008",
         "lab-cache",
+        "lab-nfs",
         "leg-balance",
         "next-xraid",
         "one-dvd-per-second",
@@ -65,7 +66,14 @@ def test_readme_has_the_quick_trials_plan() -> None:
 
 OF_STORAGE = ["four-kib", "one-dvd-per-second", "quick"]
 OF_FILES = ["filebench"]
-OF_LAYOUTS = ["lab-cache", "leg-balance", "raid-failure", "raid-sweep", "raid-sweep-tiny"]
+OF_LAYOUTS = [
+    "lab-cache",
+    "lab-nfs",
+    "leg-balance",
+    "raid-failure",
+    "raid-sweep",
+    "raid-sweep-tiny",
+]
 OF_POOLS = ["arc-sweep", "l2arc", "l2arc-2008"]
 OF_DATABASES = sorted({*shipped_studies()} - {*OF_STORAGE, *OF_FILES, *OF_LAYOUTS, *OF_POOLS})
 

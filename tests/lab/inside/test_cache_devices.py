@@ -109,7 +109,12 @@ def test_what_a_dead_process_built_is_cleaned_with_a_file_system_on_it(disks, ki
 
 def test_a_cache_device_is_in_front_of_an_array(disks):
     spec = variant("bcache", "md", level="raid0", drives=2, member_bytes=64 << 20)
+    earlier = LayoutSpec(
+        label="earlier", name="earlier", backend="md", level="raid0", drives=2, filesystem="ext4"
+    )
     with UndoJournal(RUN) as journal:
+        # Its file system leaves a mark in the array that is built next.
+        assert destroy(build(earlier, assigned(earlier, disks[:2]), NAME, journal), journal)
         built = build(spec, assigned(spec, disks[:3]), NAME, journal)
         use = use_of(built)
         assert use.below not in disks

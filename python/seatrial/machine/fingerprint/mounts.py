@@ -131,7 +131,7 @@ def mount_facts(tree: SystemTree, mount: Mount) -> MountFacts:
         type=mount.kind,
         mount_point=mount.point,
         mount_options=without_revealing_options(mount.options),
-        source=without_host(without_server(source, mount.kind), tree),
+        source=without_host(without_server(source, mount.kind, tree), tree),
     )
 
 

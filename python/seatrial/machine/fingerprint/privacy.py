@@ -55,13 +55,23 @@ def without_host(text: str, tree: SystemTree) -> str:
     return re.sub(rf"(?<![A-Za-z0-9])(?:{forms})(?![A-Za-z0-9])", "(host)", text)
 
 
-def without_server(source: str, kind: str) -> str:
-    """Return the source of a network mount without its server: ``host:/x`` as ``(server):/x``."""
+def without_server(source: str, kind: str, tree: SystemTree) -> str:
+    """Return the source of a network mount without its server: ``host:/x``.
+
+    In its place is ``(server 0123456789ab)``: a hash with this machine's id, so that the same
+    server has the same mark in all runs of this machine, and nobody can find it by trying names.
+    """
+    salt = tree.text("/etc/machine-id") or ""
+
+    def mark(server: str) -> str:
+        return f"(server {short_hash(f'{salt}/{server}')})"
+
     if source.startswith("//"):
-        return "//(server)/" + source[2:].partition("/")[2]
+        server, _, share = source[2:].partition("/")
+        return f"//{mark(server)}/{share}"
     # A path or pool name has no colon before its first slash; a server name has.
     if kind.startswith(("nfs", "ceph", "9p", "glusterfs", "lustre", "fuse")):
-        return re.sub(r"^[^/]+:", "(server):", source)
+        return re.sub(r"^([^/]+):", lambda found: f"{mark(found[1])}:", source)
     return source
 
 

@@ -103,6 +103,7 @@ def _of_layout(layout: Layout) -> Iterator[ConstraintError]:
     specs = list(variants(layout))
     for spec in specs:
         yield from _of_variant(spec)
+        yield from _of_nfs(spec)
     if layout.stripe_kib is not None and not any(spec.is_striped for spec in specs):
         yield ConstraintError(
             "has no effect here",
@@ -154,6 +155,15 @@ def _of_cache(layout: Layout, specs: Sequence[LayoutSpec]) -> Iterator[Constrain
                 f"{spec.backend} is a file system itself; a cache device needs a block device"
             )
             yield ConstraintError(f"is {spec.cache!r}", expected, "cache")
+
+
+def _of_nfs(spec: LayoutSpec) -> Iterator[ConstraintError]:
+    """Yield what cannot be exported."""
+    if spec.nfs and (spec.filesystem == NO_FILESYSTEM or spec.backend in FILESYSTEMS):
+        expected = "Expected a file system such as ext4 on a block device"
+        yield ConstraintError("is true without a file system to export", expected, "nfs")
+    elif spec.nfs and spec.expose == "legs":
+        yield ConstraintError("is true with expose = 'legs'", "One array is exported", "nfs")
 
 
 def _of_variant(spec: LayoutSpec) -> Iterator[ConstraintError]:

@@ -214,6 +214,8 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             layouts builds them.
         cache_mode: ``writethrough``, or ``writeback``: the array gets writes later. Ignored by
             dm-writecache, which is always a write-back cache.
+        nfs: Whether the file system is exported by the lab's own NFS server and measured through
+            a mount of it (in the lab only).
         cold_cache: Whether the cache is empty when a sample begins; then the load is measured
             without it for a few seconds before, and its warm-up is predicted.
         filesystem: The file system on the array; ``none`` to measure the array itself. Ignored by
@@ -248,6 +250,7 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     cache: CacheKind | Annotated[list[CacheKind], ONE] = NO_CACHE
     cache_mode: CacheMode = "writethrough"
     cold_cache: bool = False
+    nfs: bool | Annotated[list[bool], ONE] = False
     filesystem: Filesystem | Annotated[list[Filesystem], ONE] = "xfs"
     mkfs_options: list[str] = []
     mount_options: list[str] = []
@@ -280,6 +283,7 @@ class LayoutSpec(msgspec.Struct, frozen=True, kw_only=True):
         cache: The cache device in front of the array; none without one.
         cache_mode: writethrough or writeback.
         cold_cache: Whether the cache is empty when a sample begins.
+        nfs: Whether it is measured through a mount by NFS.
         filesystem: What is made on it; none for the array itself.
         mkfs_options: Further options of its mkfs.
         mount_options: Options of the mount.
@@ -307,6 +311,7 @@ class LayoutSpec(msgspec.Struct, frozen=True, kw_only=True):
     cache: str = NO_CACHE
     cache_mode: str = "writethrough"
     cold_cache: bool = False
+    nfs: bool = False
     filesystem: str = "xfs"
     mkfs_options: list[str] = []
     mount_options: list[str] = []
@@ -359,18 +364,23 @@ class LayoutSpec(msgspec.Struct, frozen=True, kw_only=True):
     def factors(self) -> dict[str, FactorValue]:
         """Return the factors that a comparison of layouts may vary, by name with units last."""
         cache: dict[str, FactorValue] = {"cache": self.cache} if self.has_cache_device else {}
-        return cache | {
-            "layout": self.name,
-            "backend": self.backend,
-            "level": self.level,
-            "drives": self.legs * self.drives,
-            "legs": self.legs,
-            "spares": self.spares,
-            "chunk_kib": self.chunk_kib,
-            "filesystem": self.filesystem,
-            "read_ahead_kib": -1 if self.read_ahead_kib is None else self.read_ahead_kib,
-            "scheduler": self.scheduler,
-        }
+        nfs: dict[str, FactorValue] = {"nfs": self.nfs} if self.nfs else {}
+        return (
+            cache
+            | nfs
+            | {
+                "layout": self.name,
+                "backend": self.backend,
+                "level": self.level,
+                "drives": self.legs * self.drives,
+                "legs": self.legs,
+                "spares": self.spares,
+                "chunk_kib": self.chunk_kib,
+                "filesystem": self.filesystem,
+                "read_ahead_kib": -1 if self.read_ahead_kib is None else self.read_ahead_kib,
+                "scheduler": self.scheduler,
+            }
+        )
 
 
 class Assigned(msgspec.Struct, frozen=True, kw_only=True):
@@ -471,7 +481,7 @@ def assigned(spec: LayoutSpec, devices: Sequence[str]) -> Assigned:
 
 _FACTORS: Final = (
     *("backend", "level", "legs", "drives", "spares", "chunk_kib"),
-    *("cache", "filesystem", "read_ahead_kib", "scheduler"),
+    *("cache", "nfs", "filesystem", "read_ahead_kib", "scheduler"),
 )
 
 
@@ -485,6 +495,7 @@ def _label(name: str, chosen: dict[str, FactorValue], varying: list[str]) -> str
         "spares": f"{chosen['spares']}s",
         "chunk_kib": f"{chosen['chunk_kib']}k",
         "cache": "uncached" if chosen["cache"] == NO_CACHE else str(chosen["cache"]),
+        "nfs": "nfs" if chosen["nfs"] else "local",
         "filesystem": str(chosen["filesystem"]),
         "read_ahead_kib": f"ra{chosen['read_ahead_kib']}",
         "scheduler": str(chosen["scheduler"]),

@@ -79,6 +79,8 @@ def _properties(spec: LayoutSpec) -> Iterator[str]:
         yield "no file system"
     elif spec.filesystem != spec.backend:
         yield spec.filesystem
+    if spec.nfs:
+        yield "mounted over NFS"
     if spec.read_ahead_kib is not None:
         yield f"read-ahead {spec.read_ahead_kib} KiB"
     if spec.scheduler:

@@ -20,7 +20,7 @@ def test_a_drive_that_fails_of_itself_makes_its_sample_one_of_a_failure(missing)
     """Else the figures of an array that lacks a drive would pass for those of a whole one."""
     states = [ArrayState(), ArrayState(missing=missing)]
     built = SimpleNamespace(
-        spec=SimpleNamespace(legs=1, label="r", has_cache_device=False), places=()
+        spec=SimpleNamespace(legs=1, label="r", has_cache_device=False, nfs=False), places=()
     )
     backend = SimpleNamespace(name="made", state=lambda _built, _leg: states.pop(0))
     array = SimpleNamespace(backend=backend, built=built, is_spent=False)

@@ -28,6 +28,7 @@ from seatrial.trials.layouts.build import filesystems, registry, tuning
 from seatrial.trials.layouts.build.backend import ArrayState, Built, Construction, Step
 from seatrial.trials.layouts.build.caching import with_cache
 from seatrial.trials.layouts.build.names import array_name, mount_folder, run_of
+from seatrial.trials.layouts.build.nfs import nfs_folder, nfs_steps
 from seatrial.trials.layouts.build.registry import backend as backend_of
 from seatrial.trials.layouts.build.running import require_program, run_step
 from seatrial.trials.layouts.build.wrapping import rewired, wrapping_commands
@@ -62,6 +63,11 @@ def commands_of(spec: LayoutSpec, assigned: Assigned, name: str) -> list[str]:
             step
             for device, folder in _filesystem_places(spec, construction, name)
             for step in _filesystem_steps(spec, assigned, name, device, folder)
+        ),
+        *(
+            step
+            for _, folder in _filesystem_places(spec, construction, name)
+            for step in (nfs_steps(folder, nfs_folder(folder)) if spec.nfs else ())
         ),
     ]
     return [*wrapping, *(str(step) for step in steps)]
@@ -221,6 +227,11 @@ def _carry_out(built: Built, journal: UndoJournal) -> None:
         steps = _filesystem_steps(spec, assigned, built.name, device, folder)
         run_steps(built, steps, journal)
         built.folders = (*built.folders, folder)
+    for folder in built.folders if spec.nfs else ():
+        point = nfs_folder(folder)
+        _make_mount_folder(built, point, journal)
+        run_steps(built, nfs_steps(folder, point), journal)
+        built.folders = (point,)
 
 
 def _is_syncing(built: Built) -> bool:

@@ -22,6 +22,8 @@ from seatrial.study.layouts.layout import LayoutSpec
 from seatrial.trials.layouts.build import backends as _folder
 from seatrial.trials.layouts.build.backend import Backend
 from seatrial.trials.layouts.build.caching import cache_devices, cache_of, obstacle_of
+from seatrial.trials.layouts.build.nfs import NFS_UNDOERS, nfs_obstacle
+from seatrial.trials.layouts.build.nfs import PROGRAMS as NFS_PROGRAMS
 from seatrial.trials.layouts.build.wrapping import wrapping_obstacle
 
 
@@ -64,6 +66,7 @@ def backend(name: str) -> Backend:
 def undoers() -> Mapping[str, Undoer]:
     """Return how the changes made by backends and cache devices are undone, by kind."""
     known = [each.undoers for each in backends().values()]
+    known.append(NFS_UNDOERS)
     known += [each.undoers for each in cache_devices().values()]
     return MappingProxyType({kind: undoer for each in known for kind, undoer in each.items()})
 
@@ -109,7 +112,12 @@ def require(spec: LayoutSpec) -> None:
         )
     # The kernel first: installing programs would not help without it.
     wraps = spec.flaky or any(spec.delay_ms)
-    obstacle = builder.obstacle() or obstacle_of(spec) or (wrapping_obstacle(spec) if wraps else "")
+    obstacle = (
+        builder.obstacle()
+        or obstacle_of(spec)
+        or (nfs_obstacle() if spec.nfs else "")
+        or (wrapping_obstacle(spec) if wraps else "")
+    )
     if obstacle:
         raise TargetError(
             seen=f"Layout {spec.label!r} cannot be built on this machine",
@@ -119,6 +127,7 @@ def require(spec: LayoutSpec) -> None:
         )
     cache = cache_of(spec)
     programs = [*builder.programs, *(cache.programs if cache else ())]
+    programs += NFS_PROGRAMS if spec.nfs else ()
     missing = [each for each in programs if program_path(each.name) is None]
     if missing:
         packages = sorted({each.package for each in missing})

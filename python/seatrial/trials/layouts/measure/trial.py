@@ -6,6 +6,7 @@ import random
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -20,10 +21,12 @@ from seatrial.results.model import LayoutRecord, Sample
 from seatrial.study.cell import Cell
 from seatrial.study.layouts.layout import failures_of
 from seatrial.trials.layouts.build.build import run_steps
+from seatrial.trials.layouts.build.nfs import exported_folder
 from seatrial.trials.layouts.measure import verify
 from seatrial.trials.layouts.measure.array import Array, Members
 from seatrial.trials.layouts.measure.cached import CachedSample, Probe
 from seatrial.trials.layouts.measure.faults import ArrayFaults, Breaking, reporting
+from seatrial.trials.layouts.measure.server_memory import ForgetfulServer
 from seatrial.trials.layouts.measure.watch import Watch, joined, series_of
 
 SETTLED: Final = "drives_settled_s"
@@ -99,7 +102,17 @@ class Trial:
             self._watcher.stage(f"Emptying the cache of {self._array.built.spec.label}")
             self._cached.make_cold(spec, probe)
         counting = self._cached or nullcontext()
-        with self._limited(), self._flaky_at_most_now(), self._breaking, counting:
+        built = self._array.built
+        server = (
+            ForgetfulServer(Path(exported_folder(built.folders[0]))) if built.spec.nfs else None
+        )
+        with (
+            self._limited(),
+            self._flaky_at_most_now(),
+            self._breaking,
+            counting,
+            server or nullcontext(),
+        ):
             background = _OnArray(self._members, self._breaking, self._report)
             sample = load(background)
             is_whole = sample.status != INTERRUPTED

@@ -150,6 +150,8 @@ class Bcache(CacheDevice):
         undo = {"below": use.below, "fast": use.fast, "uuid": uuid}
         mode = ["--writeback"] if use.mode == "writeback" else []
         return [
+            # An earlier array on these drives may have left the mark of its file system.
+            *(Step(command=("wipefs", "--all", each)) for each in (use.below, use.fast)),
             Step(command=(*make, *mode, "-B", use.below), undo="bcache", details=undo),
             Step(command=(*make, "-b", f"{bucket >> 10}k", "-C", use.fast)),
             Step(command=("tee", _REGISTER), stdin=use.below),

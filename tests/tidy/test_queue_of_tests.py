@@ -145,16 +145,6 @@ def test_what_waits_for_throttled_devices_has_a_lane_of_its_own(tmp_path: Path) 
     assert throttled != timed, workers
 
 
-def test_a_less_favoured_worker_runs_the_rest_while_both_lanes_are_busy(tmp_path: Path) -> None:
-    niceness = PASSES.replace("pass", "import os; print('niceness', os.nice(0)); assert False")
-    folder = tmp_path / "tests/kernel"
-    folder.mkdir(parents=True)
-    (folder / "test_audits.py").write_text(SLEEPS.format(seconds=1.5))
-    code, said = run(tmp_path, lane=SLEEPS.format(seconds=1.5), free=niceness)
-    assert code == 1, said
-    assert f"niceness {min(19, os.nice(0) + 10)}" in said
-
-
 def test_the_longest_is_first_by_what_it_took_before(tmp_path: Path) -> None:
     lanes = {f"lane{number}": SLEEPS.format(seconds=number / 10) for number in range(1, 4)}
     assert run(tmp_path, **lanes)[0] == 0

@@ -9,7 +9,7 @@ import pytest
 from fleet.lab_of_three import HOSTS, LabRequest, lab_of, require_ray, throttled_folder
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def target(tmp_path_factory):
     """A folder on a device of which all hosts together get 1,500 requests a second."""
     require_ray()
@@ -17,7 +17,7 @@ def target(tmp_path_factory):
         yield folder
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def lab(target):
     """Three hosts; the clock of the second is 3 s ahead."""
     request = LabRequest(hosts_count=HOSTS, clock_shifts_s={2: 3.0})

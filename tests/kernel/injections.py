@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import itertools
 import os
 import signal
 import subprocess
@@ -62,6 +63,9 @@ def moment(act, *arguments) -> Moment:
         return Moment(after_s, time.time())
 
 
+_NUMBERS = itertools.count(1)
+
+
 class Group:
     """A new control group of block devices, whose limits bind whoever is in it, while it lasts.
 
@@ -71,7 +75,7 @@ class Group:
     """
 
     def __init__(self) -> None:
-        self.path = blkio() / f"seatrial-test-{os.getpid()}"
+        self.path = blkio() / f"seatrial-test-{os.getpid()}-{next(_NUMBERS)}"
 
     def __enter__(self) -> Group:
         self.path.mkdir()

@@ -54,6 +54,9 @@ THROTTLED = (
     ),
 )
 
+# Hosts of a lab hold whatever is mounted when they start: nothing else may be mounted then.
+ALONE = ("tests/fleet",)
+
 # A test's length where nothing is known yet, by its folder.
 ROUGH_S = {
     "tests/lab/inside": 4.0,
@@ -190,9 +193,20 @@ def run(concurrent: list[str]) -> int:
     # Workers look for modules where `python -m pytest` does.
     sys.path[0] = str(Path.cwd())
     queue = [f"--numprocesses={WORKERS}", "--max-worker-restart=0", "--cache-clear"]
+    queue += [f"--ignore={each}" for each in ALONE]
     code = pytest.main([*options(), *queue], plugins=[plugin])
     say("Workers were busy for:", plugin.keep())
     return int(code)
+
+
+def run_alone() -> int:
+    """Runs what nothing else may run with; pytest's exit code."""
+    if not (present := [each for each in ALONE if Path(each).exists()]):
+        return 0
+    say("== pytest, alone:", *present)
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", *options(), *present], check=False
+    ).returncode
 
 
 def failed() -> list[str]:
@@ -258,6 +272,8 @@ def main(arguments: list[str]) -> int:
     background = Background(reported.background) if reported.background else None
     try:
         code = run(reported.paths)
+        if code in (0, SOME_FAILED):
+            code = max(code, run_alone())
         other = background.end() if background else 0
     finally:
         if background:

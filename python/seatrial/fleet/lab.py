@@ -200,7 +200,9 @@ class FleetLab:
 
     def _start(self, number: int, script: str) -> None:
         """Start a host; 0 is the head, which keeps the network and name of this machine."""
-        command = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
+        # What is unmounted outside is not held by a copy of the mount in here.
+        spaces = ["--mount", "--propagation", "slave", "--pid", "--fork"]
+        command = ["unshare", *spaces, "--kill-child", "--mount-proc"]
         if number:
             inside = ["ip", "netns", "exec", f"{self._name}-{number}"]
             command = [*inside, *command, "--uts"]

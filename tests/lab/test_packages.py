@@ -14,6 +14,11 @@ from seatrial.lab.packages import Installed, installed, set_up
 from seatrial.machine.fingerprint.tree import CommandOutput
 
 
+def complete_record() -> bytes:
+    """The record of a set that lacks no tool."""
+    return msgspec.json.encode({"versions": dict.fromkeys(packages.TOOLS, "1.0")})
+
+
 def quiet(_step: str) -> None:
     """Told of steps."""
 
@@ -78,11 +83,21 @@ def test_without_any_set_the_command_that_fetches_one_is_named(apt):
         session.machines("auto")
 
 
+def test_a_set_that_lacks_a_tool_is_fetched_again(apt):
+    folder = apt / "qemu"
+    folder.mkdir(parents=True)
+    (folder / "packages.json").write_bytes(complete_record())
+    assert installed("qemu") is not None
+    versions = dict.fromkeys(packages.TOOLS[1:], "1.0")
+    (folder / "packages.json").write_bytes(msgspec.json.encode({"versions": versions}))
+    assert installed("qemu") is None
+
+
 def test_an_emulator_that_is_not_installed_is_named(apt, monkeypatch):
     folder = apt / "qemu-1"
     folder.mkdir(parents=True)
     (apt / "qemu").symlink_to(folder)
-    (folder / "packages.json").write_bytes(msgspec.json.encode({"versions": {}}))
+    (folder / "packages.json").write_bytes(complete_record())
     monkeypatch.setenv("PATH", "/nonexistent")
     monkeypatch.setattr("seatrial.lab.qemu.program_path", lambda _name: None)
     with pytest.raises(TargetError, match="apt-get install qemu-system-x86"):

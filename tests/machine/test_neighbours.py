@@ -32,13 +32,17 @@ def foreign(reported):
     return [each for each in reported["findings"] if each["kind"] == "foreign_traffic"]
 
 
+def programs(reported):
+    """Findings of programs; a run of another test, on the disk below, has a finding of its own."""
+    return [each for each in foreign(reported) if "other processes transferred" in each["sentence"]]
+
+
 def test_a_program_that_writes_much_there_is_named(device, child, tmp_path):
     options = ("--size", "32MiB", "--seconds", "2", "--json")
-    quiet = seatrial("io", device, *options, folder=tmp_path)
-    assert foreign(quiet.document) == []
+    assert programs(seatrial("io", device, *options, folder=tmp_path).document) == []
     process = child(WRITE_ON, str(device / "other.dat"))
     assert process.stdout.readline() == "up\n"
-    (found,) = foreign(seatrial("io", device, *options, folder=tmp_path).document)
+    (found,) = programs(seatrial("io", device, *options, folder=tmp_path).document)
     assert "python" in found["sentence"]
 
 

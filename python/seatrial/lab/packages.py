@@ -32,10 +32,11 @@ from seatrial.machine.fingerprint.tree import (
 
 SetName = Literal["uml", "qemu"]
 
-_TOOLS: Final = (
+TOOLS: Final = (
     *("busybox-static", "mdadm", "lvm2", "dmsetup", "dmeventd"),
     *("bcache-tools", "nfs-kernel-server", "nfs-common"),
 )
+"""Packages that each set holds."""
 _KERNELS: Final[dict[SetName, str]] = {"uml": "user-mode-linux", "qemu": "linux-image-amd64"}
 _MAKERS: Final = {"mkfs.xfs": "xfsprogs", "mkfs.btrfs": "btrfs-progs", "mkfs.ext4": "e2fsprogs"}
 """Programs that create file systems, and their packages: downloaded if the host lacks them."""
@@ -105,7 +106,7 @@ def installed(name: SetName) -> Installed | None:
         record = msgspec.json.decode((folder / _RECORD).read_bytes(), type=_Record)
     except (OSError, msgspec.DecodeError):
         return None
-    if not record.versions.keys() >= set(_TOOLS):
+    if not record.versions.keys() >= set(TOOLS):
         return None
     # The name is a link to the folder of one version; a newer setup may change it.
     return Installed(name=name, folder=folder.resolve(), versions=record.versions)
@@ -150,7 +151,7 @@ def _wanted(name: SetName) -> dict[str, str]:
         kernel = next(each for each in named if each.startswith("linux-image-"))
     makers = [package for program, package in _MAKERS.items() if program_path(program) is None]
     packages = {kernel}
-    ahead = {*_TOOLS, *makers}
+    ahead = {*TOOLS, *makers}
     while ahead:
         packages |= ahead
         found = {each for named in _depends(sorted(ahead)).values() for each in named}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
 import time
@@ -14,6 +15,7 @@ from cli.command import SEATRIAL, seatrial, start
 from cli.terminal import Terminal
 from seatrial.errors import SpaceError, TargetError
 from seatrial.lab.machine import Machine
+from seatrial.lab.packages import TOOLS
 from seatrial.lab.qemu import Qemu
 from seatrial.lab.session import BootError, is_fetched
 from seatrial.lab.uml import UserModeLinux
@@ -227,7 +229,7 @@ def test_nobody_is_requested_whether_to_fetch_what_is_there(tmp_path, monkeypatc
     assert not is_fetched("auto")
     record = tmp_path / "lab" / "qemu" / "packages.json"
     record.parent.mkdir(parents=True)
-    record.write_text('{"versions": {}}')
+    record.write_text(json.dumps({"versions": dict.fromkeys(TOOLS, "1.0")}))
     assert is_fetched("auto")
     assert is_fetched("qemu")
     assert not is_fetched("uml")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import time
 from pathlib import Path
@@ -16,6 +17,7 @@ from trials.watch.shown import Shown, shown
 pytest.importorskip("uvicorn", reason="uvicorn is not installed: pip install 'seatrial[serve]'")
 
 GONE_S = 20.0
+RATE_OR_NOTHING_YET = " IOPS, |^just begun, |^0 completed, oldest in flight "
 
 
 def measured(folder: Path, *more: str, seconds: float = 2.0) -> Shown:
@@ -57,7 +59,8 @@ def test_the_page_follows_the_run_and_becomes_its_report(tmp_path):
         assert own[-1]["completed_per_s"] > 0
         readings = [each for each in own if each["event"] == "reading"]
         assert readings
-        assert all(" IOPS, " in each["text"] for each in readings)
+        # A busy machine may complete nothing by the first reading.
+        assert all(re.search(RATE_OR_NOTHING_YET, each["text"]) for each in readings)
     assert tests[0]["left_s_max"] > tests[-1]["left_s_max"] >= 0
     seen = [data["readings"] for _, sort, data in events if sort == "interval"]
     assert any(each.get("run_rate", {}).get("completed", 0) > 0 for each in seen)

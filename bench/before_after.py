@@ -1,4 +1,4 @@
-"""Does `seatrial sql compare` keep its word: what is the same, and what is 10 % slower, told apart?
+"""Does `seatrial sql compare` keep its word: what is the same, and what is 10 % slower?
 
     bench/before_after.py              the figures of bench/RESULTS.md: 100 comparisons, about half
                                        an hour

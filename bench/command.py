@@ -54,7 +54,7 @@ def run_bench(
         section: The name of its section.
         options: What was asked for.
         text_of: Runs it and returns the section's text.
-        refusals: What is told in a sentence rather than as a fault of ours.
+        refusals: What is reported in a sentence rather than as a fault of ours.
     """
     # A bench that is ended puts its files, devices and servers away as it does after Ctrl-C.
     signal.signal(signal.SIGTERM, signal.default_int_handler)

@@ -6,8 +6,8 @@
 In each round a lab boots and works three times in an order drawn afresh, first on an idle machine,
 then beside a process that computes all the time: on one processor as shipped, so once more (how far
 that ratio strays from 1 is how far the other can be trusted), and on whatever processors the host
-gives to its processes. Told are times inside the guest, of what a study does there: programs that
-are started, modules that are imported, small writes to a disk.
+gives to its processes. Reported are times inside the guest, of what a study does there: programs
+that are started, modules that are imported, small writes to a disk.
 """
 
 from __future__ import annotations

@@ -89,7 +89,7 @@ class Bar:
         what: The figure, in words.
         most: The most that it may be, in the estimate's unit.
         estimate: What was measured.
-        digits: Digits after the point with which it is told.
+        digits: Digits after the point with which it is reported.
     """
 
     what: str

@@ -57,8 +57,9 @@ playback = _core.start_sql_playback(sys.argv[1])
 playback.wait(1e6)
 grown_bytes = peak_bytes() - idle_bytes
 played = playback.result()
-told = {"duration_s": played.parts["duration_s"], "end": played.end, "words": played.words}
-print(json.dumps({**told, "grown_bytes": grown_bytes, "record": json.loads(played.record_json)}))
+played_s = {"duration_s": played.parts["duration_s"], "end": played.end, "words": played.words}
+print(json.dumps({**played_s, "grown_bytes": grown_bytes, "record":
+json.loads(played.record_json)}))
 """
 MIX: Final = ("tpcb-like@1", "simple-update@1", "select-only@4")
 STATEMENTS_OF_MIX: Final = 16 / 6
@@ -78,7 +79,7 @@ class Spent:
         duration_s: From the first connection to the last answer.
         cpu_user_s: Processor time in user space, of all its threads, from its start to its end.
         cpu_system_s: The same in the kernel.
-        told: What a playback tells of itself; empty for others.
+        reported: What a playback says of itself; empty for others.
     """
 
     statements: int
@@ -227,7 +228,7 @@ class Playing:
         )
 
     def catalogue(self) -> dict[str, Any]:
-        """What the engine is told of the tables."""
+        """What the engine knows of the tables."""
         with contextlib.closing(connect(self._server.address)) as connection:
             return cast("dict[str, Any]", msgspec.to_builtins(read_catalogue(connection)))
 

@@ -10,7 +10,7 @@ import msgspec
 
 
 class Owner(msgspec.Struct, frozen=True, kw_only=True):
-    """The process that made changes, so that its death can be told from afar.
+    """The process that made changes, so that its death can be detected from elsewhere.
 
     Attributes:
         pid: Its number in its namespace.

@@ -67,7 +67,7 @@ def test_a_page_that_has_ended_is_named_once_and_the_run_goes_on(capsys):
 
 
 @pytest.mark.parametrize("sentence", ["", "The run was interrupted."])
-def test_without_a_page_nothing_is_told(sentence):
+def test_without_a_page_nothing_is_printed(sentence):
     observation = Observation(None)
     watcher = Silent()
     assert observation.with_page(watcher) is watcher

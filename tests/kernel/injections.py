@@ -268,16 +268,16 @@ import os, sys, time
 os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param({PRIORITY}))
 os.sched_setaffinity(0, {{int(sys.argv[1])}})
 print("ready", flush=True)
-for told in iter(sys.stdin.readline, ""):
+for moment in iter(sys.stdin.readline, ""):
     began_s = now_s = time.time()
-    while now_s < began_s + float(told):
+    while now_s < began_s + float(moment):
         now_s = time.time()
     print(began_s, now_s, flush=True)
 """
 
 
 class Thief:
-    """A process that takes a processor from ordinary threads whenever it is told.
+    """A process that takes a processor from ordinary threads on command.
 
     It is started before what it steals from, for on a busy machine an interpreter takes seconds to
     start.

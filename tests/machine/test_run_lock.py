@@ -34,7 +34,7 @@ def lock(*places, waits=False, report=lambda _: None):
 
 @pytest.fixture
 def hold(tmp_path_factory):
-    """Have places locked by another process, whose command line is short enough to be told."""
+    """Have places locked by another process, whose command line is short enough to be shown."""
     script = tmp_path_factory.mktemp("s") / "hold.py"
     script.write_text(textwrap.dedent(HOLD))
     started = []

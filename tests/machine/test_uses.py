@@ -34,7 +34,7 @@ class FakeMachine:
             self.write(f"{lower.relative_to(self.root)}/holders/{name}/x", "")
 
     def partition(self, name, number, *, of, start=None, size=2048):
-        """A partition; as many sectors as asked for, one after the other unless told."""
+        """A partition; as many sectors as asked for, one after the other by default."""
         home = f"sys/devices/virtual/block/{of}/{name}"
         start = 2048 * int(name[-1]) if start is None else start
         self._device(home, name, number, {"partition": "1", "start": start, "size": size})

@@ -103,7 +103,7 @@ def of_verdict(sentence: str, *, ending: str) -> list[Headline]:
 
 
 def test_what_goes_in_sequence_is_one_figure_and_names_its_cell():
-    """The verdict told 1,100 and 3,000 MB/s and the chart 850 and 1,400, of other workloads."""
+    """The verdict said 1,100 and 3,000 MB/s and the chart 850 and 1,400, of other workloads."""
     summary = run_of(
         {
             Shape("sequential", "read", 64 * KIB, 1, "sequential"): (8000, 8010, 8020),

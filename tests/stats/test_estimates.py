@@ -215,7 +215,7 @@ def test_rounds_needed_reach_what_is_requested_in_half_of_the_cases():
         reported = [rounds_needed(estimate_of(spread, measured), 0.05) or 1000 for _ in range(300)]
         reached = [estimate_of(spread, rounds).half_width_share <= 0.05 for rounds in reported]
         assert 0.45 <= np.mean(reached) <= 0.72
-        # And what is told is, in the middle, what the true spread takes.
+        # And what is reported is, in the middle, what the true spread takes.
         true = next(n for n in range(3, 1000) if t_quantile(n) * spread / math.sqrt(n) <= 0.05)
         assert np.median(reported) == pytest.approx(true, rel=0.15)
 

@@ -1,4 +1,4 @@
-"""What each kind of workload makes of its keys: cells, keys, and what the engine is told."""
+"""What each kind of workload makes of its keys: cells, keys, and what the engine gets."""
 
 from __future__ import annotations
 

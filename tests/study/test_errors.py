@@ -1,4 +1,4 @@
-"""Every mistake in a study file is told with file, line, key, what was found and what is right."""
+"""Every mistake in a study file is reported with file, line, key, what is there and what fits."""
 
 from __future__ import annotations
 

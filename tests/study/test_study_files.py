@@ -1,4 +1,4 @@
-"""Files that a study names are found beside it, then in the working directory, and told whole."""
+"""Files that a study names are found next to it, then in the working directory, and read whole."""
 
 from __future__ import annotations
 

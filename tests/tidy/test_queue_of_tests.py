@@ -31,8 +31,8 @@ from pathlib import Path
 def test_it():
     begun_s = time.monotonic()
     time.sleep({seconds})
-    told = f"{{os.environ['PYTEST_XDIST_WORKER']}} {{begun_s}} {{time.monotonic()}}"
-    Path(__file__).with_suffix(".told").write_text(told)
+    noted = f"{{os.environ['PYTEST_XDIST_WORKER']}} {{begun_s}} {{time.monotonic()}}"
+    Path(__file__).with_suffix(".noted").write_text(noted)
 """
 
 
@@ -123,7 +123,7 @@ def test_files_of_the_lane_run_one_after_the_other_and_the_rest_concurrently(
     lanes = {f"lane{number}": SLEEPS.format(seconds=0.3) for number in range(3)}
     code, said = run(tmp_path, **lanes, free=SLEEPS.format(seconds=0.1))
     assert code == 0, said
-    reported = {path.stem: path.read_text().split() for path in tmp_path.glob("*.told")}
+    reported = {path.stem: path.read_text().split() for path in tmp_path.glob("*.noted")}
     free = reported.pop("test_free")
     assert len({worker for worker, *_ in reported.values()} | {free[0]}) == 2, reported
     spans = sorted((float(begun), float(ended)) for _, begun, ended in reported.values())
@@ -138,7 +138,7 @@ def test_what_waits_for_throttled_devices_has_a_lane_of_its_own(tmp_path: Path) 
     lanes = {f"lane{number}": SLEEPS.format(seconds=0.4) for number in range(2)}
     code, said = run(tmp_path, **lanes, free=SLEEPS.format(seconds=0.1))
     assert code == 0, said
-    workers = {path.stem: path.read_text().split()[0] for path in tmp_path.rglob("*.told")}
+    workers = {path.stem: path.read_text().split()[0] for path in tmp_path.rglob("*.noted")}
     throttled = {workers["test_audits"], workers["test_load_lines"]}
     timed = {workers["test_lane0"], workers["test_lane1"]}
     assert len(throttled) == len(timed) == 1, workers
@@ -151,7 +151,7 @@ def test_the_longest_is_first_by_what_it_took_before(tmp_path: Path) -> None:
     kept = json.loads((tmp_path / ".cache/seconds-of-tests.json").read_text())
     assert sorted(kept, key=kept.__getitem__) == [f"test_lane{number}.py" for number in (1, 2, 3)]
     assert run(tmp_path, **lanes)[0] == 0
-    begun_s = {path.stem: float(path.read_text().split()[1]) for path in tmp_path.glob("*.told")}
+    begun_s = {path.stem: float(path.read_text().split()[1]) for path in tmp_path.glob("*.noted")}
     assert sorted(begun_s, key=begun_s.__getitem__) == ["test_lane3", "test_lane2", "test_lane1"]
 
 

@@ -7,7 +7,7 @@ use seatrial_trace::captured::Skip;
 
 use super::packets::seen::PacketsSeen;
 
-/// Names of settings that are told apart.
+/// Names of settings that are counted apart.
 const SETTINGS_MAX: usize = 64;
 
 /// What was counted. A client's messages are the records of a capture (see

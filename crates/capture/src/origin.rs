@@ -73,7 +73,7 @@ impl CaptureOrigin {
     ) -> CaptureOrigin {
         let closed = if spec.packets.is_some() { "" } else { "connections were closed, " };
         let note = format!(
-            "The capture ended before it was told to, as {why}: {closed}what was under way is \
+            "The capture ended early, as {why}: {closed}what was under way is \
              missing, and messages are not accounted for."
         );
         let capture = Seen { defects: 1, ..Seen::default() };

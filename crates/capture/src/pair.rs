@@ -277,7 +277,7 @@ impl Pair {
         }
         to.unsent = Vec::new();
         if from.is_over && side == Side::Server && !to.is_gone {
-            // Whoever is gone already needs not be told.
+            // Whoever is gone already needs no notice.
             let _ = net::shutdown(&to.socket, Shutdown::Write);
         }
         self.watch(epoll)
@@ -291,7 +291,7 @@ impl Pair {
         };
         from.is_over = true;
         if side == Side::Client && to.unsent.is_empty() && !to.is_gone {
-            // Whoever is gone already needs not be told.
+            // Whoever is gone already needs no notice.
             let _ = net::shutdown(&to.socket, Shutdown::Write);
         }
         if self.watch(epoll).is_ok() { self.lasts() } else { Lasts::No }

@@ -20,7 +20,7 @@ const WAIT: Duration = Duration::from_secs(30);
 /// Neither side's buffers hold so much.
 const MUCH_BYTES: usize = 24 << 20;
 
-/// What some bytes are that are told apart by their place.
+/// What some bytes are that are distinguished by their place.
 fn pattern(bytes: usize, seed: u64) -> Vec<u8> {
     (0..bytes as u64).map(|place| ((place * 31 + place / 251 + seed * 7) % 253) as u8).collect()
 }
@@ -208,9 +208,9 @@ fn a_defect_at_one_statement_leaves_the_others_as_they_are() {
     assert_eq!(bytes, [&b"select 1select 3"[..], b"select 4"]);
 }
 
-/// What was counted and what was written differ: the trace is whole all the same, and it is told.
+/// What was counted and what was written differ: the trace is whole all the same, and it is reported.
 #[test]
-fn what_does_not_add_up_is_told_and_nothing_is_lost() {
+fn what_does_not_add_up_is_reported_and_nothing_is_lost() {
     let mut counted = message_counts::MessageCounts {
         records: 9,
         statements: 5,
@@ -293,7 +293,7 @@ fn what_was_secured_is_left_when_the_trace_cannot_be_written_any_more() {
         while !seatrial_trace::checkpoint::was_cut_off(&path) {
             thread::sleep(Duration::from_millis(5));
         }
-        // A statement of a session that was never told of is refused, as a full disk would be.
+        // A statement of a session that was never announced is refused, as a full disk would be.
         keeper.statement(Figures { session: SessionId(9), ..figures(6) }, b"", b"select 2", |_| {
             (0, None)
         });

@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waits_are_told_apart_by_the_kernels_function() {
+    fn waits_are_distinguished_by_the_kernels_function() {
         assert_eq!(classify_wait('D', "__iomap_dio_rw"), ThreadState::BlockWait);
         assert_eq!(classify_wait('D', "percpu_rwsem_wait"), ThreadState::KernelWait);
         assert_eq!(classify_wait('D', "jbd2_log_wait_commit"), ThreadState::KernelWait);

@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_are_told_by_class() {
+    fn errors_are_reported_by_class() {
         let mut divergence = Divergence::default();
         let failed = Item { error: Some(*b"23505"), ..item("insert into t values (1)") };
         divergence.errors(&failed, true);

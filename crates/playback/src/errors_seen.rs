@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_from_an_error_is_told_behind_it() {
+    fn what_follows_from_an_error_is_reported_behind_it() {
         let mut seen = ErrorsSeen::default();
         seen.failed(&item(0, None), *b"42P01", "relation does not exist");
         (1..9).for_each(|number| seen.failed(&item(number, None), FOLLOWING, "aborted"));

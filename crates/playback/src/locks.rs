@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_told_who_blocks_in_however_many_pieces() {
+    fn who_blocks_is_read_in_however_many_pieces() {
         let (mut watcher, mut out, mut answer) = (entered(), Vec::new(), Vec::new());
         assert!(watcher.is_idle());
         watcher.ask(&[4, 5], &mut out);
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn a_question_that_is_refused_is_told() {
+    fn a_question_that_is_refused_is_reported() {
         let (mut watcher, mut out, mut answer) = (entered(), Vec::new(), Vec::new());
         watcher.ask(&[4], &mut out);
         messages::message(&mut answer, b'E', |out| {

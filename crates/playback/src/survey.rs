@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_a_transaction_is_told_from_its_text() {
+    fn the_end_of_a_transaction_is_known_from_its_text() {
         let ends_in_commit = |text: &[u8]| super::ends_in_commit(kind(text), text);
         let ends_transaction = |text: &[u8]| super::ends_transaction(kind(text), text);
         for text in [&b"commit"[..], b"end", b"commit and chain", b"begin ; select $1 ; commit ;"] {

@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn who_made_it_late_is_told() {
+    fn who_made_it_late_is_reported() {
         let mut lag = LagWatch::default();
         lag.take(&times(0, 0, MS_NS, HeldBy::Nothing));
         lag.take(&times(0, 5 * MS_NS, 6 * MS_NS, HeldBy::Session));

@@ -142,7 +142,7 @@ def declaring_options(function: Callable[..., int]) -> Callable[..., int]:
     """Add the options that tell of hardware; they arrive as one ``declared``.
 
     Raises:
-        UsageError: when drives are told without their link, or a link without drives.
+        UsageError: when drives are given without their link, or a link without drives.
     """
 
     @functools.wraps(function)
@@ -199,7 +199,7 @@ Examples:
   seatrial audit fio.json                        look at a file without storing it
 
 \b
-The format is told by the content. docs/importers.md says what is taken over of each.
+The format is recognised by the content. docs/importers.md says what is taken over of each.
 """
 
 
@@ -218,7 +218,7 @@ def command(
 
     FILE is fio's JSON or JSON+, a log of fio, the printed tables of bm-flash, CSV, or a log of
     pgbench; of these, several may be named. Of results files of Seatrial, one or several, all runs
-    are copied that are not there yet. What it does not tell of the hardware may be told with
+    are copied that are not there yet. What it does not say of the hardware may be given with
     --drives, --link, --bus and the like. Of a job file of fio, which holds no result, the study is
     printed that measures the same.
     """

@@ -423,7 +423,7 @@ def repeated(command: str) -> str:
 def _shell_words(words: Iterable[str | Path]) -> str:
     """Return words as a shell would take them, without the passwords of addresses.
 
-    Bytes that are no text are told as their codes.
+    Bytes that are no text are shown as their codes.
     """
     texts = (os.fsencode(word).decode("utf-8", "backslashreplace") for word in words)
     return shlex.join(map(without_password, texts))

@@ -31,7 +31,7 @@ BLOCK_SIZES_BYTES = (8192, 4096, 16384)
 SEQUENTIAL_BYTES_MIN = 64 * 1024
 """Smaller requests, one at a time, do not show what a device transfers."""
 LATENCIES_OF_COMMITS = ("p99", "p90", "p50")
-"""The highest percentile that is known is told."""
+"""The highest percentile that is known is reported."""
 
 
 @dataclass(frozen=True)
@@ -62,9 +62,9 @@ def verdict(
 ) -> str:
     """Return how fast the target is in a database's units, and the worst that was found.
 
-    Where a critical finding puts the figures told in doubt, that comes first. Of several targets
-    each has its own figures, and only the first of them: the tables compare the rest. What a topic
-    answers comes before all else, and what it says of all targets together after that.
+    Where a critical finding puts the reported figures in doubt, that comes first. Of several
+    targets each has its own figures, and only the first of them: the tables compare the rest. What
+    a topic answers comes before all else, and what it says of all targets together after that.
 
     Args:
         cells: Of the run.
@@ -104,7 +104,7 @@ def verdict(
 
 
 def _sound(cells: Sequence[CellSummary], shown_keys: Container[str]) -> list[CellSummary]:
-    """Return the cells in which nothing was broken, and that are not told of otherwise."""
+    """Return the cells in which nothing was broken, and that are not reported otherwise."""
     return [
         each
         for each in cells
@@ -283,7 +283,7 @@ def _where(
     Args:
         summary: The cell.
         among: The cells of its target.
-        reported: Factors that were told already.
+        reported: Factors that were reported already.
     """
     several = len({each.cell.workload for each in among}) > 1
     name = f" (workload {summary.cell.workload})" if several else ""
@@ -292,7 +292,7 @@ def _where(
 
 
 def _joined(words: Sequence[str], where: Sequence[str], ending: str = "") -> str:
-    """Return one or two figures with their cells, which are told once where they are the same."""
+    """Return one or two figures with their cells, which stand once where they are the same."""
     if len(words) > 1 and len(set(where)) == 1:
         return f"{' and '.join(words)}{ending}, both {where[0]}"
     first, *others = zip(words, where, strict=True)

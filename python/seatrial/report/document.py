@@ -1,7 +1,8 @@
 """The frame of every page: its policy, its style, its data and its script, around any content.
 
 A page bears a ``generator``, a JSON document a key, a table a comment or its columns. A table as
-bm-flash prints it has no place for a mark, so one of ours is not told from one of bm-flash.
+bm-flash prints it has no place for a mark, so one of ours is not distinguished from one of
+bm-flash.
 """
 
 from __future__ import annotations

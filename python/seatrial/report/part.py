@@ -91,7 +91,7 @@ def table_sections(
 
 
 def plain_table(table: Table, *, captioned: bool = True) -> Markup:
-    """Return one of the tables that the terminal shows, with its title above unless told."""
+    """Return one of the tables that the terminal shows, with its title above by default."""
     return macro("report/templates/parts.html", "plain_table", table, captioned)
 
 

@@ -302,7 +302,7 @@ _RULES_SHOWN_MAX = 60
 
 
 def steady_section(states: Sequence[SteadyState], cells: Sequence[CellSummary]) -> list[Markup]:
-    """Return the part of the tables on steady state; nothing where no state was told.
+    """Return the part of the tables on steady state; nothing where no state was reported.
 
     What every rule says is shown of the timelines that change; of all others only how many there
     are, as nothing happens in them.

@@ -270,7 +270,7 @@ class DatabaseRecord(msgspec.Struct, frozen=True, kw_only=True):
     cloned: str = ""
     cloned_s: float = 0.0
     waits: dict[str, int] = {}
-    reported: dict[str, float] = msgspec.field(default_factory=dict, name="told")
+    reported: dict[str, float] = {}
     client_cpu_share: float | None = None
     ceiling_per_s: float | None = None
     batch_s: dict[str, float] = {}

@@ -304,10 +304,7 @@ def _timeline_of(columns: Columns, slices_min: int) -> Timeline:
 
 
 def _operation_columns(operation: str, result: OperationResult) -> Columns:
-    columns = _json_columns(result, ("reported_ns",))
-    # The column has its name from earlier versions.
-    columns["told_ns_json"] = columns.pop("reported_ns_json")
-    return columns | {
+    return _json_columns(result, ("reported_ns",)) | {
         "operation": operation,
         "response": pack_histogram(result.response),
         "service": None if result.service is None else pack_histogram(result.service),
@@ -322,7 +319,7 @@ def _operation_of(row: Row) -> OperationResult:
         transferred_bytes=row["transferred_bytes"],
         response=unpack_histogram(row["response"]),
         service=None if service is None else unpack_histogram(service),
-        reported_ns=msgspec.json.decode(row["told_ns_json"]),
+        reported_ns=msgspec.json.decode(row["reported_ns_json"]),
     )
 
 

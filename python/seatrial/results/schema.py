@@ -166,6 +166,17 @@ CACHE_SAMPLES = ("ALTER TABLE sample ADD COLUMN cache_json TEXT NOT NULL DEFAULT
 
 FLEET_SAMPLES = ("ALTER TABLE sample ADD COLUMN fleet_json TEXT NOT NULL DEFAULT 'null'",)
 
+REPORTED = (
+    "ALTER TABLE operation RENAME COLUMN told_ns_json TO reported_ns_json",
+    """
+    UPDATE sample SET database_json = json_set(
+        json_remove(database_json, '$.told'),
+        '$.reported', json_extract(database_json, '$.told')
+    )
+    WHERE json_type(database_json, '$.told') = 'object'
+    """,
+)
+
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     FIRST_TABLES,
     REPORTED_BY_FOREIGN_RESULTS,
@@ -176,6 +187,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     RUN_NOTES,
     CACHE_SAMPLES,
     FLEET_SAMPLES,
+    REPORTED,
 )
 """Statements that migrate from each version to the next: entry 0 creates version 1."""
 

@@ -19,7 +19,7 @@ def entrant_of(name, samples, *, run_id=None, target="", **run):
     return Entrant(side=Side(name=name, run=own, target=target), samples=samples)
 
 
-def told_sample(cell, round_number, rate_per_s, latency_ns=None, *, started_at=0.0):
+def driver_sample(cell, round_number, rate_per_s, latency_ns=None, *, started_at=0.0):
     """A sample of one second that tells its latencies as a foreign result does."""
     completed = round(rate_per_s)
     part = OperationResult(
@@ -52,7 +52,7 @@ def rates_entrant(name, rates_by_cell, *, begin_s=0.0, **more):
     """A side with one sample for each rate: cells by row, rounds by column, no latencies."""
     rows = [list(row) for row in rates_by_cell]
     samples = [
-        told_sample(cell, number, rate, started_at=begin_s + 100.0 * number)
+        driver_sample(cell, number, rate, started_at=begin_s + 100.0 * number)
         for cell, row in zip(cells_of(len(rows)), rows, strict=True)
         for number, rate in enumerate(row)
     ]
@@ -79,7 +79,7 @@ def drawn_entrants(seed, *, cells, rounds, noise, factor=1.0, paired, latencies=
         rates = drawn(draw, cells=cells, rounds=rounds, noise=noise, drift=drift, factor=faster)
         tails = np.exp(1.5 * noise * draw.standard_normal((cells, rounds)) - drift) / faster
         samples = [
-            told_sample(
+            driver_sample(
                 cell,
                 number,
                 rates[place, number],

@@ -13,7 +13,7 @@ from seatrial.stats.compare.noise import control_label
 from seatrial.stats.compare.verdict import ratio_words
 from seatrial.stats.estimate import Estimate
 from stats.builders import cell_of, sample_of
-from stats.compare.sides import cells_of, drawn_entrants, entrant_of, rates_entrant, told_sample
+from stats.compare.sides import cells_of, drawn_entrants, driver_sample, entrant_of, rates_entrant
 
 STEADY = [[1000, 1010, 990, 1005, 995]]
 
@@ -174,7 +174,7 @@ def test_percentiles_are_compared_where_every_round_knows_them():
 
 def test_foreign_latencies_are_taken_as_reported():
     samples = {
-        name: [told_sample(cell_of(), number, 1000, {"p50": p50, "p99": 2 * p50})
+        name: [driver_sample(cell_of(), number, 1000, {"p50": p50, "p99": 2 * p50})
                for number in range(3)]
         for name, p50 in (("A", 100.0), ("B", 200.0))
     }  # fmt: skip

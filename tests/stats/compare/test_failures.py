@@ -5,15 +5,15 @@ import pytest
 
 from seatrial.errors import UsageError
 from seatrial.stats.compare.comparison import compare
-from stats.compare.sides import cells_of, entrant_of, told_sample
+from stats.compare.sides import cells_of, driver_sample, entrant_of
 
 
 def side(name, rates, *, broken_rates=(), **run):
     """A side of one sound cell and one in which a drive is made to fail, a round for each rate."""
     sound, failing = cells_of(2)
     failing = msgspec.structs.replace(failing, spec=failing.spec | {"fail": [{"deed": "fail"}]})
-    samples = [told_sample(sound, number, rate) for number, rate in enumerate(rates)]
-    samples += [told_sample(failing, number, rate) for number, rate in enumerate(broken_rates)]
+    samples = [driver_sample(sound, number, rate) for number, rate in enumerate(rates)]
+    samples += [driver_sample(failing, number, rate) for number, rate in enumerate(broken_rates)]
     return entrant_of(name, samples, **run)
 
 

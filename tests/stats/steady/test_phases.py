@@ -1,4 +1,4 @@
-"""The states that rates go through, told with their times, and from noise alone none."""
+"""The states that rates go through, reported with their times, and from noise alone none."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""What plans of layouts cost and how they are told: builds, hours, bytes, drives, commands."""
+"""What plans of layouts cost and how they are reported: builds, hours, bytes, drives, commands."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_the_write_budget_counts_what_the_first_round_builds() -> None:
         require_write_budget(plan)
 
 
-# ---- told --------------------------------------------------------------------------------------
+# ---- reported ----------------------------------------------------------------------------------
 
 
 def test_a_plan_reports_layouts_drives_and_builds() -> None:

@@ -364,7 +364,7 @@ def test_who_encrypts_is_named(tmp_path):
 
 @packets_seen
 def test_the_command_reports_what_it_did(target, pgbench_tables, tmp_path):
-    name = target.make("told_packets", template=pgbench_tables)
+    name = target.make("reported_packets", template=pgbench_tables)
     with relay(server_place(target)) as server:
         user = target.address(name).user
         command = _capture(

@@ -65,7 +65,7 @@ def test_the_data_do_not_depend_on_what_overlaps(contended, target):
         if contended.has_durations or order == "strict":
             assert checksums == first, (order, record.order, found[0][0].order)
         if checksums != first:
-            # Then the server's locks told of another order than the log, and that is reported.
+            # Then the server's locks showed another order than the log, and that is reported.
             assert record.order.postponed + found[0][0].order.postponed > 0
         assert record.order.edges > 0
         assert 0 < record.order.statement_ns < 1e6

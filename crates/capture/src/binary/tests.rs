@@ -96,7 +96,7 @@ fn arrays() {
 }
 
 #[test]
-fn what_is_not_known_is_not_told() {
+fn what_is_not_known_is_not_reported() {
     assert_eq!(reported(16_384, b"happy"), None);
     assert_eq!(reported(oid::INT4, b"123"), None);
     assert_eq!(reported(oid::UUID, b"short"), None);

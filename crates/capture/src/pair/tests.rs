@@ -1,4 +1,4 @@
-//! A pair between two sockets that do what they are told, event by event.
+//! A pair between two sockets that do what is scripted, event by event.
 
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};

@@ -253,7 +253,7 @@ fn what_is_no_log_is_refused_with_the_next_step() {
 }
 
 #[test]
-fn what_cannot_be_reached_is_told_by_its_kind() {
+fn what_cannot_be_reached_is_reported_by_its_kind() {
     let place = Place::new();
     let missing = place.0.path().join("none.log");
     let (_, reported) = seen(&read(&place.spec(&missing)).unwrap_err());
@@ -270,7 +270,7 @@ fn what_cannot_be_reached_is_told_by_its_kind() {
 }
 
 #[test]
-fn a_full_disk_is_told_as_such() {
+fn a_full_disk_is_reported_as_such() {
     let error = seatrial_trace::TraceError::Io {
         path: "a.trace".into(),
         action: "written",

@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_cut_is_told() {
+    fn what_was_cut_is_reported() {
         assert_eq!(values("$1 = 'abc...', $2 = 'd'"), (vec![some("abc..."), some("d")], false));
         assert!(!values("$1 = 'torn").1);
         assert!(!values("$1 = 'a', $3 = 'b'").1);

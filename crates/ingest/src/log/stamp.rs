@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_and_ambiguous_zones_are_told() {
+    fn unknown_and_ambiguous_zones_are_reported() {
         let mut zones = Zones::default();
         let unknown = read_stamp(b"2026-11-21 12:00:00 XYZT", &mut zones);
         assert_eq!(unknown, read("2026-11-21 12:00:00 UTC ").map(|(us, _)| (us, 24)));

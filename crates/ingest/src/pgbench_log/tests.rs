@@ -338,7 +338,7 @@ fn files_put_together_are_refused_with_the_line() {
 }
 
 #[test]
-fn a_line_that_makes_no_sense_is_told_with_its_place_and_why() {
+fn a_line_that_makes_no_sense_is_reported_with_its_place_and_why() {
     let good = line(0, 1_000, 10 * MS);
     let cases = [
         ("0 1 5 0 1795219200", "5 columns, where this run's log has 6"),
@@ -369,7 +369,7 @@ fn a_line_that_makes_no_sense_is_told_with_its_place_and_why() {
 }
 
 #[test]
-fn a_missing_file_is_told_by_name() {
+fn a_missing_file_is_reported_by_name() {
     let logs = Logs::one("").with(|spec| spec.processes[0].push("/nowhere/log.1".into()));
     assert!(logs.error().starts_with("/nowhere/log.1 cannot be read: "), "{}", logs.error());
 }

@@ -130,7 +130,7 @@ fn a_flipped_bit_is_placed_without_the_rest_of_its_block() {
 }
 
 #[test]
-fn a_flipped_bit_is_told_in_a_plain_sentence() {
+fn a_flipped_bit_is_reported_in_a_plain_sentence() {
     let mut medium = Medium::written(1);
     medium.bytes[700] ^= 4;
     let at = START_BYTES + 700;
@@ -157,7 +157,7 @@ fn a_lost_write_is_stale() {
 }
 
 #[test]
-fn a_torn_write_is_told_from_a_lost_one() {
+fn a_torn_write_is_distinguished_from_a_lost_one() {
     for torn_at in 1..SECTORS {
         let mut medium = Medium::written(2);
         let new = medium.next(4, 1);
@@ -175,7 +175,7 @@ fn a_torn_write_is_told_from_a_lost_one() {
 }
 
 #[test]
-fn a_torn_first_write_is_told_from_foreign_data() {
+fn a_torn_first_write_is_distinguished_from_foreign_data() {
     let mut medium = Medium::new();
     let new = medium.next(4, 1);
     medium.block_mut(4, 1)[..1024].copy_from_slice(&new[..1024]);
@@ -227,7 +227,7 @@ fn swapped_blocks_are_misplaced() {
 }
 
 #[test]
-fn what_is_not_ours_is_told_by_its_looks() {
+fn what_is_not_ours_is_recognised_by_its_looks() {
     let mut medium = Medium::written(2);
     let mut rng_bytes = vec![0; 512];
     crate::data::Filler::new(&crate::spec::DataSpec::Random {}, 1, 0).fill(&mut rng_bytes);
@@ -254,7 +254,7 @@ fn what_is_not_ours_is_told_by_its_looks() {
 }
 
 #[test]
-fn a_ledger_of_before_the_last_writes_is_told() {
+fn a_ledger_of_before_the_last_writes_is_reported() {
     let mut medium = Medium::written(2);
     let saved = Ledger::from_bytes(&medium.ledger.to_bytes()).unwrap();
     medium.write(1, 1);

@@ -118,7 +118,7 @@ fn bind(portal: &str, statement: &str, parameters: &[&str], out: &mut BytesMut) 
 }
 
 #[test]
-fn a_client_is_let_in_and_told_the_version() {
+fn a_client_is_let_in_and_sent_the_version() {
     let mut session = Session::new("15.20".into());
     let mut out = Vec::new();
     let ssl = said(frontend::ssl_request);
@@ -354,7 +354,7 @@ fn clients_are_served_by_socket_and_by_port_until_the_server_stops() {
 }
 
 #[test]
-fn more_clients_than_allowed_are_told_so_and_a_place_is_given_again() {
+fn more_clients_than_allowed_get_an_error_and_a_place_is_given_again() {
     let server = start(&Address::Loopback(0), 1);
     let connect = || TcpStream::connect((server.host(), server.port())).unwrap();
     let mut first = connect();

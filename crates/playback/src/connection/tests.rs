@@ -245,7 +245,7 @@ fn a_statement_without_a_name_is_parsed_each_time() {
 }
 
 #[test]
-fn the_server_is_told_a_type_that_it_cannot_find() {
+fn the_server_is_sent_a_type_that_it_cannot_find() {
     let mut connection = connected();
     let mut out = Vec::new();
     let sql = "select 1 from t where a = $1 and $2 is null";
@@ -336,7 +336,7 @@ fn the_server_holds_a_bounded_number_of_names() {
 }
 
 #[test]
-fn what_cannot_be_sent_is_told_and_leaves_the_connection_ready() {
+fn what_cannot_be_sent_is_reported_and_leaves_the_connection_ready() {
     let mut connection = connected();
     let mut out = Vec::new();
     let fetch = item(Protocol::Fetch, "a", "select 1", &[]);
@@ -354,7 +354,7 @@ fn what_cannot_be_sent_is_told_and_leaves_the_connection_ready() {
 }
 
 #[test]
-fn an_error_is_told_with_the_state_of_the_transaction() {
+fn an_error_is_reported_with_the_state_of_the_transaction() {
     let mut connection = connected();
     sent(&mut connection, &simple("insert into t values (1)"));
     let twice = error("ERROR", "23505", "duplicate key");
@@ -382,7 +382,7 @@ fn data_of_a_copy_are_passed_over_and_counted() {
 }
 
 #[test]
-fn a_server_that_asks_for_data_is_told_that_there_are_none() {
+fn a_server_that_requests_data_is_answered_that_there_are_none() {
     let asks = from_server(b'G', &[0, 0, 0]);
     for (item, expected) in [(simple("copy t from stdin"), "f"), (named("", "copy t"), "fS")] {
         let mut connection = connected();
@@ -453,7 +453,7 @@ fn a_server_that_ends_the_connection_is_heard() {
 }
 
 #[test]
-fn a_server_that_hangs_up_is_told_of_by_when_it_did() {
+fn a_server_that_hangs_up_is_reported_with_its_time() {
     let cases: [(bool, &[u8], &[u8], &str); 4] = [
         (false, b"", b"", "between two statements"),
         (true, b"", b"", "before it answered"),

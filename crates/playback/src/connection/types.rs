@@ -149,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_type_is_told_only_where_the_server_cannot_find_it() {
+    fn a_type_is_sent_only_where_the_server_cannot_find_it() {
         let cases: [(&str, &[u32]); 15] = [
             ("select * from t where a = $1 and b = $2", &[]),
             ("select * from t where ($1 is null or a = $2)", &[TEXT]),

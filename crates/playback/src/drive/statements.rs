@@ -223,7 +223,7 @@ impl Run {
         if !flags.intersects(EventFlags::IN | ends) {
             return;
         }
-        // An end is told of once, with what came before it.
+        // An end is reported once, with what came before it.
         while self.read(session) && flags.intersects(ends) {}
     }
 

@@ -432,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sequence_that_stands_elsewhere_is_told() {
+    fn a_sequence_that_stands_elsewhere_is_reported() {
         for further in [37, 1, -1, -37] {
             let ranks: Vec<i64> = (0..50).map(|rank| rank + further).collect();
             assert_eq!(anchor(&ranks, 0).fit, Fit::Elsewhere(further));

@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_told_long_before_a_statement_began_is_known_by_times() {
+    fn what_was_answered_long_before_a_statement_began_is_known_by_times() {
         let mut clock = Clock::default();
         for number in 0..1_000u64 {
             clock.take(number, (number, true), number as i64 * 1_001, None);
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_was_told_before_a_statement_was_sent_before_it() {
+    fn whatever_was_answered_before_a_statement_was_sent_before_it() {
         for seed in 0..50 {
             let all = with_late_records(seed);
             let mut clock = Clock::default();
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trace_in_the_order_of_starts_is_told_from_one_in_the_order_of_ends() {
+    fn a_trace_in_the_order_of_starts_is_distinguished_from_one_in_the_order_of_ends() {
         let (mut by_end, mut by_start) = (Clock::default(), Clock::default());
         for number in 0..100u64 {
             let length_us = if number % 2 == 0 { 1_000_000 } else { 10 };

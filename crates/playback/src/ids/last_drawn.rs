@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_one_is_told_of_each_sequence_and_of_all() {
+    fn the_last_one_is_known_of_each_sequence_and_of_all() {
         let (any, first) = (
             LastValue { sequence: None, returned: 0 },
             LastValue { sequence: Some(7), returned: 0 },

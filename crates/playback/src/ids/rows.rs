@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_that_are_alike_or_not_all_told_are_not_followed() {
+    fn rows_that_are_alike_or_not_all_known_are_not_followed() {
         assert_eq!(rows(&[["11", "a", "1"], ["12", "a", "2"]], 2).1, 0);
         assert_eq!(rows(&[["11", "a", "1"], ["12", "b", "2"]], 3).1, 0);
         assert_eq!(rows(&[["11", "a", "1"]], 1).1, 0);

@@ -280,7 +280,7 @@ fn what_was_there_does_not_hide_what_is_drawn() {
 }
 
 #[test]
-fn a_target_that_stands_elsewhere_is_told() {
+fn a_target_that_stands_elsewhere_is_reported() {
     for further in [5, -5, 400] {
         let scene = Scene { further, sessions: 2, ..Scene::of(7, Habit::Own) };
         let capture = capture(scene);

@@ -407,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn an_array_whose_elements_are_not_told_is_any_row() {
+    fn an_array_whose_elements_are_not_known_is_any_row() {
         let many = format!("{{{}}}", (0..300).map(|n| n.to_string()).collect::<Vec<_>>().join(","));
         for (sql, array) in [
             ("UPDATE stock SET n = 1 WHERE id = ANY($1)", "{}"),

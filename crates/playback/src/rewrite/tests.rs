@@ -247,7 +247,7 @@ fn what_an_expression_comes_to_is_a_value() {
 }
 
 #[test]
-fn what_may_be_an_id_in_an_expression_is_told() {
+fn what_may_be_an_id_in_an_expression_is_reported() {
     for sql in [
         "SELECT 1 FROM node WHERE id = 17 + 0",
         "SELECT 1 FROM node WHERE 0 + 17 = id",
@@ -265,7 +265,7 @@ fn what_may_be_an_id_in_an_expression_is_told() {
 }
 
 #[test]
-fn what_may_be_an_id_elsewhere_is_told() {
+fn what_may_be_an_id_elsewhere_is_reported() {
     left("SELECT cut(17)", &[], "function", 1);
     left("SELECT cut(17 + 0), cut($1), cut('2024-01-17')", &["18"], "function", 2);
     left("SELECT * FROM cut('{\"node\": 17}')", &[], "function", 1);
@@ -389,7 +389,7 @@ fn an_id_that_is_compared_within_a_text_is_written_anew() {
 }
 
 #[test]
-fn numbers_that_are_no_ids_are_left_alone_and_told_where_they_may_be_some() {
+fn numbers_that_are_no_ids_are_left_alone_and_reported_where_they_may_be_some() {
     // Of few cases nothing follows.
     let (sent, reported) =
         turns(5, |_, id| vec![format!("INSERT INTO log (note) VALUES ('node {id}')")]);

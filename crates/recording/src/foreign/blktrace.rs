@@ -54,7 +54,7 @@ struct Event {
     failed: bool,
 }
 
-/// Requests in flight are told apart by device, first sector and operation.
+/// Requests in flight are distinguished by device, first sector and operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Key {
     device: u32,

@@ -225,7 +225,7 @@ fn other_encodings_are_kept() {
 }
 
 #[test]
-fn classes_are_told_apart() {
+fn classes_are_distinguished() {
     let cases = [
         ("SELECT 1", Class::Select),
         ("((select 1) union (select 2))", Class::Select),

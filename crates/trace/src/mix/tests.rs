@@ -98,7 +98,7 @@ fn pgbench_is_what_it_is() {
 }
 
 #[test]
-fn times_between_statements_are_told_by_where_they_are() {
+fn times_between_statements_depend_on_where_they_are() {
     let inside = |offset_ms, transaction| Owned { transaction, ..at(0, offset_ms, "select 1") };
     let untimed = Owned { duration_us: None, ..at(0, 40, "select 1") };
     let mix = mix_of(&[

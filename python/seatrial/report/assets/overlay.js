@@ -170,7 +170,7 @@ function guideShapes(panel, api, colours) {
       : { type: 'rect', shape: box, style: { fill: colour, opacity } };
     const fits = guide.label && box.width > guide.label.length * LABEL_CHARACTER_PX + 6;
     if (!guide.label || (guide.inside && !fits)) return [shape];
-    // What is told for scale stands low, out of the way of what rises to the right.
+    // What is shown for scale stands low, out of the way of what rises to the right.
     const low = upright && guide.tone === undefined && !guide.inside;
     const label_box = low ? { ...box, y: bottom - LOW_PX } : box;
     return [shape, guideLabel(guide, label_box, [left, right], colour, colours)];

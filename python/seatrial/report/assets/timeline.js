@@ -131,7 +131,7 @@ function timelineMarks(timeline, panel, api, colours, named) {
     };
     const label = labels.get(text);
     if (!label) return [shade];
-    // What happens near the end is told to the left of its line, where there is room.
+    // What happens near the end is labelled to the left of its line, where there is room.
     const align = right_px - left < TIMELINE_MARK_LABEL_PX ? 'right' : 'left';
     return [shade, {
       type: 'text',
@@ -144,7 +144,7 @@ function timelineMarks(timeline, panel, api, colours, named) {
 
 /** Return what stands above the marks, by their texts: events first, others where there is room. */
 function timelineLabels(timeline, api, panel) {
-  const told = new Map();
+  const labels = new Map();
   const taken = [];
   const shown = timeline.marks.filter(([from_s]) => from_s <= timeline.x.high);
   const rank = ([, , sort]) => Number(sort !== 'event');
@@ -153,10 +153,10 @@ function timelineLabels(timeline, api, panel) {
     const label = timelineLabel(sort, text);
     if (label && taken.every((other) => Math.abs(other - x) >= TIMELINE_MARK_LABEL_PX)) {
       taken.push(x);
-      told.set(text, label);
+      labels.set(text, label);
     }
   }
-  return told;
+  return labels;
 }
 
 /** Return what stands above a mark: a dip is explained below the chart, and has nothing there. */

@@ -3,10 +3,10 @@
 The rates and their intervals are the cell's; requests and percentiles are those of the row's
 operation. An empty field is a figure that is not known: an interval of a cell that was measured
 once, a percentile that too few requests completed for. Cells of a database have columns of their
-own at the end; ``told_...`` are the driver's own totals, the arithmetic mean of the rounds. So have
-cells on layouts: ``layout_...`` is the array as built, ``device_...`` what its drives did for each
-request. So have replays: ``replay_...``, whose counts are those of one round and add up. Where the
-rounds of a figure differ by more than twice it is their median, ``_low`` and ``_high`` are the
+own at the end; ``reported_...`` are the driver's own totals, the arithmetic mean of the rounds. So
+have cells on layouts: ``layout_...`` is the array as built, ``device_...`` what its drives did for
+each request. So have replays: ``replay_...``, whose counts are those of one round and add up. Where
+the rounds of a figure differ by more than twice it is their median, ``_low`` and ``_high`` are the
 smallest and the largest, and a column ``_over`` says ``range``.
 """
 

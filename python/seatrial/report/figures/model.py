@@ -127,7 +127,7 @@ class Foot(msgspec.Struct, frozen=True, array_like=True):
 
 
 Tone = Literal["limit", "answer", "quiet", "none"]
-"""Colours of guides: ``limit``, of alarm; ``answer``, of what is told; ``quiet``; ``none``."""
+"""Colours of guides: ``limit``, of alarm; ``answer``, of what is answered; ``quiet``; ``none``."""
 
 
 class Guide(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -89,7 +89,7 @@ class ClassTotals(msgspec.Struct, frozen=True, kw_only=True):
         calls: Statements.
         timed: Of how many a duration is known.
         total_s: Sum of these durations.
-        rows: Sum of the rows where they are known; 0 where no log told.
+        rows: Sum of the rows where they are known; 0 where no log has them.
         errors: How many ended with an error.
         skipped: How many cannot be sent again.
     """

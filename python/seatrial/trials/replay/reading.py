@@ -80,7 +80,7 @@ class LogFile(msgspec.Struct, frozen=True, kw_only=True):
         log_bytes: The same unpacked.
         format: ``stderr``, ``csv``, ``json``, ``raw``, or ``wire`` of a capture.
         prefix: The ``log_line_prefix`` that it was read with; empty for other formats.
-        is_guessed: Whether format and prefix were told by its content alone.
+        is_guessed: Whether format and prefix were inferred from its content alone.
     """
 
     path: str

@@ -257,7 +257,7 @@ class Mix(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Rest(msgspec.Struct, frozen=True, kw_only=True):
-    """Queries that are not told one by one.
+    """Queries that are not listed one by one.
 
     Attributes:
         fingerprints: How many; at least so many where there are more than can be distinguished.

@@ -81,7 +81,7 @@ def test_the_collapse_is_one_gap_with_its_sizes_in_words():
 @pytest.mark.parametrize(("configuration", "drain"), [(RAID0, 544), (RAID5, 220)])
 @pytest.mark.parametrize("as_imported", [True, False])
 def test_drain_rates_that_the_start_implies(configuration, drain, as_imported):
-    """The time of a cell is inferred from the largest writes, or told: 10 s."""
+    """The time of a cell is inferred from the largest writes, or given: 10 s."""
     if as_imported:
         run = articles.run(configuration)
         audits = audit_tables(run, articles.summaries(configuration))

@@ -48,7 +48,7 @@ def test_reads_one_by_one_are_not_called_a_lock():
 
 
 def test_a_small_table_reports_of_the_main_limits_only():
-    """Which of the finer parameters it is cannot be told from fifteen cells."""
+    """Which of the finer parameters it is cannot be known from fifteen cells."""
     found = reported(READ_VALUES, sizes=[512, 4096, 8192, 65536, 1 << 20])
     assert found["host_service_us"].sentence
     assert found["sub_page_us"].low is not None

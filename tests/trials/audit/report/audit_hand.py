@@ -250,7 +250,7 @@ def imported_run() -> Run:
                     "threads": 40,
                 }
             ],
-            "notes": ["The length of a cell is not told."],
+            "notes": ["The length of a cell is not given."],
         },
     }
     return make_run(

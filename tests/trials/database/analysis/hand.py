@@ -231,7 +231,7 @@ def rounds_of(cell, rates_per_s, **rest):
 
 
 def summarised(*samples, before=None, **run):
-    """All that is told of a run with these samples."""
+    """All that is reported of a run with these samples."""
     return summarise(run_of(before=MACHINE if before is None else before, **run), samples)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from seatrial.stats.compare.comparison import compare
-from stats.compare.sides import entrant_of, told_sample
+from stats.compare.sides import driver_sample, entrant_of
 
 from .hand import cell_of
 
@@ -146,7 +146,7 @@ def compared(rates_a, rates_b, tails):
     sides = []
     for name, rates, tail in (("A", rates_a, tails[0]), ("B", rates_b, tails[1])):
         samples = [
-            told_sample(
+            driver_sample(
                 cell,
                 number,
                 rate,

@@ -1,4 +1,4 @@
-"""Each finding of a database: told just above its bound, not below, and never of other cells."""
+"""Each finding of a database: just above its bound, not below, and never of other cells."""
 
 import pytest
 
@@ -212,7 +212,7 @@ def test_cells_of_io_have_none_of_these():
 
 
 def test_an_imported_log_has_cells_without_a_record():
-    """No server, no settings, no readings: nothing is told of them, and nothing fails."""
+    """No server, no settings, no readings: nothing is reported of them, and nothing fails."""
     sample = sample_of(has_series=False, counters={"observer_looks": 0.0})
     bare = type(sample)(
         **{name: getattr(sample, name) for name in sample.__struct_fields__}

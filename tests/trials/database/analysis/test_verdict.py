@@ -126,7 +126,7 @@ def test_processors_that_others_keep_busy_are_not_the_databases_bound():
 
 
 def test_a_server_that_waits_for_wal_while_others_work_is_not_cpu_bound():
-    """Told as "CPU-bound ... The storage keeps up", while others used half of the processors."""
+    """Was "CPU-bound ... The storage keeps up", while others used half of the processors."""
     columns = BUSY | {"server_cpu_cores": 0.7, "client_cpu_cores": 0.4, "others_cpu_cores": 1.0}
     waits = {"LWLock:WALWrite": 320, "IO:WALSync": 150, "CPU": 530}
     verdict = verdict_of(sample_of(record=record_of(waits=waits), columns=columns))
@@ -144,7 +144,7 @@ COMPUTING = BUSY | {
 
 
 def test_a_client_that_computes_is_the_bound_and_not_the_servers_processors():
-    """Told as "CPU-bound", while the server used 0.22 of 2 processors."""
+    """Reported as "CPU-bound", while the server used 0.22 of 2 processors."""
     record = record_of(waits=PROCESSOR, client_cpu_share=0.6)
     verdict = verdict_of(sample_of(record=record, columns=COMPUTING))
     assert verdict.bound == "client"

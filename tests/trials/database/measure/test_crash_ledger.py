@@ -1,4 +1,4 @@
-"""The ledger of a crash trial: every way in which a database could break its word is told."""
+"""The ledger of a crash trial: every way in which a database could break its word is reported."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ def test_a_server_that_dies_by_itself_is_no_crash_of_ours(make_trial):
     trial = make_trial()
 
     class Killer(Silent):
-        """Ends the server as soon as the load is told of."""
+        """Ends the server as soon as the load is announced."""
 
         def live(self, _reading) -> None:
             trial._server.kill()

@@ -117,7 +117,7 @@ def test_totals_agree_with_pgbench_and_with_the_server(cluster, server):
 
 @once
 def test_processor_time_is_reported_by_whose_it_is(cluster, server):
-    """A stranger's loop is neither the server's nor the client's; whoever queues for it is told."""
+    """A stranger's loop is neither the server's nor the client's; who queues for it is reported."""
     burn = "import time\nuntil = time.monotonic() + 2.5\nwhile time.monotonic() < until: pass"
     shell = 'exec >/dev/null 2>&1; "$@" & "$@" & "$@" &'  # it ends, so they are nobody's children
     observer = observer_of(server, client_pids=[os.getpid()])
@@ -145,7 +145,7 @@ def test_every_second_reports_of_machine_server_and_waits(cluster, server):
     observer.start()
     pgbench(cluster, server.address, "-n", "-T1", "-c4")
     with connect(server.address) as connection:
-        # The first is told of by when the second begins.
+        # The first is known by when the second begins.
         connection.execute("CHECKPOINT")
         connection.execute("CHECKPOINT")
     seen = observer.stop()

@@ -87,7 +87,7 @@ def test_two_targets_and_a_control_are_interleaved_and_compared(tmp_path):
     _, samples = stored(tmp_path)
     by_round = [[each.cell.target for each in samples if each.round == number] for number in (0, 1)]
     assert [sorted(labels) for labels in by_round] == [["a", "a-aa", "b"]] * 2
-    # How many a second of a shared machine holds is not told here, only that each was a trial.
+    # How many a second of a shared machine holds is not stated here, only that each was a trial.
     completed = [sample.outcome.completed for sample in samples]
     assert min(completed) > 0, completed
     compared = seatrial("compare", "last", "--json", folder=tmp_path)

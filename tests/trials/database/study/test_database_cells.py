@@ -1,4 +1,4 @@
-"""Workloads of databases become the right cells: what is told to the driver, keys, order, notes."""
+"""Workloads of databases become the right cells: what the driver gets, keys, order, notes."""
 
 from __future__ import annotations
 

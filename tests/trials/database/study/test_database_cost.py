@@ -1,4 +1,4 @@
-"""What databases take is told before they are made: room, time, and bytes written."""
+"""What databases take is reported before they are made: room, time, and bytes written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every mistake in a study of databases is told with line and key, and no password is repeated."""
+"""Every mistake in a study of databases has its line and key, and no password is repeated."""
 
 from __future__ import annotations
 

@@ -108,7 +108,7 @@ def summary_of(*samples):
 
 
 def of_run(*samples, before=None, study=None):
-    """Everything that is told of a run."""
+    """Everything that is reported of a run."""
     return summarise(run_of(before=before, study=study), samples)
 
 

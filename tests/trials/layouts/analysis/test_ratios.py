@@ -1,4 +1,4 @@
-"""Layouts that differ in one thing: what is told of them, and how often that is false."""
+"""Layouts that differ in one thing: what is reported of them, and how often that is false."""
 
 import numpy as np
 import pytest

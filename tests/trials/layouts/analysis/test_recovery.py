@@ -93,7 +93,7 @@ def test_one_round_has_the_interval_of_its_slices_and_says_so():
 
 
 def test_noise_that_remembers_makes_no_dip_of_nothing():
-    """A/A: in samples in which the failure costs nothing a dip is hardly ever told."""
+    """A/A: in samples in which the failure costs nothing a dip is hardly ever reported."""
     false = 0
     for number in range(40):
         own = [
@@ -196,7 +196,7 @@ def test_wrong_data_that_were_right_again_in_the_end_are_reported():
 
 
 def test_the_verdict_reports_first_of_what_lost_data():
-    """Three cells broke something; only two are told in the verdict, and the last one lost data."""
+    """Three cells broke something; two are named in the verdict, and the last one lost data."""
     known = {"events": REBUILT, "checked_bytes": MIB, "unreadable_bytes": 0}
     samples = []
     for size_bytes in (4096, 8192, 16_384):

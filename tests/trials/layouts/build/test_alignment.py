@@ -1,4 +1,4 @@
-"""What is not aligned is told in a sentence, and nothing else is."""
+"""What is not aligned is reported in a sentence, and nothing else is."""
 
 from __future__ import annotations
 

@@ -170,7 +170,7 @@ def test_a_drive_replaced_while_it_serves_is_watched_and_bounded(stand):
 
 @pytest.mark.root
 def test_a_failed_drive_cannot_take_its_own_place(stand):
-    """btrfs holds on to it: what cannot begin must not be told as a replacement."""
+    """btrfs holds on to it: what cannot begin must not be reported as a replacement."""
     built = stand(spec_of("raid1", 2), 2)
     fill(built, 8 * MIB)
     gone = BACKEND.fail(built, 1, 2)

@@ -1,4 +1,4 @@
-"""A sample on an array that breaks without being told to."""
+"""A sample on an array that breaks of its own accord."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ def test_a_driver_that_lacks_a_processor_is_the_client_unless_others_took_it():
 
 
 def test_a_driver_that_computes_is_not_reported_as_the_servers_processors():
-    """Told as "CPU-bound", while the server used 0.22 of 2 processors."""
+    """Reported as "CPU-bound", while the server used 0.22 of 2 processors."""
     computes = WAITING | BUSY | {"server_cpu_cores": 0.22, "seatrial_cpu_cores": 1.0}
     play = Play(core_share=0.95, waits={"CPU": 1000}, columns=computes)
     found = reported(play).bottleneck

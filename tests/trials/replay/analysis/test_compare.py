@@ -84,17 +84,17 @@ def test_other_traces_of_the_same_name_are_not_compared():
 def test_other_loads_of_one_trace_are_not_compared(reported, words):
     usual = {"until_s": None, "connections_max": None, "databases": [], "allow": []}
     load = {"kind": "archive", "file": "/b/old.dump"}
-    a = _told(side("before", Play()), {"replay": usual, "load": load})
-    b = _told(side("after", Play()), {"replay": usual | reported.get("replay", {}),
+    a = _described(side("before", Play()), {"replay": usual, "load": load})
+    b = _described(side("after", Play()), {"replay": usual | reported.get("replay", {}),
                                       "load": reported.get("load", load)})  # fmt: skip
     with pytest.raises(UsageError, match=words):
         compare(a, [b])
     (found,) = compare(a, [b], anyway=True)
     assert any("different loads" in each for each in found.warnings)
-    compare(a, [_told(b, {"replay": usual | {"allow": ["same_system"]}, "load": load})])
+    compare(a, [_described(b, {"replay": usual | {"allow": ["same_system"]}, "load": load})])
 
 
-def _told(entrant, reported):
+def _described(entrant, reported):
     samples = []
     for sample in entrant.samples:
         spec = msgspec.convert(msgspec.to_builtins(sample.cell.spec), dict)

@@ -111,7 +111,7 @@ def test_transactions_that_were_rolled_back_are_reported_by_their_number():
     assert found.severity == "warning"
     assert "5 transactions of 1,200" in found.sentence
     assert only(summary_of(Play(rolled_back=50)), "replay_rolled_back").severity == "critical"
-    # A COMMIT that was a rollback is told once, not as a row that differs as well.
+    # A COMMIT that was a rollback is reported once, not as a row that differs as well.
     assert "replay_rows_differ" not in kinds_of(summary_of(Play(rolled_back=5)))
 
 

@@ -125,7 +125,7 @@ def test_a_start_up_phase_is_never_cut_off_a_replay():
 
 @pytest.mark.parametrize("failed", [0, 400])
 def test_verdict_and_tables_report_one_rate_of_a_replay(failed):
-    """Where statements failed, the verdict told the rate of the others alone."""
+    """Where statements failed, the verdict had the rate of the others alone."""
     samples = rounds_of(Play(failed=failed, captured_s=20.0))
     summary = summarise(run_of(before=MACHINE), samples)
     (reported,) = replays_of(summary)

@@ -33,7 +33,7 @@ START = StartRecord(
 
 
 def begun(start: StartRecord | None, round_number: int = 0, target="trial", **reported):
-    """A sample that began so; ``told`` changes what its cell tells of the database."""
+    """A sample that began so; the arguments change what its cell says of the database."""
     sample = sample_of(Play(target=target), round_number)
     spec = copy.deepcopy(sample.cell.spec)
     spec.setdefault("database", {}).update(reported)

@@ -95,7 +95,7 @@ def test_under_a_pace_what_was_requested_and_the_lag_stand_on_the_replay_s_time(
 def test_the_lines_hold_as_many_statements_as_were_played():
     figure = figure_data(page(troubled()), "replay-time-1")
     replay, capture = figure["views"][0]["panels"]
-    sample = troubled().cells[0].samples[replays_of(troubled())[0].told_round]
+    sample = troubled().cells[0].samples[replays_of(troubled())[0].reported_round]
     points = replay["lines"][0]["points"]
     step_s = 1.0
     whole = sum(point[1] for point in points[:-1]) * step_s

@@ -36,7 +36,7 @@ CELL = ReplayCell(
     ceiling_per_s=None,
     ceiling_share=None,
     order_share=None,
-    told_round=0,
+    reported_round=0,
 )
 
 

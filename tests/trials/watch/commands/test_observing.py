@@ -49,9 +49,9 @@ def test_the_page_follows_the_run_and_becomes_its_report(tmp_path):
     events = client.events(1, sort="ended")
     hello = events[0][2]
     assert (hello["has_ended"], hello["run"]) == (False, f"io on {tmp_path / 'files'}")
-    told = [data for _, sort, data in events if sort == "run"]
-    assert told[0]["stage"].startswith("Filling")
-    tests = [each for each in told if each["test"]]
+    reported = [data for _, sort, data in events if sort == "run"]
+    assert reported[0]["stage"].startswith("Filling")
+    tests = [each for each in reported if each["test"]]
     assert {each["test"] for each in tests} == {"io: random read 8 KiB, 1 thread"}
     for number in (1, 2):
         own = [each for each in tests if each["round"] == number]

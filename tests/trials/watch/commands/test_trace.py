@@ -191,8 +191,8 @@ def test_a_study_imitates_a_recording_and_is_compared_with_it(tmp_path: Path):
     near = {each["name"]: each["is_near"] for each in document["figures"]}
     for name in ("reads and writes a second", "transfer", "share of reads", "mean size of reads"):
         assert near[name], shown.out
-    told = seatrial("trace", "compare", "t.rec", "t.rec", folder=tmp_path)
-    assert "figures differ by at most 10 %" in " ".join(told.out.split())
-    assert " no\n" not in told.out
+    compared = seatrial("trace", "compare", "t.rec", "t.rec", folder=tmp_path)
+    assert "figures differ by at most 10 %" in " ".join(compared.out.split())
+    assert " no\n" not in compared.out
     refused = seatrial("trace", "compare", "t.rec", "nothing", folder=tmp_path)
     assert refused.code == 2

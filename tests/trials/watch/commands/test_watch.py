@@ -52,7 +52,7 @@ def test_lines_of_json_are_one_object_each(tmp_path):
 @pytest.mark.skipif(
     os.geteuid() != 0 or shutil.which("setpriv") is None, reason="needs root to give it up"
 )
-def test_an_ordinary_user_gets_the_counters_and_is_told_what_root_would_add(tmp_path):
+def test_an_ordinary_user_gets_the_counters_and_hears_what_root_would_add(tmp_path):
     tmp_path.chmod(0o777)
     process = start("watch", "--for", "0.3", folder=tmp_path, prefix=ORDINARY)
     watched = ended(process, 20)

@@ -141,7 +141,7 @@ def test_requests_are_recorded_with_their_relations(cluster, tmp_path):
     assert "not mapped" not in names
 
 
-def test_other_programs_are_told_from_the_server_and_the_kernel(cluster):
+def test_other_programs_are_distinguished_from_the_server_and_the_kernel(cluster):
     with (
         cluster.start(OPTIONS) as server,
         contextlib.closing(connect(server.address)) as connection,

@@ -1,4 +1,4 @@
-//! What would be lost, or would be another thing if it were sent again: it is told.
+//! What would be lost, or would be another thing if it were sent again: it is reported.
 
 use seatrial_trace::captured::Skip;
 
@@ -163,7 +163,7 @@ fn what_is_set_as_a_client_connects_is_counted() {
 }
 
 #[test]
-fn a_session_that_cannot_be_followed_any_more_is_told_apart_from_no_session() {
+fn a_session_that_cannot_be_followed_any_more_is_distinguished_from_no_session() {
     let seen = |said: Vec<Said>| outcome(said).keeper.counted.seen.clone();
     let lost = seen(session(vec![Client(query("select 1")), Server(message(b'?', b""))]));
     assert_eq!((lost.not_understood, lost.broken_off), (1, 1));

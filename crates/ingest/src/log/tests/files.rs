@@ -92,14 +92,14 @@ fn what_cannot_be_read_is_said() {
 }
 
 #[test]
-fn unknown_zones_are_told() {
+fn unknown_zones_are_reported() {
     let log = line(1, "a").replace("UTC", "XYZ");
     let (_, reading) = Logs::one(log).read();
     assert!(reading.notes.iter().any(|note| note.contains("XYZ")), "{:?}", reading.notes);
 }
 
 #[test]
-fn logs_of_two_servers_are_told() {
+fn logs_of_two_servers_are_reported() {
     let (first, second) = (line(1, "a") + &line(50, "b"), line(20, "c") + &line(55, "d"));
     let logs = Logs::new(&[("1", first.as_bytes()), ("2", second.as_bytes())]);
     let (kept, reading) = logs.prefix("%m [%p] ").read();

@@ -61,7 +61,7 @@ fn reported_meanwhile(lines: &[(u32, u32, &str)]) -> Vec<(u32, Option<u64>)> {
 }
 
 #[test]
-fn what_was_told_between_a_beginning_and_an_end_is_counted() {
+fn what_was_reported_between_a_beginning_and_an_end_is_counted() {
     let both = [
         (0, 7, "LOG:  statement: insert 1"),
         (0, 8, "LOG:  statement: insert 2"),
@@ -298,7 +298,7 @@ fn a_connection_record_names_user_and_database() {
 }
 
 #[test]
-fn what_cannot_be_sent_again_is_told() {
+fn what_cannot_be_sent_again_is_reported() {
     let (statements, counted) = statements(&log(&[
         (0, 7, "LOG:  execute fetch from S_1/C_1: select 1"),
         (1, 7, "LOG:  execute S_1/C_1: select 1"),

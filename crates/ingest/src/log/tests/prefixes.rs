@@ -176,7 +176,7 @@ fn a_prefix_shows_the_resolution_of_its_times() {
 }
 
 #[test]
-fn a_prefix_that_lacks_something_is_told() {
+fn a_prefix_that_lacks_something_is_reported() {
     let (_, reading) = Logs::one("2026-11-21 12:00:00 UTC LOG:  statement: a\n").read();
     assert_eq!(reading.files[0].prefix, "%t ");
     assert!(reading.files[0].is_guessed);

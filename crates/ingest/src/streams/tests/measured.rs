@@ -87,7 +87,7 @@ fn a_statement_goes_where_it_was_free_the_shortest_time() {
 }
 
 #[test]
-fn blocks_that_interleave_are_told_apart_by_their_times_and_their_begin() {
+fn blocks_that_interleave_are_distinguished_by_their_times_and_their_begin() {
     let timed = [
         ("BEGIN", 0, 1),
         ("BEGIN", 2, 1),

@@ -133,7 +133,7 @@ fn a_server_that_cannot_speak_yet_is_heard_all_the_same() {
 }
 
 #[test]
-fn what_is_no_server_of_postgresql_is_told_at_its_first_bytes() {
+fn what_is_no_server_of_postgresql_is_recognised_at_its_first_bytes() {
     let others: [&[u8]; 5] =
         [b"HTTP/1", b"SSH-2.0", b"J\0\0\0\x0a", b"Z\0\0\0\x05", b"R\0\x10\0\0"];
     for bytes in others {

@@ -232,4 +232,4 @@ def _reported(samples: Sequence[Sample]) -> dict[str, Field]:
     names = (
         [name for name in reported[0] if all(name in each for each in reported)] if reported else []
     )
-    return {f"told_{name}": statistics.fmean(each[name] for each in reported) for name in names}
+    return {f"reported_{name}": statistics.fmean(each[name] for each in reported) for name in names}

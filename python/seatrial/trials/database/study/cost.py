@@ -1,6 +1,6 @@
 """What databases of a trial take: space, bytes written, time. Assumed, and said to be.
 
-Unlike the engine, a server cannot be told to write no more than so many bytes. What is assumed here
+Unlike the engine, a server cannot be limited to so many bytes. What is assumed here
 was measured with PostgreSQL 15.20 and 18.6 (initdb, ``pgbench -i`` of scale 10 and 100, tpcb-like
 with 10 clients) and rounded up; tests/trials/database/study/test_database_cost.py says by how much.
 """

@@ -49,7 +49,7 @@ Danger = Literal[
 ]
 """What a replay does only where it is asked to.
 
-The last three are told by the target, the others by each statement
+The last three are set by the target, the others by each statement
 (``crates/playback/src/item.rs``).
 """
 SettingValue = bool | int | float | str
@@ -100,7 +100,7 @@ class OnDatabase(Sampled, frozen=True, kw_only=True):
 
 
 class Pgbench(OnDatabase, frozen=True, kw_only=True, tag="pgbench"):
-    """PostgreSQL's own benchmark, TPC-B like unless told otherwise.
+    """PostgreSQL's own benchmark, TPC-B like by default.
 
     Attributes:
         scale: 100,000 accounts each, about 15 MB.
@@ -180,7 +180,7 @@ class Crash(OnDatabase, frozen=True, kw_only=True, tag="crash"):
         processes: Always 1.
         power_cut: ``none``: the server's processes are killed, and what the page cache holds
             survives. ``honest``: the power of its storage fails as well, which keeps what it was
-            told to flush. ``lying``: the storage loses its last second, flushed or not.
+            requested to flush. ``lying``: the storage loses its last second, flushed or not.
     """
 
     duration_s: Seconds = field(default=3.0, name="seconds")
@@ -359,7 +359,7 @@ class ReplaySpec(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DatabaseSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """What the measuring room is told of a cell, in ``Cell.spec["database"]`` as plain values.
+    """What the measuring room knows of a cell, in ``Cell.spec["database"]`` as plain values.
 
     Attributes:
         load: What the databases hold.

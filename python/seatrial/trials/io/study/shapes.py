@@ -44,7 +44,7 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
         block_size_bytes: Size of one request; 0 where there is a distribution.
         threads: Concurrent workers.
         depth: Requests that each keeps in flight.
-        accesses: What the engine is told to request.
+        accesses: What the engine is to request.
         start_bytes: Where the range begins in the file.
         length_bytes: Length of the range.
         factors: Everything else that varies.
@@ -151,7 +151,7 @@ def _operations(workload: Patterned) -> Iterator[tuple[str, float]]:
 
 
 def _addresses(workload: Patterned) -> Iterator[tuple[str, Access, Factors]]:
-    """Yield each pattern with what the engine is told of it, and its own factors."""
+    """Yield each pattern with what the engine gets of it, and its own factors."""
     for pattern in many(workload.pattern):
         if pattern == "zipf":
             for theta in many(workload.theta):
@@ -302,7 +302,7 @@ def _only_size_bytes(specification: AccessSpecification) -> int:
 
 
 def _line(line: AccessLine) -> Iterator[Access]:
-    """Yield what the engine is told of one line.
+    """Yield what the engine gets of one line.
 
     The engine's random requests have one alignment an access, hence one access for each size;
     its sequential requests of one access follow each other, hence one access for all sizes.

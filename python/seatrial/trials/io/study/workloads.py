@@ -257,7 +257,7 @@ class Commit(WorkloadBase, frozen=True, kw_only=True, tag="commit"):
     The log is written in place and wraps, as PostgreSQL's recycled segments are.
 
     Attributes:
-        direct: Go past the page cache; databases do not, unless told to.
+        direct: Go past the page cache; databases do not, by default.
         methods: ``fdatasync`` after the write, or the file opened with ``o_dsync``.
         committers: Threads that commit at once.
         size_bytes: Bytes of one commit (``size``).

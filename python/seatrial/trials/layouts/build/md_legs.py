@@ -99,7 +99,7 @@ def replace(built: Built, leg: int, member: int, new_device: str) -> None:
 def facts(built: Built) -> dict[str, str]:
     """Return facts of the first leg, and how the legs were created."""
     reported = md_array.facts(built.construction.leg_devices[0])
-    reported["initial_sync"] = "done" if built.spec.initial_sync else "left out: told to be clean"
+    reported["initial_sync"] = "done" if built.spec.initial_sync else "left out: assumed clean"
     return reported
 
 

@@ -35,7 +35,7 @@ class MeasuredStep:
         samples: One a round.
         limit_counts: Of each sample, in the same order.
         judged: What they say.
-        step: What is told of them.
+        step: What is reported of them.
     """
 
     samples: Sequence[Sample]

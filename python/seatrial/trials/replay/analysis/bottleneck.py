@@ -399,5 +399,5 @@ def replay_cell(summary: CellSummary, grounds: Grounds) -> ReplayCell | None:
         ceiling_per_s=grounds.ceiling_per_s,
         ceiling_share=ceiling_share(grounds.rate.value, grounds.ceiling_per_s),
         order_share=found.order_share,
-        told_round=worst[0].round,
+        reported_round=worst[0].round,
     )

@@ -4,7 +4,8 @@ Terminal, report and exit code all rest on it. A replay is well when every state
 sent was sent, to a database that holds what the capture's held, with no more errors than in the
 capture, with no id left as captured that the captured server generated, and with the captured rows
 in all tables where these were compared. What the log does not hold (data of COPY and the like) and
-what was left out on demand (``--until``, ``--read-only``, dangers, other databases) is told, and is
+what was left out on demand (``--until``, ``--read-only``, dangers, other databases) is reported,
+and is
 no fault.
 """
 

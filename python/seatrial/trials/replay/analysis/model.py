@@ -95,7 +95,7 @@ class ReplayCell(msgspec.Struct, frozen=True, kw_only=True):
         ceiling_per_s: Statements per second of the driver against a null server.
         ceiling_share: The rate as a share of the ceiling; None if unknown.
         order_share: Of the time of all connections, the share that statements waited for order.
-        told_round: The round whose account is reported: the worst.
+        reported_round: The round whose account is reported: the worst.
     """
 
     cell: Annotated[Cell, named("key")]
@@ -111,7 +111,7 @@ class ReplayCell(msgspec.Struct, frozen=True, kw_only=True):
     ceiling_per_s: float | None
     ceiling_share: float | None
     order_share: float | None
-    told_round: Count
+    reported_round: Count
 
 
 def replays_of(analysed: Analysed) -> list[ReplayCell]:

@@ -54,9 +54,9 @@ Examples:
 
 \b
 By a proxy (--listen): clients connect to it as they would to the server, with sslmode=disable: what
-is encrypted is passed on and not captured, which is told at once. Ctrl-C, SIGTERM or SIGHUP ends
-it: the connections of all clients are closed, what they were about to do is rolled back, and the
-trace is completed. Bytes are passed on unaltered; the server sees the proxy's address as its
+is encrypted is passed on and not captured, which is reported at once. Ctrl-C, SIGTERM or SIGHUP
+ends it: the connections of all clients are closed, what they were about to do is rolled back, and
+the trace is completed. Bytes are passed on unaltered; the server sees the proxy's address as its
 client's.
 
 \b
@@ -64,8 +64,8 @@ From packets (--interface, on the server's machine): nothing stands in between, 
 changed, and it takes less of the processors. It needs root (CAP_NET_RAW). What is encrypted and
 what goes over a socket in a folder cannot be seen: take the proxy for these. Sessions that are
 there already are joined when they have no transaction open. Packets that the kernel dropped are
-counted, and what is missing of a session is told. --pcap reads what `tcpdump -s 0 -w FILE tcp port
-5432` wrote.
+counted, and what is missing of a session is reported. --pcap reads what `tcpdump -s 0 -w FILE tcp
+port 5432` wrote.
 
 \b
 Where clients come in:
@@ -143,7 +143,7 @@ def capture(
 
     Beside what a log tells, it has all parameters, the rows of each statement, and what RETURNING
     and sequences gave back: with these a replay maps generated ids exactly. It holds the data that
-    clients send and are told of, and only its owner may read it.
+    clients send and receive, and only its owner may read it.
     """
     if recover:
         others = bool(places or interface or pcap or server or mask or with_rows)
@@ -187,7 +187,7 @@ _WARNINGS: Final = {
         "clients connect to the proxy with sslmode=disable (and gssencmode=disable)."
     ),
 }
-"""What is told once, as soon as it is seen, by the property that tells it."""
+"""What is reported once, as soon as it is seen, by the property that tells it."""
 _PACKETS_WARNINGS: Final = {
     "has_failed": (
         "The trace cannot be written any more, and nothing more is captured. Ctrl-C ends it and "
@@ -432,7 +432,7 @@ def _address(host: str) -> str:
         raise UsageError(
             seen=f"{host!r} is no address",
             cause="A name may stand for several addresses, and the proxy listens at those it is "
-            "told",
+            "given",
             next_step="Name the address, as `ip -brief address` shows it, or leave it away for "
             "this machine only",
         ) from None
@@ -443,7 +443,7 @@ def capture_statements(wanted: Wanted, *, quiet: bool) -> Reading:
 
     Args:
         wanted: What is to be captured.
-        quiet: Whether nothing is told meanwhile but warnings.
+        quiet: Whether nothing is reported meanwhile but warnings.
 
     Raises:
         RefusedError: when something would be lost that is not a trace, or not meant.

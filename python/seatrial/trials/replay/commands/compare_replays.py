@@ -32,7 +32,7 @@ OF_LOAD: Final = frozenset(
         *("read_only", "until", "threads", "databases", "allow"),
     }
 )
-"""Factors that make another load, told as such; or that are what is compared."""
+"""Factors that make another load, reported as such; or that are what is compared."""
 
 
 class Replays(msgspec.Struct, frozen=True, kw_only=True):

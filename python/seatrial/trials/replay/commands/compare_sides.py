@@ -1,4 +1,4 @@
-"""From what a user names to the sides of a comparison, each told by its content."""
+"""From what a user names to the sides of a comparison, each recognised by its content."""
 
 from __future__ import annotations
 
@@ -331,7 +331,7 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
         results: The results file that runs are sought in.
         time_unit_s: Unit of the times in access logs; None to tell it by the log.
         time_column: Their column behind the bytes, from 1; None likewise.
-        quiet: Whether nothing is told meanwhile.
+        quiet: Whether no progress is reported.
         anyway: Whether what forbids a comparison of replays becomes a warning.
     """
 

@@ -78,7 +78,7 @@ def read_logs(wanted: Wanted, *, quiet: bool) -> Reading:
 
     Args:
         wanted: What is to be read.
-        quiet: Whether nothing is told meanwhile.
+        quiet: Whether no progress is reported.
 
     Raises:
         KeyboardInterrupt: when interrupted; nothing was written.
@@ -177,7 +177,7 @@ class _Plain:
         self._reported_s = time.monotonic()
 
     def tell(self, line: str) -> None:
-        """Tell it, unless one was told a moment ago."""
+        """Report it, unless one was reported a moment ago."""
         now_s = time.monotonic()
         if now_s - self._reported_s >= REPORT_EVERY_S:
             self._reported_s = now_s

@@ -1,4 +1,4 @@
-"""A replay from its plan to its end: it runs, is stored, judged, told and reported."""
+"""A replay from its plan to its end: it runs, is stored, judged and reported."""
 
 from __future__ import annotations
 
@@ -512,7 +512,7 @@ def _compare(run: Run, labels: Sequence[str], measuring: Measuring, results: Pat
         try:
             run_comparison(options)
         except UsageError as error:
-            # Such as when nothing was answered on one of them, which is told above.
+            # Such as when nothing was answered on one of them, which is reported above.
             click.echo(wrapped(f"{label} is not compared with {labels[0]}: {error.seen}."))
     if len(others) > VERDICTS_MAX and not showing().tables:
         more = format_plural(len(others) - VERDICTS_MAX, "more comparison")

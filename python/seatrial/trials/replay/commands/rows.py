@@ -40,7 +40,7 @@ def keep_rows(url: str, output: Output, *, quiet: bool = False) -> int:
     Args:
         url: Of the database.
         output: Where they go.
-        quiet: Whether what came of it is told on standard error.
+        quiet: Whether the result is reported on standard error.
 
     Raises:
         RefusedError: when something else is there.

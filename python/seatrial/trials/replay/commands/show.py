@@ -16,7 +16,7 @@ def show_trace(trace: Path, *, top: int) -> Trace:
 
     Args:
         trace: The file.
-        top: So many queries are told, by their total time.
+        top: So many queries are shown, by their total time.
 
     Raises:
         UsageError: when it is no trace, is damaged, or cannot be read.

@@ -66,7 +66,7 @@ def command() -> None:
     metavar="LOG...",
     nargs=-1,
     required=True,
-    # What cannot be read is told by who reads it, with the next step.
+    # What cannot be read is reported by who reads it, with the next step.
     type=click.Path(path_type=Path, readable=False, allow_dash=True),
 )
 @trace_output_option

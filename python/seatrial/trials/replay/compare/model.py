@@ -83,7 +83,7 @@ class CallFigures(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ServerWork(msgspec.Struct, frozen=True, kw_only=True):
-    """What the server did for one query, per call, where pg_stat_statements told it.
+    """What the server did for one query, per call, where pg_stat_statements has it.
 
     Attributes:
         calls: As the server counted them.
@@ -119,7 +119,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
             measurements of the same thing differ: ``undecided`` then.
         within_share: For ``same``: the difference is surely less than this share.
         rounds_more: For ``undecided``: how many more rounds would settle it; None where that
-            cannot be told.
+            is not known.
         server_before: None where it is not known.
         server_after: None where it is not known.
         plan_before: Shape of the plan, as ``Index Scan(orders_pkey)``; empty where not known.

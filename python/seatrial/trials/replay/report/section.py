@@ -197,7 +197,7 @@ def replay_columns(summary: Summary) -> dict[str, dict[str, Field]]:
     return {
         reported.cell.key: {
             "replay_bottleneck": reported.bottleneck.who,
-            "replay_told_round": reported.told_round,
+            "replay_reported_round": reported.reported_round,
             **interval_columns("replay_answered_per_s", reported.answered_per_s),
             "replay_captured_per_s": reported.captured_per_s,
             **(interval_columns("replay_ratio", reported.ratio) if reported.ratio else {}),

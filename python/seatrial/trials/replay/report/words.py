@@ -69,7 +69,7 @@ def reported_of(reported: ReplayCell, part: CellSummary) -> tuple[Sample, Replay
     return next(
         (sample, sample.replay)
         for sample in part.samples
-        if sample.round == reported.told_round and sample.replay is not None
+        if sample.round == reported.reported_round and sample.replay is not None
     )
 
 
@@ -78,7 +78,7 @@ def round_words(reported: ReplayCell, part: CellSummary) -> str:
     rounds = len(part.samples)
     if rounds == 1:
         return ""
-    of = f"round {reported.told_round + 1} of {rounds}"
+    of = f"round {reported.reported_round + 1} of {rounds}"
     _, record = reported_of(reported, part)
     return of if judge(record).ok else f"{of}, the worst"
 

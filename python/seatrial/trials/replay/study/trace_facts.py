@@ -85,7 +85,8 @@ class TraceFacts(msgspec.Struct, frozen=True, kw_only=True):
         open_max: Sessions that were open at once, at most.
         captured_s: From the first statement to the end of the last.
         has_clock: Whether its times are those of a clock, and not given to a file of SQL.
-        databases: Names of the capture's databases, most statements first; those not told left out.
+        databases: Names of the capture's databases, most statements first; those without a name
+            left out.
         users: Names of the capture's users, likewise.
         is_masked: Whether literals and parameters are stand-ins.
         system_identifier: Of the server whose log it was, as digits; None where not known.

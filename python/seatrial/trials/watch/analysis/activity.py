@@ -19,7 +19,7 @@ class Lost(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         unmatched: Completions of requests that were issued before the start, or that could not be
-            told from another one.
+            distinguished from another one.
         uncounted: Requests for which the kernel's tables had no room.
         unrecorded: Requests that are counted, but were not read one by one.
         missed: Events that the kernel did not hand over.

@@ -145,7 +145,7 @@ class Feed:
 
 
 class Ending(msgspec.Struct, frozen=True, kw_only=True):
-    """How what is shown has ended, as a page is told.
+    """How what is shown has ended, as a page shows it.
 
     Attributes:
         sentence: What became of it.
@@ -211,7 +211,7 @@ class LivePage:
         self._ending = Ending(sentence=sentence, has_report=bool(report))
 
     def stop(self) -> None:
-        """End it; open pages are told first."""
+        """End it; open pages are notified first."""
         if self._ending is None:
             self.end("The watch has ended.")
         time.sleep(2 * _POLL_S)  # the last events are sent

@@ -96,7 +96,7 @@ def _changes(table: Table, subject: Subject, rows_max: int) -> dict[str, object]
 
 
 def _more(table: Table, subject: Subject, rows_max: int) -> list[tuple[Shown, str]]:
-    """Return what is told of some queries only: plans, the server's work, one side's."""
+    """Return what is shown of some queries only: plans, the server's work, one side's."""
     names = (table.before.name, table.after.name)
     sided = (
         (table.only_before, names[1], table.before.total_s),
@@ -137,7 +137,7 @@ def render(found: BeforeAfter, runs: Sequence[tuple[str, Run]] = ()) -> str:
 
     Args:
         found: What was compared.
-        runs: Names and runs of the sides that come from one: their machines are told.
+        runs: Names and runs of the sides that come from one: their machines are shown.
 
     Raises:
         AssetError: When the installation's ECharts is not the one that was pinned.

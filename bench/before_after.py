@@ -160,7 +160,7 @@ def captured(folder: Path, options: argparse.Namespace) -> Path:
     return trace
 
 
-def asked(server: Server, name: str, *texts: str) -> None:
+def run_sql(server: Server, name: str, *texts: str) -> None:
     """Send statements to a database."""
     with contextlib.closing(connect(server.address.with_dbname(name))) as connection:
         for text in texts:
@@ -169,8 +169,8 @@ def asked(server: Server, name: str, *texts: str) -> None:
 
 def fill(server: Server, name: str) -> None:
     """Make a database with its tables and functions."""
-    asked(server, "postgres", f"CREATE DATABASE {name}")
-    asked(
+    run_sql(server, "postgres", f"CREATE DATABASE {name}")
+    run_sql(
         server,
         name,
         "CREATE TABLE t (id int PRIMARY KEY, v int)",
@@ -185,7 +185,7 @@ def spin(server: Server, name: str, factors: dict[int, float]) -> None:
     """Make the functions of a database, those of some kinds with longer loops."""
     for kind in range(KINDS):
         loops = round(LOOPS * factors.get(kind, 1.0))
-        asked(server, name, SPIN.format(kind=kind, loops=loops))
+        run_sql(server, name, SPIN.format(kind=kind, loops=loops))
 
 
 def play(server: Server, name: str, trace: Path, number: int) -> Unit:

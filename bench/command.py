@@ -52,7 +52,7 @@ def run_bench(
     Args:
         bench: Its file, as it was called.
         section: The name of its section.
-        options: What was asked for.
+        options: Those of the command line.
         text_of: Runs it and returns the section's text.
         refusals: What is reported in a sentence rather than as a fault of ours.
     """

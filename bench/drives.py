@@ -83,7 +83,7 @@ def page(summary: Summary, rounds: int) -> str:
             "## drives: the article of 2010, on a throttled loop device",
             f"Written by `bench/drives.py` on {day} (UTC), {rounds} rounds. `hdd` is a loop device "
             f"limited to {DISK_REQUESTS_PER_S} requests and {DISK_BYTES_PER_S / 1e6:.0f} MB a "
-            "second, each way; `ssd` is one beside it on the same disk, without a limit. Both "
+            "second, each way; `ssd` is another one on the same disk, without a limit. Both "
             "begin cold in each round, with 256 MiB of memory for the server and the page cache "
             "of its files. Figures are means of the rounds with 95 % intervals; the ratio is the "
             "median of those inside each round.",

@@ -1,4 +1,4 @@
-"""What Seatrial takes beside requests: to start, to tell its help, to keep an hour in memory."""
+"""What Seatrial takes besides requests: to start, to tell its help, to keep an hour in memory."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ def page(summary: Summary, rounds: int) -> str:
             f"{format_count(statements)} statements of eight sessions is replayed as fast as it "
             f"goes, on a snapshot of {_sizes(summary)}, restored for each sample. `disk` is a "
             f"loop device limited to {REQUESTS_PER_S:,} requests and {BYTES_PER_S / 1e6:.0f} MB a "
-            f"second, each way, as {DRIVES} drives do; `ssd` is one beside it on the same disk, "
+            f"second, each way, as {DRIVES} drives do; `ssd` is another one on the same disk, "
             "without a limit. The cache is the memory of the server and the page cache of its "
             "files; all begin cold. Rates, and ratios inside each round, are means of the rounds "
             "with 95 % intervals; a rank is only as certain as its interval.",

@@ -4,7 +4,7 @@
     bench/observe.py --quick       one short round, printed and not written: does it run?
 
 In each round pgbench runs three times in an order drawn afresh: alone, alone once more, and with
-its log of every transaction (-l) and the observer beside it. Only the ratios are claims. `alone
+its log of every transaction (-l) and the observer with it. Only the ratios are claims. `alone
 again` is the same command a second time: how far its ratio strays from 1 is how far the other can
 be trusted. On a machine with other work the transactions per second scatter widely; the processor
 time that server, pgbench and observer together take for a transaction scatters far less. It is
@@ -72,7 +72,7 @@ class BenchResult:
             server and pgbench; one per round.
         around_ns: The observer's processor time before the load and behind it, its session's
             included; one per round.
-        idle_share: What it takes of one processor beside an idle server.
+        idle_share: What it takes of one processor with an idle server.
         seconds: Length of a sample.
         seed: Of the order.
         loads: Load averages, one per round.
@@ -127,13 +127,13 @@ class Bench:
         self.observed(warm_up_s)
 
     def alone(self, seconds: int) -> Sample:
-        """Run pgbench with nothing beside it."""
+        """Run pgbench alone."""
         before_ns = self._cpu_ns()
         printed = self._tpc_b(seconds)
         return self._sample(printed, self._cpu_ns() - before_ns)
 
     def observed(self, seconds: int) -> Sample:
-        """Run pgbench with its log of every transaction, and the observer beside it."""
+        """Run pgbench with its log of every transaction, and the observer with it."""
         before_ns = self._cpu_ns()
         observer = self._observer()
         observer.start()
@@ -147,7 +147,7 @@ class Bench:
         return replace(self._sample(printed, ended_ns - begun_ns), around_ns=around_ns, seen=seen)
 
     def idle_share(self, seconds: int) -> float:
-        """Return what Seatrial takes of one processor beside an idle server, session included."""
+        """Return what Seatrial takes of one processor with an idle server, session included."""
         observer = self._observer()
         observer.start()
         time.sleep(seconds)

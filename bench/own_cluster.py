@@ -34,7 +34,7 @@ class OwnCluster:
 
 @contextlib.contextmanager
 def own_cluster(bench: str) -> Iterator[OwnCluster]:
-    """Make a cluster; put it away with all that lies beside it.
+    """Make a cluster; put it away with all that lies with it.
 
     Args:
         bench: Whose, as the undo journal names it.

@@ -1,7 +1,7 @@
 """Where the engine bench reads: the engine alone, a cached file, a block device, a direct file.
 
 Everything is made for the bench and put away after it. A device that exists already is never
-touched: a fresh zram device is asked for, or a loop device over a file of our own.
+touched: a fresh zram device is requested, or a loop device over a file of our own.
 """
 
 from __future__ import annotations

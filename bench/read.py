@@ -83,7 +83,7 @@ class BenchResult:
         log_bytes: Size of the log by format.
         trace_bytes: Size of the trace by format.
         spent: By format and reader, one value per round, without what starting takes.
-        large: What reading the large log took, its size first; None unless asked for.
+        large: What reading the large log took, its size first; None unless requested.
         statements: Of each log.
         seed: Of the order.
         loads: Load averages, one per round.

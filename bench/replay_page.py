@@ -150,11 +150,11 @@ def _where_it_goes(measured: BenchResult) -> list[str]:
             name: {part: share * cost_us[name] for part, share in parts.items()}
             for name, parts in measured.parts.items()
         }
-        tables.append(_beside_each_other(head, PARTS, scaled))
+        tables.append(_next_to_each_other(head, PARTS, scaled))
     if all(measured.calls.values()):
         names = sorted({name for calls in measured.calls.values() for name in calls})
         head = ["system calls for a prepared statement"]
-        tables.append(_beside_each_other(head, names, measured.calls))
+        tables.append(_next_to_each_other(head, names, measured.calls))
     return tables
 
 
@@ -163,7 +163,7 @@ def _cost_us(measured: BenchResult, contender: str) -> float:
     return 1e6 * median_estimate(costs, "s").value
 
 
-def _beside_each_other(
+def _next_to_each_other(
     head: list[str], names: Sequence[str], of: Mapping[str, Mapping[str, float]]
 ) -> str:
     rows = [[name, *(f"{each.get(name, 0):.2f}" for each in of.values())] for name in names]

@@ -1,4 +1,4 @@
-"""What playing a trace costs: `seatrial sql replay`'s driver beside pgbench, and pgreplay if it is.
+"""What playing a trace costs: `seatrial sql replay`'s driver next to pgbench, pgreplay if it is.
 
     bench/replay_speed.py          the figures of bench/RESULTS.md: 10 rounds, about seven minutes
     bench/replay_speed.py --quick  one round of short loads, printed and not written: does it run?

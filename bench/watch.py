@@ -183,7 +183,7 @@ def live_page(reads_per_s: dict[str, list[float]]) -> str:
 
 
 def options_of(arguments: Sequence[str]) -> argparse.Namespace:
-    """Return what was asked for on the command line."""
+    """Return the options of the command line."""
     parser = parser_of(
         __doc__, rounds=12, rounds_help="of four runs", quick_help="one round of half a second"
     )

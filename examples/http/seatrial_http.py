@@ -72,7 +72,7 @@ class HttpTopic(Topic):
                 yield ConstraintError(f"is {workload.url!r}", expected, "workload", index, "url")
 
     def obstacle(self, workload: Sampled, target: PlannedTarget) -> str:
-        """Return why a target cannot be asked: nothing is stored, so only ``null`` fits."""
+        """Return why a target does not fit: nothing is stored, so only ``null`` fits."""
         return "" if target.kind == "null" else "its requests go to an address, not to storage"
 
     def cells(

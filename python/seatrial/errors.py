@@ -69,7 +69,7 @@ class StudyError(UsageError):
     """The study file is malformed; the message names the file and the key path."""
 
 
-class PartialResult(SeatrialError):  # noqa: N818 - a result, though less than was asked for
+class PartialResult(SeatrialError):  # noqa: N818 - a result, though less than was requested
     """The run ended before its plan did; what was measured is kept."""
 
     exit_code = 4
@@ -153,7 +153,7 @@ def native_errors() -> Iterator[None]:
         SeatrialError: for a defect of ours.
         SpaceError: when the disk is full.
         TargetError: when the target cannot be used.
-        UsageError: when what is asked for cannot be done.
+        UsageError: when what is requested cannot be done.
     """
     try:
         yield

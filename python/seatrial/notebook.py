@@ -148,7 +148,7 @@ class Results:
 
 
 class Run(model.Run, frozen=True, kw_only=True, dict=True):
-    """A run with its samples and what the analysis makes of them; read when first asked for.
+    """A run with its samples and what the analysis makes of them; read when first requested.
 
     Attributes:
         path: The results file that holds it.

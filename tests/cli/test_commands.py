@@ -160,8 +160,8 @@ def cpu_s(*command: str) -> float:
 def test_no_help_names_the_exceptions_of_a_function():
     context = click.Context(group)
     names = group.list_commands(context)
-    asked = [group.get_command(context, name) for name in names]
-    for command in asked:
+    commands = [group.get_command(context, name) for name in names]
+    for command in commands:
         inner = command.commands.values() if isinstance(command, click.Group) else ()
         for each in (command, *inner):
             assert "Raises" not in (each.help or ""), each.name

@@ -1,4 +1,4 @@
-"""What a terminal shows during a run and when it is asked to end, in order."""
+"""What a terminal shows during a run and when it is interrupted, in order."""
 
 from __future__ import annotations
 

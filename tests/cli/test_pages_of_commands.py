@@ -1,4 +1,4 @@
-"""The pages of ``audit`` and ``check``: written where asked, first screen and findings in them."""
+"""The pages of ``audit`` and ``check``: where requested; first screen and findings in them."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ class TestFiles:
         monkeypatch.setattr(guard, "_claim", fill_then_claim)
         assert "All data on it would be lost" in refusal(empty)
 
-    def test_no_marker_beside_a_file_proves_whose_it_is(self, tmp_path):
+    def test_no_marker_next_to_a_file_proves_whose_it_is(self, tmp_path):
         for name in (".seatrial-run1", ".seatrial-run2", "photos"):
             folder = tmp_path / name
             folder.mkdir()

@@ -49,7 +49,7 @@ class Measured(msgspec.Struct, frozen=True):
 
 class _NeverMet:
     met = False
-    sentence = "It is not asked."
+    sentence = "It is not requested."
 
 
 def never(_rates_per_s) -> _NeverMet:

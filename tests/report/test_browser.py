@@ -39,9 +39,9 @@ OVERLAPS = """
     // A toolbar is in the row of its chart's topic, to the right.
     if (!next || !next.checkVisibility() || next.className === 'toolbar') return [];
     const box = next.getBoundingClientRect();
-    const beside = box.left >= part.getBoundingClientRect().right - 1
+    const outside = box.left >= part.getBoundingClientRect().right - 1
       || box.right <= part.getBoundingClientRect().left + 1;
-    return box.height > 0 && !beside && box.top < bottom - 1
+    return box.height > 0 && !outside && box.top < bottom - 1
       ? [`${part.className || part.tagName} over ${next.className || next.tagName}`] : [];
   });
 })()

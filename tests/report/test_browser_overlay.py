@@ -64,7 +64,7 @@ def test_the_circle_of_the_24_iops_cell_is_the_lowest_of_the_reads(desktop: Visi
     assert second[1] - first[1] > 60  # 24 against 28k IOPS
 
 
-def test_gaps_are_listed_and_the_numbers_stand_beside_the_circles(desktop: Visit):
+def test_gaps_are_listed_and_the_numbers_stand_next_to_the_circles(desktop: Visit):
     figure = desktop.figure("matrix-iops")
     assert figure.locator(".gaps li").count() == 3
     labels = [text.text_content() for text in figure.locator(".plot svg text").all()]

@@ -219,7 +219,7 @@ def test_a_file_opened_for_reading_cannot_be_changed(path):
     assert path.read_bytes() == before
 
 
-def test_reading_leaves_nothing_beside_the_file(path):
+def test_reading_leaves_nothing_next_to_the_file(path):
     assert read_all(path) == 6
     assert [entry.name for entry in path.parent.iterdir()] == [path.name]
 

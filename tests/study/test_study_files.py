@@ -31,7 +31,7 @@ def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     return write
 
 
-def test_beside_the_study_goes_before_the_working_directory(study) -> None:
+def test_next_to_the_study_goes_before_the_working_directory(study) -> None:
     path = study(PGBENCH + 'scripts = ["orders.sql", "only-there.sql", "both.sql", "tpcb-like"]')
     (workload,) = load_study(path).workloads
     assert workload.scripts == [

@@ -15,7 +15,7 @@ import pytest
 from tidy.sources import PRODUCT, Source, assert_kept, breach, ours
 
 # design.md section 3. A room may import itself, the rooms named here, and the modules that stand
-# beside the rooms (such as seatrial.errors), which import no room but _core.
+# outside the rooms (such as seatrial.errors), which import no room but _core.
 MAY_IMPORT = {
     "_core": set[str](),
     "study": {"_core"},
@@ -109,7 +109,7 @@ SQL = re.compile(
 
 
 def room_of(path: str) -> str:
-    """The room of a product file; empty for a module that stands beside the rooms."""
+    """The room of a product file; empty for a module that stands outside the rooms."""
     head, slash, _ = path.removeprefix(PRODUCT).partition("/")
     return head if slash else ""
 

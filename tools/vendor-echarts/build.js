@@ -1,4 +1,4 @@
-// Bundles entry.js into one script, writes its checksum beside it, and gathers the licences of
+// Bundles entry.js into one script, writes its checksum next to it, and gathers the licences of
 // all that is inside. The same lock file gives the same bytes.
 import { createHash } from 'node:crypto';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';

@@ -21,8 +21,8 @@
 //! | `keeping` | what goes into the trace |
 
 mod answering;
-mod asking;
 mod keeping;
+mod requesting;
 mod startup;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -156,7 +156,7 @@ impl Follower {
     #[inline]
     pub fn look_at(&mut self, side: Side, bytes: &[u8], keeper: &mut Keeper) {
         let looked = catch_unwind(AssertUnwindSafe(|| match side {
-            Side::Client => self.asked(bytes, keeper),
+            Side::Client => self.requested(bytes, keeper),
             Side::Server => self.answered(bytes, keeper),
         }));
         if looked.is_err() {
@@ -201,7 +201,7 @@ impl Follower {
     }
 
     /// Processes bytes from the client.
-    pub fn asked(&mut self, mut bytes: &[u8], keeper: &mut Keeper) {
+    pub fn requested(&mut self, mut bytes: &[u8], keeper: &mut Keeper) {
         keeper.counted.seen.to_server_bytes += bytes.len() as u64;
         if matches!(self.stage, Stage::Hello | Stage::RequestKind) {
             let taken = self.take_hello(bytes, keeper);
@@ -211,7 +211,7 @@ impl Follower {
             return;
         }
         let mut stream = std::mem::take(&mut self.from_client);
-        let taken = stream.take_in(bytes, &mut asking::Asking { follower: self, keeper });
+        let taken = stream.take_in(bytes, &mut requesting::Asking { follower: self, keeper });
         self.from_client = stream;
         if taken.is_err() {
             self.give_up(keeper);

@@ -42,7 +42,7 @@ pub struct MessageCounts {
     pub span: Option<(i64, i64)>,
 }
 
-/// What was seen on the wire beside statements.
+/// What was seen on the wire besides statements.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, schemars::JsonSchema)]
 pub struct Seen {
     /// Connections that clients made.
@@ -65,7 +65,7 @@ pub struct Seen {
     pub broken_off: u64,
     /// Of these, where a defect of ours showed: passed on unread from then on.
     pub defects: u64,
-    /// Answers that fit no request; what was asked before them is not in the trace.
+    /// Answers that fit no request; what was requested before them is not in the trace.
     pub out_of_step: u64,
     /// Statements that were never answered: their connection ended, or the capture did.
     pub unanswered: u64,

@@ -170,7 +170,7 @@ fn notes(spec: &CaptureSpec, counted: &MessageCounts) -> Vec<String> {
         ),
         (
             seen.out_of_step,
-            "fitted no request; what was asked before them is counted among the others.",
+            "fitted no request; what was requested before them is counted among the others.",
             "answer",
         ),
         (
@@ -180,8 +180,8 @@ fn notes(spec: &CaptureSpec, counted: &MessageCounts) -> Vec<String> {
         ),
         (
             seen.returned_unread,
-            "of RETURNING and sequences came in binary by a client that never asked of which type \
-             they are, or in another encoding, and could not be read: ids among them are inferred.",
+            "of RETURNING and sequences came in binary by a client that never requested their types, \
+             or in another encoding, and could not be read: ids among them are inferred.",
             "value",
         ),
         (

@@ -22,7 +22,7 @@ pub struct Request {
     /// When it was forwarded, in microseconds since 1970.
     pub sent_us: i64,
     /// The request.
-    pub asked: RequestKind,
+    pub kind: RequestKind,
 }
 
 /// A request.

@@ -13,7 +13,7 @@ const KEPT_BYTES_MAX: usize = 64 << 10;
 pub struct Message<'a> {
     /// Its kind.
     pub kind: u8,
-    /// What was asked for of its body.
+    /// What is needed of its body.
     pub body: &'a [u8],
     /// Bytes of the whole body.
     pub body_bytes: usize,

@@ -103,7 +103,7 @@ fn much_goes_both_ways_at_once_whoever_is_slow() {
 
 /// A client may say that it has no more to say, and still wants to read.
 #[test]
-fn a_client_that_hung_up_still_gets_what_it_asked_for() {
+fn a_client_that_hung_up_still_gets_what_it_requested() {
     let rig = Rig::new();
     let (mut client, mut server) = rig.connect();
     client.write_all(b"bye").unwrap();

@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_read_lies_apart_only_where_asked() {
+    fn what_is_read_lies_apart_only_where_requested() {
         let one = Buffers::map(2, 4096).unwrap();
         let mut two = Buffers::map_apart(2, 4096).unwrap();
         assert_eq!(one.number(1, Operation::Read), one.number(1, Operation::Write));

@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn the_mix_is_as_asked() {
+    fn the_mix_is_as_requested() {
         let mut mix = mix(0);
         let draws: Vec<Access> = (0..100_000).map(|_| mix.next().unwrap()).collect();
         let count = |operation, length_bytes| {

@@ -115,28 +115,28 @@ impl Startup {
     /// When a password is required but missing, when the server requests an unsupported method, or
     /// when it does not know the password itself.
     pub fn take_in(&mut self, body: &[u8], out: &mut Vec<u8>) -> Result<(), ServerError> {
-        let asked = messages::number(body).unwrap_or(-1);
+        let requested = messages::number(body).unwrap_or(-1);
         let data = body.get(4..).unwrap_or_default();
-        match asked {
+        match requested {
             0 => return self.let_in(),
             3 => messages::password(out, self.password()?.as_bytes()),
             5 => {
-                let salt = data.first_chunk().copied().ok_or_else(|| unknown(asked))?;
+                let salt = data.first_chunk().copied().ok_or_else(|| unknown(requested))?;
                 let hash = md5_hash(self.user.as_bytes(), self.password()?.as_bytes(), salt);
                 messages::password(out, hash.as_bytes());
             }
             10 => self.begin_scram(data, out)?,
             11 => {
-                let Proof::Scram(scram) = &mut self.proof else { return Err(unknown(asked)) };
+                let Proof::Scram(scram) = &mut self.proof else { return Err(unknown(requested)) };
                 scram.update(data).map_err(|why| unproved(&why))?;
                 messages::sasl_next(out, scram.message());
             }
             12 => {
-                let Proof::Scram(scram) = &mut self.proof else { return Err(unknown(asked)) };
+                let Proof::Scram(scram) = &mut self.proof else { return Err(unknown(requested)) };
                 scram.finish(data).map_err(|why| unproved(&why))?;
                 self.proof = Proof::Mutual;
             }
-            _ => return Err(unknown(asked)),
+            _ => return Err(unknown(requested)),
         }
         Ok(())
     }
@@ -190,7 +190,7 @@ pub fn explained(mut refusal: ServerError) -> ServerError {
     if lacks_encryption {
         refusal.message.push_str(
             ". A playback speaks without TLS: let this role in without it (a line hostnossl in \
-             pg_hba.conf), play beside the server over its socket, or through a tunnel",
+             pg_hba.conf), play on the server's machine over its socket, or through a tunnel",
         );
     }
     refusal
@@ -200,8 +200,8 @@ fn unproved(why: &std::io::Error) -> ServerError {
     refusal(INVALID_AUTHORIZATION, format!("the exchange of passwords (SCRAM) failed: {why}"))
 }
 
-fn unknown(asked: i32) -> ServerError {
-    let way = match asked {
+fn unknown(requested: i32) -> ServerError {
+    let way = match requested {
         2 => "Kerberos",
         7 | 8 => "GSSAPI",
         9 => "SSPI",

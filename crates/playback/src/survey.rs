@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn what_began_after_the_time_that_was_asked_for_is_no_commit_and_no_error() {
+    fn what_began_after_the_time_that_was_requested_is_no_commit_and_no_error() {
         let mut pass = Pass { last_us: 2, ..Pass::default() };
         pass.see(session("a", None, None), &[]);
         pass.take(&statement(0, 2, 1), (Class::Transaction, 1), b"commit");

@@ -60,7 +60,7 @@ impl PyRecordingWriter {
         self.with(|writer| Ok(writer.writer.relation(name)))
     }
 
-    /// Record the requests that completed since a watch was asked last; return how many.
+    /// Record the requests that completed since a watch was read last; return how many.
     ///
     /// Raises NativeError when the file cannot be written.
     fn take(&self, py: Python<'_>, watch: &PyWatch) -> Outcome<u64> {

@@ -186,7 +186,7 @@ impl<'a> Program<'a> {
         Ok(())
     }
 
-    /// Takes as sender of a flush who asked for one last: the kernel makes the request itself.
+    /// Takes as sender of a flush who requested one last: the kernel makes the request itself.
     fn sender_of_flush(&mut self, structures: &Structures, known: Label) {
         let (no_flush, nobody) = (self.asm.label(), self.asm.label());
         self.asm.load(Width::Word, R1, R6, structures.flags);
@@ -218,7 +218,7 @@ impl<'a> Program<'a> {
         }
         self.call_map(Helper::MapLookup, self.maps.requests, stack::KEY);
         self.asm.jump_if(Cond::Ne, R0, 0, found);
-        // Without data and unknown: it asked for a flush, which was counted.
+        // Without data and unknown: it requested a flush, which was counted.
         self.asm.load(Width::Word, R1, FP, at(stack::RECORD, offset_of!(Record, bytes)));
         self.asm.jump_if(Cond::Eq, R1, 0, self.end);
         self.lose(offset_of!(Losses, unmatched));
@@ -339,7 +339,7 @@ impl<'a> Program<'a> {
         self.asm.store_value(Width::Double, FP, stack::KEY + 8, 0);
     }
 
-    /// Writes the key of who asked last for a flush of the device.
+    /// Writes the key of who last requested a flush of the device.
     fn flush_key(&mut self) {
         self.asm.store(Width::Double, FP, stack::KEY, R7);
         self.asm.store_value(Width::Double, FP, stack::KEY + 8, -1);

@@ -1,6 +1,6 @@
 """Reads the catalogue: what is shipped, and the user's own figures above it.
 
-A table is read when it is first asked for. The user's file is TOML, a table per row:
+A table is read when it is first used. The user's file is TOML, a table per row:
 
     ["prices/aws/gp3/capacity/us-east-1"]
     mid = 0.07

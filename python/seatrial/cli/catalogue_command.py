@@ -86,7 +86,7 @@ class CatalogueDocument(Document, frozen=True, kw_only=True):
     Attributes:
         own_file: Where the user's own figures are, whether it exists or not.
         tables: Every table.
-        facts: The rows that were asked for; of ``check`` those that are contradicted or typed.
+        facts: The requested rows; of ``check`` those that are contradicted or typed.
     """
 
     kind: Literal["catalogue"] = "catalogue"

@@ -48,7 +48,7 @@ def write_index(
 
     Args:
         results: The results file.
-        folder: Where the files go; ``seatrial-reports`` beside the results file if None.
+        folder: Where the files go; ``seatrial-reports`` next to the results file if None.
         profile: Name or file of the profile that grades the runs; empty for none.
         force: Whether all pages are written again.
 

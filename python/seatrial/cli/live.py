@@ -33,7 +33,7 @@ from seatrial.study.model import Plan
 from seatrial.topic import topics
 
 IDLE_S: Final = 600.0
-"""The report is served until nobody has asked for it for so long."""
+"""The report is served until nobody has requested it for so long."""
 PENDING_BYTES_MAX: Final = 1 << 20
 """What waits for a page that does not read; further events are dropped and counted."""
 _ANSWER_S: Final = 30.0
@@ -108,9 +108,9 @@ def observing(request: RunRequest, results: Path) -> Iterator[Observation]:
     Raises:
         UsageError: when no page can be served.
     """
-    asked = showing()
-    if not asked.live:
-        if asked.port is not None:
+    shown = showing()
+    if not shown.live:
+        if shown.port is not None:
             raise UsageError(
                 seen="--port is given without --live",
                 cause="It is the port of the page of --live",
@@ -118,7 +118,7 @@ def observing(request: RunRequest, results: Path) -> Iterator[Observation]:
             )
         yield Observation(None)
         return
-    with _page(_observed(request.plan, results, asked.port or 0)) as page:
+    with _page(_observed(request.plan, results, shown.port or 0)) as page:
         observation = Observation(page)
         try:
             yield observation

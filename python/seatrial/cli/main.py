@@ -132,11 +132,11 @@ def sections() -> dict[str, dict[str, Command]]:
 
 
 def find_command(name: str) -> Command | None:
-    """Return a command by its name; other distributions are asked last, as that takes a while."""
+    """Return a command by its name; other distributions are searched last, as that is slow."""
     if name in COMMANDS:
         return COMMANDS[name]
-    asked = (topic for those in (own_topics, installed_topics) for topic in those())
-    return next((topic.commands[name] for topic in asked if name in topic.commands), None)
+    known = (topic for those in (own_topics, installed_topics) for topic in those())
+    return next((topic.commands[name] for topic in known if name in topic.commands), None)
 
 
 def leave_out_errors(command: click.Command) -> None:

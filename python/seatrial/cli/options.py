@@ -271,7 +271,7 @@ class Measuring(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         results: The results file.
-        report: Where the report goes; beside the results file unless a file is named.
+        report: Where the report goes; next to the results file unless a file is named.
         label: What the user calls the run.
         destroy: Serial number or path of what may be overwritten; of several, with commas.
         as_json: One JSON document instead of text.

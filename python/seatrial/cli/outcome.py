@@ -58,7 +58,7 @@ def measure_and_report(
     Args:
         request: What to measure.
         results: The results file.
-        report: Where the report goes; beside the results file unless a file is named.
+        report: Where the report goes; next to the results file unless a file is named.
         as_json: One JSON document instead of text.
         strategy: The order in which the plan is measured; the usual one unless given.
         with_published: Whether the report begins with published figures of databases.
@@ -142,7 +142,7 @@ def tell(
         samples: Its samples.
         reason: Why its rounds ended, as a sentence.
         results: The results file.
-        report: Where the report goes; beside the results file unless a file is named.
+        report: Where the report goes; next to the results file unless a file is named.
         as_json: One JSON document instead of text.
         with_published: Whether the report begins with published figures of databases.
         observation: What shows the run on a page, which gets its report.
@@ -223,8 +223,8 @@ def first_text(found: RunAnswer, rest: str, *, notice: str = "", ending: str = "
         notice: What holds for all figures; empty where nothing does.
         ending: Why the rounds ended, as a sentence; empty where nothing was measured.
     """
-    asked = showing()
-    if asked.quiet:
+    shown = showing()
+    if shown.quiet:
         return f"{found.verdict}\n"
     can_colour = is_coloured()
     parts = [answer_text(found, width(), colour=can_colour)]
@@ -232,7 +232,7 @@ def first_text(found: RunAnswer, rest: str, *, notice: str = "", ending: str = "
         parts.append(_paragraph(notice))
     if ending:
         parts.append(_paragraph(ending))
-    if asked.tables:
+    if shown.tables:
         parts.append(rest)
     return "\n".join(parts)
 
@@ -272,11 +272,11 @@ def exit_code(summary: Summary) -> int:
 
 
 REPORTS: Final = "seatrial-reports"
-"""The folder beside a results file that holds the reports of its runs."""
+"""The folder next to a results file that holds the reports of its runs."""
 
 
 def default_report(results: Path, name: str) -> Path:
-    """Return where a report goes that no option names: one folder beside the results file."""
+    """Return where a report goes that no option names: one folder next to the results file."""
     return results.parent / REPORTS / f"{name}.html"
 
 
@@ -292,7 +292,7 @@ def write_report(
 
     Args:
         summary: The run.
-        report: Where the page goes; beside the results file unless a file is named.
+        report: Where the page goes; next to the results file unless a file is named.
         results: The results file.
         with_published: Whether it begins with published figures of databases.
         observation: What shows the run on a page, which gets the report, too.

@@ -115,7 +115,7 @@ def _confirm(found: Sequence[Run], *, as_json: bool) -> None:
     """Ask whether runs may be deleted; raises click.Abort when not."""
     if as_json or not sys.stdin.isatty():
         raise UsageError(
-            seen="Nobody can be asked whether the runs may be deleted",
+            seen="Nobody is there to confirm that the runs may be deleted",
             cause="Standard input is not a terminal, or --json was given",
             next_step="Add --yes to delete without a question",
         )

@@ -92,7 +92,7 @@ class Session:
 
 
 class Site:
-    """The pages of a results file, computed when they are asked for and kept while it is the same.
+    """The pages of a results file, computed when they are requested and kept while it is the same.
 
     Attributes:
         results: The results file.

@@ -44,7 +44,7 @@ class Showing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def showing() -> Showing:
-    """Return what the current command was asked to show; the defaults outside of a command."""
+    """Return what the current command shows; the defaults outside of a command."""
     context = click.get_current_context(silent=True)
     found = context.meta.get(_META, {}) if context else {}
     return Showing(**found)

@@ -49,7 +49,7 @@ STOPPING: Final = "Stopping: what was measured is kept, and what was made is und
 
 @contextmanager
 def watcher(*, quiet: bool) -> Iterator[Watcher]:
-    """Yield the watcher that suits standard error and ``--progress``; a silent one when asked."""
+    """Yield the watcher that suits standard error and ``--progress``; a silent one on request."""
     wanted = showing().progress
     with interrupts.stopping_with(STOPPING):
         if wanted == "json":

@@ -53,7 +53,7 @@ class RunAnswer(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         verdict: One line of at most 100 characters.
         grade: Of the chosen profile and of the study's thresholds, the worse; ``unknown`` where
-            neither was asked for.
+            neither was requested.
         tiles: At most six figures.
         worst: The gravest findings that are not notes, at most three.
         worst_lines: The same, each in one line.

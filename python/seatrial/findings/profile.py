@@ -116,7 +116,7 @@ class Assessment(msgspec.Struct, frozen=True, kw_only=True):
         figures: One for each requirement.
         capacity: Highest measured rate within the acceptable limit, such as
             ``27k commits/s at 40 threads (± 4 %)``;
-            empty where none was measured or asked for.
+            empty where none was measured or requested.
     """
 
     profile: Profile

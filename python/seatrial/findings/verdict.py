@@ -308,7 +308,7 @@ def sequential_cells(cells: Sequence[CellSummary]) -> list[CellSummary]:
 def _sequential(cells: Sequence[CellSummary], served: Served, has_headline: bool) -> Part | None:
     """Tell ``reads 1,200 MB/s (± 2 %) and writes 810 MB/s (± 4 %) in sequence, both with ...``."""
     found = _fastest_of_both(sequential_cells(cells), _bandwidth, served)
-    # One small request at a time tells of latency: beside a database it is there for its commits.
+    # One small request at a time tells of latency: with a database it is there for its commits.
     if not found or (has_headline and all(_is_small(c.cell) for c in found)):
         return None
     words = [f"{c.cell.operation}s {format_estimate(c.bandwidth)}" for c in found]

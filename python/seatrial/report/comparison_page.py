@@ -158,7 +158,7 @@ def answer_text(answered: Comparand | Overall) -> str:
 
 
 def overall_answer(comparison: Comparison, figure: str) -> str:
-    """Return what is certain of a figure over all cells; a dash where nobody asked."""
+    """Return what is certain of a figure over all cells; a dash where none is computed."""
     known = comparison.overall_answers.get(figure)
     return NO_FIGURE if known is None else answer_text(known)
 

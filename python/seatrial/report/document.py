@@ -86,7 +86,7 @@ def echarts_script() -> str:
     """Return the vendored ECharts.
 
     Raises:
-        AssetError: When its SHA-256 is not the one pinned beside it.
+        AssetError: When its SHA-256 is not the one pinned with it.
     """
     script = read_asset("vendor/echarts.min.js")
     pinned = read_asset("vendor/echarts.sha256").split()[0]

@@ -1,7 +1,7 @@
 """The index of a results file: all its runs, and their key figures over time.
 
 The page is complete without scripts and asks no network for anything. The same page is written as
-a file (links lead to files beside it) and served on loopback (then runs can be edited).
+a file (links lead to files next to it) and served on loopback (then runs can be edited).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """HTML from templates, which escape every text: no caller can forget it.
 
-Those of a topic stand beside the module that fills them. A template's line breaks and indentation
-are the source's alone: beside a tag they are nothing, between words a space.
+Those of a topic stand with the module that fills them. A template's line breaks and indentation
+are the source's alone: next to a tag they are nothing, between words a space.
 """
 
 from __future__ import annotations

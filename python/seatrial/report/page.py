@@ -236,7 +236,7 @@ def render(
     Args:
         summary: The run with its cells and findings.
         tables: Tables to show in place of those of report/tables.py.
-        with_published: Whether figures stand beside those published in 2008 and 2010 from the
+        with_published: Whether figures stand next to those published in 2008 and 2010 from the
             start; the reader can switch these on and off.
         profile: Name or file of the profile that figures are graded by; empty for none.
         earlier: Samples of earlier runs that figures are ranked among.

@@ -215,7 +215,7 @@ def _x_axis(canvas: Canvas, box: Box, axis: Axis, *, name: bool = True) -> None:
 
 
 def _panels(canvas: Canvas, panels: Sequence[Panel]) -> float:
-    """Draw panels of lines, two beside each other; what is below another shares its place."""
+    """Draw panels of lines, two next to each other; what is below another shares its place."""
     stacks: list[list[Panel]] = []
     for panel in panels:
         if panel.below and stacks:
@@ -442,7 +442,7 @@ def _latency_axis(low_ns: float, high_ns: float) -> Axis:
 
 
 def _timeline(canvas: Canvas, chart: TimelineChart) -> float:
-    """Draw readings over time, two panels beside each other, with stalls shaded behind."""
+    """Draw readings over time, two panels next to each other, with stalls shaded behind."""
     shown = chart.panels[:PANELS_MAX]
     columns = 2 if len(shown) > 1 else 1
     width = (WIDTH - (columns - 1) * _GAP) / columns

@@ -252,7 +252,7 @@ def _stacked(table: Table, width: int) -> str:
 
 
 def _stacked_lines(name: str, text: str, width: int, indent: int) -> list[str]:
-    """Return a text below or beside its name, whichever fits."""
+    """Return a text below or next to its name, whichever fits."""
     label, blank = f"{name}:", " " * indent
     if len(label) < indent:
         return wrap(text, width, initial=label.ljust(indent), subsequent=blank)

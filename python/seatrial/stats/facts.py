@@ -17,7 +17,7 @@ from seatrial.stats.wording import (
 
 _EXACT = 0.0  # a reading, not an estimate: all three digits may be shown
 _SHORT_MAX = 48
-_QUALIFIERS = ("max", "min", "total", "now", "before", "after", "asked", "low", "high",
+_QUALIFIERS = ("max", "min", "total", "now", "before", "after", "requested", "low", "high",
                "median")  # fmt: skip
 
 

@@ -78,7 +78,7 @@ def side_of(name: str, tps: float, commits_per_s: float) -> Entrant:
     return Entrant(side=Side(name=name, run=run_of()), samples=samples)
 
 
-def test_a_database_is_not_averaged_with_the_flushes_beside_it():
+def test_a_database_is_not_averaged_with_the_flushes_with_it():
     """Commits that are 40 times as fast make no transactions 40 times as fast."""
     (reported,) = compare(side_of("hdd", 100, 50), [side_of("ssd", 400, 2_000)])
     assert list(reported.overall)[:2] == ["tps", "iops"]

@@ -107,7 +107,7 @@ def test_reads_and_writes_are_judged_apart():
     assert "until 3 s" in write.sentence or "until 3.0 s" in write.sentence
 
 
-def test_rules_stand_beside_the_phases():
+def test_rules_stand_next_to_the_phases():
     (state,) = steady_states([summarise_cell([timed_sample(noisy_counts(150))])])
     assert [rule.rule for rule in state.rules] == ["snia", "fio_deviation", "fio_slope"]
     assert all(rule.met for rule in state.rules)

@@ -109,12 +109,12 @@ def test_cached_clients_are_served_by_their_page_cache(place):
     assert (direct.cell.factors.get("clients"), cached.cell.factors["clients"]) == (None, "cached")
     assert cached.series is not None
     assert cached.series.columns["arc_misses_per_s"]
-    asked = sum(
+    requested = sum(
         sum(filter(None, cached.series.columns[name]))
         for name in ("arc_hits_per_s", "arc_misses_per_s")
     )
     # The page cache holds a part of the file at least: not all reads reach ZFS.
-    assert asked < 0.5 * cached.outcome.completed
+    assert requested < 0.5 * cached.outcome.completed
     assert leftovers(place) == []
 
 

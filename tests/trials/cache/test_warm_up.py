@@ -193,7 +193,7 @@ def summary_of(samples):
     return summarise(run, samples)
 
 
-def test_the_table_has_the_figures_of_2008_beside_ours():
+def test_the_table_has_the_figures_of_2008_next_to_ours():
     summary = summary_of([sample_of(cache=False), sample_of(cache=True)])
     analysis = rigs_of(summary)
     article, forecast, memory = rig_tables(analysis)

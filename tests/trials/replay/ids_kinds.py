@@ -104,8 +104,8 @@ def _drawn_first(session: psycopg.Connection, key: int, _: Handed) -> None:
 
 
 def _requested_afterwards(session: psycopg.Connection, key: int, _: Handed) -> None:
-    session.execute(_rows("asked", key) + ";")
-    session.execute(_touch("asked", key, _one(session, "SELECT lastval()")))
+    session.execute(_rows("requested", key) + ";")
+    session.execute(_touch("requested", key, _one(session, "SELECT lastval()")))
 
 
 def _fails_and_goes_back(session: psycopg.Connection, key: int, _: Handed) -> None:
@@ -181,7 +181,9 @@ KINDS = {
         _drawn_first,
         _held("things"),
     ),
-    "asked afterwards": Kind("asked.id", _table("asked"), _requested_afterwards, _held("asked")),
+    "requested afterwards": Kind(
+        "requested.id", _table("requested"), _requested_afterwards, _held("requested")
+    ),
     "fails and goes back": Kind(
         "failing.id",
         _table("failing") + "INSERT INTO failing (key) VALUES (-1);",

@@ -1,4 +1,4 @@
-"""Servers that replays are sent to, and what is asked of their databases afterwards."""
+"""Servers that replays are sent to, and what is read of their databases afterwards."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def _capture(target: Target, folder: Path, name: str, **how: Any) -> Command:
     return start_capture("--listen", ":0", *to, "-o", "t.trace", folder=folder, **how)
 
 
-def test_the_rows_of_the_end_are_kept_beside_the_trace(target, tmp_path):
+def test_the_rows_of_the_end_are_kept_with_the_trace(target, tmp_path):
     name = target.make("kept_rows", "CREATE TABLE t (id serial PRIMARY KEY, v int)")
     to = ("--to", target.url(name))
     command = start_capture("--listen", ":0", *to, "-o", "t.trace", "--rows", folder=tmp_path)

@@ -21,7 +21,7 @@ LOAD = "".join(
 
 
 def prepared(target, folder, *further: str):
-    """Make a trace, a captured database with its rows kept beside it, and what a replay loads."""
+    """Make a trace, a captured database with its rows kept with it, and what a replay loads."""
     (folder / "load.sql").write_text(LOAD)
     trace = folder / "load.trace"
     read = seatrial("sql", "read", "--format", "raw", folder / "load.sql", "-o", trace,

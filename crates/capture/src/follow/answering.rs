@@ -106,23 +106,23 @@ impl Follower {
 
     /// Takes the first request that matches; those before it were never answered.
     fn take(&mut self, keeper: &mut Keeper, is_meant: fn(&RequestKind) -> bool) -> Option<Request> {
-        if self.requests.front().is_some_and(|first| is_meant(&first.asked)) {
+        if self.requests.front().is_some_and(|first| is_meant(&first.kind)) {
             return self.requests.pop_front();
         }
         keeper.counted.seen.out_of_step += 1;
         self.is_out_of_step = true;
         while let Some(request) = self.requests.pop_front() {
-            if is_meant(&request.asked) {
+            if is_meant(&request.kind) {
                 return Some(request);
             }
-            keeper.counted.others += u64::from(request.asked.is_statement());
+            keeper.counted.others += u64::from(request.kind.is_statement());
         }
         None
     }
 
     fn parsed(&mut self, keeper: &mut Keeper) {
-        let request = self.take(keeper, |asked| matches!(asked, RequestKind::Parse(_)));
-        if let Some(RequestKind::Parse(prepared)) = request.map(|request| request.asked) {
+        let request = self.take(keeper, |kind| matches!(kind, RequestKind::Parse(_)));
+        if let Some(RequestKind::Parse(prepared)) = request.map(|request| request.kind) {
             self.prepare(prepared);
         }
     }
@@ -134,8 +134,8 @@ impl Follower {
     }
 
     fn bound(&mut self, keeper: &mut Keeper) {
-        let request = self.take(keeper, |asked| matches!(asked, RequestKind::Bind(_)));
-        if let Some(RequestKind::Bind(bound)) = request.map(|request| request.asked) {
+        let request = self.take(keeper, |kind| matches!(kind, RequestKind::Bind(_)));
+        if let Some(RequestKind::Bind(bound)) = request.map(|request| request.kind) {
             self.open_portal(bound);
         }
     }
@@ -154,7 +154,7 @@ impl Follower {
     }
 
     fn described(&mut self, body: &[u8], keeper: &mut Keeper) {
-        if let Some(RequestKind::Query(text)) = self.requests.front().map(|first| &first.asked) {
+        if let Some(RequestKind::Query(text)) = self.requests.front().map(|first| &first.kind) {
             self.answer.results += 1;
             let is_unclear = self.answer.results == 2 && text.keeps == Keeps::All;
             keeper.counted.seen.returned_unclear += u64::from(is_unclear);
@@ -164,7 +164,7 @@ impl Follower {
             self.answer.keeps = Some(keeps);
             return;
         }
-        match self.take(keeper, is_describe).map(|request| request.asked) {
+        match self.take(keeper, is_describe).map(|request| request.kind) {
             Some(RequestKind::DescribeStatement(name)) => {
                 let keeps = |known: &&Rc<Prepared>| known.text.keeps != Keeps::Nothing;
                 let known = self.prepared.get(&name).filter(keeps);
@@ -191,7 +191,7 @@ impl Follower {
 
     fn parameters_described(&mut self, body: &[u8]) {
         if let Some(RequestKind::DescribeStatement(name)) =
-            self.requests.front().map(|one| &one.asked)
+            self.requests.front().map(|one| &one.kind)
         {
             let known = self.prepared.get(name);
             known.inspect(|known| *known.types.borrow_mut() = types(body));
@@ -209,7 +209,7 @@ impl Follower {
     }
 
     fn look_at_first_row(&mut self) -> Keeps {
-        let portal = match self.requests.front().map(|first| &first.asked) {
+        let portal = match self.requests.front().map(|first| &first.kind) {
             Some(RequestKind::Execute(name)) => self.portals.get(name),
             _ => None,
         };
@@ -229,7 +229,7 @@ impl Follower {
         if self.answer.returned.is_none() {
             return;
         }
-        let portal = match self.requests.front().map(|first| &first.asked) {
+        let portal = match self.requests.front().map(|first| &first.kind) {
             Some(RequestKind::Execute(name)) => self.portals.get(name),
             _ => None,
         };
@@ -269,7 +269,7 @@ impl Follower {
 
     /// The name in the text's N-th DEALLOCATE of a name.
     fn deallocated(&self, place: usize) -> Option<Vec<u8>> {
-        let text = match &self.requests.front()?.asked {
+        let text = match &self.requests.front()?.kind {
             RequestKind::Query(text) => text,
             RequestKind::Execute(portal) => &self.portals.get(portal)?.prepared.as_ref()?.text,
             _ => return None,
@@ -282,11 +282,11 @@ impl Follower {
     /// A portal was executed to its end or row limit; a simple query continues to the end of its
     /// text.
     fn finish_execution(&mut self, is_suspended: bool, keeper: &mut Keeper) {
-        if matches!(self.requests.front().map(|first| &first.asked), Some(RequestKind::Query(_))) {
+        if matches!(self.requests.front().map(|first| &first.kind), Some(RequestKind::Query(_))) {
             return;
         }
-        let request = self.take(keeper, |asked| matches!(asked, RequestKind::Execute(_)));
-        let Some(Request { sent_us, asked: RequestKind::Execute(name) }) = request else { return };
+        let request = self.take(keeper, |kind| matches!(kind, RequestKind::Execute(_)));
+        let Some(Request { sent_us, kind: RequestKind::Execute(name) }) = request else { return };
         self.is_copying = false;
         let answer = std::mem::take(&mut self.answer);
         let what = self.execution(&name);
@@ -308,10 +308,10 @@ impl Follower {
     }
 
     fn closed(&mut self, keeper: &mut Keeper) {
-        let is_close = |asked: &RequestKind| {
-            matches!(asked, RequestKind::CloseStatement(_) | RequestKind::ClosePortal(_))
+        let is_close = |kind: &RequestKind| {
+            matches!(kind, RequestKind::CloseStatement(_) | RequestKind::ClosePortal(_))
         };
-        match self.take(keeper, is_close).map(|request| request.asked) {
+        match self.take(keeper, is_close).map(|request| request.kind) {
             Some(RequestKind::CloseStatement(name)) => drop(self.prepared.remove(&name)),
             Some(RequestKind::ClosePortal(name)) => drop(self.portals.remove(&name)),
             _ => {}
@@ -320,16 +320,15 @@ impl Follower {
 
     fn copies_in(&mut self) {
         self.answer.is_copy_data = true;
-        if matches!(self.requests.front().map(|first| &first.asked), Some(RequestKind::Execute(_)))
-        {
+        if matches!(self.requests.front().map(|first| &first.kind), Some(RequestKind::Execute(_))) {
             self.is_copying = true;
-            self.requests.retain(|request| !matches!(request.asked, RequestKind::Sync));
+            self.requests.retain(|request| !matches!(request.kind, RequestKind::Sync));
         }
     }
 
     fn failed(&mut self, body: &[u8], keeper: &mut Keeper) {
         let sqlstate = ErrorResponse::of(body).error.sqlstate;
-        match self.requests.front().map(|first| &first.asked) {
+        match self.requests.front().map(|first| &first.kind) {
             None => {}
             Some(RequestKind::Query(_) | RequestKind::Call(_)) => {
                 self.answer.error.get_or_insert(sqlstate);
@@ -346,10 +345,10 @@ impl Follower {
 
     /// A step of the extended protocol failed: everything up to the next `Sync` is skipped.
     fn failed_in_pipeline(&mut self, sqlstate: [u8; 5], keeper: &mut Keeper) {
-        let Some(Request { sent_us, asked }) = self.requests.pop_front() else { return };
+        let Some(Request { sent_us, kind }) = self.requests.pop_front() else { return };
         let answer = Answer { error: Some(sqlstate), ..std::mem::take(&mut self.answer) };
-        let never_ran = never_ran(&asked, sqlstate);
-        let (what, was_joined) = match asked {
+        let never_ran = never_ran(&kind, sqlstate);
+        let (what, was_joined) = match kind {
             RequestKind::Execute(name) => (self.execution(&name), false),
             RequestKind::Parse(prepared) => (What::Parsed(prepared), true),
             RequestKind::Bind(bound) => {
@@ -370,27 +369,27 @@ impl Follower {
             }
         }
         while let Some(next) = self.requests.front() {
-            if matches!(next.asked, RequestKind::Sync) {
+            if matches!(next.kind, RequestKind::Sync) {
                 return;
             }
-            keeper.counted.others += u64::from(next.asked.is_statement());
+            keeper.counted.others += u64::from(next.kind.is_statement());
             self.requests.pop_front();
         }
         self.is_discarding = true;
     }
 
     fn ready(&mut self, body: &[u8], keeper: &mut Keeper) {
-        let ends = |asked: &RequestKind| {
-            matches!(asked, RequestKind::Sync | RequestKind::Query(_) | RequestKind::Call(_))
+        let ends = |kind: &RequestKind| {
+            matches!(kind, RequestKind::Sync | RequestKind::Query(_) | RequestKind::Call(_))
         };
         let request = self.take(keeper, ends);
         self.is_copying = false;
         let answer = std::mem::take(&mut self.answer);
         match request {
-            Some(Request { sent_us, asked: RequestKind::Query(text) }) => {
+            Some(Request { sent_us, kind: RequestKind::Query(text) }) => {
                 self.push(Done::answered(What::Query(text), sent_us, answer, keeper), keeper);
             }
-            Some(Request { sent_us, asked: RequestKind::Call(function) }) => {
+            Some(Request { sent_us, kind: RequestKind::Call(function) }) => {
                 self.push(Done::answered(What::Call(function), sent_us, answer, keeper), keeper);
             }
             Some(Request { sent_us, .. }) => {
@@ -437,8 +436,8 @@ impl Portal {
 /// Whether a failed statement was not executed for a temporary reason, so that it would be executed
 /// if sent again: a name that was taken or missing, an outdated plan; for a failed preparation,
 /// whose parameters are unknown, any reason except those in its text.
-fn never_ran(asked: &RequestKind, sqlstate: [u8; 5]) -> bool {
-    match (asked, &sqlstate) {
+fn never_ran(kind: &RequestKind, sqlstate: [u8; 5]) -> bool {
+    match (kind, &sqlstate) {
         (RequestKind::Parse(_), b"42P05") => true,
         (RequestKind::Parse(_), code) => {
             ![b"22", b"25", b"0A", b"3F", b"42", b"54"].iter().any(|class| code.starts_with(*class))
@@ -448,6 +447,6 @@ fn never_ran(asked: &RequestKind, sqlstate: [u8; 5]) -> bool {
     }
 }
 
-fn is_describe(asked: &RequestKind) -> bool {
-    matches!(asked, RequestKind::DescribeStatement(_) | RequestKind::DescribePortal(_))
+fn is_describe(kind: &RequestKind) -> bool {
+    matches!(kind, RequestKind::DescribeStatement(_) | RequestKind::DescribePortal(_))
 }

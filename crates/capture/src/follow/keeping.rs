@@ -236,8 +236,8 @@ impl Follower {
     /// Keeps the rest when a session or the capture ends.
     pub(super) fn end_session(&mut self, is_gone: bool, keeper: &mut Keeper) {
         let mut answer = std::mem::take(&mut self.answer);
-        while let Some(Request { sent_us, asked }) = self.requests.pop_front() {
-            let what = match asked {
+        while let Some(Request { sent_us, kind }) = self.requests.pop_front() {
+            let what = match kind {
                 RequestKind::Parse(prepared) => {
                     self.prepare(prepared);
                     continue;

@@ -116,7 +116,7 @@ fn what_the_server_makes_is_kept() {
 
 #[test]
 fn a_few_rows_are_kept_of_what_a_client_asks_for() {
-    let asked = |sql: &str, columns: &[(&str, u32)], rows: &[Vec<u8>]| {
+    let query = |sql: &str, columns: &[(&str, u32)], rows: &[Vec<u8>]| {
         let answer = [&[described(columns)], rows, &[complete("SELECT 1"), ready(b'I')]].concat();
         [Client(query(sql)), Server(joined(&answer))]
     };
@@ -127,11 +127,11 @@ fn a_few_rows_are_kept_of_what_a_client_asks_for() {
     let many = vec![one.clone(); 65];
     let reported = outcome(session(
         [
-            asked(asks, &columns, std::slice::from_ref(&one)),
-            asked(asks, &columns, &[one.clone(), other.clone()]),
-            asked(asks, &columns, &many),
-            asked(asks, &columns[1..], &[row(&[Some(b"x")]), row(&[Some(b"y")])]),
-            asked("select id, note from t", &columns, &[one, other]),
+            query(asks, &columns, std::slice::from_ref(&one)),
+            query(asks, &columns, &[one.clone(), other.clone()]),
+            query(asks, &columns, &many),
+            query(asks, &columns[1..], &[row(&[Some(b"x")]), row(&[Some(b"y")])]),
+            query("select id, note from t", &columns, &[one, other]),
         ]
         .concat(),
     ));

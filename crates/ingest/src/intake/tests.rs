@@ -111,7 +111,7 @@ fn nothing_of_a_masked_log_is_in_its_trace() {
 }
 
 #[test]
-fn a_file_of_sql_is_one_session_or_as_many_streams_as_are_asked_for() {
+fn a_file_of_sql_is_one_session_or_as_many_streams_as_are_requested() {
     let place = Place::new();
     let spec = place.spec(&place.file("a.sql", SQL));
     let taken = read(&spec).unwrap();

@@ -117,7 +117,7 @@ fn a_write_waits_for_reads_and_reads_wait_for_it() {
 }
 
 #[test]
-fn what_touches_other_tables_goes_on_beside_it() {
+fn what_touches_other_tables_goes_on_with_it() {
     let statements =
         ["UPDATE a SET x = 1", "UPDATE b SET x = 1", "DELETE FROM a", "INSERT INTO b VALUES (1)"];
     let (kept, report) = split(&statements, 2);

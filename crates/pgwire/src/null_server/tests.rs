@@ -376,7 +376,7 @@ fn more_clients_than_allowed_get_an_error_and_a_place_is_given_again() {
     panic!("the place was never given again");
 }
 
-/// 100,000 answers, of which nothing is taken until all was asked.
+/// 100,000 answers, of which nothing is taken until all was requested.
 #[test]
 fn a_client_that_does_not_listen_loses_nothing() {
     let folder = private_folder();
@@ -384,7 +384,7 @@ fn a_client_that_does_not_listen_loses_nothing() {
     let mut stream = UnixStream::connect(folder.path().join(".s.PGSQL.5432")).unwrap();
     enter(&mut stream);
     let mut speaker = stream.try_clone().unwrap();
-    let asked = std::thread::spawn(move || {
+    let requests = std::thread::spawn(move || {
         let one = query("select a, b, c");
         (0..100_000).for_each(|_| speaker.write_all(&one).unwrap());
     });
@@ -399,7 +399,7 @@ fn a_client_that_does_not_listen_loses_nothing() {
         answers += found.len();
         held.drain(..found.last().map_or(0, |last| last + end.len()));
     }
-    asked.join().unwrap();
+    requests.join().unwrap();
     assert!(held.is_empty());
     server.stop();
     assert_eq!(server.statements(), 100_000);

@@ -16,7 +16,7 @@ fn from_server(kind: u8, body: &[u8]) -> Vec<u8> {
     bytes
 }
 
-fn asked(way: i32, data: &[u8]) -> Vec<u8> {
+fn requested(way: i32, data: &[u8]) -> Vec<u8> {
     from_server(b'R', &[&way.to_be_bytes(), data].concat())
 }
 
@@ -40,7 +40,7 @@ fn error(severity: &str, code: &str, sentence: &str) -> Vec<u8> {
 /// What a server says that lets a client in by trust.
 fn welcome() -> Vec<u8> {
     [
-        asked(0, b""),
+        requested(0, b""),
         parameter("client_encoding", "SQL_ASCII"),
         parameter("server_encoding", "UTF8"),
         parameter("TimeZone", "UTC"),
@@ -192,7 +192,7 @@ fn a_simple_statement_is_one_message_and_its_rows_add_up() {
 }
 
 #[test]
-fn columns_that_are_asked_for_are_kept_and_no_others() {
+fn columns_that_are_requested_are_kept_and_no_others() {
     let mut connection = connected();
     let row = |columns: &[Option<&str>]| {
         let mut body = (columns.len() as u16).to_be_bytes().to_vec();

@@ -37,7 +37,7 @@ pub struct Asking {
     patience: Patience,
     door: Door,
     /// Time of the last query.
-    asked_ns: u64,
+    requested_ns: u64,
     /// Time of the next check.
     next_look_ns: Option<u64>,
     /// The session up to whose next statement more of the trace is read.
@@ -56,7 +56,7 @@ impl Asking {
         Asking {
             patience,
             door: Door::Closed,
-            asked_ns: 0,
+            requested_ns: 0,
             next_look_ns: None,
             reads_for: None,
             jammed: None,
@@ -89,7 +89,7 @@ impl Run {
         if self.counts.in_flight == 0 {
             return Ok(());
         }
-        let Asking { patience, asked_ns, .. } = self.asking;
+        let Asking { patience, requested_ns, .. } = self.asking;
         let moved_ns = self.counts.moved_ns;
         let jammed = self.asking.jammed.take_if(|(at_ns, _)| *at_ns > moved_ns);
         let gives_up_ns = moved_ns + patience.gives_up_after_ns(jammed.is_some());
@@ -106,14 +106,14 @@ impl Run {
         let all_may_wait = self.counts.may_wait == self.counts.in_flight;
         let asks_after_ns =
             if all_may_wait { patience.asks_after_ns() } else { patience.longest_ns() };
-        let quiet_ns = moved_ns.max(asked_ns) + asks_after_ns;
-        let oldest_ns = asked_ns + patience.longest_ns();
+        let quiet_ns = moved_ns.max(requested_ns) + asks_after_ns;
+        let oldest_ns = requested_ns + patience.longest_ns();
         let asks_ns = quiet_ns.min(oldest_ns);
         if now_ns >= asks_ns {
-            self.asking.asked_ns = now_ns;
+            self.asking.requested_ns = now_ns;
             self.ask(now_ns >= quiet_ns);
         }
-        let later_ns = self.asking.asked_ns + asks_after_ns;
+        let later_ns = self.asking.requested_ns + asks_after_ns;
         let next_ns = if now_ns >= asks_ns { later_ns } else { asks_ns };
         let looks_ns = next_ns.min(gives_up_ns).max(now_ns + 1);
         let sooner_ns = self.asking.next_look_ns.unwrap_or(looks_ns);
@@ -240,12 +240,12 @@ impl Run {
         match heard {
             Heard::Nothing => {}
             // Whether it is still needed is decided at the next check.
-            Heard::Ready => self.asking.asked_ns = 0,
+            Heard::Ready => self.asking.requested_ns = 0,
             Heard::Waits(waits) => {
                 // The queried sessions may have been answered since, and others sent.
                 let is_jammed = waits.len() >= self.counts.in_flight.min(ASKED_MAX);
-                let asked_ns = self.asking.asked_ns;
-                self.asking.jammed = is_jammed.then(|| (asked_ns, holders(&waits)));
+                let requested_ns = self.asking.requested_ns;
+                self.asking.jammed = is_jammed.then(|| (requested_ns, holders(&waits)));
                 self.help(&waits);
             }
             Heard::Unanswered(_) | Heard::Gone(_) => self.asking.door = Door::Shut,
@@ -323,13 +323,13 @@ impl Run {
 
     /// A wait for a lock, if it has lasted since the query.
     fn lock_wait(&self, waiter: u32, blocker: u32) -> Option<LockWait> {
-        let asked_ns = self.asking.asked_ns;
+        let requested_ns = self.asking.requested_ns;
         let waiting = &self.players[waiter as usize];
-        waiting.open.filter(|open| open.sent_ns < asked_ns)?;
+        waiting.open.filter(|open| open.sent_ns < requested_ns)?;
         let holder = &self.players[blocker as usize];
         let is_held = matches!(holder.wait, Wait::Order { .. } | Wait::Draw { .. });
         // A session that continued meanwhile may have other locks by now.
-        let is_as_it_was = holder.ready_ns < asked_ns;
+        let is_as_it_was = holder.ready_ns < requested_ns;
         let next = holder.queue.front().filter(|_| is_held && is_as_it_was);
         Some(LockWait {
             waiter: SessionId(waiter),

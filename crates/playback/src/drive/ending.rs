@@ -15,7 +15,7 @@ use crate::rewrite::reported::Ids;
 /// How long what is open at the end may take by itself.
 const PATIENCE_NS: u64 = 2_000_000_000;
 
-/// How long a server may take to end what it was asked to end.
+/// How long a server may take to end what was cancelled.
 const CANCEL_NS: u64 = 1_000_000_000;
 
 impl Run {

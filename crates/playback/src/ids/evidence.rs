@@ -75,7 +75,7 @@ impl OfSequence<'_> {
     }
 
     /// What sessions used after they had drawn, as if it were their own: ids that follow on a
-    /// drawing are of it, or where they are more than it drew, of it and those before it. Beside
+    /// drawing are of it, or where they are more than it drew, of it and those before it. Besides
     /// these, how many ids were used first by sessions that had drawn.
     fn own_pairs(&self, used: &[(i64, u32)]) -> (HashMap<usize, Pair>, usize) {
         let places = self.places();

@@ -176,7 +176,7 @@ fn a_statement_needs_all_of_its_dangers_allowed() {
 }
 
 #[test]
-fn what_writes_is_not_sent_where_only_reading_was_asked_for() {
+fn what_writes_is_not_sent_where_only_reading_was_requested() {
     for sql in [
         "insert into t values (1)",
         "UPDATE t SET a = 1",
@@ -228,7 +228,7 @@ fn what_writes_is_not_sent_where_only_reading_was_asked_for() {
 }
 
 #[test]
-fn what_reads_is_sent_where_only_reading_was_asked_for() {
+fn what_reads_is_sent_where_only_reading_was_requested() {
     for sql in [
         "select * from t where note = 'for update'",
         "select substring(a for 3) from \"update\"",

@@ -15,7 +15,7 @@ const ROUND_GAP_SHARE = 0.012;
 /** Return [option, height] of a view at a width. */
 function heatOption(view, width_px, colours) {
   const map = heatLayout(view.heat);
-  // The scale stands beside the legend where both fit, else below it.
+  // The scale stands next to the legend where both fit, else below it.
   const top_px = HEAT_TOP_PX + (width_px < HEAT_NARROW_PX ? LEGEND_ROW_PX : 0);
   const shapes = (api) => [
     ...stallMarks(api, map, colours),

@@ -1,5 +1,5 @@
 // Lines with bands: rates and latencies against block size, the address map, latency against load.
-// What stands in a panel beside its lines is in overlay.js (circles, absent cells, guides).
+// What stands in a panel besides its lines is in overlay.js (circles, absent cells, guides).
 
 const PANEL_HEIGHT_PX = 270;
 const PANEL_WITH_RINGS_PX = 330; // circles need room
@@ -212,7 +212,7 @@ function intervalRuns(points) {
 /** Return a line's name with that of the line which it belongs to. */
 const fullName = (line) => (line.of ? `${line.of}, ${line.name}` : line.name);
 
-/** Return the tooltip of the points at one place: what a line's model says stands beside it. */
+/** Return the tooltip of the points at one place: what a line's model says stands next to it. */
 function linesTip(view, parameters, colours) {
   const marks = parameters.filter((parameter) => parameter.seriesType === 'line');
   if (marks.length === 0) return '';

@@ -18,7 +18,7 @@ const ringLegend = (panel, colours) => ({
   itemStyle: { color: ringColour(panel, colours) },
 });
 
-/** Return the series of all that a panel has beside its lines. */
+/** Return the series of all that a panel has besides its lines. */
 function overlaySeries(panel, axis, colours) {
   const { rings = [], feet = [], guides = [] } = panel;
   const found = [];
@@ -46,7 +46,7 @@ function footPlace(panel, at, name, api) {
   return [x, bottom - RING_PX - 2 - index * FOOT_STEP_PX];
 }
 
-/** Return the marks at the bottom, and the word of each sort beside its first. */
+/** Return the marks at the bottom, and the word of each sort next to its first. */
 function footShapes(panel, api, colours) {
   const marks = panel.feet.flatMap(([at, name, style, , sort]) => {
     const [x, y] = footPlace(panel, at, name, api);
@@ -98,7 +98,7 @@ function ringShapes(panel, api, colours) {
   return [...circles, ...ringLabels(rings, stroke, colours)];
 }
 
-/** Return the numbers, each at the first place beside a circle of its own that is free. */
+/** Return the numbers, each at the first place next to a circle of its own that is free. */
 function ringLabels(rings, fill, colours) {
   const far = RING_LABEL_PX * 0.78;
   const sides = [[far, -far], [-far, -far], [far, far], [-far, far], [0, -RING_LABEL_PX - 2]];
@@ -184,15 +184,15 @@ function straight(upright, at, { left, right, top, bottom }, colour) {
   return { type: 'line', shape, style: { stroke: colour, lineWidth: 1.4, lineDash: [6, 4] } };
 }
 
-/** Return a guide's label: above a level line's left end, beside an upright one or inside it. */
+/** Return a guide's label: above a level line's left end, next to an upright one or inside it. */
 function guideLabel({ axis, label, inside }, box, [left, right], colour, colours) {
   const upright = axis === 'x';
   const toTheLeft = upright && box.x > (left + right) / 2;
-  const beside = toTheLeft ? box.x - 5 : box.x + (upright ? box.width : 0) + 5;
+  const labelX = toTheLeft ? box.x - 5 : box.x + (upright ? box.width : 0) + 5;
   const aligned = toTheLeft ? 'right' : 'left';
   return {
     type: 'text',
-    x: inside ? box.x + box.width / 2 : beside,
+    x: inside ? box.x + box.width / 2 : labelX,
     y: upright ? box.y + 3 : box.y - 3,
     style: {
       text: label,

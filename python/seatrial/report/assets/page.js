@@ -35,7 +35,7 @@ function startUnfolding() {
   });
 }
 
-/** Put a button beside every command that copies it. */
+/** Put a button next to every command that copies it. */
 function startCopying() {
   for (const command of document.querySelectorAll('.command')) {
     const button = textElement('button', 'Copy');

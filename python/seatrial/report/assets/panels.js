@@ -43,7 +43,7 @@ function axisOption(axis, colours, { gridIndex, horizontal, nameShown, length_px
   };
 }
 
-/** Return every tick, or every second, third ... so that the labels fit beside each other. */
+/** Return every tick, or every second, third ... so that the labels fit next to each other. */
 function fittingTicks(ticks, length_px) {
   const longest = Math.max(0, ...ticks.map(([, label]) => label.length));
   const stride = Math.ceil((ticks.length * (longest * LABEL_CHARACTER_PX + 10)) / length_px);

@@ -140,7 +140,7 @@ function slopeLabel(text, [x, y], atSide, colours) {
   };
 }
 
-/** Return the numbers of what became slower, each beside its bubble, where there is room. */
+/** Return the numbers of what became slower, each next to its bubble, where there is room. */
 function bubbleLabels({ x, y, bubbles }, length_px, api, colours) {
   const taken = [];
   return bubbles.filter((bubble) => bubble[6]).flatMap((bubble) => {

@@ -1,6 +1,6 @@
 // Colours and line styles. The colours are the page's own (custom properties of page.css), so a
 // chart, a table and the text around them always agree; every colour has a dash and a marker of
-// its own beside it, for eyes and printers that do not tell colours apart.
+// its own next to it, for eyes and printers that do not tell colours apart.
 
 const DASHES = ['solid', [7, 4], [2, 3], [10, 4, 2, 4], [4, 2], [12, 4]];
 const MARKERS = ['circle', 'rect', 'triangle', 'diamond', 'emptyCircle', 'emptyRect'];

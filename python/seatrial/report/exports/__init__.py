@@ -18,7 +18,7 @@ FORMATS: Final = {
     "fio-json": "fio_json",
     "fio-job": "fio_job",
 }
-"""Name of each format and the module that writes it; imported only when it is asked for."""
+"""Name of each format and the module that writes it; imported only when requested."""
 
 
 def export(summary: Summary, name: str) -> str:

@@ -133,7 +133,7 @@ def _direction(samples: Sequence[Sample], kinds: Sequence[str]) -> Part:
     results = [
         result for sample in samples for kind, result in sample.operations.items() if kind in kinds
     ]
-    # fio counts no run time for a direction that was not asked for.
+    # fio counts no run time for a direction that was not requested.
     runtime_s = sum(sample.duration_s for sample in samples) if results else 0.0
     io_bytes = sum(result.transferred_bytes for result in results)
     total_ios = sum(result.completed for result in results)

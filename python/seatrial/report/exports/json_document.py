@@ -117,7 +117,7 @@ def factors_of(cell: Cell) -> Factors:
 class ErrorDocument(Document, frozen=True, kw_only=True):
     """An error.
 
-    Any command that could not do what it was asked to.
+    Any command that could not do what was requested.
 
     Attributes:
         error: Its class, such as ResultsFileError.
@@ -202,7 +202,7 @@ class JudgedThreshold(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MeasuredCell(msgspec.Struct, frozen=True, kw_only=True):
-    """One cell over all its rounds. Beside what is listed, its own factors.
+    """One cell over all its rounds. Besides what is listed, its own factors.
 
     Attributes:
         key: Unique within a plan and stable between runs.

@@ -96,7 +96,7 @@ class Ring(msgspec.Struct, frozen=True, array_like=True):
     Attributes:
         x: Its place.
         y: Its place; None at the bottom of the panel, around what is absent.
-        label: The number that stands beside it; empty for none.
+        label: The number next to it; empty for none.
         text: What the tooltip says of it.
         name: Name of the line that it belongs to.
     """
@@ -116,7 +116,7 @@ class Foot(msgspec.Struct, frozen=True, array_like=True):
         name: Name of the line that it belongs to.
         style: Of that line.
         text: What the tooltip says of it.
-        sort: ``absent``, a cross, or ``stalls``, a triangle; the word stands beside the first.
+        sort: ``absent``, a cross, or ``stalls``, a triangle; the word stands next to the first.
     """
 
     x: float
@@ -137,7 +137,7 @@ class Guide(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         axis: The axis that it stands on: ``x`` is upright, ``y`` level.
         low: Where it is, or begins.
         high: Where it ends; None for a line.
-        label: What stands beside it; empty for nothing.
+        label: What stands next to it; empty for nothing.
         tone: Its colour.
         inside: Whether the label may only stand inside the band, and is left out of a narrow one.
     """
@@ -182,8 +182,8 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     Attributes:
         label: Names it.
         points: Its figures by name; of bars none in a heading above the rows that follow.
-        remark: What stands beside the label.
-        quiet: Whether it was not measured here, and stands beside for scale only.
+        remark: What stands next to the label.
+        quiet: Whether it was not measured here, and is shown for scale only.
         start: Where the bar begins, of a part that is added to others or taken off them; its
             figure is how far it goes from there. None where bars begin at 0.
         tone: Colour of a bar: ``better`` or ``worse`` than before; empty for neither.
@@ -207,7 +207,7 @@ class Bubble(msgspec.Struct, frozen=True, array_like=True):
         high: Upper end; None if absent.
         area_share: Its area, as a share of the largest's.
         name: Its entry in the legend, which is its answer, such as ``slower``.
-        label: The number that stands beside it; empty for none.
+        label: The number next to it; empty for none.
         heading: What it is, in the tooltip.
         text: What the tooltip says of it.
     """

@@ -1,4 +1,4 @@
-"""Published results that a report may draw beside its own, read from what is installed."""
+"""Published results that a report may draw next to its own, read from what is installed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PGBENCH_FILE: Final = "pgbench-2010.csv"
 PGBENCH_SOURCE: Final = (
     "Published: 'SSD vs HDD: pgbench', 8 August 2010 (reference/pgbench-2010.csv); means of 10 "
     "runs of 500 s with PostgreSQL 8.4.4 on a Q9650 with 8 GB of memory. The hardware and the "
-    "server were other than here, so the bars stand beside each other for scale, not as a "
+    "server were other than here, so the bars stand next to each other for scale, not as a "
     "comparison; with two client machines the figure is that of client 1 alone."
 )
 
@@ -65,7 +65,7 @@ LINES_SOURCE: Final = (
     "Published: 'Your next XRaid may be an SSD', 15 December 2008 "
     "(reference/sql-replay-2008.csv); 1,000,000 lines of logged SQL played to FrontBase with a "
     "database of 40 GB, each measured once. The server, the log and the machine were other than "
-    "here, so the figures stand beside each other for scale, not as a comparison; on the SSDs "
+    "here, so the figures stand next to each other for scale, not as a comparison; on the SSDs "
     "the size of the cache made no difference."
 )
 

@@ -162,7 +162,7 @@ class CacheTopic(Topic):
         return DocumentPart(
             "cache_devices",
             RigAnalysis | None,
-            "Warm-up of the run's cache devices beside its prediction; None if it has none.",
+            "Warm-up of the run's cache devices with its prediction; None if it has none.",
             rigs_of,
         )
 

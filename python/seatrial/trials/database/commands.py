@@ -190,7 +190,7 @@ def _distinguished(places: Sequence[Place]) -> list[Place]:
 
 
 def _kind(options: Mapped) -> str:
-    """Return the kind of workload that is asked for.
+    """Return the requested kind of workload.
 
     Raises:
         UsageError: when several are.
@@ -245,7 +245,7 @@ def _workload(kind: str, options: Mapped) -> Mapped:
 
 
 def _quick(places: Sequence[Place], options: Mapped) -> Mapped:
-    """Return what the quick trial has that nobody asked for: a database beyond its memory."""
+    """Return what the quick trial has by default: a database beyond its memory."""
     found: Mapped = {
         "scale": QUICK_SCALE,
         "clients": list(QUICK_CLIENTS),
@@ -287,7 +287,7 @@ def _target(place: Place, options: Mapped) -> Mapped:
 def _commit_truth(places: Sequence[Place], options: Mapped) -> list[Mapped]:
     """Return the short samples that tell whether a flush is what it says.
 
-    A commit of one page with its fdatasync stands beside a write of one page past the page cache
+    A commit of one page with its fdatasync stands next to a write of one page past the page cache
     that is not flushed at all: the difference is what a flush takes.
     """
     labels = [place.label for place in places if place.directory and not place.is_again]

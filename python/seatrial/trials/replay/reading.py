@@ -130,7 +130,7 @@ class PacketsSeen(msgspec.Struct, frozen=True, kw_only=True):
         resumed: Connections that were read again from a later moment on.
         earlier: Connections that were there before the capture.
         joined: Of these, read from a later moment on.
-        left_out: Connections that asked something and never came to such a moment.
+        left_out: Connections that sent something and never came to such a moment.
         unread_bytes: Bytes that clients sent on connections that waited for such a moment.
         crowded: Packets of connections that were too many to be followed.
         encrypted: The first of the connections that are encrypted, by their clients' addresses.

@@ -80,7 +80,7 @@ def test_next_cells_teach_more_than_any_others():
     assert ours <= theirs
 
 
-def test_next_cells_look_beside_what_is_outlier():
+def test_next_cells_look_next_to_an_outlier():
     by_place = rates("read", READ_VALUES)
     by_place[65536, 10] /= 8
     keys = [p[0] for p in ALL if p[2] != 40] + [p[0] for p in ALL if p[1] in (512, 4 << 20)]

@@ -64,7 +64,7 @@ def test_what_both_documents_hold_is_described_alike():
     assert {name: own[name] for name in shared} == {name: run[name] for name in shared}
 
 
-def test_a_refusal_of_one_table_beside_the_answer_of_another(tmp_path):
+def test_a_refusal_of_one_table_next_to_the_answer_of_another(tmp_path):
     table = RAID5.read_text().replace("\n 512B |", "\n; 512B |", 2)
     rows = [line for line in table.splitlines() if not line.startswith("; 512B")]
     cut = tmp_path / "without-512.txt"

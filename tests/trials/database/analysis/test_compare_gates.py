@@ -4,7 +4,7 @@ Two sources of noise, both of this project's own machine (2 shared processors, v
 research/database.md 4.6, 30 identical runs of ``pgbench -S``, whose rates drift (CV 19 %) and whose
 neighbours differ by 6.4 % (standard deviation of the logarithm of their ratio). Loud: the recorded
 rounds below, 3 s each, of one directory measured as two targets in turns while compilers and other
-databases ran beside them; a single round differs by half.
+databases ran at the same time; a single round differs by half.
 """
 
 import numpy as np

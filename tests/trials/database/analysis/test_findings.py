@@ -226,7 +226,7 @@ def test_an_imported_log_has_cells_without_a_record():
 
 
 def test_findings_of_blocks_and_files_do_not_fire_on_databases():
-    """What is asked of a device by size and queue is not asked by a transaction."""
+    """What a device serves by size and queue is not what a transaction needs."""
     cells = [cell_of(clients=clients, scale=100) for clients in (1, 2, 4, 8, 16, 32)]
     samples = [
         sample_of(cell, per_s=100.0 * (1 + 0.01 * number), round=number, counters={

@@ -1,4 +1,4 @@
-"""The first words on a database: its transactions and commits, and no toy figure beside."""
+"""The first words on a database: its transactions and commits, and no toy figure with it."""
 
 from stats.builders import cell_of as io_cell_of
 from stats.builders import sample_of as io_sample_of
@@ -10,7 +10,7 @@ WRITE = io_cell_of(
 )
 
 
-def test_the_single_writes_beside_the_commits_are_no_rate_in_sequence():
+def test_the_single_writes_next_to_the_commits_are_no_rate_in_sequence():
     own = [io_sample_of(cell, round=number) for cell in (COMMIT, WRITE) for number in range(3)]
     reported = summarised(*rounds_of(cell_of(), [100.0, 101.0, 99.0]), *own).verdict
     assert reported.startswith("100 tps")
@@ -18,7 +18,7 @@ def test_the_single_writes_beside_the_commits_are_no_rate_in_sequence():
     assert "in sequence" not in reported
 
 
-def test_large_writes_beside_a_database_are_reported():
+def test_large_writes_next_to_a_database_are_reported():
     large = io_cell_of(
         workload="sequential", operation="write", address="sequential", block_size_bytes=1 << 20
     )

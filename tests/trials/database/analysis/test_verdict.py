@@ -313,7 +313,7 @@ def test_a_kernel_that_keeps_the_server_is_no_busy_processor():
     assert "Not excluded: the kernel (" in verdict.sentence
 
 
-def test_a_driver_near_its_limit_beside_busy_processors_leaves_both():
+def test_a_driver_near_its_limit_with_busy_processors_leaves_both():
     record = record_of(waits=PROCESSOR, client_cpu_share=0.71)
     verdict = verdict_of(sample_of(record=record, columns=BUSY))
     assert (verdict.bound, verdict.likely) == ("inconclusive", "cpu")
@@ -376,7 +376,7 @@ def test_a_schedule_that_is_kept_is_the_bound_and_one_that_is_not_kept_is_none()
 
 def test_the_schedule_of_several_processes_is_their_sum():
     cell = cell_of(rate_per_s=100.0, processes=2)
-    assert verdict_of(sample_of(cell, per_s=198.0)).evidence["asked_per_s"] == 200.0
+    assert verdict_of(sample_of(cell, per_s=198.0)).evidence["requested_per_s"] == 200.0
 
 
 def test_nothing_seen_is_inconclusive():

@@ -1,4 +1,4 @@
-"""The observer beside real servers: its totals against pgbench's and the server's own."""
+"""The observer next to real servers: its totals against pgbench's and the server's own."""
 
 from __future__ import annotations
 

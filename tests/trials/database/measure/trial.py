@@ -34,7 +34,7 @@ class Trial:
     def measure(
         self, workload: str, round_number: int = 0, watcher: Watcher | None = None, **requested: str
     ) -> Sample:
-        """Measure the one cell of a workload whose specification ends in what is asked."""
+        """Measure the one cell of a workload whose specification ends in what is requested."""
         (cell,) = (
             cell
             for cell in self.plan.cells

@@ -135,7 +135,7 @@ def test_a_tooltip_reports_all_readings_of_a_moment(desktop: Visit):
     desktop.page.mouse.move(0, 0)
 
 
-def test_the_reader_puts_the_published_figures_beside_the_bars(desktop: Visit):
+def test_the_reader_puts_the_published_figures_next_to_the_bars(desktop: Visit):
     figure = desktop.figure("database-tps")
     assert "ssd-100gb" not in " ".join(texts_of(desktop, "database-tps"))
     figure.get_by_role("combobox").select_option(label="with figures published in 2010")

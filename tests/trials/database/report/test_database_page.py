@@ -95,7 +95,7 @@ def test_bars_stand_by_setting_with_target_interval_and_bound():
     assert "process 1" in rows[9]["remark"]
 
 
-def test_the_published_figures_stand_beside_where_the_reader_or_the_caller_asks():
+def test_the_published_figures_stand_next_to_where_the_reader_or_the_caller_asks():
     figure = figure_data(page(), "database-tps")
     assert [view["label"] for view in figure["views"]] == [
         "measured", "with figures published in 2010",
@@ -111,7 +111,7 @@ def test_the_published_figures_stand_beside_where_the_reader_or_the_caller_asks(
     assert "1,472" in page().one("details", class_="published").text
 
 
-def test_figures_of_another_script_have_no_published_ones_beside():
+def test_figures_of_another_script_have_no_published_ones_with_them():
     cell = pgbench_cell("nvme", 100, 10, script="select-only")
     cells = [Maker().summary(Draft(cell, DRIVES["nvme"], 2_000.0), rounds=1)]
     document = read(render(database_summary(cells=cells, database=None)))

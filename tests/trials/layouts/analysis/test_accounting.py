@@ -1,4 +1,4 @@
-"""Device I/Os for each operation: counted, by round, beside the rule."""
+"""Device I/Os for each operation: counted, by round, with the rule."""
 
 import pytest
 

@@ -68,7 +68,7 @@ def test_uses_for_which_none_of_many_is_significantly_best_are_reported_in_one_p
     )
 
 
-def test_what_is_decided_is_reported_beside_what_is_not():
+def test_what_is_decided_is_reported_with_what_is_not():
     samples = []
     for place in range(4):
         spec = spec_of("raid0", 4, label=f"c{place}", chunk_kib=16 << place)

@@ -212,7 +212,7 @@ class TestDevices:
         text = refusal(journal, [device, link], destroy=str(device))
         assert f"{device} and {link} are both given" in text
 
-    def test_partitions_are_drives_but_not_beside_their_disk(self, journal, image, loops):
+    def test_partitions_are_drives_but_not_next_to_their_disk(self, journal, image, loops):
         disk = loops(image(), "--partscan")
         for number, start in ((1, 2048), (2, 60000)):
             run("addpart", str(disk), str(number), str(start), "40000")

@@ -101,7 +101,7 @@ def test_without_drives_the_commands_name_places_for_them(tmp_path, study):
     assert "mdadm --create" in shown.out
 
 
-def test_too_few_drives_are_reported_beside_what_fits(tmp_path, study):
+def test_too_few_drives_are_reported_with_what_fits(tmp_path, study):
     shown = seatrial("layout", "show", study, "--loop", "4x1G", folder=tmp_path)
     assert shown.code == 0, shown.err
     assert "five: five needs 5 drives, but only 4 are available." in shown.out

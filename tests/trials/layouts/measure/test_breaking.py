@@ -1,4 +1,4 @@
-"""Faults injected at their time beside a load, by a thread that never outlives it."""
+"""Faults injected at their time during a load, by a thread that never outlives it."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ def test_a_layout_built_once_has_no_interval():
     assert set(column(built, "Build time")) == {"1.9 s (1 round)"}
 
 
-def test_drives_work_stands_beside_the_rule(found: dict[str, Table]):
+def test_drives_work_stands_next_to_the_rule(found: dict[str, Table]):
     table = found["layout-accounting"]
     by_request = {tuple(row[:2]): row for row in table.rows}
     assert len(table.rows) == 2 * len(SPECS)  # a read and a write each, of those of every size

@@ -120,7 +120,7 @@ def test_the_table_has_a_row_for_each_offered_rate():
     assert as_text(table).count("\n") == len(table.rows) + 3
 
 
-def test_the_share_that_decided_stands_beside_the_answer():
+def test_the_share_that_decided_stands_next_to_the_answer():
     """The percentile's interval decides nothing: it may be unknown where the share is sure."""
     p99 = estimate((3_000_000, 300_000, 30_000_000), "ns", 2)
     steps = [

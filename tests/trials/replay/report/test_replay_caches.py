@@ -51,7 +51,7 @@ def test_each_target_and_schema_is_a_line_with_an_interval_at_every_size():
     assert "hdd, schema old with 32 MiB" in view.title
 
 
-def test_the_article_stands_beside_where_the_reader_or_the_caller_asks():
+def test_the_article_stands_next_to_ours_where_the_reader_or_the_caller_asks():
     assert [view.label for view in figure().views] == [
         "measured", "with figures published in 2008",
     ]  # fmt: skip

@@ -120,7 +120,7 @@ def test_the_timeline_in_numbers_has_every_step():
     assert len(body.all("tr")) == max(len(line["points"]) for line in rates["lines"])
 
 
-def test_queries_report_now_at_the_client_beside_captured_on_the_server():
+def test_queries_report_now_at_the_client_next_to_captured_on_the_server():
     document = page(troubled())
     figure = figure_data(document, "replay-queries-1")
     remarks = [row["remark"] for row in figure["views"][0]["rows"]]

@@ -176,9 +176,9 @@ def test_what_is_written_meanwhile_stays_mapped(cluster):
     assert {"large", "medium_id (index of medium)", "small", "WAL"} <= found.keys(), found
 
 
-def test_a_server_is_asked_for_its_own_statistics(cluster):
+def test_a_servers_own_statistics_are_read(cluster):
     with cluster.start(OPTIONS | {"track_io_timing": "on"}) as server:
-        name = filled(Target(server, cluster), "asked")
+        name = filled(Target(server, cluster), "requested")
     with cluster.start(OPTIONS | {"track_io_timing": "on"}) as server:
         drop_cached(cluster.folder)
         address = server.address.with_dbname(name)

@@ -35,7 +35,7 @@ def interval(*groups: Group, **lost: int) -> Interval:
     return Interval(seconds=2.0, groups=list(groups), lost=Lost(**lost))
 
 
-def test_sums_are_by_what_is_asked_for_and_the_rest_is_unnamed():
+def test_sums_are_by_what_is_requested_and_the_rest_is_unnamed():
     groups = [group(10, process="a", pid=1), group(30, us=900, process="b", pid=2)]
     (whole,) = broken_down(groups, ["operation"])
     assert (whole.requests, whole.process, whole.pid, whole.disk) == (40, "", 0, "")

@@ -183,7 +183,7 @@ pub fn follow(said: &[Said], piece_bytes: usize) -> Outcome {
         for piece in bytes.chunks(piece_bytes) {
             keeper.now_us += 10;
             match each {
-                Client(_) => follower.asked(piece, &mut keeper),
+                Client(_) => follower.requested(piece, &mut keeper),
                 Server(_) => follower.answered(piece, &mut keeper),
             }
         }

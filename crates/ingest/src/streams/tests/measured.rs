@@ -181,7 +181,7 @@ proptest! {
     }
 
     #[test]
-    fn there_are_never_more_streams_than_asked_for(starts in lengths(), max in 1_usize..5) {
+    fn there_are_never_more_streams_than_requested(starts in lengths(), max in 1_usize..5) {
         let timed = by_ends(&starts);
         let (reported, report) = measure(max, &timed);
         prop_assert!(report.streams <= max);
@@ -203,7 +203,7 @@ proptest! {
     }
 
     #[test]
-    fn blocks_stay_whole_beside_long_statements(
+    fn blocks_stay_whole_between_long_statements(
         blocks in prop::collection::vec((1_usize..5, 0_i64..4), 1..20),
     ) {
         let (mut timed, mut now_us) = (Vec::new(), 0);

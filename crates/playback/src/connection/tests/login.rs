@@ -34,20 +34,20 @@ fn a_client_says_who_it_is_and_has_nothing_converted() {
 }
 
 #[test]
-fn a_password_is_given_in_clear_text_and_by_md5_as_asked() {
-    let (_, said, out) = greeted(Some("secret"), &asked(3, b""));
+fn a_password_is_given_in_clear_text_and_by_md5_as_requested() {
+    let (_, said, out) = greeted(Some("secret"), &requested(3, b""));
     assert_eq!((said.len(), words(&out)), (0, vec!["p secret".to_owned()]));
-    let (_, said, out) = greeted(Some("secret"), &asked(5, b"salt"));
+    let (_, said, out) = greeted(Some("secret"), &requested(5, b"salt"));
     // md5(md5("secret" + "ada") + "salt"), by md5sum.
     assert_eq!(words(&out), ["p md5020da75c9b0640aabc4609320fe23b45"]);
     assert_eq!(said, []);
-    let (mut connection, _, mut out) = greeted(Some("secret"), &asked(5, b"salt"));
+    let (mut connection, _, mut out) = greeted(Some("secret"), &requested(5, b"salt"));
     assert_eq!(super::said(&mut connection, &welcome(), &mut out), [Said::Ready]);
 }
 
 #[test]
 fn without_a_password_the_sentence_says_where_to_put_it() {
-    for message in [asked(3, b""), asked(5, b"salt"), asked(10, b"SCRAM-SHA-256\0\0")] {
+    for message in [requested(3, b""), requested(5, b"salt"), requested(10, b"SCRAM-SHA-256\0\0")] {
         let (connection, said, out) = greeted(None, &message);
         let error = refusal(&said);
         assert_eq!(&error.sqlstate, b"28P01");
@@ -58,7 +58,7 @@ fn without_a_password_the_sentence_says_where_to_put_it() {
 
 /// Begins SCRAM: the connection, and the nonce that the client has drawn.
 fn begun() -> (Connection, String) {
-    let offered = asked(10, b"SCRAM-SHA-256-PLUS\0SCRAM-SHA-256\0\0");
+    let offered = requested(10, b"SCRAM-SHA-256-PLUS\0SCRAM-SHA-256\0\0");
     let (connection, said, out) = greeted(Some("secret"), &offered);
     assert!(said.is_empty());
     // A nonce may have any sign in it but a comma.
@@ -73,11 +73,11 @@ fn scram_goes_on_with_a_server_that_knows_the_clients_nonce() {
     let (mut connection, nonce) = begun();
     let first = format!("r={nonce}more,s=c2FsdHNhbHQ=,i=4096");
     let mut out = Vec::new();
-    assert_eq!(said(&mut connection, &asked(11, first.as_bytes()), &mut out), []);
+    assert_eq!(said(&mut connection, &requested(11, first.as_bytes()), &mut out), []);
     assert!(words(&out)[0].starts_with(&format!("p c=biws,r={nonce}more,p=")));
     // A signature that somebody made who does not know the password.
     let guess = b"v=AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=";
-    let found = said(&mut connection, &asked(12, guess), &mut out);
+    let found = said(&mut connection, &requested(12, guess), &mut out);
     assert!(refusal(&found).message.contains("SCRAM"), "{found:?}");
 }
 
@@ -86,11 +86,11 @@ fn scram_ends_where_the_server_does_not_prove_itself() {
     let (mut connection, nonce) = begun();
     let found = said(&mut connection, &welcome(), &mut Vec::new());
     assert!(refusal(&found).message.contains("without a proof"), "{found:?}");
-    let first = asked(11, format!("r=other{nonce},s=c2FsdA==,i=4096").as_bytes());
+    let first = requested(11, format!("r=other{nonce},s=c2FsdA==,i=4096").as_bytes());
     let (mut connection, _) = begun();
     let found = said(&mut connection, &first, &mut Vec::new());
     assert!(refusal(&found).message.contains("SCRAM"), "{found:?}");
-    let (_, said, _) = greeted(Some("secret"), &asked(12, b"v=AAAA"));
+    let (_, said, _) = greeted(Some("secret"), &requested(12, b"v=AAAA"));
     assert!(refusal(&said).message.contains("SASL"), "{said:?}");
 }
 
@@ -98,7 +98,7 @@ fn scram_ends_where_the_server_does_not_prove_itself() {
 fn a_way_in_that_is_not_known_is_named() {
     let ways = [(2, "Kerberos"), (7, "GSSAPI"), (9, "SSPI"), (10, "SASL"), (99, "no name")];
     for (way, name) in ways {
-        let (_, said, out) = greeted(Some("secret"), &asked(way, b"OAUTHBEARER\0\0"));
+        let (_, said, out) = greeted(Some("secret"), &requested(way, b"OAUTHBEARER\0\0"));
         let error = refusal(&said);
         assert!(error.message.contains(name) && error.message.contains("pg_hba.conf"));
         assert!(out.is_empty());
@@ -148,7 +148,7 @@ fn a_newer_server_may_negotiate_and_give_a_longer_key() {
     let key = [&[0, 0, 0, 9][..], &[5; 32]].concat();
     let messages = [
         from_server(b'v', &[0, 3, 0, 0, 0, 0, 0, 0]),
-        asked(0, b""),
+        requested(0, b""),
         from_server(b'N', b"SNOTICE\0\0"),
         from_server(b'K', &key),
         ready(b'I'),

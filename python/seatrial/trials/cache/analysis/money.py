@@ -222,7 +222,7 @@ def costs_of(
 
 
 class MemoryAlone:
-    """What memory without a device serves of the last reads, simulated where it is asked for.
+    """What memory without a device serves of the last reads, simulated where requested.
 
     Args:
         sizes_bytes: Sizes of memory, the smallest first.

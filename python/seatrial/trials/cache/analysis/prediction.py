@@ -67,7 +67,7 @@ class CachePrediction(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
-    """What is asked of a prediction.
+    """What a prediction is requested for.
 
     Attributes:
         memory_bytes: Sizes of memory; empty for some that fit the load.

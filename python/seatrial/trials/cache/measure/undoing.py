@@ -57,7 +57,7 @@ def _names() -> Iterator[tuple[int, list[str]]]:
 def undo_zfs_daemon(*, token: str) -> Result:
     """Kill the processes of a rig; its mounts end with them, as no other process has them.
 
-    It is killed, not asked: it would write to disks that are removed next.
+    It is killed, not stopped: it would write to disks that are removed next.
     """
     if not _TOKEN.fullmatch(token):
         return failed("it is not the name of a rig")

@@ -1,4 +1,4 @@
-"""The section on a real cache device: its table, its warm-up beside the prediction, its pool."""
+"""The section on a real cache device: its table, its warm-up with the prediction, its pool."""
 
 from __future__ import annotations
 

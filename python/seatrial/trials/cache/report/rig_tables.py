@@ -1,4 +1,4 @@
-"""Tables of a real cache device: the article's, and prediction beside measurement."""
+"""Tables of a real cache device: the article's, and prediction next to measurement."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FILE: Final = "l2arc-2008.csv"
 SOURCE: Final = (
     "Published: 'Performance Improvements Using Read Optimized Solid State Disks', 10 November "
     "2008 (reference/l2arc-2008.csv): 24 disks, one SSD, 8 clients over NFS, a file of 50 GB. The "
-    "machine was other than here, so the figures stand beside each other for scale; of the two, "
+    "machine was other than here, so the figures stand next to each other for scale; of the two, "
     "the ratios and the order of the rows can be compared."
 )
 
@@ -75,7 +75,7 @@ def rig_tables(found: RigAnalysis) -> list[Table]:
 
 
 def article_table(found: RigAnalysis) -> Table:
-    """Return the table with and without a cache device, the figures of 2008 beside it."""
+    """Return the table with and without a cache device, the figures of 2008 next to it."""
     table = Table(
         id="cache-device",
         title="With and without a cache device",

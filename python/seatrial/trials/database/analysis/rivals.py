@@ -180,7 +180,7 @@ class Grounds:
         time, effect = self.time, self.checkpoints
         found: dict[str, float | None] = {
             "rate_per_s": self.rate.value,
-            "asked_per_s": self.requested_per_s,
+            "requested_per_s": self.requested_per_s,
             "client_cpu_share": self.client_cpu_share,
             "client_delay_share": self.client_delay_share,
             "ceiling_share": self.ceiling_share,

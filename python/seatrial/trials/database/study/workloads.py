@@ -47,7 +47,7 @@ Danger = Literal[
     "same_system",
     "sequence_mismatch",
 ]
-"""What a replay does only where it is asked to.
+"""What a replay does only where it is requested.
 
 The last three are set by the target, the others by each statement
 (``crates/playback/src/item.rs``).

@@ -120,7 +120,7 @@ def _spec(
 ) -> dict[str, object]:
     """Return the engine's specification (docs/engine.md), all but paths and seed.
 
-    What is broken meanwhile stands beside it and is not for the engine. ``target.file`` and
+    What is broken meanwhile stands apart from it and is not for the engine. ``target.file`` and
     ``target.copy_to`` are names of ``Plan.files``; ``limit.duration_s`` is what the study asks
     for.
     """

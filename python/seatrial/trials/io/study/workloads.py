@@ -217,7 +217,7 @@ class Sequential(Scheduled, frozen=True, kw_only=True, tag="sequential"):
 
 
 class Copy(Concurrent, frozen=True, kw_only=True, tag="copy"):
-    """Copy the trial file, or a share of it, to another file beside it, as cp does.
+    """Copy the trial file, or a share of it, to another file next to it, as cp does.
 
     Attributes:
         block_sizes: Sizes of one request.

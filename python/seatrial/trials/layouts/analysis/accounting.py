@@ -1,8 +1,8 @@
-"""Device I/Os for each operation of an array, as counted, beside the rule of its level.
+"""Device I/Os for each operation of an array, as counted, with the rule of its level.
 
 Counted are the requests and bytes of every drive (/proc/diskstats) while a sample lasted, over the
 operations that completed in it: a ratio for each round, with an interval over the rounds. What
-the file system, the bitmap and the array's own metadata write beside is part of what is counted.
+the file system, the bitmap and the array's own metadata write besides is part of what is counted.
 
 Sources: the kernel's Documentation/admin-guide/md.rst, and drivers/md/raid5.c: a parity array works
 in rows of 4 KiB, one of each member, and for each row that a write touches
@@ -289,7 +289,7 @@ def _row_cost(spec: LayoutSpec, touched: int) -> Cost:
 
 
 COMPLETED_MIN: Final = 100
-"""Fewer operations of a round say little beside what the array writes of its own accord."""
+"""Fewer operations of a round say little next to what the array writes of its own accord."""
 PER: Final = {"mixed": "request"}
 LEG: Final = "leg"
 

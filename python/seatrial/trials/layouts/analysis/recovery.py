@@ -78,7 +78,7 @@ class ArrayTimeline:
         Args:
             event: It.
             rebuilds_again: Whether the same leg starts another rebuild later: then the end of this
-                one brought back one drive, else all; where the array was not asked how many.
+                one brought back one drive, else all; where their number is not set.
         """
         leg = event.leg
         if event.what == "failed":

@@ -201,7 +201,7 @@ def decider(workload: Loadline, seed: int) -> Decide:
                 place = (sample.cell.key, sample.round)
                 if (
                     place not in limit_counts
-                ):  # each is read once, though it is asked for every time
+                ):  # each is read once, though it is requested every time
                     limit_counts[place] = count_against_limit(sample, latency_target.limit_ns)
                 scheduled.append((rate_per_s, limit_counts[place]))
         closed = closed_loop(samples)

@@ -141,7 +141,7 @@ def capture(
 ) -> int:
     """Make a trace of what clients and a server say, as a proxy or from packets.
 
-    Beside what a log tells, it has all parameters, the rows of each statement, and what RETURNING
+    Besides what a log tells, it has all parameters, the rows of each statement, and what RETURNING
     and sequences gave back: with these a replay maps generated ids exactly. It holds the data that
     clients send and receive, and only its owner may read it.
     """
@@ -265,7 +265,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_of_file(self) -> bool:
-        """Whether a file is read, and no server asked."""
+        """Whether a file is read, and no server queried."""
         return self.packets is not None and "file" in self.packets
 
 
@@ -317,7 +317,7 @@ def rows_output(wanted: Wanted) -> Output:
 
     Raises:
         RefusedError: when something else is there.
-        UsageError: when nobody can be asked for them, or they would be of no use.
+        UsageError: when nobody is there to type them, or they would be of no use.
     """
     if wanted.is_of_file:
         raise UsageError(

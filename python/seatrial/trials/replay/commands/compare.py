@@ -66,7 +66,7 @@ What is compared, what is never called different, and why: docs/sql.md, "Before 
 
 \b
 Exit codes: 0; 2 usage, or sides that must not be compared; 3 slower by more than
---fail-if-slower; 6 a server cannot be asked.
+--fail-if-slower; 6 a server cannot be queried.
 """
 
 UNITS_S: Final = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
@@ -314,7 +314,7 @@ def _print(found: BeforeAfter, slow: list[str], options: CompareOptions) -> None
 
 
 def _report_slower(found: BeforeAfter, slow: list[str], share: float | None) -> None:
-    """Print what surely is slower by more than was asked for, and what may be."""
+    """Print what surely is slower by more than is allowed, and what may be."""
     if share is None:
         return
     limit = f"slower by more than {100 * share:g} %"
@@ -473,7 +473,7 @@ def write_snapshot(
         others: Options that were given besides.
 
     Raises:
-        TargetError: when the server cannot be asked.
+        TargetError: when the server cannot be queried.
         UsageError: when something is missing, or too much.
     """
     if others and url is not None and output.is_named and not sides:
@@ -482,7 +482,7 @@ def write_snapshot(
         )
     if url is None or output.place is None or sides:
         raise UsageError(
-            seen="A snapshot was asked for with something missing, or with sides to compare",
+            seen="A snapshot was requested with something missing, or with sides to compare",
             cause="--snapshot names the server and -o the file; comparing is another command",
             next_step="Try `seatrial sql compare --snapshot postgresql://HOST/DATABASE -o a0.csv`",
         )

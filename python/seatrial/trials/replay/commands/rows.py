@@ -45,7 +45,7 @@ def keep_rows(url: str, output: Output, *, quiet: bool = False) -> int:
     Raises:
         RefusedError: when something else is there.
         SpaceError: when there is no space for it.
-        TargetError: when the server cannot be asked.
+        TargetError: when the server cannot be queried.
         UsageError: when the address cannot be read, or the file not be written.
     """
     from seatrial.cli.options import this_command  # noqa: PLC0415 - not for --help

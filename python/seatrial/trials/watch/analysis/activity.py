@@ -1,4 +1,4 @@
-"""Block requests of an interval, summed up by whatever is asked for."""
+"""Block requests of an interval, summed up by whatever is requested."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
             None where requests of several lengths are together.
         pid: Process that sent them; 0 where that is unknown or they are of several.
         process: Its name; empty where that is unknown.
-        relation: Table, index or other part of a database; empty where that is not asked for.
+        relation: Table, index or other part of a database; empty where that is not requested.
         client: Whose process it is in a measurement, such as its load engine; empty where that is
             unknown or nothing is measured.
         requests: Completed requests.

@@ -166,7 +166,7 @@ def _by_class(groups: Iterable[Group]) -> dict[int, int] | None:
 def differences(line: DiskLine, load: DiskLoad) -> list[str]:
     """Return why a load is not comparable with a line, as phrases; empty where it is.
 
-    Nothing differs where nothing is asked for.
+    Nothing differs where nothing is requested.
     """
     return list(_differences(line, load)) if load.per_s else []
 

@@ -1,4 +1,4 @@
-"""How a replay of a recording went, beside what was recorded."""
+"""How a replay of a recording went, compared with what was recorded."""
 
 from __future__ import annotations
 

@@ -162,8 +162,8 @@ class LivePage:
     Attributes:
         address: Of the page, with the token that works once.
         metrics_address: Of the metrics, with their token.
-        asked_s: When a browser with access last asked for something, by the monotonic clock; None
-            before.
+        requested_s: When a browser with access last requested something, by the monotonic clock;
+            None before.
     """
 
     def __init__(self, feed: Feed, port: int, command: str = "seatrial watch") -> None:
@@ -189,7 +189,7 @@ class LivePage:
             cookie=f"seatrial-watch-{port}",
             lasts_s=_COOKIE_S,
         )
-        self.asked_s: float | None = None
+        self.requested_s: float | None = None
         self._ending: Ending | None = None
         self._run_report = ""
         self._readers = 0
@@ -238,7 +238,7 @@ class LivePage:
         """Return why a request is not answered; None if it is, which is noted."""
         refused = self._gate.refused(request)
         if refused is None:
-            self.asked_s = time.monotonic()
+            self.requested_s = time.monotonic()
         return refused
 
     def _run_page(self, request: Request) -> Response:
@@ -359,7 +359,7 @@ def served(
         name: What is watched, as a heading says it.
         every_s: Length of an interval.
         port: The TCP port; 0 takes a free one.
-        has_server: Whether a database server is asked for its own statistics.
+        has_server: Whether a database server's own statistics are read.
         run: The run that is shown, as a heading says it; empty for a watch alone.
         without_line: Which disks have no load line; empty where all have one.
         command: What prints the address.

@@ -131,12 +131,12 @@ def observe(run: ObservedRun, source: IO[bytes], answers: IO[bytes]) -> None:
                 sight.see(interval, readings=progress.readings())
         watcher.stop()
         has_report = progress.end()
-        stays = has_report and page.asked_s is not None
+        stays = has_report and page.requested_s is not None
         _answer(answers, Answer(stays=stays))
         ended_s = time.monotonic()
         while stays and not progress.is_gone.wait(1.0):
-            asked_s = max(ended_s, page.asked_s or 0.0)
-            stays = time.monotonic() - asked_s < IDLE_S
+            requested_s = max(ended_s, page.requested_s or 0.0)
+            stays = time.monotonic() - requested_s < IDLE_S
 
 
 def _watched(run: ObservedRun) -> Watched:

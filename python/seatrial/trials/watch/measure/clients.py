@@ -13,14 +13,14 @@ HELPER: Final = "helper of the run"
 KERNEL: Final = "kernel thread"
 OTHER: Final = "other program"
 ENDED: Final = "ended process"
-"""One that was gone before anybody asked who it was."""
+"""One that was gone before it could be identified."""
 CLIENTS: Final = (ENGINE, SERVER, HELPER, KERNEL, OTHER, ENDED)
 _GENERATIONS_MAX: Final = 64
 _KNOWN_MAX: Final = 20_000
 
 
 class Clients:
-    """Tells processes of a run apart from others; a process is asked for once."""
+    """Tells processes of a run apart from others; a process is looked up once."""
 
     def __init__(self, engine_pid: int) -> None:
         """Take the process of the load engine; what it starts are helpers of the run."""
@@ -35,10 +35,10 @@ class Clients:
         if found is None:
             if len(self._known) >= _KNOWN_MAX:  # numbers of processes that have ended
                 self._known.clear()
-            found = self._known[pid, command] = self._asked(pid)
+            found = self._known[pid, command] = self._identified(pid)
         return found
 
-    def _asked(self, pid: int) -> str:
+    def _identified(self, pid: int) -> str:
         if pid == self._engine_pid:
             return ENGINE
         if is_kernel_thread(pid):

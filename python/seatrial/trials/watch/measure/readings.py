@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _PRESSURES: Final = {"some": "some tasks", "full": "all tasks"}
 _NS_PER_S: Final = 1e9
 _AGAIN_S: Final = 5.0
-"""Until a server that was lost is asked again."""
+"""Until a server that was lost is tried again."""
 _OPERATIONS: Final = {"read": "reads", "write": "writes", "extend": "extends", "fsync": "fsyncs"}
 _WAL_OPERATIONS: Final = {"WAL write": "wal_write", "WAL sync": "wal_sync"}
 _BUFFERS: Final = {

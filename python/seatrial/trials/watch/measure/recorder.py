@@ -123,7 +123,7 @@ class Recorder:
         self._secured_s = time.monotonic()
 
     def take(self, kernel: _core.Watch) -> None:
-        """Record what completed since the kernel was asked last.
+        """Record what completed since the last call.
 
         Raises:
             SpaceError: if the disk is full.

@@ -202,7 +202,7 @@ class StallWatch:
         """Start it.
 
         Args:
-            disks: Returns the names of the disks to look at; asked once a second.
+            disks: Returns the names of the disks to look at; called once a second.
             report: Called from the thread when a stall begins and ends, and once a second while
                 it lasts.
         """
@@ -229,12 +229,12 @@ class StallWatch:
         finder = StallFinder(time.time() - time.monotonic())
         search = _Search()
         names: Sequence[str] = []
-        asked_s = -1.0
+        looked_s = -1.0
         reported: dict[int, float] = {}
         while not self._ended.wait(LOOK_EVERY_S):
             now_s = time.monotonic()
-            if now_s - asked_s >= 1.0:
-                names, asked_s = self._disks(), now_s
+            if now_s - looked_s >= 1.0:
+                names, looked_s = self._disks(), now_s
             looks = read_looks(names)
             with self._lock:
                 for name, look in looks.items():

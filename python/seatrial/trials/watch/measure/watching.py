@@ -58,7 +58,7 @@ class Level(msgspec.Struct, frozen=True, kw_only=True):
         sees: What it shows.
         lacks: What it cannot see.
         cost: What watching costs, as measured (docs/watch.md).
-        reason: Why no higher level; empty where none was asked for or possible.
+        reason: Why no higher level; empty where none was requested or possible.
     """
 
     number: int
@@ -136,7 +136,7 @@ class Watcher:
 
         Raises:
             SeatrialError: if a recording cannot be begun.
-            TargetError: if a process or a recording is asked for, and only the counters can be
+            TargetError: if a process or a recording is requested, and only the counters can be
                 read.
         """
         self._watched = watched

@@ -52,10 +52,10 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True):
         sees: What it shows.
         lacks: What it cannot see.
         cost: What it costs.
-        reason: Why no higher level; empty where none was asked for or possible.
+        reason: Why no higher level; empty where none was requested or possible.
         started_at: Unix time in seconds.
         every_s: Length of an interval.
-        has_server: Whether a database server is asked for its own statistics.
+        has_server: Whether a database server's own statistics are read.
         has_group: Whether the control group of what is watched is counted.
         history_s: How long events are kept.
         history_bytes_max: The most that is kept of them.

@@ -58,7 +58,7 @@ def interval_line(interval: Interval) -> str:
 
 
 def _server(interval: Interval) -> Iterator[str]:
-    """Yield what the server says of itself, where it was asked."""
+    """Yield what the server says of itself, where it was read."""
     rates = interval.readings.get("server_requests", {})
     times_ns = interval.readings.get("server_ns", {})
     for name, rate in rates.items():

@@ -156,8 +156,8 @@ class Kind:
 
 
 KINDS = {
-    "asked": Kind(_requested),
-    "asked where none came back": Kind(_requested_where_none_came_back),
+    "requested": Kind(_requested),
+    "requested where none came back": Kind(_requested_where_none_came_back),
     "came back": Kind(_came_back),
     "prepared": Kind(_prepared),
     "by trigger": Kind(_by_trigger, TRIGGER),
@@ -192,11 +192,11 @@ def at_once(address: Address, kind: Kind) -> None:
 
 def played(target: Target, kind: Kind, trace: Path) -> tuple[str, str, ReplayRecord]:
     """Capture a kind and play it; return the databases of both, and the record."""
-    source = target.make("asked_source", TABLES + kind.tables)
+    source = target.make("requested_source", TABLES + kind.tables)
     with capturing(target, source, trace) as capture:
         at_once(capture.address, kind)
         capture.end()
-    address = target.address(target.make("asked_target", TABLES + kind.tables))
+    address = target.address(target.make("requested_target", TABLES + kind.tables))
     record = play(trace, address, ids="infer", catalog=catalogue_of(address))
     assert record.end == "complete", record.words
     assert record.errors.new == 0, record.errors.examples
@@ -213,7 +213,7 @@ def test_rows_that_are_alike_are_left_alone_in_doubt(target, tmp_path):
 
 @pytest.mark.parametrize("name", KINDS)
 def test_every_row_is_the_captured_one(target, tmp_path, name):
-    source, now_in, record = played(target, KINDS[name], tmp_path / "asked.trace")
+    source, now_in, record = played(target, KINDS[name], tmp_path / "requested.trace")
     assert record.ids is not None
     assert [each.unresolved for each in record.ids.classes if each.unresolved] == []
     assert record.ids.doubtful_uses == 0, record.ids.examples

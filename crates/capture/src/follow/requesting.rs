@@ -32,8 +32,8 @@ impl Reader for Asking<'_> {
             b'p' | b'X' => counted.sessions += 1,
             b'd' | b'H' => counted.joined += 1,
             b'Q' | b'P' | b'B' | b'D' | b'E' | b'C' | b'F' | b'c' | b'f' | b'S' => {
-                if let Some(asked) = RequestKind::of(message) {
-                    self.follower.take_request(asked, self.keeper);
+                if let Some(kind) = RequestKind::of(message) {
+                    self.follower.take_request(kind, self.keeper);
                 }
             }
             _ => counted.not_understood += 1,
@@ -44,10 +44,10 @@ impl Reader for Asking<'_> {
 
 impl Follower {
     #[inline]
-    fn take_request(&mut self, asked: RequestKind, keeper: &mut Keeper) {
-        let is_statement = asked.is_statement();
+    fn take_request(&mut self, kind: RequestKind, keeper: &mut Keeper) {
+        let is_statement = kind.is_statement();
         keeper.counted.joined += u64::from(!is_statement);
-        let is_heard = match asked {
+        let is_heard = match kind {
             RequestKind::CopyEnd => {
                 self.is_copying = false;
                 false
@@ -61,7 +61,7 @@ impl Follower {
             _ => !self.is_discarding,
         };
         if is_heard {
-            self.requests.push_back(Request { sent_us: keeper.now_us, asked });
+            self.requests.push_back(Request { sent_us: keeper.now_us, kind });
         } else {
             keeper.counted.others += u64::from(is_statement);
         }

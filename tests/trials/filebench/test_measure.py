@@ -10,6 +10,7 @@ import sys
 import time
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from seatrial.results.store import ResultsFile
@@ -61,9 +62,10 @@ def test_a_personality_does_what_its_file_declares(name, tmp_path) -> None:
     outcome, made = sample.outcome, workload_of(name, text_of(name), SMALL[name])
     assert outcome.failed == outcome.in_flight_at_end == outcome.late_skipped == 0
     assert outcome.completed == sum(counts_of(sample).values()) > 0
-    for thread in made.engine["threads"]:
+    engine = msgspec.to_builtins(made.engine)
+    for thread in engine["threads"]:
         loops = sample.counters[f"{thread['name']}:loops"]
-        for kind, per_loop in declared(thread["steps"], made.engine["kinds"]).items():
+        for kind, per_loop in declared(thread["steps"], engine["kinds"]).items():
             done = counts_of(sample).get(kind, sample.counters.get(f"{kind}:waits", 0))
             assert 0 <= done - loops * per_loop <= thread["instances"] * per_loop, kind
 

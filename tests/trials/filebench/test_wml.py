@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -23,7 +24,7 @@ def workload(flowops: str, head: str = HEAD, **changed):
 
 
 def flowops_of(made):
-    return made.engine["threads"][0]["steps"]
+    return msgspec.to_builtins(made.engine)["threads"][0]["steps"]
 
 
 def refused(text: str) -> str:
@@ -48,17 +49,19 @@ def test_these_are_shipped() -> None:
 )
 def test_a_personality_has_its_documented_parameters(name, threads, entries, made_bytes) -> None:
     made = workload_of(name, text_of(name))
-    assert {each["name"]: each["instances"] for each in made.engine["threads"]} == threads
+    assert {
+        each["name"]: each["instances"] for each in msgspec.to_builtins(made.engine)["threads"]
+    } == threads
     assert (made.entries, made.made_bytes) == (entries, made_bytes)
     assert (made.run_s, made.notes) == (60.0, [])
 
 
 def test_oltp_writes_its_log_in_256_kib_and_pages_by_the_hundred() -> None:
     made = workload_of("oltp", text_of("oltp"))
-    log, pages, readers = (each["steps"] for each in made.engine["threads"])
+    log, pages, readers = (each["steps"] for each in msgspec.to_builtins(made.engine)["threads"])
     assert (log[0]["io_bytes"], log[0]["dsync"], log[2]["value"]) == (256 << 10, True, 3200)
     assert (pages[0]["io_bytes"], pages[0]["iters"], pages[0]["rotates"]) == (2048, 100, 10)
-    names = [each["name"] for each in made.engine["kinds"]]
+    names = [each["name"] for each in msgspec.to_builtins(made.engine)["kinds"]]
     assert [names[target] for target in readers[2]["targets"]] == ["log-wait"]
 
 
@@ -94,7 +97,7 @@ def test_random_numbers_have_the_mean_that_the_file_says() -> None:
     define fileset name=c,entries=1,size=$cvar
     define process name=p { thread name=t { flowop statfile name=x,filesetname=a } }
     """
-    sizes = [each["size"] for each in workload_of("mine.f", text).engine["sets"]]
+    sizes = [each.size for each in workload_of("mine.f", text).engine.sets]
     assert [mean_of(size) for size in sizes] == [0.8 * 2048 + 0.2 * 10240, 5632, 6144]
 
 
@@ -112,7 +115,7 @@ def test_run_psrun_and_mode_count() -> None:
     text = HEAD + "define process name=p { thread name=t { flowop delay name=d,value=1 } }\n"
     assert workload_of("x", text + "psrun -10 70\n").run_s == 70
     assert workload_of("x", text + "run\n").run_s is None
-    assert workload_of("x", text + "set mode quit firstdone").engine["end"] == "first_done"
+    assert workload_of("x", text + "set mode quit firstdone").engine.end == "first_done"
     assert workload_of("x", text + "quit nonsense {{{").threads == 1
 
 

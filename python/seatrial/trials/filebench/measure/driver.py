@@ -19,7 +19,7 @@ from seatrial.measure.engine import Occasion, wait_for
 from seatrial.measure.progress import Watcher
 from seatrial.measure.recorder import Surroundings
 from seatrial.results.model import Sample
-from seatrial.study.cell import Cell
+from seatrial.study.cell import Cell, SpecDocument
 from seatrial.study.model import Plan
 from seatrial.study.units import format_size
 from seatrial.trials.filebench.study.cells import cost_of, engine_of, making_s
@@ -120,7 +120,7 @@ class FilesDriver:
         if self._made.pop(label, ""):
             shutil.rmtree(self._path(label), ignore_errors=True)
 
-    def _spec(self, cell: Cell, round_number: int, *, is_made: bool) -> dict[str, Any]:
+    def _spec(self, cell: Cell, round_number: int, *, is_made: bool) -> SpecDocument:
         path = self._path(cell.target)
         return {
             **engine_of(cell),

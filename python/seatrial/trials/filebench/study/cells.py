@@ -5,17 +5,19 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgspec
+from msgspec import UNSET
 
-from seatrial.study.cell import Cell, FactorValue
+from seatrial.study.cell import Cell, FactorValue, SpecDocument
 from seatrial.study.estimate import OVERHEAD_S
 from seatrial.study.layouts.cost import ASSUMED_BYTES_PER_S
 from seatrial.study.model import PlannedTarget
 from seatrial.study.units import format_factor
 from seatrial.study.values import many
 from seatrial.trials.filebench.study.workloads import FILEBENCH, Filebench, VariableValue
+from seatrial.trials.filebench.wml.engine import Flowop, flowops_of
 from seatrial.trials.filebench.wml.source import is_path, text_of
 from seatrial.trials.filebench.wml.workload import RUN_S_USUAL, Workload, workload_of
 
@@ -71,7 +73,9 @@ def cells_of(workload: Filebench, target: PlannedTarget, *, prefix: str) -> Iter
 class _Chosen:
     """The values of a cell's factors."""
 
-    def __init__(self, personality: str, variables: Mapping[str, Any], cold: bool) -> None:
+    def __init__(
+        self, personality: str, variables: Mapping[str, VariableValue], cold: bool
+    ) -> None:
         self.personality = Path(personality).name if is_path(personality) else personality
         self.factors: dict[str, FactorValue] = {"personality": self.personality, **variables}
         if cold:
@@ -95,7 +99,7 @@ def _cell(
         notes=made.notes,
     )
     engine = {
-        **made.engine,
+        **msgspec.to_builtins(made.engine),
         "cold": bool(chosen.factors.get("cold")),
         "growth_bytes": int(workload.growth_bytes),
         "limit_bytes": int(workload.limit_bytes),
@@ -122,23 +126,19 @@ def _cell(
 
 def _growing_sets(made: Workload) -> int:
     """Return how many sets may grow: those that are appended to, or written one after another."""
-    growing = set()
-
-    def look(steps: list[dict[str, Any]]) -> None:
-        for step in steps:
-            look(step.get("steps", []))
-            is_ordered = step.get("verb") in ("write", "aiowrite") and not step.get("random")
-            if is_ordered or step.get("verb") in ("appendfile", "appendfilerand"):
-                growing.add(step.get("set", step["slot"]))
-
-    for thread in made.engine["threads"]:
-        look(thread["steps"])
-    return min(len(growing), len(made.engine["sets"]))
+    flowops = [each for thread in made.engine.threads for each in flowops_of(thread.steps)]
+    growing = {each.slot if each.set is UNSET else each.set for each in flowops if _grows(each)}
+    return min(len(growing), len(made.engine.sets))
 
 
-def engine_of(cell: Cell) -> dict[str, Any]:
+def _grows(flowop: Flowop) -> bool:
+    is_ordered = flowop.verb in ("write", "aiowrite") and flowop.random is UNSET
+    return is_ordered or flowop.verb in ("appendfile", "appendfilerand")
+
+
+def engine_of(cell: Cell) -> SpecDocument:
     """Return the engine's specification of a cell without folder, seeds and duration."""
-    engine: dict[str, Any] = cell.spec[SPEC_KEY]["engine"]
+    engine: SpecDocument = cell.spec[SPEC_KEY]["engine"]
     return engine
 
 

@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import msgspec
+from msgspec import UNSET
 
 from seatrial.study.problems import suggestion
 from seatrial.study.units import parse_size_bytes
+from seatrial.trials.filebench.wml.engine import (
+    Engine,
+    FileSet,
+    Flowop,
+    Group,
+    Kind,
+    Origin,
+    Steps,
+    Thread,
+    flowops_of,
+    placed,
+)
 from seatrial.trials.filebench.wml.evaluate import Amount, Scope, mean_of
 from seatrial.trials.filebench.wml.flowops import OF_FOLDERS, REFUSED, TRANSFERS, TYPES
 from seatrial.trials.filebench.wml.parse import parse
-from seatrial.trials.filebench.wml.places import Steps, flowops_of, placed
 from seatrial.trials.filebench.wml.statements import (
     Attribute,
     Attributes,
@@ -48,7 +60,7 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True):
     """A workload that the engine can run.
 
     Attributes:
-        engine: The engine's specification without folder, seeds and duration.
+        engine: What the engine runs.
         run_s: Duration that the file asks for; None where it asks for none.
         threads: Number of threads.
         set_bytes: Expected bytes of each set when all its files exist, by name.
@@ -63,7 +75,7 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True):
         variables: Names of the variables that the file sets.
     """
 
-    engine: dict[str, Any]
+    engine: Engine
     run_s: float | None
     threads: int
     set_bytes: dict[str, int]
@@ -118,9 +130,10 @@ class _Maker:
         self._place = program.place
         self._scope = Scope(program.place, program.variables)
         self._notes: list[str] = list(program.notes)
-        self._sets: list[dict[str, Any]] = []
+        self._sets: list[FileSet] = []
         self._kinds: dict[tuple[str, str], int] = {}
-        self._targets: list[tuple[dict[str, Any], str, int]] = []
+        self._origins: dict[Flowop, Origin] = {}
+        self._targets: list[tuple[Flowop, str, int]] = []
         self._steps = 0
 
     def workload(self) -> Workload:
@@ -132,32 +145,29 @@ class _Maker:
             self._sets.append(self._set(block))
         threads = [self._thread(*each) for each in self._threads()]
         self._resolve_targets()
-        entries = [each["entries"] for each in self._sets]
-        places = [placed(each["steps"], entries, self._refused) for each in threads]
-        for each, slots in zip(threads, places, strict=True):
-            each["slots"] = slots
+        entries = [each.entries for each in self._sets]
+        for each in threads:
+            each.slots = placed(each.steps, self._origins, entries, self._refused)
         rate = program.event_rate
-        flowops = [(f, each) for each in threads for f in flowops_of(each["steps"])]
-        engine = {
-            "end": program.mode,
-            "events_per_s": self._scope.number(rate) if rate else None,
-            "sets": self._sets,
-            "kinds": [{"name": n, "verb": v} for n, v in self._kind_names()],
-            "threads": threads,
-        }
+        flowops = [flowop for each in threads for flowop in flowops_of(each.steps)]
+        engine = Engine(
+            end=program.mode,
+            events_per_s=self._scope.number(rate) if rate else None,
+            sets=self._sets,
+            kinds=[Kind(name=name, verb=verb) for name, verb in self._kind_names()],
+            threads=threads,
+        )
         return Workload(
             engine=engine,
             run_s=self._run_s(),
             threads=self._count_of(threads),
-            set_bytes={s["name"]: int(mean_of(s["size"]) * s["entries"]) for s in self._sets},
-            made_bytes=sum(
-                int(mean_of(s["size"]) * s["entries"] * s["made_share"]) for s in self._sets
-            ),
-            entries=sum(s["entries"] + s["leaf_folders"] for s in self._sets),
-            writes=any(TYPES[f["verb"]].moves == "write" for f, _ in flowops),
-            keeps_files=all(f["verb"] in _KEEPING for f, _ in flowops),
-            direct=any(f.get("direct") for f, _ in flowops),
-            descriptors=sum(each["instances"] * _places_of(each["steps"]) for each in threads),
+            set_bytes={s.name: int(mean_of(s.size) * s.entries) for s in self._sets},
+            made_bytes=sum(int(mean_of(s.size) * s.entries * s.made_share) for s in self._sets),
+            entries=sum(s.entries + s.leaf_folders for s in self._sets),
+            writes=any(TYPES[flowop.verb].moves == "write" for flowop in flowops),
+            keeps_files=all(flowop.verb in _KEEPING for flowop in flowops),
+            direct=any(flowop.direct is True for flowop in flowops),
+            descriptors=sum(each.instances * _places_of(each.steps) for each in threads),
             notes=list(dict.fromkeys(self._notes)),
             variables=sorted(program.variables),
         )
@@ -170,20 +180,20 @@ class _Maker:
         run_s = self._scope.number(run) if run else 0.0
         return run_s if run_s > 0 else None
 
-    def _count_of(self, threads: list[dict[str, Any]]) -> int:
-        count = sum(each["instances"] for each in threads)
+    def _count_of(self, threads: list[Thread]) -> int:
+        count = sum(each.instances for each in threads)
         if not 0 < count <= THREADS_MAX:
             raise self._refused(0, f"{count} threads", f"Expected 1 to {THREADS_MAX}")
-        return int(count)
+        return count
 
     # Sets of files.
 
-    def _set(self, block: SetBlock) -> dict[str, Any]:
+    def _set(self, block: SetBlock) -> FileSet:
         own, line, scope = block.attributes, block.line, self._scope
         if "name" not in own:
             raise self._refused(line, "a fileset without a name", "Add name=NAME")
         name = scope.text(own["name"])
-        if name in (each["name"] for each in self._sets):
+        if name in (each.name for each in self._sets):
             raise self._refused(line, f"a second fileset {name!r}", "Names are distinct")
         if not name or name.startswith(".") or "/" in name or len(name) > 200:
             raise self._refused(line, f"the name {name!r}", "It would lead out of the folder")
@@ -200,19 +210,19 @@ class _Maker:
         width = self._optional(own, "dirwidth", scope.number, 0.0)
         gamma = self._optional(own, "dirgamma", scope.number, _WIDTH_GAMMA_USUAL) / 1000
         cached = self._optional(own, "cached", scope.flag, True)
-        return {
-            "name": name,
-            "single": block.single,
-            "entries": entries,
-            "leaf_folders": folders,
-            "width_mean": width or float(entries + folders),
-            "width_gamma": gamma if width and width < entries + folders else 0.0,
-            "size": self._size(scope.amount(size), size.line) if size else _SIZE_USUAL,
-            "made_share": self._made_share(own),
-            "read_only": self._optional(own, "readonly", scope.flag, False),
-            "write_only": self._optional(own, "writeonly", scope.flag, False),
-            "cold": not cached,
-        }
+        return FileSet(
+            name=name,
+            single=block.single,
+            entries=entries,
+            leaf_folders=folders,
+            width_mean=width or float(entries + folders),
+            width_gamma=gamma if width and width < entries + folders else 0.0,
+            size=self._size(scope.amount(size), size.line) if size else _SIZE_USUAL,
+            made_share=self._made_share(own),
+            read_only=self._optional(own, "readonly", scope.flag, False),
+            write_only=self._optional(own, "writeonly", scope.flag, False),
+            cold=not cached,
+        )
 
     def _size(self, amount: Amount, line: int) -> Amount:
         if mean_of(amount) < 0:
@@ -241,7 +251,7 @@ class _Maker:
             for thread in process.threads:
                 yield process, thread
 
-    def _thread(self, process: ProcessBlock, thread: ThreadBlock) -> dict[str, Any]:
+    def _thread(self, process: ProcessBlock, thread: ThreadBlock) -> Thread:
         scope = self._scope
         instances = 1
         for block, unused in ((process, ("nice",)), (thread, ("ioprio",))):
@@ -256,7 +266,9 @@ class _Maker:
         steps = self._flowops(thread.flowops, scope, ())
         if not steps:
             raise self._refused(thread.line, "a thread without flowops", "It would do nothing")
-        return {"name": "/".join(dict.fromkeys(names)), "instances": instances, "steps": steps}
+        return Thread(
+            name="/".join(dict.fromkeys(names)), instances=instances, steps=steps, slots=0
+        )
 
     def _flowops(
         self, lines: tuple[FlowopLine, ...], scope: Scope, within: tuple[str, ...]
@@ -275,7 +287,7 @@ class _Maker:
 
     def _group(
         self, line: FlowopLine, composite: Composite, scope: Scope, within: tuple[str, ...]
-    ) -> dict[str, Any]:
+    ) -> Group:
         if line.verb in within:
             raise self._refused(line.line, f"{line.verb!r} contains itself", "It has no end")
         unknown = [name for name in line.arguments if name not in composite.parameters]
@@ -288,12 +300,12 @@ class _Maker:
                 local[name] = Attribute(scope.resolved(usual), usual.line)
         iters = line.attributes.get("iters") or composite.attributes.get("iters")
         inner = scope.within(local)
-        return {
-            "repeat": scope.amount(iters) if iters else 1,
-            "steps": self._flowops(composite.flowops, inner, (*within, line.verb)),
-        }
+        return Group(
+            repeat=scope.amount(iters) if iters else 1,
+            steps=self._flowops(composite.flowops, inner, (*within, line.verb)),
+        )
 
-    def _flowop(self, line: FlowopLine, scope: Scope) -> dict[str, Any]:
+    def _flowop(self, line: FlowopLine, scope: Scope) -> Flowop:
         verb, own = line.verb, line.attributes
         if verb not in TYPES:
             if verb in REFUSED:
@@ -305,54 +317,53 @@ class _Maker:
             name = next(iter(line.arguments))
             raise self._refused(line.line, f"{verb} takes no ${name}", "Only a composite does")
         name = scope.text(own["name"]) if "name" in own else verb
-        step: dict[str, Any] = {
-            "kind": self._kinds.setdefault((name, verb), len(self._kinds)),
-            "verb": verb,
-            "line": line.line,
-            "fd": self._optional(own, "fd", scope.whole, 0),
-            "srcfd": self._optional(own, "srcfd", scope.whole, 0),
-            "opennext": self._optional(own, "opennext", scope.flag, False),
-        }
+        step = Flowop(kind=self._kinds.setdefault((name, verb), len(self._kinds)), verb=verb)
+        self._origins[step] = Origin(
+            line=line.line,
+            fd=self._optional(own, "fd", scope.whole, 0),
+            source_fd=self._optional(own, "srcfd", scope.whole, 0),
+            opens_next=self._optional(own, "opennext", scope.flag, False),
+        )
         if "iters" in own:
-            step["iters"] = scope.amount(own["iters"])
+            step.iters = scope.amount(own["iters"])
         self._add_set(step, own, scope)
         self._add_sizes(step, own, scope)
-        for key, attribute in _FLAGS.items():
+        for field, attribute in _FLAGS.items():
             if self._optional(own, attribute, scope.flag, False):
-                step[key] = True
+                setattr(step, field, True)
         if "highwater" in own or verb == "semblock":
-            step["high_water"] = self._optional(own, "highwater", scope.whole, 1)
+            step.high_water = self._optional(own, "highwater", scope.whole, 1)
         if "target" in own:
             self._targets.append((step, scope.text(own["target"]), own["target"].line))
         elif TYPES[verb].is_targeted:
             raise self._refused(line.line, f"{verb} without target", "Add target=NAME")
         return step
 
-    def _add_set(self, step: dict[str, Any], own: Attributes, scope: Scope) -> None:
+    def _add_set(self, step: Flowop, own: Attributes, scope: Scope) -> None:
         given = own.get("filesetname") or own.get("filename")
-        verb, line = step["verb"], step["line"]
+        verb, line = step.verb, self._origins[step].line
         if given is None:
-            has_file = step["fd"] > 0 or verb in TRANSFERS
+            has_file = self._origins[step].fd > 0 or verb in TRANSFERS
             if TYPES[verb].needs_set and (TYPES[verb].opens or not has_file):
                 raise self._refused(line, f"{verb} without filesetname", "It needs a set of files")
             return
         name = scope.text(given)
-        names = [each["name"] for each in self._sets]
+        names = [each.name for each in self._sets]
         if name not in names:
             raise self._refused(given.line, f"no fileset {name!r}", suggestion(name, names))
-        step["set"] = names.index(name)
-        chosen = self._sets[step["set"]]
-        count = chosen["leaf_folders" if verb in OF_FOLDERS else "entries"]
+        step.set = names.index(name)
+        chosen = self._sets[step.set]
+        count = chosen.leaf_folders if verb in OF_FOLDERS else chosen.entries
         if count == 0 and verb not in ("listdir", "fsyncset"):
             what = "leafdirs" if verb in OF_FOLDERS else "entries"
             raise self._refused(line, f"{verb} on {name!r}, which has no {what}", "Nothing to use")
 
-    def _add_sizes(self, step: dict[str, Any], own: Attributes, scope: Scope) -> None:
-        verb, line = step["verb"], step["line"]
-        for key, attribute in _AMOUNTS.items():
+    def _add_sizes(self, step: Flowop, own: Attributes, scope: Scope) -> None:
+        verb, line = step.verb, self._origins[step].line
+        for field, attribute in _AMOUNTS.items():
             if attribute in own:
-                step[key] = scope.amount(own[attribute])
-        io_bytes = step.get("io_bytes", 0)
+                setattr(step, field, scope.amount(own[attribute]))
+        io_bytes = 0.0 if step.io_bytes is UNSET else step.io_bytes
         if TYPES[verb].needs_size and mean_of(io_bytes) <= 0:
             raise self._refused(line, f"{verb} without iosize", "Every transfer needs a size")
         if not isinstance(io_bytes, dict) and io_bytes > IO_BYTES_MAX:
@@ -364,11 +375,11 @@ class _Maker:
             if not found:
                 cause = suggestion(name, [own for own, _ in self._kinds])
                 raise self._refused(line, f"no flowop is called {name!r}", cause)
-            wanted = {"wakeup": "block", "sempost": "semblock"}.get(step["verb"])
+            wanted = {"wakeup": "block", "sempost": "semblock"}.get(step.verb)
             verbs = {verb for (own, verb) in self._kinds if own == name}
             if wanted and verbs != {wanted}:
                 raise self._refused(line, f"the target {name!r} is no {wanted}", "Nobody waits")
-            step["targets"] = found
+            step.targets = found
 
     def _kind_names(self) -> list[tuple[str, str]]:
         """Return the name and type of each kind; types distinguish flowops of the same name."""
@@ -381,8 +392,8 @@ class _Maker:
 
 def _places_of(steps: Steps) -> int:
     """Return the most files that one thread has open at once."""
-    places = {(f["slot"], f.get("rotates", 1)) for f in flowops_of(steps)}
-    return int(sum(rotates for _, rotates in places))
+    places = {(f.slot, 1 if f.rotates is UNSET else f.rotates) for f in flowops_of(steps)}
+    return sum(rotates for _, rotates in places)
 
 
 _KEEPING: Final = frozenset(
@@ -405,4 +416,4 @@ _AMOUNTS: Final = {
     "index": "indexed",
     "value": "value",
 }
-"""Keys of the engine, and the attributes that they come from."""
+"""Fields of a flowop, and the attributes that they come from."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import click
 import msgspec
@@ -322,13 +322,12 @@ def _table_of(counts: list[TableCount]) -> Table:
 
 
 def _row(facts: Catalogue, table: str, fact: Fact) -> FactRow:
-    fields: dict[str, Any] = msgspec.to_builtins(fact)
     return FactRow(
         table=table,
         key=fact.key,
         origin=fact.origin(facts.today),
         is_old=fact.is_old(facts.today),
-        fields=fields,
+        fields=msgspec.to_builtins(fact),
     )
 
 

@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, urlencode
 
 import msgspec
@@ -329,7 +329,7 @@ def connect(
     return connection
 
 
-def driver_way(address: Address, secret: Secret | None) -> dict[str, Any]:
+def driver_way(address: Address, secret: Secret | None) -> dict[str, str | int | None]:
     """Return the connection parameters for our drivers, which do not use libpq.
 
     They contain the password that libpq would use, including from ``PGPASSWORD`` and ``~/.pgpass``;

@@ -359,7 +359,7 @@ def _found(texts: list[str]) -> sql.Composable:
     return sql.SQL("CROSS JOIN LATERAL (SELECT {found} OFFSET 0) AS x").format(found=found)
 
 
-def _unpacked(data: bytes, names: list[str]) -> tuple[dict[str, Any], int]:
+def _unpacked(data: bytes, names: list[str]) -> tuple[dict[str, numpy.ndarray], int]:
     """Return the columns of a binary COPY of 64 bit numbers without NULL, and the number of rows.
 
     Source: PostgreSQL's documentation, COPY, "Binary Format".

@@ -1,9 +1,14 @@
-"""From a run and its samples to rows of the tables, as stored; percentiles from full counts."""
+"""From a run and its samples to rows of the tables, as stored; percentiles from full counts.
+
+A column has the name of the attribute that it holds (``_filled``); what differs is listed here.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Final, TypeVar
+
+from msgspec.structs import asdict
 
 from seatrial import _core
 from seatrial.findings.context import is_of_lab
@@ -17,8 +22,7 @@ from seatrial.stats.estimates import PERCENTS, entries_needed
 from seatrial.stats.model import CellSummary, Estimate
 from seatrial.stats.set_up import drive_of, firmware_of, host_of, kernel_of
 
-OfSample = dict[str, Any]
-"""The columns that identify a sample."""
+R = TypeVar("R", bound=tables.Row)
 
 
 def rows_of(
@@ -39,37 +43,40 @@ def rows_of(
                 yield name, analysed(summary)
 
 
-def _of(run: Run, sample: Sample) -> OfSample:
-    return {"run_id": run.id, "cell_key": sample.cell.key, "round": sample.round}
+def _of(run: Run, sample: Sample) -> tables.OfSample:
+    return tables.OfSample(run_id=run.id, cell_key=sample.cell.key, round=sample.round)
+
+
+def _filled(kind: type[R], *sources: object, **own: object) -> R:
+    """Return a row of what is given, else of the attributes that are called as its columns.
+
+    Of several sources the first that has the attribute counts. A column that ends in ``_json``
+    holds as JSON the attribute of the name before that, unless it is None.
+
+    Raises:
+        AttributeError: when no source has it.
+    """
+    for name in kind.__struct_fields__:
+        if name not in own:
+            attribute = name.removesuffix("_json")
+            having = [source for source in sources if hasattr(source, attribute)]
+            value = getattr(having[0] if having else kind, attribute)
+            own[name] = value if name == attribute or value is None else json_text(value)
+    return kind(**own)
 
 
 def _run(run: Run) -> tables.RunRow:
     machine, origin = run.fingerprint_before.machine, origin_of(run)
-    return tables.RunRow(
+    return _filled(
+        tables.RunRow,
+        run,
+        machine,
         run_id=run.id,
-        label=run.label,
-        note=run.note,
-        command=run.command,
-        study_name=run.study_name,
-        study_json=json_text(run.study),
-        plan_hash=run.plan_hash,
         seed=str(run.seed),
-        status=run.status,
-        started_at=run.started_at,
-        ended_at=run.ended_at,
-        seatrial_version=run.seatrial_version,
         imported_format=origin.format if origin else None,
         host=host_of(run) or None,
         kernel=kernel_of(run) or None,
-        distribution=machine.distribution,
-        cpu_model=machine.cpu_model,
-        cpus_online=machine.cpus_online,
-        memory_bytes=machine.memory_bytes,
-        virtualisation=machine.virtualisation,
-        container=machine.container,
         is_of_lab=is_of_lab(run),
-        fingerprint_before_json=json_text(run.fingerprint_before),
-        fingerprint_after_json=json_text(run.fingerprint_after),
     )
 
 
@@ -81,11 +88,11 @@ def _targets(run: Run, samples: Sequence[Sample]) -> Iterator[tables.TargetRow]:
         sizes_bytes = [device.size_bytes for device in devices]
         known_bytes = [size_bytes for size_bytes in sizes_bytes if size_bytes is not None]
         is_known = bool(known_bytes) and len(known_bytes) == len(sizes_bytes)
-        yield tables.TargetRow(
+        yield _filled(
+            tables.TargetRow,
+            found,
             run_id=run.id,
             target=label,
-            path=found.path,
-            kind=found.kind,
             filesystem=filesystem.type if filesystem else None,
             mount_options=",".join(filesystem.mount_options) if filesystem else None,
             drive=drive_of(run, label) or None,
@@ -103,78 +110,50 @@ def _each(devices: Sequence[Device], fact: Callable[[Device], str | None]) -> st
     return ", ".join(known) or None
 
 
-def _sample(sample: Sample, of: OfSample) -> Iterator[tables.SampleRow]:
-    cell, outcome, checked = sample.cell, sample.outcome, sample.verification
-    duration_s = known_duration_s(sample)
-    yield tables.SampleRow(
-        **of,
-        target=cell.target,
-        workload=cell.workload,
-        kind=cell.kind,
-        operation=cell.operation,
-        block_size_bytes=cell.block_size_bytes,
-        threads=cell.threads,
-        depth=cell.depth,
-        factors_json=json_text(cell.factors),
-        position=sample.position,
-        started_at=sample.started_at,
-        duration_s=duration_s,
-        status=sample.status,
-        engine=sample.engine,
-        engine_reason=sample.engine_reason,
-        offered=outcome.offered,
-        completed=outcome.completed,
-        failed=outcome.failed,
-        late_skipped=outcome.late_skipped,
-        in_flight_at_end=outcome.in_flight_at_end,
-        completed_per_s=sample.completed_per_s if sample.duration_s > 0 else None,
+def _sample(sample: Sample, of: tables.OfSample) -> Iterator[tables.Row]:
+    is_timed, checked = sample.duration_s > 0, sample.verification
+    yield _filled(
+        tables.SampleRow,
+        of,
+        sample.cell,
+        sample.outcome,
+        sample,
+        duration_s=known_duration_s(sample),
+        completed_per_s=sample.completed_per_s if is_timed else None,
         transferred_bytes=sum(part.transferred_bytes for part in sample.operations.values()),
-        transferred_bytes_per_s=sample.transferred_bytes_per_s if sample.duration_s > 0 else None,
-        oldest_in_flight_ns=sample.oldest_in_flight_ns,
+        transferred_bytes_per_s=sample.transferred_bytes_per_s if is_timed else None,
         stalls=len(sample.stalls),
-        stalls_dropped=sample.stalls_dropped,
-        errors_count=sample.errors_count,
         checked_blocks=checked.checked_blocks if checked else None,
         corrupt_blocks=checked.corrupt_blocks if checked else None,
-        database_json=_json_or_none(sample.database),
-        layout_json=_json_or_none(sample.layout),
-        replay_json=_json_or_none(sample.replay),
-        cache_json=_json_or_none(sample.cache),
-        fleet_json=_json_or_none(sample.fleet),
     )
 
 
-def _json_or_none(part: object) -> str | None:
-    return None if part is None else json_text(part)
-
-
-def _operations(sample: Sample, of: OfSample) -> Iterator[tables.OperationRow]:
+def _operations(sample: Sample, of: tables.OfSample) -> Iterator[tables.Row]:
     for name, result in sample.operations.items():
         response = _times("response", result.response_histogram())
         service = _times("service", result.service_histogram()) if result.service else {}
-        yield tables.OperationRow(
-            **of,
+        yield _filled(
+            tables.OperationRow,
+            of,
+            result,
             operation=name,
-            completed=result.completed,
-            failed=result.failed,
-            transferred_bytes=result.transferred_bytes,
-            **(_UNKNOWN | response | service),
             reported_ns_json=json_text(result.reported_ns) if result.reported_ns else None,
+            **(_UNKNOWN | response | service),
         )
 
 
-_UNKNOWN: Final[dict[str, Any]] = {
+_UNKNOWN: Final[dict[str, float | None]] = {
     column.name: None
     for column in tables.columns_of(tables.OperationRow)
     if column.name.startswith(("response_ns_", "service_ns_"))
 }
 
 
-def _times(what: str, histogram: _core.Histogram) -> dict[str, Any]:
+def _times(what: str, histogram: _core.Histogram) -> dict[str, float | None]:
     """Return what a histogram knows, by column."""
     if histogram.count == 0:
         return {}
-    known = {
+    known: dict[str, float | None] = {
         f"{what}_ns_{name.replace('.', '_')}": histogram.percentile_ns(percent)
         for name, percent in PERCENTS.items()
         if histogram.count >= entries_needed(percent)
@@ -186,12 +165,13 @@ def _times(what: str, histogram: _core.Histogram) -> dict[str, Any]:
     }
 
 
-def _buckets(sample: Sample, of: OfSample) -> Iterator[tables.BucketRow]:
+def _buckets(sample: Sample, of: tables.OfSample) -> Iterator[tables.Row]:
+    own = asdict(of)
     for name, result in sample.operations.items():
         for time, histogram in _histograms(result):
             for low_ns, high_ns, count in zip(*histogram.buckets(), strict=True):
                 yield tables.BucketRow(
-                    **of, operation=name, time=time, low_ns=low_ns, high_ns=high_ns, count=count
+                    **own, operation=name, time=time, low_ns=low_ns, high_ns=high_ns, count=count
                 )
 
 
@@ -201,11 +181,12 @@ def _histograms(result: OperationResult) -> Iterator[tuple[str, _core.Histogram]
         yield "service", result.service_histogram()
 
 
-def _slices(sample: Sample, of: OfSample) -> Iterator[tables.SliceRow]:
+def _slices(sample: Sample, of: tables.OfSample) -> Iterator[tables.Row]:
+    own = asdict(of)
     length_ns = sample.timeline.slice_ns
     for part in sample.timeline.slices:
         yield tables.SliceRow(
-            **of,
+            **own,
             operation=part.operation,
             slice=part.index,
             start_ns=part.index * length_ns,
@@ -215,13 +196,14 @@ def _slices(sample: Sample, of: OfSample) -> Iterator[tables.SliceRow]:
         )
 
 
-def _slice_buckets(sample: Sample, of: OfSample) -> Iterator[tables.SliceBucketRow]:
+def _slice_buckets(sample: Sample, of: tables.OfSample) -> Iterator[tables.Row]:
+    own = asdict(of)
     for part in sample.timeline.slices:
         for low_ns, high_ns, count in zip(
             *_core.Histogram.decode(part.response).buckets(), strict=True
         ):
             yield tables.SliceBucketRow(
-                **of,
+                **own,
                 operation=part.operation,
                 slice=part.index,
                 low_ns=low_ns,
@@ -230,70 +212,47 @@ def _slice_buckets(sample: Sample, of: OfSample) -> Iterator[tables.SliceBucketR
             )
 
 
-def _series(sample: Sample, of: OfSample) -> Iterator[tables.SeriesRow]:
+def _series(sample: Sample, of: tables.OfSample) -> Iterator[tables.Row]:
+    own = asdict(of)
     if sample.series is None:
         return
     length_s = sample.series.period_s
     for name, column in sample.series.columns.items():
         for index, value in enumerate(column):
             yield tables.SeriesRow(
-                **of, name=name, start_s=index * length_s, length_s=length_s, value=value
+                **own, name=name, start_s=index * length_s, length_s=length_s, value=value
             )
 
 
-def _counters(sample: Sample, of: OfSample) -> Iterator[tables.CounterRow]:
+def _counters(sample: Sample, of: tables.OfSample) -> Iterator[tables.Row]:
+    own = asdict(of)
     for name, value in sample.counters.items():
-        yield tables.CounterRow(**of, name=name, value=value)
+        yield tables.CounterRow(**own, name=name, value=value)
 
 
-def _stalls(sample: Sample, of: OfSample) -> Iterator[tables.StallRow]:
-    for stall in sample.stalls:
-        yield tables.StallRow(
-            **of,
-            start_s=stall.start_s,
-            length_s=stall.length_s,
-            cause=stall.cause,
-            depth=stall.depth,
-            operations_json=json_text(stall.operations),
-            evidence_json=json_text(stall.evidence),
-        )
+def _stalls(sample: Sample, of: tables.OfSample) -> Iterator[tables.Row]:
+    yield from (_filled(tables.StallRow, of, stall) for stall in sample.stalls)
 
 
-def _errors(sample: Sample, of: OfSample) -> Iterator[tables.ErrorRow]:
-    for error in sample.errors:
-        yield tables.ErrorRow(
-            **of,
-            operation=error.operation,
-            offset_bytes=error.offset_bytes,
-            length_bytes=error.length_bytes,
-            errno=error.errno,
-            name=error.name,
-            at_s=error.at_s,
-        )
+def _errors(sample: Sample, of: tables.OfSample) -> Iterator[tables.Row]:
+    yield from (_filled(tables.ErrorRow, of, error) for error in sample.errors)
 
 
-def _corruptions(sample: Sample, of: OfSample) -> Iterator[tables.CorruptionRow]:
-    for found in sample.verification.corruptions if sample.verification else ():
-        yield tables.CorruptionRow(
-            **of, kind=found.kind, offset_bytes=found.offset_bytes, detail=found.detail
-        )
+def _corruptions(sample: Sample, of: tables.OfSample) -> Iterator[tables.Row]:
+    found = sample.verification.corruptions if sample.verification else ()
+    yield from (_filled(tables.CorruptionRow, of, each) for each in found)
 
 
 def _figures(summary: Summary) -> Iterator[tables.Row]:
     for part in summary.cells:
         for operation, figure, estimate in _estimates(part):
-            shown = estimate.shown
-            yield tables.FigureRow(
+            yield _filled(
+                tables.FigureRow,
+                estimate.shown,
                 run_id=summary.run.id,
                 cell_key=part.cell.key,
                 operation=operation,
                 figure=figure,
-                value=shown.value,
-                low=shown.low,
-                high=shown.high,
-                rounds=shown.rounds,
-                unit=shown.unit,
-                over=shown.over,
             )
 
 
@@ -307,20 +266,10 @@ def _estimates(part: CellSummary) -> Iterator[tuple[str | None, str, Estimate]]:
 
 def _findings(summary: Summary) -> Iterator[tables.Row]:
     for position, finding in enumerate(summary.findings):
-        yield tables.FindingRow(
-            run_id=summary.run.id,
-            position=position,
-            kind=finding.kind,
-            severity=finding.severity,
-            sentence=finding.sentence,
-            cause=finding.cause,
-            next=finding.next,
-            cells_json=json_text(finding.cells),
-            evidence_json=json_text(finding.evidence),
-        )
+        yield _filled(tables.FindingRow, finding, run_id=summary.run.id, position=position)
 
 
-_OF_SAMPLES: Final[Mapping[str, Callable[[Sample, OfSample], Iterator[tables.Row]]]] = {
+_OF_SAMPLES: Final[Mapping[str, Callable[[Sample, tables.OfSample], Iterator[tables.Row]]]] = {
     "samples": _sample,
     "operations": _operations,
     "buckets": _buckets,

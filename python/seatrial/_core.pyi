@@ -181,21 +181,6 @@ class CellLive:
         """Stalls so far."""
 
 @final
-class FilesRunning:
-    """A workload of files being measured in background threads."""
-    def live(self, /) -> CellLive:
-        """Return the last second."""
-    def result(self, /) -> dict:
-        """Return the sample's parts (docs/engine.md), once.
-
-        Raises RuntimeError while running or when taken before, NativeError when it failed.
-        """
-    def stop(self, /) -> None:
-        """Ask the threads to end; what was measured is kept."""
-    def wait(self, /, timeout_s: SupportsFloat | SupportsIndex) -> bool:
-        """Wait at most so long; True when the sample has ended."""
-
-@final
 class Histogram:
     """Log-linear histogram of ns, buckets at most 0.8 % wide."""
     def __eq__(self, other: object, /) -> bool: ...
@@ -400,18 +385,18 @@ class RecordingWriter:
 
 @final
 class Running:
-    """A cell being measured in background threads."""
+    """A sample being measured in background threads."""
     def live(self, /) -> CellLive:
         """Return the last second."""
     def result(self, /) -> dict:
         """Return the sample's parts (docs/engine.md), once.
 
-        Raises RuntimeError while running or when taken before, NativeError when the engine failed.
+        Raises RuntimeError while running or when taken before, NativeError when it failed.
         """
     def stop(self, /) -> None:
-        """Ask the workers to end; what was measured is kept."""
+        """End it early; what was measured is kept."""
     def wait(self, /, timeout_s: SupportsFloat | SupportsIndex) -> bool:
-        """Wait at most so long; True when the cell has ended."""
+        """Wait at most so long; True when the sample has ended."""
 
 @final
 class SqlCapture:
@@ -674,7 +659,7 @@ def start(spec_json: str) -> Running:
     Raises NativeError when it is invalid, or the target cannot be opened.
     """
 
-def start_files(spec_json: str) -> FilesRunning:
+def start_files(spec_json: str) -> Running:
     """Start one workload of files from its specification (docs/engine.md).
 
     Raises NativeError when it is invalid, or no thread can be started.

@@ -73,7 +73,8 @@ def documents() -> list[type[Document]]:
     """Return every document, by kind."""
     for module in MODULES:
         importlib.import_module(module)
-    return sorted(Document.__subclasses__(), key=kind_of)
+    found = [leaf for each in Document.__subclasses__() for leaf in each.__subclasses__() or [each]]
+    return sorted(found, key=kind_of)
 
 
 def kind_of(document: type[Document]) -> str:

@@ -180,8 +180,8 @@ fn notes(spec: &CaptureSpec, counted: &MessageCounts) -> Vec<String> {
         ),
         (
             seen.returned_unread,
-            "of RETURNING and sequences came in binary by a client that never requested their types, \
-             or in another encoding, and could not be read: ids among them are inferred.",
+            "of RETURNING and sequences came in binary by a client that never requested their \
+             types, or in another encoding, and could not be read: ids among them are inferred.",
             "value",
         ),
         (

@@ -208,7 +208,7 @@ fn a_defect_at_one_statement_leaves_the_others_as_they_are() {
     assert_eq!(bytes, [&b"select 1select 3"[..], b"select 4"]);
 }
 
-/// What was counted and what was written differ: the trace is whole all the same, and it is reported.
+/// What was counted and what was written differ: the trace is whole, and it is reported.
 #[test]
 fn what_does_not_add_up_is_reported_and_nothing_is_lost() {
     let mut counted = message_counts::MessageCounts {

@@ -1,60 +1,46 @@
-//! `start_files` and `FilesRunning`: a workload of files under way.
+//! `start_files`: a workload of files under way.
 
 use std::time::Duration;
 
-use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use seatrial_files::spec::FilesSpec;
 use seatrial_files::trial::{FilesError, FilesPart, FilesTrial};
+use seatrial_load::live::LiveReading;
 
-use crate::errors::{Failure, Outcome};
-use crate::running::CellLive;
+use crate::errors::Outcome;
+use crate::running::{Measured, PyRunning, into_error};
 use crate::sample::{sample_dict, seconds};
-
-/// A workload of files being measured in background threads.
-#[pyclass(frozen, name = "FilesRunning")]
-pub struct PyFilesRunning(FilesTrial);
 
 /// Start one workload of files from its specification (docs/engine.md).
 ///
 /// Raises NativeError when it is invalid, or no thread can be started.
 #[pyfunction]
-pub fn start_files(py: Python<'_>, spec_json: &str) -> Outcome<PyFilesRunning> {
+pub fn start_files(py: Python<'_>, spec_json: &str) -> Outcome<PyRunning> {
     let spec = FilesSpec::parse(spec_json).map_err(FilesError::from)?;
-    Ok(PyFilesRunning(py.detach(|| FilesTrial::start(spec))?))
+    Ok(PyRunning(Box::new(py.detach(|| FilesTrial::start(spec))?)))
 }
 
-#[pymethods]
-impl PyFilesRunning {
-    /// Wait at most so long; True when the sample has ended.
-    fn wait(&self, py: Python<'_>, timeout_s: f64) -> bool {
-        py.detach(|| self.0.wait(Duration::from_secs_f64(timeout_s.clamp(0.0, 1e6))))
+impl Measured for FilesTrial {
+    fn wait(&self, timeout: Duration) -> bool {
+        self.wait(timeout)
     }
 
-    /// Return the last second.
-    fn live(&self, py: Python<'_>) -> CellLive {
-        CellLive::from(py.detach(|| self.0.live().read()))
+    fn live(&self) -> LiveReading {
+        self.live().read()
     }
 
-    /// Ask the threads to end; what was measured is kept.
     fn stop(&self) {
-        self.0.stop();
+        self.stop();
     }
 
-    /// Return the sample's parts (docs/engine.md), once.
-    ///
-    /// Raises RuntimeError while running or when taken before, NativeError when it failed.
-    fn result<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        match self.0.take_result() {
-            Some(Ok((sample, part))) => {
-                let parts = sample_dict(py, sample)?;
-                parts.set_item("files", files_dict(py, &part)?)?;
-                Ok(parts)
-            }
-            Some(Err(error)) => Err(Failure::from(error).into()),
-            None => Err(PyRuntimeError::new_err("it is under way, or its result was taken")),
-        }
+    fn parts<'py>(&self, py: Python<'py>) -> Option<PyResult<Bound<'py, PyDict>>> {
+        let ended = self.take_result()?;
+        Some(ended.map_err(into_error).and_then(|(sample, part)| {
+            let parts = sample_dict(py, sample)?;
+            parts.set_item("files", files_dict(py, &part)?)?;
+            Ok(parts)
+        }))
     }
 }
 

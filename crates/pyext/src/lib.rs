@@ -34,7 +34,7 @@ mod _core {
         NativeUsageError,
     };
     #[pymodule_export]
-    use super::files::{PyFilesRunning, start_files};
+    use super::files::start_files;
     #[pymodule_export]
     use super::histogram::PyHistogram;
     #[pymodule_export]

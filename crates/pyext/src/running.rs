@@ -12,9 +12,48 @@ use seatrial_load::trial::{Trial, TrialError};
 use crate::errors::{Failure, Outcome};
 use crate::sample::sample_dict;
 
-/// A cell being measured in background threads.
+/// What is measured in background threads.
+pub trait Measured: Send + Sync {
+    /// Waits at most so long; returns whether it has ended.
+    fn wait(&self, timeout: Duration) -> bool;
+
+    /// The last second.
+    fn live(&self) -> LiveReading;
+
+    /// Ends it early; what was measured is kept.
+    fn stop(&self);
+
+    /// The sample's parts, or why there are none; nothing while it runs, and the second time.
+    fn parts<'py>(&self, py: Python<'py>) -> Option<PyResult<Bound<'py, PyDict>>>;
+}
+
+/// A sample being measured in background threads.
 #[pyclass(frozen, name = "Running")]
-pub struct PyRunning(Trial);
+pub struct PyRunning(pub Box<dyn Measured>);
+
+impl Measured for Trial {
+    fn wait(&self, timeout: Duration) -> bool {
+        self.wait(timeout)
+    }
+
+    fn live(&self) -> LiveReading {
+        self.live().read()
+    }
+
+    fn stop(&self) {
+        self.stop();
+    }
+
+    fn parts<'py>(&self, py: Python<'py>) -> Option<PyResult<Bound<'py, PyDict>>> {
+        let sample = self.take_result()?;
+        Some(sample.map_err(into_error).and_then(|sample| sample_dict(py, sample)))
+    }
+}
+
+/// The exception of what failed.
+pub fn into_error<E: Into<Failure>>(error: E) -> PyErr {
+    PyErr::from(error.into())
+}
 
 /// The last second of a cell.
 #[pyclass(frozen, get_all)]
@@ -52,34 +91,31 @@ impl From<LiveReading> for CellLive {
 #[pyfunction]
 pub fn start(py: Python<'_>, spec_json: &str) -> Outcome<PyRunning> {
     let spec = CellSpec::parse(spec_json).map_err(TrialError::from)?;
-    Ok(PyRunning(py.detach(|| Trial::start(spec))?))
+    Ok(PyRunning(Box::new(py.detach(|| Trial::start(spec))?)))
 }
 
 #[pymethods]
 impl PyRunning {
-    /// Wait at most so long; True when the cell has ended.
+    /// Wait at most so long; True when the sample has ended.
     fn wait(&self, py: Python<'_>, timeout_s: f64) -> bool {
         py.detach(|| self.0.wait(Duration::from_secs_f64(timeout_s.clamp(0.0, 1e6))))
     }
 
     /// Return the last second.
     fn live(&self, py: Python<'_>) -> CellLive {
-        CellLive::from(py.detach(|| self.0.live().read()))
+        CellLive::from(py.detach(|| self.0.live()))
     }
 
-    /// Ask the workers to end; what was measured is kept.
+    /// End it early; what was measured is kept.
     fn stop(&self) {
         self.0.stop();
     }
 
     /// Return the sample's parts (docs/engine.md), once.
     ///
-    /// Raises RuntimeError while running or when taken before, NativeError when the engine failed.
+    /// Raises RuntimeError while running or when taken before, NativeError when it failed.
     fn result<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        match self.0.take_result() {
-            Some(Ok(sample)) => sample_dict(py, sample),
-            Some(Err(error)) => Err(Failure::from(error).into()),
-            None => Err(PyRuntimeError::new_err("the cell is under way, or its result was taken")),
-        }
+        let under_way = || PyRuntimeError::new_err("it is under way, or its result was taken");
+        self.0.parts(py).ok_or_else(under_way)?
     }
 }

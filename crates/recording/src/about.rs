@@ -16,7 +16,7 @@ pub struct Device {
     Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema,
 )]
 pub struct Lost {
-    /// Completions of requests that were issued before the beginning, or could not be distinguished.
+    /// Completions of requests that were issued before the beginning, or are not distinguishable.
     pub unmatched: u64,
     /// Requests for which the kernel's tables had no room.
     pub uncounted: u64,

@@ -32,7 +32,7 @@ class EngineResult(msgspec.Struct, frozen=True, kw_only=True):
     interrupted: bool
 
 
-def wait_for(running: _core.Running | _core.FilesRunning, watcher: Watcher) -> bool:
+def wait_for(running: _core.Running, watcher: Watcher) -> bool:
     """Wait until a sample has ended, and show it meanwhile; return whether it was interrupted.
 
     The first Ctrl-C stops it and keeps what was measured; the second one is raised.

@@ -16,7 +16,7 @@ const MARKER_PATHS = {
   emptyTriangle: 'path://M6,0L12,12H0ZM6,4.4L3.2,10H8.8Z',
 };
 
-// The answers of a comparison: colour and marker each, higher and lower distinguished by their shape.
+// The answers of a comparison: colour and marker each, higher and lower differ in shape.
 const ANSWER_STYLES = {
   higher: [2, 'triangle'],
   lower: [3, 'triangleDown'],

@@ -12,60 +12,56 @@ from seatrial.trials.cache.analysis.sweep_bound import CacheBound
 from seatrial.trials.cache.report import sweep_words
 
 
-class CacheDocument(Document, frozen=True, kw_only=True):
+class CacheAnswer(Document, frozen=True, kw_only=True):
+    """What is said of caches before the figures.
+
+    Attributes:
+        verdict: What more memory would do, in one line; of a server that runs, a bound.
+        notable: What stands out, in a sentence each.
+        doubts: What limits all this, in a sentence each.
+    """
+
+    verdict: str
+    notable: list[str]
+    doubts: list[str]
+
+
+class CacheDocument(CacheAnswer, frozen=True, kw_only=True):
     """What caches would do for a recorded load.
 
     ``seatrial cache predict --json``.
 
     Attributes:
-        verdict: What memory would do, in one line.
-        notable: What stands out, in a sentence each.
-        doubts: What limits all this, in a sentence each.
         prediction: The figures.
     """
 
     kind: Literal["cache"] = "cache"
-    verdict: str
-    notable: list[str]
-    doubts: list[str]
     prediction: CachePrediction
 
 
-class CacheSweepDocument(Document, frozen=True, kw_only=True):
+class CacheSweepDocument(CacheAnswer, frozen=True, kw_only=True):
     """What shared buffers of every size would do for a load that was replayed once.
 
     ``seatrial cache sweep DIR --json``.
 
     Attributes:
-        verdict: What more memory would do, in one line.
-        notable: What stands out, in a sentence each.
-        doubts: What limits all this, in a sentence each.
         sweep: The figures.
     """
 
     kind: Literal["cache_sweep"] = "cache_sweep"
-    verdict: str
-    notable: list[str]
-    doubts: list[str]
     sweep: CacheSweepResult
 
 
-class CacheBoundDocument(Document, frozen=True, kw_only=True):
+class CacheBoundDocument(CacheAnswer, frozen=True, kw_only=True):
     """What a server that runs says of other sizes of its shared buffers: a bound.
 
     ``seatrial cache sweep URL --json``.
 
     Attributes:
-        verdict: The bound, in one line.
-        notable: What stands out, in a sentence each.
-        doubts: What limits all this, in a sentence each.
         bound: The figures.
     """
 
     kind: Literal["cache_bound"] = "cache_bound"
-    verdict: str
-    notable: list[str]
-    doubts: list[str]
     bound: CacheBound
 
 

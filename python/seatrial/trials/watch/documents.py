@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import msgspec
 
 from seatrial.published import Amount, Count, one_of, publish
 from seatrial.report.exports.json_document import Document, as_text
-from seatrial.trials.watch.analysis.activity import OPERATIONS, Group, Interval, Lost, broken_down
-from seatrial.trials.watch.analysis.events import Mark, Stall
+from seatrial.trials.watch.analysis.activity import OPERATIONS, Group, Lost, broken_down
+from seatrial.trials.watch.analysis.events import Frame, Mark, Stall
 from seatrial.trials.watch.analysis.headroom import Headroom
 from seatrial.trials.watch.analysis.load.comparison import LoadFigure
 from seatrial.trials.watch.analysis.load.whole import Load
@@ -89,22 +88,18 @@ class WatchDocument(Document, frozen=True, kw_only=True):
     headroom: list[Headroom]
 
 
-def watch_document(
-    interval: Interval,
-    marks: Sequence[Mark] = (),
-    stalls: Sequence[Stall] = (),
-    headroom: Sequence[Headroom] = (),
-) -> str:
+def watch_document(frame: Frame) -> str:
     """Return an interval that ends now and what happened in it, as one line."""
+    interval = frame.interval
     document = WatchDocument(
         ended_at=time.time(),
         duration_s=round(interval.seconds, 3),
         requests=[_requests(each) for each in broken_down(interval.groups, _BY)],
         lost=interval.lost,
-        marks=[*marks],
-        stalls=[*stalls],
+        marks=[*frame.marks],
+        stalls=[*frame.stalls],
         readings={name: dict(each) for name, each in interval.readings.items()},
-        headroom=[*headroom],
+        headroom=[*frame.headroom],
     )
     return msgspec.json.encode(publish(document)).decode()
 

@@ -11,7 +11,7 @@ from rich.console import Console
 from cli.terminal import INTERRUPT, Terminal
 from seatrial import _core
 from seatrial.trials.watch.analysis.activity import Group, Interval, Lost
-from seatrial.trials.watch.analysis.events import Mark, Stall
+from seatrial.trials.watch.analysis.events import Frame, Mark, Stall
 from seatrial.trials.watch.report.screen import Screen, heat_column, shade
 
 
@@ -51,7 +51,7 @@ LAST = interval(
 
 def test_it_has_figures_a_heat_map_and_who_it_was():
     screen = Screen("all disks", 2)
-    screen.add(LAST, [Mark(at=1e9, text="cache added")], [])
+    screen.add(Frame(LAST, [Mark(at=1e9, text="cache added")], []))
     text = shown(screen, LAST)
     assert "all disks, level 2 of 3" in text
     read = next(line for line in text.splitlines() if line.startswith("sda   read"))
@@ -66,9 +66,9 @@ def test_it_has_figures_a_heat_map_and_who_it_was():
 
 def test_a_stall_is_there_while_it_lasts():
     screen = Screen("sda", 2)
-    screen.add(interval(), [], [stall(is_over=False)])
+    screen.add(Frame(interval(), [], [stall(is_over=False)]))
     assert "stalled for 1.5 s, device: sda: 3 requests" in shown(screen, interval())
-    screen.add(interval(), [], [stall(is_over=True)])
+    screen.add(Frame(interval(), [], [stall(is_over=True)]))
     text = shown(screen, interval())
     assert "stalled for" not in text
     assert "stall of 1.5 s ended" in text
@@ -78,7 +78,7 @@ def test_a_stall_is_there_while_it_lasts():
 def test_it_fits(height_rows):
     screen = Screen("sda", 2)
     for _ in range(100):
-        screen.add(LAST, [Mark(at=1e9, text="x")], [])
+        screen.add(Frame(LAST, [Mark(at=1e9, text="x")], []))
     assert len(shown(screen, LAST, height_rows).splitlines()) <= max(height_rows, 12)
 
 
@@ -86,7 +86,7 @@ def test_level_1_has_means():
     only = Group(disk="sda", operation="read", requests=4, transferred_bytes=4096,
                  device_ns_sum=4_000_000)  # fmt: skip
     screen = Screen("sda", 1)
-    screen.add(interval(only), [], [])
+    screen.add(Frame(interval(only), [], []))
     text = shown(screen, interval(only))
     assert "mean 1.0 ms" in text
     assert "│" not in text

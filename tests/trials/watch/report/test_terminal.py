@@ -9,6 +9,7 @@ import pytest
 from report.json_schema import assert_published
 from seatrial import _core
 from seatrial.trials.watch.analysis.activity import Group, Interval, Lost, broken_down
+from seatrial.trials.watch.analysis.events import Frame
 from seatrial.trials.watch.documents import watch_document
 from seatrial.trials.watch.report import terminal
 
@@ -136,7 +137,7 @@ def test_no_line_is_wider_than_the_terminal(monkeypatch, width):
 
 
 def test_the_document_has_percentiles_in_nanoseconds():
-    document = json.loads(watch_document(interval(group(10, process="a"))))
+    document = json.loads(watch_document(Frame(interval(group(10, process="a")))))
     assert_published(document)
     (only,) = document["requests"]
     assert (only["requests"], only["process"], only["transferred_bytes"]) == (10, "a", 81920)

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 
 import msgspec
+
+if TYPE_CHECKING:
+    from seatrial.trials.watch.analysis.activity import Interval
+    from seatrial.trials.watch.analysis.headroom import Headroom
 
 DEVICE: Final = "device"
 FILE_SYSTEM: Final = "filesystem"
@@ -49,3 +55,13 @@ class Mark(msgspec.Struct, frozen=True, kw_only=True):
 
     at: float
     text: str
+
+
+@dataclass(frozen=True)
+class Frame:
+    """An interval that ends now, what happened in it, and how far disks are from their limits."""
+
+    interval: Interval
+    marks: Sequence[Mark] = ()
+    stalls: Sequence[Stall] = ()
+    headroom: Sequence[Headroom] = ()

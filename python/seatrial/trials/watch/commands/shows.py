@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rich.live import Live
 
     from seatrial.trials.watch.analysis.activity import Interval
-    from seatrial.trials.watch.analysis.events import Mark, Stall
+    from seatrial.trials.watch.analysis.events import Frame
     from seatrial.trials.watch.analysis.headroom import Headroom
     from seatrial.trials.watch.measure.watching import Watcher
     from seatrial.trials.watch.report.screen import Screen
@@ -29,13 +29,7 @@ if TYPE_CHECKING:
 class Show(Protocol):
     """Shows intervals as they end."""
 
-    def interval(
-        self,
-        interval: Interval,
-        marks: Sequence[Mark],
-        stalls: Sequence[Stall],
-        headroom: Sequence[Headroom] = (),
-    ) -> None:
+    def frame(self, frame: Frame) -> None:
         """Show an interval that ends now, and what has happened in it."""
 
     def end(self, whole: Interval | None, headroom: Sequence[Headroom] = ()) -> None:
@@ -49,20 +43,15 @@ class Lines:
         self._has_disks = has_disks
         self._open: set[int] = set()
 
-    def interval(
-        self,
-        interval: Interval,
-        marks: Sequence[Mark],
-        stalls: Sequence[Stall],
-        headroom: Sequence[Headroom] = (),
-    ) -> None:
+    def frame(self, frame: Frame) -> None:
         """Print the interval, after the markers and the stalls that began or ended in it."""
+        stalls = frame.stalls
         changed = [each for each in stalls if each.is_over or each.number not in self._open]
         self._open |= {each.number for each in stalls}
         self._open -= {each.number for each in stalls if each.is_over}
-        for line in terminal.event_lines(marks, changed):
+        for line in terminal.event_lines(frame.marks, changed):
             click.echo(line)
-        parts = [terminal.interval_line(interval), share_words(headroom)]
+        parts = [terminal.interval_line(frame.interval), share_words(frame.headroom)]
         click.echo(f"{time.strftime('%H:%M:%S')}  {'; '.join(filter(None, parts))}")
 
     def end(self, whole: Interval | None, headroom: Sequence[Headroom] = ()) -> None:
@@ -77,15 +66,9 @@ class Lines:
 class JsonLines:
     """A JSON object per interval."""
 
-    def interval(
-        self,
-        interval: Interval,
-        marks: Sequence[Mark],
-        stalls: Sequence[Stall],
-        headroom: Sequence[Headroom] = (),
-    ) -> None:
+    def frame(self, frame: Frame) -> None:
         """Print the interval."""
-        click.echo(watch_document(interval, marks, stalls, headroom))
+        click.echo(watch_document(frame))
 
     def end(self, whole: Interval | None, headroom: Sequence[Headroom] = ()) -> None:
         """Print nothing more."""
@@ -99,17 +82,11 @@ class LiveScreen(Lines):
         self._live = live
         self._screen = screen
 
-    def interval(
-        self,
-        interval: Interval,
-        marks: Sequence[Mark],
-        stalls: Sequence[Stall],
-        headroom: Sequence[Headroom] = (),
-    ) -> None:
+    def frame(self, frame: Frame) -> None:
         """Draw the screen."""
-        self._screen.add(interval, marks, stalls, headroom)
+        self._screen.add(frame)
         height_rows = self._live.console.size.height
-        self._live.update(self._screen.render(interval, height_rows), refresh=True)
+        self._live.update(self._screen.render(frame.interval, height_rows), refresh=True)
 
 
 @contextmanager

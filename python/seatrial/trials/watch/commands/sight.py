@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from seatrial.trials.watch.analysis.events import Frame
 from seatrial.trials.watch.analysis.headroom import DiskLine, Headroom, headroom_of
 from seatrial.trials.watch.measure.marks import Marks
 from seatrial.trials.watch.measure.readings import Pressure, ServerWatch
@@ -94,7 +95,7 @@ class Sight:
                 self._feed.mark(mark)
             self._feed.interval(interval, self.whole, in_flight, headroom)
         if show is not None:
-            show.interval(interval, marks, [*stalls.values()], headroom)
+            show.frame(Frame(interval, marks, [*stalls.values()], headroom))
 
     def headroom(self) -> list[Headroom]:
         """Return the headroom of all intervals as one; empty before the first."""

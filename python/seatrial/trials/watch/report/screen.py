@@ -19,7 +19,7 @@ from seatrial.stats.wording import (
     format_share,
 )
 from seatrial.trials.watch.analysis.activity import Group, Interval, broken_down
-from seatrial.trials.watch.analysis.events import CAUSE_WORDS, Mark, Stall
+from seatrial.trials.watch.analysis.events import CAUSE_WORDS, Frame, Stall
 from seatrial.trials.watch.report.terminal import (
     event_lines,
     interval_line,
@@ -62,15 +62,10 @@ class Screen:
         self._open: dict[int, Stall] = {}
         self._headroom: Sequence[Headroom] = ()
 
-    def add(
-        self,
-        interval: Interval,
-        marks: Sequence[Mark],
-        stalls: Sequence[Stall],
-        headroom: Sequence[Headroom] = (),
-    ) -> None:
+    def add(self, frame: Frame) -> None:
         """Add an interval and what happened in it."""
-        self._headroom = headroom
+        interval, stalls = frame.interval, frame.stalls
+        self._headroom = frame.headroom
         self._heat.append(heat_column(interval.groups))
         groups = broken_down(interval.groups, ["disk", "operation"])
         now = {(each.disk, each.operation): each.requests / interval.seconds for each in groups}
@@ -81,7 +76,7 @@ class Screen:
             self._open.pop(stall.number, None)
             if not stall.is_over:
                 self._open[stall.number] = stall
-        self._events += event_lines(marks, [each for each in stalls if each.is_over])
+        self._events += event_lines(frame.marks, [each for each in stalls if each.is_over])
 
     def render(self, interval: Interval, height_rows: int) -> RenderableType:
         """Return the screen, as far as it fits.

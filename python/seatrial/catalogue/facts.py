@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import re
-from typing import Final, Literal
+from typing import ClassVar, Final, Literal
 
 import msgspec
 
@@ -31,6 +31,8 @@ class Fact(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         typed: Whether figures of the user are in it.
     """
 
+    NAMED_BY: ClassVar[tuple[str, ...]]
+
     source: str
     as_of: str
     dated: Literal["source", "read"] = "source"
@@ -47,8 +49,8 @@ class Fact(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def key(self) -> str:
-        """Return what names the row within its table; raises TypeError where it is not given."""
-        raise TypeError(f"{type(self).__name__} has no key")
+        """Return what names the row within its table: the columns of ``NAMED_BY``."""
+        return "/".join(getattr(self, name) for name in self.NAMED_BY)
 
     def is_old(self, today: datetime.date) -> bool:
         """Return whether it may be older than a year."""
@@ -113,6 +115,8 @@ class Volume(Fact, frozen=True, kw_only=True):
         burst_rule: Likewise of bursts.
     """
 
+    NAMED_BY = ("provider", "volume")
+
     provider: str
     volume: str
     rule: Literal[
@@ -149,11 +153,6 @@ class Volume(Fact, frozen=True, kw_only=True):
     throughput_rule: str = ""
     burst_rule: str = ""
 
-    @property
-    def key(self) -> str:
-        """Return provider and volume."""
-        return f"{self.provider}/{self.volume}"
-
 
 class Price(Fact, frozen=True, kw_only=True):
     """What one unit of something costs a month.
@@ -169,6 +168,8 @@ class Price(Fact, frozen=True, kw_only=True):
         currency: Such as ``USD``.
         region: Where it holds.
     """
+
+    NAMED_BY = ("provider", "item", "component", "region")
 
     provider: str
     item: str
@@ -189,11 +190,6 @@ class Price(Fact, frozen=True, kw_only=True):
             raise ValueError("low, mid and high are no price: 0 <= low <= mid <= high is needed")
         if not re.fullmatch("[A-Z]{3}", self.currency):
             raise ValueError(f"currency is {self.currency!r}, and no code such as USD")
-
-    @property
-    def key(self) -> str:
-        """Return provider, item, component and region."""
-        return f"{self.provider}/{self.item}/{self.component}/{self.region}"
 
 
 class Instance(Fact, frozen=True, kw_only=True):
@@ -217,6 +213,8 @@ class Instance(Fact, frozen=True, kw_only=True):
         local_mb_s: Likewise, in MB/s.
     """
 
+    NAMED_BY = ("provider", "instance")
+
     provider: str
     instance: str
     path: str = ""
@@ -233,11 +231,6 @@ class Instance(Fact, frozen=True, kw_only=True):
     local_iops: float | None = None
     local_mb_s: float | None = None
 
-    @property
-    def key(self) -> str:
-        """Return provider and instance."""
-        return f"{self.provider}/{self.instance}"
-
 
 class LocalDisk(Fact, frozen=True, kw_only=True):
     """What local disks of families of instances give for their size.
@@ -249,15 +242,12 @@ class LocalDisk(Fact, frozen=True, kw_only=True):
         write_iops_per_gib: Writes likewise.
     """
 
+    NAMED_BY = ("provider", "families")
+
     provider: str
     families: str
     read_iops_per_gib: float
     write_iops_per_gib: float
-
-    @property
-    def key(self) -> str:
-        """Return provider and families."""
-        return f"{self.provider}/{self.families}"
 
 
 class LatencyPrior(Fact, frozen=True, kw_only=True):
@@ -273,6 +263,8 @@ class LatencyPrior(Fact, frozen=True, kw_only=True):
         max_ms: What one request takes at most.
     """
 
+    NAMED_BY = ("device", "op")
+
     device: str
     op: Literal["read", "write"]
     low_ms: float
@@ -280,11 +272,6 @@ class LatencyPrior(Fact, frozen=True, kw_only=True):
     high_ms: float
     min_ms: float | None = None
     max_ms: float | None = None
-
-    @property
-    def key(self) -> str:
-        """Return device and operation."""
-        return f"{self.device}/{self.op}"
 
 
 class Drive(Fact, frozen=True, kw_only=True):
@@ -353,6 +340,8 @@ class FieldFailures(Fact, frozen=True, kw_only=True):
         failures: How many failed.
     """
 
+    NAMED_BY = ("model",)
+
     model: str
     capacity_gb: float | None = None
     drives: int
@@ -364,11 +353,6 @@ class FieldFailures(Fact, frozen=True, kw_only=True):
         super().__post_init__()
         if self.drive_days <= 0 or self.failures < 0:
             raise ValueError("drive_days is not above 0, or failures is below 0")
-
-    @property
-    def key(self) -> str:
-        """Return the model."""
-        return self.model
 
     @property
     def drive_years(self) -> float:
@@ -385,11 +369,8 @@ class Exchange(Fact, frozen=True, kw_only=True):
         ratio: Of ``to`` for one ``of``.
     """
 
+    NAMED_BY = ("of", "to")
+
     of: str
     to: str
     ratio: float
-
-    @property
-    def key(self) -> str:
-        """Return both currencies."""
-        return f"{self.of}/{self.to}"

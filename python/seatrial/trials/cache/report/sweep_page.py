@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from seatrial.report.figures.axes import linear_axis
-from seatrial.report.figures.model import Figure, Guide, Line, Panel, Point, View
+from seatrial.report.figures.model import Axis, Figure, Guide, Line, Panel, Point, View
 from seatrial.stats.wording import format_count, format_share
 from seatrial.study.units import format_size
 from seatrial.trials.cache.analysis.sweep import CacheSweepResult
@@ -59,85 +59,50 @@ def _guides(found: CacheSweepResult) -> list[Guide]:
 
 
 def _hits(found: CacheSweepResult) -> Figure:
-    sizes = [each.buffers_bytes for each in found.curve]
-    predicted = Line(
-        name="predicted",
-        style=0,
-        look="plain",
-        points=[
-            Point(
-                each.buffers_bytes,
-                each.hit_share,
-                each.hit_low if each.hit_low < each.hit_high else None,
-                each.hit_high if each.hit_low < each.hit_high else None,
-                f"{format_size(each.buffers_bytes)}: {format_share(each.hit_share)}",
-            )
-            for each in found.curve
-        ],
-    )
-    behind = Line(
-        name="page cache behind the present size, of what it reads",
-        style=2,
-        look="plain",
-        points=[
-            Point(each.memory_bytes, each.served_share, None, None,
-                  f"{format_size(each.memory_bytes)}: {format_share(each.served_share)}")
-            for each in found.behind
-        ],
-    )  # fmt: skip
-    run = Line(
-        name="really run",
-        style=1,
-        look="dots",
-        points=[
-            Point(each.buffers_bytes, each.measured_hit_share, None, None,
-                  f"{format_size(each.buffers_bytes)}: {format_share(each.measured_hit_share)}")
-            for each in found.checks
-        ],
-    )  # fmt: skip
-    panel = Panel(
-        title="",
-        x=size_axis("Memory", sizes),
-        y=linear_axis("Share served", "share", [_WHOLE]),
-        lines=[each for each in (predicted, run, behind) if each.points],
-        guides=_guides(found),
-    )
+    predicted = [
+        _share(
+            each.buffers_bytes,
+            each.hit_share,
+            each.hit_low if each.hit_low < each.hit_high else None,
+            each.hit_high if each.hit_low < each.hit_high else None,
+        )
+        for each in found.curve
+    ]
+    run = [_share(each.buffers_bytes, each.measured_hit_share) for each in found.checks]
+    behind = [_share(each.memory_bytes, each.served_share) for each in found.behind]
+    lines = [
+        Line(name="predicted", style=0, look="plain", points=predicted),
+        Line(name="really run", style=1, look="dots", points=run),
+        Line(
+            name="page cache behind the present size, of what it reads",
+            style=2,
+            look="plain",
+            points=behind,
+        ),
+    ]
+    y = linear_axis("Share served", "share", [_WHOLE])
+    panel = _panel(found, "Memory", y, lines)
     return _figure("sweep-hits", "Hit ratio", "Share of page accesses served, by size", panel)
 
 
 def _rates(found: CacheSweepResult) -> Figure:
-    sizes = [each.buffers_bytes for each in found.curve]
-    predicted = Line(
-        name="predicted",
-        style=0,
-        look="plain",
-        points=[
-            Point(each.buffers_bytes, each.per_s, each.per_s_low, each.per_s_high,
-                  f"{format_size(each.buffers_bytes)}: {format_count(round(each.per_s))}/s")
-            for each in found.curve
-        ],
-    )  # fmt: skip
-    run = Line(
-        name="really run",
-        style=1,
-        look="dots",
-        points=[
-            Point(each.buffers_bytes, each.measured_per_s, each.measured_low, each.measured_high,
-                  f"{format_size(each.buffers_bytes)}: {format_count(round(each.measured_per_s))}"
-                  "/s")
-            for each in found.checks
-        ],
-    )  # fmt: skip
+    predicted = [
+        _rate(each.buffers_bytes, each.per_s, each.per_s_low, each.per_s_high)
+        for each in found.curve
+    ]
+    run = [
+        _rate(each.buffers_bytes, each.measured_per_s, each.measured_low, each.measured_high)
+        for each in found.checks
+    ]
+    lines = [
+        Line(name="predicted", style=0, look="plain", points=predicted),
+        Line(name="really run", style=1, look="dots", points=run),
+    ]
     highs = [each.per_s_high for each in found.curve]
     highs += [each.measured_high or each.measured_per_s for each in found.checks]
-    panel = Panel(
-        title="",
-        x=size_axis("Shared buffers", sizes),
-        y=linear_axis(f"{found.unit.capitalize()} per second", "/s", highs),
-        lines=[each for each in (predicted, run) if each.points],
-        guides=_guides(found),
-    )
-    return _figure("sweep-rates", "Rate", f"{found.unit.capitalize()} per second, by size", panel)
+    what = f"{found.unit.capitalize()} per second"
+    panel = _panel(found, "Shared buffers", linear_axis(what, "/s", highs), lines)
+    return _figure("sweep-rates", "Rate", f"{what}, by size", panel)
 
 
 def _relations(found: CacheSweepResult) -> list[Figure]:
@@ -149,22 +114,34 @@ def _relations(found: CacheSweepResult) -> list[Figure]:
             name=each.name,
             style=style,
             look="plain",
-            points=[
-                Point(size, share, None, None, f"{format_size(size)}: {format_share(share)}")
-                for size, share in zip(sizes, each.hit_shares, strict=True)
-            ],
+            points=[_share(*point) for point in zip(sizes, each.hit_shares, strict=True)],
         )
         for style, each in enumerate(found.relations[:_RELATIONS])
     ]
-    panel = Panel(
-        title="",
-        x=size_axis("Shared buffers", sizes),
-        y=linear_axis("Share served", "share", [_WHOLE]),
-        lines=lines,
-        guides=_guides(found),
-    )
+    panel = _panel(found, "Shared buffers", linear_axis("Share served", "share", [_WHOLE]), lines)
     title = "Share of the accesses of each table and index that is served"
     return [_figure("sweep-relations", "Tables and indexes", title, panel)]
+
+
+def _share(
+    size_bytes: int, share: float, low: float | None = None, high: float | None = None
+) -> Point:
+    return Point(size_bytes, share, low, high, f"{format_size(size_bytes)}: {format_share(share)}")
+
+
+def _rate(size_bytes: int, per_s: float, low: float | None, high: float | None) -> Point:
+    text = f"{format_size(size_bytes)}: {format_count(round(per_s))}/s"
+    return Point(size_bytes, per_s, low, high, text)
+
+
+def _panel(found: CacheSweepResult, what: str, y: Axis, lines: list[Line]) -> Panel:
+    return Panel(
+        title="",
+        x=size_axis(what, [each.buffers_bytes for each in found.curve]),
+        y=y,
+        lines=[each for each in lines if each.points],
+        guides=_guides(found),
+    )
 
 
 def _figure(name: str, topic: str, title: str, panel: Panel) -> Figure:

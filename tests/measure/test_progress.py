@@ -12,7 +12,7 @@ from seatrial.measure.progress import TimeLeft
 from seatrial.measure.rounds import interleaved
 from seatrial.stats.estimates import settled
 from seatrial.trials.audit.analysis.guide import guide, outlier_keys
-from seatrial.trials.audit.measure.adaptive import adaptive
+from seatrial.trials.audit.measure import adaptive
 from seatrial.trials.io.measure.precondition import Conditioning
 from seatrial.trials.loadline.analysis.decider import decider
 from seatrial.trials.loadline.measure import load_lines

@@ -10,9 +10,8 @@ from typing import Final
 import click
 import msgspec
 
-from seatrial.cli.completing import complete_runs
 from seatrial.cli.files import Output, output_option
-from seatrial.cli.options import json_option, results_option
+from seatrial.cli.options import complete_runs, json_option, results_option
 from seatrial.cli.showing import answer_options, showing
 from seatrial.cli.sources import Source, load_source
 from seatrial.errors import EXIT_THRESHOLD, UsageError

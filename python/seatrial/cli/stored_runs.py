@@ -7,9 +7,8 @@ from typing import Final
 
 import click
 
-from seatrial.cli.completing import complete_runs
 from seatrial.cli.files import Output, output_option
-from seatrial.cli.options import json_option, results_option, run_argument
+from seatrial.cli.options import complete_runs, json_option, results_option, run_argument
 from seatrial.cli.showing import profile_option, showing, showing_options
 from seatrial.findings.model import Summary
 from seatrial.findings.summary import summarise

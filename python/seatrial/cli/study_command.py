@@ -7,8 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from seatrial.cli.completing import complete_studies
-from seatrial.cli.options import Measuring, changing_options, drives_options, measuring_options
+from seatrial.cli.options import (
+    Measuring,
+    changing_options,
+    complete_studies,
+    drives_options,
+    measuring_options,
+)
 
 if TYPE_CHECKING:
     from seatrial.importers.fio.jobs import JobStudy

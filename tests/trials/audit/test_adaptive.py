@@ -18,7 +18,7 @@ from seatrial.measure.recorder import Interrupted
 from seatrial.stats.estimates import settled
 from seatrial.trials.audit.analysis.guide import guide, outlier_keys
 from seatrial.trials.audit.analysis.model import audits_of
-from seatrial.trials.audit.measure.adaptive import adaptive
+from seatrial.trials.audit.measure import adaptive
 
 ROOT = Path(__file__).parents[3]
 CONDUCTOR = adaptive(settled, guide, outlier_keys)

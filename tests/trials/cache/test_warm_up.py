@@ -12,8 +12,16 @@ from seatrial import _core
 from seatrial.findings.summary import summarise
 from seatrial.report.exports import json_document, markdown
 from seatrial.report.page import render
-from seatrial.results.cache import CacheForecast, CacheRecord
-from seatrial.results.model import OperationResult, Outcome, Sample, Series, Slice, Timeline
+from seatrial.results.model import (
+    CacheForecast,
+    CacheRecord,
+    OperationResult,
+    Outcome,
+    Sample,
+    Series,
+    Slice,
+    Timeline,
+)
 from seatrial.results.store import ResultsFile
 from seatrial.study.load import study_from_mapping, study_to_mapping
 from seatrial.study.plan import make_plan

@@ -10,10 +10,15 @@ from typing import TYPE_CHECKING
 import click
 
 from seatrial.cli import terminal
-from seatrial.cli.completing import complete_runs
 from seatrial.cli.files import Output, output_option
 from seatrial.cli.import_command import declaring_options
-from seatrial.cli.options import destroy_option, json_option, results_option, wait_option
+from seatrial.cli.options import (
+    complete_runs,
+    destroy_option,
+    json_option,
+    results_option,
+    wait_option,
+)
 from seatrial.cli.outcome import first_text, reported_if_it_fails
 from seatrial.cli.showing import answer_options, showing
 from seatrial.cli.sources import Source, load_source

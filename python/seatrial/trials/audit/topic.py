@@ -54,7 +54,7 @@ class AuditTopic(Topic):
         from seatrial.measure.rounds import interleaved
         from seatrial.stats.estimates import settled
         from seatrial.trials.audit.analysis.guide import guide, outlier_keys
-        from seatrial.trials.audit.measure.adaptive import adaptive
+        from seatrial.trials.audit.measure import adaptive
         from seatrial.trials.audit.study import is_adaptive
 
         del before

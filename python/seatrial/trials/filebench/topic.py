@@ -52,7 +52,7 @@ class FilebenchTopic(Topic):
 
     def workloads(self) -> tuple[type[Sampled], ...]:
         """Return ``filebench``."""
-        from seatrial.trials.filebench.study.workloads import Filebench
+        from seatrial.trials.filebench.study import Filebench
 
         return (Filebench,)
 
@@ -61,7 +61,7 @@ class FilebenchTopic(Topic):
         import msgspec
 
         from seatrial.study.values import many
-        from seatrial.trials.filebench.study.workloads import Filebench
+        from seatrial.trials.filebench.study import Filebench
         from seatrial.trials.filebench.wml.source import is_path
 
         own = cast(Filebench, workload)
@@ -83,8 +83,8 @@ class FilebenchTopic(Topic):
         self, workload: Sampled, target: PlannedTarget, study: Study, *, prefix: str
     ) -> Iterator[Cell]:
         """Yield the cells of a workload: each personality with each combination of variables."""
-        from seatrial.trials.filebench.study.cells import cells_of
-        from seatrial.trials.filebench.study.workloads import Filebench
+        from seatrial.trials.filebench.cells import cells_of
+        from seatrial.trials.filebench.study import Filebench
 
         del study
         return cells_of(cast(Filebench, workload), target, prefix=prefix)
@@ -93,27 +93,27 @@ class FilebenchTopic(Topic):
         self, study: Study, targets: Sequence[PlannedTarget], cells: Sequence[Cell]
     ) -> Iterator[str]:
         """Yield what is done otherwise than by Filebench, and what the page cache holds."""
-        from seatrial.trials.filebench.study.notes import notes_of
+        from seatrial.trials.filebench.cells import notes_of
 
         del study, targets
         yield from notes_of(cells)
 
     def sample_s(self, cell: Cell) -> float:
         """Return the expected duration of one sample, with making its files (s)."""
-        from seatrial.trials.filebench.study.cells import sample_s
+        from seatrial.trials.filebench.cells import sample_s
 
         return sample_s(cell)
 
     def sample_write_bytes(self, cell: Cell) -> int:
         """Return the limit of what a sample writes, with making its files."""
-        from seatrial.trials.filebench.study.cells import sample_write_bytes
+        from seatrial.trials.filebench.cells import sample_write_bytes
 
         return sample_write_bytes(cell)
 
     def space_bytes(self, cells: Sequence[Cell]) -> int:
         """Return the space that the largest cell of a target uses."""
-        from seatrial.trials.filebench.study.cells import cost_of
-        from seatrial.trials.filebench.study.workloads import FILEBENCH
+        from seatrial.trials.filebench.cells import cost_of
+        from seatrial.trials.filebench.study import FILEBENCH
 
         own = [cost_of(cell).space_bytes for cell in cells if cell.kind == FILEBENCH]
         return max(own, default=0)
@@ -129,7 +129,7 @@ class FilebenchTopic(Topic):
 
     def driver(self, plan: Plan, journal: UndoJournal, side: Path | None) -> Driver:
         """Return the driver that makes files and measures."""
-        from seatrial.trials.filebench.measure.driver import FilesDriver
+        from seatrial.trials.filebench.measure import FilesDriver
 
         del journal, side
         return FilesDriver(plan)
@@ -137,7 +137,7 @@ class FilebenchTopic(Topic):
     def descriptors(self, cell: Cell) -> DescriptorNeed:
         """Return a descriptor for every file that may be open at once."""
         from seatrial.measure.descriptors import DescriptorNeed
-        from seatrial.trials.filebench.study.cells import cost_of
+        from seatrial.trials.filebench.cells import cost_of
 
         return DescriptorNeed(
             here=cost_of(cell).descriptors,
@@ -153,7 +153,7 @@ class FilebenchTopic(Topic):
     ) -> Part | None:
         """Return the rates of a target's first file workloads."""
         from seatrial.findings.verdict import Part
-        from seatrial.trials.filebench.analysis.headline import headline_words
+        from seatrial.trials.filebench.analysis import headline_words
 
         del everywhere, analyses
         words, own = headline_words(cells)
@@ -161,26 +161,26 @@ class FilebenchTopic(Topic):
 
     def tiles(self, cells: Sequence[CellSummary], analyses: Mapping[str, Any]) -> list[Tile]:
         """Return the rates of a target's first file workloads, each with its slowest flowop."""
-        from seatrial.trials.filebench.analysis.headline import headline_tiles
+        from seatrial.trials.filebench.analysis import headline_tiles
 
         del analyses
         return headline_tiles(cells)
 
     def own_table(self, summary: Summary, target: str, workload: str) -> Table | None:
         """Return rates and latencies by flowop."""
-        from seatrial.trials.filebench.report.tables import flowop_table
+        from seatrial.trials.filebench.report import flowop_table
 
         return flowop_table(summary, target, workload)
 
     def tables(self, summary: Summary) -> list[Table]:
         """Return what threads waited for besides their requests."""
-        from seatrial.trials.filebench.report.tables import wait_tables
+        from seatrial.trials.filebench.report import wait_tables
 
         return wait_tables(summary)
 
     def figures(self, summary: Summary, detail: Detail) -> list[Figure]:
         """Return rates and latencies by flowop, for each cell."""
-        from seatrial.trials.filebench.report.figures import figures_of
+        from seatrial.trials.filebench.report import figures_of
 
         return figures_of(summary, detail.charted_cells_max)
 

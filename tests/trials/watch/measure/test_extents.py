@@ -8,7 +8,7 @@ import os
 import pytest
 
 from seatrial import _core
-from seatrial.trials.watch.measure.extents import Extent, ExtentMap, extents_of
+from seatrial.trials.watch.measure.relations import Extent, ExtentMap, extents_of
 from trials.watch.measure.volumes import volume_below
 
 MIB = 1 << 20

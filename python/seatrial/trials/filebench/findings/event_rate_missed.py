@@ -9,7 +9,7 @@ from seatrial.findings.rule import from_samples
 from seatrial.published import HIDDEN
 from seatrial.stats.model import Figures, Finding, Words
 from seatrial.stats.wording import format_share
-from seatrial.trials.filebench.analysis.flowops import events_of
+from seatrial.trials.filebench.analysis import events_of
 
 REACHED_SHARE_MIN: Final = 0.95
 

@@ -24,8 +24,7 @@ import click
 import msgspec
 
 from seatrial import errors, interrupts
-from seatrial.cli.completing import complete_studies
-from seatrial.cli.options import Measuring, changing_options, measuring_options
+from seatrial.cli.options import Measuring, changing_options, complete_studies, measuring_options
 from seatrial.cli.terminal import STOPPING
 from seatrial.errors import ResultsFileError, SeatrialError, TargetError, UsageError
 from seatrial.findings.context import is_of_lab

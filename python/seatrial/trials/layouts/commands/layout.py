@@ -6,8 +6,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from seatrial.cli.completing import complete_studies
-from seatrial.cli.options import destroy_option, drives_options, json_option, plan_option
+from seatrial.cli.options import (
+    complete_studies,
+    destroy_option,
+    drives_options,
+    json_option,
+    plan_option,
+)
 from seatrial.trials.layouts.build.build import Variant
 
 if TYPE_CHECKING:

@@ -14,9 +14,8 @@ import click
 import msgspec
 from click.core import ParameterSource
 
-from seatrial.cli.completing import complete_runs
 from seatrial.cli.files import SNAPSHOT, Output, output_option
-from seatrial.cli.options import json_option, results_option, this_command
+from seatrial.cli.options import complete_runs, json_option, results_option, this_command
 from seatrial.cli.outcome import first_text
 from seatrial.cli.showing import answer_options, showing
 from seatrial.errors import EXIT_THRESHOLD, UsageError

@@ -22,8 +22,8 @@ from seatrial.results.model import Sample
 from seatrial.study.cell import Cell, SpecDocument
 from seatrial.study.model import Plan
 from seatrial.study.units import format_size
-from seatrial.trials.filebench.study.cells import cost_of, engine_of, making_s
-from seatrial.trials.filebench.study.workloads import FILEBENCH
+from seatrial.trials.filebench.cells import cost_of, engine_of, making_s
+from seatrial.trials.filebench.study import FILEBENCH
 
 FOLDER: Final = "filebench"
 _SAID_S: Final = 1.0

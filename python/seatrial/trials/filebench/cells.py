@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -14,9 +14,9 @@ from seatrial.study.cell import Cell, FactorValue, SpecDocument
 from seatrial.study.estimate import OVERHEAD_S
 from seatrial.study.layouts.cost import ASSUMED_BYTES_PER_S
 from seatrial.study.model import PlannedTarget
-from seatrial.study.units import format_factor
+from seatrial.study.units import format_factor, format_size
 from seatrial.study.values import many
-from seatrial.trials.filebench.study.workloads import FILEBENCH, Filebench, VariableValue
+from seatrial.trials.filebench.study import FILEBENCH, Filebench, VariableValue
 from seatrial.trials.filebench.wml.engine import Flowop, flowops_of
 from seatrial.trials.filebench.wml.source import is_path, text_of
 from seatrial.trials.filebench.wml.workload import RUN_S_USUAL, Workload, workload_of
@@ -162,3 +162,32 @@ def sample_write_bytes(cell: Cell) -> int:
     """Return the most bytes that one sample of a cell writes, with making its files."""
     cost = cost_of(cell)
     return cost.made_bytes + (cell.parsed.limit.bytes or 0 if cost.writes else 0)
+
+
+_MEMORY: Final = Path("/proc/meminfo")
+
+
+def notes_of(cells: Sequence[Cell]) -> Iterator[str]:
+    """Yield what is done otherwise than by Filebench, and what the page cache holds."""
+    own = [cell for cell in cells if cell.kind == FILEBENCH]
+    yield from dict.fromkeys(note for cell in own for note in cost_of(cell).notes)
+    memory_bytes = _memory_bytes()
+    for cell in own:
+        made_bytes = cost_of(cell).made_bytes
+        is_cached = 0 < made_bytes < memory_bytes / 2 and not engine_of(cell)["cold"]
+        if is_cached and not cell.parsed.target.direct:
+            yield (
+                f"{cell.key}: its files ({format_size(made_bytes)}) fit into the page cache, from "
+                "which reads are answered, as with Filebench; --cold drops them from it before "
+                "each sample"
+            )
+
+
+def _memory_bytes() -> int:
+    """Return the memory of this machine in bytes; 0 if unknown."""
+    try:
+        lines = _MEMORY.read_text(encoding="utf-8").splitlines()
+        kib = next(line.split()[1] for line in lines if line.startswith("MemTotal:"))
+        return int(kib) * 1024
+    except (OSError, StopIteration, ValueError, IndexError):
+        return 0

@@ -1,1 +1,0 @@
-"""What was measured of workloads of files, by flowop."""

@@ -1,1 +1,0 @@
-"""Measures workloads of files."""

@@ -1,1 +1,0 @@
-"""Shows workloads of files: by flowop, by set of files, by wait."""

@@ -1,1 +1,0 @@
-"""The workload ``filebench`` of a study: its keys and its cells."""

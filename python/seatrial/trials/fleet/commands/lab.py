@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from seatrial.cli.completing import complete_studies
-from seatrial.cli.options import Measuring, changing_options, measuring_options
+from seatrial.cli.options import Measuring, changing_options, complete_studies, measuring_options
 
 if TYPE_CHECKING:
     from seatrial.fleet.lab import FleetLab, LabRequest

@@ -123,12 +123,15 @@ class CacheSetting:
         device_blocks: SupportsIndex = 0,
         device_write_bytes_per_s: SupportsFloat | SupportsIndex = 0.0,
         device_at_ns: SupportsIndex = 0,
+        header_bytes: SupportsFloat | SupportsIndex = 0.0,
     ) -> CacheSetting:
         """Describe a simulation.
 
         A station is ``(servers, service times in ns of which each is as likely, whether each block
         has a server of its own)``. Requests come from ``clients`` that each wait for one before
         they send the next, over and over, or at ``at_ns``, once.
+
+        A block that the device holds and memory does not takes ``header_bytes`` of memory.
 
         Raises ValueError of an unknown policy or admission, or of a length of 0.
         """
@@ -148,6 +151,9 @@ class CacheSlice:
     @property
     def disk_reads(self, /) -> int:
         """Reads that the disk served."""
+    @property
+    def header_blocks(self, /) -> int:
+        """Blocks that memory has no room for at its end, for the headers of the device's blocks."""
     @property
     def latency(self, /) -> Histogram:
         """Response times of its reads."""

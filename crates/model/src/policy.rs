@@ -3,6 +3,7 @@
 //! Each policy counts blocks of one size. Sources are named in each file.
 
 mod arc;
+mod arc_pinned;
 mod belady;
 mod clock;
 mod clock_sweep;
@@ -18,6 +19,7 @@ mod two_lists;
 mod two_q;
 
 pub use arc::Arc;
+pub use arc_pinned::ArcPinned;
 pub use belady::Belady;
 pub use clock::Clock;
 pub use clock_sweep::ClockSweep;
@@ -50,8 +52,20 @@ pub trait Policy {
     /// Accesses a block.
     fn access(&mut self, access: Access) -> Outcome;
 
-    /// Notes that a cache device served the block that was accessed last.
-    fn came_from_device(&mut self, _block: u32) {}
+    /// Accesses a block that the cache device behind memory holds, too.
+    fn access_held(&mut self, access: Access) -> Outcome {
+        self.access(access)
+    }
+
+    /// Notes the time of what follows, where it matters.
+    fn at(&mut self, _now_ns: u64) {}
+
+    /// Notes that a block that was missed has been read, once the time was noted.
+    fn arrived(&mut self, _block: u32) {}
+
+    /// Changes the capacity; blocks leave if there are more. Where no feed reads it, nothing is
+    /// changed: see [`Kind::has_order`].
+    fn resize(&mut self, _capacity_blocks: usize) {}
 
     /// Returns whether a block is in the cache.
     fn holds(&self, block: u32) -> bool;
@@ -124,7 +138,7 @@ kinds! {
     Clock "clock" "As fifo; a block that was used since goes round once more.",
     TwoQ "2q" "2Q: a queue for new blocks, LRU for those that came back.",
     Arc "arc" "ARC: LRU for blocks used once and for blocks used often, balanced by ghosts.",
-    ArcPinned "arc-pinned" "ARC of zfs-fuse as measured: the list of blocks used often starves.",
+    ArcPinned "arc-pinned" "ARC of zfs-fuse 0.7: its target never moves, so blocks used often starve.",
     Lirs "lirs" "LIRS: blocks with a short reuse distance stay.",
     Sieve "sieve" "SIEVE: fifo with a hand that spares used blocks in place.",
     S3Fifo "s3-fifo" "S3-FIFO: a small queue for new blocks, a main one, ghosts.",
@@ -159,7 +173,7 @@ impl Kind {
             Kind::Clock => Box::new(Clock::new(capacity_blocks, blocks)),
             Kind::TwoQ => Box::new(TwoQ::new(capacity_blocks, blocks)),
             Kind::Arc => Box::new(Arc::new(capacity_blocks, blocks)),
-            Kind::ArcPinned => Box::new(Arc::pinned(capacity_blocks, blocks)),
+            Kind::ArcPinned => Box::new(ArcPinned::new(capacity_blocks, blocks)),
             Kind::Lirs => Box::new(Lirs::new(capacity_blocks, blocks)),
             Kind::Sieve => Box::new(Sieve::new(capacity_blocks, blocks)),
             Kind::S3Fifo => Box::new(S3Fifo::new(capacity_blocks, blocks)),

@@ -174,6 +174,11 @@ impl SecondTier {
         self.len() == 0
     }
 
+    /// Returns whether a block is on it.
+    pub fn holds(&self, block: u32) -> bool {
+        self.lists.is_in(HELD, block)
+    }
+
     /// Returns how many blocks were written to it.
     pub fn written_blocks(&self) -> u64 {
         self.written_blocks

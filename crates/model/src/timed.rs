@@ -65,6 +65,11 @@ pub struct Load {
     pub slice_ns: u64,
     /// Of service times.
     pub seed: u64,
+    /// Memory that the header of a block takes which the device holds and memory does not, as a
+    /// share of a block.
+    pub header_share: f64,
+    /// How many blocks memory has room for without such headers.
+    pub memory_blocks: usize,
 }
 
 /// What happened in a slice of time, by the end of a request.
@@ -82,6 +87,8 @@ pub struct Slice {
     pub device_blocks: u64,
     /// Blocks written to the cache device until its end.
     pub device_written_blocks: u64,
+    /// Blocks that memory has no room for at its end, for the headers of the device's blocks.
+    pub header_blocks: u64,
     /// Response times of reads.
     pub latency: Histogram,
 }
@@ -133,6 +140,8 @@ enum Event {
     Feed,
     /// A request arrives: its number.
     Arrives(u64),
+    /// A block that memory lacked has been read; before who waits for it goes on.
+    Read(u32),
     /// It has passed the path: its number, and when it arrived.
     Passed(u64, u64),
     /// It is done: when it arrived, and what served it.
@@ -160,7 +169,19 @@ struct Simulation<'a> {
     /// The number of the next request.
     next: u64,
     memory_was_full: bool,
+    /// When each block will have been read that memory gets; nothing where there is no memory.
+    read_at_ns: Vec<u64>,
+    headers: Headers,
     slices: Vec<Slice>,
+}
+
+/// What the headers of the device's blocks take of memory.
+#[derive(Default)]
+struct Headers {
+    /// So many blocks have no room for them.
+    blocks: usize,
+    /// Accesses since they were counted.
+    accesses: usize,
 }
 
 /// Simulates a load; memory and device may be absent.
@@ -177,6 +198,7 @@ pub fn simulate(
         return Vec::new();
     }
     let slices = load.end_ns.div_ceil(load.slice_ns) as usize;
+    let remembered = if memory.is_some() { accesses.different as usize } else { 0 };
     let mut simulation = Simulation {
         accesses,
         load,
@@ -189,6 +211,8 @@ pub fn simulate(
         events: BinaryHeap::new(),
         next: 0,
         memory_was_full: false,
+        read_at_ns: vec![0; remembered],
+        headers: Headers::default(),
         slices: vec![Slice::default(); slices],
     };
     simulation.run();
@@ -225,6 +249,12 @@ impl Simulation<'_> {
                     self.at(passed_ns, Event::Passed(number, now_ns));
                     self.arrive_recorded();
                 }
+                Event::Read(block) => {
+                    if let Some(memory) = &mut self.memory {
+                        memory.at(now_ns);
+                        memory.arrived(block);
+                    }
+                }
                 Event::Passed(number, arrived_ns) => self.access(number, arrived_ns, now_ns),
                 Event::Done(arrived_ns, served) => self.finish(arrived_ns, now_ns, served),
             }
@@ -260,7 +290,13 @@ impl Simulation<'_> {
         let index = (number % self.accesses.len() as u64) as usize;
         let access = self.accesses.access(index);
         let is_write = self.accesses.is_write(index);
-        let outcome = self.memory.as_mut().map(|memory| memory.access(access));
+        let is_there = now_ns >= self.load.device_at_ns;
+        let is_held = self.device.as_ref().is_some_and(|each| is_there && each.holds(access.block));
+        let outcome = self.memory.as_mut().map(|memory| {
+            memory.at(now_ns);
+            if is_held { memory.access_held(access) } else { memory.access(access) }
+        });
+        self.headers.accesses += 1;
         if let Some(Outcome::Miss { evicted: Some(_) }) = outcome {
             self.memory_was_full = true;
         }
@@ -268,22 +304,27 @@ impl Simulation<'_> {
             if let Some(device) = &mut self.device {
                 device.discard(access.block);
             }
+            if let Some(memory) = &mut self.memory {
+                memory.arrived(access.block);
+            }
             return self.at(now_ns, Event::Done(arrived_ns, Served::Write));
         }
         if outcome == Some(Outcome::Hit) {
-            return self.at(now_ns, Event::Done(arrived_ns, Served::Memory));
+            // Who comes while a block is read waits for it.
+            let there_ns = self.read_at_ns[access.block as usize].max(now_ns);
+            return self.at(there_ns, Event::Done(arrived_ns, Served::Memory));
         }
-        let is_there = now_ns >= self.load.device_at_ns;
         let device = self.device.as_mut().filter(|_| is_there);
         let (served, queue) = if device.is_some_and(|each| each.read(access.block, now_ns)) {
-            if let Some(memory) = &mut self.memory {
-                memory.came_from_device(access.block);
-            }
             (Served::Device, &mut self.device_queue)
         } else {
             (Served::Disk, &mut self.disk)
         };
         let done_ns = queue.serve(now_ns, access.block, &mut self.random);
+        if outcome.is_some() {
+            self.read_at_ns[access.block as usize] = done_ns;
+            self.at(done_ns, Event::Read(access.block));
+        }
         self.at(done_ns, Event::Done(arrived_ns, served));
     }
 
@@ -310,12 +351,31 @@ impl Simulation<'_> {
         if let Some(next_ns) = device.feed(now_ns, was_full, read) {
             self.at(next_ns, Event::Feed);
         }
+        self.charge_headers();
+    }
+
+    /// Has memory give room to the headers of the device's blocks, as they come.
+    ///
+    /// A block that memory holds, too, needs no other header. They are counted again when memory may
+    /// have changed by a good part.
+    fn charge_headers(&mut self) {
+        let (Some(device), Some(memory)) = (&self.device, &mut self.memory) else { return };
+        let headers = &mut self.headers;
+        if self.load.header_share <= 0.0 || headers.accesses < memory.len() / 8 {
+            return;
+        }
+        headers.accesses = 0;
+        let both = memory.newest(usize::MAX).into_iter().filter(|&block| device.holds(block));
+        let alone = device.len() - both.count();
+        headers.blocks = (alone as f64 * self.load.header_share).ceil() as usize;
+        memory.resize(self.load.memory_blocks.saturating_sub(headers.blocks).max(1));
     }
 
     fn close(&mut self, slice: usize) {
         if let Some(device) = &self.device {
             self.slices[slice].device_blocks = device.len() as u64;
             self.slices[slice].device_written_blocks = device.written_blocks();
+            self.slices[slice].header_blocks = self.headers.blocks as u64;
         }
     }
 }
@@ -349,6 +409,8 @@ mod tests {
             end_ns: seconds * SECOND_NS,
             slice_ns: SECOND_NS,
             seed: 1,
+            header_share: 0.0,
+            memory_blocks: 0,
         }
     }
 
@@ -439,5 +501,46 @@ mod tests {
         let disk = station(1, 0, false);
         let slices = simulate(&accesses, None, Some(device), stations(disk), &load);
         assert_eq!((slices[0].disk_reads, slices[0].device_hits, slices[0].writes), (3, 0, 1));
+    }
+
+    #[test]
+    fn headers_take_memory_as_blocks_come_that_only_the_device_holds() {
+        let accesses = uniform(4000, 200_000);
+        for kind in [Kind::Lru, Kind::Fifo, Kind::Arc, Kind::ArcPinned] {
+            let memory = kind.cache(1000, &accesses, 8192);
+            let admission = Admission::of_name("l2arc-2.0")
+                .unwrap_or(Admission::Reads { reads_min: 1, from_fill: 0.0 });
+            let device = SecondTier::new(8000, accesses.different, 8192, admission, 0.0);
+            let disk = station(4, 2_000_000, false);
+            let mut load = load(Arrivals::Closed { clients: 8 }, 30);
+            (load.header_share, load.memory_blocks) = (0.1, 1000);
+            let stations = Stations { path: station(1, 500_000, false), ..stations(disk) };
+            let slices = simulate(&accesses, Some(memory), Some(device), stations, &load);
+            let headers: Vec<u64> = slices.iter().map(|slice| slice.header_blocks).collect();
+            assert!(headers[0] < 150 && headers.is_sorted_by(|a, b| *a <= b + 10), "{headers:?}");
+            // All 4,000 are on the device in the end, and memory has what headers leave:
+            // headers = 0.1 (4000 - (1000 - headers)), so 333.
+            let last = headers[headers.len() - 1];
+            assert!(last.abs_diff(333) <= 5, "{} {headers:?}", kind.name());
+            let hits: u64 = slices[20..].iter().map(|slice| slice.memory_hits).sum();
+            let reads: u64 =
+                slices[20..].iter().map(|slice| slice.memory_hits + slice.device_hits).sum();
+            let share = hits as f64 / reads as f64;
+            assert!((share - 667.0 / 4000.0).abs() < 0.015, "{} {share}", kind.name());
+        }
+    }
+
+    #[test]
+    fn who_wants_a_block_that_is_read_waits_for_it() {
+        let accesses = Accesses::new(&[1, 1, 1]).unwrap_or_default();
+        for kind in [Kind::Lru, Kind::ArcPinned] {
+            let load = load(Arrivals::Recorded { at_ns: vec![0, 400, 5000] }, 1);
+            let memory = kind.cache(2, &accesses, 8192);
+            let disk = station(1, 1000, false);
+            let slices = simulate(&accesses, Some(memory), None, stations(disk), &load);
+            assert_eq!((slices[0].disk_reads, slices[0].memory_hits), (1, 2));
+            // One waits for 1,000 ns, one for the 600 that are left, one for nothing.
+            assert_eq!(slices[0].latency.mean_ns().round() as u64, 1600 / 3);
+        }
     }
 }

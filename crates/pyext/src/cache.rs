@@ -190,12 +190,14 @@ impl PyCacheSetting {
     /// has a server of its own)``. Requests come from ``clients`` that each wait for one before
     /// they send the next, over and over, or at ``at_ns``, once.
     ///
+    /// A block that the device holds and memory does not takes ``header_bytes`` of memory.
+    ///
     /// Raises ValueError of an unknown policy or admission, or of a length of 0.
     #[new]
     #[pyo3(signature = (
         *, policy, memory_blocks, block_bytes, path, device, disk, end_ns, slice_ns, seed,
         clients=None, at_ns=None, admission=None, device_blocks=0,
-        device_write_bytes_per_s=0.0, device_at_ns=0
+        device_write_bytes_per_s=0.0, device_at_ns=0, header_bytes=0.0
     ))]
     #[expect(clippy::too_many_arguments)]
     fn new(
@@ -215,6 +217,7 @@ impl PyCacheSetting {
         device_blocks: usize,
         device_write_bytes_per_s: f64,
         device_at_ns: u64,
+        header_bytes: f64,
     ) -> PyResult<PyCacheSetting> {
         let arrivals = match (clients, at_ns) {
             (Some(clients), None) => Arrivals::Closed { clients },
@@ -230,7 +233,15 @@ impl PyCacheSetting {
                 PyValueError::new_err(format!("there is no cache device of kind {name:?}"))
             })?),
         };
-        let load = Load { arrivals, device_at_ns, end_ns, slice_ns, seed };
+        let load = Load {
+            arrivals,
+            device_at_ns,
+            end_ns,
+            slice_ns,
+            seed,
+            header_share: header_bytes / f64::from(block_bytes),
+            memory_blocks,
+        };
         Ok(PyCacheSetting(Setting {
             policy: kind_of(policy)?,
             memory_blocks,
@@ -292,6 +303,12 @@ impl PyCacheSlice {
     #[getter]
     fn device_written_blocks(&self) -> u64 {
         self.0.device_written_blocks
+    }
+
+    /// Blocks that memory has no room for at its end, for the headers of the device's blocks.
+    #[getter]
+    fn header_blocks(&self) -> u64 {
+        self.0.header_blocks
     }
 
     /// Response times of its reads.

@@ -18,32 +18,16 @@ pub struct Arc {
     capacity_blocks: usize,
     /// How many blocks used once the cache wants to hold.
     once_target: f64,
-    is_pinned: bool,
     lists: Lists<4>,
 }
 
 impl Arc {
     /// An empty cache for blocks below `blocks`.
     pub fn new(capacity_blocks: usize, blocks: u32) -> Arc {
-        Arc { capacity_blocks, once_target: 0.0, is_pinned: false, lists: Lists::new(blocks) }
-    }
-
-    /// One whose target stays at the whole cache, whatever its ghosts say.
-    ///
-    /// So the list of blocks used often gives up a block at each miss. The ARC of zfs-fuse 0.7 did
-    /// this for skewed reads: its counter `p` never moved.
-    pub fn pinned(capacity_blocks: usize, blocks: u32) -> Arc {
-        Arc {
-            once_target: capacity_blocks as f64,
-            is_pinned: true,
-            ..Arc::new(capacity_blocks, blocks)
-        }
+        Arc { capacity_blocks, once_target: 0.0, lists: Lists::new(blocks) }
     }
 
     fn adapt(&mut self, is_ghost_of_once: bool) {
-        if self.is_pinned {
-            return;
-        }
         let once = self.lists.len(GHOST_ONCE) as f64;
         let often = self.lists.len(GHOST_OFTEN) as f64;
         self.once_target = if is_ghost_of_once {
@@ -113,12 +97,20 @@ impl Policy for Arc {
         Outcome::Miss { evicted }
     }
 
-    /// To ZFS, a block that an L2ARC serves has been used before, though no ghost knows it: it is
+    /// To ZFS, a block that an L2ARC holds has been used before, though no ghost knows it: it is
     /// one that is used often (`arc.c`, `arc_access`, the state `arc_l2c_only`).
-    fn came_from_device(&mut self, block: u32) {
-        if self.lists.is_in(ONCE, block) {
-            self.lists.push(OFTEN, block);
+    fn access_held(&mut self, access: Access) -> Outcome {
+        let outcome = self.access(access);
+        if outcome != Outcome::Hit && self.lists.is_in(ONCE, access.block) {
+            self.lists.push(OFTEN, access.block);
         }
+        outcome
+    }
+
+    fn resize(&mut self, capacity_blocks: usize) {
+        self.capacity_blocks = capacity_blocks;
+        self.once_target = self.once_target.min(capacity_blocks as f64);
+        while self.len() > capacity_blocks && self.replace(false).is_some() {}
     }
 
     fn holds(&self, block: u32) -> bool {

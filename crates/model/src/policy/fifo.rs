@@ -25,7 +25,7 @@ impl Policy for Fifo {
         if self.lists.is_in(CAME, access.block) {
             return Outcome::Hit;
         }
-        let is_full = self.lists.len(CAME) == self.capacity_blocks;
+        let is_full = self.lists.len(CAME) >= self.capacity_blocks;
         let evicted = is_full.then(|| self.lists.pop(CAME)).flatten();
         self.lists.push(CAME, access.block);
         Outcome::Miss { evicted }
@@ -37,6 +37,13 @@ impl Policy for Fifo {
 
     fn len(&self) -> usize {
         self.lists.len(CAME)
+    }
+
+    fn resize(&mut self, capacity_blocks: usize) {
+        self.capacity_blocks = capacity_blocks;
+        while self.len() > capacity_blocks {
+            self.lists.pop(CAME);
+        }
     }
 
     fn leaving(&self, count: usize) -> Vec<u32> {

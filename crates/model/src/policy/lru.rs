@@ -39,6 +39,13 @@ impl Policy for Lru {
         self.lists.len(USED)
     }
 
+    fn resize(&mut self, capacity_blocks: usize) {
+        self.capacity_blocks = capacity_blocks;
+        while self.len() > capacity_blocks {
+            self.lists.pop(USED);
+        }
+    }
+
     fn leaving(&self, count: usize) -> Vec<u32> {
         self.lists.iter(USED).take(count).collect()
     }

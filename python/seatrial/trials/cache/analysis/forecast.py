@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 FEED: Final = "zfs-fuse"
 """The feed of the daemon that runs the pool."""
 POLICY: Final = "arc-pinned"
-"""The ARC of zfs-fuse: what the cache device serves does not drive out what it has not got yet."""
+"""The ARC of zfs-fuse."""
 ARC_DATA_SHARE: Final = 0.88
 """Of the ARC, what data takes if nothing was measured: the rest is its headers (zfs-fuse 0.7)."""
 POINTER_BYTES: Final = 128
@@ -62,9 +62,7 @@ def forecast_with_device(
         made_at_s: Now, from the start of the sample (s).
         seed: Of what the simulated clients read.
     """
-    headers = {name: size for name, _, size, _ in _core.cache_devices()}
-    cached = min(spec.records, spec.cache_bytes // spec.record_bytes)
-    data_bytes = before.arc_data_bytes - spec.records * POINTER_BYTES - cached * headers[FEED]
+    data_bytes = before.arc_data_bytes - spec.records * POINTER_BYTES
     memory_bytes = max(data_bytes, spec.record_bytes)
     disk_per_s = max(before.disk_reads_per_s, 1.0)
     warm_s = min(_WARM_S_MAX, _WARM_TURNS * memory_bytes / spec.record_bytes / disk_per_s)
@@ -166,6 +164,7 @@ def _simulate(
 ) -> list[_core.CacheSlice]:
     """Return the simulated seconds from the moment at which the device is added."""
     warm = round(warm_s)
+    headers = {name: size for name, _, size, _ in _core.cache_devices()}
     setting = _core.CacheSetting(
         policy=POLICY,
         memory_blocks=max(1, memory_blocks),
@@ -180,6 +179,7 @@ def _simulate(
         admission=FEED if has_device else None,
         device_blocks=spec.cache_bytes // spec.record_bytes if has_device else 0,
         device_at_ns=warm * _NS_PER_S,
+        header_bytes=headers[FEED] if has_device else 0,
     )
     return _core.CacheAccesses(drawn_records(spec, seed).data).simulate(setting)[warm:]
 

@@ -56,7 +56,8 @@ class CacheTiers(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         memory_bytes: Size of the memory.
         device_bytes: Size of the cache device; 0 for none.
-        header_bytes: Memory that the device's blocks take, which is subtracted from memory.
+        header_bytes: Memory that headers take at the end, of blocks that the device holds and
+            memory does not; memory has room for so much less.
         memory_share: Share that memory serves of the last fifth of the reads.
         device_share: Share that the device serves.
         disk_share: Share that the recorded storage serves, with the ends of its 95 % interval.
@@ -128,7 +129,6 @@ def tiers_of(accesses: Accesses, setting: Setting, times: Times, length_s: float
     Raises:
         ValueError: if there is no such policy or kind of device.
     """
-    header_bytes = _header_bytes(accesses, setting)
     found = [_served(accesses, each, setting, times, length_s) for each in accesses.samples]
     served = sum(found[1:], start=found[0])
     begin = _slice_at(served, 1 - _LAST_SHARE)
@@ -136,7 +136,9 @@ def tiers_of(accesses: Accesses, setting: Setting, times: Times, length_s: float
     reads = max(1, int(last[:3].sum()))
     ends = [float(each[begin:, 2].sum() / max(1, each[begin:, :3].sum())) for each in found]
     disk_share, low, high = mean_of(ends)
-    written = float(served[-1, 3]) / len(found) / accesses.share * accesses.block_bytes
+    # A block of a sample stands for several.
+    all_bytes = accesses.block_bytes / accesses.share / len(found)
+    written, header_bytes = (float(served[-1, column]) * all_bytes for column in (3, 4))
     warm_s, is_warm = _warm(served, length_s)
     knows_times = bool(times.disk_ns) and (not last[1] or bool(times.device_ns))
     means_ns = [_mean_ns(_shares(each[begin:]), times) for each in found]
@@ -144,7 +146,7 @@ def tiers_of(accesses: Accesses, setting: Setting, times: Times, length_s: float
     return CacheTiers(
         memory_bytes=setting.memory_bytes,
         device_bytes=setting.device_bytes,
-        header_bytes=header_bytes,
+        header_bytes=round(min(header_bytes, setting.memory_bytes)),
         memory_share=float(last[0] / reads),
         device_share=float(last[1] / reads),
         disk_share=disk_share,
@@ -162,26 +164,30 @@ def tiers_of(accesses: Accesses, setting: Setting, times: Times, length_s: float
     )
 
 
-def _header_bytes(accesses: Accesses, setting: Setting) -> int:
-    """Return the memory that the blocks of the cache device take."""
+def _header_bytes(setting: Setting) -> int:
+    """Return the memory that the header of a block takes, which the device alone holds.
+
+    Raises:
+        ValueError: if there is no such kind of device.
+    """
     headers = {name: size for name, _, size, _ in _core.cache_devices()}
     if setting.kind not in headers:
         raise ValueError(f"there is no cache device of kind {setting.kind!r}")
-    blocks = min(setting.device_bytes // accesses.block_bytes, accesses.different)
-    return min(blocks * headers[setting.kind], setting.memory_bytes)
+    return headers[setting.kind]
 
 
 def _memory_blocks(accesses: Accesses, setting: Setting) -> int:
-    """Return how many blocks memory holds besides headers; one where they leave no room."""
-    if not setting.memory_bytes:
-        return 0
-    return max(1, accesses.blocks_in(setting.memory_bytes - _header_bytes(accesses, setting)))
+    """Return how many blocks memory holds without headers."""
+    return max(1, accesses.blocks_in(setting.memory_bytes)) if setting.memory_bytes else 0
 
 
 def _served(
     accesses: Accesses, sample: Sample, setting: Setting, times: Times, length_s: float
 ) -> NDArray[np.float64]:
-    """Return reads by memory, device and disk, and blocks written, of each slice of time."""
+    """Return what happened in each slice of time.
+
+    Reads by memory, device and disk; at its end blocks written so far, and those without room.
+    """
     import numpy as np  # noqa: PLC0415 - takes 0.1 s
 
     end_ns = max(SLICES, round(length_s * _NS_PER_S) + 1)
@@ -199,9 +205,16 @@ def _served(
         at_ns=sample.at_ns.data,
         admission=setting.kind if setting.device_bytes else None,
         device_blocks=accesses.blocks_in(setting.device_bytes),
+        header_bytes=_header_bytes(setting) / accesses.share,
     )
     rows = [
-        (each.memory_hits, each.device_hits, each.disk_reads, each.device_written_blocks)
+        (
+            each.memory_hits,
+            each.device_hits,
+            each.disk_reads,
+            each.device_written_blocks,
+            each.header_blocks,
+        )
         for each in sample.caches.simulate(simulated)
     ]
     return np.array(rows, dtype=np.float64)

@@ -63,6 +63,9 @@ pub trait Policy {
     /// Notes that a block that was missed has been read, once the time was noted.
     fn arrived(&mut self, _block: u32) {}
 
+    /// Notes that a cache device was added, which frees memory for a moment where it matters.
+    fn device_added(&mut self) {}
+
     /// Changes the capacity; blocks leave if there are more. Where no feed reads it, nothing is
     /// changed: see [`Kind::has_order`].
     fn resize(&mut self, _capacity_blocks: usize) {}
@@ -138,7 +141,7 @@ kinds! {
     Clock "clock" "As fifo; a block that was used since goes round once more.",
     TwoQ "2q" "2Q: a queue for new blocks, LRU for those that came back.",
     Arc "arc" "ARC: LRU for blocks used once and for blocks used often, balanced by ghosts.",
-    ArcPinned "arc-pinned" "ARC of zfs-fuse 0.7: its target never moves, so blocks used often starve.",
+    ArcPinned "arc-pinned" "ARC of zfs-fuse 0.7: its target never moves, blocks used often starve.",
     Lirs "lirs" "LIRS: blocks with a short reuse distance stay.",
     Sieve "sieve" "SIEVE: fifo with a hand that spares used blocks in place.",
     S3Fifo "s3-fifo" "S3-FIFO: a small queue for new blocks, a main one, ghosts.",

@@ -136,6 +136,8 @@ impl Queue {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
+    /// The cache device is added.
+    Added,
     /// A pass of the feed; before requests of the same moment.
     Feed,
     /// A request arrives: its number.
@@ -230,6 +232,7 @@ impl Simulation<'_> {
             Arrivals::Recorded { .. } => self.arrive_recorded(),
         }
         if self.device.is_some() {
+            self.at(self.load.device_at_ns, Event::Added);
             self.at(self.load.device_at_ns, Event::Feed);
         }
         let mut slice = 0;
@@ -242,6 +245,11 @@ impl Simulation<'_> {
                 slice += 1;
             }
             match event {
+                Event::Added => {
+                    if let Some(memory) = &mut self.memory {
+                        memory.device_added();
+                    }
+                }
                 Event::Feed => self.feed(now_ns),
                 Event::Arrives(number) => {
                     let block = self.block(number);
@@ -356,8 +364,8 @@ impl Simulation<'_> {
 
     /// Has memory give room to the headers of the device's blocks, as they come.
     ///
-    /// A block that memory holds, too, needs no other header. They are counted again when memory may
-    /// have changed by a good part.
+    /// A block that memory holds, too, needs no other header. They are counted again when memory
+    /// may have changed by a good part.
     fn charge_headers(&mut self) {
         let (Some(device), Some(memory)) = (&self.device, &mut self.memory) else { return };
         let headers = &mut self.headers;

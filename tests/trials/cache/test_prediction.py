@@ -8,6 +8,8 @@ import pytest
 from seatrial import _core
 from seatrial.trials.cache.analysis import accesses as of_accesses
 from seatrial.trials.cache.analysis.accesses import accesses_of
+from seatrial.trials.cache.analysis.clients import TooFewClientsError
+from seatrial.trials.cache.analysis.closed_loop import Storage, operations_per_s
 from seatrial.trials.cache.analysis.curves import BEST, curve_of, curve_sizes_bytes, policies
 from seatrial.trials.cache.analysis.prediction import CachePrediction, Wanted, predict
 from seatrial.trials.cache.report.prediction_words import doubts, notable, verdict_line
@@ -220,3 +222,77 @@ def test_the_band_of_samples_covers_what_all_blocks_give(
 def test_every_policy_has_a_name_and_a_description():
     assert {"lru", "arc", "linux", "postgresql", BEST} <= policies().keys()
     assert all(policies().values())
+
+
+def test_clients_get_what_they_got_if_no_cache_helps():
+    # 500 reads a second of 5 ms, none of a block that was read before.
+    made = blocks_read([*range(20_000)], gap_ns=2 * MS)
+    (tiers,) = predicted(made, clients=8).tiers
+    assert tiers.reads_per_s == pytest.approx(500, rel=0.02)
+    assert tiers.read_ns_mean == pytest.approx(5 * MS, rel=0.01)
+    assert tiers.read_ns_p99 == pytest.approx(5 * MS, rel=0.02)
+
+
+def test_clients_ask_for_more_when_memory_serves_them():
+    # Of 8 clients at 500 a second, each does other things for 16 - 5 = 11 ms per read.
+    made = blocks_read([*range(100)] * 300, gap_ns=2 * MS)
+    found = predicted(made, clients=8)
+    assert found.other_ns == pytest.approx(11 * MS)
+    (tiers,) = found.tiers
+    assert tiers.memory_share == 1.0
+    assert tiers.reads_per_s == pytest.approx(8 / 0.011, rel=0.02)
+    assert any("8 clients, each of which waits" in each for each in doubts(found, made.about))
+    # The time axis is theirs: the first hundred reads take as long as they took, 0.2 s.
+    assert tiers.warm_s["90%"] == pytest.approx(0.2, abs=0.5)
+
+
+def test_clients_queue_at_an_ssd_as_mean_value_analysis_has_it():
+    made = blocks_read([*range(2000)] * 20, gap_ns=MS // 4, read_ns=2 * MS)
+    found = predicted(
+        made,
+        memory_bytes=[0],
+        device_bytes=[4000 * BLOCK],
+        device_ns=[MS],
+        device_servers=1,
+        clients=16,
+    )
+    # At 4,000 a second, 16 clients do other things for 4 - 2 = 2 ms.
+    (tiers,) = found.tiers
+    assert tiers.device_share == 1.0
+    expected = operations_per_s(Storage(1000.0, 1000.0, variation=0.0), 1.0, 0.002, 16)
+    assert tiers.reads_per_s == pytest.approx(expected, rel=0.02)
+    # A queue of all that wait: 16 clients at 1,000 a second, less the 2 ms.
+    assert tiers.read_ns_mean == pytest.approx(14 * MS, rel=0.03)
+
+
+def test_a_read_of_several_blocks_waits_once():
+    made = recording(
+        seconds=20.0,
+        arrived_ns=np.arange(10_000) * 2 * MS,
+        offset_bytes=np.arange(10_000) * 4 * BLOCK,
+        length_bytes=[4 * BLOCK] * 10_000,
+        device_ns=[5 * MS] * 10_000,
+    )
+    (tiers,) = predicted(made, clients=8).tiers
+    assert tiers.reads_per_s == pytest.approx(500, rel=0.02)
+    assert tiers.read_ns_mean == pytest.approx(5 * MS, rel=0.01)
+
+
+def test_a_sample_of_the_blocks_has_the_rate_of_all(monkeypatch: pytest.MonkeyPatch):
+    made = blocks_read(skewed(60_000, blocks=3000), gap_ns=2 * MS)
+    options = {"clients": 8, "memory_bytes": [1000 * BLOCK]}
+    (whole,) = predicted(made, **options).tiers
+    monkeypatch.setattr(of_accesses, "EXACT_ACCESSES_MAX", 1000)
+    monkeypatch.setattr(of_accesses, "SAMPLED_ACCESSES", 30_000)
+    found = predicted(made, **options)
+    assert found.method == "sampled"
+    assert found.tiers[0].reads_per_s == pytest.approx(whole.reads_per_s, rel=0.1)
+    assert found.tiers[0].read_ns_p99 == pytest.approx(whole.read_ns_p99, rel=0.05)
+
+
+def test_too_few_clients_cannot_have_sent_a_load():
+    # 5 ms each 2 ms: 2.5 in flight.
+    made = blocks_read([*range(1000)], gap_ns=2 * MS)
+    with pytest.raises(TooFewClientsError, match=r"2\.5 reads were in flight"):
+        predicted(made, clients=2)
+    assert predicted(made, clients=3).other_ns == pytest.approx(MS)

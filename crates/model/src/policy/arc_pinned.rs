@@ -2,18 +2,23 @@
 //!
 //! Source: zfs-fuse 0.7, `src/lib/libzpool/arc.c`. What differs from the paper:
 //!
-//! - **The target.** `arc_read_nolock` calls `arc_access` before `arc_get_data_buf`. So the block of
-//!   a ghost is one used often by the time that `arc_adapt` asks for its state, which finds no
+//! - **The target.** `arc_read_nolock` calls `arc_access` before `arc_get_data_buf`. So the block
+//!   of a ghost is one used often by the time that `arc_adapt` asks for its state, which finds no
 //!   ghost, and the target of blocks used once (`arc_p`) stays where it was when the ARC was full
 //!   for the first time: at all that headers and metadata left. That list never reaches it.
 //! - **A new block** therefore takes the place of one used often as long as there is one that is
 //!   not being read, else of the oldest used once (`arc_get_data_buf`, case 1).
-//! - **A block that was used before** (a ghost, or one that only the L2ARC holds) takes the place of
-//!   one used often alone: `arc_change_state` and `arc_get_data_buf` both count it, so that their
-//!   list seems too long for ever (case 4). Is there none, the ARC becomes too large.
-//! - **Once a second** (`arc_adjust`) the oldest blocks used once leave until the ARC is as large as
-//!   it should be, unless those used often take more than was left to headers and metadata: then
+//! - **A block that was used before** (a ghost, or one that only the L2ARC holds) takes the place
+//!   of one used often alone: `arc_change_state` and `arc_get_data_buf` both count it, so that
+//!   their list seems too long for ever (case 4). Is there none, the ARC becomes too large.
+//! - **Once a second** (`arc_adjust`) the oldest blocks used once leave until the ARC is as large
+//!   as it should be, unless those used often take more than was left to headers and metadata: then
 //!   these leave. Ghosts leave until each kind fits.
+//! - **If it is smaller than it should be** at that moment, the difference is taken for a huge
+//!   number (0.7.0 subtracts without a sign), and blocks used once leave until they, headers and
+//!   metadata fit into the target. So the ARC has room for a moment, in which nothing leaves, and
+//!   blocks used often gather. The transaction that adds a cache device frees metadata, and so
+//!   leads to this. (Measured: 0.5 to 3 MB of data left the ARC in the second of `zpool add`.)
 //! - **A block that is being read** is in no list: nothing evicts it, and no feed sees it.
 //! - **A block is used often** from its second use on if 1/16 s passed since its first
 //!   (`ARC_MINTIME`), else it only becomes the newest of its list.
@@ -40,6 +45,8 @@ pub struct ArcPinned {
     /// None while no time was noted: then each block is read at once.
     now_ns: Option<u64>,
     adjusted_at_ns: u64,
+    /// Whether metadata was freed since.
+    is_smaller: bool,
     /// When each block was read first, or became one that is used often.
     used_at_ns: Vec<u64>,
 }
@@ -52,6 +59,7 @@ impl ArcPinned {
             lists: Lists::new(blocks),
             now_ns: None,
             adjusted_at_ns: 0,
+            is_smaller: false,
             used_at_ns: vec![0; blocks as usize],
         }
     }
@@ -97,6 +105,13 @@ impl ArcPinned {
     fn adjust(&mut self) -> Option<u32> {
         let mut evicted = None;
         let others = self.capacity_blocks / METADATA_PART;
+        if std::mem::take(&mut self.is_smaller) {
+            let wanted = self.capacity_blocks - others;
+            while self.lists.len(ONCE) + self.lists.len(READ) > wanted {
+                let Some(block) = self.evict(ONCE) else { break };
+                evicted = Some(block);
+            }
+        }
         let over = self.len().saturating_sub(self.capacity_blocks);
         let of_once = over.min((over + others).saturating_sub(self.lists.len(OFTEN)));
         for number in 0..over {
@@ -149,6 +164,10 @@ impl Policy for ArcPinned {
             self.used_at_ns[block as usize] = self.now_ns.unwrap_or(0);
             self.lists.push(self.lists.mark(block), block);
         }
+    }
+
+    fn device_added(&mut self) {
+        self.is_smaller = true;
     }
 
     fn resize(&mut self, capacity_blocks: usize) {
@@ -238,6 +257,29 @@ mod tests {
         assert_eq!(cache.access_held(access(6)), missed(None));
         cache.arrived(6);
         assert_eq!(lists(&cache), [vec![0, 4, 5, 2], vec![6], vec![3], vec![1]]);
+    }
+
+    #[test]
+    fn there_is_room_for_a_moment_after_a_device_was_added() {
+        let mut cache = ArcPinned::new(16, 100);
+        for block in 0..16 {
+            cache.at(0);
+            cache.access(access(block));
+            cache.arrived(block);
+        }
+        cache.at(999 * MS);
+        cache.device_added();
+        assert_eq!(cache.len(), 16);
+        // An eighth: what headers and metadata take. Ghosts of it have room for two.
+        cache.at(1000 * MS);
+        assert_eq!(lists(&cache), [(2..16).collect(), vec![], vec![0, 1], vec![]]);
+        // Two are used often, and no block that comes now takes their place.
+        for block in [0, 20] {
+            assert_eq!(cache.access(access(block)), missed(None));
+            cache.arrived(block);
+        }
+        assert_eq!(lists(&cache)[1], [0]);
+        assert_eq!(cache.access(access(21)), missed(Some(0)), "until the room is taken");
     }
 
     #[test]

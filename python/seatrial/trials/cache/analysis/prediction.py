@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 import msgspec
 
 from seatrial.published import Amount, Count, one_of
-from seatrial.trials.cache.analysis.accesses import accesses_of
+from seatrial.trials.cache.analysis.accesses import Accesses, accesses_of
+from seatrial.trials.cache.analysis.clients import Loop, loop_of
 from seatrial.trials.cache.analysis.curves import BEST, PolicyCurve, curve_of, curve_sizes_bytes
 from seatrial.trials.cache.analysis.money import CacheCost, MemoryAlone, Tariff, costs_of
 from seatrial.trials.cache.analysis.tiers import CacheTiers, Setting, Times, drawn_times, tiers_of
@@ -46,6 +47,9 @@ class CachePrediction(msgspec.Struct, frozen=True, kw_only=True):
         tariff: Prices and their origin.
         knows_disk_times: Whether the recording has the times that reads took.
         knows_device_times: Whether those of the cache device are given.
+        clients: Clients that send the load, each of which waits for its reads; null where
+            requests come at their recorded times.
+        other_ns: What such a client does besides, for each access to a block (ns).
     """
 
     method: Annotated[str, one_of("exact", "sampled")]
@@ -64,6 +68,8 @@ class CachePrediction(msgspec.Struct, frozen=True, kw_only=True):
     tariff: Tariff
     knows_disk_times: bool
     knows_device_times: bool
+    clients: Count | None = None
+    other_ns: Amount | None = None
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,6 +83,9 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
         block_bytes: What a cache holds or drops as a whole.
         device_ns: Read latencies of the cache device, each as likely; empty if unknown.
         tariff: Prices.
+        clients: Clients that sent the load, each of which waits for its reads; None for the
+            recorded times.
+        device_servers: How many reads the cache device serves at once; 0 for all that come.
     """
 
     memory_bytes: Sequence[int]
@@ -86,13 +95,17 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     block_bytes: int
     device_ns: Sequence[int] = ()
     tariff: Tariff = Tariff()
+    clients: int | None = None
+    device_servers: int = 0
 
 
 def predict(recording: Recording, wanted: Wanted) -> CachePrediction | None:
     """Return what caches would do for a recorded load; None of one without a read.
 
     Raises:
-        ValueError: if there is no such policy or kind of device.
+        TooFewClientsError: if so few clients cannot have sent the load.
+        ValueError: if there is no such policy or kind of device, or times that clients need are
+            unknown.
     """
     accesses = accesses_of(recording, wanted.block_bytes)
     if accesses is None:
@@ -110,6 +123,8 @@ def predict(recording: Recording, wanted: Wanted) -> CachePrediction | None:
         disk_ns=drawn_times(known_ns[known_ns >= 0]), device_ns=drawn_times(list(wanted.device_ns))
     )
 
+    loop = _loop(accesses, wanted, times, int(is_read.sum()), seconds)
+
     def tiers_with(memory: int, device: int) -> CacheTiers:
         setting = Setting(
             policy=wanted.policy,
@@ -117,7 +132,7 @@ def predict(recording: Recording, wanted: Wanted) -> CachePrediction | None:
             memory_bytes=memory,
             device_bytes=device,
         )
-        return tiers_of(accesses, setting, times, seconds)
+        return tiers_of(accesses, setting, times, seconds, loop)
 
     tiers = []
     if TIME not in recording.about.made_up:
@@ -142,6 +157,28 @@ def predict(recording: Recording, wanted: Wanted) -> CachePrediction | None:
         tariff=wanted.tariff,
         knows_disk_times=bool(times.disk_ns),
         knows_device_times=bool(times.device_ns),
+        clients=wanted.clients,
+        other_ns=loop.other_ns if loop else None,
+    )
+
+
+def _loop(
+    accesses: Accesses, wanted: Wanted, times: Times, reads: int, seconds: float
+) -> Loop | None:
+    """Return the clients of a prediction; None where requests come at their recorded times."""
+    if wanted.clients is None:
+        return None
+    if not times.disk_ns or not seconds:
+        raise ValueError("the recording does not know how long reads took")
+    if any(wanted.device_bytes) and not times.device_ns:
+        raise ValueError("it is unknown how long the SSD takes")
+    return loop_of(
+        clients=wanted.clients,
+        accesses_per_s=accesses.accesses / seconds,
+        read_share=accesses.reads / accesses.accesses,
+        accesses_per_read=accesses.reads / reads,
+        read_ns_mean=sum(times.disk_ns) / len(times.disk_ns),
+        device_servers=wanted.device_servers,
     )
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from seatrial import _core
 from seatrial.published import Amount, Count
+from seatrial.trials.cache.analysis.clients import Loop, slices_of_one_pass
 from seatrial.trials.cache.analysis.curves import mean_of
 
 if TYPE_CHECKING:
@@ -71,6 +73,8 @@ class CacheTiers(msgspec.Struct, frozen=True, kw_only=True):
         warm_s: After how long half, 90 % and 99 % of what a warm cache serves was served; null
             where the cache was not warm when the recording ended.
         is_warm: Whether it was warm then.
+        reads_per_s: Reads that clients get a second of the last fifth; null where requests come at
+            their recorded times.
     """
 
     memory_bytes: Count
@@ -88,6 +92,7 @@ class CacheTiers(msgspec.Struct, frozen=True, kw_only=True):
     device_written_bytes_per_day: Amount
     warm_s: dict[str, float | None]
     is_warm: bool
+    reads_per_s: Amount | None = None
 
 
 class Setting(msgspec.Struct, frozen=True, kw_only=True):
@@ -121,15 +126,33 @@ def usual_device(policy: str) -> str:
     return _L2ARC if policy in _ARCS else _BCACHE
 
 
-def tiers_of(accesses: Accesses, setting: Setting, times: Times, length_s: float) -> CacheTiers:
-    """Return what caches of some sizes do for a load at its recorded times.
+def tiers_of(
+    accesses: Accesses,
+    setting: Setting,
+    times: Times,
+    length_s: float,
+    loop: Loop | None = None,
+) -> CacheTiers:
+    """Return what caches of some sizes do for a load, at its recorded times or from clients.
 
     Reads take as long at the recorded storage as they took: less load makes it no faster.
+
+    Args:
+        accesses: The load.
+        setting: The caches.
+        times: Service times; known to all tiers where there are clients.
+        length_s: Length of the recording.
+        loop: Clients, each of which waits for its reads; None for the recorded times.
 
     Raises:
         ValueError: if there is no such policy or kind of device.
     """
-    found = [_served(accesses, each, setting, times, length_s) for each in accesses.samples]
+    parts = [
+        _part(accesses, each, setting, times, length_s=length_s, loop=loop)
+        for each in accesses.samples
+    ]
+    found = [each.served for each in parts]
+    length_s = sum(each.length_s for each in parts) / len(parts)
     served = sum(found[1:], start=found[0])
     begin = _slice_at(served, 1 - _LAST_SHARE)
     last = served[begin:].sum(axis=0)
@@ -142,6 +165,12 @@ def tiers_of(accesses: Accesses, setting: Setting, times: Times, length_s: float
     warm_s, is_warm = _warm(served, length_s)
     knows_times = bool(times.disk_ns) and (not last[1] or bool(times.device_ns))
     means_ns = [_mean_ns(_shares(each[begin:]), times) for each in found]
+    p99_ns = _p99_ns(last / reads, times) if knows_times else None
+    reads_per_s = None
+    if loop is not None:
+        means_ns, p99_ns = _waited_ns(parts, begin, accesses.share, loop)
+        last_s = length_s * (len(served) - begin) / len(served)
+        reads_per_s = reads / len(parts) / accesses.share / loop.accesses_per_read / last_s
     mean_ns, mean_ns_low, mean_ns_high = mean_of(means_ns) if knows_times else (None, None, None)
     return CacheTiers(
         memory_bytes=setting.memory_bytes,
@@ -155,12 +184,11 @@ def tiers_of(accesses: Accesses, setting: Setting, times: Times, length_s: float
         read_ns_mean=mean_ns,
         read_ns_mean_low=mean_ns_low,
         read_ns_mean_high=mean_ns_high,
-        read_ns_p99=_p99_ns(last / reads, times)
-        if knows_times and reads >= _ENTRIES_ABOVE_P99_MIN
-        else None,
+        read_ns_p99=p99_ns if reads >= _ENTRIES_ABOVE_P99_MIN else None,
         device_written_bytes_per_day=written / max(length_s, 1e-9) * _DAY_S,
         warm_s=warm_s,
         is_warm=is_warm,
+        reads_per_s=reads_per_s,
     )
 
 
@@ -181,32 +209,66 @@ def _memory_blocks(accesses: Accesses, setting: Setting) -> int:
     return max(1, accesses.blocks_in(setting.memory_bytes)) if setting.memory_bytes else 0
 
 
-def _served(
-    accesses: Accesses, sample: Sample, setting: Setting, times: Times, length_s: float
-) -> NDArray[np.float64]:
-    """Return what happened in each slice of time.
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """What the caches did for one sample of the blocks.
 
-    Reads by memory, device and disk; at its end blocks written so far, and those without room.
+    Attributes:
+        slices: What happened in each slice of time.
+        served: Of each, reads by memory, device and disk; at its end blocks written so far, and
+            those without room in memory.
+        length_s: How long all of it took.
     """
+
+    slices: Sequence[_core.CacheSlice]
+    served: NDArray[np.float64]
+    length_s: float
+
+
+def _part(
+    accesses: Accesses,
+    sample: Sample,
+    setting: Setting,
+    times: Times,
+    *,
+    length_s: float,
+    loop: Loop | None,
+) -> _Part:
     import numpy as np  # noqa: PLC0415 - takes 0.1 s
 
+    # An access of a sample stands for several, one after the other, and one of a read's blocks
+    # takes a part of its time.
+    stretch = 1.0 if loop is None else 1 / accesses.share / loop.accesses_per_read
+
+    def station(servers: int, times_ns: Sequence[int]) -> tuple[int, list[int], bool]:
+        return servers, [round(each * stretch) for each in times_ns] or [0], False
+
+    def simulated(end_ns: int) -> Sequence[_core.CacheSlice]:
+        other_ns = 0 if loop is None else round(loop.other_ns / accesses.share)
+        described = _core.CacheSetting(
+            policy=setting.policy,
+            memory_blocks=_memory_blocks(accesses, setting),
+            # A block of a sample stands for several, in what a feed may write as in all else.
+            block_bytes=max(1, round(accesses.block_bytes / accesses.share)),
+            path=(0, [other_ns], False),
+            device=station(loop.device_servers if loop else 0, times.device_ns),
+            disk=station(0, times.disk_ns),
+            end_ns=end_ns,
+            slice_ns=-(-end_ns // SLICES),
+            seed=sample.seed,
+            clients=loop.clients if loop else None,
+            at_ns=None if loop else sample.at_ns.data,
+            admission=setting.kind if setting.device_bytes else None,
+            device_blocks=accesses.blocks_in(setting.device_bytes),
+            header_bytes=_header_bytes(setting) / accesses.share,
+        )
+        return sample.caches.simulate(described)
+
     end_ns = max(SLICES, round(length_s * _NS_PER_S) + 1)
-    simulated = _core.CacheSetting(
-        policy=setting.policy,
-        memory_blocks=_memory_blocks(accesses, setting),
-        # A block of a sample stands for several, in what a feed may write as in all else.
-        block_bytes=max(1, round(accesses.block_bytes / accesses.share)),
-        path=(0, [0], False),
-        device=(0, times.device_ns or [0], False),
-        disk=(0, times.disk_ns or [0], False),
-        end_ns=end_ns,
-        slice_ns=-(-end_ns // SLICES),
-        seed=sample.seed,
-        at_ns=sample.at_ns.data,
-        admission=setting.kind if setting.device_bytes else None,
-        device_blocks=accesses.blocks_in(setting.device_bytes),
-        header_bytes=_header_bytes(setting) / accesses.share,
-    )
+    if loop is None:
+        slices = simulated(end_ns)
+    else:
+        slices, end_ns = slices_of_one_pass(simulated, len(sample.caches), end_ns)
     rows = [
         (
             each.memory_hits,
@@ -215,9 +277,29 @@ def _served(
             each.device_written_blocks,
             each.header_blocks,
         )
-        for each in sample.caches.simulate(simulated)
+        for each in slices
     ]
-    return np.array(rows, dtype=np.float64)
+    length_s = length_s if loop is None else end_ns / _NS_PER_S
+    return _Part(slices, np.array(rows, dtype=np.float64), length_s)
+
+
+def _waited_ns(
+    parts: Sequence[_Part], begin: int, share: float, loop: Loop
+) -> tuple[list[float], float]:
+    """Return mean response times of reads since a slice, of each sample, and their p99 (ns)."""
+    stretch = 1 / share / loop.accesses_per_read
+
+    def own_ns(time_ns: float) -> float:
+        return max(0.0, time_ns - loop.other_ns / share) / stretch
+
+    whole, means_ns = _core.Histogram.of([]), []
+    for part in parts:
+        found = _core.Histogram.of([])
+        for each in part.slices[begin:]:
+            found = found.merged(each.latency)
+        means_ns.append(own_ns(found.mean_ns) if found.count else 0.0)
+        whole = whole.merged(found)
+    return means_ns, own_ns(whole.percentile_ns(99)) if whole.count else 0.0
 
 
 def _warm(served: NDArray[np.float64], length_s: float) -> tuple[dict[str, float | None], bool]:

@@ -13,7 +13,8 @@ from seatrial.cli.options import json_option, results_option
 
 if TYPE_CHECKING:
     from seatrial.trials.cache.analysis.money import Tariff
-    from seatrial.trials.cache.analysis.prediction import CachePrediction
+    from seatrial.trials.cache.analysis.prediction import CachePrediction, Wanted
+    from seatrial.trials.watch.recording import Recording
 
 POLICIES: Final = [name for name, *_ in _core.cache_policies()]
 DEVICES: Final = [name for name, *_ in _core.cache_devices()]
@@ -24,7 +25,7 @@ Examples:
   seatrial cache predict pgbench.rec --ram 8GiB,32GiB --ssd 0,200GiB
   seatrial cache predict last --results night.seatrial
   seatrial cache predict web.rec --policy arc --ssd 50GiB --ssd-kind l2arc-2.3
-  seatrial cache predict pgbench.rec --ssd 100GiB --ssd-like last --output cache.html
+  seatrial cache predict pgbench.rec --ssd 100GiB --ssd-like last --clients 16 -o cache.html
   seatrial cache predict web.rec --ssd 0,200GiB --price ram=3.50USD --price ssd=aws/gp3
 
 \b
@@ -87,6 +88,13 @@ def _sizes_bytes(
     help="What a cache holds or drops as a whole.",
 )
 @click.option(
+    "--clients",
+    metavar="N",
+    type=click.IntRange(1, 100_000),
+    help="The load came from so many clients, each of which waits for its reads: they ask for more "
+    "when they are served faster.",
+)
+@click.option(
     "--ssd-like",
     metavar="RUN",
     help="A run that measured the SSD: its read latencies are those of the SSD.",
@@ -115,6 +123,7 @@ def predict(
     policy: str,
     device_kind: str | None,
     block_bytes: str,
+    clients: int | None,
     ssd_like: str | None,
     prices: tuple[str, ...],
     endurance: str | None,
@@ -124,15 +133,13 @@ def predict(
 ) -> int:
     """Predict what memory and an SSD in front would serve of the recording FILE, or that of RUN.
 
-    Caches are simulated with the recorded requests at their times: the share of the reads that
-    each tier serves, the warm-up, the response time, what is written to the SSD.
+    Caches are simulated with the recorded requests at their times, or as clients send them: the
+    share of the reads that each tier serves, warm-up, response time, what is written to the SSD.
 
     Raises:
         UsageError: if the recording or the run cannot be used.
     """
-    from seatrial.errors import UsageError  # noqa: PLC0415 - not for --help
-    from seatrial.trials.cache.analysis.prediction import Wanted  # noqa: PLC0415
-    from seatrial.trials.cache.analysis.prediction import predict as predicted  # noqa: PLC0415
+    from seatrial.trials.cache.analysis.prediction import Wanted  # noqa: PLC0415 - not for --help
     from seatrial.trials.cache.analysis.tiers import usual_device  # noqa: PLC0415
     from seatrial.trials.cache.report import prediction_words  # noqa: PLC0415
     from seatrial.trials.watch.commands.record import recording_of  # noqa: PLC0415
@@ -143,22 +150,19 @@ def predict(
         _check_feed(policy, kind, memory_bytes)
     recording = recording_of(reference, results)
     found = read(recording)
+    device_ns, device_servers = _ssd(ssd_like, results) if ssd_like else ([], 0)
     wanted = Wanted(
         memory_bytes=memory_bytes,
         device_bytes=device_bytes,
         policy=policy,
         device_kind=kind,
         block_bytes=_block_bytes(block_bytes),
-        device_ns=_read_latencies_ns(ssd_like, results) if ssd_like else (),
+        device_ns=device_ns,
         tariff=_tariff(prices, endurance),
+        clients=clients,
+        device_servers=device_servers,
     )
-    prediction = predicted(found, wanted)
-    if prediction is None:
-        raise UsageError(
-            seen=f"{recording} has no read",
-            cause="A cache serves reads",
-            next_step=f"See what it has: `seatrial trace show {recording}`",
-        )
+    prediction = _predicted(recording, found, wanted)
     next_step = _next_step(recording, prediction, output)
     if output.is_named:
         from seatrial.trials.cache.report.prediction_page import render  # noqa: PLC0415
@@ -180,6 +184,35 @@ def predict(
 
         click.echo(prediction_text(prediction, found.about, next_step))
     return 0
+
+
+def _predicted(recording: Path, found: Recording, wanted: Wanted) -> CachePrediction:
+    """Return the prediction for a recording.
+
+    Raises:
+        UsageError: if it has no read, or such clients cannot have sent it.
+    """
+    from seatrial.errors import UsageError  # noqa: PLC0415 - not for --help
+    from seatrial.trials.cache.analysis.clients import TooFewClientsError  # noqa: PLC0415
+    from seatrial.trials.cache.analysis.prediction import predict as predicted  # noqa: PLC0415
+
+    if wanted.clients is not None:
+        _check_times(found, wanted)
+    try:
+        prediction = predicted(found, wanted)
+    except TooFewClientsError as error:
+        raise UsageError(
+            seen=f"{wanted.clients} clients cannot have sent this load: {error}",
+            cause="A client with --clients waits for each read before it sends the next",
+            next_step="Give as many clients as there were, or omit --clients",
+        ) from None
+    if prediction is None:
+        raise UsageError(
+            seen=f"{recording} has no read",
+            cause="A cache serves reads",
+            next_step=f"See what it has: `seatrial trace show {recording}`",
+        )
+    return prediction
 
 
 def _block_bytes(text: str) -> int:
@@ -226,8 +259,30 @@ def _tariff(prices: tuple[str, ...], endurance: str | None) -> Tariff:
         raise click.BadParameter(str(error), param_hint="--price or --endurance") from None
 
 
-def _read_latencies_ns(reference: str, results: Path) -> list[int]:
-    """Return the latencies of the fastest read test of a run, each as likely (ns).
+def _check_times(found: Recording, wanted: Wanted) -> None:
+    """Refuse clients where it is unknown how long they wait; raises UsageError."""
+    from seatrial.errors import UsageError  # noqa: PLC0415 - not for --help
+    from seatrial.trials.watch.recording import TIME  # noqa: PLC0415
+
+    if not found.about.knows_device or TIME in found.about.made_up:
+        raise UsageError(
+            seen="--clients needs a recording that knows when reads came and how long they took",
+            cause=f"Its source ({found.about.source}) does not know it",
+            next_step="Omit --clients, or record with `seatrial watch --record`",
+        )
+    if any(wanted.device_bytes) and not wanted.device_ns:
+        raise UsageError(
+            seen="--clients and --ssd need to know how long the SSD takes",
+            cause="Clients that wait for it ask for more the sooner it answers",
+            next_step="Name a run that measured it: --ssd-like RUN",
+        )
+
+
+def _ssd(reference: str, results: Path) -> tuple[list[int], int]:
+    """Return the latencies of the fastest read test of a run, and how many it serves at once.
+
+    Each latency is as likely (ns). The most reads a second of any test, each as long as in the
+    fastest, are so many at once.
 
     Raises:
         UsageError: if there is no such run, or it has no read.
@@ -236,10 +291,14 @@ def _read_latencies_ns(reference: str, results: Path) -> list[int]:
     from seatrial.errors import UsageError  # noqa: PLC0415
 
     best: _core.Histogram | None = None
+    most_per_s = 0.0
     for sample in load_source(reference, results).samples:
         read = sample.operations.get("read")
         found = read.response_histogram() if read is not None else None
-        if found is not None and found.count and (best is None or found.mean_ns < best.mean_ns):
+        if found is None or not found.count:
+            continue
+        most_per_s = max(most_per_s, found.count / sample.duration_s if sample.duration_s else 0.0)
+        if best is None or found.mean_ns < best.mean_ns:
             best = found
     if best is None:
         raise UsageError(
@@ -248,7 +307,8 @@ def _read_latencies_ns(reference: str, results: Path) -> list[int]:
             next_step="Measure the SSD: `seatrial io DIRECTORY --block-size 8k`",
         )
     count = 1000
-    return [best.percentile_ns(100 * (place + 0.5) / count) for place in range(count)]
+    latencies_ns = [best.percentile_ns(100 * (place + 0.5) / count) for place in range(count)]
+    return latencies_ns, max(1, round(most_per_s * best.mean_ns / 1e9))
 
 
 def _next_step(recording: Path, prediction: CachePrediction, output: Output) -> str:

@@ -89,7 +89,7 @@ def _tiers_table(found: CachePrediction) -> Table:
         title="What each tier serves of the last fifth of the reads",
         labels=2,
         headers=["Memory", "SSD", "Memory serves", "SSD serves", "Storage serves", "95 %",
-                 "Mean read", "p99", "90 % warm after", "Written to the SSD"],
+                 "Reads/s", "Mean read", "p99", "90 % warm after", "Written to the SSD"],
         rows=[_tiers_row(each) for each in found.tiers],
     )  # fmt: skip
 
@@ -107,6 +107,7 @@ def _tiers_row(each: CacheTiers) -> list[str]:
         f"{format_share(each.disk_share_low)} to {format_share(each.disk_share_high)}"
         if is_sampled
         else NO_FIGURE,
+        format_iops(each.reads_per_s) if each.reads_per_s is not None else NO_FIGURE,
         format_duration_ns(each.read_ns_mean) if each.read_ns_mean is not None else NO_FIGURE,
         format_duration_ns(each.read_ns_p99) if each.read_ns_p99 is not None else NO_FIGURE,
         format_duration_s(warm_s) if warm_s is not None else "not warm",

@@ -100,6 +100,13 @@ def _faster(found: CachePrediction) -> Iterator[str]:
         return
     best = min(known, key=lambda each: each.read_ns_mean or 0.0)
     least = max(known, key=lambda each: each.read_ns_mean or 0.0)
+    rates = (best.reads_per_s, least.reads_per_s)
+    if found.clients is not None and rates[0] and rates[1]:
+        yield (
+            f"{format_count(found.clients)} clients get {format_iops(rates[0])} of reads with "
+            f"{sizes_words(best)}, and {format_iops(rates[1])} with {sizes_words(least)}."
+        )
+        return
     ratio = (least.read_ns_mean or 0.0) / max(1.0, best.read_ns_mean or 0.0)
     if ratio > _TIMES_MAX_RATIO:
         yield (
@@ -168,11 +175,17 @@ def caches_words(memory_bytes: int, device_bytes: int) -> str:
     return f"{memory} and {format_size(device_bytes)} of SSD"
 
 
+def _when_words(found: CachePrediction) -> str:
+    if found.clients is not None:
+        return "when clients have read all that was recorded"
+    return f"after {format_duration_s(found.seconds)}, when the recording ends"
+
+
 def _warm_up(found: CachePrediction) -> Iterator[str]:
     cold = [each for each in found.tiers if not each.is_warm and each.disk_share < 1]
     if cold:
         yield (
-            f"Not warm after {format_duration_s(found.seconds)}, when the recording ends: "
+            f"Not warm {_when_words(found)}: "
             f"{'; '.join(sizes_words(each) for each in cold[:3])}. What they serve when warm is "
             "more than is shown."
         )
@@ -222,6 +235,12 @@ def _doubts(found: CachePrediction) -> Iterator[str]:
         yield (
             f"Few reads: shares by tier are of {format_count(max(1, found.reads // 5))} of them, "
             "too few to compare response times."
+        )
+    if found.clients is not None and found.other_ns is not None:
+        yield (
+            f"{format_count(found.clients)} clients, each of which waits for its reads and does "
+            f"other things for {format_duration_ns(found.other_ns)} per block, as it follows from "
+            "the recorded rate; times are theirs, not the recorded ones."
         )
     if found.method == "sampled":
         yield (

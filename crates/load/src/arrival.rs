@@ -8,10 +8,11 @@ use std::sync::Arc;
 
 use rand_distr::{Distribution, Exp1};
 use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::Rng;
 
 use crate::listed::{ListCursor, Listed};
 use crate::rng::stream;
-use crate::spec::ArrivalSpec;
+use crate::spec::{ArrivalSpec, CellSpec};
 
 const NS_PER_S: u128 = 1_000_000_000;
 /// Rates are kept in whole millionths of a request per second, so that due times are exact.
@@ -31,6 +32,26 @@ enum Schedule {
     Even(Even),
     Listed(ListCursor),
     Random(Random),
+    Think(Think),
+}
+
+/// A pause of random length after each request.
+#[derive(Debug)]
+struct Think {
+    rng: Xoshiro256PlusPlus,
+    pause_ns_mean: f64,
+    /// By how much requests began late; later pauses are shortened by it, so that their mean holds
+    /// although a thread wakes late.
+    owed_ns: u64,
+}
+
+impl Think {
+    fn pause_ns(&mut self) -> u64 {
+        let pause_ns = (exponential(&mut self.rng) * self.pause_ns_mean) as u64;
+        let shortened_ns = pause_ns.saturating_sub(self.owed_ns);
+        self.owed_ns -= pause_ns - shortened_ns;
+        shortened_ns
+    }
 }
 
 /// Batches at random, independent of each other, of independent sizes: a compound Poisson process.
@@ -111,14 +132,35 @@ impl Arrivals {
             Schedule::Random(Random::new(rng, rate_per_s / f64::from(workers), burst))
         };
         let schedule = match *spec {
-            // The times of a list are not in the specification: see `of_list`.
-            ArrivalSpec::Closed {} | ArrivalSpec::Listed {} => Schedule::Closed,
+            // The times of a list are not in the specification, nor those of streams: see
+            // `of_list` and `of_worker`.
+            ArrivalSpec::Closed {} | ArrivalSpec::Listed {} | ArrivalSpec::Streams {} => {
+                Schedule::Closed
+            }
+            ArrivalSpec::Think { pause_s } => {
+                let rng = stream(seed, "arrival", u64::from(worker));
+                let pause_ns_mean = pause_s * NS_PER_S as f64;
+                Schedule::Think(Think { rng, pause_ns_mean, owed_ns: 0 })
+            }
             ArrivalSpec::Fixed { rate_per_s } => even(rate_per_s, 1),
             ArrivalSpec::Bursts { rate_per_s, burst } => even(rate_per_s, burst),
             ArrivalSpec::Poisson { rate_per_s } => random(rate_per_s, 1),
             ArrivalSpec::Batches { rate_per_s, burst } => random(rate_per_s, burst),
         };
         Self::beginning(schedule, start_ns)
+    }
+
+    /// Returns the schedule of a worker of a cell: its stream's where it has streams.
+    #[must_use]
+    pub fn of_worker(spec: &CellSpec, worker: u32, start_ns: u64) -> Self {
+        let (number, own) = spec.place_of(worker);
+        match spec.streams.get(number) {
+            None => Self::new(&spec.arrival, worker, spec.threads, spec.seed, start_ns),
+            Some(found) => {
+                let seed = stream(spec.seed, "stream", number as u64).next_u64();
+                Self::new(&found.arrival, own, found.threads, seed, start_ns)
+            }
+        }
     }
 
     /// Returns the schedule of the requests of a list.
@@ -156,17 +198,43 @@ impl Arrivals {
                 saturated(even.elapsed_ns())
             }
             Schedule::Random(random) => random.next_ns(),
+            // Not before this request has ended: see `ended`.
+            Schedule::Think(_) => u64::MAX,
         };
         self.due_ns = Some(self.start_ns.saturating_add(elapsed_ns));
     }
 
+    /// Tells that the request that is due begins at `now_ns`.
+    #[inline]
+    pub fn began(&mut self, now_ns: u64) {
+        if let (Schedule::Think(think), Some(due_ns)) = (&mut self.schedule, self.due_ns) {
+            think.owed_ns += now_ns.saturating_sub(due_ns);
+        }
+    }
+
+    /// Tells that a request of the worker ended, at `at_ns` of the clock of `start_ns`: where pauses
+    /// follow requests, one begins.
+    #[inline]
+    pub fn ended(&mut self, at_ns: u64) {
+        if let Schedule::Think(think) = &mut self.schedule {
+            self.due_ns = Some(at_ns.saturating_add(think.pause_ns()));
+        }
+    }
+
+    /// Whether requests are due at times that the target does not decide.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        !matches!(self.schedule, Schedule::Closed | Schedule::Think(_))
+    }
+
     fn first_due_ns(&mut self) -> Option<u64> {
-        match &self.schedule {
+        match &mut self.schedule {
             Schedule::Closed => None,
             Schedule::Listed(cursor) => listed_ns(cursor, self.start_ns),
             Schedule::Even(even) => {
                 Some(self.start_ns.saturating_add(saturated(even.elapsed_ns())))
             }
+            Schedule::Think(think) => Some(self.start_ns.saturating_add(think.pause_ns())),
             // The first request of a random process comes after a gap like every other.
             Schedule::Random(_) => {
                 self.pop();
@@ -303,15 +371,107 @@ mod tests {
         for (burst, workers) in [(1, 1), (20, 1), (20, 8)] {
             let spec = ArrivalSpec::Batches { rate_per_s: 1e6, burst };
             let due = all_due_ns(spec, workers, 1_000_000_000);
-            let mut counts = vec![0_f64; 10_000];
-            due.iter().for_each(|due_ns| counts[(due_ns / 100_000) as usize] += 1.0);
-            let mean = due.len() as f64 / counts.len() as f64;
-            let squares: f64 = counts.iter().map(|count| (count - mean).powi(2)).sum();
-            let index = squares / counts.len() as f64 / mean;
+            let mean = due.len() as f64 / 10_000.0;
+            let index = index_of_dispersion(&due, 100_000, 10_000);
             let expected = 2.0 * burst as f64 - 1.0;
             assert!((mean / 100.0 - 1.0).abs() < 0.04, "{mean} of 100 a window");
             assert!((index / expected - 1.0).abs() < 0.12, "{index}, not {expected}");
         }
+    }
+
+    fn index_of_dispersion(due: &[u64], window_ns: u64, windows: usize) -> f64 {
+        let mut counts = vec![0_f64; windows];
+        due.iter().for_each(|due_ns| counts[(due_ns / window_ns) as usize] += 1.0);
+        let mean = due.len() as f64 / windows as f64;
+        counts.iter().map(|count| (count - mean).powi(2)).sum::<f64>() / windows as f64 / mean
+    }
+
+    fn two_streams() -> CellSpec {
+        let access = |stream: usize| {
+            serde_json::json!({
+                "stream": stream, "operation": "read", "align_bytes": 4096,
+                "sizes": [{"bytes": 4096}], "address": {"kind": "random"},
+            })
+        };
+        let batches =
+            |burst| serde_json::json!({"kind": "batches", "rate_per_s": 1e5, "burst": burst});
+        let spec = serde_json::json!({
+            "seed": 7, "target": {"kind": "null", "size_bytes": 1 << 20},
+            "range": {"start_bytes": 0, "length_bytes": 1 << 20},
+            "accesses": [access(0), access(1)], "threads": 3, "depth": 4,
+            "arrival": {"kind": "streams"},
+            "streams": [
+                {"threads": 2, "depth": 4, "arrival": batches(30)},
+                {"threads": 1, "arrival": batches(4)},
+            ],
+            "limit": {"duration_s": 1},
+        });
+        CellSpec::parse(&spec.to_string()).unwrap()
+    }
+
+    #[test]
+    fn streams_have_their_own_rates_and_dispersions_and_share_no_times() {
+        let spec = two_streams();
+        let due_of = |workers: std::ops::Range<u32>| {
+            let mut due: Vec<u64> = workers
+                .flat_map(|worker| {
+                    let mut arrivals = Arrivals::of_worker(&spec, worker, 0);
+                    std::iter::from_fn(move || {
+                        let due_ns = arrivals.peek_ns()?;
+                        arrivals.pop();
+                        (due_ns < 10_000_000_000).then_some(due_ns)
+                    })
+                })
+                .collect();
+            due.sort_unstable();
+            due
+        };
+        let (large, small) = (due_of(0..2), due_of(2..3));
+        for (due, burst) in [(&large, 30.0), (&small, 4.0)] {
+            assert!((due.len() as f64 / 1e6 - 1.0).abs() < 0.05, "{} requests", due.len());
+            let index = index_of_dispersion(due, 1_000_000, 10_000);
+            let expected = 2.0 * burst - 1.0;
+            assert!((index / expected - 1.0).abs() < 0.12, "{index}, not {expected}");
+        }
+        assert!(large.iter().filter(|due_ns| small.binary_search(due_ns).is_ok()).count() < 2000);
+    }
+
+    #[test]
+    fn a_pause_begins_when_a_request_has_ended() {
+        let spec = ArrivalSpec::Think { pause_s: 0.002 };
+        let mut arrivals = Arrivals::new(&spec, 0, 1, 7, START_NS);
+        assert!(!arrivals.is_open());
+        let mut now_ns = START_NS;
+        let mut paused_ns = 0;
+        for _ in 0..20_000 {
+            let due_ns = arrivals.peek_ns().unwrap();
+            assert!(due_ns >= now_ns);
+            paused_ns += due_ns - now_ns;
+            arrivals.pop();
+            assert_eq!(arrivals.peek_ns(), Some(u64::MAX), "none is due while one is in flight");
+            now_ns = due_ns + 500_000;
+            arrivals.ended(now_ns);
+        }
+        let mean_ns = paused_ns as f64 / 20_000.0;
+        // Six standard deviations of a mean of exponential pauses.
+        assert!((mean_ns / 2e6 - 1.0).abs() < 0.043, "{mean_ns}");
+    }
+
+    #[test]
+    fn pauses_keep_their_mean_although_requests_begin_late() {
+        let spec = ArrivalSpec::Think { pause_s: 0.002 };
+        let mut arrivals = Arrivals::new(&spec, 0, 1, 7, START_NS);
+        let (mut ended_ns, mut paused_ns) = (START_NS, 0);
+        for _ in 0..20_000 {
+            let begin_ns = arrivals.peek_ns().unwrap() + 500_000;
+            paused_ns += begin_ns - ended_ns;
+            arrivals.began(begin_ns);
+            arrivals.pop();
+            ended_ns = begin_ns + 300_000;
+            arrivals.ended(ended_ns);
+        }
+        let mean_ns = paused_ns as f64 / 20_000.0;
+        assert!((mean_ns / 2e6 - 1.0).abs() < 0.043, "{mean_ns}");
     }
 
     #[test]

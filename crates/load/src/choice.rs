@@ -54,6 +54,13 @@ impl EngineChosen {
                 }
                 ring(spec, target, "depth is above 1")
             }
+            EngineChoice::Psync if has_deep_streams(spec) => return Err(no_streams()),
+            EngineChoice::Auto
+                if has_deep_streams(spec)
+                    && (has_sequences(spec) || uring::unavailable_reason().is_some()) =>
+            {
+                return Err(no_streams());
+            }
             EngineChoice::IoUring if has_sequences(spec) => return Err(no_sequences()),
             EngineChoice::IoUring => ring(spec, target, "requested"),
             EngineChoice::Psync => threads(spec, target, "requested"),
@@ -77,6 +84,20 @@ fn has_sequences(spec: &CellSpec) -> bool {
         Operation::Commit => !spec.target.dsync,
         operation => operation == Operation::Copy,
     })
+}
+
+/// Threads of one call each would not keep to the depths of several streams.
+fn has_deep_streams(spec: &CellSpec) -> bool {
+    !spec.streams.is_empty() && spec.depth > 1
+}
+
+fn no_streams() -> SpecError {
+    SpecError::Refused {
+        key: "streams".into(),
+        problem: "have several requests in flight, which needs io_uring; allow it (`seatrial \
+                  check` says what forbids it), or use depth 1"
+            .into(),
+    }
 }
 
 fn no_sequences() -> SpecError {

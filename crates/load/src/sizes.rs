@@ -107,9 +107,15 @@ impl AccessMix {
     /// of the same `spec`.
     #[must_use]
     pub fn new(spec: &CellSpec, plan: &AddressPlan, worker: u32) -> Self {
-        let weights: Vec<f64> = spec.accesses.iter().map(|access| access.weight).collect();
-        let members = spec.accesses.iter().zip(plan.cursors(worker)).map(|(access, cursor)| {
-            Member { operation: access.operation, sizes: Sizes::new(access), cursor }
+        let (stream_number, _) = spec.place_of(worker);
+        let planned = spec.accesses.iter().zip(plan.cursors(worker));
+        let (accesses, cursors): (Vec<_>, Vec<_>) =
+            planned.filter(|(access, _)| access.stream == stream_number).unzip();
+        let weights: Vec<f64> = accesses.iter().map(|access| access.weight).collect();
+        let members = accesses.into_iter().zip(cursors).map(|(access, cursor)| Member {
+            operation: access.operation,
+            sizes: Sizes::new(access),
+            cursor,
         });
         Self {
             listed: None,

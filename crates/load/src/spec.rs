@@ -39,6 +39,9 @@ pub struct CellSpec {
     /// When requests are due.
     #[serde(default)]
     pub arrival: ArrivalSpec,
+    /// Loads next to each other, each with workers of its own; empty where all workers do the same.
+    #[serde(default)]
+    pub streams: Vec<StreamSpec>,
     /// Where the requests are listed, if they are not drawn; `accesses` are then what the list may
     /// contain, and the cell ends with it.
     #[serde(default)]
@@ -147,6 +150,9 @@ pub struct AccessSpec {
     /// How often it is chosen, relative to the other accesses.
     #[serde(default = "unit_weight")]
     pub weight: f64,
+    /// The number of the stream that it belongs to; 0 without streams.
+    #[serde(default)]
+    pub stream: usize,
     /// What is done: anything but `sync`.
     #[serde(deserialize_with = "operation")]
     pub operation: Operation,
@@ -164,6 +170,23 @@ impl AccessSpec {
     pub fn size_bytes_max(&self) -> u64 {
         self.sizes.iter().map(|size| size.bytes).max().unwrap_or(0)
     }
+}
+
+/// One of several loads next to each other; its accesses name it by its number.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StreamSpec {
+    /// Its workers, of those of the cell.
+    #[serde(default = "one")]
+    pub threads: u32,
+    /// Requests that each of them keeps in flight, at most the depth of the cell.
+    #[serde(default = "one")]
+    pub depth: u32,
+    /// When its requests are due.
+    pub arrival: ArrivalSpec,
+    /// A sync after this many writes of a worker; 0 for none.
+    #[serde(default)]
+    pub sync_every: u64,
 }
 
 /// One block size of a distribution.
@@ -269,8 +292,16 @@ pub enum ArrivalSpec {
         /// Requests that are due at once at a thread, on average.
         burst: u64,
     },
+    /// Each worker's after a pause since its one before ended, with its sync; pauses are random
+    /// (exponential): the think time of a closed queueing network.
+    Think {
+        /// Mean length of a pause.
+        pause_s: f64,
+    },
     /// Each at the time that the cell's list has.
     Listed {},
+    /// As each of the cell's streams has it.
+    Streams {},
 }
 
 impl Default for ArrivalSpec {
@@ -353,6 +384,20 @@ impl CellSpec {
             serde_json::from_str(json).map_err(|error| SpecError::Malformed(error.to_string()))?;
         check::check(&spec)?;
         Ok(spec)
+    }
+
+    /// Returns the number of the stream of a worker and the worker's own number in it; 0 and the
+    /// worker's number without streams.
+    #[must_use]
+    pub fn place_of(&self, worker: u32) -> (usize, u32) {
+        let mut before = 0;
+        for (number, stream) in self.streams.iter().enumerate() {
+            if worker < before + stream.threads {
+                return (number, worker - before);
+            }
+            before += stream.threads;
+        }
+        (0, worker)
     }
 
     /// Whether written blocks can be identified later. A ledger is then kept, and each worker

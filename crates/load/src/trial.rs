@@ -384,14 +384,16 @@ impl Crew {
         // While any sender lives, the conductor waits for those that are not ready yet.
         drop(ready);
         let Some(go) = announced.then(|| started.recv().ok()).flatten() else { return Ok(()) };
+        let stream = self.spec.streams.get(self.spec.place_of(worker).0);
         let duty = Duty {
             mix,
             arrivals: self.arrivals(worker, go.start_ns),
             content,
-            sync_every: self.spec.sync_every,
+            sync_every: stream.map_or(self.spec.sync_every, |stream| stream.sync_every),
             budget: self.budget.clone(),
         };
-        let worker = Worker::new(engine, self.depth, duty, go.flight.clone(), go.record);
+        let depth = stream.map_or(self.depth, |stream| stream.depth as usize);
+        let worker = Worker::new(engine, depth, duty, go.flight.clone(), go.record);
         // The kernel owns the buffers of requests that have not ended: they are freed only when
         // none is left, and never where a panic ends the worker.
         let mut worker = ManuallyDrop::new(worker);
@@ -408,7 +410,7 @@ impl Crew {
     fn arrivals(&self, worker: u32, start_ns: u64) -> Arrivals {
         match (&self.list, self.spec.arrival) {
             (Some(list), ArrivalSpec::Listed {}) => Arrivals::of_list(list.clone(), start_ns),
-            (_, arrival) => Arrivals::new(&arrival, worker, self.workers, self.spec.seed, start_ns),
+            _ => Arrivals::of_worker(&self.spec, worker, start_ns),
         }
     }
 

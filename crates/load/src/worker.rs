@@ -222,6 +222,7 @@ impl<E: Engine> Worker<E> {
                 self.spent = true;
                 return;
             };
+            self.duty.arrivals.began(self.now_ns);
             self.duty.arrivals.pop();
             self.start(request, intended_ns);
         }
@@ -315,6 +316,7 @@ impl<E: Engine> Worker<E> {
         for completion in self.ended.drain(..) {
             let slot = &self.slots[completion.slot];
             self.free.push(completion.slot);
+            self.duty.arrivals.ended(completion.at_ns);
             if completion.result == slot.request.length_bytes as i32 {
                 self.failures_in_a_row = 0;
                 let moved_bytes = u64::from(slot.request.length_bytes);
@@ -344,7 +346,7 @@ impl<E: Engine> Worker<E> {
     /// Under a schedule, requests whose time came and which were never started are offered all
     /// the same: the accounting calls them late_skipped.
     fn offer_missed(&mut self, until_ns: u64) {
-        if self.spent {
+        if self.spent || !self.duty.arrivals.is_open() {
             return;
         }
         while self.duty.arrivals.peek_ns().is_some_and(|due_ns| due_ns < until_ns) {

@@ -16,7 +16,17 @@ from seatrial.study.hosts import Hosts
 from seatrial.study.layouts.layout import Drives, Layout
 from seatrial.study.sampled import Sampled
 from seatrial.study.thresholds import Thresholds
-from seatrial.study.values import Seconds, Share, Size
+from seatrial.study.values import (
+    Count,
+    CountOrNone,
+    Depth,
+    PerSecond,
+    Seconds,
+    Share,
+    Size,
+    StreamArrival,
+    Threads,
+)
 from seatrial.topic import kinds_of_workload
 
 Amount = Annotated[float, Meta(ge=0, le=_core.MODEL_AMOUNT_MAX)]
@@ -181,6 +191,42 @@ class SizeShare(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     share: Weight = 1.0
 
 
+class Stream(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Workers that a line of an access specification has for itself, and when they request.
+
+    Attributes:
+        arrival: ``closed``, ``fixed``, ``poisson``, ``batches``, or ``think``: a request follows
+            a random pause (exponential) after the one before and its sync.
+        rate_per_s: Requests per second, for ``fixed``, ``poisson`` and ``batches`` (``rate``).
+        burst: Mean size of a batch, with ``batches``.
+        pause_s: Mean length of a pause, with ``think`` (``pause``).
+        threads: Workers.
+        depth: Requests that each keeps in flight.
+        sync_every: Sync after so many writes of a worker; 0 never does.
+    """
+
+    arrival: StreamArrival
+    rate_per_s: PerSecond | None = field(default=None, name="rate")
+    burst: Count | None = None
+    pause_s: Seconds | None = field(default=None, name="pause")
+    threads: Threads = 1
+    depth: Depth = 1
+    sync_every: CountOrNone = 0
+
+    def as_mapping(self) -> dict[str, object]:
+        """Return the stream as the engine reads it."""
+        arrival: dict[str, object] = {"kind": self.arrival}
+        for name in ("rate_per_s", "burst", "pause_s"):
+            if (value := getattr(self, name)) is not None:
+                arrival[name] = value
+        return {
+            "threads": self.threads,
+            "depth": self.depth,
+            "arrival": arrival,
+            "sync_every": self.sync_every,
+        }
+
+
 class AccessLine(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One line of an access specification.
 
@@ -191,6 +237,7 @@ class AccessLine(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         read: Share of reads, 0 to 1; the rest are writes.
         random: Share of requests at random offsets, 0 to 1; the rest are sequential.
         align_bytes: Alignment of random requests (``align``); by default their size.
+        stream: Workers of its own; without, all lines are mixed in every worker.
     """
 
     share: Weight = 1.0
@@ -199,6 +246,7 @@ class AccessLine(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     read: Share = 1.0
     random: Share = 1.0
     align_bytes: Size | None = msgspec.field(default=None, name="align")
+    stream: Stream | None = None
 
     def distribution(self) -> list[SizeShare]:
         """Return the sizes with their shares, also for a single size."""
@@ -221,6 +269,10 @@ class AccessSpecification(msgspec.Struct, frozen=True, kw_only=True, forbid_unkn
 
     name: str
     lines: Annotated[list[AccessLine], Meta(min_length=1)]
+
+    def streams(self) -> list[Stream]:
+        """Return the streams of the lines, in order; none if the lines are mixed."""
+        return [line.stream for line in self.lines if line.stream is not None]
 
     def read_share(self) -> float:
         """Return the share of reads over all lines, 0 to 1."""

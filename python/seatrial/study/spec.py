@@ -66,13 +66,15 @@ class SpecAccess(msgspec.Struct, frozen=True, kw_only=True):
     sizes: list[SpecSize] = []
     align_bytes: int | None = None
     address: SpecAddress = SpecAddress()
+    stream: int = 0
 
 
 class SpecArrival(msgspec.Struct, frozen=True, kw_only=True):
     """The arrival schedule.
 
     Attributes:
-        kind: ``closed``, ``fixed``, ``poisson``, ``bursts`` or ``batches``; empty if unknown.
+        kind: ``closed``, ``fixed``, ``poisson``, ``bursts``, ``batches``, or ``streams``, where
+            each has its own; empty if unknown.
         rate_per_s: Total over all threads.
         burst: Number of requests due at once; of ``batches`` the mean.
     """
@@ -90,6 +92,22 @@ class SpecArrival(msgspec.Struct, frozen=True, kw_only=True):
     def is_scheduled(self) -> bool:
         """Whether requests follow a schedule, as far as known."""
         return self.kind not in ("", "closed")
+
+
+class SpecStream(msgspec.Struct, frozen=True, kw_only=True):
+    """A load next to others; accesses name it by its number.
+
+    Attributes:
+        threads: Workers.
+        depth: Requests that each keeps in flight.
+        arrival: The schedule, with ``pause_s``, the mean pause, of ``think``.
+        sync_every: Number of writes of a worker per sync; 0 for none.
+    """
+
+    threads: int = 1
+    depth: int = 1
+    arrival: Mapping[str, object] = {}
+    sync_every: int = 0
 
 
 class SpecData(msgspec.Struct, frozen=True, kw_only=True):
@@ -111,6 +129,7 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True):
     """The specification of one cell.
 
     Attributes:
+        streams: Loads next to each other; empty for one load.
         sync_every: Number of writes of a worker per sync; 0 for none.
         verify: Whether reads are verified against the written data.
         slice_ms: Length of a slice of the timeline.
@@ -126,6 +145,7 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True):
     accesses: list[SpecAccess] = []
     engine: str = "auto"
     arrival: SpecArrival = SpecArrival()
+    streams: list[SpecStream] = []
     sync_every: int = 0
     sync_kind: str = "fdatasync"
     data: SpecData = SpecData()

@@ -21,7 +21,8 @@ pub(super) fn check(spec: &CellSpec) -> Checked {
     check_counts(spec)?;
     check_limit(&spec.limit)?;
     check_start(spec.start_at_ns)?;
-    check_arrival(&spec.arrival)?;
+    check_arrival("arrival", &spec.arrival)?;
+    check_streams(spec)?;
     check_target(spec)?;
     check_range(spec)?;
     for (number, access) in spec.accesses.iter().enumerate() {
@@ -70,22 +71,78 @@ fn check_start(start_at_ns: Option<u64>) -> Checked {
     })
 }
 
-fn check_arrival(arrival: &ArrivalSpec) -> Checked {
+fn check_arrival(key: &str, arrival: &ArrivalSpec) -> Checked {
     let (rate_per_s, burst) = match *arrival {
-        ArrivalSpec::Closed {} | ArrivalSpec::Listed {} => return Ok(()),
+        ArrivalSpec::Closed {} | ArrivalSpec::Listed {} | ArrivalSpec::Streams {} => return Ok(()),
+        ArrivalSpec::Think { pause_s } => {
+            let is_pause = (0.0..=DURATION_S_MAX).contains(&pause_s);
+            return ensure(is_pause, format!("{key}.pause_s"), || {
+                format!("is {pause_s}; a pause must be 0 to {DURATION_S_MAX} s")
+            });
+        }
         ArrivalSpec::Fixed { rate_per_s } | ArrivalSpec::Poisson { rate_per_s } => (rate_per_s, 1),
         ArrivalSpec::Bursts { rate_per_s, burst } | ArrivalSpec::Batches { rate_per_s, burst } => {
             (rate_per_s, burst)
         }
     };
     let is_rate = (RATE_PER_S_MIN..=RATE_PER_S_MAX).contains(&rate_per_s);
-    ensure(is_rate, "arrival.rate_per_s", || {
+    ensure(is_rate, format!("{key}.rate_per_s"), || {
         format!(
             "is {rate_per_s}; a rate must be {RATE_PER_S_MIN} to {RATE_PER_S_MAX} requests per \
              second"
         )
     })?;
-    ensure(burst > 0, "arrival.burst", || "is 0; a burst has at least 1 request".into())
+    ensure(burst > 0, format!("{key}.burst"), || "is 0; a burst has at least 1 request".into())
+}
+
+/// Every worker and every access belongs to a stream, and no stream is without them.
+fn check_streams(spec: &CellSpec) -> Checked {
+    ensure(!matches!(spec.arrival, ArrivalSpec::Think { .. }), "arrival", || {
+        "is think, which is the arrival of a stream; give streams".into()
+    })?;
+    if spec.streams.is_empty() {
+        ensure(spec.arrival != ArrivalSpec::Streams {}, "arrival", || {
+            "is streams, but the cell has none; give some, or another arrival".into()
+        })?;
+        return ensure(spec.accesses.iter().all(|access| access.stream == 0), "accesses", || {
+            "name a stream, but the cell has none; give streams, or leave it out".into()
+        });
+    }
+    ensure(spec.arrival == ArrivalSpec::Streams {} && spec.sync_every == 0, "streams", || {
+        "have their own arrivals and syncs; set arrival to streams, and leave out sync_every".into()
+    })?;
+    ensure(spec.target.kind != TargetKind::Simulated, "streams", || {
+        "cannot be played on a simulated device; choose a file, a device or null".into()
+    })?;
+    let threads: u64 = spec.streams.iter().map(|stream| u64::from(stream.threads)).sum();
+    ensure(threads == u64::from(spec.threads), "streams", || {
+        format!("have {threads} threads together, but the cell has {}", spec.threads)
+    })?;
+    for (number, access) in spec.accesses.iter().enumerate() {
+        ensure(access.stream < spec.streams.len(), format!("accesses[{number}].stream"), || {
+            format!("is {}; the cell has {} streams, from 0", access.stream, spec.streams.len())
+        })?;
+    }
+    for (number, stream) in spec.streams.iter().enumerate() {
+        let key = format!("streams[{number}]");
+        check_arrival(&format!("{key}.arrival"), &stream.arrival)?;
+        ensure(stream.threads > 0, format!("{key}.threads"), || "is 0; give at least 1".into())?;
+        ensure((1..=spec.depth).contains(&stream.depth), format!("{key}.depth"), || {
+            format!("is {}; it must be 1 to the depth of the cell, {}", stream.depth, spec.depth)
+        })?;
+        let is_own = !matches!(stream.arrival, ArrivalSpec::Listed {} | ArrivalSpec::Streams {});
+        ensure(is_own, format!("{key}.arrival"), || {
+            "must be one of a stream alone, such as batches or think".into()
+        })?;
+        let is_one = !matches!(stream.arrival, ArrivalSpec::Think { .. }) || stream.depth == 1;
+        ensure(is_one, format!("{key}.depth"), || {
+            format!("is {}; one request is in flight where a pause follows each", stream.depth)
+        })?;
+        ensure(spec.accesses.iter().any(|access| access.stream == number), key, || {
+            "has no access, so nothing would be requested; give one, or leave it out".into()
+        })?;
+    }
+    Ok(())
 }
 
 fn check_target(spec: &CellSpec) -> Checked {

@@ -167,6 +167,60 @@ fn rates_are_checked() {
     assert_refused("/arrival", arrival, "arrival.burst", "at least 1");
 }
 
+/// The documented cell, of two accesses and ten threads, with streams.
+fn with_streams(streams: &Value) -> Value {
+    let mut document = changed("/arrival", json!({"kind": "streams"}));
+    document["sync_every"] = json!(0);
+    document["depth"] = json!(8);
+    document["accesses"][1]["stream"] = json!(1);
+    document["streams"] = streams.clone();
+    document
+}
+
+#[test]
+fn streams_have_their_workers() {
+    let think = json!({"kind": "think", "pause_s": 0.001});
+    let batches = json!({"kind": "batches", "rate_per_s": 100, "burst": 9});
+    let spec = parse(&with_streams(&json!([
+        {"threads": 3, "arrival": think, "sync_every": 1},
+        {"threads": 7, "depth": 8, "arrival": batches},
+    ])))
+    .unwrap();
+    let places: Vec<_> = (0..10).map(|worker| spec.place_of(worker)).collect();
+    assert_eq!(places[..4], [(0, 0), (0, 1), (0, 2), (1, 0)]);
+    assert_eq!(places[9], (1, 6));
+    assert_eq!(parse(&documented()).unwrap().place_of(4), (0, 4));
+}
+
+#[test]
+fn streams_are_checked() {
+    let think = || json!({"threads": 3, "arrival": {"kind": "think", "pause_s": 0.001}});
+    let closed = |threads: u32| json!({"threads": threads, "arrival": {"kind": "closed"}});
+    let with = |key: &str, value: Value| {
+        let mut stream = think();
+        stream[key] = value;
+        stream
+    };
+    for (streams, words) in [
+        (json!([think(), closed(6)]), "9 threads together, but the cell has 10"),
+        (json!([closed(10)]), "accesses[1].stream is 1; the cell has 1 streams"),
+        (json!([think(), closed(3), closed(4)]), "streams[2] has no access"),
+        (json!([with("depth", json!(2)), closed(7)]), "one request is in flight"),
+        (json!([with("depth", json!(9)), closed(7)]), "1 to the depth of the cell, 8"),
+        (json!([with("arrival", json!({"kind": "streams"})), closed(7)]), "of a stream alone"),
+        (
+            json!([with("arrival", json!({"kind": "think", "pause_s": -1})), closed(7)]),
+            "streams[0].arrival.pause_s is -1",
+        ),
+    ] {
+        let sentence = parse(&with_streams(&streams)).unwrap_err().to_string();
+        assert!(sentence.contains(words), "{sentence}");
+    }
+    assert_refused("/arrival", json!({"kind": "streams"}), "arrival", "the cell has none");
+    assert_refused("/arrival", json!({"kind": "think", "pause_s": 1}), "arrival", "of a stream");
+    assert_refused("/accesses/1/stream", json!(1), "accesses", "the cell has none");
+}
+
 #[test]
 fn targets_are_checked() {
     assert_refused("/target/path", Value::Null, "target.path", "is missing");

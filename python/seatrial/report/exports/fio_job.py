@@ -167,6 +167,8 @@ class _Job:
             return _ABSENT[self.cell.operation]
         if self.spec.arrival.kind in ("bursts", "batches"):
             return "fio has no arrivals in bursts"
+        if self.spec.streams:
+            return "fio has one load a job, and the test has several streams"
         kinds = {access.address.kind for access in self.accesses}
         if "one_pass" in kinds:
             return "fio has no pass that fills flash to its steady state"

@@ -144,6 +144,9 @@ def _spec(
         arrival["rate_per_s"] = variation["rate"]
     if "burst" in variation:
         arrival["burst"] = variation["burst"]
+    streams = {}
+    if shape.streams:
+        streams, arrival = {"streams": shape.streams}, {"kind": "streams"}
     return {
         "seed": 0,
         "target": spec_target,
@@ -153,6 +156,7 @@ def _spec(
         "depth": shape.depth,
         "engine": variation["engine"],
         "arrival": arrival,
+        **streams,
         "sync_every": variation.get("sync_every", 0),
         "sync_kind": getattr(workload, "sync_kind", "fdatasync"),
         "data": data,

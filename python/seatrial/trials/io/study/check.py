@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Final
 
 from seatrial.study.cell import NAME, NAME_RULE
 from seatrial.study.check import default_of, twice
 from seatrial.study.problems import ConstraintError, suggestion
 from seatrial.study.sampled import Sampled
-from seatrial.study.schema import CLASSIC, AccessLine, Study
+from seatrial.study.schema import CLASSIC, AccessLine, AccessSpecification, Study
 from seatrial.study.selection import labels_of
 from seatrial.study.values import many, only
 from seatrial.trials.io.study.workloads import (
@@ -28,8 +29,9 @@ def check_io(study: Study) -> Iterator[ConstraintError]:
     """Yield everything that does not hold between the keys that belong to block I/O."""
     yield from _accesses(study)
     known = [*CLASSIC, *(access.name for access in study.accesses)]
+    streamed = {access.name for access in study.accesses if access.streams()}
     for index, workload in _io_workloads(study):
-        for found in _named(workload, known):
+        for found in _named(workload, known, streamed):
             yield ConstraintError(found.seen, found.expected, "workload", index, *found.path)
     for each in (_adaptive, _verifying, _keeping):
         yield from each(study)
@@ -49,6 +51,7 @@ def _accesses(study: Study) -> Iterator[ConstraintError]:
             )
         for nth, line in enumerate(access.lines):
             yield from _line(line, *place, "lines", nth)
+        yield from _streams(access, *place)
     yield from twice((access.name for access in study.accesses), "access", "name")
 
 
@@ -67,7 +70,66 @@ def _line(line: AccessLine, *place: str | int) -> Iterator[ConstraintError]:
             )
 
 
-def _named(workload: WorkloadBase, accesses: list[str]) -> Iterator[ConstraintError]:
+def _streams(access: AccessSpecification, *place: str | int) -> Iterator[ConstraintError]:
+    """Yield what does not hold between the streams of lines and what each needs."""
+    streams = access.streams()
+    if streams and len(streams) < len(access.lines):
+        yield ConstraintError(
+            "has a stream in some lines only",
+            "Each line has a stream, or none has one",
+            *place,
+            "lines",
+        )
+    for nth, line in enumerate(access.lines):
+        if line.stream is None:
+            continue
+        given = {"rate": line.stream.rate_per_s, "burst": line.stream.burst}
+        given["pause"] = line.stream.pause_s
+        for key, value in given.items():
+            is_needed = line.stream.arrival in _ARRIVALS_WITH[key]
+            if is_needed != (value is not None):
+                seen = "is missing" if is_needed else "has no effect here"
+                expected = f"It belongs to arrival = {' or '.join(_ARRIVALS_WITH[key])}"
+                yield ConstraintError(seen, expected, *place, "lines", nth, "stream", key)
+        if line.stream.arrival == "think" and line.stream.depth > 1:
+            yield ConstraintError(
+                f"is {line.stream.depth}",
+                "With arrival = think each thread has one request in flight; give more threads",
+                *(*place, "lines", nth, "stream", "depth"),
+            )
+
+
+_ARRIVALS_WITH: Final[Mapping[str, tuple[str, ...]]] = {
+    "rate": ("fixed", "poisson", "batches"),
+    "burst": ("batches",),
+    "pause": ("think",),
+}
+
+
+def _without_streams(workload: Mix, streamed: set[str]) -> Iterator[ConstraintError]:
+    """Yield what a workload says although the streams of its accesses say it."""
+    if streamed.isdisjoint(many(workload.accesses)):
+        return
+    for attribute, key in _OF_STREAMS:
+        if getattr(workload, attribute) != default_of(workload, attribute):
+            yield ConstraintError(
+                "has no effect here", "Each stream of the access specification has its own", key
+            )
+
+
+_OF_STREAMS: Final = (
+    ("threads", "threads"),
+    ("depths", "depths"),
+    ("arrival", "arrival"),
+    ("rate_per_s", "rate"),
+    ("burst", "burst"),
+    ("sync_every", "sync_every"),
+)
+
+
+def _named(
+    workload: WorkloadBase, accesses: list[str], streamed: set[str]
+) -> Iterator[ConstraintError]:
     """Yield names within a workload that nothing bears, or that cannot be names."""
     if isinstance(workload, Mix):
         for index, name in enumerate(many(workload.accesses)):
@@ -76,6 +138,7 @@ def _named(workload: WorkloadBase, accesses: list[str]) -> Iterator[ConstraintEr
                 yield ConstraintError(
                     f"is {name!r}, no access specification", suggestion(name, accesses), *path
                 )
+        yield from _without_streams(workload, streamed)
     if isinstance(workload, Sequential):
         for name in workload.files:
             if not NAME.fullmatch(name):

@@ -54,6 +54,7 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
         create: Whether the cell makes the file.
         dsync: Whether the file is opened with O_DSYNC.
         limit_bytes: Bytes after which a sample ends; None where nothing is written.
+        streams: Loads next to each other, as the engine reads them; empty for one load.
     """
 
     operation: str
@@ -70,6 +71,7 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     create: bool = False
     dsync: bool = False
     limit_bytes: int | None
+    streams: list[dict[str, object]] = []
 
 
 def shapes_of(workload: WorkloadBase, target: PlannedTarget, study: Study) -> Iterator[Shape]:
@@ -280,19 +282,32 @@ def _mix(workload: Mix, target: PlannedTarget, study: Study) -> Iterator[Shape]:
         specification = known[name]
         read = specification.read_share()
         operation = "mixed" if 0 < read < 1 else "read" if read else "write"
-        for size_bytes, threads, depth in _concurrency(
-            workload, (_only_size_bytes(specification),)
-        ):
+        streams = specification.streams()
+        concurrency = _concurrency(workload, (_only_size_bytes(specification),))
+        if streams:
+            threads = sum(each.threads for each in streams)
+            depth = max(each.depth for each in streams)
+            concurrency = iter([(_only_size_bytes(specification), threads, depth)])
+        for size_bytes, threads, depth in concurrency:
             yield Shape(
                 operation=operation,
                 block_size_bytes=size_bytes,
                 threads=threads,
                 depth=depth,
-                accesses=[access for line in specification.lines for access in _line(line)],
+                accesses=list(_of_lines(specification)),
                 length_bytes=target.size_bytes,
                 factors={"access": name},
                 limit_bytes=_limit_bytes(workload, operation, target.size_bytes),
+                streams=[each.as_mapping() for each in streams],
             )
+
+
+def _of_lines(specification: AccessSpecification) -> Iterator[Access]:
+    """Yield what the engine is told of all lines, each of which may be a stream."""
+    has_streams = bool(specification.streams())
+    for number, line in enumerate(specification.lines):
+        for access in _line(line):
+            yield access | {"stream": number} if has_streams else access
 
 
 def _only_size_bytes(specification: AccessSpecification) -> int:

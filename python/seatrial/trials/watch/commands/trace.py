@@ -325,10 +325,12 @@ def _imitation(recording: Path) -> Imitation:
     """
     from seatrial.errors import UsageError  # noqa: PLC0415 - not for --help
     from seatrial.trials.watch.analysis.load.imitation import imitation_of  # noqa: PLC0415
+    from seatrial.trials.watch.analysis.load.streams import streams_of  # noqa: PLC0415
     from seatrial.trials.watch.analysis.load.whole import load_of  # noqa: PLC0415
     from seatrial.trials.watch.recording import read  # noqa: PLC0415
 
-    found = imitation_of(load_of(read(recording)), recording.stem)
+    recorded = read(recording)
+    found = imitation_of(load_of(recorded), recording.stem, streams_of(recorded))
     if found is None:
         raise UsageError(
             seen=f"{recording} has no reads and writes that a study could imitate",

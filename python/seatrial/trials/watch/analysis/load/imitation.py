@@ -8,7 +8,7 @@ the accesses are. The rest is named.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 import msgspec
@@ -19,6 +19,7 @@ from seatrial.study.units import format_size
 from seatrial.trials.watch.analysis.load.mix import OperationShare
 from seatrial.trials.watch.analysis.load.reuse import HOTTEST
 from seatrial.trials.watch.analysis.load.sequential import TRANSFERS
+from seatrial.trials.watch.analysis.load.streams import Stream
 from seatrial.trials.watch.analysis.load.whole import Load
 
 SECONDS: Final = 30
@@ -29,6 +30,7 @@ THREAD_PER_S_MAX: Final = 30_000
 IN_FLIGHT_MIN: Final = 64
 IN_FLIGHT_MAX: Final = 1024
 """So many requests may be in flight, so that a slow target delays none of the schedule."""
+PAUSE_S_MIN: Final = 1e-6
 SECTOR_BYTES: Final = 512
 MIB: Final = 1 << 20
 FILE_BYTES_MIN: Final = 16 * MIB
@@ -66,19 +68,24 @@ class Imitation(msgspec.Struct, frozen=True, kw_only=True):
     left_out: list[str]
 
 
-def imitation_of(load: Load, name: str) -> Imitation | None:
+def imitation_of(load: Load, name: str, streams: Sequence[Stream] = ()) -> Imitation | None:
     """Return a study that imitates a load; None of a load without reads and writes.
 
     Args:
         load: The load.
         name: Of the study.
+        streams: Those that the load consists of; without them its requests are all mixed.
     """
     transfers = [each for each in load.mix if each.operation in TRANSFERS and _kept(each)]
     if not transfers:
         return None
     hot = _skew(load, transfers)
-    if hot is None:
-        workload: Table = {"kind": "mix", "accesses": "recorded"}
+    if hot is not None or load.arrivals is None or _is_steady(load):
+        streams = ()
+    if streams:
+        workload: Table = {"kind": "mix", "accesses": "recorded", **_sample(load)}
+    elif hot is None:
+        workload = {"kind": "mix", "accesses": "recorded"}
     else:
         workload = {
             "kind": "io",
@@ -88,6 +95,8 @@ def imitation_of(load: Load, name: str) -> Imitation | None:
             "hot_share": hot.share,
             "hot_access_share": round(hot.access_share, 4),
         }
+    if not streams:
+        workload |= _arrivals(load) | _flushes(load)
     study = {
         "name": name,
         "description": "Imitates a recorded load",
@@ -95,15 +104,20 @@ def imitation_of(load: Load, name: str) -> Imitation | None:
         "target": [{"label": "trial", "size": _file_bytes(load)}],
         "workload": [
             {"kind": "fill", "once": True},
-            {"name": "imitation", **workload, **_arrivals(load), **_flushes(load)},
+            {"name": "imitation", **workload},
         ],
     }
-    if hot is None:
+    if streams:
+        lines = [_stream_line(load, each) for each in streams]
+        study["access"] = [{"name": "recorded", "lines": lines}]
+    if hot is None and not streams:
         study["access"] = [{"name": "recorded", "lines": [_line(load, e) for e in transfers]}]
     return Imitation(
         study=study,
-        imitated=list(_imitated(load, transfers, hot)),
-        left_out=list(_left_out(load, transfers, hot)),
+        imitated=list(
+            _imitated_streams(load, streams) if streams else _imitated(load, transfers, hot)
+        ),
+        left_out=list(_left_out(load, transfers, hot, streams)),
     )
 
 
@@ -176,11 +190,46 @@ def _sequential_share(load: Load, operation: str) -> float:
     return next(found, 0.0)
 
 
-def _arrivals(load: Load) -> Table:
+def _stream_line(load: Load, own: Stream) -> Table:
+    """Return the line of one stream, with its arrivals."""
+    return {
+        "share": round(own.requests / load.requests, 6) or 0.000001,
+        "sizes": [
+            {"size": size, "share": round(count / own.requests, 6)} for size, count in own.sizes
+        ],
+        "read": 1 if own.operation == "read" else 0,
+        "random": round(1 - own.sequential / own.requests, 4),
+        "stream": _stream(load, own),
+    }
+
+
+def _stream(load: Load, own: Stream) -> Table:
+    if own.pause_s is not None:
+        found: Table = {"arrival": "think", "pause": max(own.pause_s, PAUSE_S_MIN)}
+        if own.flushes:
+            found["sync_every"] = max(1, round(own.requests / own.flushes))
+        return found
+    threads = math.ceil(own.requests / load.seconds / THREAD_PER_S_MAX)
+    in_flight = min(max(IN_FLIGHT_MIN, 2 * own.in_flight_max), IN_FLIGHT_MAX)
+    found = {
+        "arrival": "batches" if own.burst > 1 else "poisson",
+        "rate": round(own.requests / load.seconds, 3),
+        "threads": threads,
+        "depth": math.ceil(in_flight / threads),
+    }
+    return found | ({"burst": own.burst} if own.burst > 1 else {})
+
+
+def _sample(load: Load) -> Table:
+    """Return how long a sample lasts, and what it may write at most."""
     moved = sum(each.transferred_bytes for each in load.mix if each.operation in TRANSFERS)
     per_s = moved / load.seconds if load.arrivals else 0.0
     limit_bytes = max(_file_bytes(load), round(per_s * SECONDS * _LIMIT_ROOM))
-    sample = {"seconds": SECONDS, "limit_bytes": math.ceil(limit_bytes / MIB) * MIB}
+    return {"seconds": SECONDS, "limit_bytes": math.ceil(limit_bytes / MIB) * MIB}
+
+
+def _arrivals(load: Load) -> Table:
+    sample = _sample(load)
     if load.arrivals is None:
         return sample | {"threads": 1}
     in_flight = IN_FLIGHT_MIN
@@ -256,6 +305,30 @@ def _imitated(load: Load, transfers: list[OperationShare], hot: Hot | None) -> I
         yield f"Flushes: a sync after every {every['sync_every']} writes."
 
 
+def _imitated_streams(load: Load, streams: Sequence[Stream]) -> Iterator[str]:
+    for own in streams:
+        name = f"{own.operation.capitalize()}s"
+        if own.is_waited_for:
+            name += " that a process waits for"
+        else:
+            name += " in the background" if own.is_waited_for is not None else ""
+            name += " of more than 64 KiB" if own.is_large else " of at most 64 KiB"
+        share = format_share(own.requests / sum(each.requests for each in streams))
+        yield f"{name}: {share} of reads and writes, {_stream_words(load, own)}."
+    touched = format_size(load.footprint.unique_bytes)
+    yield f"Size of the file: {format_size(_file_bytes(load))}, for {touched} that are touched."
+
+
+def _stream_words(load: Load, own: Stream) -> str:
+    if own.pause_s is not None:
+        flush = " and its flush" if own.flushes else ""
+        return f"each {format_duration_s(own.pause_s)} (mean) after the end of the last one{flush}"
+    per_s = format_iops(own.requests / load.seconds).removesuffix(" IOPS")
+    if own.burst == 1:
+        return f"{per_s} a second at random times (Poisson)"
+    return f"{per_s} a second in batches of {own.burst} on average at random times"
+
+
 def _times_words(load: Load) -> str:
     if _is_steady(load):
         return "evenly spaced"
@@ -265,7 +338,9 @@ def _times_words(load: Load) -> str:
     return f"in batches of {burst} on average at random times"
 
 
-def _left_out(load: Load, transfers: list[OperationShare], hot: Hot | None) -> Iterator[str]:
+def _left_out(
+    load: Load, transfers: list[OperationShare], hot: Hot | None, streams: Sequence[Stream]
+) -> Iterator[str]:
     if hot is None and (lacking := hottest(load)) is not None:
         yield (
             f"Skew: {format_share(lacking.share)} of the touched blocks receive "
@@ -275,7 +350,7 @@ def _left_out(load: Load, transfers: list[OperationShare], hot: Hot | None) -> I
         )
     if load.arrivals is None:
         yield "Rate: the times are unknown; each thread sends a request after the one before."
-    elif load.arrivals.dispersion:
+    elif load.arrivals.dispersion and not streams:
         most = max(load.arrivals.dispersion, key=lambda each: each.low)
         ratio = most.low / (2 * _batch(load) - 1)
         if ratio > _BURSTY_INDEX_MIN:

@@ -1,0 +1,178 @@
+"""The streams that a load consists of: requests of one kind, with their own arrivals.
+
+A database's requests come from parts that know little of each other. Who commits writes the log and
+waits for it, so that one such write follows another. Background writers send bursts of pages, and
+the kernel bursts of large requests. So reads and writes are divided by whether a process waits for
+them, and the others by size; each stream either has one request in flight at a time, a pause after
+each (a closed loop with a think time), or arrives in batches at random times.
+
+Sources: D. Ferrari, "On the foundations of artificial workload design", SIGMETRICS 1984, for
+streams by component; D. Cox, P. Lewis, "The Statistical Analysis of Series of Events", 1966, for
+the dispersion of batches.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from seatrial.trials.watch.analysis.activity import OPERATIONS
+from seatrial.trials.watch.analysis.load.arrivals import length_s
+from seatrial.trials.watch.analysis.load.mix import latencies_ns
+from seatrial.trials.watch.analysis.load.sequential import TRANSFERS, predecessors
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from seatrial.trials.watch.recording import Recording
+
+LARGE_BYTES: Final = 64 << 10
+"""Larger requests that nobody waits for are a stream of their own: what the kernel has merged."""
+SIZES_MAX: Final = 16
+BURST_GAP_NS: Final = 1_000_000
+"""Requests belong to one burst while the gap between them is no longer."""
+ALONE_SHARE_MIN: Final = 0.9
+"""So many requests begin when the one before has ended, where each follows another."""
+_SECTOR_BYTES: Final = 512
+_BURSTY_MIN: Final = 1.5
+
+
+class Stream(msgspec.Struct, frozen=True, kw_only=True):
+    """Requests of one kind and how they come.
+
+    Attributes:
+        operation: ``read`` or ``write``.
+        is_waited_for: Whether a process waits for them; None where that is unknown.
+        is_large: Whether all are larger than 64 KiB; only what nobody waits for is divided so.
+        requests: How many there are.
+        sizes: Sizes in bytes and how many requests have each; of more than 16 sizes the means of 16
+            groups of about equal number.
+        sequential: How many begin where one of the 16 before ended.
+        in_flight_max: Most of them at once; 0 where latencies are unknown.
+        pause_s: Mean pause between the end of one, or of its flush, and the next, where one follows
+            another; None where they come by themselves.
+        burst: Mean size of the batches that are as uneven; 1 where each comes by itself.
+        flushes: Flushes that belong to them.
+    """
+
+    operation: str
+    is_waited_for: bool | None
+    is_large: bool
+    requests: int
+    sizes: list[tuple[int, int]]
+    sequential: int
+    in_flight_max: int
+    pause_s: float | None
+    burst: int
+    flushes: int
+
+
+def streams_of(recording: Recording) -> list[Stream]:
+    """Return the streams of reads and writes, the most requests first."""
+    import numpy as np  # noqa: PLC0415 - takes 0.1 s
+
+    length = recording.length_bytes
+    found = []
+    for name in TRANSFERS:
+        own = (recording.operation == OPERATIONS.index(name)) & (length >= _SECTOR_BYTES)
+        for waited in np.unique(recording.is_sync[own]):
+            alike = own & (recording.is_sync == waited)
+            parts = [alike]
+            if waited != 1:
+                parts = [alike & (length <= LARGE_BYTES), alike & (length > LARGE_BYTES)]
+            for members in parts:
+                if members.any():
+                    found.append(_stream(recording, name, int(waited), members))
+    return sorted(found, key=lambda each: -each.requests)
+
+
+def _stream(recording: Recording, name: str, waited: int, own: NDArray[np.bool_]) -> Stream:
+    lengths = recording.length_bytes[own]
+    arrived_ns = recording.arrived_ns[own]
+    latency_ns = latencies_ns(recording)[own]
+    flushes = 0
+    pause_s = None
+    in_flight = _in_flight_max(arrived_ns, latency_ns)
+    if waited == 1 and are_alone(arrived_ns, latency_ns):
+        is_log = name == "write"
+        flush = recording.operation == OPERATIONS.index("flush")
+        flushes = int(flush.sum()) if is_log else 0
+        busy_ns = int(latency_ns.sum())
+        busy_ns += int(latencies_ns(recording)[flush].clip(0).sum()) if is_log else 0
+        pause_s = max(0.0, length_s(recording) - busy_ns / 1e9) / len(lengths)
+    return Stream(
+        operation=name,
+        is_waited_for=None if waited < 0 else waited == 1,
+        is_large=waited != 1 and bool(lengths[0] > LARGE_BYTES),
+        requests=len(lengths),
+        sizes=sizes_of(lengths),
+        sequential=_sequential(recording, own),
+        in_flight_max=in_flight,
+        pause_s=pause_s,
+        burst=burst_of(arrived_ns) if pause_s is None else 1,
+        flushes=flushes,
+    )
+
+
+def are_alone(arrived_ns: NDArray[np.int64], latency_ns: NDArray[np.int64]) -> bool:
+    """Return whether requests begin when those before them have ended."""
+    import numpy as np  # noqa: PLC0415 - takes 0.1 s
+
+    if len(arrived_ns) < 2 or (latency_ns < 0).any():
+        return False
+    ends_ns = np.maximum.accumulate(arrived_ns + latency_ns)
+    return float((arrived_ns[1:] >= ends_ns[:-1]).mean()) >= ALONE_SHARE_MIN
+
+
+def _in_flight_max(arrived_ns: NDArray[np.int64], latency_ns: NDArray[np.int64]) -> int:
+    import numpy as np  # noqa: PLC0415 - takes 0.1 s
+
+    if (latency_ns < 0).any():
+        return 0
+    ended = np.searchsorted(np.sort(arrived_ns + latency_ns), arrived_ns, side="right")
+    return int((np.arange(1, len(arrived_ns) + 1) - ended).max())
+
+
+def burst_of(arrived_ns: NDArray[np.int64]) -> int:
+    """Return the mean size of geometric batches that are as uneven as the bursts of arrivals.
+
+    Bursts end where a gap is longer than 1 ms. A request of theirs finds E(n^2) / E(n) in its
+    burst, one of geometric batches 2 b - 1 in its batch.
+
+    Args:
+        arrived_ns: When the requests arrived, in order; shape (requests,), at least one.
+    """
+    import numpy as np  # noqa: PLC0415 - takes 0.1 s
+
+    ends = np.flatnonzero(np.diff(arrived_ns) > BURST_GAP_NS) + 1
+    sizes = np.diff(np.concatenate([[0], ends, [len(arrived_ns)]])).astype(np.float64)
+    mean = (float((sizes**2).sum() / sizes.sum()) + 1) / 2
+    return round(mean) if mean >= _BURSTY_MIN else 1
+
+
+def sizes_of(lengths: NDArray[np.int64]) -> list[tuple[int, int]]:
+    """Return at most 16 sizes in whole sectors and their numbers, with about the mean of all."""
+    import numpy as np  # noqa: PLC0415 - takes 0.1 s
+
+    values, counts = np.unique(lengths, return_counts=True)
+    unit = 4096 if (values % 4096 == 0).all() else _SECTOR_BYTES
+    if len(values) > SIZES_MAX:
+        groups = np.array_split(np.sort(lengths), SIZES_MAX)
+        values = np.array([max(unit, round(group.mean() / unit) * unit) for group in groups])
+        counts = np.array([len(group) for group in groups])
+    found: dict[int, int] = {}
+    for value, count in zip(values.tolist(), counts.tolist(), strict=True):
+        size = max(unit, value // unit * unit)
+        found[size] = found.get(size, 0) + count
+    return list(found.items())
+
+
+def _sequential(recording: Recording, own: NDArray[np.bool_]) -> int:
+    import numpy as np  # noqa: PLC0415 - takes 0.1 s
+
+    begins = recording.offset_bytes[own]
+    device = recording.device[own].astype(np.int64)
+    first = predecessors(device, begins, begins + recording.length_bytes[own])
+    return int((first != np.arange(len(first))).sum())

@@ -1,0 +1,123 @@
+"""The streams of a load, found again in arrivals whose truth is known."""
+
+from __future__ import annotations
+
+import tomllib
+
+import numpy as np
+import pytest
+
+from seatrial.study.load import study_from_mapping
+from seatrial.trials.watch.analysis.load.imitation import imitation_of
+from seatrial.trials.watch.analysis.load.streams import Stream, burst_of, sizes_of, streams_of
+from seatrial.trials.watch.analysis.load.whole import load_of
+from seatrial.trials.watch.recording import Recording
+from seatrial.trials.watch.report.imitation_text import study_text
+from trials.watch.recordings import FLUSH, WRITE, recording
+
+SECONDS = 100.0
+PAUSE_NS, WRITE_NS, FLUSH_NS = 2_000_000, 300_000, 200_000
+BACKGROUND_BATCH, LARGE_BATCH = 40, 12
+
+
+def chain(random: np.random.Generator) -> tuple[np.ndarray, ...]:
+    """Log writes and their flushes, each pair after a pause since the one before."""
+    count = int(SECONDS * 1e9 / (PAUSE_NS + WRITE_NS + FLUSH_NS))
+    pauses = random.exponential(PAUSE_NS, count).astype(np.int64)
+    begins = np.cumsum(pauses) + np.arange(count) * (WRITE_NS + FLUSH_NS)
+    begins = begins[begins < SECONDS * 1e9 - 1e6]
+    arrived = np.concatenate([begins, begins + WRITE_NS])
+    operation = np.repeat([WRITE, FLUSH], len(begins))
+    took = np.repeat([WRITE_NS, FLUSH_NS], len(begins))
+    length = np.repeat([16384, 0], len(begins))
+    return arrived, operation, took, length, np.ones(len(arrived), dtype=np.int64)
+
+
+def batches(
+    random: np.random.Generator, mean: int, per_s: float, length: int
+) -> tuple[np.ndarray, ...]:
+    """Writes in the background, in geometric batches at random times."""
+    sizes = random.geometric(1 / mean, int(per_s * SECONDS / mean))
+    times = np.sort(random.integers(0, int(SECONDS * 1e9), len(sizes)))
+    arrived = np.repeat(times, sizes)
+    count = len(arrived)
+    alike = (np.full(count, value) for value in (WRITE, 900_000, length, 0))
+    operation, took, lengths, is_sync = alike
+    return arrived, operation, took, lengths, is_sync
+
+
+def known() -> Recording:
+    random = np.random.default_rng(3)
+    parts = [
+        chain(random),
+        batches(random, BACKGROUND_BATCH, 500.0, 8192),
+        batches(random, LARGE_BATCH, 40.0, 512 << 10),
+    ]
+    arrived, operation, took, length, is_sync = (
+        np.concatenate(each) for each in zip(*parts, strict=True)
+    )
+    order = np.argsort(arrived, kind="stable")
+    return recording(
+        seconds=SECONDS,
+        arrived_ns=arrived[order],
+        operation=operation[order],
+        device_ns=took[order],
+        length_bytes=length[order],
+        is_sync=is_sync[order],
+        offset_bytes=random.integers(0, 10_000, len(arrived)) * 8192,
+    )
+
+
+def parts_of(found: list[Stream]) -> tuple[Stream, Stream, Stream]:
+    log = next(each for each in found if each.is_waited_for)
+    small = next(each for each in found if not each.is_waited_for and not each.is_large)
+    large = next(each for each in found if each.is_large)
+    return log, small, large
+
+
+def test_chain_and_bursts_are_told_apart_with_their_parameters():
+    found = streams_of(known())
+    assert len(found) == 3
+    log, small, large = parts_of(found)
+    assert log.pause_s == pytest.approx(PAUSE_NS / 1e9, rel=0.03)
+    assert log.flushes == log.requests
+    assert log.burst == 1
+    assert (small.pause_s, large.pause_s) == (None, None)
+    assert small.burst == pytest.approx(BACKGROUND_BATCH, rel=0.15)
+    assert large.burst == pytest.approx(LARGE_BATCH, rel=0.15)
+    assert large.in_flight_max >= LARGE_BATCH
+
+
+@pytest.mark.parametrize("mean", [1, 3, 30, 200])
+def test_the_size_of_batches_is_found_again(mean):
+    random = np.random.default_rng(mean)
+    arrived = batches(random, mean, 20.0 * mean, 8192)[0]
+    assert burst_of(arrived) == pytest.approx(mean, rel=0.15, abs=0.6)
+
+
+def test_many_sizes_become_sixteen_of_the_same_mean():
+    lengths = np.random.default_rng(1).integers(1, 320, 5000) * 4096
+    found = sizes_of(lengths)
+    assert len(found) <= 16
+    assert all(size % 4096 == 0 for size, _ in found)
+    assert sum(count for _, count in found) == 5000
+    mean = sum(size * count for size, count in found) / 5000
+    assert mean == pytest.approx(float(lengths.mean()), rel=0.01)
+
+
+def test_a_study_has_a_stream_for_each():
+    recorded = known()
+    found = imitation_of(load_of(recorded), "database", streams_of(recorded))
+    assert found is not None
+    study = study_from_mapping(tomllib.loads(study_text(found, "database.rec")), "the study")
+    (access,) = study.accesses
+    streams = {each.arrival: each for each in access.streams()}
+    think = streams["think"]
+    assert think.pause_s == pytest.approx(PAUSE_NS / 1e9, rel=0.03)
+    assert (think.depth, think.sync_every) == (1, 1)
+    bursts = sorted(each.burst or 0 for each in access.streams() if each.arrival == "batches")
+    assert bursts == [
+        pytest.approx(LARGE_BATCH, rel=0.15),
+        pytest.approx(BACKGROUND_BATCH, rel=0.15),
+    ]
+    assert any("after the end of the last one and its flush" in each for each in found.imitated)

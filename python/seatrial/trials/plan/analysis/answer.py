@@ -12,6 +12,7 @@ from seatrial.catalogue.units import Money
 from seatrial.catalogue.volumes import Item
 from seatrial.published import Amount, Count
 from seatrial.trials.plan.analysis.candidates import Candidate
+from seatrial.trials.plan.analysis.commits import CommitPath, Foreseen, foreseen_on
 from seatrial.trials.plan.analysis.figure import Figure
 from seatrial.trials.plan.analysis.need import Need, Objective
 from seatrial.trials.plan.analysis.ranking import MISS_FACTOR, Ranked, Ranking, rank
@@ -19,6 +20,9 @@ from seatrial.trials.plan.analysis.worlds import Curves, Judged, Worlds, judge
 
 REFUSED_MAX: Final = 60
 """Refused candidates that are kept: the nearest."""
+FORESEEN_MAX: Final = 12
+"""So many choices have their commits simulated: those that are shown."""
+REFUSED_FORESEEN_MAX: Final = 3
 TWICE: Final = 2.0
 
 
@@ -48,6 +52,8 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
         reads_origin: Where the times of requests are from.
         is_redundant: Whether its data survive the failure of any one drive.
         disk_share: Share of the reads that a cache in front leaves to it; 1 without one.
+        commits: Commits on it in a closed loop of the recorded clients; null where the load shows
+            none, and of all but the first choices and the nearest refused ones.
     """
 
     name: str
@@ -71,6 +77,7 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
     reads_origin: str
     is_redundant: bool
     disk_share: Amount
+    commits: Foreseen | None
 
 
 class Measurement(msgspec.Struct, frozen=True, kw_only=True):
@@ -166,6 +173,12 @@ def plan_of(
             refused.append(_refused(each, broken))
     least = ranking.ranked[0].judged.candidate.month.mid if ranking.ranked else math.inf
     refused.sort(key=lambda each: _telling(each, least))
+    by_name = {each.candidate.name: each.candidate for each in judged}
+    if need.commits is not None:
+        refused[:REFUSED_FORESEEN_MAX] = [
+            msgspec.structs.replace(each, commits=foreseen_on(need.commits, by_name[each.name]))
+            for each in refused[:REFUSED_FORESEEN_MAX]
+        ]
     return _answer(need, ranking, refused, worlds, curves, miss_factor, len(judged))
 
 
@@ -189,7 +202,7 @@ def _refused(each: Judged, miss: str) -> Choice:
     return _choice(Ranked(judged=each, regret=-1.0, overlaps_best=False, better_share=0.0), miss)
 
 
-def _choice(ranked: Ranked, miss: str) -> Choice:
+def _choice(ranked: Ranked, miss: str, commits: CommitPath | None = None) -> Choice:
     each = ranked.judged
     candidate = each.candidate
     low, mid, high = (value if math.isfinite(value) else None for value in each.response_ends_ms)
@@ -215,6 +228,7 @@ def _choice(ranked: Ranked, miss: str) -> Choice:
         reads_origin=candidate.reads.origin,
         is_redundant=candidate.is_redundant,
         disk_share=candidate.disk_share,
+        commits=None if commits is None else foreseen_on(commits, candidate),
     )
 
 
@@ -240,7 +254,10 @@ def _answer(  # noqa: PLR0917 - parts of one answer
         objective=need.objective,
         candidates=candidates,
         worlds=worlds.count,
-        choices=[_choice(each, each.judged.miss) for each in ranking.ranked],
+        choices=[
+            _choice(each, each.judged.miss, need.commits if place < FORESEEN_MAX else None)
+            for place, each in enumerate(ranking.ranked)
+        ],
         dominated=ranking.dominated,
         refused=refused[:REFUSED_MAX],
         refused_count=len(refused),

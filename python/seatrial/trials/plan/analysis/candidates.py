@@ -40,6 +40,8 @@ SHEET_SHARE: Final = Figure(
 LOCAL_LOST: Final = Figure(
     low=0.01, mid=0.03, high=0.1, origin="assumed: an instance stops and its local disks are lost"
 )
+SLICE_S: Final = 0.01
+"""In which limits are given out (assumed: no provider states it)."""
 NETWORK_GB: Final = 1e9
 PAGE_BYTES: Final = 4096
 """A small write, as data sheets count it."""
@@ -61,6 +63,8 @@ class Cap:
         writes_cost: How many reads of this limit a write is, or bytes read a byte written; 1 but
             for local disks and arrays.
         reads_share: Share of the reads that reach it; below 1 behind a cache.
+        slice_s: It is given out in slices of this length: what a slice allows may be used at
+            once, and the next request waits for the next slice.
     """
 
     whose: str
@@ -70,6 +74,7 @@ class Cap:
     unit_bytes: int = 0
     writes_cost: float = 1.0
     reads_share: float = 1.0
+    slice_s: float = SLICE_S
 
 
 @dataclass(frozen=True, kw_only=True)

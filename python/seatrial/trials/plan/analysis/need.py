@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from seatrial.trials.plan.analysis.commits import CommitPath
     from seatrial.trials.plan.analysis.demand import Demand
 
 PERCENTILES: Final = {"p50": 50.0, "p90": 90.0, "p95": 95.0, "p99": 99.0, "p99.9": 99.9}
@@ -76,6 +77,7 @@ class Need:
         years: After so many the need is judged.
         objective: None where only rates count.
         gaps: Recorded gaps between arrivals; None where they are not known.
+        commits: How the server commits; None where that is not known.
     """
 
     demand: Demand
@@ -85,6 +87,7 @@ class Need:
     years: float
     objective: Objective | None
     gaps: NDArray[np.float64] | None = None
+    commits: CommitPath | None = None
 
 
 def busiest_gaps(

@@ -54,6 +54,12 @@ _USUAL_GROWTH: Final = "0..0.2..0.6"
     "--objective", metavar="NAME=MS", help="Percentile to keep: commit.p99_ms=5, read.p95_ms=2."
 )
 @click.option(
+    "--commits",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="N",
+    help="Commits a second in a recording, such as pgbench's tps.",
+)
+@click.option(
     "--other-day", metavar="TIMES", help="Load of other days over this one; else 0.8..1.6."
 )
 @click.option("--budget", metavar="MONEY", help="Refuse what costs more a month: 800, 800EUR.")
@@ -168,7 +174,14 @@ def command(
 
 
 def _need(reference: str, given: dict[str, Any]) -> Need:
+    """Return what storage has to do.
+
+    Raises:
+        UsageError: when commits are given for what shows none, or a figure is none.
+    """
     from seatrial.cli.files import is_trace  # noqa: PLC0415 - not for --help
+    from seatrial.errors import UsageError  # noqa: PLC0415 - likewise
+    from seatrial.trials.plan.analysis.commits import commit_path_of  # noqa: PLC0415 - likewise
     from seatrial.trials.plan.analysis.figure import parse_figure  # noqa: PLC0415 - likewise
     from seatrial.trials.plan.analysis.need import (  # noqa: PLC0415 - likewise
         OTHER_DAY,
@@ -180,9 +193,19 @@ def _need(reference: str, given: dict[str, Any]) -> Need:
     from seatrial.trials.watch.recording import read  # noqa: PLC0415 - likewise
 
     demand = demand_of(reference, given["results"])
-    gaps = None
+    gaps = commits = None
     if is_trace(Path(reference)):
-        gaps = busiest_gaps(read(Path(reference)).arrived_ns, demand.slot_s)
+        recorded = read(Path(reference))
+        gaps = busiest_gaps(recorded.arrived_ns, demand.slot_s)
+        commits = commit_path_of(recorded, given["commits"])
+    if given["commits"] and commits is None:
+        raise UsageError(
+            seen=f"{reference!r} does not show how its server commits",
+            cause="That takes a recording with 500 log writes that follow each other, and whose "
+            "processes wait for them",
+            next_step="Record the server's disk: `seatrial watch --record FILE`, or leave "
+            "--commits out",
+        )
     growth = given["growth"]
     other = given["other_day"]
     return Need(
@@ -197,6 +220,7 @@ def _need(reference: str, given: dict[str, Any]) -> Need:
         years=given["years"],
         objective=parse_objective(given["objective"]) if given["objective"] else None,
         gaps=gaps,
+        commits=commits,
     )
 
 

@@ -10,6 +10,7 @@ from seatrial.stats.wording import format_count, format_share
 from seatrial.study.units import format_size
 from seatrial.trials.plan.analysis import worlds
 from seatrial.trials.plan.analysis.answer import Choice, StoragePlan
+from seatrial.trials.plan.analysis.commits import Foreseen
 from seatrial.trials.plan.analysis.figure import Figure
 from seatrial.trials.plan.report.caps_text import rate_words
 from seatrial.trials.plan.report.risk_text import chance_words, figure_words, years_words
@@ -139,6 +140,15 @@ def _cached_words(choice: Choice) -> str:
     return f", and the cache serves {format_share(1 - choice.disk_share)} of the reads"
 
 
+def commits_words(foreseen: Foreseen) -> str:
+    """Return commits a second and the 99th percentile of transactions, with their intervals."""
+    rate, times = foreseen.commits_per_s, foreseen.transaction_ms_p99
+    return (
+        f"{rate.mid:,.0f} a second ({rate.low:,.0f} to {rate.high:,.0f}), transactions p99 "
+        f"{_ms(times.mid)} ms ({_ms(times.low)} to {_ms(times.high)})"
+    )
+
+
 def choices_table(plan: StoragePlan) -> Table:
     """Return the candidates that fit, least regret first."""
     percentile = plan.objective.percentile if plan.objective else "p99"
@@ -186,6 +196,7 @@ def notes(plan: StoragePlan) -> list[str]:
     found = separating_sentences(plan)
     found += [
         f"Refused: {each.name}, {format_money(each.month)} a month: {excuse(each, plan)}"
+        + ("" if each.commits is None else f" Its commits: {commits_words(each.commits)}.")
         for each in _unlike(plan.refused)
     ]
     if any(each.kind == "own" for each in plan.choices):
@@ -195,6 +206,11 @@ def notes(plan: StoragePlan) -> list[str]:
         found.append(
             f"Without redundancy: {_names(bare)}. Any drive that fails takes all data with it; "
             "--loss-max 1% leaves such choices out."
+        )
+    if plan.choices and plan.choices[0].commits is not None:
+        found.append(
+            f"Commits of the recorded clients on {plan.choices[0].name}: "
+            f"{commits_words(plan.choices[0].commits)}."
         )
     if plan.twice_fit_share is not None:
         better = (
@@ -231,6 +247,10 @@ def explained(plan: StoragePlan) -> Iterator[str]:
             f"{each.holds:.3g} times the load, all its buckets played through a day"
         )
         yield f"Times of requests: {each.reads_origin}; k servers simulated"
+        if each.commits is not None:
+            yield (
+                f"Commits of the recorded clients, in a closed loop: {commits_words(each.commits)}"
+            )
         yield f"Loss a year: {figure_words(each.lost_per_year)}"
 
 

@@ -212,8 +212,8 @@ impl Arrivals {
         }
     }
 
-    /// Tells that a request of the worker ended, at `at_ns` of the clock of `start_ns`: where pauses
-    /// follow requests, one begins.
+    /// Tells that a request of the worker ended, at `at_ns` of the clock of `start_ns`: where
+    /// pauses follow requests, one begins.
     #[inline]
     pub fn ended(&mut self, at_ns: u64) {
         if let Schedule::Think(think) = &mut self.schedule {

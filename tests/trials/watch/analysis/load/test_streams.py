@@ -9,7 +9,12 @@ import pytest
 
 from seatrial.study.load import study_from_mapping
 from seatrial.trials.watch.analysis.load.imitation import imitation_of
-from seatrial.trials.watch.analysis.load.streams import Stream, burst_of, sizes_of, streams_of
+from seatrial.trials.watch.analysis.load.streams import (
+    Stream,
+    burst_of,
+    grouped_sizes_bytes,
+    streams_of,
+)
 from seatrial.trials.watch.analysis.load.whole import load_of
 from seatrial.trials.watch.recording import Recording
 from seatrial.trials.watch.report.imitation_text import study_text
@@ -29,19 +34,19 @@ def chain(random: np.random.Generator) -> tuple[np.ndarray, ...]:
     arrived = np.concatenate([begins, begins + WRITE_NS])
     operation = np.repeat([WRITE, FLUSH], len(begins))
     took = np.repeat([WRITE_NS, FLUSH_NS], len(begins))
-    length = np.repeat([16384, 0], len(begins))
-    return arrived, operation, took, length, np.ones(len(arrived), dtype=np.int64)
+    length_bytes = np.repeat([16384, 0], len(begins))
+    return arrived, operation, took, length_bytes, np.ones(len(arrived), dtype=np.int64)
 
 
 def batches(
-    random: np.random.Generator, mean: int, per_s: float, length: int
+    random: np.random.Generator, mean: int, per_s: float, length_bytes: int
 ) -> tuple[np.ndarray, ...]:
     """Writes in the background, in geometric batches at random times."""
     sizes = random.geometric(1 / mean, int(per_s * SECONDS / mean))
     times = np.sort(random.integers(0, int(SECONDS * 1e9), len(sizes)))
     arrived = np.repeat(times, sizes)
     count = len(arrived)
-    alike = (np.full(count, value) for value in (WRITE, 900_000, length, 0))
+    alike = (np.full(count, value) for value in (WRITE, 900_000, length_bytes, 0))
     operation, took, lengths, is_sync = alike
     return arrived, operation, took, lengths, is_sync
 
@@ -97,7 +102,7 @@ def test_the_size_of_batches_is_found_again(mean):
 
 def test_many_sizes_become_sixteen_of_the_same_mean():
     lengths = np.random.default_rng(1).integers(1, 320, 5000) * 4096
-    found = sizes_of(lengths)
+    found = grouped_sizes_bytes(lengths)
     assert len(found) <= 16
     assert all(size % 4096 == 0 for size, _ in found)
     assert sum(count for _, count in found) == 5000

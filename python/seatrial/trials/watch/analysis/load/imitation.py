@@ -195,7 +195,8 @@ def _stream_line(load: Load, own: Stream) -> Table:
     return {
         "share": round(own.requests / load.requests, 6) or 0.000001,
         "sizes": [
-            {"size": size, "share": round(count / own.requests, 6)} for size, count in own.sizes
+            {"size": size, "share": round(count / own.requests, 6)}
+            for size, count in own.sizes_bytes
         ],
         "read": 1 if own.operation == "read" else 0,
         "random": round(1 - own.sequential / own.requests, 4),

@@ -47,7 +47,7 @@ class Stream(msgspec.Struct, frozen=True, kw_only=True):
         is_waited_for: Whether a process waits for them; None where that is unknown.
         is_large: Whether all are larger than 64 KiB; only what nobody waits for is divided so.
         requests: How many there are.
-        sizes: Sizes in bytes and how many requests have each; of more than 16 sizes the means of 16
+        sizes_bytes: Sizes and how many requests have each; of more than 16 sizes the means of 16
             groups of about equal number.
         sequential: How many begin where one of the 16 before ended.
         in_flight_max: Most of them at once; 0 where latencies are unknown.
@@ -61,7 +61,7 @@ class Stream(msgspec.Struct, frozen=True, kw_only=True):
     is_waited_for: bool | None
     is_large: bool
     requests: int
-    sizes: list[tuple[int, int]]
+    sizes_bytes: list[tuple[int, int]]
     sequential: int
     in_flight_max: int
     pause_s: float | None
@@ -107,7 +107,7 @@ def _stream(recording: Recording, name: str, waited: int, own: NDArray[np.bool_]
         is_waited_for=None if waited < 0 else waited == 1,
         is_large=waited != 1 and bool(lengths[0] > LARGE_BYTES),
         requests=len(lengths),
-        sizes=sizes_of(lengths),
+        sizes_bytes=grouped_sizes_bytes(lengths),
         sequential=_sequential(recording, own),
         in_flight_max=in_flight,
         pause_s=pause_s,
@@ -152,7 +152,7 @@ def burst_of(arrived_ns: NDArray[np.int64]) -> int:
     return round(mean) if mean >= _BURSTY_MIN else 1
 
 
-def sizes_of(lengths: NDArray[np.int64]) -> list[tuple[int, int]]:
+def grouped_sizes_bytes(lengths: NDArray[np.int64]) -> list[tuple[int, int]]:
     """Return at most 16 sizes in whole sectors and their numbers, with about the mean of all."""
     import numpy as np  # noqa: PLC0415 - takes 0.1 s
 

@@ -23,7 +23,7 @@ use std::path::PathBuf;
 
 use parquet::errors::ParquetError;
 
-pub use writer::{Durability, PieceWriter};
+pub use writer::{Durability, Group, PieceWriter};
 
 /// Why a file cannot be written or recovered.
 #[derive(Debug, thiserror::Error)]

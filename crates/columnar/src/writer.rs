@@ -5,6 +5,8 @@ use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use bytes::Bytes;
+use parquet::column::writer::ColumnCloseResult;
 use parquet::errors::{ParquetError, Result as ParquetResult};
 use parquet::file::metadata::{
     FileMetaData, KeyValue, ParquetMetaData, ParquetMetaDataWriter, RowGroupMetaData,
@@ -38,6 +40,33 @@ pub struct PieceWriter {
     durability: Durability,
     file: SerializedFileWriter<BufWriter<File>>,
     marks: Marks,
+}
+
+/// A row group that was written in memory, perhaps by another thread, for [`PieceWriter::append`].
+#[derive(Debug)]
+pub struct Group {
+    bytes: Bytes,
+    about: RowGroupMetaData,
+}
+
+impl Group {
+    /// Writes a row group in memory.
+    ///
+    /// # Errors
+    ///
+    /// When its columns are not those of the schema.
+    pub fn write<R>(
+        schema: TypePtr,
+        properties: WriterPropertiesPtr,
+        write: impl FnOnce(&mut SerializedRowGroupWriter<'_, Vec<u8>>) -> ParquetResult<R>,
+    ) -> Result<(Group, R), FileError> {
+        let mut apart = SerializedFileWriter::new(Vec::new(), schema, properties)?;
+        let mut group = apart.next_row_group()?;
+        let written = write(&mut group)?;
+        let about = group.close()?.as_ref().clone();
+        let bytes = Bytes::from(apart.into_inner()?);
+        Ok((Group { bytes, about }, written))
+    }
 }
 
 /// What is left when a writer ends.
@@ -97,6 +126,29 @@ impl PieceWriter {
         let written = write(&mut group)?;
         group.close()?;
         Ok(written)
+    }
+
+    /// Adds a row group that was written in memory.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be written.
+    pub fn append(&mut self, group: &Group) -> Result<(), FileError> {
+        let Group { bytes, about } = group;
+        let mut own = self.file.next_row_group()?;
+        for metadata in about.columns() {
+            let column = ColumnCloseResult {
+                bytes_written: metadata.compressed_size() as u64,
+                rows_written: about.num_rows() as u64,
+                metadata: metadata.clone(),
+                bloom_filter: None,
+                column_index: None,
+                offset_index: None,
+            };
+            own.append_column(bytes, column)?;
+        }
+        own.close()?;
+        Ok(())
     }
 
     /// Makes sure that what was written so far can be made a file even if this process dies: see

@@ -19,6 +19,7 @@ mod tests;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -27,13 +28,18 @@ use seatrial_trace::captured::{Session, SessionId, Sink, Statement};
 use seatrial_trace::mask::Mask;
 use seatrial_trace::{Counts, TraceError, TraceWriter};
 
+use crate::log::blocks::How;
 use crate::log::files::{Known, look};
+use crate::log::parts::{self, Part, Piece};
 use crate::log::prefix::Prefix;
 use crate::log::{self, Format, LogError, ReadError, Reading, SessionSource};
 use crate::streams::measured::Measured;
 use crate::streams::{Split, SplitReport};
 use origin::{Taken, origin_of};
 use spec::{IntakeSpec, SESSIONS_MAX};
+
+/// Pieces of parts that wait to be taken in.
+const WAITING_PIECES: usize = 1;
 
 /// Why logs could not be read into a trace.
 #[derive(Debug, thiserror::Error)]
@@ -68,6 +74,8 @@ pub enum IntakeError {
 pub struct Intake {
     watch: Arc<Watch>,
     job: Job<Result<Taken, IntakeError>>,
+    /// Takes pieces of parts, where they are read elsewhere.
+    pieces: Option<SyncSender<Option<Piece>>>,
 }
 
 impl Intake {
@@ -81,11 +89,43 @@ impl Intake {
         let own_watch = watch.clone();
         let (job, task) = Job::new();
         let panicked = || Err(IntakeError::Defect("the reader panicked".into()));
-        let work = move || task.run(|| take_in(&spec, &own_watch), panicked);
+        let (give, pieces) = sync_channel(WAITING_PIECES);
+        let give = spec.in_parts.then_some(give);
+        let work = move || {
+            let pieces = spec.in_parts.then_some(&pieces);
+            task.run(|| take_in_from(&spec, pieces, &own_watch), panicked);
+        };
         let started = thread::Builder::new().name("intake".into()).spawn(work);
         started
             .map_err(|error| IntakeError::Defect(format!("no thread can be started: {error}")))?;
-        Ok(Intake { watch, job })
+        Ok(Intake { watch, job, pieces: give })
+    }
+
+    /// Gives it what was read of the next piece, and waits until there is room for it; false once
+    /// it takes no more, as it failed.
+    ///
+    /// # Errors
+    ///
+    /// When it is no such piece, or none is expected.
+    pub fn give(&self, packed: &[u8]) -> Result<bool, IntakeError> {
+        let piece =
+            Piece::unpack(packed).map_err(|error| IntakeError::Defect(error.to_string()))?;
+        self.give_on(Some(piece))
+    }
+
+    /// Ends the pieces: all were given; false as for [`Intake::give`].
+    ///
+    /// # Errors
+    ///
+    /// When none is expected.
+    pub fn give_end(&self) -> Result<bool, IntakeError> {
+        self.give_on(None)
+    }
+
+    fn give_on(&self, piece: Option<Piece>) -> Result<bool, IntakeError> {
+        let unexpected = || IntakeError::Defect("no pieces of a log are expected".to_owned());
+        let pieces = self.pieces.as_ref().ok_or_else(unexpected)?;
+        Ok(pieces.send(piece).is_ok())
     }
 
     /// Waits at most so long; true when all was read, or it failed.
@@ -122,22 +162,41 @@ impl Drop for Intake {
 ///
 /// When they cannot be read, the trace cannot be written, or it was stopped on request.
 pub fn take_in(spec: &IntakeSpec, watch: &Watch) -> Result<Taken, IntakeError> {
+    take_in_from(spec, None, watch)
+}
+
+/// Plans the parts of logs, each of so many bytes at most.
+///
+/// # Errors
+///
+/// When they cannot be read, or not in parts.
+pub fn plan_parts(spec: &IntakeSpec, part_bytes: u64) -> Result<Vec<Part>, IntakeError> {
+    Ok(parts::plan(&look(&spec.wanted())?, part_bytes)?)
+}
+
+fn take_in_from(
+    spec: &IntakeSpec,
+    pieces: Option<&Receiver<Option<Piece>>>,
+    watch: &Watch,
+) -> Result<Taken, IntakeError> {
     let began = Instant::now();
     let wanted = spec.wanted();
     let known = look(&wanted)?;
     let plan = Plan::of(&known, spec.sessions)?;
-    let mut writer = TraceWriter::create(&spec.output, spec.mask.then(Mask::new))?;
     let workers = wanted.workers;
+    let writer = TraceWriter::create(&spec.output, spec.mask.then(Mask::new))?;
+    let mut writer = writer.on_threads(workers)?;
+    let how = pieces.map_or_else(|| log::on_threads(workers), How::Parts);
     let (reading, split) = match plan {
-        Plan::Whole => (read(known, SessionSource::Single, workers, &mut writer, watch)?, None),
+        Plan::Whole => (read(known, SessionSource::Single, how, &mut writer, watch)?, None),
         Plan::Split { streams, has_times } => {
             let mut split = Split::new(&mut writer, streams, has_times);
-            let reading = read(known, SessionSource::Conflicts, workers, &mut split, watch)?;
+            let reading = read(known, SessionSource::Conflicts, how, &mut split, watch)?;
             (reading, Some(split.finish()?))
         }
         Plan::Measured { streams_max, resolution_us } => {
             let mut measured = Measured::new(&mut writer, streams_max, resolution_us);
-            let reading = read(known, SessionSource::Times, workers, &mut measured, watch)?;
+            let reading = read(known, SessionSource::Times, how, &mut measured, watch)?;
             (reading, Some(measured.finish()))
         }
     };
@@ -154,14 +213,14 @@ pub fn take_in(spec: &IntakeSpec, watch: &Watch) -> Result<Taken, IntakeError> {
 fn read<S: Sink<Error = TraceError>>(
     known: Vec<Known>,
     source: SessionSource,
-    workers: usize,
+    how: How<'_>,
     sink: &mut S,
     watch: &Watch,
 ) -> Result<Reading, IntakeError> {
     let mut watched = Watched::new(sink, watch);
-    log::read_looked_at(known, source, workers, &mut watched).map_err(|error| match error {
+    log::read_known(known, source, how, &mut watched).map_err(|error| match error {
         ReadError::Log(error) => IntakeError::Log(error),
-        ReadError::Sink(WatchError::Stopped) => IntakeError::Stopped,
+        ReadError::GivenUp | ReadError::Sink(WatchError::Stopped) => IntakeError::Stopped,
         ReadError::Sink(WatchError::Sink(error)) => IntakeError::Trace(error),
     })
 }

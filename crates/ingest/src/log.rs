@@ -10,6 +10,7 @@
 //! | [`files`] | what each file is, in which order they come, what packs them |
 //! | [`guess`] | which prefix a plain log was written with |
 //! | [`blocks`] | one thread or several, with the same outcome |
+//! | [`parts`] | several hosts, with the same outcome |
 //! | [`prefix`], [`stderr`], [`csv`], [`json`], [`raw`] | how bytes fall into records |
 //! | [`phrases`], [`message`], [`parameters`], [`stamp`] | what a record says |
 //! | [`assemble`], [`session`] | from the records of a session to its statements |
@@ -25,6 +26,7 @@ pub mod guess;
 pub mod json;
 pub mod message;
 pub mod parameters;
+pub mod parts;
 pub mod phrases;
 pub mod prefix;
 pub mod raw;
@@ -41,7 +43,7 @@ use std::path::PathBuf;
 use seatrial_trace::captured::Sink;
 
 use assemble::{Assembler, Span};
-use blocks::Met;
+use blocks::{How, Met};
 use files::{Known, LogFile};
 use record_counts::{CountsError, RecordCounts};
 use stamp::Zones;
@@ -66,6 +68,9 @@ pub enum Format {
 }
 
 impl Format {
+    /// All of them.
+    pub const ALL: [Format; 4] = [Format::Stderr, Format::Csv, Format::Json, Format::Raw];
+
     /// Its name, as commands and documents write it.
     pub fn name(self) -> &'static str {
         match self {
@@ -190,6 +195,29 @@ pub enum LogError {
         /// Its first line, or the beginning of it.
         line: String,
     },
+    /// It is not read in parts.
+    #[error("{} is not read in parts", path.display())]
+    Whole {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A file is shorter than it was when reading began.
+    #[error("{} ends after {length_bytes} bytes; it was longer when reading began", path.display())]
+    Shorter {
+        /// The file.
+        path: PathBuf,
+        /// How long it is.
+        length_bytes: u64,
+    },
+    /// Another host has another file or another version.
+    #[error("{} is another file on this host, or its seatrial is another version", path.display())]
+    Other {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Parts do not follow each other: a defect of ours.
+    #[error("parts of the log are missing or out of order")]
+    OutOfOrder,
     /// The terms of the accounting do not sum up.
     #[error(transparent)]
     RecordCounts(#[from] CountsError),
@@ -204,6 +232,9 @@ pub enum ReadError<E> {
     /// The sink gave up.
     #[error("what was read could not be kept")]
     Sink(E),
+    /// What reads the parts gave up.
+    #[error("the parts of the log ended early")]
+    GivenUp,
 }
 
 /// Reads logs, and hands what they hold to a sink.
@@ -221,27 +252,24 @@ fn read_in_blocks<S: Sink>(
     sink: &mut S,
 ) -> Result<Reading, ReadError<S::Error>> {
     let known = files::look(wanted)?;
-    read_known(known, SessionSource::Single, (wanted.workers, block_bytes), sink)
+    let how = How::Blocks { workers: wanted.workers.clamp(1, WORKERS_MAX), block_bytes };
+    read_known(known, SessionSource::Single, how, sink)
+}
+
+/// Blocks that this number of threads reads.
+pub fn on_threads(workers: usize) -> How<'static> {
+    How::Blocks { workers: workers.clamp(1, WORKERS_MAX), block_bytes: BLOCK_BYTES }
 }
 
 /// Reads files that were looked at, and hands what they hold to a sink.
 ///
 /// # Errors
 ///
-/// As [`read`].
-pub fn read_looked_at<S: Sink>(
-    known: Vec<Known>,
-    source: SessionSource,
-    workers: usize,
-    sink: &mut S,
-) -> Result<Reading, ReadError<S::Error>> {
-    read_known(known, source, (workers, BLOCK_BYTES), sink)
-}
-
-fn read_known<S: Sink>(
+/// As [`read`]; also when what reads the parts gave up.
+pub fn read_known<S: Sink>(
     mut known: Vec<Known>,
     source: SessionSource,
-    (workers, block_bytes): (usize, usize),
+    how: How<'_>,
     sink: &mut S,
 ) -> Result<Reading, ReadError<S::Error>> {
     let mut assembler = Assembler::new(sink);
@@ -250,14 +278,14 @@ fn read_known<S: Sink>(
     }
     let is_raw = known.first().is_some_and(|known| known.file.format == Format::Raw);
     let prefixes: Vec<_> = known.iter().filter_map(|known| known.prefix.clone()).collect();
-    let met = if is_raw {
-        for known in &mut known {
-            raw::read(known, block_bytes, &mut assembler)?;
+    let met = match how {
+        How::Blocks { block_bytes, .. } if is_raw => {
+            for known in &mut known {
+                raw::read(known, block_bytes, &mut assembler)?;
+            }
+            Met::default()
         }
-        Met::default()
-    } else {
-        let how = (workers.clamp(1, WORKERS_MAX), block_bytes);
-        blocks::read(&mut known, how, &mut assembler)?
+        _ => blocks::read(&mut known, how, &mut assembler)?,
     };
     assembler.finish().map_err(ReadError::Sink)?;
     let mut notes =

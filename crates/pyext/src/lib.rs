@@ -50,7 +50,7 @@ mod _core {
     #[pymodule_export]
     use super::sql_capture::{PySqlCapture, recover_trace, start_sql_capture};
     #[pymodule_export]
-    use super::sql_read::{PySqlReading, start_sql_read};
+    use super::sql_read::{PySqlPart, PySqlReading, sql_log_parts, start_sql_read};
     #[pymodule_export]
     use super::sql_replay::{PlaybackLive, PlaybackResult, PySqlPlayback, start_sql_playback};
     #[pymodule_export]

@@ -20,6 +20,8 @@
 //! | [`captured`] | sessions and statements, from whatever source |
 //! | [`schema`] | columns, encodings and the version |
 //! | [`rows`] | the rows of a row group, column by column |
+//! | [`batch`] | statements of a row group, before they are rows |
+//! | [`groups`] | row groups by one thread or several, with the same outcome |
 //! | [`writer`] | takes in what a reader of logs finds |
 //! | [`reader`] | gives it back |
 //! | [`checkpoint`] | what makes a trace of one that was cut off |
@@ -27,8 +29,10 @@
 //! | [`mix`] | what a trace holds, in figures |
 //! | [`origin`] | what it was made from |
 
+pub mod batch;
 pub mod captured;
 pub mod checkpoint;
+pub mod groups;
 pub mod mask;
 pub mod mix;
 pub mod origin;

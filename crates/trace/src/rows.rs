@@ -221,13 +221,7 @@ impl StatementRows {
         self.session.is_empty()
     }
 
-    /// Bytes of text so far, forms and fingerprints too.
-    pub fn text_bytes(&self) -> usize {
-        let lists =
-            [&self.literals, &self.parameters, &self.returned_columns, &self.returned_values];
-        lists.iter().map(|list| list.bytes.len()).sum::<usize>() + self.kept_bytes()
-    }
-
+    /// Bytes of the texts that are kept once each.
     fn kept_bytes(&self) -> usize {
         // A fingerprint's text is about as long as the form, and the map has the form once more.
         self.forms.bytes * 3 + self.names.bytes * 2

@@ -335,6 +335,30 @@ fn many_row_groups_follow_each_other() {
     assert!(statements_of(&trace) == by_bytes);
 }
 
+/// Writes several row groups of statements and sessions, and returns the file.
+fn written_on(threads: usize) -> Vec<u8> {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("t.trace");
+    let mut writer = TraceWriter::create(&path, None).unwrap().on_threads(threads).unwrap();
+    let wide = "x".repeat(60 << 10);
+    for number in 0..40_000u32 {
+        writer.session(&session(&number.to_string())).unwrap();
+        let wide = if number % 50 == 0 { &wide[..] } else { "" };
+        let sql = format!("select a{}, '{wide}', {number}", number % 7);
+        writer.statement(&Owned::new(number, i64::from(number), &sql).lend()).unwrap();
+    }
+    writer.finish(&json!({})).unwrap();
+    fs::read(&path).unwrap()
+}
+
+#[test]
+fn any_number_of_threads_writes_the_same_bytes() {
+    let alone = written_on(1);
+    for threads in [2, 3, 9] {
+        assert!(written_on(threads) == alone, "{threads} threads");
+    }
+}
+
 #[test]
 fn a_statement_of_16_mib_is_kept() {
     let folder = TempDir::new().unwrap();

@@ -8,14 +8,14 @@ use std::sync::Arc;
 
 use parquet::file::metadata::KeyValue;
 use seatrial_columnar::{Durability, FileError, PieceWriter};
-use seatrial_sqltext::lexer::form::Parts;
 use serde::Serialize;
 
-use super::rows::{self, StatementRows};
-use super::schema::{self, ROWS_MAX, TEXT_BYTES_MAX};
+use super::schema;
 use super::{Counts, TraceError};
+use crate::batch::Batch;
 use crate::captured::{Session, SessionId, Sink, Statement};
-use crate::mask::{Keep, Mask};
+use crate::groups::{Content, Makers};
+use crate::mask::Mask;
 
 /// Sessions that are delayed, so that most are written once although they change.
 const SESSIONS_HELD_MAX: usize = 16 << 10;
@@ -25,15 +25,13 @@ const SESSIONS_HELD_MAX: usize = 16 << 10;
 pub struct TraceWriter {
     path: PathBuf,
     file: PieceWriter,
-    mask: Option<Mask>,
-    /// What of each form is not masked, by the form's number.
-    keeps: Vec<Keep>,
+    is_masked: bool,
     counts: Counts,
     sessions: Vec<(u32, Session)>,
     /// Where in `sessions` a session is.
     places: HashMap<u32, usize>,
-    rows: StatementRows,
-    parts: Parts,
+    batch: Batch,
+    makers: Makers,
 }
 
 impl TraceWriter {
@@ -51,14 +49,24 @@ impl TraceWriter {
         Ok(TraceWriter {
             path: path.to_path_buf(),
             file: file.map_err(of)?,
-            mask,
-            keeps: Vec::new(),
+            is_masked: mask.is_some(),
             counts: Counts::default(),
             sessions: Vec::new(),
             places: HashMap::new(),
-            rows: StatementRows::default(),
-            parts: Parts::default(),
+            batch: Batch::default(),
+            makers: Makers::new(mask).map_err(of)?,
         })
+    }
+
+    /// Lets threads make the row groups, with the same outcome; one or none is this one.
+    ///
+    /// # Errors
+    ///
+    /// When the system starts none.
+    pub fn on_threads(mut self, threads: usize) -> Result<TraceWriter, TraceError> {
+        let started = self.makers.start(threads);
+        self.of(started)?;
+        Ok(self)
     }
 
     /// What was taken in so far.
@@ -73,8 +81,7 @@ impl TraceWriter {
     /// When the file cannot be written, or the origin is no JSON.
     pub fn finish(mut self, origin: &impl Serialize) -> Result<Counts, TraceError> {
         let about = self.about(origin)?;
-        self.write_statements()?;
-        self.write_sessions()?;
+        self.write_all()?;
         let TraceWriter { path, file, counts, .. } = self;
         file.finish(about).map_err(|error| TraceError::of(&path, error))?;
         Ok(counts)
@@ -87,12 +94,11 @@ impl TraceWriter {
     ///
     /// When the file cannot be written, or the origin is no JSON.
     pub fn checkpoint(&mut self, origin: &impl Serialize) -> Result<(), TraceError> {
-        if self.rows.is_empty() && self.sessions.is_empty() {
+        if self.batch.is_empty() && self.sessions.is_empty() {
             return Ok(());
         }
         let about = self.about(origin)?;
-        self.write_statements()?;
-        self.write_sessions()?;
+        self.write_all()?;
         let checkpoint = self.file.checkpoint(about);
         self.of(checkpoint)
     }
@@ -100,7 +106,7 @@ impl TraceWriter {
     fn about(&self, origin: &impl Serialize) -> Result<Vec<KeyValue>, TraceError> {
         let about = [
             (schema::VERSION_KEY, schema::VERSION.to_owned()),
-            (schema::MASKED_KEY, self.mask.is_some().to_string()),
+            (schema::MASKED_KEY, self.is_masked.to_string()),
             (schema::COUNTS_KEY, serde_json::to_string(&self.counts)?),
             (schema::ORIGIN_KEY, serde_json::to_string(origin)?),
         ];
@@ -112,28 +118,39 @@ impl TraceWriter {
         result.map_err(|error| TraceError::of(&self.path, error))
     }
 
+    fn write_all(&mut self) -> Result<(), TraceError> {
+        self.write_statements()?;
+        self.write_sessions()?;
+        loop {
+            let made = self.makers.take();
+            let Some(group) = self.of(made)? else { return Ok(()) };
+            let appended = self.file.append(&group);
+            self.of(appended)?;
+        }
+    }
+
     fn write_statements(&mut self) -> Result<(), TraceError> {
-        if self.rows.is_empty() {
+        if self.batch.is_empty() {
             return Ok(());
         }
-        let rows = &mut self.rows;
-        let written = self.file.write_group(|group| rows.write(group));
-        if !self.of(written)? {
-            self.keeps.clear();
-        }
-        Ok(())
+        let batch = std::mem::take(&mut self.batch);
+        self.write(Content::Statements(batch))
     }
 
     fn write_sessions(&mut self) -> Result<(), TraceError> {
         if self.sessions.is_empty() {
             return Ok(());
         }
-        let sessions = &self.sessions;
-        let written = self.file.write_group(|group| rows::write_sessions(group, sessions));
-        self.of(written)?;
-        self.sessions.clear();
         self.places.clear();
-        Ok(())
+        let sessions = std::mem::take(&mut self.sessions);
+        self.write(Content::Sessions(sessions))
+    }
+
+    fn write(&mut self, content: Content) -> Result<(), TraceError> {
+        let made = self.makers.make(content);
+        let Some(group) = self.of(made)? else { return Ok(()) };
+        let appended = self.file.append(&group);
+        self.of(appended)
     }
 
     fn hold(&mut self, id: u32, session: &Session) -> Result<(), TraceError> {
@@ -183,30 +200,7 @@ impl Sink for TraceWriter {
             return Err(TraceError::UnknownSession(statement.session.0));
         }
         self.count(statement);
-        let sql = statement.sql;
-        self.parts.take_apart(sql);
-        let (form, is_new) = self.rows.form(self.parts.form());
-        let literals = self.parts.literals();
-        if let Some(mask) = &self.mask {
-            if is_new {
-                self.keeps.push(Keep::of_form(self.parts.form()));
-            }
-            let keep = &self.keeps[form.index()];
-            self.rows.push(
-                statement,
-                form,
-                literals.enumerate(),
-                |(index, range), bytes| mask.literal(&sql[range], keep.way(index), bytes),
-                |parameter, bytes| mask.parameter(parameter, bytes),
-            );
-        } else {
-            let append = |text: &[u8], bytes: &mut Vec<u8>| bytes.extend_from_slice(text);
-            let literal = |range, bytes: &mut Vec<u8>| append(&sql[range], bytes);
-            self.rows.push(statement, form, literals, literal, append);
-        }
-        if self.rows.len() >= ROWS_MAX || self.rows.text_bytes() >= TEXT_BYTES_MAX {
-            self.write_statements()?;
-        }
-        Ok(())
+        self.batch.push(statement);
+        if self.batch.is_full() { self.write_statements() } else { Ok(()) }
     }
 }

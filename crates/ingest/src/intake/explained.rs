@@ -59,6 +59,22 @@ fn explain_log(error: &LogError) -> Explained {
             "It is of another format",
             "Omit --format, so that the format is detected from the content",
         ),
+        LogError::Whole { path } => Explained::usage(
+            format!("{} cannot be read in parts", path.display()),
+            "Standard input is on one host, and statements of a file of SQL have no boundaries",
+            "Omit --ray: one machine reads it with all its processors",
+        ),
+        LogError::Shorter { path, length_bytes } => Explained::usage(
+            format!("{} ends after {length_bytes} bytes, before its end", path.display()),
+            "It was cut off since reading began, as logrotate does with `copytruncate`",
+            "Read a copy that nothing changes, or the file that it was rotated to",
+        ),
+        LogError::Other { path } => Explained::usage(
+            format!("{} differs on this host from the one that reading began with", path.display()),
+            "Its path leads to another file here, or another version of Seatrial is installed",
+            "Use a folder that every host mounts at the same path, and one version everywhere",
+        ),
+        LogError::OutOfOrder => Explained::defect(error.to_string()),
         LogError::RecordCounts(error) => Explained::defect(error.to_string()),
     }
 }

@@ -40,6 +40,9 @@ pub struct IntakeSpec {
     /// Threads that read; by default as many as there are processors.
     #[serde(default)]
     pub workers: Option<usize>,
+    /// Whether the logs are read elsewhere, in parts (see [`crate::log::parts`]).
+    #[serde(default)]
+    pub in_parts: bool,
 }
 
 impl IntakeSpec {
@@ -83,6 +86,5 @@ impl IntakeSpec {
 }
 
 fn format_named(name: &str) -> Option<Format> {
-    let formats = [Format::Stderr, Format::Csv, Format::Json, Format::Raw];
-    formats.into_iter().find(|format| format.name() == name)
+    Format::ALL.into_iter().find(|format| format.name() == name)
 }

@@ -13,6 +13,7 @@ use seatrial_trace::captured::Sink;
 
 use super::assemble::Assembler;
 use super::files::Known;
+use super::parts::Piece;
 use super::record::{Fault, Found, HEAD_BYTES_MAX, LogReader, Record, Span};
 use super::record_counts::{Place, Reason};
 use super::stamp::Zones;
@@ -27,13 +28,13 @@ const WAITING_BLOCKS: usize = 2;
 
 /// Part of a file.
 #[derive(Debug, Default)]
-struct Block {
-    file: usize,
-    bytes: Vec<u8>,
-    offset_bytes: u64,
+pub(super) struct Block {
+    pub(super) file: usize,
+    pub(super) bytes: Vec<u8>,
+    pub(super) offset_bytes: u64,
     /// The byte before it ends a line.
-    begins_line: bool,
-    found: Found,
+    pub(super) begins_line: bool,
+    pub(super) found: Found,
 }
 
 impl Block {
@@ -44,17 +45,17 @@ impl Block {
 
 /// A block that was read.
 #[derive(Debug)]
-struct Parsed {
-    block: Block,
+pub(super) struct Parsed {
+    pub(super) block: Block,
     /// Where the first record begins; the end where none does.
-    head: usize,
+    pub(super) head: usize,
     /// Where an unfinished record begins, behind the head.
-    stop: usize,
+    pub(super) stop: usize,
     /// Lines of the whole, and of the part before the first record.
-    lines: usize,
-    head_lines: usize,
+    pub(super) lines: usize,
+    pub(super) head_lines: usize,
     /// Lines up to the unfinished record.
-    stop_lines: usize,
+    pub(super) stop_lines: usize,
 }
 
 /// Reads the blocks of all files.
@@ -104,7 +105,7 @@ fn count_lines(bytes: &[u8]) -> usize {
 }
 
 /// Reads the records that begin in a block, but for the last if it may go on.
-fn parse(reader: &dyn LogReader, mut block: Block) -> Parsed {
+pub(super) fn parse(reader: &dyn LogReader, mut block: Block) -> Parsed {
     let bytes = &mut block.bytes;
     let lines = count_lines(bytes);
     let line = if block.begins_line { Some(0) } else { memchr::memchr(b'\n', bytes) };
@@ -121,6 +122,20 @@ fn parse(reader: &dyn LogReader, mut block: Block) -> Parsed {
     block.found.faults.retain(|fault| fault.offset_bytes < stop);
     let stop_lines = lines - count_lines(&bytes[head + stop..]);
     Parsed { block, head, stop, lines, head_lines, stop_lines }
+}
+
+/// Where blocks come from.
+#[derive(Debug, Clone, Copy)]
+pub enum How<'a> {
+    /// They are read here.
+    Blocks {
+        /// Threads that read.
+        workers: usize,
+        /// What a thread reads at once.
+        block_bytes: usize,
+    },
+    /// They are read elsewhere, and come in their order; None is the end.
+    Parts(&'a Receiver<Option<Piece>>),
 }
 
 /// What of the bytes that were carried over is of one file.
@@ -152,6 +167,8 @@ struct Merge<'a, 's, S: Sink> {
     met: Met,
     /// The latest time of this file and of those before.
     latest_us: i64,
+    /// The last file of which a record was read.
+    begun_file: usize,
 }
 
 /// What was met that a reader of the outcome should know.
@@ -183,7 +200,7 @@ impl<S: Sink> Merge<'_, '_, S> {
         }
         if *head < block.bytes.len() {
             self.finish_carry()?;
-            self.note_times(block);
+            self.note_times(block.file, &block.found.records);
             let bytes = &block.bytes[*head..];
             for record in &block.found.records {
                 self.assembler.take_in(record, bytes)?;
@@ -202,21 +219,19 @@ impl<S: Sink> Merge<'_, '_, S> {
     }
 
     /// Notes where a file begins before those before it end.
-    fn note_times(&mut self, block: &Block) {
-        let records = &block.found.records;
-        let first_us = records.first().and_then(|record| record.origin.time_us);
-        let is_early = first_us
+    fn note_times(&mut self, file: usize, records: &[Record]) {
+        let Some(first) = records.first() else { return };
+        let is_early = first
+            .origin
+            .time_us
             .is_some_and(|first_us| first_us < self.latest_us.saturating_sub(DISORDER_US_MAX));
-        if is_early && block.is_first() && block.file > 0 {
-            let (before, after) = (&self.paths[block.file - 1], &self.paths[block.file]);
+        if is_early && file > self.begun_file {
+            let (before, after) = (&self.paths[file - 1], &self.paths[file]);
             self.met.overlap.get_or_insert_with(|| (before.clone(), after.clone()));
         }
-        self.note_latest(records);
-    }
-
-    fn note_latest(&mut self, records: &[Record]) {
-        let last_us = records.last().and_then(|record| record.origin.time_us);
-        self.latest_us = self.latest_us.max(last_us.unwrap_or(i64::MIN));
+        self.begun_file = file;
+        let latest_us = records.iter().filter_map(|record| record.origin.time_us).max();
+        self.latest_us = self.latest_us.max(latest_us.unwrap_or(i64::MIN));
     }
 
     fn place(&self, block: &Block, offset_bytes: usize, lines: usize) -> Place {
@@ -293,7 +308,7 @@ impl<S: Sink> Merge<'_, '_, S> {
         for fault in found.faults.iter().filter(|fault| fault.offset_bytes < stop) {
             self.note(fault, &carry, (0, 0));
         }
-        self.note_latest(&found.records);
+        self.note_times(self.carry_file, &found.records);
         self.found = found;
         // Line ends are counted in what is not yet changed.
         let stop_lines = lines - count_lines(&carry[stop..]);
@@ -346,7 +361,7 @@ impl<S: Sink> Merge<'_, '_, S> {
         for record in &found.records {
             self.assembler.take_in(record, bytes)?;
         }
-        self.note_latest(&found.records);
+        self.note_times(self.carry_file, &found.records);
         for fault in &found.faults {
             self.note(fault, bytes, (head, head_lines));
         }
@@ -366,7 +381,7 @@ impl<S: Sink> Merge<'_, '_, S> {
 /// When a file cannot be read, or the sink gave up.
 pub fn read<S: Sink>(
     files: &mut [Known],
-    (workers, block_bytes): (usize, usize),
+    how: How<'_>,
     assembler: &mut Assembler<'_, S>,
 ) -> Result<Met, ReadError<S::Error>> {
     let boxed: Vec<Box<dyn LogReader>> =
@@ -386,18 +401,52 @@ pub fn read<S: Sink>(
         found: Found::default(),
         met: Met::default(),
         latest_us: i64::MIN,
+        begun_file: 0,
     };
-    let feed =
-        Feed { files, block_bytes, file: 0, source: None, offset_bytes: 0, ended_line: true };
-    if workers > 1 {
-        read_in_parallel(feed, workers, &readers, &mut merge)?;
-    } else {
-        read_alone(feed, &readers, &mut merge)?;
+    match how {
+        How::Parts(pieces) => read_pieces(files, pieces, &mut merge)?,
+        How::Blocks { workers, block_bytes } => {
+            let (file, offset_bytes) = (0, 0);
+            let feed =
+                Feed { files, block_bytes, file, source: None, offset_bytes, ended_line: true };
+            if workers > 1 {
+                read_in_parallel(feed, workers, &readers, &mut merge)?;
+            } else {
+                read_alone(feed, &readers, &mut merge)?;
+            }
+        }
     }
     merge.finish_carry().map_err(ReadError::Sink)?;
     let mut met = merge.met;
     met.zones.merge(&merge.found.zones);
     Ok(met)
+}
+
+/// Takes in what was read elsewhere. The pieces must follow each other without a gap.
+fn read_pieces<S: Sink>(
+    files: &mut [Known],
+    pieces: &Receiver<Option<Piece>>,
+    merge: &mut Merge<'_, '_, S>,
+) -> Result<(), ReadError<S::Error>> {
+    let (mut file, mut offset_bytes) = (0, 0);
+    let out_of_order = || ReadError::Log(LogError::OutOfOrder);
+    loop {
+        let Ok(piece) = pieces.recv() else { return Err(ReadError::GivenUp) };
+        let Some(Piece(blocks)) = piece else { break };
+        for parsed in blocks {
+            let block = &parsed.block;
+            if block.file > file {
+                (file, offset_bytes) = (file + 1, 0);
+            }
+            if (block.file, block.offset_bytes) != (file, offset_bytes) {
+                return Err(out_of_order());
+            }
+            offset_bytes += block.bytes.len() as u64;
+            files[file].file.log_bytes = offset_bytes;
+            merge.take_in(&parsed).map_err(ReadError::Sink)?;
+        }
+    }
+    if file + 1 == files.len() { Ok(()) } else { Err(out_of_order()) }
 }
 
 fn read_alone<S: Sink>(

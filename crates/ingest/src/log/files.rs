@@ -55,6 +55,8 @@ pub struct Known {
     first_us: Option<i64>,
     /// Whether the records of statements at its beginning include their durations.
     pub has_durations: bool,
+    /// Whether its lines end in CR and LF.
+    pub is_of_windows: bool,
     /// Standard input, of which the beginning was read.
     source: Option<Box<dyn Read + Send>>,
 }
@@ -72,15 +74,15 @@ impl Known {
         }
     }
 
+    /// Whether it is standard input.
+    pub fn is_standard_input(&self) -> bool {
+        self.file.path == Path::new(STANDARD_INPUT)
+    }
+
     /// A file that is nowhere but in memory.
     #[cfg(test)]
     pub fn in_memory(bytes: &[u8], format: Format, prefix: &str) -> Known {
-        let reader: Option<Box<dyn LogReader>> = match format {
-            Format::Csv => Some(Box::new(Csv::new(false))),
-            Format::Json => Some(Box::new(Json)),
-            Format::Stderr => Some(Box::new(Stderr::new(Prefix::new(prefix), false))),
-            Format::Raw => None,
-        };
+        let reader = reader(format, prefix, false);
         let file = LogFile {
             path: PathBuf::new(),
             size_bytes: 0,
@@ -96,8 +98,19 @@ impl Known {
             prefix: None,
             first_us: None,
             has_durations: false,
+            is_of_windows: false,
             source: Some(source),
         }
+    }
+}
+
+/// What reads a format; None for a file of SQL.
+pub fn reader(format: Format, prefix: &str, is_of_windows: bool) -> Option<Box<dyn LogReader>> {
+    match format {
+        Format::Csv => Some(Box::new(Csv::new(is_of_windows))),
+        Format::Json => Some(Box::new(Json)),
+        Format::Stderr => Some(Box::new(Stderr::new(Prefix::new(prefix), is_of_windows))),
+        Format::Raw => None,
     }
 }
 
@@ -170,21 +183,14 @@ fn look_at(path: &Path, wanted: &Wanted) -> Result<Option<Known>, LogError> {
 /// Detects what a file is, from the options and its beginning.
 fn detect(path: &Path, head: &[u8], wanted: &Wanted) -> Option<Known> {
     let format = wanted.format.or_else(|| guess_format(path, head, wanted))?;
-    let mut prefix = None;
     let mut fits = true;
-    let reader: Option<Box<dyn LogReader>> = match format {
-        Format::Csv => Some(Box::new(Csv::new(is_of_windows(head)))),
-        Format::Json => Some(Box::new(Json)),
-        Format::Raw => None,
-        Format::Stderr => {
-            let known = match &wanted.prefix {
-                Some(text) => Prefix::new(text),
-                None => guess::guess(head)?.prefix,
-            };
-            prefix = Some(known.clone());
-            Some(Box::new(Stderr::new(known, is_of_windows(head))))
-        }
+    let prefix = match (format, &wanted.prefix) {
+        (Format::Stderr, Some(text)) => Some(Prefix::new(text)),
+        (Format::Stderr, None) => Some(guess::guess(head)?.prefix),
+        _ => None,
     };
+    let is_of_windows = is_of_windows(head);
+    let reader = reader(format, prefix.as_ref().map_or("", Prefix::text), is_of_windows);
     let first = reader.as_ref().and_then(|reader| {
         let at = reader.first_record(head);
         fits = at.is_some();
@@ -203,7 +209,9 @@ fn detect(path: &Path, head: &[u8], wanted: &Wanted) -> Option<Known> {
         prefix: prefix.as_ref().map(|prefix| prefix.text().to_owned()).unwrap_or_default(),
         is_guessed,
     };
-    fits.then_some(Known { file, reader, prefix, first_us, has_durations, source: None })
+    let source = None;
+    let known = Known { file, reader, prefix, first_us, has_durations, is_of_windows, source };
+    fits.then_some(known)
 }
 
 fn guess_format(path: &Path, head: &[u8], wanted: &Wanted) -> Option<Format> {
@@ -274,8 +282,32 @@ fn unknown_format(path: &Path, head: &[u8], wanted: &Wanted) -> LogError {
     }
 }
 
+/// Whether a file has to be unpacked.
+///
+/// # Errors
+///
+/// When it cannot be read.
+pub fn is_packed(path: &Path) -> Result<bool, LogError> {
+    let io_error = |source| LogError::Io { path: path.to_path_buf(), source };
+    let mut magic = Vec::new();
+    File::open(path).map_err(io_error)?.take(4).read_to_end(&mut magic).map_err(io_error)?;
+    Ok(is_gzip(&magic) || is_zstd(&magic))
+}
+
+fn is_gzip(magic: &[u8]) -> bool {
+    magic.starts_with(&[0x1f, 0x8b])
+}
+
+fn is_zstd(magic: &[u8]) -> bool {
+    magic == [0x28, 0xb5, 0x2f, 0xfd]
+}
+
 /// Opens a file, unpacked if need be: gzip and zstd are known by their first bytes.
-fn open(path: &Path) -> Result<Box<dyn Read + Send>, LogError> {
+///
+/// # Errors
+///
+/// When the system does not let it be opened.
+pub fn open(path: &Path) -> Result<Box<dyn Read + Send>, LogError> {
     let io_error = |source| LogError::Io { path: path.to_path_buf(), source };
     let mut plain: Box<dyn Read + Send> = if path == Path::new(STANDARD_INPUT) {
         Box::new(io::stdin())
@@ -284,8 +316,7 @@ fn open(path: &Path) -> Result<Box<dyn Read + Send>, LogError> {
     };
     let mut magic = Vec::new();
     plain.by_ref().take(4).read_to_end(&mut magic).map_err(io_error)?;
-    let is_gzip = magic.starts_with(&[0x1f, 0x8b]);
-    let is_zstd = magic == [0x28, 0xb5, 0x2f, 0xfd];
+    let (is_gzip, is_zstd) = (is_gzip(&magic), is_zstd(&magic));
     let whole = io::Cursor::new(magic).chain(plain);
     Ok(if is_gzip {
         let packed = BufReader::with_capacity(PACKED_BYTES, whole);

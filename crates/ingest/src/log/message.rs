@@ -4,6 +4,7 @@ use std::sync::LazyLock;
 
 use memchr::memmem;
 use seatrial_sqltext::statements;
+use serde::{Deserialize, Serialize};
 
 use super::phrases::{LANGUAGES, Language, Section};
 use super::record::{Origin, Severity, Span};
@@ -15,7 +16,7 @@ const UNNAMED: &[u8] = b"<unnamed>";
 const ENCRYPTION: [&[u8]; 2] = [b" SSL", b" GSS ("];
 
 /// What a record reports.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Said {
     /// Nothing that matters here.
     #[default]
@@ -45,7 +46,7 @@ pub enum Said {
 }
 
 /// What a record says.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Message {
     /// What of.
     pub said: Said,

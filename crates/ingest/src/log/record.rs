@@ -1,11 +1,13 @@
 //! One record of a log, as a reader hands it on: spans into the bytes that it was read from.
 
+use serde::{Deserialize, Serialize};
+
 use super::message::{self, Book, Message};
 use super::record_counts::Reason;
 use super::stamp::Zones;
 
 /// A part of the bytes that a record was read from. Empty if not in the log.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Span {
     start: u32,
     end: u32,
@@ -50,7 +52,7 @@ impl Span {
 }
 
 /// How grave a record is, as far as it matters to what became of a statement.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Severity {
     /// LOG, and all that PostgreSQL goes on after.
     #[default]
@@ -62,7 +64,7 @@ pub enum Severity {
 }
 
 /// The process that wrote a record, as far as the log shows, whatever its format.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Origin {
     /// When it was written, in us since 1970; None if not in the log.
     pub time_us: Option<i64>,
@@ -97,7 +99,7 @@ impl Origin {
 }
 
 /// One record.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
     /// Who wrote it, and when.
     pub origin: Origin,
@@ -146,7 +148,7 @@ impl Record {
 }
 
 /// Something that could not be read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fault {
     /// Why.
     pub reason: Reason,

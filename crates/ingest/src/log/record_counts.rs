@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use seatrial_trace::captured::Skip;
+use serde::{Deserialize, Serialize};
 
 use super::record::Fault;
 
@@ -16,7 +17,7 @@ const EXAMPLES_KEPT: usize = 3;
 const TEXT_BYTES_MAX: usize = 200;
 
 /// Why something could not be read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[repr(u8)]
 pub enum Reason {
     /// A log begins in the midst of a record.

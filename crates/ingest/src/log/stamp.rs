@@ -106,6 +106,11 @@ pub struct Zones {
 }
 
 impl Zones {
+    /// What was met elsewhere.
+    pub fn met(unknown: Vec<String>, ambiguous: Vec<String>) -> Zones {
+        Zones { unknown, ambiguous, ..Zones::default() }
+    }
+
     /// Seconds east of UTC.
     #[inline]
     fn offset_s(&mut self, zone: &[u8]) -> i64 {
@@ -162,9 +167,11 @@ impl Zones {
 
 fn note(zones: &mut Vec<String>, zone: &[u8]) {
     let zone = String::from_utf8_lossy(zone).into_owned();
-    if zones.len() < NAMED_MAX && !zones.contains(&zone) {
+    // Which are left out does not depend on the order in which they were met.
+    if !zones.contains(&zone) {
         zones.push(zone);
         zones.sort();
+        zones.truncate(NAMED_MAX);
     }
 }
 

@@ -17,13 +17,13 @@ pub mod spec;
 mod tests;
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use seatrial_gauge::Job;
+use seatrial_gauge::{Job, lock};
 use seatrial_trace::captured::{Session, SessionId, Sink, Statement};
 use seatrial_trace::mask::Mask;
 use seatrial_trace::{Counts, TraceError, TraceWriter};
@@ -75,7 +75,7 @@ pub struct Intake {
     watch: Arc<Watch>,
     job: Job<Result<Taken, IntakeError>>,
     /// Takes pieces of parts, where they are read elsewhere.
-    pieces: Option<SyncSender<Option<Piece>>>,
+    pieces: Mutex<Option<SyncSender<Option<Piece>>>>,
 }
 
 impl Intake {
@@ -98,7 +98,7 @@ impl Intake {
         let started = thread::Builder::new().name("intake".into()).spawn(work);
         started
             .map_err(|error| IntakeError::Defect(format!("no thread can be started: {error}")))?;
-        Ok(Intake { watch, job, pieces: give })
+        Ok(Intake { watch, job, pieces: Mutex::new(give) })
     }
 
     /// Gives it what was read of the next piece, and waits until there is room for it; false once
@@ -124,7 +124,7 @@ impl Intake {
 
     fn give_on(&self, piece: Option<Piece>) -> Result<bool, IntakeError> {
         let unexpected = || IntakeError::Defect("no pieces of a log are expected".to_owned());
-        let pieces = self.pieces.as_ref().ok_or_else(unexpected)?;
+        let pieces = lock(&self.pieces).clone().ok_or_else(unexpected)?;
         Ok(pieces.send(piece).is_ok())
     }
 
@@ -141,6 +141,7 @@ impl Intake {
     /// Asks it to end: the trace is then not written.
     pub fn stop(&self) {
         self.watch.stop();
+        *lock(&self.pieces) = None;
     }
 
     /// Takes the result; `None` while it is being read, and once it was taken.

@@ -96,6 +96,12 @@ json_option = click.option(
     help="One JSON document on standard output (docs/json.md).",
 )
 
+ray_option = click.option(
+    "--ray",
+    metavar="ADDRESS",
+    help="Use the hosts of the Ray cluster whose head is at HOST:PORT, or auto for this machine's.",
+)
+
 _DURATION: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(ms|s|min|m|h|d)?")
 _SECONDS_OF: Final = {
     "ms": 0.001, "s": 1.0, None: 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86_400.0

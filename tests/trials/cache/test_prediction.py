@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import pickle
+import random
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 import pytest
 
 from seatrial import _core
 from seatrial.trials.cache.analysis import accesses as of_accesses
-from seatrial.trials.cache.analysis.accesses import accesses_of
+from seatrial.trials.cache.analysis.accesses import Accesses, accesses_of
 from seatrial.trials.cache.analysis.clients import TooFewClientsError
 from seatrial.trials.cache.analysis.closed_loop import Storage, operations_per_s
 from seatrial.trials.cache.analysis.curves import BEST, curve_of, curve_sizes_bytes, policies
 from seatrial.trials.cache.analysis.prediction import CachePrediction, Wanted, predict
+from seatrial.trials.cache.analysis.simulations import Simulation
 from seatrial.trials.cache.report.prediction_words import doubts, notable, verdict_line
 from seatrial.trials.watch.recording import Recording
 from trials.watch.recordings import READ, WRITE, recording
@@ -296,3 +302,31 @@ def test_too_few_clients_cannot_have_sent_a_load():
     with pytest.raises(TooFewClientsError, match=r"2\.5 reads were in flight"):
         predicted(made, clients=2)
     assert predicted(made, clients=3).other_ns == pytest.approx(MS)
+
+
+def elsewhere(accesses: Accesses, simulations: Sequence[Simulation]) -> list[Any]:
+    """Run each simulation as another process would, in any order."""
+    sent = pickle.dumps((accesses, list(simulations)))
+    found: dict[int, Any] = {}
+    for place in random.Random(5).sample(range(len(simulations)), len(simulations)):
+        own, calls = pickle.loads(sent)
+        function, arguments = calls[place]
+        found[place] = function(own, *arguments)
+    return [found[place] for place in range(len(simulations))]
+
+
+@pytest.mark.parametrize("is_sampled", [False, True])
+def test_wherever_it_is_simulated_the_figures_are_the_same(monkeypatch, is_sampled):
+    if is_sampled:
+        monkeypatch.setattr(of_accesses, "EXACT_ACCESSES_MAX", 10_000)
+        monkeypatch.setattr(of_accesses, "SAMPLED_ACCESSES", 5_000)
+    made = blocks_read(skewed(30_000))
+    asked = wanted(
+        policy="linux", memory_bytes=[300 * BLOCK, 3000 * BLOCK], device_bytes=[0, 2000 * BLOCK]
+    )
+    here = predict(made, asked)
+    assert here is not None
+    assert here.method == ("sampled" if is_sampled else "exact")
+    assert len(here.tiers) == 4
+    assert [each.policy for each in here.curves] == ["linux", "lru", BEST]
+    assert predict(made, asked, elsewhere) == here

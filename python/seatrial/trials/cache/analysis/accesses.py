@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from seatrial import _core
@@ -27,14 +28,25 @@ class Sample:
     """Accesses to all blocks, or to a sample of them.
 
     Attributes:
-        caches: They, for simulated caches.
-        at_ns: When each access arrives; shape (accesses,).
+        blocks: The block of each access; shape (accesses,), as the next.
+        writes: Whether each is a write, 0 or 1.
+        at_ns: When each arrives.
         seed: Of what is drawn for it.
     """
 
-    caches: _core.CacheAccesses
+    blocks: NDArray[np.uint64]
+    writes: NDArray[np.uint8]
     at_ns: NDArray[np.uint64]
     seed: int
+
+    @cached_property
+    def caches(self) -> _core.CacheAccesses:
+        """They, for simulated caches."""
+        return _core.CacheAccesses(self.blocks.data, writes=self.writes.data)
+
+    def __getstate__(self) -> dict[str, object]:
+        """Return what another process makes it of."""
+        return {name: value for name, value in vars(self).items() if name != "caches"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,10 +101,10 @@ def accesses_of(recording: Recording, block_bytes: int) -> Accesses | None:
     for seed, salt in enumerate(SALTS[:1] if is_exact else SALTS):
         blocks, requests = found.taken(share, salt)
         writes = (recording.operation[requests] == WRITE).astype(np.uint8)
-        caches = _core.CacheAccesses(blocks.data, writes=writes.data)
-        if caches.reads:
-            at_ns = recording.arrived_ns[requests].astype(np.uint64)
-            samples.append(Sample(caches, at_ns, seed))
+        at_ns = recording.arrived_ns[requests].astype(np.uint64)
+        sample = Sample(blocks, writes, at_ns, seed)
+        if sample.caches.reads:
+            samples.append(sample)
     if not samples:
         return None
     different = sum(each.caches.different for each in samples) / len(samples) / share

@@ -77,6 +77,14 @@ def curve_of(accesses: Accesses, policy: str, sizes_bytes: Sequence[int]) -> Pol
     return PolicyCurve(policy=policy, points=points)
 
 
+def joined(curves: Sequence[PolicyCurve]) -> list[PolicyCurve]:
+    """Return the curve of each policy from parts of it, which come by size."""
+    points: dict[str, list[CachePoint]] = {}
+    for curve in curves:
+        points.setdefault(curve.policy, []).extend(curve.points)
+    return [PolicyCurve(policy=policy, points=own) for policy, own in points.items()]
+
+
 def mean_of(values: Sequence[float]) -> tuple[float, float, float]:
     """Return the mean of shares of samples with its 95 % interval; one value has none."""
     import numpy as np  # noqa: PLC0415 - takes 0.1 s

@@ -10,8 +10,15 @@ import msgspec
 from seatrial.published import Amount, Count, one_of
 from seatrial.trials.cache.analysis.accesses import Accesses, accesses_of
 from seatrial.trials.cache.analysis.clients import Loop, loop_of
-from seatrial.trials.cache.analysis.curves import BEST, PolicyCurve, curve_of, curve_sizes_bytes
+from seatrial.trials.cache.analysis.curves import (
+    BEST,
+    PolicyCurve,
+    curve_of,
+    curve_sizes_bytes,
+    joined,
+)
 from seatrial.trials.cache.analysis.money import CacheCost, MemoryAlone, Tariff, costs_of
+from seatrial.trials.cache.analysis.simulations import Runner, Simulation, on_this_machine
 from seatrial.trials.cache.analysis.tiers import CacheTiers, Setting, Times, drawn_times, tiers_of
 from seatrial.trials.watch.analysis.activity import OPERATIONS
 from seatrial.trials.watch.analysis.load.arrivals import length_s
@@ -99,8 +106,15 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     device_servers: int = 0
 
 
-def predict(recording: Recording, wanted: Wanted) -> CachePrediction | None:
+def predict(
+    recording: Recording, wanted: Wanted, run: Runner = on_this_machine
+) -> CachePrediction | None:
     """Return what caches would do for a recorded load; None of one without a read.
+
+    Args:
+        recording: The load.
+        wanted: What is asked.
+        run: Runs the simulations.
 
     Raises:
         TooFewClientsError: if so few clients cannot have sent the load.
@@ -112,9 +126,7 @@ def predict(recording: Recording, wanted: Wanted) -> CachePrediction | None:
         return None
     memory_bytes = list(wanted.memory_bytes) or usual_sizes_bytes(accesses.unique_bytes)
     sizes = curve_sizes_bytes(accesses, [each for each in memory_bytes if each])
-    curves = [
-        curve_of(accesses, policy, sizes) for policy in dict.fromkeys((wanted.policy, _LRU, BEST))
-    ]
+    policies = list(dict.fromkeys((wanted.policy, _LRU, BEST)))
     endless = curve_of(accesses, _LRU, [accesses.unique_bytes * 2]).points[0].share
     seconds = length_s(recording)
     is_read = recording.operation == _READ
@@ -125,20 +137,29 @@ def predict(recording: Recording, wanted: Wanted) -> CachePrediction | None:
 
     loop = _loop(accesses, wanted, times, int(is_read.sum()), seconds)
 
-    def tiers_with(memory: int, device: int) -> CacheTiers:
+    def tiers_with(memory: int, device: int) -> Simulation:
         setting = Setting(
             policy=wanted.policy,
             kind=wanted.device_kind,
             memory_bytes=memory,
             device_bytes=device,
         )
-        return tiers_of(accesses, setting, times, seconds, loop)
+        return tiers_of, (setting, times, seconds, loop)
 
-    tiers = []
-    if TIME not in recording.about.made_up:
-        devices = wanted.device_bytes or (0,)
-        tiers = [tiers_with(memory, device) for memory in memory_bytes for device in devices]
-    alone = MemoryAlone(sizes, lambda size: tiers_with(size, 0).disk_share)
+    devices = () if TIME in recording.about.made_up else wanted.device_bytes or (0,)
+    pairs = [tiers_with(memory, device) for memory in memory_bytes for device in devices]
+    points = [(curve_of, (policy, part)) for policy in policies for part in _parts(policy, sizes)]
+    # Those of tiers take longest: they come first.
+    found = run(accesses, [*pairs, *points])
+    tiers: list[CacheTiers] = found[: len(pairs)]
+    curves = joined(found[len(pairs) :])
+
+    def disk_share(size: int) -> float:
+        function, arguments = tiers_with(size, 0)
+        share: float = function(accesses, *arguments).disk_share
+        return share
+
+    alone = MemoryAlone(sizes, disk_share)
     reads_per_s = int(is_read.sum()) / seconds if seconds else 0.0
     return CachePrediction(
         method="exact" if accesses.share >= 1 else "sampled",
@@ -180,6 +201,11 @@ def _loop(
         read_ns_mean=sum(times.disk_ns) / len(times.disk_ns),
         device_servers=wanted.device_servers,
     )
+
+
+def _parts(policy: str, sizes: list[int]) -> list[list[int]]:
+    """Return the sizes that are simulated at once: of LRU all, in one pass; else each alone."""
+    return [sizes] if policy == _LRU else [[size] for size in sizes]
 
 
 def usual_sizes_bytes(unique_bytes: int) -> list[int]:

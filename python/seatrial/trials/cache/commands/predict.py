@@ -9,7 +9,7 @@ import click
 
 from seatrial import _core
 from seatrial.cli.files import Output, output_option
-from seatrial.cli.options import json_option, results_option
+from seatrial.cli.options import json_option, ray_option, results_option
 
 if TYPE_CHECKING:
     from seatrial.trials.cache.analysis.money import Tariff
@@ -113,6 +113,7 @@ def _sizes_bytes(
     help="What may be written to the SSD: 3504TB, 1DWPD, or a drive of the catalogue.",
 )
 @output_option("-o", "--output", about="Also write the report, with charts, as an HTML page.")
+@ray_option
 @results_option
 @json_option
 def predict(
@@ -128,6 +129,7 @@ def predict(
     prices: tuple[str, ...],
     endurance: str | None,
     output: Output,
+    ray: str | None,
     results: Path,
     as_json: bool,
 ) -> int:
@@ -137,6 +139,7 @@ def predict(
     share of the reads that each tier serves, warm-up, response time, what is written to the SSD.
 
     Raises:
+        ClusterError: if the cluster cannot be used.
         UsageError: if the recording or the run cannot be used.
     """
     from seatrial.trials.cache.analysis.prediction import Wanted  # noqa: PLC0415 - not for --help
@@ -162,7 +165,7 @@ def predict(
         clients=clients,
         device_servers=device_servers,
     )
-    prediction = _predicted(recording, found, wanted)
+    prediction = _predicted(recording, found, wanted, ray)
     next_step = _next_step(recording, prediction, output)
     if output.is_named:
         from seatrial.trials.cache.report.prediction_page import render  # noqa: PLC0415
@@ -186,10 +189,13 @@ def predict(
     return 0
 
 
-def _predicted(recording: Path, found: Recording, wanted: Wanted) -> CachePrediction:
+def _predicted(
+    recording: Path, found: Recording, wanted: Wanted, ray: str | None
+) -> CachePrediction:
     """Return the prediction for a recording.
 
     Raises:
+        ClusterError: if the cluster cannot be used.
         UsageError: if it has no read, or such clients cannot have sent it.
     """
     from seatrial.errors import UsageError  # noqa: PLC0415 - not for --help
@@ -199,7 +205,7 @@ def _predicted(recording: Path, found: Recording, wanted: Wanted) -> CachePredic
     if wanted.clients is not None:
         _check_times(found, wanted)
     try:
-        prediction = predicted(found, wanted)
+        prediction = predicted(found, wanted) if ray is None else _on_cluster(found, wanted, ray)
     except TooFewClientsError as error:
         raise UsageError(
             seen=f"{wanted.clients} clients cannot have sent this load: {error}",
@@ -213,6 +219,16 @@ def _predicted(recording: Path, found: Recording, wanted: Wanted) -> CachePredic
             next_step=f"See what it has: `seatrial trace show {recording}`",
         )
     return prediction
+
+
+def _on_cluster(recording: Recording, wanted: Wanted, address: str) -> CachePrediction | None:
+    """Simulate on the hosts of a cluster; raises ClusterError."""
+    from seatrial.fleet.cluster import connect  # noqa: PLC0415 - Ray is optional
+    from seatrial.trials.cache.analysis.prediction import predict as predicted  # noqa: PLC0415
+    from seatrial.trials.cache.measure.simulations import on_cluster  # noqa: PLC0415
+
+    with connect(address) as cluster:
+        return predicted(recording, wanted, on_cluster(cluster))
 
 
 def _block_bytes(text: str) -> int:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 import click
 import msgspec
@@ -40,6 +40,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
         force: Whether a trace of that name is replaced.
         system_identifier: The server's own number for its data; None to find it where the logs
             lie below its data directory.
+        ray: Address of the cluster whose hosts read; None for this machine alone.
     """
 
     logs: tuple[Path, ...]
@@ -50,6 +51,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     mask: bool = False
     force: bool = False
     system_identifier: int | None = None
+    ray: str | None = None
 
     def as_json(self) -> str:
         """Return it as the reader takes it (crates/ingest/src/intake/spec.rs)."""
@@ -61,6 +63,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
             "sessions": self.sessions,
             "mask": self.mask,
             "system_identifier": self.system_identifier or self._found_server(),
+            "in_parts": True if self.ray is not None else None,
         }
         given = {name: value for name, value in spec.items() if value is not None}
         return msgspec.json.encode(given).decode()
@@ -81,6 +84,7 @@ def read_logs(wanted: Wanted, *, quiet: bool) -> Reading:
         quiet: Whether no progress is reported.
 
     Raises:
+        ClusterError: when the cluster cannot be used, or loses a task for good.
         KeyboardInterrupt: when interrupted; nothing was written.
         RefusedError: when something would be lost that is not a trace, or not meant.
         SeatrialError: when records or statements were lost count of: a defect of ours.
@@ -99,11 +103,54 @@ def read_logs(wanted: Wanted, *, quiet: bool) -> Reading:
 
 
 def _read(wanted: Wanted, *, quiet: bool) -> str:
+    if wanted.ray is not None:
+        return _read_on_cluster(wanted, wanted.ray, quiet=quiet)
+    return _read_here(wanted, _wait, quiet=quiet)
+
+
+def _read_on_cluster(wanted: Wanted, address: str, *, quiet: bool) -> str:
+    """Let the hosts of a cluster read parts, and join them here; raises as read_logs."""
+    from seatrial.fleet.cluster import connect  # noqa: PLC0415 - Ray is optional
+    from seatrial.trials.replay.measure.log_parts import (  # noqa: PLC0415 - likewise
+        PART_BYTES,
+        pieces_of,
+    )
+
+    with native_errors():
+        parts = _core.sql_log_parts(wanted.as_json(), PART_BYTES)
+    with connect(address) as cluster:
+
+        def join(reading: _core.SqlReading, *, quiet: bool) -> None:
+            with _teller(quiet=quiet) as report:
+
+                def tell(done: int) -> None:
+                    parts_done = f"{done} of {format_plural(len(parts), 'part')}"
+                    report(f"{format_plural(reading.statements, 'statement')}, {parts_done}")
+
+                for piece in pieces_of(cluster, parts, tell):
+                    with native_errors():
+                        if not reading.give(piece):
+                            break
+                with native_errors():
+                    reading.give_end()
+            _wait(reading, quiet=quiet)
+
+        return _read_here(wanted, join, quiet=quiet)
+
+
+class _Follow(Protocol):
+    """Follows a reading until all is read."""
+
+    def __call__(self, reading: _core.SqlReading, *, quiet: bool) -> None:
+        """Follow it."""
+
+
+def _read_here(wanted: Wanted, follow: _Follow, *, quiet: bool) -> str:
     with native_errors():
         reading = _core.start_sql_read(wanted.as_json())
     try:
-        _wait(reading, quiet=quiet)
-    except KeyboardInterrupt:
+        follow(reading, quiet=quiet)
+    except (KeyboardInterrupt, SeatrialError):
         reading.stop()
         while not reading.wait(POLL_S):
             pass

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from seatrial import _core
-from seatrial.cli.options import json_option, trace_output_option
+from seatrial.cli.options import json_option, ray_option, trace_output_option
 from seatrial.trials.replay.commands.capture import capture
 from seatrial.trials.replay.commands.compare import compare
 from seatrial.trials.replay.commands.replay import replay
@@ -97,6 +97,7 @@ def command() -> None:
     help="Database system identifier (pg_controldata); prevents a replay on this server.",
 )
 @click.option("--force", is_flag=True, help="Replace the trace if it exists.")
+@ray_option
 @json_option
 def read(
     *,
@@ -108,6 +109,7 @@ def read(
     mask: bool,
     system_identifier: int | None,
     force: bool,
+    ray: str | None,
     as_json: bool,
 ) -> int:
     """Read what servers logged into one trace: sessions, statements, times.
@@ -128,6 +130,7 @@ def read(
             mask=mask,
             force=force,
             system_identifier=system_identifier,
+            ray=ray,
         ),
         quiet=as_json,
     )

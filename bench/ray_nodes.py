@@ -1,0 +1,55 @@
+"""A Ray cluster of small nodes on this machine, any of which can be killed."""
+
+from __future__ import annotations
+
+import os
+from types import TracebackType
+from typing import Any, Self
+
+from seatrial.fleet.cluster import ray_module
+
+NODE_BYTES = 1 << 30
+STORE_BYTES = 128 << 20
+
+
+class Nodes:
+    """A head and further nodes, of one processor each; a context manager that ends them."""
+
+    def __init__(self, count: int) -> None:
+        os.environ.setdefault("RAY_TMPDIR", "/var/tmp")
+        ray_module()
+        from ray.cluster_utils import Cluster  # noqa: PLC0415 - optional
+
+        sizes: dict[str, Any] = {
+            "num_cpus": 1, "memory": NODE_BYTES, "object_store_memory": STORE_BYTES
+        }  # fmt: skip
+        head = {**sizes, "include_dashboard": False}
+        self._cluster = Cluster(initialize_head=True, connect=False, head_node_args=head)
+        self._others = [self._cluster.add_node(**sizes) for _ in range(count - 1)]
+
+    @property
+    def address(self) -> str:
+        """Where the head answers."""
+        return str(self._cluster.address)
+
+    def add(self) -> None:
+        """Add a node in place of one that was killed."""
+        node = self._cluster.add_node(
+            num_cpus=1, memory=NODE_BYTES, object_store_memory=STORE_BYTES
+        )
+        self._others.append(node)
+
+    def kill(self) -> None:
+        """Kill all processes of the youngest node at once."""
+        self._cluster.remove_node(self._others.pop(), allow_graceful=False)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._cluster.shutdown()

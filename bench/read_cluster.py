@@ -18,7 +18,6 @@ import random
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -38,12 +37,21 @@ SECTION: Final = "read-cluster"
 NODES: Final = 3
 HERE, THERE = "one process", "three nodes"
 LARGE_BYTES: Final = 2 * 10**9
-KILL_SHARE: Final = 0.4
-"""After this share of the time that one process took, a node is killed."""
+KILL_SHARE: Final = 0.1
+"""When this share of the trace is written, a node is killed."""
+POLL_S: Final = 0.02
 
 
 class DifferentError(Exception):
     """Two readings of one log made different traces, or could not be compared."""
+
+
+@dataclass(frozen=True)
+class Trace:
+    """What a reading made."""
+
+    sha256: str
+    size_bytes: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +63,6 @@ class BenchResult:
         log_bytes: Size of the log of the rounds.
         real_s: Real time by reader, one value per round.
         large: Size of the large log, and the time of each reader; None in a quick run.
-        killed_after_s: When a node was killed while the large log was read.
         sha256: Of the traces of the large log.
         seed: Of the order.
         loads: Load averages, one per round.
@@ -65,7 +72,6 @@ class BenchResult:
     log_bytes: int
     real_s: dict[str, list[float]]
     large: tuple[int, dict[str, float]] | None
-    killed_after_s: float
     sha256: str
     seed: int
     loads: list[float]
@@ -112,28 +118,28 @@ def measure(options: argparse.Namespace) -> BenchResult:
         real_s: dict[str, list[float]] = {HERE: [], THERE: []}
         loads = []
         for number in range(1, options.rounds + 1):
-            found = {}
+            found: dict[str, Trace] = {}
             for reader in rng.sample([HERE, THERE], 2):
                 took_s, found[reader] = read(log, folder, nodes if reader == THERE else None)
                 real_s[reader].append(took_s)
             require_same(found)
             loads.append(os.getloadavg()[0])
             print(f"round {number} of {options.rounds}", file=sys.stderr)
-        large, killed_after_s, digest = None, 0.0, ""
+        large, digest = None, ""
         if not options.quick:
             large_log = folder / "large.log"
             size_bytes = repeat(log, large_log)
-            here_s, digest = read(large_log, folder, None)
-            killed_after_s = here_s * KILL_SHARE
-            there_s, there = read(large_log, folder, nodes, kill_after_s=killed_after_s)
-            require_same({HERE: digest, THERE: there})
+            here_s, whole = read(large_log, folder, None)
+            kill_at_bytes = round(whole.size_bytes * KILL_SHARE)
+            there_s, there = read(large_log, folder, nodes, kill_at_bytes)
+            require_same({HERE: whole, THERE: there})
+            digest = whole.sha256
             large = (size_bytes, {HERE: here_s, THERE: there_s})
         return BenchResult(
             conditions=machine_lines(),
             log_bytes=log.stat().st_size,
             real_s=real_s,
             large=large,
-            killed_after_s=killed_after_s,
             sha256=digest,
             seed=options.seed,
             loads=loads,
@@ -141,44 +147,48 @@ def measure(options: argparse.Namespace) -> BenchResult:
 
 
 def read(
-    log: Path, folder: Path, nodes: Nodes | None, kill_after_s: float | None = None
-) -> tuple[float, str]:
-    """Read a log by the command; return the real time (s) and the SHA-256 of the trace.
+    log: Path, folder: Path, nodes: Nodes | None, kill_at_bytes: int | None = None
+) -> tuple[float, Trace]:
+    """Read a log by the command; return the real time (s) and what it made.
 
     Args:
         log: The log.
         folder: Where the trace is for a moment.
         nodes: The cluster that reads; None for all processors of one process.
-        kill_after_s: When one of its nodes is killed.
+        kill_at_bytes: One of its nodes is killed when so much of the trace is written.
 
     Raises:
         CalledProcessError: When it fails.
+        DifferentError: When all was read before a node could be killed.
     """
     trace = folder / "of.trace"
     command = [sys.executable, "-m", "seatrial", "sql", "read", str(log), "-o", str(trace)]
     command += ["--force", "--json", *(["--ray", nodes.address] if nodes else [])]
     began_s = time.perf_counter()
-    killed: list[float] = []
-
-    def kill() -> None:
-        killed.append(time.perf_counter())
-        if nodes is not None:
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    is_killed = kill_at_bytes is None
+    while process.poll() is None:
+        if not is_killed and nodes is not None and written_bytes(trace) >= (kill_at_bytes or 0):
             nodes.kill()
-
-    killer = threading.Timer(kill_after_s or 0.0, kill)
-    if kill_after_s is not None:
-        killer.start()
-    subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
+            is_killed = process.poll() is None
+        time.sleep(POLL_S)
     took_s = time.perf_counter() - began_s
-    killer.cancel()
-    if kill_after_s is not None and not killed:
+    if process.returncode != 0:
+        raise subprocess.CalledProcessError(process.returncode, command)
+    if not is_killed:
         raise DifferentError("all was read before a node could be killed")
-    digest = hashlib.sha256(trace.read_bytes()).hexdigest()
+    made = Trace(hashlib.sha256(trace.read_bytes()).hexdigest(), trace.stat().st_size)
     trace.unlink()
-    return took_s, digest
+    return took_s, made
 
 
-def require_same(digests: dict[str, str]) -> None:
+def written_bytes(trace: Path) -> int:
+    """Return how much of a trace is written that is not complete."""
+    part = trace.with_name(f"{trace.name}.part")
+    return part.stat().st_size if part.exists() else 0
+
+
+def require_same(digests: dict[str, Trace]) -> None:
     """Raise DifferentError unless all traces are the same bytes."""
     if len(set(digests.values())) != 1:
         raise DifferentError(f"the traces differ: {digests}")
@@ -210,8 +220,8 @@ def section(measured: BenchResult) -> str:
             for name, own_s in taken.items()
         ]
         killed = (
-            f"\n\nOf the large log, one of the three nodes was killed after "
-            f"{measured.killed_after_s:.0f} s. Both traces have the SHA-256 {measured.sha256}."
+            "\n\nOf the large log, one of the three nodes was killed when a tenth of the trace was "
+            f"written. Both traces have the SHA-256 {measured.sha256}."
         )
     return "\n\n".join(
         [

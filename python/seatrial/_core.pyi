@@ -445,8 +445,29 @@ class SqlPlayback:
         """Wait at most so long; True when it has ended."""
 
 @final
+class SqlPart:
+    """A part of a log that is being read; an iterator of what was read, piece by piece."""
+    def __iter__(self, /) -> SqlPart: ...
+    def __new__(cls, /, part_json: str, piece_bytes: SupportsIndex) -> SqlPart:
+        """Open the file of a part (a document of sql_log_parts), on any host that has it.
+
+        Raises NativeError when it cannot be read there, or is another file.
+        """
+    def __next__(self, /) -> bytes: ...
+
+@final
 class SqlReading:
     """Logs that are being read in background threads."""
+    def give(self, /, piece: bytes) -> bool:
+        """Give it the next piece of a part, in their order; False once it takes no more.
+
+        Raises NativeError when it is no piece, or none is expected.
+        """
+    def give_end(self, /) -> bool:
+        """End the pieces: all were given; False once it takes no more.
+
+        Raises NativeError when none is expected.
+        """
     def result(self, /) -> str:
         """Return the result as JSON, once.
 
@@ -657,6 +678,12 @@ def show_trace(trace: str | PathLike[str], top: SupportsIndex) -> str:
     """Return what a trace holds as JSON, with the ``top`` queries by their total time.
 
     Raises NativeError when it is no trace.
+    """
+
+def sql_log_parts(spec_json: str, part_bytes: SupportsIndex) -> list[str]:
+    """Return the parts of logs, each of so many bytes at most, as JSON documents for SqlPart.
+
+    Raises NativeError when the logs cannot be read, or not in parts.
     """
 
 def start(spec_json: str) -> Running:

@@ -91,14 +91,15 @@ def test_any_parts_and_pieces_of_a_real_log_make_the_same_bytes(whole, name, pla
 
 
 @settings(max_examples=20, deadline=None)
-@given(cut=st.integers(1, 20_000), places=st.lists(st.floats(0, 1), max_size=6))
+@given(cut=st.floats(0.1, 0.9), places=st.lists(st.floats(0, 1), max_size=6))
 def test_records_and_sessions_that_cross_files_are_joined_as_well(cut, places):
     text = (FIXTURES / "16-both.csv").read_bytes()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         logs = [folder / "a.csv", folder / "b.csv"]
-        logs[0].write_bytes(text[: cut % len(text)])
-        logs[1].write_bytes(text[cut % len(text) :])
+        behind = int(cut * len(text))
+        logs[0].write_bytes(text[:behind])
+        logs[1].write_bytes(text[behind:])
         documents = _core.sql_log_parts(spec_of(logs, Path("unused"), format="csv"), WHOLE)
         parts = [part for document in documents for part in split(document, places)]
         found = joined(logs, folder, pieces_of(parts), format="csv")

@@ -446,7 +446,8 @@ fn read_pieces<S: Sink>(
             merge.take_in(&parsed).map_err(ReadError::Sink)?;
         }
     }
-    if file + 1 == files.len() { Ok(()) } else { Err(out_of_order()) }
+    let has_all = files.iter().all(|known| known.file.log_bytes > 0);
+    if has_all { Ok(()) } else { Err(out_of_order()) }
 }
 
 fn read_alone<S: Sink>(

@@ -225,7 +225,7 @@ impl Case {
                 raw::read(file, block_bytes, &mut assembler).unwrap();
             }
         } else {
-            blocks::read(&mut files, (workers, block_bytes), &mut assembler).unwrap();
+            blocks::read(&mut files, How::Blocks { workers, block_bytes }, &mut assembler).unwrap();
         }
         assembler.finish().unwrap();
         let counted = assembler.counted;

@@ -231,10 +231,10 @@ impl Piece {
     pub fn unpack(packed: &[u8]) -> std::io::Result<Piece> {
         let mut source = zstd::Decoder::new(packed)?;
         let mut blocks = Vec::new();
-        let mut lengths = [0; 8];
-        while read_lengths(&mut source, &mut lengths)? {
+        let mut both = [0; 8];
+        while read_lengths(&mut source, &mut both)? {
             let [outline_bytes, block_bytes] = [0, 4].map(|at| {
-                let four: [u8; 4] = std::array::from_fn(|byte| lengths[at + byte]);
+                let four: [u8; 4] = std::array::from_fn(|byte| both[at + byte]);
                 u64::from(u32::from_le_bytes(four))
             });
             let mut outline = Vec::new();
@@ -252,12 +252,12 @@ impl Piece {
 }
 
 /// Reads the lengths of a block; false at the end.
-fn read_lengths(source: &mut impl Read, lengths: &mut [u8; 8]) -> std::io::Result<bool> {
+fn read_lengths(source: &mut impl Read, both: &mut [u8; 8]) -> std::io::Result<bool> {
     let mut first = Vec::new();
     source.by_ref().take(8).read_to_end(&mut first)?;
     match <[u8; 8]>::try_from(first) {
         Ok(all) => {
-            *lengths = all;
+            *both = all;
             Ok(true)
         }
         Err(few) if few.is_empty() => Ok(false),

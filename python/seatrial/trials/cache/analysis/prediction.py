@@ -154,8 +154,8 @@ def predict(
     tiers: list[CacheTiers] = found[: len(pairs)]
     curves = joined(found[len(pairs) :])
 
-    def disk_share(size: int) -> float:
-        function, arguments = tiers_with(size, 0)
+    def disk_share(size_bytes: int) -> float:
+        function, arguments = tiers_with(size_bytes, 0)
         share: float = function(accesses, *arguments).disk_share
         return share
 
@@ -203,9 +203,9 @@ def _loop(
     )
 
 
-def _parts(policy: str, sizes: list[int]) -> list[list[int]]:
+def _parts(policy: str, sizes_bytes: list[int]) -> list[list[int]]:
     """Return the sizes that are simulated at once: of LRU all, in one pass; else each alone."""
-    return [sizes] if policy == _LRU else [[size] for size in sizes]
+    return [sizes_bytes] if policy == _LRU else [[each] for each in sizes_bytes]
 
 
 def usual_sizes_bytes(unique_bytes: int) -> list[int]:

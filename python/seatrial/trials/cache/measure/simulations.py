@@ -35,7 +35,7 @@ def _accesses(reference: Any) -> Accesses:  # noqa: ANN401 - of an optional modu
     return found
 
 
-def simulate(held: _Held, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:  # noqa: ANN401 - of any function
+def simulate(held: _Held, function: Callable[..., object], arguments: tuple[Any, ...]) -> object:
     """Run one simulation on the host that runs this."""
     return function(_accesses(held.reference), *arguments)
 

@@ -89,6 +89,46 @@ def test_what_is_invalid_is_reported_by_name(folder: Path, options: tuple[str, .
     assert reported in done.err
 
 
+def test_clients_that_wait_ask_for_more_when_they_are_served_faster(folder: Path):
+    options = ("--ram", "4MiB,32MiB", "--clients", "16", "--json")
+    done = seatrial("cache", "predict", "web.rec", *options, folder=folder)
+    assert done.code == 0, done
+    document = json.loads(done.out)
+    assert_published(document)
+    prediction = document["prediction"]
+    # 1,000 accesses a second, nine tenths of them reads of 5 ms, which clients wait for.
+    assert prediction["clients"] == 16
+    assert prediction["other_ns"] == pytest.approx(16e6 - 0.9 * 5e6, rel=0.01)
+    small, large = prediction["tiers"]
+    assert large["memory_share"] > small["memory_share"]
+    most_per_s = 0.9 * 16 / (prediction["other_ns"] / 1e9)
+    assert 900 < small["reads_per_s"] < large["reads_per_s"] <= most_per_s
+    text = seatrial("cache", "predict", "web.rec", *options[:-1], folder=folder).out
+    assert "16 clients, each of which waits" in " ".join(text.split())
+
+
+@pytest.mark.parametrize(
+    ("options", "reported"),
+    [
+        (("--clients", "4"), "4 clients cannot have sent this load"),
+        (("--clients", "16", "--ssd", "32MiB"), "--ssd-like RUN"),
+    ],
+)
+def test_clients_of_whom_too_little_is_known_are_refused(folder: Path, options, reported):
+    done = seatrial("cache", "predict", "web.rec", *options, folder=folder)
+    assert done.code == 2, done
+    assert reported in " ".join(done.err.split())
+
+
+def test_clients_need_the_times_of_their_reads(folder: Path):
+    lines = [f"{number % 97 * 8},8,r,{number / 500}\n" for number in range(2000)]
+    (folder / "spc.csv").write_text("".join(f"0,{each}" for each in lines))
+    imported = seatrial("trace", "import", "spc.csv", "-o", "spc.rec", folder=folder)
+    assert imported.code == 0, imported
+    done = seatrial("cache", "predict", "spc.rec", "--clients", "8", folder=folder)
+    assert (done.code, "how long they took" in " ".join(done.err.split())) == (2, True), done
+
+
 def test_a_recording_of_writes_is_refused(folder: Path):
     (folder / "w.csv").write_text("128166372003061629,hm,0,Write,8192,8192,413\n")
     assert seatrial("trace", "import", "w.csv", "-o", "w.rec", folder=folder).code == 0

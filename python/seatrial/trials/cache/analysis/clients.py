@@ -29,7 +29,7 @@ class Loop:
 
     Attributes:
         clients: How many there are.
-        other_ns: What a client does besides, for each access to a block.
+        other_ns: Time between two accesses to blocks in which a client waits for no read.
         accesses_per_read: Accesses to blocks of a read, in the mean.
         device_servers: How many reads the cache device serves at once; 0 for all that come.
     """

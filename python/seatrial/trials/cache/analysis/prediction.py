@@ -56,7 +56,7 @@ class CachePrediction(msgspec.Struct, frozen=True, kw_only=True):
         knows_device_times: Whether those of the cache device are given.
         clients: Clients that send the load, each of which waits for its reads; null where
             requests come at their recorded times.
-        other_ns: What such a client does besides, for each access to a block (ns).
+        other_ns: Time between two accesses in which such a client waits for no read (ns).
     """
 
     method: Annotated[str, one_of("exact", "sampled")]

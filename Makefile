@@ -57,14 +57,17 @@ test-rust: ## run the tests of the Rust crates
 	@echo "== cargo test"
 	@cargo test --quiet --workspace --exclude seatrial-pyext --locked --lib
 
-# These measure no time and touch no device of the machine (the lab's disks are its own files): two
-# of their files may run at once. All others run one after the other, in two lanes.
-CONCURRENT := $(addprefix tests/,examples findings importers lab release report results stats study tidy) \
+# These measure no time, and no other test touches their devices: any of their files may run at once.
+# All others run one after the other, in two lanes.
+CONCURRENT := $(addprefix tests/,catalogue examples findings importers lab postgres release report \
+	results stats study tidy) \
 	$(wildcard tests/trials/*/analysis tests/trials/*/report tests/trials/*/study) \
-	$(wildcard tests/trials/io/test_*.py) tests/trials/replay tests/trials/audit/commands \
+	$(wildcard tests/trials/io/test_*.py) tests/trials/replay tests/trials/audit/commands tests/trials/plan \
 	tests/trials/database/commands tests/trials/layouts/commands/test_lab_command.py \
-	$(patsubst %,tests/cli/test_%.py,commands completion import next_commands preloaded sources \
-	study_databases study_layouts)
+	$(filter-out %/test_rig.py,$(wildcard tests/trials/cache/test_*.py)) \
+	$(wildcard tests/machine/test_guard*.py) tests/machine/fingerprint tests/bench/test_compare_bench.py \
+	$(filter-out %/test_interrupts.py %/test_lifetimes.py %/test_live.py %/test_two_runs.py, \
+	$(wildcard tests/cli/test_*.py))
 
 test-python: setup ## run the Python tests, including source tree, report and lab
 	@echo "== pytest"

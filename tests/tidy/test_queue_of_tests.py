@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -143,6 +144,35 @@ def test_what_waits_for_throttled_devices_has_a_lane_of_its_own(tmp_path: Path) 
     timed = {workers["test_lane0"], workers["test_lane1"]}
     assert len(throttled) == len(timed) == 1, workers
     assert throttled != timed, workers
+
+
+def test_a_least_favoured_worker_runs_the_rest_while_both_lanes_are_busy(tmp_path: Path) -> None:
+    folder = tmp_path / "tests/kernel"
+    folder.mkdir(parents=True)
+    (folder / "test_audits.py").write_text(SLEEPS.format(seconds=1.5))
+    niceness = """
+import os
+from pathlib import Path
+
+def test_it():
+    group = Path("/proc/self/autogroup")
+    print("niceness", os.nice(0), "session", os.getsid(0) == os.getpid())
+    print("of the session:", group.read_text() if group.exists() else "nice 19")
+    assert False
+"""
+    code, said = run(tmp_path, lane=SLEEPS.format(seconds=1.5), free=niceness)
+    assert code == 1, said
+    assert "niceness 19 session True" in said
+    assert re.search("of the session: .*nice 19", said)
+
+
+def test_an_interrupted_run_ends_its_background_command(tmp_path: Path) -> None:
+    background = "sh -c 'sleep 600 & echo $! > pid; wait'"
+    dies = SLEEPS.format(seconds=1).replace("time.sleep", "os.kill(os.getppid(), 2); time.sleep")
+    run(tmp_path, "--background", background, lane=dies)
+    pid = int((tmp_path / "pid").read_text())
+    state = Path(f"/proc/{pid}/status")
+    assert not state.exists() or "zombie" in state.read_text()
 
 
 def test_the_longest_is_first_by_what_it_took_before(tmp_path: Path) -> None:

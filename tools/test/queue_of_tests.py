@@ -1,13 +1,14 @@
-"""Runs the Python tests from one queue on two workers, and failed ones once more, alone.
+"""Runs the Python tests from one queue on four workers, and failed ones once more, alone.
 
     python tools/test/queue_of_tests.py --background "make lint test-rust" tests/stats ...
 
-The paths given contain tests that measure no time and touch no device of the machine: either
-worker takes the next of these files, the longest first. All other files are in one of two lanes,
-and of each lane one file runs at a time: a worker runs a lane to its end before it takes others.
-Those of one lane wait for throttled devices of their own most of the time, and need little of a
-processor, so that they leave the other lane in peace. The duration of each file is kept in
-``.cache``; without one, its folder gives an estimate.
+The paths given contain tests that measure no time and touch no device of the machine: any worker
+takes the next of these files, the longest first. All other files are in one of two lanes, and of
+each lane one file runs at a time: a worker runs a lane to its end before it takes others. Those of
+one lane wait for throttled devices of their own most of the time, and need little of a processor,
+so that they leave the other lane in peace. Two more workers take no lane. They and the background
+command get the processor time that the lanes leave (``least_favoured.py``). The duration of each
+file is kept in ``.cache``; without one, its folder gives an estimate.
 
 Two processors are then busy, and a shared machine sometimes loses them for seconds, so that a test
 may fail because of load. It is run again, alone, at the end; if it passes then, it is reported as
@@ -21,7 +22,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import shlex
+import signal
 import subprocess
 import sys
 import time
@@ -35,7 +38,16 @@ from xdist.workermanage import WorkerController
 
 CACHE = Path(".cache")
 SECONDS = CACHE / "seconds-of-tests.json"
-WORKERS = 2
+
+# Puts a command behind all others that need a processor.
+LEAST_FAVOURED = (sys.executable, str(Path(__file__).resolve().with_name("least_favoured.py")))
+
+# These workers take no lane.
+REST = ("rest0", "rest1")
+WORKERS = (
+    *("popen", "popen"),
+    *(f"popen//id={name}//python={shlex.join((*LEAST_FAVOURED, sys.executable))}" for name in REST),
+)
 
 # Files that share what is made once, a guest's boot or a cluster, are one entry of the queue.
 TOGETHER = ("tests/lab/inside", "tests/fleet")
@@ -44,12 +56,13 @@ TOGETHER = ("tests/lab/inside", "tests/fleet")
 THROTTLED = (
     "tests/trials/watch/commands/test_headroom.py",
     "tests/trials/cache/test_rig.py",
+    "tests/trials/database/measure/test_crash_trial.py",
     "tests/kills/test_random_kills.py",  # it has a pool of ZFS, too: one may run on a machine
     *(
         f"tests/kernel/test_{name}.py"
         for name in (
-            *("audits", "comparisons", "device_errors", "full_disks", "load_lines"),
-            *("power_cut", "power_cut_database", "preconditioning", "steady_states"),
+            *("audits", "comparisons", "device_errors", "full_disks", "hang_is_live"),
+            *("load_lines", "power_cut", "power_cut_database", "preconditioning", "steady_states"),
         )
     ),
 )
@@ -84,9 +97,6 @@ UNSTEADY_MAX = 2
 
 # pytest's own exit code for "tests ran, and some failed"; any other one is no matter of a test.
 SOME_FAILED = 1
-
-# Least favoured: what times something runs at the same time.
-NICENESS = 19
 
 
 def within(test: str, folders: Iterable[str]) -> str | None:
@@ -126,6 +136,8 @@ class Queue(LoadFileScheduling):
 
     def _lane_for(self, worker: WorkerController, waiting: dict[str, list[str]]) -> str:
         """The lane that a worker runs, or begins: the longest that no other one runs."""
+        if worker.gateway.id in REST:
+            return ""
         others = {
             lane
             for lane, of in self._worker_of.items()
@@ -192,7 +204,8 @@ def run(concurrent: list[str]) -> int:
     plugin = Plugin(concurrent)
     # Workers look for modules where `python -m pytest` does.
     sys.path[0] = str(Path.cwd())
-    queue = [f"--numprocesses={WORKERS}", "--max-worker-restart=0", "--cache-clear"]
+    workers = [f"--tx={each}" for each in WORKERS]
+    queue = [*workers, "--dist=loadfile", "--max-worker-restart=0", "--cache-clear"]
     queue += [f"--ignore={each}" for each in ALONE]
     code = pytest.main([*options(), *queue], plugins=[plugin])
     say("Workers were busy for:", plugin.keep())
@@ -243,7 +256,7 @@ class Background:
         self._command = command
         self._log = (CACHE / "background.log").open("w+")
         self._process = subprocess.Popen(
-            ["nice", f"-n{NICENESS}", *shlex.split(command)],
+            [*LEAST_FAVOURED, *shlex.split(command)],
             stdout=self._log,
             stderr=subprocess.STDOUT,
         )
@@ -258,7 +271,8 @@ class Background:
 
     def stop(self) -> None:
         """Ends it where the tests were interrupted."""
-        self._process.terminate()
+        if self._process.poll() is None:
+            os.killpg(self._process.pid, signal.SIGTERM)  # its session's leader
         self._log.close()
 
 
@@ -266,7 +280,7 @@ def main(arguments: list[str]) -> int:
     """Runs the tests; the exit code."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("--background", help="a command to run at the same time")
-    parser.add_argument("paths", nargs="*", help="files and folders that either worker may take")
+    parser.add_argument("paths", nargs="*", help="files and folders that any worker may take")
     reported = parser.parse_args(arguments)
     CACHE.mkdir(exist_ok=True)
     background = Background(reported.background) if reported.background else None
@@ -274,7 +288,7 @@ def main(arguments: list[str]) -> int:
         code = run(reported.paths)
         if code in (0, SOME_FAILED):
             code = max(code, run_alone())
-        other = background.end() if background else 0
+        other = background.end() if background and code != pytest.ExitCode.INTERRUPTED else 0
     finally:
         if background:
             background.stop()

@@ -53,11 +53,12 @@ def write(tmp_path, text):
 def test_specifications_become_a_mix(tmp_path) -> None:
     jobs = read_jobs(write(tmp_path, CONFIGURATION))
     assert jobs is not None
-    fill, mix = jobs.mapping["workload"]
+    fill, mix, paused = jobs.mapping["workload"]
     assert fill == {"kind": "fill"}
+    assert paused == {"kind": "mix", "name": "paused", "accesses": ["Slow"], "seconds": 90}
     assert mix == {
         "kind": "mix",
-        "accesses": ["OLTP-8K-70-read", "Slow"],
+        "accesses": ["OLTP-8K-70-read"],
         "seconds": 90,
         "depths": 16,
         "threads": 2,
@@ -77,11 +78,30 @@ def test_the_study_can_be_planned(tmp_path) -> None:
     assert ("read", 63.0) in weights or ("read", 0.63) in weights, weights
 
 
+def test_a_delay_is_a_pause_after_each_burst(tmp_path) -> None:
+    jobs = read_jobs(write(tmp_path, CONFIGURATION))
+    assert jobs is not None
+    plan = make_plan(study_from_mapping(jobs.mapping, "lab.icf"))
+    cell = next(cell for cell in plan.cells if cell.factors.get("access") == "Slow")
+    assert (cell.threads, cell.depth) == (2, 10)
+    (stream,) = cell.parsed.streams
+    assert stream.arrival == {"kind": "think", "burst": 10, "pause_s": 0.005, "is_even": True}
+
+
+def test_a_delay_of_one_line_among_several_is_named(tmp_path) -> None:
+    several = CONFIGURATION.replace("8192,90,70,100,0,1,4096,0", "8192,90,70,100,7,2,4096,0")
+    jobs = read_jobs(write(tmp_path, several))
+    assert jobs is not None
+    assert "stream" not in jobs.mapping["access"][0]["lines"][0]
+    (note,) = (each for each in jobs.notes if "delay" in each)
+    assert "7 ms after every 2 requests is not done, as the specification has several" in note
+
+
 def test_what_is_done_otherwise_is_named(tmp_path) -> None:
     jobs = read_jobs(write(tmp_path, CONFIGURATION))
     assert jobs is not None
     said = "\n".join(jobs.notes)
-    assert "Slow: the delay of 5 ms after every 10 requests is not done" in said
+    assert "delay" not in said
     assert "Slow: replies are for network workers" in said
     assert "Slow: requests of 4096 bytes cannot be aligned to 8192 bytes" in said
     assert "specify one with --target" in said
@@ -93,6 +113,7 @@ def test_what_is_done_otherwise_is_named(tmp_path) -> None:
         ("65536,10,0,0,0,1,0,0", "65536,10,0,0", "line 12: '65536,10,0,0' is not eight numbers"),
         ("65536,10", "65536,x", "is not eight numbers"),
         ("8192,90,70", "8192,90,170", "line 11"),
+        ("100,100,5,10", "100,100,-5,10", "is out of range"),
         (
             "'size,% of size",
             "'size,% of something",

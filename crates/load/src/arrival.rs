@@ -35,26 +35,40 @@ enum Schedule {
     Think(Think),
 }
 
-/// A pause of random length after each request.
+/// A pause after each request, or after each group of them.
 #[derive(Debug)]
 struct Think {
     rng: Xoshiro256PlusPlus,
     pause_ns_mean: f64,
+    /// Whether each pause is as long as the mean; else lengths are random (exponential).
+    is_even: bool,
+    /// Requests of a group, which a pause follows when all have ended.
+    burst: u64,
+    /// Requests of the group that did not begin, and that did not end.
+    to_begin: u64,
+    to_end: u64,
     /// By how much requests began late; later pauses are shortened by it, so that their mean holds
     /// although a thread wakes late.
     owed_ns: u64,
 }
 
 impl Think {
+    fn new(rng: Xoshiro256PlusPlus, pause_s: f64, burst: u64, is_even: bool) -> Self {
+        let burst = burst.max(1);
+        let pause_ns_mean = pause_s * NS_PER_S as f64;
+        Self { rng, pause_ns_mean, is_even, burst, to_begin: burst, to_end: burst, owed_ns: 0 }
+    }
+
     fn pause_ns(&mut self) -> u64 {
-        let pause_ns = (exponential(&mut self.rng) * self.pause_ns_mean) as u64;
+        let length = if self.is_even { 1.0 } else { exponential(&mut self.rng) };
+        let pause_ns = (length * self.pause_ns_mean) as u64;
         let shortened_ns = pause_ns.saturating_sub(self.owed_ns);
         self.owed_ns -= pause_ns - shortened_ns;
         shortened_ns
     }
 }
 
-/// Batches at random, independent of each other, of independent sizes: a compound Poisson process.
+/// Batches at random, independent of each other: a compound Poisson process.
 #[derive(Debug)]
 struct Random {
     rng: Xoshiro256PlusPlus,
@@ -62,7 +76,14 @@ struct Random {
     gap_ns_mean: f64,
     /// Requests of a batch; 1 where each comes alone.
     batch_mean: f64,
+    /// Whether sizes of batches are random (geometric); else all are alike.
+    is_geometric: bool,
+    /// Between two requests of a batch.
+    spacing_ns: f64,
+    /// Beginning of the batch.
     elapsed_ns: f64,
+    /// When the request that is due is due.
+    due_ns: f64,
     /// Requests of the batch that are still to come, but for the one that is due.
     left: u64,
 }
@@ -72,23 +93,46 @@ impl Random {
     fn new(rng: Xoshiro256PlusPlus, rate_per_s: f64, burst: u64) -> Self {
         let batch_mean = burst.max(1) as f64;
         let gap_ns_mean = NS_PER_S as f64 * batch_mean / rate_per_s;
-        Self { rng, gap_ns_mean, batch_mean, elapsed_ns: 0.0, left: 0 }
+        Self {
+            rng,
+            gap_ns_mean,
+            batch_mean,
+            is_geometric: true,
+            spacing_ns: 0.0,
+            elapsed_ns: 0.0,
+            due_ns: 0.0,
+            left: 0,
+        }
+    }
+
+    /// Returns one whose batches are all of one size, and take time to come.
+    fn of_bursts(rng: Xoshiro256PlusPlus, rate_per_s: f64, burst: u64, spacing_s: f64) -> Self {
+        let spacing_ns = spacing_s * NS_PER_S as f64;
+        Self { is_geometric: false, spacing_ns, ..Self::new(rng, rate_per_s, burst) }
     }
 
     /// Goes on to the next request, and returns its time after the start.
     fn next_ns(&mut self) -> u64 {
         if self.left > 0 {
             self.left -= 1;
+            self.due_ns += self.spacing_ns;
         } else {
             // A float, so that rounding affects the returned value but not the sum.
             self.elapsed_ns += exponential(&mut self.rng) * self.gap_ns_mean;
-            if self.batch_mean > 1.0 {
-                // Geometric from 1: the exponential distribution in whole numbers.
-                let scale = -1.0 / (-1.0 / self.batch_mean).ln_1p();
-                self.left = (exponential(&mut self.rng) * scale) as u64;
-            }
+            // A batch that begins before the end of the last one waits for it.
+            self.due_ns = self.elapsed_ns.max(self.due_ns);
+            self.left = self.size() - 1;
         }
-        self.elapsed_ns as u64
+        self.due_ns as u64
+    }
+
+    fn size(&mut self) -> u64 {
+        if !self.is_geometric || self.batch_mean <= 1.0 {
+            return self.batch_mean as u64;
+        }
+        // Geometric from 1: the exponential distribution in whole numbers.
+        let scale = -1.0 / (-1.0 / self.batch_mean).ln_1p();
+        1 + (exponential(&mut self.rng) * scale) as u64
     }
 }
 
@@ -127,9 +171,9 @@ impl Arrivals {
                 per_million_s: per_million_s.max(1),
             })
         };
+        let rng = || stream(seed, "arrival", u64::from(worker));
         let random = |rate_per_s: f64, burst: u64| {
-            let rng = stream(seed, "arrival", u64::from(worker));
-            Schedule::Random(Random::new(rng, rate_per_s / f64::from(workers), burst))
+            Schedule::Random(Random::new(rng(), rate_per_s / f64::from(workers), burst))
         };
         let schedule = match *spec {
             // The times of a list are not in the specification, nor those of streams: see
@@ -137,15 +181,17 @@ impl Arrivals {
             ArrivalSpec::Closed {} | ArrivalSpec::Listed {} | ArrivalSpec::Streams {} => {
                 Schedule::Closed
             }
-            ArrivalSpec::Think { pause_s } => {
-                let rng = stream(seed, "arrival", u64::from(worker));
-                let pause_ns_mean = pause_s * NS_PER_S as f64;
-                Schedule::Think(Think { rng, pause_ns_mean, owed_ns: 0 })
+            ArrivalSpec::Think { pause_s, burst, is_even } => {
+                Schedule::Think(Think::new(rng(), pause_s, burst, is_even))
             }
             ArrivalSpec::Fixed { rate_per_s } => even(rate_per_s, 1),
             ArrivalSpec::Bursts { rate_per_s, burst } => even(rate_per_s, burst),
             ArrivalSpec::Poisson { rate_per_s } => random(rate_per_s, 1),
             ArrivalSpec::Batches { rate_per_s, burst } => random(rate_per_s, burst),
+            ArrivalSpec::PoissonBursts { rate_per_s, burst, spacing_s } => {
+                let own_per_s = rate_per_s / f64::from(workers);
+                Schedule::Random(Random::of_bursts(rng(), own_per_s, burst, spacing_s))
+            }
         };
         Self::beginning(schedule, start_ns)
     }
@@ -198,8 +244,14 @@ impl Arrivals {
                 saturated(even.elapsed_ns())
             }
             Schedule::Random(random) => random.next_ns(),
-            // Not before this request has ended: see `ended`.
-            Schedule::Think(_) => u64::MAX,
+            Schedule::Think(think) => {
+                think.to_begin -= 1;
+                if think.to_begin > 0 {
+                    return;
+                }
+                // Not before all of this group have ended: see `ended`.
+                u64::MAX
+            }
         };
         self.due_ns = Some(self.start_ns.saturating_add(elapsed_ns));
     }
@@ -207,7 +259,10 @@ impl Arrivals {
     /// Tells that the request that is due begins at `now_ns`.
     #[inline]
     pub fn began(&mut self, now_ns: u64) {
-        if let (Schedule::Think(think), Some(due_ns)) = (&mut self.schedule, self.due_ns) {
+        if let (Schedule::Think(think), Some(due_ns)) = (&mut self.schedule, self.due_ns)
+            // The rest of a group waits for room, not for its thread.
+            && think.to_begin == think.burst
+        {
             think.owed_ns += now_ns.saturating_sub(due_ns);
         }
     }
@@ -217,7 +272,11 @@ impl Arrivals {
     #[inline]
     pub fn ended(&mut self, at_ns: u64) {
         if let Schedule::Think(think) = &mut self.schedule {
-            self.due_ns = Some(at_ns.saturating_add(think.pause_ns()));
+            think.to_end -= 1;
+            if think.to_end == 0 {
+                (think.to_begin, think.to_end) = (think.burst, think.burst);
+                self.due_ns = Some(at_ns.saturating_add(think.pause_ns()));
+            }
         }
     }
 
@@ -379,6 +438,39 @@ mod tests {
         }
     }
 
+    #[test]
+    fn poisson_bursts_are_of_one_size_spaced_and_random() {
+        let spec = ArrivalSpec::PoissonBursts { rate_per_s: 1e5, burst: 50, spacing_s: 1e-6 };
+        let due = all_due_ns(spec, 1, 10_000_000_000);
+        assert!((due.len() as f64 / 1e6 - 1.0).abs() < 0.05, "{} requests", due.len());
+        for burst in due.chunks(50) {
+            for (number, at_ns) in burst.iter().enumerate() {
+                assert!(at_ns.abs_diff(burst[0] + number as u64 * 1_000) < 2);
+            }
+        }
+        let begins: Vec<u64> = due.chunks(50).map(|burst| burst[0]).collect();
+        let index = index_of_dispersion(&begins, 10_000_000, 1_000);
+        assert!((0.8..1.2).contains(&index), "{index}, not 1 as of Poisson's");
+    }
+
+    #[test]
+    fn a_pause_follows_a_group_when_all_of_it_have_ended() {
+        let spec = ArrivalSpec::Think { pause_s: 0.5, burst: 3, is_even: true };
+        let mut arrivals = Arrivals::new(&spec, 0, 1, 7, 0);
+        assert_eq!(arrivals.peek_ns(), Some(500_000_000));
+        for _ in 0..3 {
+            assert_eq!(arrivals.peek_ns(), Some(500_000_000), "at once");
+            arrivals.began(500_000_000);
+            arrivals.pop();
+        }
+        for at_ns in [600_000_000, 610_000_000] {
+            arrivals.ended(at_ns);
+            assert_eq!(arrivals.peek_ns(), Some(u64::MAX), "one is in flight");
+        }
+        arrivals.ended(700_000_000);
+        assert_eq!(arrivals.peek_ns(), Some(1_200_000_000));
+    }
+
     fn index_of_dispersion(due: &[u64], window_ns: u64, windows: usize) -> f64 {
         let mut counts = vec![0_f64; windows];
         due.iter().for_each(|due_ns| counts[(due_ns / window_ns) as usize] += 1.0);
@@ -438,7 +530,7 @@ mod tests {
 
     #[test]
     fn a_pause_begins_when_a_request_has_ended() {
-        let spec = ArrivalSpec::Think { pause_s: 0.002 };
+        let spec = ArrivalSpec::Think { pause_s: 0.002, burst: 1, is_even: false };
         let mut arrivals = Arrivals::new(&spec, 0, 1, 7, START_NS);
         assert!(!arrivals.is_open());
         let mut now_ns = START_NS;
@@ -459,7 +551,7 @@ mod tests {
 
     #[test]
     fn pauses_keep_their_mean_although_requests_begin_late() {
-        let spec = ArrivalSpec::Think { pause_s: 0.002 };
+        let spec = ArrivalSpec::Think { pause_s: 0.002, burst: 1, is_even: false };
         let mut arrivals = Arrivals::new(&spec, 0, 1, 7, START_NS);
         let (mut ended_ns, mut paused_ns) = (START_NS, 0);
         for _ in 0..20_000 {

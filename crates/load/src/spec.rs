@@ -292,11 +292,27 @@ pub enum ArrivalSpec {
         /// Requests that are due at once at a thread, on average.
         burst: u64,
     },
+    /// Bursts of one size at random times.
+    PoissonBursts {
+        /// Requests per second over all threads, on average.
+        rate_per_s: f64,
+        /// Requests of a burst.
+        burst: u64,
+        /// Between two requests of a burst.
+        #[serde(default)]
+        spacing_s: f64,
+    },
     /// Each worker's after a pause since its one before ended, with its sync; pauses are random
     /// (exponential): the think time of a closed queueing network.
     Think {
         /// Mean length of a pause.
         pause_s: f64,
+        /// Requests before each pause, which begins when all have ended.
+        #[serde(default = "alone")]
+        burst: u64,
+        /// Whether each pause is as long as the mean.
+        #[serde(default)]
+        is_even: bool,
     },
     /// Each at the time that the cell's list has.
     Listed {},
@@ -422,6 +438,10 @@ fn operation<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Operation, D:
 }
 
 const fn one() -> u32 {
+    1
+}
+
+const fn alone() -> u64 {
     1
 }
 

@@ -24,6 +24,7 @@ SPECIFICATIONS: Final = "'access specifications"
 NAME_LINE: Final = "'access specification name"
 FIELDS: Final = ("size", "% of size", "% reads", "% random", "delay", "burst", "align", "reply")
 RUN_S_USUAL: Final = 10.0
+_OUTSTANDING: Final = "'# of outstanding io"
 _NAME: Final = re.compile(r"[^A-Za-z0-9_-]+")
 _SECTOR_BYTES: Final = 512
 
@@ -51,27 +52,40 @@ def study_of(document: Document) -> JobStudy:
             cause="Only specifications of disk workers can be measured",
             next_step="Add one in IOmeter, on its tab Access Specifications",
         )
-    seconds = _run_s(lines)
-    depth = _first(lines, "'number of outstanding io") or _first(lines, "'# of outstanding io")
-    workers = sum(text.lower() == "'worker" for _, text in lines)
-    workload: Table = {
-        "kind": "mix",
-        "accesses": [access["name"] for access in accesses],
-        "seconds": seconds or RUN_S_USUAL,
-        "depths": max(1, depth or 1),
-        "threads": max(1, workers),
-    }
+    depth = max(1, _first(lines, "'number of outstanding io") or _first(lines, _OUTSTANDING))
+    workers = max(1, sum(text.lower() == "'worker" for _, text in lines))
     notes.append("Targets are not taken over: specify one with --target")
     return JobStudy(
         mapping={
             "name": _NAME.sub("-", document.path.stem).strip("-") or "iometer",
             "description": f"The access specifications of {document.name}",
             "target": [{"label": "trial"}],
-            "workload": [{"kind": "fill"}, workload],
+            "workload": [
+                {"kind": "fill"},
+                *_workloads(accesses, _run_s(lines) or RUN_S_USUAL, depth, workers),
+            ],
             "access": accesses,
         },
         notes=list(dict.fromkeys(notes)),
     )
+
+
+def _workloads(
+    accesses: Sequence[Table], seconds: float, depth: int, workers: int
+) -> Iterator[Table]:
+    """Yield workloads of accesses in a closed loop, and of those with pauses, completing these."""
+    paused = []
+    for access in accesses:
+        stream = access["lines"][0].get("stream")
+        if stream is not None:
+            stream |= {"threads": workers, "depth": min(depth, stream["burst"])}
+            paused.append(access["name"])
+    unpaused = [access["name"] for access in accesses if access["name"] not in paused]
+    if unpaused:
+        closed = {"depths": depth, "threads": workers}
+        yield {"kind": "mix", "accesses": unpaused, "seconds": seconds, **closed}
+    if paused:
+        yield {"kind": "mix", "name": "paused", "accesses": paused, "seconds": seconds}
 
 
 def _specifications(
@@ -85,6 +99,7 @@ def _specifications(
         lowered = text.lower()
         if lowered.startswith((NAME_LINE, "'end access specifications")):
             if rows:
+                _pause(rows, name, notes)
                 yield {"name": name, "lines": rows}
             rows, expects = [], "name" if lowered.startswith(NAME_LINE) else ""
         elif lowered.startswith("'size,"):
@@ -115,13 +130,9 @@ def _row(document: Document, number: int, text: str, name: str, notes: list[str]
         raise _malformed(document, number, f"{text!r} is not eight numbers", FIELDS) from None
     if not (size >= 1 and share > 0 and 0 <= reads <= 100 and 0 <= at_random <= 100):
         raise _malformed(document, number, f"{text!r} is out of range", FIELDS)
-    if delay:
-        every = f"{max(burst, 1):g} requests"
-        notes.append(
-            f"{name}: the delay of {delay:g} ms after every {every} is not done, as arrivals have "
-            "a rate here: arrival, rate and burst in a study"
-        )
-    elif burst > 1:
+    if delay < 0 or burst < 0:
+        raise _malformed(document, number, f"{text!r} is out of range", FIELDS)
+    if not delay and burst > 1:
         notes.append(f"{name}: bursts of {burst:g} requests without a delay are no bursts")
     if reply:
         notes.append(f"{name}: replies are for network workers, and are not sent")
@@ -131,6 +142,11 @@ def _row(document: Document, number: int, text: str, name: str, notes: list[str]
         "read": reads / 100,
         "random": at_random / 100,
     }
+    if delay:
+        row["stream"] = {
+            **{"arrival": "think", "pause": delay / 1000, "even_pauses": True},
+            "burst": max(1, int(burst)),
+        }
     # 0 stands for sectors: any place that a disk can address.
     alignment = int(align) or _SECTOR_BYTES
     if int(size) % alignment == 0:
@@ -141,6 +157,18 @@ def _row(document: Document, number: int, text: str, name: str, notes: list[str]
             "are aligned to their size"
         )
     return row
+
+
+def _pause(rows: Sequence[Table], name: str, notes: list[str]) -> None:
+    """Drop delays of a specification of several lines, which the same workers would alternate."""
+    if len(rows) == 1:
+        return
+    for row in rows:
+        if stream := row.pop("stream", None):
+            notes.append(
+                f"{name}: the delay of {1000 * stream['pause']:g} ms after every "
+                f"{stream['burst']:g} requests is not done, as the specification has several lines"
+            )
 
 
 def _unique(written: str, taken: list[str]) -> str:

@@ -195,11 +195,16 @@ class Stream(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Workers that a line of an access specification has for itself, and when they request.
 
     Attributes:
-        arrival: ``closed``, ``fixed``, ``poisson``, ``batches``, or ``think``: a request follows
-            a random pause (exponential) after the one before and its sync.
-        rate_per_s: Requests per second, for ``fixed``, ``poisson`` and ``batches`` (``rate``).
-        burst: Mean size of a batch, with ``batches``.
+        arrival: ``closed``, ``fixed``, ``poisson``, ``batches``, ``poisson_bursts`` (of one size,
+            at random times), or ``think``: a request follows a pause after the one before and its
+            sync.
+        rate_per_s: Requests per second, for all but ``closed`` and ``think`` (``rate``).
+        burst: Mean size of a batch, with ``batches``; size of a burst, with ``poisson_bursts``;
+            requests before each pause, which begins when all have ended, with ``think``.
+        spacing_s: Time between two requests of a burst, with ``poisson_bursts`` (``spacing``).
         pause_s: Mean length of a pause, with ``think`` (``pause``).
+        even_pauses: Whether each pause is as long, with ``think``; else they are random
+            (exponential).
         threads: Workers.
         depth: Requests that each keeps in flight.
         sync_every: Sync after so many writes of a worker; 0 never does.
@@ -208,7 +213,9 @@ class Stream(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     arrival: StreamArrival
     rate_per_s: PerSecond | None = field(default=None, name="rate")
     burst: Count | None = None
+    spacing_s: Seconds | None = field(default=None, name="spacing")
     pause_s: Seconds | None = field(default=None, name="pause")
+    even_pauses: bool = False
     threads: Threads = 1
     depth: Depth = 1
     sync_every: CountOrNone = 0
@@ -216,9 +223,11 @@ class Stream(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     def as_mapping(self) -> dict[str, object]:
         """Return the stream as the engine reads it."""
         arrival: dict[str, object] = {"kind": self.arrival}
-        for name in ("rate_per_s", "burst", "pause_s"):
+        for name in ("rate_per_s", "burst", "spacing_s", "pause_s"):
             if (value := getattr(self, name)) is not None:
                 arrival[name] = value
+        if self.even_pauses:
+            arrival["is_even"] = True
         return {
             "threads": self.threads,
             "depth": self.depth,

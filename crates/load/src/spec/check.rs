@@ -74,11 +74,13 @@ fn check_start(start_at_ns: Option<u64>) -> Checked {
 fn check_arrival(key: &str, arrival: &ArrivalSpec) -> Checked {
     let (rate_per_s, burst) = match *arrival {
         ArrivalSpec::Closed {} | ArrivalSpec::Listed {} | ArrivalSpec::Streams {} => return Ok(()),
-        ArrivalSpec::Think { pause_s } => {
-            let is_pause = (0.0..=DURATION_S_MAX).contains(&pause_s);
-            return ensure(is_pause, format!("{key}.pause_s"), || {
-                format!("is {pause_s}; a pause must be 0 to {DURATION_S_MAX} s")
-            });
+        ArrivalSpec::Think { pause_s, burst, .. } => {
+            check_length(format!("{key}.pause_s"), "a pause", pause_s)?;
+            return check_burst(key, burst);
+        }
+        ArrivalSpec::PoissonBursts { rate_per_s, burst, spacing_s } => {
+            check_length(format!("{key}.spacing_s"), "a spacing", spacing_s)?;
+            (rate_per_s, burst)
         }
         ArrivalSpec::Fixed { rate_per_s } | ArrivalSpec::Poisson { rate_per_s } => (rate_per_s, 1),
         ArrivalSpec::Bursts { rate_per_s, burst } | ArrivalSpec::Batches { rate_per_s, burst } => {
@@ -92,7 +94,17 @@ fn check_arrival(key: &str, arrival: &ArrivalSpec) -> Checked {
              second"
         )
     })?;
+    check_burst(key, burst)
+}
+
+fn check_burst(key: &str, burst: u64) -> Checked {
     ensure(burst > 0, format!("{key}.burst"), || "is 0; a burst has at least 1 request".into())
+}
+
+fn check_length(key: String, what: &str, length_s: f64) -> Checked {
+    ensure((0.0..=DURATION_S_MAX).contains(&length_s), key, || {
+        format!("is {length_s}; {what} must be 0 to {DURATION_S_MAX} s")
+    })
 }
 
 /// Every worker and every access belongs to a stream, and no stream is without them.
@@ -134,10 +146,11 @@ fn check_streams(spec: &CellSpec) -> Checked {
         ensure(is_own, format!("{key}.arrival"), || {
             "must be one of a stream alone, such as batches or think".into()
         })?;
-        let is_one = !matches!(stream.arrival, ArrivalSpec::Think { .. }) || stream.depth == 1;
-        ensure(is_one, format!("{key}.depth"), || {
-            format!("is {}; one request is in flight where a pause follows each", stream.depth)
-        })?;
+        if let ArrivalSpec::Think { burst, .. } = stream.arrival {
+            ensure(u64::from(stream.depth) <= burst, format!("{key}.depth"), || {
+                format!("is {}; at most {burst} are in flight before each pause", stream.depth)
+            })?;
+        }
         ensure(spec.accesses.iter().any(|access| access.stream == number), key, || {
             "has no access, so nothing would be requested; give one, or leave it out".into()
         })?;

@@ -205,12 +205,16 @@ fn streams_are_checked() {
         (json!([think(), closed(6)]), "9 threads together, but the cell has 10"),
         (json!([closed(10)]), "accesses[1].stream is 1; the cell has 1 streams"),
         (json!([think(), closed(3), closed(4)]), "streams[2] has no access"),
-        (json!([with("depth", json!(2)), closed(7)]), "one request is in flight"),
+        (json!([with("depth", json!(2)), closed(7)]), "at most 1 are in flight"),
         (json!([with("depth", json!(9)), closed(7)]), "1 to the depth of the cell, 8"),
         (json!([with("arrival", json!({"kind": "streams"})), closed(7)]), "of a stream alone"),
         (
             json!([with("arrival", json!({"kind": "think", "pause_s": -1})), closed(7)]),
             "streams[0].arrival.pause_s is -1",
+        ),
+        (
+            json!([with("arrival", json!({"kind": "think", "pause_s": 1, "burst": 0})), closed(7)]),
+            "streams[0].arrival.burst is 0",
         ),
     ] {
         let sentence = parse(&with_streams(&streams)).unwrap_err().to_string();

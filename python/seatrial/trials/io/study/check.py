@@ -83,27 +83,37 @@ def _streams(access: AccessSpecification, *place: str | int) -> Iterator[Constra
     for nth, line in enumerate(access.lines):
         if line.stream is None:
             continue
-        given = {"rate": line.stream.rate_per_s, "burst": line.stream.burst}
-        given["pause"] = line.stream.pause_s
-        for key, value in given.items():
-            is_needed = line.stream.arrival in _ARRIVALS_WITH[key]
-            if is_needed != (value is not None):
-                seen = "is missing" if is_needed else "has no effect here"
-                expected = f"It belongs to arrival = {' or '.join(_ARRIVALS_WITH[key])}"
+        stream = line.stream
+        for key, attribute in _KEYS_OF_ARRIVALS:
+            needing, allowing = _ARRIVALS_WITH[key]
+            is_given = getattr(stream, attribute) not in (None, False)
+            if is_given != (stream.arrival in needing) and stream.arrival not in allowing:
+                seen = "has no effect here" if is_given else "is missing"
+                expected = f"It belongs to arrival = {' or '.join((*needing, *allowing))}"
                 yield ConstraintError(seen, expected, *place, "lines", nth, "stream", key)
-        if line.stream.arrival == "think" and line.stream.depth > 1:
+        if stream.arrival == "think" and stream.depth > (stream.burst or 1):
             yield ConstraintError(
-                f"is {line.stream.depth}",
-                "With arrival = think each thread has one request in flight; give more threads",
+                f"is {stream.depth}",
+                "With arrival = think each thread has at most burst requests in flight",
                 *(*place, "lines", nth, "stream", "depth"),
             )
 
 
-_ARRIVALS_WITH: Final[Mapping[str, tuple[str, ...]]] = {
-    "rate": ("fixed", "poisson", "batches"),
-    "burst": ("batches",),
-    "pause": ("think",),
+_KEYS_OF_ARRIVALS: Final = (
+    ("rate", "rate_per_s"),
+    ("burst", "burst"),
+    ("spacing", "spacing_s"),
+    ("pause", "pause_s"),
+    ("even_pauses", "even_pauses"),
+)
+_ARRIVALS_WITH: Final[Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
+    "rate": (("fixed", "poisson", "batches", "poisson_bursts"), ()),
+    "burst": (("batches", "poisson_bursts"), ("think",)),
+    "spacing": ((), ("poisson_bursts",)),
+    "pause": (("think",), ()),
+    "even_pauses": ((), ("think",)),
 }
+"""Arrivals of a stream that need a key, and those that may have it."""
 
 
 def _without_streams(workload: Mix, streamed: set[str]) -> Iterator[ConstraintError]:

@@ -213,12 +213,22 @@ def _stream(load: Load, own: Stream) -> Table:
     threads = math.ceil(own.requests / load.seconds / THREAD_PER_S_MAX)
     in_flight = min(max(IN_FLIGHT_MIN, 2 * own.in_flight_max), IN_FLIGHT_MAX)
     found = {
-        "arrival": "batches" if own.burst > 1 else "poisson",
         "rate": round(own.requests / load.seconds, 3),
         "threads": threads,
         "depth": math.ceil(in_flight / threads),
     }
-    return found | ({"burst": own.burst} if own.burst > 1 else {})
+    size, spacing_s, are_even = own.bursts
+    if are_even:
+        spacing = {"spacing": round(spacing_s, 9)} if spacing_s else {}
+        return {"arrival": "poisson_bursts", **found, "burst": size, **spacing}
+    return (
+        {"arrival": "batches", **found, "burst": size}
+        if size > 1
+        else {
+            "arrival": "poisson",
+            **found,
+        }
+    )
 
 
 def _sample(load: Load) -> Table:
@@ -325,9 +335,13 @@ def _stream_words(load: Load, own: Stream) -> str:
         flush = " and its flush" if own.flushes else ""
         return f"each {format_duration_s(own.pause_s)} (mean) after the end of the last one{flush}"
     per_s = format_iops(own.requests / load.seconds).removesuffix(" IOPS")
-    if own.burst == 1:
+    size, spacing_s, are_even = own.bursts
+    if size == 1:
         return f"{per_s} a second at random times (Poisson)"
-    return f"{per_s} a second in batches of {own.burst} on average at random times"
+    if are_even:
+        spaced = f", {format_duration_s(spacing_s)} apart," if spacing_s else ""
+        return f"{per_s} a second in bursts of {size}{spaced} at random times"
+    return f"{per_s} a second in batches of {size} on average at random times"
 
 
 def _times_words(load: Load) -> str:

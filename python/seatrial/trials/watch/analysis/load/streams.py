@@ -4,7 +4,7 @@ A database's requests come from parts that know little of each other. Who commit
 waits for it, so that one such write follows another. Background writers send bursts of pages, and
 the kernel bursts of large requests. So reads and writes are divided by whether a process waits for
 them, and the others by size; each stream either has one request in flight at a time, a pause after
-each (a closed loop with a think time), or arrives in batches at random times.
+each (a closed loop with a think time), or arrives in batches or bursts at random times.
 
 Sources: D. Ferrari, "On the foundations of artificial workload design", SIGMETRICS 1984, for
 streams by component; D. Cox, P. Lewis, "The Statistical Analysis of Series of Events", 1966, for
@@ -13,7 +13,7 @@ the dispersion of batches.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
@@ -37,6 +37,27 @@ ALONE_SHARE_MIN: Final = 0.9
 """So many requests begin when the one before has ended, where each follows another."""
 _SECTOR_BYTES: Final = 512
 _BURSTY_MIN: Final = 1.5
+EVEN_CV_MAX: Final = 0.75
+"""Sizes of bursts that vary less (standard deviation over mean) are called even. Geometric sizes
+have a coefficient of variation of 1."""
+
+
+class Bursts(NamedTuple):
+    """How requests come that nothing holds back.
+
+    Attributes:
+        size: Requests of a burst; the mean of geometric batches unless sizes are even; 1 where each
+            comes by itself.
+        spacing_s: Mean time between two requests of a usual burst; 0 unless sizes are even.
+        are_even: Whether bursts are of about one size.
+    """
+
+    size: int
+    spacing_s: float = 0.0
+    are_even: bool = False
+
+
+ALONE: Final = Bursts(1)
 
 
 class Stream(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,7 +74,7 @@ class Stream(msgspec.Struct, frozen=True, kw_only=True):
         in_flight_max: Most of them at once; 0 where latencies are unknown.
         pause_s: Mean pause between the end of one, or of its flush, and the next, where one follows
             another; None where they come by themselves.
-        burst: Mean size of the batches that are as uneven; 1 where each comes by itself.
+        bursts: How they come where none waits for another.
         flushes: Flushes that belong to them.
     """
 
@@ -65,7 +86,7 @@ class Stream(msgspec.Struct, frozen=True, kw_only=True):
     sequential: int
     in_flight_max: int
     pause_s: float | None
-    burst: int
+    bursts: Bursts
     flushes: int
 
 
@@ -111,7 +132,7 @@ def _stream(recording: Recording, name: str, waited: int, own: NDArray[np.bool_]
         sequential=_sequential(recording, own),
         in_flight_max=in_flight,
         pause_s=pause_s,
-        burst=burst_of(arrived_ns) if pause_s is None else 1,
+        bursts=bursts_of(arrived_ns) if pause_s is None else ALONE,
         flushes=flushes,
     )
 
@@ -135,21 +156,30 @@ def _in_flight_max(arrived_ns: NDArray[np.int64], latency_ns: NDArray[np.int64])
     return int((np.arange(1, len(arrived_ns) + 1) - ended).max())
 
 
-def burst_of(arrived_ns: NDArray[np.int64]) -> int:
-    """Return the mean size of geometric batches that are as uneven as the bursts of arrivals.
+def bursts_of(arrived_ns: NDArray[np.int64]) -> Bursts:
+    """Return bursts of one size, or geometric batches, that are as uneven as the arrivals.
 
-    Bursts end where a gap is longer than 1 ms. A request of theirs finds E(n^2) / E(n) in its
-    burst, one of geometric batches 2 b - 1 in its batch.
+    Bursts end where a gap is longer than 1 ms. A request finds E(n^2) / E(n) requests in its burst,
+    n of bursts of one size n, and 2 b - 1 of geometric batches of mean b.
 
     Args:
         arrived_ns: When the requests arrived, in order; shape (requests,), at least one.
     """
     import numpy as np  # noqa: PLC0415 - takes 0.1 s
 
-    ends = np.flatnonzero(np.diff(arrived_ns) > BURST_GAP_NS) + 1
+    gaps_ns = np.diff(arrived_ns)
+    ends = np.flatnonzero(gaps_ns > BURST_GAP_NS) + 1
     sizes = np.diff(np.concatenate([[0], ends, [len(arrived_ns)]])).astype(np.float64)
-    mean = (float((sizes**2).sum() / sizes.sum()) + 1) / 2
-    return round(mean) if mean >= _BURSTY_MIN else 1
+    met = float((sizes**2).sum() / sizes.sum())
+    mean = (met + 1) / 2
+    if mean < _BURSTY_MIN:
+        return ALONE
+    if sizes.std() <= EVEN_CV_MAX * sizes.mean():
+        spans_ns = arrived_ns[np.append(ends, len(arrived_ns)) - 1] - arrived_ns[np.append(0, ends)]
+        # Two bursts that meet are one with a long gap: the median is not theirs.
+        spacing_ns = np.median(spans_ns[sizes > 1] / (sizes[sizes > 1] - 1))
+        return Bursts(round(met), float(spacing_ns) / 1e9, are_even=True)
+    return Bursts(round(mean))
 
 
 def grouped_sizes_bytes(lengths: NDArray[np.int64]) -> list[tuple[int, int]]:

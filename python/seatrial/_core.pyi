@@ -384,7 +384,7 @@ class RecordingWriter:
     def relation(self, /, name: str) -> int:
         """Return the number of a relation, by its name."""
     def take(self, /, watch: Watch) -> int:
-        """Record the requests that completed since a watch was asked last; return how many.
+        """Record the requests that completed since a watch was read last; return how many.
 
         Raises NativeError when the file cannot be written.
         """
@@ -429,6 +429,17 @@ class SqlCapture:
         """Wait at most so long; True when it has ended."""
 
 @final
+class SqlPart:
+    """A part of a log that is being read; an iterator of what was read, piece by piece."""
+    def __iter__(self, /) -> SqlPart: ...
+    def __new__(cls, /, part_json: str, piece_bytes: SupportsIndex) -> SqlPart:
+        """Open the file of a part (a document of sql_log_parts), on any host that has it.
+
+        Raises NativeError when it cannot be read there, or is another file.
+        """
+    def __next__(self, /) -> bytes: ...
+
+@final
 class SqlPlayback:
     """A trace that is being played in a background thread."""
     def live(self, /) -> PlaybackLive:
@@ -443,17 +454,6 @@ class SqlPlayback:
         """Ask it to end; nothing more is sent, and what ran is kept."""
     def wait(self, /, timeout_s: SupportsFloat | SupportsIndex) -> bool:
         """Wait at most so long; True when it has ended."""
-
-@final
-class SqlPart:
-    """A part of a log that is being read; an iterator of what was read, piece by piece."""
-    def __iter__(self, /) -> SqlPart: ...
-    def __new__(cls, /, part_json: str, piece_bytes: SupportsIndex) -> SqlPart:
-        """Open the file of a part (a document of sql_log_parts), on any host that has it.
-
-        Raises NativeError when it cannot be read there, or is another file.
-        """
-    def __next__(self, /) -> bytes: ...
 
 @final
 class SqlReading:

@@ -62,7 +62,7 @@ pub enum Unread {
 enum Stage {
     /// The client's first message is expected.
     #[default]
-    Hello,
+    Startup,
     /// The client requested encryption, and the server has yet to answer.
     RequestKind,
     /// It is being authenticated.
@@ -203,7 +203,7 @@ impl Follower {
     /// Processes bytes from the client.
     pub fn requested(&mut self, mut bytes: &[u8], keeper: &mut Keeper) {
         keeper.counted.seen.to_server_bytes += bytes.len() as u64;
-        if matches!(self.stage, Stage::Hello | Stage::RequestKind) {
+        if matches!(self.stage, Stage::Startup | Stage::RequestKind) {
             let taken = self.take_hello(bytes, keeper);
             bytes = &bytes[taken..];
         }

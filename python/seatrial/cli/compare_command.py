@@ -353,7 +353,7 @@ def targets_compared_text(run: Run, samples: Sequence[Sample]) -> str:
 
 
 def slower_than(comparison: Comparison, share: float) -> str:
-    """Return what surely is slower by more than a share, in words; empty where nothing is.
+    """Return what is significantly slower by more than a share, in words; empty where nothing is.
 
     Of all common cells together, else of the worst cell.
     """

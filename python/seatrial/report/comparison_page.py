@@ -148,7 +148,7 @@ def ratio_doubt(ratio: Estimate) -> str:
 def answer_text(answered: Comparand | Overall) -> str:
     """Return what is certain of one figure, such as ``same within 3 %``."""
     if answered.answer == "same" and answered.within_share is not None:
-        whole_percents = math.ceil(answered.within_share * 100 - 1e-9)  # never told narrower
+        whole_percents = math.ceil(answered.within_share * 100 - 1e-9)  # never stated narrower
         return f"same within {format_share(whole_percents / 100)}"
     if answered.below_noise:
         return "undecided, below the noise"
@@ -332,7 +332,7 @@ def _list_view(comparison: Comparison, figure: str, group: Sequence[Comparand]) 
 
 
 def _by_weight(comparand: Comparand) -> tuple[int, float]:
-    """Return a key that sorts what surely differs first, then by how far from 1."""
+    """Return a key that sorts what differs significantly first, then by how far from 1."""
     ratio = max(comparand.ratio.value, 1e-12)
     return (_RANKS[comparand.answer], -max(ratio, 1 / ratio))
 

@@ -46,7 +46,7 @@ impl Follower {
     pub(super) fn take_word(&mut self, bytes: &[u8], keeper: &mut Keeper) -> usize {
         match bytes.first() {
             Some(b'N') => {
-                self.stage = Stage::Hello;
+                self.stage = Stage::Startup;
                 1
             }
             Some(b'S' | b'G') => {

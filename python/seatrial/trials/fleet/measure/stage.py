@@ -30,7 +30,7 @@ from seatrial.study.model import Plan
 from seatrial.trials.fleet.measure.sample import Answer, Asked, merged_sample
 
 AHEAD_S: Final = 1.0
-"""The start is so far ahead when the hosts are told: Ray delivers a call within milliseconds, and
+"""The start is so far ahead when the hosts receive it: Ray delivers a call within milliseconds, and
 the engine opens its files and starts its threads."""
 GRACE_S: Final = 15.0
 """After the planned end: the engine waits up to 10 s for requests in flight."""

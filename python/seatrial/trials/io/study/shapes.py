@@ -303,7 +303,7 @@ def _mix(workload: Mix, target: PlannedTarget, study: Study) -> Iterator[Shape]:
 
 
 def _of_lines(specification: AccessSpecification) -> Iterator[Access]:
-    """Yield what the engine is told of all lines, each of which may be a stream."""
+    """Yield the requests of all lines as the engine reads them, each of which may be a stream."""
     has_streams = bool(specification.streams())
     for number, line in enumerate(specification.lines):
         for access in _line(line):

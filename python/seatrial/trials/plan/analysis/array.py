@@ -111,8 +111,8 @@ def checked(array: Array) -> Array:
             cause=f"The levels are {', '.join(LEVELS)}",
             next_step="Choose one of them",
         )
-    odd = array.level == "raid10" and array.drives % 2
-    if array.drives < least or odd or array.legs < 1 or array.drive_bytes <= 0:
+    is_unpaired = array.level == "raid10" and array.drives % 2
+    if array.drives < least or is_unpaired or array.legs < 1 or array.drive_bytes <= 0:
         raise UsageError(
             seen=f"{array.name} cannot be",
             cause=f"{array.level} has at least {least} drives"

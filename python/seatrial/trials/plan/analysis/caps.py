@@ -1,4 +1,4 @@
-"""What limits storage: each cap of volume, instance, array and device, beside the load."""
+"""What limits storage: each cap of volume, instance, array and device, next to the load."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The HTML page of limits: the load over time beside each limit that it has to keep."""
+"""The HTML page of limits: the load over time with each limit that it has to keep."""
 
 from __future__ import annotations
 
@@ -85,6 +85,6 @@ def caps_figure(found: CapsFound, demand: Demand) -> Figure:
         kind="lines",
         topic="Load and limits",
         notes=["Lines across are what lasts; above them, credits are spent."],
-        views=[View(label="over time", title="The load beside its limits", panels=panels)],
+        views=[View(label="over time", title="The load and its limits", panels=panels)],
         table="table-caps",
     )

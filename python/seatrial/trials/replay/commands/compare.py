@@ -313,7 +313,7 @@ def _print(found: BeforeAfter, slow: list[str], options: CompareOptions) -> None
 
 
 def _report_slower(found: BeforeAfter, slow: list[str], share: float | None) -> None:
-    """Print what surely is slower by more than is allowed, and what may be."""
+    """Print what is significantly slower by more than is allowed, and what may be."""
     if share is None:
         return
     limit = f"slower by more than {100 * share:g} %"

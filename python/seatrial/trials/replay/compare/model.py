@@ -117,7 +117,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
         answer: What is certain.
         below_floor: Whether the interval tells the sides apart, but by no more than two
             measurements of the same thing differ: ``undecided`` then.
-        within_share: For ``same``: the difference is surely less than this share.
+        within_share: For ``same``: the difference is significantly less than this share.
         rounds_more: For ``undecided``: how many more rounds would settle it; None where that
             is not known.
         server_before: None where it is not known.
@@ -182,9 +182,9 @@ class Overall(msgspec.Struct, frozen=True, kw_only=True):
         rounds_more: As of a Change.
         before_s: Time of one unit before, of the queries that the average has.
         after_s: Time after, of the same with as many calls as before.
-        faster: How many queries surely are; ``slower``, ``same`` and ``undecided`` likewise.
-        slower: How many surely are.
-        same: How many surely are.
+        faster: How many queries significantly are; ``slower``, ``same`` and ``undecided`` likewise.
+        slower: How many significantly are.
+        same: How many significantly are.
         undecided: How many are neither.
         plans_changed: Queries whose plan is another; None where no plan is known.
     """
@@ -266,13 +266,13 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def regressions(self) -> list[Change]:
-        """What surely is slower: the greatest factor first."""
+        """What is significantly slower: the greatest factor first."""
         slower = [change for change in self.changes if change.answer == "slower"]
         return sorted(slower, key=lambda change: change.speed_up.value)
 
     @property
     def slower(self) -> list[str]:
-        """Keys of what surely is slower, the greatest factor first."""
+        """Keys of what is significantly slower, the greatest factor first."""
         return [change.key for change in self.regressions]
 
 

@@ -377,7 +377,7 @@ def _left_out(
     others = [each.operation for each in load.mix if each.operation in ("discard", "other")]
     if others:
         yield f"Operations: {', '.join(others)}."
-    odd = [each.operation for each in transfers if len(_kept(each)) < len(each.sizes)]
-    if odd:
-        yield f"Sizes that are no multiple of 512 bytes, of {' and '.join(odd)}s."
+    uneven = [each.operation for each in transfers if len(_kept(each)) < len(each.sizes)]
+    if uneven:
+        yield f"Sizes that are no multiple of 512 bytes, of {' and '.join(uneven)}s."
     yield "Which request waits for which, and how the load changes over time."

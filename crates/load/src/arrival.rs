@@ -121,12 +121,12 @@ impl Random {
             self.elapsed_ns += exponential(&mut self.rng) * self.gap_ns_mean;
             // A batch that begins before the end of the last one waits for it.
             self.due_ns = self.elapsed_ns.max(self.due_ns);
-            self.left = self.size() - 1;
+            self.left = self.requests() - 1;
         }
         self.due_ns as u64
     }
 
-    fn size(&mut self) -> u64 {
+    fn requests(&mut self) -> u64 {
         if !self.is_geometric || self.batch_mean <= 1.0 {
             return self.batch_mean as u64;
         }
@@ -259,11 +259,11 @@ impl Arrivals {
     /// Tells that the request that is due begins at `now_ns`.
     #[inline]
     pub fn began(&mut self, now_ns: u64) {
-        if let (Schedule::Think(think), Some(due_ns)) = (&mut self.schedule, self.due_ns)
+        if let (Schedule::Think(think), Some(due_ns)) = (&mut self.schedule, self.due_ns) {
             // The rest of a group waits for room, not for its thread.
-            && think.to_begin == think.burst
-        {
-            think.owed_ns += now_ns.saturating_sub(due_ns);
+            if think.to_begin == think.burst {
+                think.owed_ns += now_ns.saturating_sub(due_ns);
+            }
         }
     }
 

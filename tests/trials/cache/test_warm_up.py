@@ -12,9 +12,8 @@ from seatrial import _core
 from seatrial.findings.summary import summarise
 from seatrial.report.exports import json_document, markdown
 from seatrial.report.page import render
+from seatrial.results.cache import CacheForecast, CacheRecord
 from seatrial.results.model import (
-    CacheForecast,
-    CacheRecord,
     OperationResult,
     Outcome,
     Sample,

@@ -57,7 +57,7 @@ _USUAL_GROWTH: Final = "0..0.2..0.6"
     "--commits",
     type=click.FloatRange(min=0, min_open=True),
     metavar="N",
-    help="Commits a second in a recording, such as pgbench's tps.",
+    help="Commits a second in a recording (tps).",
 )
 @click.option(
     "--other-day", metavar="TIMES", help="Load of other days over this one; else 0.8..1.6."

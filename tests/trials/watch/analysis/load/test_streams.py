@@ -86,10 +86,10 @@ def test_chain_and_bursts_are_told_apart_with_their_parameters():
     log, small, large = parts_of(found)
     assert log.pause_s == pytest.approx(PAUSE_NS / 1e9, rel=0.03)
     assert log.flushes == log.requests
-    assert log.bursts.size == 1
+    assert log.bursts.requests == 1
     assert (small.pause_s, large.pause_s) == (None, None)
-    assert small.bursts.size == pytest.approx(BACKGROUND_BATCH, rel=0.15)
-    assert large.bursts.size == pytest.approx(LARGE_BATCH, rel=0.15)
+    assert small.bursts.requests == pytest.approx(BACKGROUND_BATCH, rel=0.15)
+    assert large.bursts.requests == pytest.approx(LARGE_BATCH, rel=0.15)
     assert large.in_flight_max >= LARGE_BATCH
 
 
@@ -98,7 +98,7 @@ def test_the_size_of_batches_is_found_again(mean):
     random = np.random.default_rng(mean)
     arrived = batches(random, mean, 20.0 * mean, 8192)[0]
     found = bursts_of(arrived)
-    assert found.size == pytest.approx(mean, rel=0.15, abs=0.6)
+    assert found.requests == pytest.approx(mean, rel=0.15, abs=0.6)
     assert not found.are_even
 
 
@@ -110,7 +110,7 @@ def test_bursts_of_one_size_are_told_from_batches(size):
     arrived.sort()
     found = bursts_of(arrived)
     assert found.are_even
-    assert found.size == pytest.approx(size, rel=0.1)
+    assert found.requests == pytest.approx(size, rel=0.1)
     assert found.spacing_s == pytest.approx(5e-6, rel=0.2)
 
 

@@ -46,13 +46,13 @@ class Bursts(NamedTuple):
     """How requests come that nothing holds back.
 
     Attributes:
-        size: Requests of a burst; the mean of geometric batches unless sizes are even; 1 where each
+        requests: Of a burst; the mean of geometric batches unless sizes are even; 1 where each
             comes by itself.
         spacing_s: Mean time between two requests of a usual burst; 0 unless sizes are even.
         are_even: Whether bursts are of about one size.
     """
 
-    size: int
+    requests: int
     spacing_s: float = 0.0
     are_even: bool = False
 

@@ -54,6 +54,8 @@ _BLOCK: Final = 50
 _PARTS: Final = 10
 _SEED: Final = 20
 _STEPS_MAX: Final = 200_000
+_WARM_SLICES: Final = 3
+"""Nothing is counted in the first slices of a limit: the first one is whole, whenever it began."""
 _FIT_STEPS: Final = 8
 _FIT_WORLDS: Final = 16
 
@@ -291,6 +293,7 @@ class _Run:
         self._work = work_of(path).at(self._random.standard_normal(worlds))
         share = self._random.uniform(*LIMIT_SHARES, worlds)
         self._limits = [_Limit(each, share, self._random) for each in allowances]
+        self._warm_s = _WARM_SLICES * max((each.slice_s for each in allowances), default=0.0)
         self._row = np.zeros(worlds, dtype=np.int64)
         self.pairs = np.zeros(worlds)
         self.commits = np.zeros(worlds)
@@ -307,13 +310,14 @@ class _Run:
         start_s = np.zeros(self._worlds)
         since_s = paused_s = np.full(self._worlds, 1 / self._path.pairs_per_s)
         commits = np.zeros(self._worlds, dtype=np.int64)
+        end_of_all_s = self._warm_s + self._seconds
         for step in range(_STEPS_MAX):
-            if (start_s >= self._seconds).all():
+            if (start_s >= end_of_all_s).all():
                 break
             ready = self._ready(clients - commits, since_s) + self._ready(commits, paused_s)
             commits = np.maximum(1, ready)
             end_s, pause_s = self._pair(start_s, step)
-            counts = end_s < self._seconds
+            counts = (end_s >= self._warm_s) & (end_s < end_of_all_s)
             joined = np.mod(places - next_client[:, None], clients) < commits[:, None]
             taken_s = end_s[:, None] - last_s + self._held_up(last_s.shape)
             self._latencies.append(np.where(joined & counts[:, None], taken_s, np.nan))

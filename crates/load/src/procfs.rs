@@ -168,9 +168,10 @@ mod tests {
     fn a_spin_costs_processor_time() {
         let before_ns = processor_ns().0;
         let begin = std::time::Instant::now();
-        while begin.elapsed().as_millis() < 50 {
+        // A thread that others leave little of a processor spins for long.
+        while processor_ns().0 == before_ns {
+            assert!(begin.elapsed().as_secs() < 60, "no processor time");
             std::hint::spin_loop();
         }
-        assert!(processor_ns().0 > before_ns);
     }
 }

@@ -178,7 +178,7 @@ def test_a_study_imitates_a_recording_and_is_compared_with_it(tmp_path: Path):
     assert seatrial("trace", "import", "t.csv", "-o", "t.rec", folder=tmp_path).code == 0
     written = seatrial("trace", "study", "t.rec", "-o", "t.toml", folder=tmp_path)
     assert written.code == 0, written
-    assert "- Places of writes: 100 % sequential" in written.out
+    assert "- Writes of at most 64 KiB: 25 % of reads and writes, 100 % sequential; " in written.out
     study = (tmp_path / "t.toml").read_text().replace("seconds = 30", "seconds = 2")
     (tmp_path / "short.toml").write_text(study)
     (tmp_path / "on").mkdir()

@@ -325,7 +325,11 @@ def _imitated_streams(load: Load, streams: Sequence[Stream]) -> Iterator[str]:
             name += " in the background" if own.is_waited_for is not None else ""
             name += " of more than 64 KiB" if own.is_large else " of at most 64 KiB"
         share = format_share(own.requests / sum(each.requests for each in streams))
-        yield f"{name}: {share} of reads and writes, {_stream_words(load, own)}."
+        sequential = format_share(own.sequential / own.requests)
+        yield (
+            f"{name}: {share} of reads and writes, {sequential} sequential; "
+            f"{_stream_words(load, own)}."
+        )
     touched = format_size(load.footprint.unique_bytes)
     yield f"Size of the file: {format_size(_file_bytes(load))}, for {touched} that are touched."
 

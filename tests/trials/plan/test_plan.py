@@ -17,6 +17,7 @@ from report.json_schema import assert_published
 from seatrial.catalogue.units import GIB, Money
 from seatrial.catalogue.volumes import Item
 from seatrial.errors import UsageError
+from seatrial.results.store import ResultsFile
 from seatrial.trials.plan.analysis.answer import StoragePlan, plan_of
 from seatrial.trials.plan.analysis.array import Array
 from seatrial.trials.plan.analysis.candidates import (
@@ -335,9 +336,41 @@ def test_a_run_measures_the_times_of_a_kind(tmp_path: Path):
     assert 1.0 < first["response_ms_mid"] < 5
 
 
+@pytest.mark.parametrize("slow_bytes", [0, 40 << 20])
+def test_an_own_drive_is_as_slow_as_the_run_that_is_named(tmp_path: Path, slow_bytes: int):
+    slow = f"gaps = [{{ from_bytes = 0, to_bytes = {slow_bytes}, slowdown_factor = 10.0 }}]\n"
+    (tmp_path / "m.toml").write_text(
+        "channels = 8\nnoise_share = 0.3\nread = { base_us = 500.0, per_kib_us = 0.0 }\n"
+        + slow * bool(slow_bytes)
+    )
+    run = seatrial("io", "simulated", "--model", "m.toml", "--seconds", "20", folder=tmp_path)
+    assert run.code == 0, run
+    with ResultsFile.open(tmp_path / "results.seatrial", read_only=True) as file:
+        (sample,) = file.samples(file.run("last").id)
+    truth_ms = sample.operations["read"].response_histogram().percentile_ns(99) / 1e6
+    words = (
+        "reads=60,writes=20,size=8KiB", "--capacity", "500GiB", "--objective", "read.p99_ms=50",
+        "--drive", "DC600M=180USD", "--volume", "gp3", "--other-day", "1", "--growth", "0",
+        "--json",
+    )  # fmt: skip
+    like, sheet = (
+        next(
+            each
+            for each in called(tmp_path, *words, *more).document["plan"]["choices"]
+            if each["name"] == "1 DC600M"
+        )
+        for more in (("--drive-like", "last"), ())
+    )
+    assert (truth_ms > 4) == bool(slow_bytes), "slow requests decide p99 where they are planted"
+    assert like["reads_origin"].startswith("measured, run ")
+    assert "data sheet" in sheet["reads_origin"]
+    assert like["response_ms_mid"] == pytest.approx(truth_ms, rel=0.05)
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
+        ((*NEED, "--drive-like", "last"), "--drive-like is for one --drive, and there are 0"),
         (("reads=6000,size=8KiB", "--capacity", "1GiB"), "it has no writes"),
         ((*NEED, "--instance", "r7i.3xlarge"), "no instance 'r7i.3xlarge'"),
         ((*NEED, "--instance", "m7g.large"), "no price of aws/m7g.large, instance"),

@@ -108,6 +108,9 @@ _USUAL_GROWTH: Final = "0..0.2..0.6"
     metavar="MODEL=PRICE",
     help="Own drives compete, at the price of one.",
 )
+@click.option(
+    "--drive-like", metavar="RUN", help="Times of that drive as a run measured them on one."
+)
 @click.option("--kwh", metavar="PRICE", help="Of power, for own drives: 0.30USD.")
 @click.option("--ram-price", metavar="PRICE", help="More memory competes, a GiB a month: 3.50USD.")
 @click.option("--ssd-price", metavar="PRICE", help="An SSD cache competes: 0.08USD, 120EUR/TiB/5y.")
@@ -297,6 +300,7 @@ def _candidates(need: Need, given: dict[str, Any], facts: Catalogue) -> list[Can
     )
     measured = dict(pair for text in given["measured"] for pair in _measured(text, given))
     found = rented(asked, facts, measured)
+    _check_drive_like(given)
     for text in given["drives"]:
         found += _own(text, asked, given, facts)
     return found
@@ -369,6 +373,54 @@ def _measured(text: str, given: dict[str, Any]) -> list[tuple[str, Times]]:
     return found
 
 
+def _check_drive_like(given: dict[str, Any]) -> None:
+    """Check that a run of a drive is named for one drive.
+
+    Raises:
+        UsageError: when there is no such drive, or several.
+    """
+    from seatrial.errors import UsageError  # noqa: PLC0415 - not for --help
+
+    drives = len(given["drives"])
+    if given["drive_like"] and drives != 1:
+        raise UsageError(
+            seen=f"--drive-like is for one --drive, and there are {drives}",
+            cause="A run says how fast the drive is that it measured",
+            next_step='Such as --drive "DC600M=180USD" --drive-like last',
+        )
+
+
+def _like_run(drive: OwnDrive, reference: str, results: Path) -> OwnDrive:
+    """Return a drive with the times that a run measured; what it did not, is of the data sheet.
+
+    Raises:
+        UsageError: when the run has neither reads nor writes, or measured several targets.
+    """
+    from dataclasses import replace  # noqa: PLC0415 - not for --help
+
+    from seatrial.cli.sources import load_source  # noqa: PLC0415 - likewise
+    from seatrial.errors import UsageError  # noqa: PLC0415 - likewise
+    from seatrial.trials.plan.commands.timing import times_of_samples  # noqa: PLC0415 - likewise
+
+    source = load_source(reference, results)
+    targets = sorted({each.cell.target for each in source.samples})
+    kind = drive.reads.kind.removesuffix(" read")
+    found = dict(times_of_samples(kind, source.run.id, source.samples))
+    if len(targets) != 1 or not found:
+        raise UsageError(
+            seen=f"The run {reference!r} measured {len(targets)} targets: {', '.join(targets)}"
+            if len(targets) > 1
+            else f"The run {reference!r} has no times of reads or writes",
+            cause="--drive-like takes what a run measured of one drive",
+            next_step="Such as --drive-like last, after `seatrial io DIR --block-size 8k`",
+        )
+    return replace(
+        drive,
+        reads=found.get(f"{kind} read", drive.reads),
+        writes=found.get(f"{kind} write", drive.writes),
+    )
+
+
 def _own(text: str, asked: Asked, given: dict[str, Any], facts: Catalogue) -> list[Candidate]:
     """Return arrays of a drive that is typed with its price, such as ``DC600M=180USD``."""
     from seatrial.catalogue.facts import Drive  # noqa: PLC0415 - not for --help
@@ -406,6 +458,8 @@ def _own(text: str, asked: Asked, given: dict[str, Any], facts: Catalogue) -> li
     drive = own_drive(
         sheet, sheet.capacity_gb * 1e9, Money.of(_money(price, currency), currency), facts
     )
+    if given["drive_like"]:
+        drive = _like_run(drive, given["drive_like"], given["results"])
     kwh = Money.of(_money(given["kwh"], currency), currency) if given["kwh"] else None
     arrays = [(array, _lost_per_year(array, drive, facts)) for array in arrays_of(asked, drive)]
     months = max(given["years"], 1.0) * _MONTHS_PER_YEAR

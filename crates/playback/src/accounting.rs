@@ -32,7 +32,7 @@ use seatrial_sqltext::lexer::class::Class;
 use super::divergence::Divergence;
 use super::errors_seen::ErrorsSeen;
 use super::item::{Item, Skipped};
-use super::played::{Account, Client, End, Held, Kind, Played, Record, Sessions};
+use super::played::{Account, Client, Counts, End, Held, Kind, Played, Record, Sessions};
 use super::rewrite::reported::Ids;
 use super::survey::Survey;
 use super::timing::{LagWatch, Moments, QuietWatch};
@@ -155,6 +155,10 @@ pub struct Ending<'a> {
     pub client: Client,
     /// Ids.
     pub ids: Ids,
+    /// Whether counts are handed out, to be added to those of other hosts.
+    pub keeps_counts: bool,
+    /// How late after the agreed moment it began.
+    pub start_lateness_ns: u64,
 }
 
 /// Statements that do not add up: a defect of the playback, never of a server.
@@ -339,6 +343,9 @@ impl StatementAccounting {
     pub fn skipped(&mut self, item: &Item, why: Skipped) {
         *self.skipped.entry((item.class, why)).or_default() += 1;
         self.so_far.skipped += 1;
+        if why == Skipped::OtherHost {
+            return;
+        }
         self.moments.captured(item.start_us);
         if item.error.is_some() {
             self.divergence.captured_error(item);
@@ -368,6 +375,11 @@ impl StatementAccounting {
         let (slice_ns, slices) = slices(self.timeline, &places);
         let (stalls, stalls_dropped) = self.quiet.finish();
         let (moment_ns, timeline) = self.moments.finish(ending.duration_ns);
+        let counts = ending.keeps_counts.then(|| Counts {
+            queries: self.queries.counts(),
+            lag: self.lag.lags().clone(),
+            driver_lag: self.lag.driver_lags().clone(),
+        });
         let (queries, queries_dropped) = self.queries.finish();
         let (commits, rows) = self.divergence.finish(ending.survey.commits);
         let captured_us = ending.survey.last_end_us.saturating_sub(ending.survey.first_us);
@@ -395,6 +407,8 @@ impl StatementAccounting {
             kinds,
             slice_ns,
             slices,
+            counts,
+            start_lateness_ns: ending.start_lateness_ns,
             stalls,
             stalls_dropped,
             record,

@@ -35,6 +35,7 @@ use std::time::Duration;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::OwnedFd;
 use seatrial_gauge::Job;
+use seatrial_gauge::clock::monotonic_ns;
 use seatrial_gauge::explained::{Class, Explained};
 use seatrial_trace::TraceError;
 
@@ -127,6 +128,9 @@ pub struct Live {
     pub open: u64,
 }
 
+/// How often a playback that has not begun looks for its start or its end.
+const LOOK: Duration = Duration::from_millis(5);
+
 /// Progress reported by the loop.
 #[derive(Debug, Default)]
 pub struct Watch {
@@ -137,6 +141,9 @@ pub struct Watch {
     captured_total: AtomicU64,
     lag_ns: AtomicU64,
     open: AtomicU64,
+    is_ready: AtomicBool,
+    /// The agreed start, by `CLOCK_MONOTONIC`; 0 until there is one.
+    start_at_ns: AtomicU64,
     is_stopped: AtomicBool,
 }
 
@@ -149,6 +156,20 @@ impl Watch {
         self.captured_total.store(live.captured_total, Ordering::Relaxed);
         self.lag_ns.store(live.lag_ns, Ordering::Relaxed);
         self.open.store(live.open, Ordering::Relaxed);
+    }
+
+    /// Waits for a start to be agreed, and until then; how late that ended.
+    fn await_start(&self) -> u64 {
+        self.is_ready.store(true, Ordering::Release);
+        loop {
+            let (start_at_ns, now_ns) = (self.start_at_ns.load(Ordering::Acquire), monotonic_ns());
+            let is_over = start_at_ns > 0 && now_ns >= start_at_ns;
+            if is_over || self.is_stopped() {
+                return now_ns.saturating_sub(start_at_ns) * u64::from(is_over);
+            }
+            let left = Duration::from_nanos(start_at_ns.saturating_sub(now_ns));
+            thread::sleep(if start_at_ns > 0 { left.min(LOOK) } else { LOOK });
+        }
     }
 
     fn is_stopped(&self) -> bool {
@@ -204,6 +225,16 @@ impl Playback {
         }
     }
 
+    /// Whether one that awaits its start has counted the trace.
+    pub fn is_ready(&self) -> bool {
+        self.watch.is_ready.load(Ordering::Acquire)
+    }
+
+    /// Agrees on the start: a moment of `CLOCK_MONOTONIC`.
+    pub fn start_at(&self, start_at_ns: u64) {
+        self.watch.start_at_ns.store(start_at_ns.max(1), Ordering::Release);
+    }
+
     /// Requests the end: nothing more is sent, and what ran is kept.
     pub fn stop(&self) {
         self.watch.is_stopped.store(true, Ordering::Relaxed);
@@ -249,6 +280,14 @@ fn check(spec: &PlaybackSpec) -> Result<(), PlaybackError> {
     }
     if spec.catalog.is_none() && spec.ids == Mode::Infer {
         return refused("ids are inferred with the target's catalogue only");
+    }
+    if let Some(part) = spec.part {
+        if part.number >= part.of {
+            return refused("the number of a part must be less than that of parts");
+        }
+        if spec.order != Order::Session || spec.ids != Mode::Off {
+            return refused("a part keeps the order within sessions alone, and maps no ids");
+        }
     }
     rules(spec).map(|_| ())
 }

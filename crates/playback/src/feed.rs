@@ -25,7 +25,7 @@ use super::item::{Item, Skipped};
 use super::order::object_access::{AccessSet, ObjectAccess};
 use super::order::scan::Scan;
 use super::rewrite::bound::{Binder, Bound};
-use super::survey::{Survey, ends_in_commit, ends_transaction};
+use super::survey::{SessionSurvey, Survey, ends_in_commit, ends_transaction};
 
 /// Limit for the statements that are held, with their texts, in addition to the allowance of each
 /// session: enough that none has to wait for the others at once.
@@ -85,7 +85,7 @@ pub struct Fed {
 impl Fed {
     /// Whether its session is played.
     fn is_played(&self) -> bool {
-        self.skipped != Some(Skipped::OtherDatabase)
+        !matches!(self.skipped, Some(Skipped::OtherDatabase | Skipped::OtherHost))
     }
 
     /// Starts to bring its texts into the cache, once [it itself](cache::fetch) is there: they were
@@ -168,8 +168,8 @@ pub struct Feed {
 /// The reader's end.
 struct Reader {
     trace: TraceReader,
-    /// By session: statements that are yet to come, and whether they are played.
-    left: Vec<(u64, bool)>,
+    /// By session: statements that are yet to come, and why none of them is played.
+    left: Vec<(u64, Option<Skipped>)>,
     stages: Stages,
     batches: SyncSender<Result<Batch, TraceError>>,
     /// Statements that were sent, for their room: to take it from and give it back to the system
@@ -200,7 +200,7 @@ impl Feed {
         let sessions = survey.sessions.iter();
         let reader = Reader {
             trace: TraceReader::open(path)?,
-            left: sessions.map(|session| (session.statements, session.is_played)).collect(),
+            left: sessions.map(|session| (session.statements, unplayed(session))).collect(),
             stages,
             batches: sender,
             back: given_back,
@@ -358,7 +358,7 @@ impl Reader {
     }
 
     /// Reads all; ends early when the receiver is gone.
-    fn read(&mut self, left: &mut [(u64, bool)]) -> Result<(), TraceError> {
+    fn read(&mut self, left: &mut [(u64, Option<Skipped>)]) -> Result<(), TraceError> {
         let Reader { trace, stages, batches, back, shared, wake, .. } = self;
         let Stages { until_us, rule, scan, binder } = stages;
         let mut statements = trace.statements(Columns::All);
@@ -441,22 +441,30 @@ fn hand_over(
     is_heard
 }
 
+/// Why no statement of a session is played; None where they are.
+fn unplayed(session: &SessionSurvey) -> Option<Skipped> {
+    if session.is_elsewhere {
+        return Some(Skipped::OtherHost);
+    }
+    (!session.is_played).then_some(Skipped::OtherDatabase)
+}
+
 /// A statement with what becomes of it, in the room of one that was sent.
 fn fed(
     number: u64,
     traced: &Traced<'_>,
     room: Option<Box<Fed>>,
-    left: &mut [(u64, bool)],
+    left: &mut [(u64, Option<Skipped>)],
     until_us: Option<i64>,
     rule: &mut Rule,
 ) -> Box<Fed> {
-    let (left, is_played) = &mut left[traced.statement.session.0 as usize];
+    let (left, unplayed) = &mut left[traced.statement.session.0 as usize];
     *left = left.saturating_sub(1);
     let mut fed = room.unwrap_or_default();
     fill(&mut fed.item, number, traced);
     let is_later = until_us.is_some_and(|until_us| fed.item.start_us > until_us);
-    fed.skipped = if !*is_played {
-        Some(Skipped::OtherDatabase)
+    fed.skipped = if unplayed.is_some() {
+        *unplayed
     } else if is_later {
         Some(Skipped::AfterUntil)
     } else {
@@ -552,7 +560,7 @@ mod tests {
         let path = folder.path().join("t.trace");
         write_trace(&path, statements);
         let trace = TraceReader::open(&path).unwrap();
-        let survey = Survey::of(&trace, &[], None).unwrap();
+        let survey = Survey::of(&trace, &[], None, None).unwrap();
         let rule: Rule = Box::new(|_| None);
         let stages = Stages { until_us: None, rule, scan: None, binder: None };
         let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC).unwrap());

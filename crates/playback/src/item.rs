@@ -47,6 +47,8 @@ pub enum Skipped {
     Refused(Danger),
     /// It is of a session of a database that is not played.
     OtherDatabase,
+    /// It is of a session that another host plays.
+    OtherHost,
     /// It was captured after the requested time.
     AfterUntil,
     /// It is part of a transaction or a portal of which something before it was skipped.
@@ -63,6 +65,7 @@ impl Skipped {
             Skipped::Writes => "writes",
             Skipped::Refused(danger) => danger.name(),
             Skipped::OtherDatabase => "other_database",
+            Skipped::OtherHost => "other_host",
             Skipped::AfterUntil => "after_until",
             Skipped::Dependent => "dependent",
             Skipped::NoConnection => "no_connection",

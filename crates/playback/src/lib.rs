@@ -19,6 +19,7 @@
 //! | [`played`] | the result of a playback |
 //! | [`survey`] | what a trace holds, counted by itself |
 //! | [`feed`] | the trace, read ahead as far as memory allows |
+//! | [`parts`] | which sessions each of several hosts plays |
 //! | [`pace`] | when a statement is due |
 //! | [`order`] | what has to be done before a statement is sent |
 //! | [`ids`] | which values of a statement the server had made for another |
@@ -43,6 +44,7 @@ pub mod item;
 pub mod locks;
 pub mod order;
 pub mod pace;
+pub mod parts;
 pub mod played;
 pub mod rewrite;
 pub mod rules;

@@ -35,8 +35,34 @@ pub struct Played {
     pub stalls: Vec<Quiet>,
     /// Stalls beyond those that are kept.
     pub stalls_dropped: u64,
+    /// What percentiles of several hosts together are computed from; None for a whole trace.
+    pub counts: Option<Counts>,
+    /// How late after the agreed moment it began; 0 without such.
+    pub start_lateness_ns: u64,
     /// What is particular to a replay.
     pub record: Record,
+}
+
+/// Counts of times, which can be added to those of other hosts.
+#[derive(Debug)]
+pub struct Counts {
+    /// By fingerprint.
+    pub queries: BTreeMap<String, QueryCounts>,
+    /// How late statements were sent after they were due.
+    pub lag: Histogram,
+    /// From when a statement could be sent to when it was.
+    pub driver_lag: Histogram,
+}
+
+/// Encoded histograms of one fingerprint, without the longest time: the record has it.
+#[derive(Debug)]
+pub struct QueryCounts {
+    /// From the actual start.
+    pub service: Vec<u8>,
+    /// From the intended start.
+    pub response: Vec<u8>,
+    /// On the server, in the capture.
+    pub captured: Vec<u8>,
 }
 
 /// How a playback ended.
@@ -271,6 +297,8 @@ pub struct Moment {
     /// Statements of the capture that were due in it at the requested speed; at maximum speed,
     /// those of the capture's own time.
     pub captured: u64,
+    /// Statements sent in it that had a due time.
+    pub due: u64,
     /// Mean lag of what was sent in it, in ns; None where nothing was due.
     pub lag_ns_mean: Option<f64>,
     /// Longest lag of what was sent in it, in ns.

@@ -40,6 +40,12 @@ pub struct PlaybackSpec {
     /// Databases of the capture whose sessions are played; all of them where there are none.
     #[serde(default)]
     pub databases: Vec<String>,
+    /// Which of the sessions are played, where several hosts play one trace together.
+    #[serde(default)]
+    pub part: Option<Part>,
+    /// Send nothing before a start was [agreed](super::drive::Playback::start_at).
+    #[serde(default)]
+    pub awaits_start: bool,
     /// Send only what a transaction that reads only takes, in sessions that are read only.
     #[serde(default)]
     pub read_only: bool,
@@ -53,6 +59,16 @@ pub struct PlaybackSpec {
     /// How long a statement may wait for a lock before what the order holds back is released.
     #[serde(default = "lock_patience_ms")]
     pub lock_patience_ms: u64,
+}
+
+/// One of several parts of a trace's sessions; see [`super::parts`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Part {
+    /// Which, from 0.
+    pub number: usize,
+    /// How many there are.
+    pub of: usize,
 }
 
 /// What a speed divides.

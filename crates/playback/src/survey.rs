@@ -12,6 +12,8 @@ use seatrial_trace::captured::{Session, Statement};
 use seatrial_trace::{Columns, TraceError, TraceReader};
 
 use crate::order::turns::Drift;
+use crate::parts::parts_of;
+use crate::spec::Part;
 
 /// What a trace holds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -47,8 +49,13 @@ pub struct Survey {
 pub struct SessionSurvey {
     /// Its name in the log.
     pub name: Vec<u8>,
-    /// Whether it is of a database that is played.
+    /// Whether it is of a database that is played, and played here.
     pub is_played: bool,
+    /// Whether another host plays it.
+    pub is_elsewhere: bool,
+    /// What it has to do: the captured durations of its statements that are to be played, and a
+    /// microsecond for each.
+    pub work_us: u64,
     /// Its statements.
     pub statements: u64,
     /// When it connected; None if not in the log.
@@ -65,7 +72,8 @@ pub struct SessionSurvey {
 
 impl Survey {
     /// Reads a trace. Played are the sessions of these databases, of all if there are none, and of
-    /// these what began within `until_us` of the first statement.
+    /// these what began within `until_us` of the first statement; of these, a [`Part`]. Its times
+    /// are those of all parts together.
     ///
     /// # Errors
     ///
@@ -74,24 +82,37 @@ impl Survey {
         trace: &TraceReader,
         databases: &[String],
         until_us: Option<u64>,
+        part: Option<Part>,
     ) -> Result<Survey, TraceError> {
-        let whole = Survey::within(trace, databases, i64::MAX)?;
-        let Some(until_us) = until_us else { return Ok(whole) };
+        let whole = Survey::within(trace, databases, i64::MAX, &[])?;
+        if until_us.is_none() && part.is_none() {
+            return Ok(whole);
+        }
         // When the first one began is known in the end only: a log may be in the order of ends.
-        let last_us = whole.first_us.saturating_add_unsigned(until_us);
-        let Survey { commits, errors, .. } = Survey::within(trace, databases, last_us)?;
-        Ok(Survey { commits, errors, ..whole })
+        let last_us = until_us.map_or(i64::MAX, |us| whole.first_us.saturating_add_unsigned(us));
+        let limited = Survey::within(trace, databases, last_us, &[])?;
+        let Some(Part { number, of }) = part else {
+            return Ok(Survey { commits: limited.commits, errors: limited.errors, ..whole });
+        };
+        let works: Vec<u64> = limited.sessions.iter().map(|session| session.work_us).collect();
+        // Without work it matters not where it is, and it is in one part all the same.
+        let parts = parts_of(&works, of).into_iter().map(|part| part.unwrap_or(0));
+        let elsewhere: Vec<bool> = parts.map(|part| part != number).collect();
+        let own = Survey::within(trace, databases, last_us, &elsewhere)?;
+        Ok(Survey { first_us: whole.first_us, last_end_us: whole.last_end_us, ..own })
     }
 
-    /// One pass; commits and errors count of what began until `last_us`.
+    /// One pass; commits, errors and work count of what began until `last_us`.
     fn within(
         trace: &TraceReader,
         databases: &[String],
         last_us: i64,
+        elsewhere: &[bool],
     ) -> Result<Survey, TraceError> {
         let mut pass = Pass { last_us, ..Pass::default() };
         for session in trace.sessions()? {
-            pass.see(session, databases);
+            let place = pass.survey.sessions.len();
+            pass.see(session, databases, elsewhere.get(place).copied().unwrap_or(false));
         }
         let mut statements = trace.statements(Columns::Figures);
         while let Some(traced) = statements.next_statement()? {
@@ -121,13 +142,14 @@ impl Default for Pass {
 }
 
 impl Pass {
-    fn see(&mut self, session: Session, databases: &[String]) {
-        let is_played = databases.is_empty()
+    fn see(&mut self, session: Session, databases: &[String], is_elsewhere: bool) {
+        let is_of_database = databases.is_empty()
             || databases.iter().any(|database| database.as_bytes() == session.database);
         self.failed.push(0);
         self.survey.sessions.push(SessionSurvey {
             name: session.name,
-            is_played,
+            is_played: is_of_database && !is_elsewhere,
+            is_elsewhere: is_of_database && is_elsewhere,
             connected_us: session.connected_us,
             disconnected_us: session.disconnected_us,
             ..SessionSurvey::default()
@@ -154,6 +176,7 @@ impl Pass {
         if !session.is_played || start_us > self.last_us {
             return;
         }
+        session.work_us = session.work_us.saturating_add(statement.duration_us.unwrap_or(0) + 1);
         survey.errors += u64::from(statement.error.is_some());
         if ends_in_commit(kind, text) {
             let has_failed =
@@ -292,8 +315,8 @@ mod tests {
     fn a_session_of_another_database_counts_as_captured_only() {
         let mut pass = Pass::default();
         let databases = ["a".to_owned()];
-        pass.see(session("a", None, None), &databases);
-        pass.see(session("b", None, None), &databases);
+        pass.see(session("a", None, None), &databases, false);
+        pass.see(session("b", None, None), &databases, false);
         pass.take(&statement(0, 100, 0), (Class::Select, 1), b"select $1");
         pass.take(&statement(1, 50, 1), (Class::Transaction, 1), b"commit");
         let survey = pass.finish();
@@ -306,7 +329,7 @@ mod tests {
     #[test]
     fn a_commit_of_a_failed_transaction_is_none() {
         let mut pass = Pass::default();
-        pass.see(session("a", None, None), &[]);
+        pass.see(session("a", None, None), &[], false);
         let failed = Statement { error: Some(*b"23505"), ..statement(0, 1, 1) };
         pass.take(&failed, (Class::Insert, 1), b"insert");
         pass.take(&statement(0, 2, 1), (Class::Transaction, 1), b"commit");
@@ -322,7 +345,7 @@ mod tests {
     #[test]
     fn what_began_after_the_time_that_was_requested_is_no_commit_and_no_error() {
         let mut pass = Pass { last_us: 2, ..Pass::default() };
-        pass.see(session("a", None, None), &[]);
+        pass.see(session("a", None, None), &[], false);
         pass.take(&statement(0, 2, 1), (Class::Transaction, 1), b"commit");
         pass.take(&statement(0, 3, 2), (Class::Transaction, 1), b"commit");
         let failed = Statement { error: Some(*b"23505"), ..statement(0, 4, 3) };
@@ -334,10 +357,10 @@ mod tests {
     #[test]
     fn sessions_are_open_at_once_as_the_log_tells() {
         let mut pass = Pass::default();
-        pass.see(session("a", Some(0), Some(40)), &[]);
-        pass.see(session("a", None, None), &[]);
-        pass.see(session("a", Some(41), Some(60)), &[]);
-        pass.see(session("a", Some(0), Some(99)), &[]);
+        pass.see(session("a", Some(0), Some(40)), &[], false);
+        pass.see(session("a", None, None), &[], false);
+        pass.see(session("a", Some(41), Some(60)), &[], false);
+        pass.see(session("a", Some(0), Some(99)), &[], false);
         for (place, start_us) in [(0, 10), (1, 38), (2, 50)] {
             pass.take(&statement(place, start_us, 0), (Class::Select, 1), b"select $1");
         }

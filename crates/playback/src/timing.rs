@@ -43,6 +43,16 @@ impl LagWatch {
         }
     }
 
+    /// Lags after due times.
+    pub fn lags(&self) -> &Histogram {
+        &self.lags
+    }
+
+    /// Lags of the driver alone.
+    pub fn driver_lags(&self) -> &Histogram {
+        &self.driver
+    }
+
     /// All of it.
     pub fn finish(self) -> Lag {
         let late_by = |held_by: HeldBy| self.late[held_by as usize];
@@ -235,6 +245,7 @@ impl Slice {
             answered: self.answered,
             failed: self.failed,
             captured,
+            due: self.due,
             lag_ns_mean: mean(self.lag_ns_sum, self.due),
             lag_ns_max: (self.due > 0).then_some(self.lag_ns_max),
             response_ns_mean: mean(self.response_ns_sum, self.answered),

@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
 use seatrial_gauge::Cause;
 use seatrial_playback::drive::{self, Playback};
-use seatrial_playback::played::{End, Kind, Played, Quiet};
+use seatrial_playback::played::{Counts, End, Kind, Played, Quiet};
 
 use crate::errors::{Failure, Outcome, as_json};
 use crate::sample::{outcome_dict, seconds, timeline_dict};
@@ -46,6 +46,9 @@ pub struct PlaybackResult {
     end: &'static str,
     /// The server's words, where it was lost; else empty.
     words: String,
+    /// Of a part of a trace: encoded histograms ``lag`` and ``driver_lag``, and in ``queries``
+    /// those of ``service``, ``response`` and ``captured`` times by fingerprint; None for a whole.
+    counts: Option<Py<PyDict>>,
 }
 
 /// Start to play a trace (docs/engine.md, "Playback").
@@ -78,6 +81,16 @@ impl PySqlPlayback {
         }
     }
 
+    /// Whether one that awaits its start has counted the trace.
+    fn is_ready(&self) -> bool {
+        self.0.is_ready()
+    }
+
+    /// Begin at a moment (ns) of the monotonic clock, where it awaits its start.
+    fn start_at(&self, start_at_ns: u64) {
+        self.0.start_at(start_at_ns);
+    }
+
     /// Ask it to end; nothing more is sent, and what ran is kept.
     fn stop(&self) {
         self.0.stop();
@@ -105,9 +118,25 @@ impl PlaybackResult {
         };
         let status = if end == "complete" { "complete" } else { "interrupted" };
         let record_json = as_json(&played.record)?;
+        let counts = played.counts.as_ref().map(|counts| counts_dict(py, counts)).transpose()?;
         let parts = parts_dict(py, played, status)?.unbind();
-        Ok(PlaybackResult { parts, record_json, end, words })
+        Ok(PlaybackResult { parts, record_json, end, words, counts: counts.map(Bound::unbind) })
     }
+}
+
+fn counts_dict<'py>(py: Python<'py>, counts: &Counts) -> PyResult<Bound<'py, PyDict>> {
+    let (reported, queries) = (PyDict::new(py), PyDict::new(py));
+    for (fingerprint, of_query) in &counts.queries {
+        let times = PyDict::new(py);
+        times.set_item("service", PyBytes::new(py, &of_query.service))?;
+        times.set_item("response", PyBytes::new(py, &of_query.response))?;
+        times.set_item("captured", PyBytes::new(py, &of_query.captured))?;
+        queries.set_item(fingerprint, times)?;
+    }
+    reported.set_item("queries", queries)?;
+    reported.set_item("lag", PyBytes::new(py, &counts.lag.encode()))?;
+    reported.set_item("driver_lag", PyBytes::new(py, &counts.driver_lag.encode()))?;
+    Ok(reported)
 }
 
 fn parts_dict<'py>(py: Python<'py>, played: Played, status: &str) -> PyResult<Bound<'py, PyDict>> {
@@ -128,7 +157,11 @@ fn parts_dict<'py>(py: Python<'py>, played: Played, status: &str) -> PyResult<Bo
     parts.set_item("errors_count", played.outcome.failed)?;
     // Which they were is in the record, by query and code.
     parts.set_item("errors", PyList::empty(py))?;
-    parts.set_item("counters", PyDict::new(py))?;
+    let counters = PyDict::new(py);
+    if played.start_lateness_ns > 0 {
+        counters.set_item("start_lateness_ns", played.start_lateness_ns as f64)?;
+    }
+    parts.set_item("counters", counters)?;
     parts.set_item("verification", None::<u64>)?;
     Ok(parts)
 }

@@ -31,6 +31,7 @@ from seatrial.study.model import Plan
 REACH_S: Final = 3.0
 """How long a server may take to accept a connection."""
 WAIT_S: Final = 0.5
+LOOK_S: Final = 0.02
 HEAD_BYTES: Final = 1 << 16
 """So much of a shared file tells it from another."""
 
@@ -42,6 +43,7 @@ class HostPart:
         self._address = address
         self._links = LinkServer(address)
         self._running: _core.Running | None = None
+        self._playback: _core.SqlPlayback | None = None
         self._own: tuple[UndoJournal, Stage] | None = None
 
     def versions(self) -> dict[str, str]:
@@ -83,9 +85,12 @@ class HostPart:
             return {"obstacle": seen.obstacle}
         with open(path, "rb", buffering=0) as opened:  # noqa: PTH123 - unbuffered
             head = opened.read(HEAD_BYTES)
+            opened.seek(max(0, opened.seek(0, os.SEEK_END) - HEAD_BYTES))
+            tail = opened.read(HEAD_BYTES)
         return {
             "size_bytes": os.stat(path).st_size,  # noqa: PTH116 - its text may not be a Path
             "head": hashlib.sha256(head).hexdigest(),
+            "tail": hashlib.sha256(tail).hexdigest(),
             "mount": f"{seen.source} {seen.filesystem} {','.join(seen.mount_options)}",
         }
 
@@ -138,17 +143,61 @@ class HostPart:
                 pass
             parts: dict[str, Any] = running.result()
         self._running = None
-        took_s = (time.monotonic_ns() - began_ns) / 1e9
-        received, sent = (
-            max(0, b - a) / took_s for a, b in zip(before, _network_bytes(), strict=True)
-        )
-        return {**parts, "received_bytes_per_s": received, "sent_bytes_per_s": sent}
+        return {**parts, **_network_rates(before, began_ns)}
+
+    def prepare_replay(self, spec: SpecDocument) -> None:
+        """Read the trace of a replay that awaits its start, up to the first statement.
+
+        Raises:
+            SeatrialError: when the trace cannot be read, or the server's name is none.
+        """
+        with native_errors():
+            self._playback = playback = _core.start_sql_playback(msgspec.json.encode(spec).decode())
+            while not playback.is_ready():
+                if playback.wait(LOOK_S):
+                    playback.result()
+
+    def replay(self, start_at_ns: int) -> dict[str, Any]:
+        """Play what was prepared from an instant of this host's monotonic clock on.
+
+        From there to the end nothing is sent or received but the replay itself.
+
+        Raises:
+            SeatrialError: when the trace or the engine fails.
+        """
+        playback = self._playback
+        if playback is None:
+            raise RuntimeError("no replay was prepared")
+        before, began_ns = _network_bytes(), time.monotonic_ns()
+        with native_errors():
+            playback.start_at(start_at_ns)
+            while not playback.wait(WAIT_S):
+                pass
+            played = playback.result()
+        self._playback = None
+        return {
+            "parts": played.parts,
+            "record_json": played.record_json,
+            "counts": played.counts,
+            "end": played.end,
+            "words": played.words,
+            **_network_rates(before, began_ns),
+        }
 
     def stop(self) -> None:
         """End the sample that is being measured; what was measured is kept."""
+        if self._playback is not None:
+            self._playback.stop()
         running = self._running
         if running is not None:
             running.stop()
+
+
+def _network_rates(before: tuple[int, int], began_ns: int) -> dict[str, float]:
+    """Return what this host's interfaces carried since a reading of them."""
+    took_s = (time.monotonic_ns() - began_ns) / 1e9
+    received, sent = (max(0, b - a) / took_s for a, b in zip(before, _network_bytes(), strict=True))
+    return {"received_bytes_per_s": received, "sent_bytes_per_s": sent}
 
 
 def _network_bytes() -> tuple[int, int]:

@@ -16,6 +16,8 @@ from seatrial.published import Count, one_of
 
 CAPTURE: Final = "capture"
 REPLAY: Final = "replay"
+LOST_HOST: Final = "lost_host"
+"""Why statements are skipped that a host was to send that was lost; they may have been sent."""
 
 
 class TableDifference(msgspec.Struct, frozen=True, kw_only=True):
@@ -399,6 +401,7 @@ class ReplayMoment(msgspec.Struct, frozen=True, kw_only=True):
         failed: Those answered by an error.
         captured: Statements of the capture that were due at the requested speed; at maximum speed,
             those of the capture's own time.
+        due: Statements sent that had a due time; 0 in old files.
         lag_ns_mean: Mean lag of statements sent, in ns; None where nothing was due.
         lag_ns_max: Longest lag of statements sent, in ns.
         response_ns_mean: Mean response time of statements answered, in ns.
@@ -408,6 +411,7 @@ class ReplayMoment(msgspec.Struct, frozen=True, kw_only=True):
     answered: Count
     failed: Count
     captured: Count
+    due: Count = 0
     lag_ns_mean: float | None = None
     lag_ns_max: Count | None = None
     response_ns_mean: float | None = None

@@ -12,6 +12,8 @@ from seatrial.study.cell import Cell
 from seatrial.study.problems import ConstraintError
 
 HOSTS_MAX: Final = 256
+LOST_FACTOR: Final = "lost_hosts"
+"""Factor of the cell of a sample without all of its hosts: it is another cell."""
 FACTOR: Final = "hosts"
 """Factor of a cell: how many hosts load the target at once."""
 
@@ -61,3 +63,12 @@ def check_hosts(hosts: Hosts | None) -> Iterator[ConstraintError]:
     if len({*counts}) < len(counts):
         twice = next(count for count in counts if counts.count(count) > 1)
         yield ConstraintError(f"holds {twice} twice", "List each number once", "hosts", "counts")
+
+
+def cell_without(cell: Cell, lost: int) -> Cell:
+    """Return the cell of a sample from which hosts are missing: another one than of all hosts."""
+    if not lost:
+        return cell
+    return msgspec.structs.replace(
+        cell, key=f"{cell.key}/{lost}lost", factors={**cell.factors, LOST_FACTOR: lost}
+    )

@@ -4,6 +4,7 @@
 //! memory makes it necessary (`shift`, one for all of them), and only those between the lowest and
 //! the highest that were seen.
 
+use seatrial_gauge::Histogram;
 use seatrial_gauge::histogram::{bucket_low_ns, bucket_of};
 
 /// Buckets that are added at once, so that a wavering time does not move the counts each time.
@@ -80,6 +81,16 @@ impl Coarse {
         self.max_ns
     }
 
+    /// The same counts, each in the bucket of the middle of its own.
+    pub fn histogram(&self, shift: u32) -> Histogram {
+        let counted = self.counts.iter().enumerate().filter(|&(_, &count)| count > 0);
+        let (middles_ns, counts): (Vec<u64>, Vec<u64>) = counted
+            .map(|(place, &count)| (middle_ns(self.first + place, shift), u64::from(count)))
+            .unzip();
+        // It refuses only more than 64 bits hold, and a count has 32.
+        Histogram::from_counts(&middles_ns, &counts).unwrap_or_default()
+    }
+
     /// The time that `percent` of the entries do not exceed: the middle of its bucket; 0 when
     /// empty.
     pub fn percentile_ns(&self, percent: f64, shift: u32) -> u64 {
@@ -94,21 +105,24 @@ impl Coarse {
         for (place, &count) in self.counts.iter().enumerate() {
             seen += u64::from(count);
             if seen >= rank {
-                let bucket = self.first + place;
-                let low_ns = bucket_low_ns(bucket << shift);
-                let high_ns = bucket_low_ns((bucket + 1) << shift);
-                return (low_ns + (high_ns - low_ns) / 2).min(self.max_ns);
+                return middle_ns(self.first + place, shift).min(self.max_ns);
             }
         }
         self.max_ns
     }
 }
 
+/// The middle of a bucket.
+fn middle_ns(bucket: usize, shift: u32) -> u64 {
+    let low_ns = bucket_low_ns(bucket << shift);
+    let high_ns = bucket_low_ns((bucket + 1) << shift);
+    low_ns + (high_ns - low_ns) / 2
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use seatrial_gauge::Histogram;
 
     const HOUR_NS: u64 = 3_600_000_000_000;
 
@@ -153,6 +167,8 @@ mod tests {
             let buckets = [coarse.percentile_ns(percent, 0), histogram.percentile_ns(percent)]
                 .map(bucket_of);
             prop_assert_eq!(buckets[0], buckets[1]);
+            let same: Vec<_> = coarse.histogram(0).buckets().collect();
+            prop_assert_eq!(same, histogram.buckets().collect::<Vec<_>>());
         }
     }
 

@@ -5,7 +5,7 @@
 //! fingerprints is counted separately; when another one comes, the half that took the least time is
 //! dropped, and only counted.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasherDefault, Hasher};
 
 use seatrial_pgwire::answer::Answer;
@@ -15,7 +15,7 @@ use super::coarse::Coarse;
 use super::{Times, Verdict};
 use crate::divergence::Expectation;
 use crate::item::Item;
-use crate::played::Query;
+use crate::played::{Query, QueryCounts};
 
 /// Of a text more is not shown.
 pub const TEXT_BYTES_MAX: usize = 1 << 10;
@@ -172,6 +172,16 @@ impl Queries {
         self.bytes
     }
 
+    /// Counts of times by fingerprint, as they are reported.
+    pub fn counts(&self) -> BTreeMap<String, QueryCounts> {
+        let of = |(&hash, kept): (&u64, &Kept)| {
+            let [service, response, captured] = [&kept.service, &kept.response, &kept.captured]
+                .map(|coarse| coarse.histogram(self.shift).encode());
+            (named(hash), QueryCounts { service, response, captured })
+        };
+        self.kept.iter().map(of).collect()
+    }
+
     /// Those that took the most time first, and how many statements are of none of them.
     pub fn finish(self) -> (Vec<Query>, u64) {
         let shift = self.shift;
@@ -205,7 +215,7 @@ impl Kept {
         let response = |percent| self.response.percentile_ns(percent, shift);
         let captured = |percent| self.captured.percentile_ns(percent, shift);
         Query {
-            fingerprint: format!("{hash:016x}"),
+            fingerprint: named(hash),
             class: self.class.name().to_owned(),
             ok: self.ok,
             failed: self.failed,
@@ -225,6 +235,11 @@ impl Kept {
             text: self.text,
         }
     }
+}
+
+/// A fingerprint's hash as a report has it.
+fn named(hash: u64) -> String {
+    format!("{hash:016x}")
 }
 
 /// The beginning of a text.

@@ -78,6 +78,8 @@ fn ending(survey: &Survey, end: End, not_reached: u64) -> Ending<'_> {
         sessions: Sessions::default(),
         client: Client::default(),
         ids: Ids::default(),
+        keeps_counts: true,
+        start_lateness_ns: 0,
     }
 }
 

@@ -87,7 +87,7 @@ impl Run {
         let start_unix_ns = self.start_unix_ns();
         let ids = self.ids.take().map_or_else(Ids::off, Mapping::finish);
         let cost = self.order.as_ref().map(Keeper::cost).unwrap_or_default();
-        let Run { accounting, survey, held, sessions, .. } = self;
+        let Run { accounting, survey, held, sessions, spec, start_lateness_ns, .. } = self;
         let held = Held {
             edges: cost.edges,
             edge_ns: cost.edge_ns(),
@@ -105,6 +105,8 @@ impl Run {
             sessions,
             client,
             ids,
+            keeps_counts: spec.part.is_some(),
+            start_lateness_ns,
         })?)
     }
 }

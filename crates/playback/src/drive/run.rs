@@ -66,6 +66,8 @@ pub struct Run {
     clock: Clock,
     zero_ns: u64,
     start_unix_ns: u64,
+    /// How late after the agreed moment it began.
+    pub(super) start_lateness_ns: u64,
     pub(super) epoll: OwnedFd,
     wake: Arc<OwnedFd>,
     timer: OwnedFd,
@@ -166,6 +168,7 @@ impl Run {
             clock,
             zero_ns: 0,
             start_unix_ns: 0,
+            start_lateness_ns: 0,
             epoll,
             wake,
             timer,
@@ -212,6 +215,9 @@ impl Run {
     ///
     /// When the trace is damaged, a system call fails, or the statements do not add up.
     pub fn play(mut self) -> Result<Played, PlaybackError> {
+        if self.spec.awaits_start {
+            self.start_lateness_ns = self.watch.await_start();
+        }
         let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         self.start_unix_ns = since_1970.as_nanos() as u64;
         self.zero_ns = self.clock.now_ns();
@@ -371,7 +377,7 @@ impl Run {
 
 /// The replayed part of the trace.
 fn survey(spec: &PlaybackSpec) -> Result<Survey, PlaybackError> {
-    Ok(Survey::of(&TraceReader::open(&spec.trace)?, &spec.databases, spec.until_us)?)
+    Ok(Survey::of(&TraceReader::open(&spec.trace)?, &spec.databases, spec.until_us, spec.part)?)
 }
 
 fn settings(spec: &PlaybackSpec, survey: &Survey) -> AccountingSettings {

@@ -15,6 +15,7 @@ from seatrial.topic import Command, DocumentPart, Topic
 if TYPE_CHECKING:
     from seatrial.errors import UsageError
     from seatrial.findings.model import Summary
+    from seatrial.measure.stage import AnyStage, StageRequest
     from seatrial.report.exports.csv_table import Field
     from seatrial.report.figures.model import Figure
     from seatrial.report.part import Detail, PagePart
@@ -42,6 +43,15 @@ class ReplayTopic(Topic):
             ),
         }
     )
+
+    def stage(self, request: StageRequest) -> AnyStage | None:
+        """Return a stage of several hosts, for replays on a cluster; else None."""
+        plan = request.plan
+        if not request.ray or plan.study.hosts or any(each.kind != "replay" for each in plan.cells):
+            return None
+        from seatrial.trials.replay.measure.hosts import HostsStage
+
+        return HostsStage(request)
 
     def exit_code(self, summary: Summary) -> int:
         """Return 4 where replays did not begin with the same data."""

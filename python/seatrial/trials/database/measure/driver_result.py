@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
+from seatrial.measure.progress import Watcher
 from seatrial.postgres.binaries import Binaries
 from seatrial.postgres.connection import Address, Secret
+from seatrial.results.fleet import FleetRecord
 from seatrial.results.model import ErrorSample, OperationResult, Outcome, Stall, Timeline
 from seatrial.results.replay import ReplayRecord
+from seatrial.study.cell import SpecDocument
+
+Play = Callable[[SpecDocument, Watcher], Any]
+"""Plays what the engine's specification says, and reports to a watcher; returns a ``Ran``."""
 
 
 class Endpoints(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,6 +83,7 @@ class DriverResult(msgspec.Struct, frozen=True, kw_only=True):
         batch_s: ``real``, ``user`` and ``sys`` of a batch.
         counters: Other counters; names end in the unit.
         notes: What could not be read or done, as sentences.
+        fleet: Of several hosts that replayed together.
     """
 
     completions: Completions
@@ -88,6 +96,7 @@ class DriverResult(msgspec.Struct, frozen=True, kw_only=True):
     batch_s: dict[str, float] = {}
     counters: dict[str, float] = {}
     notes: list[str] = []
+    fleet: FleetRecord | None = None
 
 
 class DriverOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,6 +108,7 @@ class DriverOptions(msgspec.Struct, frozen=True, kw_only=True):
         slice_ms: Length of the timeline's slices.
         stall_threshold_ms: Shortest time without a completion that is a stall.
         folder: An empty folder for its logs.
+        play: Plays a trace, on several hosts; None for this machine alone.
     """
 
     duration_s: float
@@ -106,3 +116,4 @@ class DriverOptions(msgspec.Struct, frozen=True, kw_only=True):
     slice_ms: int
     stall_threshold_ms: int
     folder: Path
+    play: Play | None = None

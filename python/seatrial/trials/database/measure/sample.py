@@ -20,6 +20,7 @@ from seatrial.measure.recorder import Surroundings
 from seatrial.postgres.page_cache import cached_bytes
 from seatrial.results.model import DatabaseRecord, Sample, Series, Stall
 from seatrial.study.cell import Cell
+from seatrial.study.hosts import cell_without
 from seatrial.trials.database.measure import telemetry
 from seatrial.trials.database.measure.drive import drive
 from seatrial.trials.database.measure.driver_result import DriverOptions, DriverResult
@@ -225,7 +226,7 @@ def sample_of(
     return msgspec.convert(
         {
             **msgspec.structs.asdict(result.completions),
-            "cell": cell,
+            "cell": cell_without(cell, len(result.fleet.lost) if result.fleet else 0),
             "round": round_number,
             "position": position,
             "status": "interrupted" if result.interrupted else "complete",
@@ -233,6 +234,7 @@ def sample_of(
             "engine_reason": _REASON[engine],
             "stalls": [attributed(each, observed.series) for each in result.completions.stalls],
             "replay": result.replay,
+            "fleet": result.fleet,
             "counters": counters,
             "series": observed.series,
             "database": _record(ready, begun, result, observed, ceiling_per_s),

@@ -33,7 +33,12 @@ from seatrial.study.cell import Cell
 from seatrial.study.model import Plan
 from seatrial.trials.database.measure import crash_sample
 from seatrial.trials.database.measure.crash_sample import CrashTrials
-from seatrial.trials.database.measure.driver_result import DriverOptions, DriverResult, Endpoints
+from seatrial.trials.database.measure.driver_result import (
+    DriverOptions,
+    DriverResult,
+    Endpoints,
+    Play,
+)
 from seatrial.trials.database.measure.embedded import Embedded
 from seatrial.trials.database.measure.existing import Existing
 from seatrial.trials.database.measure.ready import Host, Ready
@@ -177,6 +182,7 @@ class Databases:
         self._logs: TrialFolder | None = None
         self._log_notes: list[str] = []
         self._sockets: SocketFolder | None = None
+        self.play: Play | None = None
 
     def open(self) -> Self:
         """Check everything that can be checked, and create a folder for the driver's logs.
@@ -267,6 +273,7 @@ class Databases:
                 slice_ms=cell.parsed.slice_ms,
                 stall_threshold_ms=cell.parsed.stall_threshold_ms,
                 folder=folder,
+                play=self.play,
             )
             ready.notes += [*self._log_notes, *ceiling.notes]
             parts = measured(
@@ -284,7 +291,8 @@ class Databases:
             parts,
             round_number=round_number,
             position=position,
-            ceiling_per_s=ceiling.per_s,
+            # One driver's: of several hosts it says nothing.
+            ceiling_per_s=None if self.play else ceiling.per_s,
         )
 
     def close(self) -> None:

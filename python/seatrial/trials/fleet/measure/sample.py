@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
@@ -11,9 +11,7 @@ from seatrial.fleet.merge import NS_PER_S, HostSample, Merged, merge
 from seatrial.results.fleet import ClockOffset, FleetRecord, HostRecord, LostHost
 from seatrial.results.model import Outcome, Sample, Timeline
 from seatrial.study.cell import Cell
-
-LOST_FACTOR: Final = "lost_hosts"
-"""Factor of the cell of a sample without all of its hosts: it is another cell."""
+from seatrial.study.hosts import cell_without
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,7 +76,7 @@ def merged_sample(asked: Asked, answers: Sequence[Answer]) -> Sample:
     in_window = sum(part.completed for part in merged.operations.values())
     bounds_ns = sorted(each.before.bound_ns for each in answers)
     return Sample(
-        cell=_cell(asked),
+        cell=cell_without(asked.cell, len(asked.lost)),
         round=asked.round_number,
         position=asked.position,
         started_at=max(float(each.parts["started_unix_s"]) for each in answers),
@@ -102,17 +100,6 @@ def merged_sample(asked: Asked, answers: Sequence[Answer]) -> Sample:
             unaligned_ns_max=merged.unaligned_ns_max,
             outside_completed=sum(each.completed for each in hosts) - in_window,
         ),
-    )
-
-
-def _cell(asked: Asked) -> Cell:
-    """Return the cell of the sample: another one where hosts are missing."""
-    cell = asked.cell
-    if not asked.lost:
-        return cell
-    count = len(asked.lost)
-    return msgspec.structs.replace(
-        cell, key=f"{cell.key}/{count}lost", factors={**cell.factors, LOST_FACTOR: count}
     )
 
 

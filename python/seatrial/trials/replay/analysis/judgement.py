@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from seatrial.results.replay import CAPTURE, ReplayContent, ReplayErrors, ReplayRecord
+from seatrial.results.replay import CAPTURE, LOST_HOST, ReplayContent, ReplayErrors, ReplayRecord
 from seatrial.stats.wording import format_count, format_plural, format_share
 from seatrial.trials.replay.analysis.ids import content_sentence
 
@@ -167,7 +167,7 @@ def account_of(record: ReplayRecord) -> str:
 
 
 KINDS: Final = (
-    *("not_accounted", "refused", "server_lost", "interrupted", "nothing_sent"),
+    *("not_accounted", "lost_hosts", "refused", "server_lost", "interrupted", "nothing_sent"),
     *("wrong_database", "empty_database", "other_rows", "lost_sessions"),
     *("more_errors", "rolled_back", "under_delivery", "other_content", "doubtful_ids"),
 )
@@ -177,6 +177,7 @@ KINDS: Final = (
 def _faults(record: ReplayRecord) -> Iterator[Fault]:
     """Yield the faults in the order of ``KINDS``."""
     yield from _not_accounted(record)
+    yield from _lost_hosts(record)
     yield from _ended_early(record)
     yield from _nothing_sent(record)
     yield from _wrong_database(record)
@@ -197,6 +198,17 @@ def _not_accounted(record: ReplayRecord) -> Iterator[Fault]:
             kind="not_accounted",
             sentence=f"The counts of {', '.join(wrong)} do not add up",
             next="This is a bug in Seatrial; please report it",
+        )
+
+
+def _lost_hosts(record: ReplayRecord) -> Iterator[Fault]:
+    lost = record.total.skipped.get(LOST_HOST, 0)
+    if lost:
+        yield Fault(
+            kind="lost_hosts",
+            sentence=f"{format_plural(lost, 'statement')} {_were(lost)} of hosts that were lost, "
+            "sent or not",
+            next="Bring the hosts back, and restart the replay with a restored target",
         )
 
 

@@ -17,6 +17,7 @@ from seatrial.cli.options import (
     command_line,
     measuring_options,
     next_command,
+    ray_option,
     without_none,
 )
 from seatrial.cli.outcome import (
@@ -225,8 +226,9 @@ def _speed(_context: click.Context, _parameter: click.Parameter, written: str) -
     help="Replays per target, for intervals; 1, or 5 with several targets.",
 )
 @click.option("--pg-bin", type=click.Path(), help="With DIR: folder of the PostgreSQL programs.")
+@ray_option
 @measuring_options
-def replay(*, trace: Path, measuring: Measuring, **options: Any) -> int:  # noqa: ANN401
+def replay(*, trace: Path, measuring: Measuring, ray: str | None, **options: Any) -> int:  # noqa: ANN401
     """Play TRACE to another server, say whether all of it was, and how fast.
 
     Each session of the capture has a connection of its own, and keeps the order, the protocol and
@@ -237,11 +239,41 @@ def replay(*, trace: Path, measuring: Measuring, **options: Any) -> int:  # noqa
     from seatrial.cli.study_command import plan_for, show_or_measure  # noqa: PLC0415
     from seatrial.study.load import study_from_options  # noqa: PLC0415
 
+    if ray is not None:
+        require_parts(options)
     study = study_from_options(study_mapping(trace, options), KEY_OPTIONS)
     plan = plan_for(study)
     if measuring.plan_only:
         return show_or_measure(plan, measuring)
-    return play_and_report(plan, measuring)
+    return play_and_report(plan, measuring, ray=ray or "")
+
+
+def require_parts(options: Mapping[str, Any]) -> None:
+    """Check that a replay can be played in parts, each by another host.
+
+    Raises:
+        UsageError: when sessions would have to wait for each other, or the server would run here.
+    """
+    if options["order"] != "session":
+        raise UsageError(
+            seen=f"--order {options['order']} is given with --ray",
+            cause="It makes sessions wait for each other, and hosts do not call each other while "
+            "they replay",
+            next_step="Use --order session, or replay from one machine, without --ray",
+        )
+    if not options["read_only"] and options["ids"] != "off":
+        raise UsageError(
+            seen="--ray is given with --ids infer, the default of a replay that writes",
+            cause="An id that one session draws may be used by a session on another host",
+            next_step="Use --ids off if the trace's ids hold on the target, --read-only, or replay "
+            "from one machine, without --ray",
+        )
+    if here := [each for each in options["places"] if "://" not in each]:
+        raise UsageError(
+            seen=f"--ray is given with the folder {here[0]}",
+            cause="A server that Seatrial starts there takes connections of this machine only",
+            next_step="Start a server yourself, and give its address: --to postgresql://...",
+        )
 
 
 Mapped = dict[str, Any]
@@ -410,7 +442,7 @@ VERDICTS_MAX: Final = 2
 """Of the comparisons of a run's targets; ``--tables`` prints all."""
 
 
-def play_and_report(plan: Plan, measuring: Measuring) -> int:
+def play_and_report(plan: Plan, measuring: Measuring, *, ray: str = "") -> int:
     """Play a trace, store what came of it, print it, write its report; return the exit code.
 
     Of several targets, what differs between them is printed as well.
@@ -418,6 +450,7 @@ def play_and_report(plan: Plan, measuring: Measuring) -> int:
     Args:
         plan: A study of one replay, on one target or several.
         measuring: What all measuring commands have in common.
+        ray: Where the head of a cluster answers whose hosts play it; empty for this machine alone.
 
     Raises:
         RefusedError: when the target must not be written to, or not be played to at all.
@@ -430,6 +463,7 @@ def play_and_report(plan: Plan, measuring: Measuring) -> int:
         label=measuring.label,
         destroy=measuring.destroy,
         waits=measuring.waits,
+        ray=ray,
     )
     with (
         observing(request, measuring.results) as observation,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -12,6 +12,7 @@ from seatrial.errors import TargetError, native_errors
 from seatrial.measure.progress import LiveReading, Watcher
 from seatrial.postgres.catalogue import Catalogue, read_catalogue
 from seatrial.postgres.connection import driver_way
+from seatrial.results.fleet import FleetRecord
 from seatrial.results.replay import ReplayRecord
 from seatrial.study.cell import SpecDocument
 from seatrial.trials.database.measure.driver_result import (
@@ -36,16 +37,34 @@ POLL_S: Final = 0.1
 _US_PER_S: Final = 1_000_000
 
 
+class PlayedResult(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of several playbacks, as that of one.
+
+    Attributes:
+        parts: As of ``_core.PlaybackResult``; likewise all others.
+        record_json: The record.
+        end: How it ended.
+        words: The server's message where it was lost.
+    """
+
+    parts: dict[str, Any]
+    record_json: str
+    end: Literal["complete", "interrupted", "server_lost"]
+    words: str
+
+
 class Ran(msgspec.Struct, frozen=True, kw_only=True):
     """The result of a playback.
 
     Attributes:
         result: Its sample's parts and its record.
         interrupted: Whether the user ended it.
+        fleet: Of several hosts that played it together.
     """
 
-    result: _core.PlaybackResult
+    result: _core.PlaybackResult | PlayedResult
     interrupted: bool
+    fleet: FleetRecord | None = None
 
 
 def run_replay(
@@ -67,7 +86,7 @@ def run_replay(
     if catalogue is not None and replay.ids == INFER:
         noted = require_sequences(replay, catalogue, endpoints)
     server = ServerSide(endpoints)
-    ran = play(_engine_spec(replay, endpoints, options, catalogue), watcher)
+    ran = (options.play or play)(_engine_spec(replay, endpoints, options, catalogue), watcher)
     record, missing = server.with_statistics(_record(ran.result, spec, facts), replay.trace)
     if ran.interrupted and record.total.sent == 0:
         raise KeyboardInterrupt
@@ -83,6 +102,7 @@ def run_replay(
         client_cpu_share=cpu_ns / 1e9 / duration_s if duration_s > 0 else None,
         counters=dict(ran.result.parts.get("counters", {})),
         notes=[*noted, *_notes(record, facts), *missing],
+        fleet=ran.fleet,
     )
 
 
@@ -233,7 +253,9 @@ def _facts(replay: ReplaySpec) -> TraceFacts:
     return facts
 
 
-def _record(result: _core.PlaybackResult, spec: DatabaseSpec, facts: TraceFacts) -> ReplayRecord:
+def _record(
+    result: _core.PlaybackResult | PlayedResult, spec: DatabaseSpec, facts: TraceFacts
+) -> ReplayRecord:
     record = msgspec.json.decode(result.record_json, type=ReplayRecord)
     return msgspec.structs.replace(
         record, end=result.end, words=result.words, trace=_reported_of(spec, facts)

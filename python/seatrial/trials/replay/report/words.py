@@ -34,6 +34,7 @@ REASONS: Final = {
     "unknown_text": "prepared before the capture began",
     "writes": "write statement",
     "other_database": "another database",
+    "lost_host": "of a host that was lost, sent or not",
     "after_until": "captured after --until",
     "dependent": "depends on a skipped statement",
     NO_CONNECTION: "session without a connection",

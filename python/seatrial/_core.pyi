@@ -290,6 +290,11 @@ class PlaybackLive:
 class PlaybackResult:
     """The result of a playback."""
     @property
+    def counts(self, /) -> dict | None:
+        """Of a part of a trace: encoded histograms ``lag`` and ``driver_lag``, and in ``queries``
+        those of ``service``, ``response`` and ``captured`` times by fingerprint; None for a whole.
+        """
+    @property
     def end(self, /) -> str:
         """``complete``, ``interrupted`` or ``server_lost``."""
     @property
@@ -442,6 +447,8 @@ class SqlPart:
 @final
 class SqlPlayback:
     """A trace that is being played in a background thread."""
+    def is_ready(self, /) -> bool:
+        """Whether one that awaits its start has counted the trace."""
     def live(self, /) -> PlaybackLive:
         """Return how far it is."""
     def result(self, /) -> PlaybackResult:
@@ -450,6 +457,8 @@ class SqlPlayback:
         Raises NativeError when the trace or the server's address is invalid, the system refuses, or
         for a defect; RuntimeError while it plays, or when taken before.
         """
+    def start_at(self, /, start_at_ns: SupportsIndex) -> None:
+        """Begin at a moment (ns) of the monotonic clock, where it awaits its start."""
     def stop(self, /) -> None:
         """Ask it to end; nothing more is sent, and what ran is kept."""
     def wait(self, /, timeout_s: SupportsFloat | SupportsIndex) -> bool:

@@ -47,7 +47,7 @@ pub enum Skipped {
     Refused(Danger),
     /// It is of a session of a database that is not played.
     OtherDatabase,
-    /// It is of a session that another host plays.
+    /// It is of a session that another host plays or accounts for.
     OtherHost,
     /// It was captured after the requested time.
     AfterUntil,

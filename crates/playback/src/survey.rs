@@ -51,7 +51,7 @@ pub struct SessionSurvey {
     pub name: Vec<u8>,
     /// Whether it is of a database that is played, and played here.
     pub is_played: bool,
-    /// Whether another host plays it.
+    /// Whether another host plays it, or accounts for it where none does.
     pub is_elsewhere: bool,
     /// What it has to do: the captured durations of its statements that are to be played, and a
     /// microsecond for each.
@@ -149,7 +149,7 @@ impl Pass {
         self.survey.sessions.push(SessionSurvey {
             name: session.name,
             is_played: is_of_database && !is_elsewhere,
-            is_elsewhere: is_of_database && is_elsewhere,
+            is_elsewhere,
             connected_us: session.connected_us,
             disconnected_us: session.disconnected_us,
             ..SessionSurvey::default()

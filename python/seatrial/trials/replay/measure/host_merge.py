@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -34,6 +34,7 @@ from seatrial.results.replay import (
 
 OTHER_HOST: Final = "other_host"
 EXAMPLES_MAX: Final = 32
+End = Literal["complete", "interrupted", "server_lost"]
 NS_PER_S: Final = 1e9
 
 
@@ -53,7 +54,7 @@ class HostReplay(msgspec.Struct, frozen=True, kw_only=True):
     parts: dict[str, Any]
     record: ReplayRecord
     counts: dict[str, Any]
-    end: str
+    end: End
     words: str
 
 
@@ -94,13 +95,11 @@ def _cpu_ns(client: ReplayClient) -> int:
     return client.cpu_user_ns + client.cpu_system_ns
 
 
-def merged_end(hosts: Sequence[HostReplay]) -> tuple[str, str]:
+def merged_end(hosts: Sequence[HostReplay]) -> tuple[End, str]:
     """Return how the replay ended on all hosts, and the server's message where it was lost."""
-    for end in ("server_lost", "interrupted"):
-        for each in sorted(hosts, key=lambda host: host.name):
-            if each.end == end:
-                return end, each.words
-    return "complete", ""
+    ranks: dict[End, int] = {"server_lost": 0, "interrupted": 1, "complete": 2}
+    first = min(hosts, key=lambda each: (ranks[each.end], each.name))
+    return first.end, first.words
 
 
 def merged_operations(hosts: Sequence[HostReplay]) -> dict[str, dict[str, Any]]:

@@ -143,7 +143,7 @@ class HostPart:
                 pass
             parts: dict[str, Any] = running.result()
         self._running = None
-        return {**parts, **_network_rates(before, began_ns)}
+        return {**parts, **_network_bytes_per_s(before, began_ns)}
 
     def prepare_replay(self, spec: SpecDocument) -> None:
         """Read the trace of a replay that awaits its start, up to the first statement.
@@ -181,7 +181,7 @@ class HostPart:
             "counts": played.counts,
             "end": played.end,
             "words": played.words,
-            **_network_rates(before, began_ns),
+            **_network_bytes_per_s(before, began_ns),
         }
 
     def stop(self) -> None:
@@ -193,7 +193,7 @@ class HostPart:
             running.stop()
 
 
-def _network_rates(before: tuple[int, int], began_ns: int) -> dict[str, float]:
+def _network_bytes_per_s(before: tuple[int, int], began_ns: int) -> dict[str, float]:
     """Return what this host's interfaces carried since a reading of them."""
     took_s = (time.monotonic_ns() - began_ns) / 1e9
     received, sent = (max(0, b - a) / took_s for a, b in zip(before, _network_bytes(), strict=True))

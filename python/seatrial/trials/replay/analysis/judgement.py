@@ -52,7 +52,7 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
     """Something that went wrong in a replay.
 
     Attributes:
-        kind: ``not_accounted``, ``refused``, ``server_lost``, ``interrupted``, ``nothing_sent``,
+        kind: ``not_accounted``, ``lost_hosts``, ``refused``, ``server_lost``, ``interrupted``, ``nothing_sent``,
             ``wrong_database``, ``empty_database``, ``other_rows``, ``lost_sessions``,
             ``more_errors``, ``rolled_back``, ``under_delivery``, ``other_content`` or
             ``doubtful_ids``.
@@ -112,11 +112,22 @@ def judge_rounds(records: Sequence[ReplayRecord]) -> Judgement:
 def judged_targets(summary: Summary) -> dict[str, Judgement]:
     """Return the verdict on the replays on each target of a run; empty without any."""
     records: dict[str, list[ReplayRecord]] = {}
+    lost: dict[str, list[str]] = {}
     for part in summary.cells:
-        own = [sample.replay for sample in part.samples if sample.replay is not None]
-        if own:
-            records.setdefault(part.cell.target, []).extend(own)
-    return {target: judge_rounds(own) for target, own in records.items()}
+        for sample in part.samples:
+            if sample.replay is not None:
+                records.setdefault(part.cell.target, []).append(sample.replay)
+                hosts = sample.fleet.lost if sample.fleet else []
+                lost.setdefault(part.cell.target, []).extend(each.name for each in hosts)
+    return {target: _named(judge_rounds(own), lost[target]) for target, own in records.items()}
+
+
+def _named(judgement: Judgement, lost: Sequence[str]) -> Judgement:
+    """Return a verdict that names the hosts that were lost first."""
+    if not lost:
+        return judgement
+    names = ", ".join(sorted(set(lost)))
+    return msgspec.structs.replace(judgement, sentence=f"Lost {names}: {judgement.sentence}")
 
 
 def replay_verdict(summary: Summary) -> str:

@@ -52,10 +52,10 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
     """Something that went wrong in a replay.
 
     Attributes:
-        kind: ``not_accounted``, ``lost_hosts``, ``refused``, ``server_lost``, ``interrupted``, ``nothing_sent``,
-            ``wrong_database``, ``empty_database``, ``other_rows``, ``lost_sessions``,
-            ``more_errors``, ``rolled_back``, ``under_delivery``, ``other_content`` or
-            ``doubtful_ids``.
+        kind: ``not_accounted``, ``lost_hosts``, ``refused``, ``server_lost``, ``interrupted``,
+            ``nothing_sent``, ``wrong_database``, ``empty_database``, ``other_rows``,
+            ``lost_sessions``, ``more_errors``, ``rolled_back``, ``under_delivery``,
+            ``other_content`` or ``doubtful_ids``.
         sentence: The observation with figures, without a full stop.
         next: What to check or try.
     """
@@ -124,10 +124,14 @@ def judged_targets(summary: Summary) -> dict[str, Judgement]:
 
 def _named(judgement: Judgement, lost: Sequence[str]) -> Judgement:
     """Return a verdict that names the hosts that were lost first."""
-    if not lost:
+    if not lost or not judgement.faults:
         return judgement
-    names = ", ".join(sorted(set(lost)))
-    return msgspec.structs.replace(judgement, sentence=f"Lost {names}: {judgement.sentence}")
+    named = f"Lost {', '.join(sorted(set(lost)))}: "
+    first, *others = judgement.faults
+    first = msgspec.structs.replace(first, sentence=named + first.sentence)
+    return msgspec.structs.replace(
+        judgement, sentence=named + judgement.sentence, faults=[first, *others]
+    )
 
 
 def replay_verdict(summary: Summary) -> str:

@@ -36,12 +36,12 @@ from seatrial.findings.summary import summarise
 from seatrial.measure.run import RunRequest, execute
 from seatrial.report.exports import json_document
 from seatrial.report.terminal import wrapped
-from seatrial.results.model import Run, Sample
+from seatrial.results.model import Run
 from seatrial.results.store import ResultsFile
 from seatrial.stats.wording import format_plural
 from seatrial.study.model import Plan
 from seatrial.trials.database.commands import AGAIN
-from seatrial.trials.replay.analysis.judgement import Judgement, judge_rounds
+from seatrial.trials.replay.analysis.judgement import Judgement, judged_targets
 from seatrial.trials.replay.analysis.starts import starts_differ
 from seatrial.trials.replay.commands.compare import CompareOptions
 from seatrial.trials.replay.commands.compare import run as run_comparison
@@ -228,7 +228,13 @@ def _speed(_context: click.Context, _parameter: click.Parameter, written: str) -
 @click.option("--pg-bin", type=click.Path(), help="With DIR: folder of the PostgreSQL programs.")
 @ray_option
 @measuring_options
-def replay(*, trace: Path, measuring: Measuring, ray: str | None, **options: Any) -> int:  # noqa: ANN401
+def replay(
+    *,
+    trace: Path,
+    measuring: Measuring,
+    ray: str | None,
+    **options: Any,  # noqa: ANN401 - options are of many types
+) -> int:
     """Play TRACE to another server, say whether all of it was, and how fast.
 
     Each session of the capture has a connection of its own, and keeps the order, the protocol and
@@ -475,7 +481,7 @@ def play_and_report(plan: Plan, measuring: Measuring, *, ray: str = "") -> int:
             run, end = execute(request, store, watcher=both, strategy=strategy_of(plan))
         samples, results = store.samples(run.id), store.path
         summary = summarise(run, samples)
-        judged = _judged(plan, samples)
+        judged = judged_targets(summary)
         if not measuring.as_json:
             ending = "" if judged else f"Nothing was replayed. {end.reason}"
             print_replay(summary, judged, measuring, results, ending=ending)
@@ -552,19 +558,6 @@ def _compare(run: Run, labels: Sequence[str], measuring: Measuring, results: Pat
         more = format_plural(len(others) - VERDICTS_MAX, "more comparison")
         where = f": {results.parent / f'seatrial-{labels[0]}-*-{run.id}.html'}"
         click.echo(f"{more}{where if showing().report else ' with --tables'}")
-
-
-def _judged(plan: Plan, samples: Sequence[Sample]) -> dict[str, Judgement]:
-    """Return what is to be thought of the replays on each target that was played to."""
-    records = {
-        target.label: [
-            sample.replay
-            for sample in samples
-            if sample.replay is not None and sample.cell.target == target.label
-        ]
-        for target in plan.targets
-    }
-    return {label: judge_rounds(own) for label, own in records.items() if own}
 
 
 def _exit_code(plan: Plan, summary: Summary, judged: Mapping[str, Judgement]) -> int:

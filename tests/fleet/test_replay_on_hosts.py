@@ -1,0 +1,93 @@
+"""A trace of TPC-B replayed by three hosts to one server, as by one host; with one that dies."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from postgres.programs import installed_programs
+from seatrial.errors import EXIT_PARTIAL
+from seatrial.results.replay import LOST_HOST
+from trials.replay.loads import read
+from trials.replay.logging_server import MODES, logging_server
+from trials.replay.targets import Target, record_in, replay, target_server
+
+pytestmark = [pytest.mark.ray, pytest.mark.root, pytest.mark.slow]
+
+CLIENTS, TRANSACTIONS = 6, 200
+COMMITS = CLIENTS * TRANSACTIONS
+
+
+@dataclass(frozen=True)
+class Load:
+    """A trace, and a server with the data that it begins with, in the database ``tpcb``."""
+
+    trace: Path
+    target: Target
+
+
+@pytest.fixture(scope="module")
+def load() -> Iterator[Load]:
+    # Each host of a lab has a /tmp of its own: sockets and the trace lie elsewhere.
+    folder = Path(tempfile.mkdtemp(prefix="seatrial-test-", dir="/var/tmp"))
+    folder.chmod(0o755)
+    try:
+        (folder / "target").mkdir()
+        with logging_server(folder, installed_programs()) as source:
+            source.pgbench("--initialize", "--quiet", "--scale=1")
+            with source.logging("tpcb", **MODES["log_statement"]):
+                words = (f"--client={CLIENTS}", f"--transactions={TRANSACTIONS}")
+                assert source.pgbench("--no-vacuum", *words) == COMMITS
+            trace = read(source.log("tpcb", "csv"), folder / "tpcb.trace").path
+        with target_server(folder / "target", installed_programs()) as target:
+            target.make("tpcb")
+            target.pgbench("tpcb", "--initialize", "--quiet", "--scale=1")
+            yield Load(trace, target)
+    finally:
+        shutil.rmtree(folder)
+
+
+def played(load: Load, folder: Path, *options: str):
+    """How the command ended, the record of its replay, and the sums that it left."""
+    name = load.target.make("tpcb_played", template="tpcb")
+    words = ("--allow-writes", name, "--ids", "off", *options)
+    done = replay(load.trace, load.target.url(name), *words, folder=folder)
+    return done, record_in(folder), load.target.sums(name)
+
+
+def test_three_hosts_execute_what_one_does(lab, load, tmp_path):
+    found = []
+    for name, options in (("one", ()), ("three", ("--ray", lab.address))):
+        (tmp_path / name).mkdir()
+        done, record, sums = played(load, tmp_path / name, *options)
+        assert done.code == 0, done
+        accounts, branches, tellers, history, transactions = sums
+        assert accounts == branches == tellers == history
+        assert transactions == record.commits.committed == COMMITS
+        found.append((record.total.captured, record.total.ok, record.total.skipped, sums))
+    assert found[0] == found[1]
+
+
+def test_a_host_that_dies_is_named_first_and_its_statements_are_not_guessed(lab, load, tmp_path):
+    killing = threading.Timer(12.0, lambda: lab.kill(2))
+    killing.start()
+    try:
+        done, record, sums = played(load, tmp_path, "--ray", lab.address, "--speed", "0.05")
+    finally:
+        killing.join()
+        lab.revive(2)
+    assert done.code == EXIT_PARTIAL, done
+    assert "lost host2: " in done.out.splitlines()[0]
+    total = record.total
+    lost = total.skipped[LOST_HOST]
+    assert total.captured == total.ok + total.failed + total.skipped_count + total.not_reached
+    assert 0 < lost < total.captured / 2
+    accounts, branches, tellers, history, transactions = sums
+    assert accounts == branches == tellers == history
+    assert record.commits.committed <= transactions < COMMITS

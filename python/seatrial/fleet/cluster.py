@@ -153,7 +153,16 @@ def connect(address: str) -> Cluster:
             "one of its nodes",
             next_step="Run `ray status` here; join a cluster with `ray start --address=HOST:6379`",
         ) from None
+    _silence(ray)
     return Cluster(started.address_info["gcs_address"], ray)
+
+
+def _silence(ray: Any) -> None:  # noqa: ANN401 - Ray has no types, and is optional
+    """Keep what Ray says of dead hosts from standard output, where answers and documents go.
+
+    No option does it: `log_to_driver` concerns workers alone (listen_error_messages of Ray 2).
+    """
+    ray._private.worker.print_to_stdstream = lambda *_arguments, **_named: None
 
 
 def _require_answer(address: str) -> None:

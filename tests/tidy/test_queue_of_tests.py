@@ -147,36 +147,16 @@ def test_what_waits_for_throttled_devices_has_a_lane_of_its_own(tmp_path: Path) 
     assert throttled != timed, workers
 
 
-def test_a_least_favoured_worker_runs_the_rest_while_both_lanes_are_busy(tmp_path: Path) -> None:
-    folder = tmp_path / "tests/kernel"
-    folder.mkdir(parents=True)
-    (folder / "test_audits.py").write_text(SLEEPS.format(seconds=1.5))
-    niceness = """
-import os
-from pathlib import Path
-
-def test_it():
-    group = Path("/proc/self/autogroup")
-    print("niceness", os.nice(0), "session", os.getsid(0) == os.getpid())
-    print("of the session:", group.read_text() if group.exists() else "nice 19")
-    assert False
-"""
-    code, said = run(tmp_path, lane=SLEEPS.format(seconds=1.5), free=niceness)
-    assert code == 1, said
-    assert "niceness 19 session True" in said
-    assert re.search("of the session: .*nice 19", said)
-
-
-def test_what_compares_times_of_a_guest_is_run_by_no_least_favoured_worker(tmp_path: Path) -> None:
-    folder = tmp_path / "tests/lab/inside"
-    folder.mkdir(parents=True)
-    (folder / "test_guest.py").write_text(SLEEPS.format(seconds=0.1))
-    code, said = run(
-        tmp_path, "tests/lab", lane=SLEEPS.format(seconds=0.5), free=SLEEPS.format(seconds=0.1)
-    )
-    assert code == 0, said
-    worker, *_ = (folder / "test_guest.noted").read_text().split()
-    assert worker.startswith("gw"), worker
+def test_the_background_command_has_the_least_weight_in_a_session_of_its_own(
+    tmp_path: Path,
+) -> None:
+    shown = "import os; print('niceness', os.nice(0), os.getsid(0) == os.getpid())"
+    shown += "; print('group', open('/proc/self/autogroup').read())"
+    code, said = run(tmp_path, "--background", f'{sys.executable} -c "{shown}"', lane=PASSES)
+    assert "niceness 19 True" in said
+    if Path("/proc/self/autogroup").exists():
+        assert code == 0, said
+        assert re.search("group .*nice 19", said), said
 
 
 INTERRUPTS = """

@@ -1,14 +1,14 @@
-"""Runs the Python tests from one queue on four workers, and failed ones once more, alone.
+"""Runs the Python tests from one queue on two workers, and failed ones once more, alone.
 
     python tools/test/queue_of_tests.py --background "make lint test-rust" tests/stats ...
 
-The paths given contain tests that measure no time and touch no device of the machine: any worker
-takes the next of these files, the longest first. All other files are in one of two lanes, and of
-each lane one file runs at a time: a worker runs a lane to its end before it takes others. Those of
-one lane wait for throttled devices of their own most of the time, and need little of a processor,
-so that they leave the other lane in peace. Two more workers take no lane. They and the background
-command get the processor time that the lanes leave (``least_favoured.py``). The duration of each
-file is kept in ``.cache``; without one, its folder gives an estimate.
+The paths given contain tests that measure no time and share no device: either worker takes the next
+of these files, the longest first. All other files are in one of two lanes, and of each lane one
+file runs at a time: a worker runs a lane to its end before it takes others. Those of one lane wait
+for throttled devices of their own most of the time, and need little of a processor, so that they
+leave the other lane in peace. The background command gets the processor time that tests leave
+(``least_favoured.py``). The duration of each file is kept in ``.cache``; without one, its folder
+gives an estimate.
 
 Two processors are then busy, and a shared machine sometimes loses them for seconds, so that a test
 may fail because of load. It is run again, alone, at the end; if it passes then, it is reported as
@@ -42,18 +42,10 @@ SECONDS = CACHE / "seconds-of-tests.json"
 # Puts a command behind all others that need a processor.
 LEAST_FAVOURED = (sys.executable, str(Path(__file__).resolve().with_name("least_favoured.py")))
 
-# These workers take no lane.
-REST = ("rest0", "rest1")
-WORKERS = (
-    *("popen", "popen"),
-    *(f"popen//id={name}//python={shlex.join((*LEAST_FAVOURED, sys.executable))}" for name in REST),
-)
+WORKERS = 2
 
 # Files that share what is made once, a guest's boot or a cluster, are one entry of the queue.
 TOGETHER = ("tests/lab/inside", "tests/fleet")
-
-# They compare how long parts of a guest take, so that no least favoured worker runs them.
-FAVOURED = ("tests/lab/inside",)
 
 # A lane of their own: they wait for devices that a control group throttles, for minutes.
 THROTTLED = (
@@ -139,8 +131,6 @@ class Queue(LoadFileScheduling):
 
     def _lane_for(self, worker: WorkerController, waiting: dict[str, list[str]]) -> str:
         """The lane that a worker runs, or begins: the longest that no other one runs."""
-        if worker.gateway.id in REST:
-            return ""
         others = {
             lane
             for lane, of in self._worker_of.items()
@@ -159,8 +149,6 @@ class Queue(LoadFileScheduling):
         if lane := self._lane_for(worker, waiting):
             self._worker_of[lane] = worker
         entries = waiting.get(lane, [])
-        if worker.gateway.id in REST:
-            entries = [entry for entry in entries if entry not in FAVOURED]
         return max(entries, key=lambda entry: (self._length_s(entry), entry), default=None)
 
     def _assign_work_unit(self, node: WorkerController) -> None:
@@ -209,8 +197,7 @@ def run(concurrent: list[str]) -> int:
     plugin = Plugin(concurrent)
     # Workers look for modules where `python -m pytest` does.
     sys.path[0] = str(Path.cwd())
-    workers = [f"--tx={each}" for each in WORKERS]
-    queue = [*workers, "--dist=loadfile", "--max-worker-restart=0", "--cache-clear"]
+    queue = [f"--numprocesses={WORKERS}", "--max-worker-restart=0", "--cache-clear"]
     queue += [f"--ignore={each}" for each in ALONE]
     code = pytest.main([*options(), *queue], plugins=[plugin])
     say("Workers were busy for:", plugin.keep())
@@ -285,7 +272,7 @@ def main(arguments: list[str]) -> int:
     """Runs the tests; the exit code."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("--background", help="a command to run at the same time")
-    parser.add_argument("paths", nargs="*", help="files and folders that any worker may take")
+    parser.add_argument("paths", nargs="*", help="files and folders that either worker may take")
     reported = parser.parse_args(arguments)
     CACHE.mkdir(exist_ok=True)
     background = Background(reported.background) if reported.background else None

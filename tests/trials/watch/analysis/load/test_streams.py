@@ -93,6 +93,26 @@ def test_chain_and_bursts_are_told_apart_with_their_parameters():
     assert large.in_flight_max >= LARGE_BATCH
 
 
+def test_a_checkpoint_is_a_stream_of_its_own():
+    random = np.random.default_rng(5)
+    log = chain(random)
+    begins = random.integers(0, int(SECONDS * 1e9), 30)
+    arrived = np.sort((begins[:, None] + np.arange(200) * 20_000).ravel())
+    alike = (np.full(len(arrived), value) for value in (WRITE, 900_000, 8192, 1))
+    parts = [(*log, np.zeros(len(log[0]), int)), (arrived, *alike, np.ones(len(arrived), int))]
+    columns = [np.concatenate(each) for each in zip(*parts, strict=True)]
+    order = np.argsort(columns[0], kind="stable")
+    names = ("arrived_ns", "operation", "device_ns", "length_bytes", "is_sync", "process")
+    values = {name: column[order] for name, column in zip(names, columns, strict=True)}
+    found = streams_of(recording(seconds=SECONDS, **values))
+    commits, checkpoint = found
+    assert commits.requests == int(((log[0] >= 0) & (log[1] == WRITE)).sum())
+    assert commits.pause_s is not None
+    assert checkpoint.requests == len(arrived)
+    assert checkpoint.pause_s is None
+    assert checkpoint.bursts.requests == pytest.approx(200, rel=0.2)
+
+
 @pytest.mark.parametrize("mean", [1, 3, 30, 200])
 def test_the_size_of_batches_is_found_again(mean):
     random = np.random.default_rng(mean)

@@ -9,15 +9,21 @@ from typing import Any, Final, Self
 
 import msgspec
 
+from seatrial.errors import TargetError
 from seatrial.fleet.cluster import Cluster, ClusterError, Node
 from seatrial.fleet.host import HostPart
 from seatrial.fleet.link import clock_offset
-from seatrial.results.fleet import ClockOffset
+from seatrial.results.fleet import ClockOffset, LostHost
 
 START_S: Final = 90.0
 """How long Ray may take to start our part on every host; it starts a Python there."""
 ASK_S: Final = 60.0
 POLL_S: Final = 0.25
+
+
+AHEAD_S: Final = 1.0
+"""A start is so far ahead when the hosts receive it: Ray delivers a call within milliseconds, and
+the engine opens its files and starts its threads."""
 
 
 class HostLost(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,6 +42,31 @@ class HostLost(msgspec.Struct, frozen=True, kw_only=True):
     how: str
     noticed_s: float
     detail: str = ""
+
+    @property
+    def words(self) -> str:
+        """It with how it was lost, such as ``host2 died (out of memory)``."""
+        return f"{self.host} {self.how} ({self.detail or 'no answer'})"
+
+    def since_start(self) -> LostHost:
+        """Return its record; the start was ``AHEAD_S`` after the call."""
+        noticed_s = max(0.0, self.noticed_s - AHEAD_S)
+        return LostHost(name=self.host, how=self.how, noticed_s=noticed_s, detail=self.detail)
+
+
+def nobody_left(lost: Sequence[HostLost], used: str, next_step: str) -> TargetError:
+    """Return the error of a sample that lost all hosts.
+
+    Args:
+        lost: The hosts.
+        used: What they use, such as ``server``.
+        next_step: What to do.
+    """
+    return TargetError(
+        seen=f"No host is left: {'; '.join(each.words for each in lost)}",
+        cause=f"All hosts died, fell silent, or could not use the {used}",
+        next_step=next_step,
+    )
 
 
 class Host(msgspec.Struct, frozen=True, kw_only=True):

@@ -15,23 +15,20 @@ from typing import Any, Final, Self
 
 import msgspec
 
-from seatrial.errors import PartialResult, SeatrialError, TargetError
+from seatrial.errors import PartialResult, TargetError
 from seatrial.fleet.cluster import connect
-from seatrial.fleet.group import Group, Host, HostLost
+from seatrial.fleet.group import AHEAD_S, Group, Host, HostLost, nobody_left
 from seatrial.measure.background import Background
 from seatrial.measure.progress import Watcher
 from seatrial.measure.recorder import Surroundings
 from seatrial.measure.stage import Stage, StageRequest
-from seatrial.results.fleet import ClockOffset, LostHost
+from seatrial.results.fleet import ClockOffset
 from seatrial.results.model import Sample
 from seatrial.study.cell import Cell, SpecDocument
 from seatrial.study.hosts import FACTOR, Hosts, hosts_of
 from seatrial.study.model import Plan
 from seatrial.trials.fleet.measure.sample import Answer, Asked, merged_sample
 
-AHEAD_S: Final = 1.0
-"""The start is so far ahead when the hosts receive it: Ray delivers a call within milliseconds, and
-the engine opens its files and starts its threads."""
 GRACE_S: Final = 15.0
 """After the planned end: the engine waits up to 10 s for requests in flight."""
 PREPARE_S: Final = 3600.0
@@ -189,7 +186,11 @@ class FleetStage(Stage):
         self._gone |= {each.host for each in missing}
         kept = [host for host in hosts if host.name in found]
         if not kept:
-            raise _nobody(missing)
+            raise nobody_left(
+                missing,
+                "target",
+                "Look with `seatrial fleet check --ray ADDRESS`, and go on with --resume",
+            )
         after = self._asked().clocks(kept)
         parts = [
             Answer(
@@ -210,7 +211,7 @@ class FleetStage(Stage):
             start_ns=start_ns,
             hosts_count=len(hosts),
             on_loss=self._hosts.on_loss,
-            lost=[_lost(each) for each in missing],
+            lost=[each.since_start() for each in missing],
             grown=grown,
         )
         return merged_sample(asked, parts)
@@ -270,11 +271,6 @@ def _clock(found: ClockOffset | HostLost) -> ClockOffset | None:
     return found if isinstance(found, ClockOffset) else None
 
 
-def _lost(lost: HostLost) -> LostHost:
-    noticed_s = max(0.0, lost.noticed_s - AHEAD_S)
-    return LostHost(name=lost.host, how=lost.how, noticed_s=noticed_s, detail=lost.detail)
-
-
 def _seed_of(seed: int, number: int) -> int:
     """Return the seed of one host: others would read the same blocks at the same time."""
     return int.from_bytes(hashlib.sha256(f"{seed} {number}".encode()).digest()[:7], "big")
@@ -309,14 +305,5 @@ def _ended_early(lost: Sequence[HostLost]) -> PartialResult:
     return PartialResult(
         seen=f"{names} was lost before the next test began; the samples until then are stored",
         cause="The host or its part of Seatrial ended, or its network is gone",
-        next_step="Look with `seatrial fleet check --ray ADDRESS`, and go on with --resume",
-    )
-
-
-def _nobody(lost: Sequence[HostLost]) -> SeatrialError:
-    names = "; ".join(f"{each.host} {each.how} ({each.detail or 'no answer'})" for each in lost)
-    return TargetError(
-        seen=f"No host is left: {names}",
-        cause="All hosts died, fell silent, or could not use the target",
         next_step="Look with `seatrial fleet check --ray ADDRESS`, and go on with --resume",
     )

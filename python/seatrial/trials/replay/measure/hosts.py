@@ -16,11 +16,11 @@ import msgspec
 
 from seatrial.errors import PartialResult, TargetError
 from seatrial.fleet.cluster import ClusterError, connect
-from seatrial.fleet.group import Group, Host, HostLost
+from seatrial.fleet.group import AHEAD_S, Group, Host, HostLost, nobody_left
 from seatrial.fleet.merge import HostSample, Merged, merge
 from seatrial.measure.progress import Watcher
 from seatrial.measure.stage import Stage, StageRequest
-from seatrial.results.fleet import ClockOffset, FleetRecord, HostRecord, LostHost
+from seatrial.results.fleet import ClockOffset, FleetRecord, HostRecord
 from seatrial.results.model import Outcome, Timeline
 from seatrial.results.replay import ReplayRecord
 from seatrial.study.cell import SpecDocument
@@ -33,10 +33,9 @@ from seatrial.trials.replay.measure.host_merge import (
 )
 from seatrial.trials.replay.measure.replay import PlayedResult, Ran
 
-AHEAD_S: Final = 1.0
-"""The start is so far ahead when the hosts are told: Ray delivers a call within milliseconds."""
 PREPARE_S: Final = 3600.0
 NS_PER_S: Final = 1e9
+_LOOK: Final = "Look with `seatrial fleet check --ray ADDRESS TRACE URL`"
 
 
 class HostsStage(Stage):
@@ -121,7 +120,7 @@ class HostPlayer:
         lost = [each for each in answers.values() if isinstance(each, HostLost)]
         kept = [host for host in hosts if host.name in found]
         if not kept:
-            raise _nobody(lost)
+            raise nobody_left(lost, "server", _LOOK)
         self._group.hosts = kept
         after = self._group.clocks(kept)
         replays = [_replay(host.name, found[host.name]) for host in kept]
@@ -131,7 +130,7 @@ class HostPlayer:
                 _host_record(host, replay, merged, found[host.name], (before[host.name], after))
                 for host, replay in zip(kept, replays, strict=True)
             ],
-            lost=[_lost(each) for each in lost],
+            lost=[each.since_start() for each in lost],
             asked_hosts=len(hosts),
             on_loss="stop",
             skew_ns=_skew_ns(replays),
@@ -309,27 +308,12 @@ def _bound_ns(clock: Any) -> int:  # noqa: ANN401 - a ClockOffset: all were requ
     return int(clock.bound_ns)
 
 
-def _lost(lost: HostLost) -> LostHost:
-    noticed_s = max(0.0, lost.noticed_s - AHEAD_S)
-    return LostHost(name=lost.host, how=lost.how, noticed_s=noticed_s, detail=lost.detail)
-
-
 def _require_all(answers: Mapping[str, Any]) -> None:
     """Check that every host answered before the start; raises PartialResult."""
     lost = [each for each in answers.values() if isinstance(each, HostLost)]
     if lost:
-        names = "; ".join(f"{each.host} {each.how} ({each.detail or 'no answer'})" for each in lost)
         raise PartialResult(
-            seen=f"Nothing was replayed: {names}",
+            seen=f"Nothing was replayed: {'; '.join(each.words for each in lost)}",
             cause="The host could not read the trace or find the server, or is gone",
-            next_step="Look with `seatrial fleet check --ray ADDRESS TRACE URL`",
+            next_step=_LOOK,
         )
-
-
-def _nobody(lost: Sequence[HostLost]) -> TargetError:
-    names = "; ".join(f"{each.host} {each.how} ({each.detail or 'no answer'})" for each in lost)
-    return TargetError(
-        seen=f"No host is left: {names}",
-        cause="All hosts died, fell silent, or could not use the server",
-        next_step="Look with `seatrial fleet check --ray ADDRESS TRACE URL`",
-    )

@@ -262,6 +262,28 @@ class NullServer:
         """End the server; clients see the end of their connections."""
 
 @final
+class PageCache:
+    """Linux's page cache of a capacity in pages of 4 KiB, with its readahead."""
+    def __contains__(self, page: SupportsIndex, /) -> bool:
+        """Return whether a page is in the cache."""
+    def __new__(cls, /, capacity_pages: SupportsIndex, window_pages: SupportsIndex) -> PageCache:
+        """Make an empty cache; ``window_pages`` are read ahead at most, 0 for none.
+
+        Raises ValueError of a capacity of 0.
+        """
+    @property
+    def fetched_pages(self, /) -> int:
+        """How many pages were read from the disk, those ahead included."""
+    def read(self, /, first_pages: Buffer, files: Buffer, pages: SupportsIndex) -> bytes:
+        """Make reads of so many pages and return of each whether a page was absent: bytes, 0 or 1.
+
+        ``first_pages`` is a buffer of unsigned 64-bit numbers; ``files`` says by which open file
+        each is read: a buffer of unsigned 32-bit numbers.
+
+        Raises ValueError when there are not as many files as reads, or too many pages.
+        """
+
+@final
 class PlaybackLive:
     """How far a playback is."""
     @property

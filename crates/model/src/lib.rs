@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`accesses`] | what is accessed, by numbers without gaps |
 //! | [`policy`] | what a cache keeps, one file a policy |
+//! | [`page_cache`] | Linux's page cache with its readahead |
 //! | [`curve`] | the hits of an LRU cache of every size, exact or from a sample |
 //! | [`second_tier`] | a cache device behind memory: what gets there, and when |
 //! | [`traced`] | what came of each single access |
@@ -12,6 +13,7 @@
 pub mod accesses;
 pub mod curve;
 mod lists;
+pub mod page_cache;
 pub mod policy;
 pub mod second_tier;
 pub mod timed;

@@ -45,6 +45,11 @@ impl<const N: usize> Lists<N> {
         }
     }
 
+    /// Makes room for blocks below `blocks`.
+    pub fn make_room(&mut self, blocks: u32) {
+        self.slots.resize(blocks as usize, Slot { stamp: 0, list: NO_LIST, mark: 0 });
+    }
+
     /// Returns the number of blocks in a list.
     pub fn len(&self, list: u8) -> usize {
         self.counts[usize::from(list)]

@@ -1,6 +1,6 @@
 //! `CacheAccesses`: simulated caches for recorded accesses.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::PyValueError;
@@ -10,6 +10,7 @@ use seatrial_gauge::Histogram;
 use seatrial_model::Kind;
 use seatrial_model::accesses::Accesses;
 use seatrial_model::curve::{self, Curve};
+use seatrial_model::page_cache::PageCache;
 use seatrial_model::second_tier::{Admission, DEVICES, SecondTier};
 use seatrial_model::timed::{Arrivals, Load, Slice, Station, Stations, simulate};
 use seatrial_model::traced;
@@ -315,6 +316,68 @@ impl PyCacheSlice {
     #[getter]
     fn latency(&self) -> PyHistogram {
         Histogram::clone(&self.0.latency).into()
+    }
+}
+
+/// Linux's page cache of a capacity in pages of 4 KiB, with its readahead.
+#[pyclass(frozen, name = "PageCache")]
+pub struct PyPageCache(Mutex<PageCache>);
+
+impl PyPageCache {
+    /// A panic leaves the cache as it was between two reads.
+    fn cache(&self) -> MutexGuard<'_, PageCache> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[pymethods]
+impl PyPageCache {
+    /// Make an empty cache; ``window_pages`` are read ahead at most, 0 for none.
+    ///
+    /// Raises ValueError of a capacity of 0.
+    #[new]
+    fn new(capacity_pages: usize, window_pages: u64) -> PyResult<PyPageCache> {
+        if capacity_pages == 0 {
+            return Err(PyValueError::new_err("a cache of no page has no policy"));
+        }
+        Ok(PyPageCache(Mutex::new(PageCache::new(capacity_pages, window_pages))))
+    }
+
+    /// Make reads of so many pages and return of each whether a page was absent: bytes, 0 or 1.
+    ///
+    /// ``first_pages`` is a buffer of unsigned 64-bit numbers; ``files`` says by which open file
+    /// each is read: a buffer of unsigned 32-bit numbers.
+    ///
+    /// Raises ValueError when there are not as many files as reads, or too many pages.
+    fn read<'py>(
+        &self,
+        py: Python<'py>,
+        first_pages: PyBuffer<u64>,
+        files: PyBuffer<u32>,
+        pages: u64,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let (first_pages, files) = (first_pages.to_vec(py)?, files.to_vec(py)?);
+        if files.len() != first_pages.len() {
+            return Err(PyValueError::new_err("not as many files as reads"));
+        }
+        let found: Result<Vec<u8>, _> = py.detach(|| {
+            let mut cache = self.cache();
+            let read = |(&file, &page)| cache.read(file, page, pages).map(u8::from);
+            files.iter().zip(&first_pages).map(read).collect()
+        });
+        let found = found.map_err(|error| PyValueError::new_err(error.to_string()))?;
+        Ok(PyBytes::new(py, &found))
+    }
+
+    /// Return whether a page is in the cache.
+    fn __contains__(&self, page: u64) -> bool {
+        self.cache().holds(page)
+    }
+
+    /// How many pages were read from the disk, those ahead included.
+    #[getter]
+    fn fetched_pages(&self) -> u64 {
+        self.cache().fetched_pages()
     }
 }
 

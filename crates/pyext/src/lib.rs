@@ -25,7 +25,7 @@ use seatrial_load::{address, procfs, sim, uring};
 mod _core {
     #[pymodule_export]
     use super::cache::{
-        PyCacheAccesses, PyCacheSetting, PyCacheSlice, cache_devices, cache_policies,
+        PyCacheAccesses, PyCacheSetting, PyCacheSlice, PyPageCache, cache_devices, cache_policies,
         sampled_accesses,
     };
     #[pymodule_export]

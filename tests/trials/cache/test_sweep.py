@@ -132,9 +132,22 @@ def test_samples_of_the_pages_agree_with_all_of_them(monkeypatch: pytest.MonkeyP
 def test_a_page_cache_behind_serves_what_the_buffers_miss():
     pages = [*range(100)] * 6
     buffers = Buffers(string_of(made(pages), begin=300))
-    none, all_of_it = behind_of(buffers, 10 * PAGE, [5 * PAGE, 200 * PAGE])
+    none, all_of_it = behind_of(buffers, 10 * PAGE, [5 * PAGE, 200 * PAGE], 0)
     assert none.served_share < 0.1
     assert all_of_it.served_share == 1.0
+
+
+def test_a_page_cache_behind_reads_ahead_of_a_scan_and_of_nothing_else():
+    scan = Buffers(string_of(made([*range(1000, 2000)])))
+    rest = Buffers(string_of(made([*np.random.default_rng(1).permutation(40_000)[:1000]])))
+    shares = [
+        behind_of(buffers, 10 * PAGE, [5000 * PAGE], read_ahead_bytes)[0].served_share
+        for buffers in (scan, rest)
+        for read_ahead_bytes in (0, 128 << 10)
+    ]
+    assert shares[0] == 0
+    assert shares[1] == pytest.approx(0.998)
+    assert max(shares[2:]) < 0.02
 
 
 def basis(**changes: object) -> Basis:

@@ -87,6 +87,7 @@ def result(**changes: object) -> CacheSweepResult:
             )
         ],
         behind=[MemoryPoint(memory_bytes=32 * MIB, served_share=0.6)],
+        read_ahead_bytes=128 << 10,
         checks=[check(0.4, 0.03)],
     )
     return msgspec.structs.replace(made, **changes)

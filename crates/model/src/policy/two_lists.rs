@@ -3,7 +3,7 @@
 //!
 //! Source: Linux 6.12, mm/swap.c (`folio_mark_accessed`), mm/vmscan.c (`inactive_is_low`,
 //! `folio_check_references`), mm/workingset.c. One control group, unmapped clean pages; readahead
-//! is in what is accessed, not made here.
+//! is that of [`crate::page_cache`].
 
 use super::{Outcome, Policy};
 use crate::accesses::Access;
@@ -39,6 +39,40 @@ impl TwoLists {
         }
     }
 
+    /// Makes room for blocks below `blocks`.
+    pub(crate) fn make_room(&mut self, blocks: u32) {
+        self.lists.make_room(blocks);
+        self.left.resize(blocks as usize, 0);
+    }
+
+    /// Returns whether a block is in the cache.
+    pub(crate) fn is_held(&self, block: u32) -> bool {
+        self.lists.list_of(block).is_some()
+    }
+
+    /// Brings a block in that is absent, and that nobody has used yet; returns what left for it.
+    pub(crate) fn add(&mut self, block: u32) -> Option<u32> {
+        let is_full = self.len() == self.capacity_blocks;
+        let is_of_working_set = self.is_of_working_set(block);
+        let evicted = is_full.then(|| self.evict()).flatten();
+        if is_of_working_set {
+            self.activate(block);
+        } else {
+            self.lists.set_mark(block, 0);
+            self.lists.push(INACTIVE, block);
+        }
+        evicted
+    }
+
+    /// Uses a block that is in the cache.
+    pub(crate) fn reference(&mut self, block: u32) {
+        match self.lists.list_of(block) {
+            Some(INACTIVE) if self.lists.mark(block) == 1 => self.activate(block),
+            // A page of the active list keeps its place.
+            _ => self.lists.set_mark(block, 1),
+        }
+    }
+
     fn activate(&mut self, block: u32) {
         self.lists.set_mark(block, 0);
         self.lists.push(ACTIVE, block);
@@ -65,38 +99,15 @@ impl TwoLists {
 
 impl Policy for TwoLists {
     fn access(&mut self, access: Access) -> Outcome {
-        let block = access.block;
-        match self.lists.list_of(block) {
-            Some(ACTIVE) => {
-                // A page of the active list keeps its place.
-                self.lists.set_mark(block, 1);
-                return Outcome::Hit;
-            }
-            Some(_) => {
-                if self.lists.mark(block) == 0 {
-                    self.lists.set_mark(block, 1);
-                } else {
-                    self.activate(block);
-                }
-                return Outcome::Hit;
-            }
-            None => {}
-        }
-        let is_full = self.len() == self.capacity_blocks;
-        let is_of_working_set = self.is_of_working_set(block);
-        let evicted = is_full.then(|| self.evict()).flatten();
-        if is_of_working_set {
-            self.activate(block);
-        } else {
-            // The read that brings a page in counts as its first reference.
-            self.lists.set_mark(block, 1);
-            self.lists.push(INACTIVE, block);
-        }
-        Outcome::Miss { evicted }
+        let is_hit = self.is_held(access.block);
+        let evicted = if is_hit { None } else { self.add(access.block) };
+        // The read that brings a page in counts as its first reference.
+        self.reference(access.block);
+        if is_hit { Outcome::Hit } else { Outcome::Miss { evicted } }
     }
 
     fn holds(&self, block: u32) -> bool {
-        self.lists.list_of(block).is_some()
+        self.is_held(block)
     }
 
     fn len(&self) -> usize {

@@ -18,7 +18,7 @@ from typing import Final
 
 from seatrial.machine.fingerprint.device import directory_of, disk_directory, unit_serial
 from seatrial.machine.fingerprint.layers import SECTOR_BYTES, sectors_bytes
-from seatrial.machine.fingerprint.tree import SystemTree
+from seatrial.machine.fingerprint.tree import LIVE, SystemTree
 
 END_UNKNOWN_BYTES: Final = 1 << 63
 """The end of a medium of unknown size."""
@@ -181,6 +181,16 @@ def loop_backing(tree: SystemTree, directory: str) -> Backing | None:
 def number_text(device: int) -> str:
     """Return ``major:minor`` of an ``st_dev`` or ``st_rdev``."""
     return f"{os.major(device)}:{os.minor(device)}"
+
+
+def read_ahead_bytes(path: Path, *, tree: SystemTree = LIVE) -> int:
+    """Return how much the kernel reads ahead of a file of this file system at most; 0 if unknown.
+
+    Raises:
+        OSError: when the path is not there.
+    """
+    number = number_text(path.stat().st_dev)
+    return (tree.integer(f"/sys/class/bdi/{number}/read_ahead_kb") or 0) * 1024
 
 
 def file_text(status: os.stat_result) -> str:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from seatrial.trials.watch.recording import Recording
 
 PAGE_BYTES: Final = 8192
+LINUX_PAGE_BYTES: Final = 4096
 MISS: Final = 1
 WRITE_BACK: Final = 2
 ACCESSES_MAX: Final = 4_000_000
@@ -45,6 +46,7 @@ class References:
         names: Tables and indexes.
         pages: Page of each access, by any number; shape (accesses,), as all.
         relation: Its place in ``names``.
+        open_file: Number of the process and relation, which each reads a file in order or not.
         is_new: Whether its page was made by it, which is no hit and no miss.
         changes: Whether the page was changed before it left.
         is_counted: Whether it belongs to the part that is counted, after the warm-up.
@@ -53,6 +55,7 @@ class References:
     names: tuple[str, ...]
     pages: NDArray[np.uint64]
     relation: NDArray[np.int32]
+    open_file: NDArray[np.uint32]
     is_new: NDArray[np.bool_]
     changes: NDArray[np.bool_]
     is_counted: NDArray[np.bool_]
@@ -100,10 +103,13 @@ def references_of(recording: Recording, counted_ns: tuple[int, int]) -> Referenc
     keeps, is_new, changes = _kept(pages, recording.operation[at] == _WRITE)
     at = at[keeps]
     arrived_ns = recording.arrived_ns[at]
+    readers = recording.process[at].astype(np.int64) * len(names) + recording.relation[at]
+    _, open_file = np.unique(readers, return_inverse=True)
     return References(
         names=names,
         pages=pages[keeps],
         relation=recording.relation[at],
+        open_file=open_file.astype(np.uint32),
         is_new=is_new[keeps],
         changes=changes[keeps],
         is_counted=(arrived_ns >= counted_ns[0]) & (arrived_ns < counted_ns[1]),
@@ -162,25 +168,34 @@ class Buffers:
         return self._summed([self._came(number, size_bytes, policy)
                              for number in range(len(self._samples))])  # fmt: skip
 
-    def behind(self, size_bytes: int, memory_bytes: int) -> Simulated:
+    def behind(self, size_bytes: int, memory_bytes: int, read_ahead_bytes: int = 0) -> Simulated:
         """Return what a page cache of ``memory_bytes`` behind buffers of a size leaves to the disk.
 
         What leaves the buffers changed passes through it, too, which is not simulated: only reads.
+        A page that is read ahead is no miss. Samples of the pages have no neighbours, so that there
+        nothing is read ahead.
+
+        Args:
+            size_bytes: Size of the buffers.
+            memory_bytes: Size of the page cache.
+            read_ahead_bytes: Most that is read ahead of a file.
         """
         import numpy as np  # noqa: PLC0415 - takes 0.1 s
 
+        window_pages = read_ahead_bytes // LINUX_PAGE_BYTES if self.share == 1.0 else 0
         found = []
         for number, taken in enumerate(self._samples):
             came = self._came(number, size_bytes, "postgresql")
             is_read = (came & MISS != 0) & ~self._references.is_new[taken]
+            at = np.flatnonzero(taken)[is_read]
+            first = self._references.pages[at] // np.uint64(LINUX_PAGE_BYTES // _SECTOR_BYTES)
+            cache = _core.PageCache(max(1, round(memory_bytes * self.share / LINUX_PAGE_BYTES)),
+                                    window_pages)  # fmt: skip
+            read = cache.read(
+                first.data, self._references.open_file[at].data, PAGE_BYTES // LINUX_PAGE_BYTES
+            )
             both = np.zeros(len(came), dtype=np.uint8)
-            if is_read.any():
-                pages = np.ascontiguousarray(self._references.pages[taken][is_read])
-                behind = _core.CacheAccesses(pages.data)
-                capacity = self._capacity_blocks(memory_bytes)
-                both[is_read] = np.frombuffer(
-                    behind.outcomes("linux", capacity, PAGE_BYTES), dtype=np.uint8
-                )
+            both[is_read] = np.frombuffer(read, dtype=np.uint8) * MISS
             found.append(both)
         return self._summed(found)
 

@@ -72,7 +72,7 @@ class MemoryPoint(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         memory_bytes: Its size.
-        served_share: Share of the reads of the shared buffers.
+        served_share: Share of the reads of the shared buffers, by what was read ahead included.
     """
 
     memory_bytes: Count
@@ -140,6 +140,7 @@ class CacheSweepResult(msgspec.Struct, frozen=True, kw_only=True):
         curve: By size.
         relations: Those with the most reads, the most first.
         behind: The page cache behind the present buffers, by size.
+        read_ahead_bytes: Most that it reads ahead of a file; 0 where samples are simulated.
         checks: Sizes that were really run.
     """
 
@@ -165,6 +166,7 @@ class CacheSweepResult(msgspec.Struct, frozen=True, kw_only=True):
     curve: list[SweepPoint]
     relations: list[RelationCurve]
     behind: list[MemoryPoint]
+    read_ahead_bytes: Count
     checks: list[SweepCheck] = []
 
 
@@ -424,18 +426,14 @@ def check_of(predicted: SweepPoint, run: Run) -> SweepCheck:
 
 
 def behind_of(
-    buffers: Buffers, present_bytes: int, memory_bytes: Sequence[int]
+    buffers: Buffers, present_bytes: int, memory_bytes: Sequence[int], read_ahead_bytes: int
 ) -> list[MemoryPoint]:
     """Return what a page cache of each size serves of the reads of the present buffers."""
-    reads = float(buffers.of_size(present_bytes).misses.sum())
+    reads = max(1.0, float(buffers.of_size(present_bytes).misses.sum()))
+    left = [buffers.behind(present_bytes, size, read_ahead_bytes) for size in memory_bytes]
     return [
-        MemoryPoint(
-            memory_bytes=size,
-            served_share=_within(
-                1 - float(buffers.behind(present_bytes, size).misses.sum()) / max(1.0, reads)
-            ),
-        )
-        for size in memory_bytes
+        MemoryPoint(memory_bytes=size, served_share=_within(1 - float(each.misses.sum()) / reads))
+        for size, each in zip(memory_bytes, left, strict=True)
     ]
 
 

@@ -13,6 +13,7 @@ import msgspec
 from seatrial import _core
 from seatrial.errors import SeatrialError, TargetError, native_errors
 from seatrial.machine.file import TrialFolder
+from seatrial.machine.fingerprint.medium import read_ahead_bytes as most_read_ahead_bytes
 from seatrial.machine.marker import new_run_id
 from seatrial.machine.run_lock import RunLock
 from seatrial.machine.undo import UndoJournal
@@ -210,6 +211,8 @@ def result_of(
     checked: Sequence[int] = wanted.check_bytes or ()
     sizes = sizes_bytes(smallest, data_bytes, [wanted.present_bytes, *checked])
     simulated = [(size, predictor.of_size(size)) for size in sizes]
+    is_exact = predictor.buffers.share >= 1
+    read_ahead_bytes = most_read_ahead_bytes(Path(wanted.target.path)) if is_exact else 0
     operations = played.operations
     return CacheSweepResult(
         load=wanted.name,
@@ -222,7 +225,7 @@ def result_of(
         present_bytes=wanted.present_bytes,
         accesses=counted.accesses,
         data_bytes=data_bytes,
-        method="exact" if predictor.buffers.share >= 1 else "sampled",
+        method="exact" if is_exact else "sampled",
         read_ms=1e3 * counted.read_s / max(1, counted.reads),
         reads_ms_per_operation=1e3 * counted.read_s / operations,
         writes_ms_per_operation=1e3 * counted.write_s / operations,
@@ -233,5 +236,6 @@ def result_of(
         storage_reads_per_s=max(recorded.probed.rates_per_s),
         curve=[predictor.point(size) for size in sizes],
         relations=relation_curves(references, simulated, known),
-        behind=behind_of(predictor.buffers, wanted.present_bytes, sizes[1:]),
+        behind=behind_of(predictor.buffers, wanted.present_bytes, sizes[1:], read_ahead_bytes),
+        read_ahead_bytes=read_ahead_bytes,
     )

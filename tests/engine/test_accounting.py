@@ -27,6 +27,23 @@ WORKLOADS: dict[str, dict[str, Any]] = {
         "accesses": MIXED,
         "arrival": {"kind": "batches", "rate_per_s": 5_000, "burst": 40},
     },
+    "poisson_bursts": {
+        "accesses": MIXED,
+        "arrival": {
+            "kind": "poisson_bursts",
+            "rate_per_s": 5_000,
+            "bursts": [
+                {
+                    "share": 2,
+                    "groups": [
+                        {"requests": 30, "spacing_s": 1e-5, "pause_s": 1e-4},
+                        {"requests": 10},
+                    ],
+                },
+                {"share": 1, "groups": [{"requests": 1}]},
+            ],
+        },
+    },
     "commit": {"accesses": [access("commit")]},
     "copy": {"accesses": [access("copy", 16384)], "sync_every": 20},
     "null": {"accesses": MIXED, "target": {"kind": "null"}, "sync_every": 5},

@@ -6,13 +6,14 @@
 
 use std::sync::Arc;
 
+use rand_distr::weighted::WeightedAliasIndex;
 use rand_distr::{Distribution, Exp1};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::Rng;
 
 use crate::listed::{ListCursor, Listed};
 use crate::rng::stream;
-use crate::spec::{ArrivalSpec, CellSpec};
+use crate::spec::{ArrivalSpec, BurstSpec, CellSpec};
 
 const NS_PER_S: u128 = 1_000_000_000;
 /// Rates are kept in whole millionths of a request per second, so that due times are exact.
@@ -32,6 +33,7 @@ enum Schedule {
     Even(Even),
     Listed(ListCursor),
     Random(Random),
+    Drawn(Drawn),
     Think(Think),
 }
 
@@ -74,17 +76,11 @@ struct Random {
     rng: Xoshiro256PlusPlus,
     /// Between two batches.
     gap_ns_mean: f64,
-    /// Requests of a batch; 1 where each comes alone.
+    /// Requests of a batch on average (geometric); 1 where each comes alone.
     batch_mean: f64,
-    /// Whether sizes of batches are random (geometric); else all are alike.
-    is_geometric: bool,
-    /// Between two requests of a batch.
-    spacing_ns: f64,
     /// Beginning of the batch.
     elapsed_ns: f64,
-    /// When the request that is due is due.
-    due_ns: f64,
-    /// Requests of the batch that are still to come, but for the one that is due.
+    /// Requests of the batch that are still to come.
     left: u64,
 }
 
@@ -93,46 +89,88 @@ impl Random {
     fn new(rng: Xoshiro256PlusPlus, rate_per_s: f64, burst: u64) -> Self {
         let batch_mean = burst.max(1) as f64;
         let gap_ns_mean = NS_PER_S as f64 * batch_mean / rate_per_s;
-        Self {
-            rng,
-            gap_ns_mean,
-            batch_mean,
-            is_geometric: true,
-            spacing_ns: 0.0,
-            elapsed_ns: 0.0,
-            due_ns: 0.0,
-            left: 0,
-        }
-    }
-
-    /// Returns one whose batches are all of one size, and take time to come.
-    fn of_bursts(rng: Xoshiro256PlusPlus, rate_per_s: f64, burst: u64, spacing_s: f64) -> Self {
-        let spacing_ns = spacing_s * NS_PER_S as f64;
-        Self { is_geometric: false, spacing_ns, ..Self::new(rng, rate_per_s, burst) }
+        Self { rng, gap_ns_mean, batch_mean, elapsed_ns: 0.0, left: 0 }
     }
 
     /// Goes on to the next request, and returns its time after the start.
     fn next_ns(&mut self) -> u64 {
         if self.left > 0 {
             self.left -= 1;
-            self.due_ns += self.spacing_ns;
         } else {
             // A float, so that rounding affects the returned value but not the sum.
             self.elapsed_ns += exponential(&mut self.rng) * self.gap_ns_mean;
-            // A batch that begins before the end of the last one waits for it.
-            self.due_ns = self.elapsed_ns.max(self.due_ns);
             self.left = self.requests() - 1;
         }
-        self.due_ns as u64
+        self.elapsed_ns as u64
     }
 
     fn requests(&mut self) -> u64 {
-        if !self.is_geometric || self.batch_mean <= 1.0 {
-            return self.batch_mean as u64;
+        if self.batch_mean <= 1.0 {
+            return 1;
         }
         // Geometric from 1: the exponential distribution in whole numbers.
         let scale = -1.0 / (-1.0 / self.batch_mean).ln_1p();
         1 + (exponential(&mut self.rng) * scale) as u64
+    }
+}
+
+/// Bursts drawn from given ones, at random times.
+#[derive(Debug)]
+struct Drawn {
+    rng: Xoshiro256PlusPlus,
+    bursts: Vec<BurstSpec>,
+    /// Draws one of them; none where all are of no use, which a specification is checked for.
+    draws: Option<WeightedAliasIndex<f64>>,
+    /// Between the beginnings of two bursts.
+    gap_ns_mean: f64,
+    /// Beginning of the burst.
+    elapsed_ns: f64,
+    /// When the request that is due is due.
+    due_ns: f64,
+    /// Burst, group in it, and number of the next request in that.
+    next: (usize, usize, u64),
+}
+
+impl Drawn {
+    /// Returns the process of one of several workers; their sum is one of the summed rate.
+    fn new(rng: Xoshiro256PlusPlus, rate_per_s: f64, bursts: &[BurstSpec]) -> Self {
+        let shares: Vec<f64> = bursts.iter().map(|burst| burst.share).collect();
+        let all: f64 = shares.iter().sum();
+        let size = |burst: &BurstSpec| -> u64 { burst.groups.iter().map(|g| g.requests).sum() };
+        let mean: f64 =
+            bursts.iter().map(|burst| burst.share * size(burst) as f64).sum::<f64>() / all;
+        Self {
+            rng,
+            gap_ns_mean: NS_PER_S as f64 * mean / rate_per_s,
+            bursts: bursts.to_vec(),
+            draws: WeightedAliasIndex::new(shares).ok(),
+            elapsed_ns: 0.0,
+            due_ns: 0.0,
+            next: (0, usize::MAX, 0),
+        }
+    }
+
+    /// Goes on to the next request, and returns its time after the start.
+    fn next_ns(&mut self) -> u64 {
+        let (burst, group, number) = self.next;
+        let groups = &self.bursts[burst].groups;
+        if let Some(own) = groups.get(group).filter(|own| number < own.requests) {
+            self.due_ns += own.spacing_s * NS_PER_S as f64;
+            self.next.2 += 1;
+        } else if group.checked_add(1).is_some_and(|next| next < groups.len()) {
+            self.due_ns += groups[group].pause_s * NS_PER_S as f64;
+            self.next = (burst, group + 1, 1);
+        } else {
+            self.elapsed_ns += exponential(&mut self.rng) * self.gap_ns_mean;
+            // A burst that begins before the end of the last one waits for it.
+            self.due_ns = self.elapsed_ns.max(self.due_ns);
+            self.next = (self.draw(), 0, 1);
+        }
+        self.due_ns as u64
+    }
+
+    fn draw(&mut self) -> usize {
+        self.draws.as_ref().map_or(0, |draws| draws.sample(&mut self.rng))
     }
 }
 
@@ -188,9 +226,8 @@ impl Arrivals {
             ArrivalSpec::Bursts { rate_per_s, burst } => even(rate_per_s, burst),
             ArrivalSpec::Poisson { rate_per_s } => random(rate_per_s, 1),
             ArrivalSpec::Batches { rate_per_s, burst } => random(rate_per_s, burst),
-            ArrivalSpec::PoissonBursts { rate_per_s, burst, spacing_s } => {
-                let own_per_s = rate_per_s / f64::from(workers);
-                Schedule::Random(Random::of_bursts(rng(), own_per_s, burst, spacing_s))
+            ArrivalSpec::PoissonBursts { rate_per_s, ref bursts } => {
+                Schedule::Drawn(Drawn::new(rng(), rate_per_s / f64::from(workers), bursts))
             }
         };
         Self::beginning(schedule, start_ns)
@@ -244,6 +281,7 @@ impl Arrivals {
                 saturated(even.elapsed_ns())
             }
             Schedule::Random(random) => random.next_ns(),
+            Schedule::Drawn(drawn) => drawn.next_ns(),
             Schedule::Think(think) => {
                 think.to_begin -= 1;
                 if think.to_begin > 0 {
@@ -295,7 +333,7 @@ impl Arrivals {
             }
             Schedule::Think(think) => Some(self.start_ns.saturating_add(think.pause_ns())),
             // The first request of a random process comes after a gap like every other.
-            Schedule::Random(_) => {
+            Schedule::Random(_) | Schedule::Drawn(_) => {
                 self.pop();
                 self.due_ns
             }
@@ -323,6 +361,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::spec::GroupSpec;
 
     const START_NS: u64 = 1_000_000_007;
 
@@ -439,16 +478,30 @@ mod tests {
     }
 
     #[test]
-    fn poisson_bursts_are_of_one_size_spaced_and_random() {
-        let spec = ArrivalSpec::PoissonBursts { rate_per_s: 1e5, burst: 50, spacing_s: 1e-6 };
+    fn bursts_are_those_given_as_often_as_given_and_begin_at_random() {
+        let group = |requests, spacing_s, pause_s| GroupSpec { requests, spacing_s, pause_s };
+        let bursts = vec![
+            BurstSpec { share: 3.0, groups: vec![group(30, 1e-6, 5e-5), group(20, 0.0, 0.0)] },
+            BurstSpec { share: 1.0, groups: vec![group(50, 2e-6, 0.0)] },
+        ];
+        let spec = ArrivalSpec::PoissonBursts { rate_per_s: 1e5, bursts };
         let due = all_due_ns(spec, 1, 10_000_000_000);
         assert!((due.len() as f64 / 1e6 - 1.0).abs() < 0.05, "{} requests", due.len());
-        for burst in due.chunks(50) {
-            for (number, at_ns) in burst.iter().enumerate() {
-                assert!(at_ns.abs_diff(burst[0] + number as u64 * 1_000) < 2);
+        let whole = due.chunks_exact(50);
+        let of_two = |burst: &&[u64]| burst[1].abs_diff(burst[0]) < 1_500;
+        let share = whole.clone().filter(of_two).count() as f64 / whole.len() as f64;
+        assert!((share - 0.75).abs() < 0.02, "{share}");
+        for burst in whole.clone() {
+            let after = |number: u64| match of_two(&burst) {
+                true if number < 30 => number * 1_000,
+                true => 29_000 + 50_000,
+                false => number * 2_000,
+            };
+            for (number, at_ns) in (0..).zip(burst) {
+                assert!(at_ns.abs_diff(burst[0] + after(number)) < 2);
             }
         }
-        let begins: Vec<u64> = due.chunks(50).map(|burst| burst[0]).collect();
+        let begins: Vec<u64> = whole.map(|burst| burst[0]).collect();
         let index = index_of_dispersion(&begins, 10_000_000, 1_000);
         assert!((0.8..1.2).contains(&index), "{index}, not 1 as of Poisson's");
     }

@@ -173,7 +173,7 @@ impl AccessSpec {
 }
 
 /// One of several loads next to each other; its accesses name it by its number.
-#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StreamSpec {
     /// Its workers, of those of the cell.
@@ -262,8 +262,32 @@ pub struct ListSpec {
     pub path: PathBuf,
 }
 
-/// When requests are due.
+/// One of the bursts that a stream draws from.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BurstSpec {
+    /// Its frequency, relative to the others.
+    pub share: f64,
+    /// What it consists of, in order.
+    pub groups: Vec<GroupSpec>,
+}
+
+/// Requests of a burst that are evenly spaced.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GroupSpec {
+    /// How many.
+    pub requests: u64,
+    /// Between two of them.
+    #[serde(default)]
+    pub spacing_s: f64,
+    /// After the last of them.
+    #[serde(default)]
+    pub pause_s: f64,
+}
+
+/// When requests are due.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum ArrivalSpec {
     /// Each as soon as one before it has ended.
@@ -292,15 +316,12 @@ pub enum ArrivalSpec {
         /// Requests that are due at once at a thread, on average.
         burst: u64,
     },
-    /// Bursts of one size at random times.
+    /// Bursts that are drawn from those given, at random times.
     PoissonBursts {
         /// Requests per second over all threads, on average.
         rate_per_s: f64,
-        /// Requests of a burst.
-        burst: u64,
-        /// Between two requests of a burst.
-        #[serde(default)]
-        spacing_s: f64,
+        /// The bursts.
+        bursts: Vec<BurstSpec>,
     },
     /// Each worker's after a pause since its one before ended, with its sync; pauses are random
     /// (exponential): the think time of a closed queueing network.

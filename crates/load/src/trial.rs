@@ -408,7 +408,7 @@ impl Crew {
     }
 
     fn arrivals(&self, worker: u32, start_ns: u64) -> Arrivals {
-        match (&self.list, self.spec.arrival) {
+        match (&self.list, &self.spec.arrival) {
             (Some(list), ArrivalSpec::Listed {}) => Arrivals::of_list(list.clone(), start_ns),
             _ => Arrivals::of_worker(&self.spec, worker, start_ns),
         }

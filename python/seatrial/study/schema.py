@@ -22,6 +22,7 @@ from seatrial.study.values import (
     Depth,
     PerSecond,
     Seconds,
+    SecondsOrNone,
     Share,
     Size,
     StreamArrival,
@@ -191,17 +192,43 @@ class SizeShare(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     share: Weight = 1.0
 
 
+class BurstGroup(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Requests of a burst that are evenly spaced.
+
+    Attributes:
+        requests: How many.
+        spacing_s: Time between two of them (``spacing``).
+        pause_s: Time after the last of them (``pause``).
+    """
+
+    requests: Count
+    spacing_s: SecondsOrNone = field(default=0.0, name="spacing")
+    pause_s: SecondsOrNone = field(default=0.0, name="pause")
+
+
+class Burst(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One of the bursts that a stream draws from.
+
+    Attributes:
+        groups: What it consists of, in order.
+        share: Frequency, relative to the other bursts.
+    """
+
+    groups: Annotated[list[BurstGroup], Meta(min_length=1)]
+    share: Weight = 1.0
+
+
 class Stream(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Workers that a line of an access specification has for itself, and when they request.
 
     Attributes:
-        arrival: ``closed``, ``fixed``, ``poisson``, ``batches``, ``poisson_bursts`` (of one size,
-            at random times), or ``think``: a request follows a pause after the one before and its
-            sync.
+        arrival: ``closed``, ``fixed``, ``poisson``, ``batches``, ``poisson_bursts`` (drawn from
+            ``bursts``, at random times), or ``think``: a request follows a pause after the one
+            before and its sync.
         rate_per_s: Requests per second, for all but ``closed`` and ``think`` (``rate``).
-        burst: Mean size of a batch, with ``batches``; size of a burst, with ``poisson_bursts``;
-            requests before each pause, which begins when all have ended, with ``think``.
-        spacing_s: Time between two requests of a burst, with ``poisson_bursts`` (``spacing``).
+        burst: Mean size of a batch, with ``batches``; requests before each pause, which begins when
+            all have ended, with ``think``.
+        bursts: What is drawn from, with ``poisson_bursts``.
         pause_s: Mean length of a pause, with ``think`` (``pause``).
         even_pauses: Whether each pause is as long, with ``think``; else they are random
             (exponential).
@@ -213,7 +240,7 @@ class Stream(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     arrival: StreamArrival
     rate_per_s: PerSecond | None = field(default=None, name="rate")
     burst: Count | None = None
-    spacing_s: Seconds | None = field(default=None, name="spacing")
+    bursts: Annotated[list[Burst], Meta(min_length=1)] | None = None
     pause_s: Seconds | None = field(default=None, name="pause")
     even_pauses: bool = False
     threads: Threads = 1
@@ -223,9 +250,15 @@ class Stream(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     def as_mapping(self) -> dict[str, object]:
         """Return the stream as the engine reads it."""
         arrival: dict[str, object] = {"kind": self.arrival}
-        for name in ("rate_per_s", "burst", "spacing_s", "pause_s"):
+        for name in ("rate_per_s", "burst", "pause_s"):
             if (value := getattr(self, name)) is not None:
                 arrival[name] = value
+        if self.bursts is not None:
+            arrival["bursts"] = [
+                msgspec.structs.asdict(each)
+                | {"groups": [msgspec.structs.asdict(group) for group in each.groups]}
+                for each in self.bursts
+            ]
         if self.even_pauses:
             arrival["is_even"] = True
         return {

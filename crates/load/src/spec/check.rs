@@ -4,7 +4,8 @@ use seatrial_gauge::Operation;
 use seatrial_gauge::clock::monotonic_ns;
 
 use super::{
-    AccessSpec, AddressSpec, ArrivalSpec, CellSpec, DataSpec, LimitSpec, SpecError, TargetKind,
+    AccessSpec, AddressSpec, ArrivalSpec, BurstSpec, CellSpec, DataSpec, LimitSpec, SpecError,
+    TargetKind,
 };
 use crate::address::Grid;
 use crate::bounds::{
@@ -78,9 +79,9 @@ fn check_arrival(key: &str, arrival: &ArrivalSpec) -> Checked {
             check_length(format!("{key}.pause_s"), "a pause", pause_s)?;
             return check_burst(key, burst);
         }
-        ArrivalSpec::PoissonBursts { rate_per_s, burst, spacing_s } => {
-            check_length(format!("{key}.spacing_s"), "a spacing", spacing_s)?;
-            (rate_per_s, burst)
+        ArrivalSpec::PoissonBursts { rate_per_s, ref bursts } => {
+            check_bursts(&format!("{key}.bursts"), bursts)?;
+            (rate_per_s, 1)
         }
         ArrivalSpec::Fixed { rate_per_s } | ArrivalSpec::Poisson { rate_per_s } => (rate_per_s, 1),
         ArrivalSpec::Bursts { rate_per_s, burst } | ArrivalSpec::Batches { rate_per_s, burst } => {
@@ -95,6 +96,25 @@ fn check_arrival(key: &str, arrival: &ArrivalSpec) -> Checked {
         )
     })?;
     check_burst(key, burst)
+}
+
+fn check_bursts(key: &str, bursts: &[BurstSpec]) -> Checked {
+    ensure(!bursts.is_empty(), key, || "is empty, so nothing would come".into())?;
+    for (number, burst) in bursts.iter().enumerate() {
+        let key = format!("{key}[{number}]");
+        ensure(burst.share > 0.0 && burst.share.is_finite(), format!("{key}.share"), || {
+            format!("is {}; it must be above 0", burst.share)
+        })?;
+        ensure(!burst.groups.is_empty(), format!("{key}.groups"), || {
+            "is empty, so nothing would come".into()
+        })?;
+        for group in &burst.groups {
+            check_burst(&format!("{key}.groups"), group.requests)?;
+            check_length(format!("{key}.groups.spacing_s"), "a spacing", group.spacing_s)?;
+            check_length(format!("{key}.groups.pause_s"), "a pause", group.pause_s)?;
+        }
+    }
+    Ok(())
 }
 
 fn check_burst(key: &str, burst: u64) -> Checked {

@@ -102,14 +102,14 @@ def _streams(access: AccessSpecification, *place: str | int) -> Iterator[Constra
 _KEYS_OF_ARRIVALS: Final = (
     ("rate", "rate_per_s"),
     ("burst", "burst"),
-    ("spacing", "spacing_s"),
+    ("bursts", "bursts"),
     ("pause", "pause_s"),
     ("even_pauses", "even_pauses"),
 )
 _ARRIVALS_WITH: Final[Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
     "rate": (("fixed", "poisson", "batches", "poisson_bursts"), ()),
-    "burst": (("batches", "poisson_bursts"), ("think",)),
-    "spacing": ((), ("poisson_bursts",)),
+    "burst": (("batches",), ("think",)),
+    "bursts": (("poisson_bursts",), ()),
     "pause": (("think",), ()),
     "even_pauses": ((), ("think",)),
 }

@@ -19,7 +19,7 @@ from seatrial.study.units import format_size
 from seatrial.trials.watch.analysis.load.mix import OperationShare
 from seatrial.trials.watch.analysis.load.reuse import HOTTEST
 from seatrial.trials.watch.analysis.load.sequential import TRANSFERS
-from seatrial.trials.watch.analysis.load.streams import Stream
+from seatrial.trials.watch.analysis.load.streams import Group, Stream
 from seatrial.trials.watch.analysis.load.whole import Load
 
 SECONDS: Final = 30
@@ -217,18 +217,17 @@ def _stream(load: Load, own: Stream) -> Table:
         "threads": threads,
         "depth": math.ceil(in_flight / threads),
     }
-    size, spacing_s, are_even = own.bursts
-    if are_even:
-        spacing = {"spacing": round(spacing_s, 9)} if spacing_s else {}
-        return {"arrival": "poisson_bursts", **found, "burst": size, **spacing}
-    return (
-        {"arrival": "batches", **found, "burst": size}
-        if size > 1
-        else {
-            "arrival": "poisson",
-            **found,
-        }
-    )
+    if not own.bursts:
+        return {"arrival": "poisson", **found}
+    return {"arrival": "poisson_bursts", **found, "bursts": [
+        {"share": burst.count, "groups": [_group(each) for each in burst.groups]}
+        for burst in own.bursts
+    ]}  # fmt: skip
+
+
+def _group(own: Group) -> Table:
+    times = {"spacing": round(own.spacing_s, 9), "pause": round(own.pause_s, 9)}
+    return {"requests": own.requests, **{name: each for name, each in times.items() if each}}
 
 
 def _sample(load: Load) -> Table:
@@ -339,13 +338,11 @@ def _stream_words(load: Load, own: Stream) -> str:
         flush = " and its flush" if own.flushes else ""
         return f"each {format_duration_s(own.pause_s)} (mean) after the end of the last one{flush}"
     per_s = format_iops(own.requests / load.seconds).removesuffix(" IOPS")
-    size, spacing_s, are_even = own.bursts
-    if size == 1:
+    if not own.bursts:
         return f"{per_s} a second at random times (Poisson)"
-    if are_even:
-        spaced = f", {format_duration_s(spacing_s)} apart," if spacing_s else ""
-        return f"{per_s} a second in bursts of {size}{spaced} at random times"
-    return f"{per_s} a second in batches of {size} on average at random times"
+    sizes = [each.requests for each in own.bursts]
+    of = f"{sizes[0]} to {sizes[-1]}" if sizes[0] < sizes[-1] else f"{sizes[0]}"
+    return f"{per_s} a second in recorded bursts of {of} at random times"
 
 
 def _times_words(load: Load) -> str:

@@ -5,11 +5,10 @@ waits for it, so that one such write follows another. Background writers send bu
 the kernel bursts of large requests. So reads and writes are divided by whether a process waits for
 them: those by whether it has one in flight at a time, the others by size. Each stream either has
 one request in flight at a time, a pause after each (a closed loop with a think time), or arrives in
-batches or bursts at random times.
+bursts at random times.
 
-Sources: D. Ferrari, "On the foundations of artificial workload design", SIGMETRICS 1984, for
-streams by component; D. Cox, P. Lewis, "The Statistical Analysis of Series of Events", 1966, for
-the dispersion of batches.
+Source: D. Ferrari, "On the foundations of artificial workload design", SIGMETRICS 1984, for streams
+by component.
 """
 
 from __future__ import annotations
@@ -34,31 +33,47 @@ LARGE_BYTES: Final = 64 << 10
 SIZES_MAX: Final = 16
 BURST_GAP_NS: Final = 1_000_000
 """Requests belong to one burst while the gap between them is no longer."""
+GROUP_GAP_NS: Final = 50_000
+"""And to one group of it; a storage drains meanwhile."""
+BURSTS_MAX: Final = 16
+"""So many bursts stand for all."""
+GROUPS_MAX: Final = 32
+"""So many groups of a burst are kept, those with the longest pauses between them."""
 ALONE_SHARE_MIN: Final = 0.9
 """So many requests begin when the one before has ended, where each follows another."""
 _SECTOR_BYTES: Final = 512
-_BURSTY_MIN: Final = 1.5
-EVEN_CV_MAX: Final = 0.75
-"""Sizes of bursts that vary less (standard deviation over mean) are called even. Geometric sizes
-have a coefficient of variation of 1."""
+_MET_MIN: Final = 2.0
 
 
-class Bursts(NamedTuple):
-    """How requests come that nothing holds back.
+class Group(NamedTuple):
+    """Requests of a burst that follow each other closely.
 
     Attributes:
-        requests: Of a burst; the mean of geometric batches unless sizes are even; 1 where each
-            comes by itself.
-        spacing_s: Mean time between two requests of a usual burst; 0 unless sizes are even.
-        are_even: Whether bursts are of about one size.
+        requests: How many.
+        spacing_s: Mean time between two of them.
+        pause_s: Time from the last of them to the next group; 0 after the last group.
     """
 
     requests: int
-    spacing_s: float = 0.0
-    are_even: bool = False
+    spacing_s: float
+    pause_s: float
 
 
-ALONE: Final = Bursts(1)
+class Burst(msgspec.Struct, frozen=True):
+    """A recorded burst, and for how many it stands.
+
+    Attributes:
+        count: Bursts of about its size.
+        groups: What it consists of.
+    """
+
+    count: int
+    groups: list[Group]
+
+    @property
+    def requests(self) -> int:
+        """Its requests."""
+        return sum(each.requests for each in self.groups)
 
 
 class Stream(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,7 +90,8 @@ class Stream(msgspec.Struct, frozen=True, kw_only=True):
         in_flight_max: Most of them at once; 0 where latencies are unknown.
         pause_s: Mean pause between the end of one, or of its flush, and the next, where one follows
             another; None where they come by themselves.
-        bursts: How they come where none waits for another.
+        bursts: Those that they come in where none waits for another; none where each comes by
+            itself.
         flushes: Flushes that belong to them.
     """
 
@@ -87,7 +103,7 @@ class Stream(msgspec.Struct, frozen=True, kw_only=True):
     sequential: int
     in_flight_max: int
     pause_s: float | None
-    bursts: Bursts
+    bursts: list[Burst]
     flushes: int
 
 
@@ -153,7 +169,7 @@ def _stream(recording: Recording, name: str, waited: int, own: NDArray[np.bool_]
         sequential=_sequential(recording, own),
         in_flight_max=in_flight,
         pause_s=pause_s,
-        bursts=bursts_of(arrived_ns) if pause_s is None else ALONE,
+        bursts=bursts_of(arrived_ns) if pause_s is None else [],
         flushes=flushes,
     )
 
@@ -177,30 +193,55 @@ def _in_flight_max(arrived_ns: NDArray[np.int64], latency_ns: NDArray[np.int64])
     return int((np.arange(1, len(arrived_ns) + 1) - ended).max())
 
 
-def bursts_of(arrived_ns: NDArray[np.int64]) -> Bursts:
-    """Return bursts of one size, or geometric batches, that are as uneven as the arrivals.
+def bursts_of(arrived_ns: NDArray[np.int64]) -> list[Burst]:
+    """Return recorded bursts that stand for all, the smallest first; none where there are none.
 
-    Bursts end where a gap is longer than 1 ms. A request finds E(n^2) / E(n) requests in its burst,
-    n of bursts of one size n, and 2 b - 1 of geometric batches of mean b.
+    Bursts end where a gap is longer than 1 ms. They are sorted by size and divided into parts of
+    about as many requests each, of each of which the burst in the middle is taken: a bootstrap of
+    blocks, stratified by their length. The order of bursts is not kept.
+
+    Source: H. Kuensch, "The jackknife and the bootstrap for general stationary observations",
+    Annals of Statistics 17 (3), 1989, for drawing blocks in place of single observations.
 
     Args:
         arrived_ns: When the requests arrived, in order; shape (requests,), at least one.
     """
     import numpy as np  # noqa: PLC0415 - takes 0.1 s
 
+    ends = np.append(np.flatnonzero(np.diff(arrived_ns) > BURST_GAP_NS) + 1, len(arrived_ns))
+    begins = np.append(0, ends[:-1])
+    sizes = ends - begins
+    # A request finds E(n^2) / E(n) requests in its burst.
+    if float((sizes.astype(np.float64) ** 2).sum() / sizes.sum()) < _MET_MIN:
+        return []
+    order = np.argsort(sizes, kind="stable")
+    before = np.cumsum(sizes[order]) - sizes[order] / 2
+    part = np.minimum((before * BURSTS_MAX // sizes.sum()).astype(int), BURSTS_MAX - 1)
+    found = []
+    for number in np.unique(part):
+        members = order[part == number]
+        middle = members[len(members) // 2]
+        groups = _groups(arrived_ns[begins[middle] : ends[middle]])
+        found.append(Burst(len(members), groups))
+    return found
+
+
+def _groups(arrived_ns: NDArray[np.int64]) -> list[Group]:
+    import numpy as np  # noqa: PLC0415 - takes 0.1 s
+
     gaps_ns = np.diff(arrived_ns)
-    ends = np.flatnonzero(gaps_ns > BURST_GAP_NS) + 1
-    sizes = np.diff(np.concatenate([[0], ends, [len(arrived_ns)]])).astype(np.float64)
-    met = float((sizes**2).sum() / sizes.sum())
-    mean = (met + 1) / 2
-    if mean < _BURSTY_MIN:
-        return ALONE
-    if sizes.std() <= EVEN_CV_MAX * sizes.mean():
-        spans_ns = arrived_ns[np.append(ends, len(arrived_ns)) - 1] - arrived_ns[np.append(0, ends)]
-        # Two bursts that meet are one with a long gap: the median is not theirs.
-        spacing_ns = np.median(spans_ns[sizes > 1] / (sizes[sizes > 1] - 1))
-        return Bursts(round(met), float(spacing_ns) / 1e9, are_even=True)
-    return Bursts(round(mean))
+    longest = np.argsort(-gaps_ns, kind="stable")[: GROUPS_MAX - 1]
+    cuts = np.sort(longest[gaps_ns[longest] > GROUP_GAP_NS])
+    begins, ends = np.append(0, cuts + 1), np.append(cuts, len(gaps_ns))
+    pauses_ns = np.append(gaps_ns[cuts], 0)
+    return [
+        Group(
+            requests=int(end - begin + 1),
+            spacing_s=float(arrived_ns[end] - arrived_ns[begin]) / max(1, end - begin) / 1e9,
+            pause_s=float(pause_ns) / 1e9,
+        )
+        for begin, end, pause_ns in zip(begins, ends, pauses_ns, strict=True)
+    ]
 
 
 def grouped_sizes_bytes(lengths: NDArray[np.int64]) -> list[tuple[int, int]]:

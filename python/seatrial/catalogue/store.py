@@ -16,7 +16,7 @@ import difflib
 import os
 import tomllib
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, cached_property
 from importlib import resources
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -104,37 +104,37 @@ class Catalogue:
             self._read[name] = self._facts(name)
         return self._read[name]
 
-    @property
+    @cached_property
     def volumes(self) -> Mapping[str, Volume]:
         """Network volumes, by provider and volume."""
         return self._of("volumes", Volume)
 
-    @property
+    @cached_property
     def prices(self) -> Mapping[str, Price]:
         """Prices, by provider, item, component and region."""
         return self._of("prices", Price)
 
-    @property
+    @cached_property
     def instances(self) -> Mapping[str, Instance]:
         """Virtual machines, by provider and instance."""
         return self._of("instances", Instance)
 
-    @property
+    @cached_property
     def local_disks(self) -> Mapping[str, LocalDisk]:
         """Local disks of families of instances."""
         return self._of("local_nvme", LocalDisk)
 
-    @property
+    @cached_property
     def latencies(self) -> Mapping[str, LatencyPrior]:
         """Latencies that are assumed until measured."""
         return self._of("latency", LatencyPrior)
 
-    @property
+    @cached_property
     def drives(self) -> Mapping[str, Drive]:
         """Data sheets."""
         return self._of("drives", Drive)
 
-    @property
+    @cached_property
     def failures(self) -> Mapping[str, FieldFailures]:
         """Failures in the field, by model."""
         return self._of("failures", FieldFailures)
@@ -176,9 +176,8 @@ class Catalogue:
         """
         found = [
             each
-            for each in self.prices.values()
-            if (each.provider, each.item, each.component) == (provider, item, component)
-            and (not region or each.region in (region, _ANY))
+            for each in self._prices_by_item.get((provider, item, component), [])
+            if not region or each.region in (region, _ANY)
         ]
         typed = [each for each in found if each.typed]
         return next(iter(typed or found), None)
@@ -208,6 +207,14 @@ class Catalogue:
     def typed_keys(self) -> list[str]:
         """Return the rows in which figures of the user are, as table and key."""
         return sorted(self._own)
+
+    @cached_property
+    def _prices_by_item(self) -> dict[tuple[str, str, str], list[Price]]:
+        """Prices of all regions; a plan asks for thousands."""
+        found: dict[tuple[str, str, str], list[Price]] = {}
+        for each in self.prices.values():
+            found.setdefault((each.provider, each.item, each.component), []).append(each)
+        return found
 
     def _of(self, name: str, kind: type[F]) -> dict[str, F]:
         return {key: each for key, each in self.table(name).items() if isinstance(each, kind)}

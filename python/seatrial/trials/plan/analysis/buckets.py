@@ -83,23 +83,27 @@ def play(loads_per_s: NDArray[np.float64], slot_s: float, buckets: Buckets) -> P
     import numpy as np  # noqa: PLC0415 - numpy is for analyses only
 
     base, burst, full = buckets.base_per_s, buckets.burst_per_s, buckets.credits_max
-    balance = full.copy()
-    unserved = np.zeros_like(base)
-    least = balance.copy()
+    loads = np.ascontiguousarray(loads_per_s.T)
+    changes = np.minimum(base - loads, buckets.refill_per_s) * slot_s
+    # Only this recurrence goes slot by slot: what a bucket holds before each, and after the last.
+    balances = np.empty((len(loads) + 1, len(base)))
+    balances[0] = full
+    for before, change, after in zip(balances, changes, balances[1:], strict=False):
+        np.add(before, change, out=after)
+        np.maximum(after, 0.0, out=after)
+        np.minimum(after, full, out=after)
+    over = np.maximum(loads - np.minimum(burst, base + balances[:-1] / slot_s), 0.0)
+    unserved = over.sum(axis=0)
     dry_after_s = np.full_like(base, np.inf)
-    for slot, load in enumerate(loads_per_s.T):
-        above = load - base
-        allowed = np.minimum(burst, base + balance / slot_s)
-        over = np.maximum(load - allowed, 0.0)
-        unserved += over
-        first = (over > load * UNSERVED_SHARE_MAX) & np.isinf(dry_after_s)
-        if first.any():
-            within = np.where(above > 0, balance / np.maximum(above, 1e-9), 0.0)
-            within = np.where(load > burst, 0.0, np.minimum(within, slot_s))
-            dry_after_s[first] = slot * slot_s + within[first]
-        change = np.where(above > 0, -above, np.minimum(-above, buckets.refill_per_s))
-        balance = np.clip(balance + change * slot_s, 0.0, full)
-        least = np.minimum(least, balance)
+    exceeded = over > loads * UNSERVED_SHARE_MAX
+    for limit in np.flatnonzero(exceeded.any(axis=0)):
+        slot = int(exceeded[:, limit].argmax())
+        load, above = loads[slot, limit], loads[slot, limit] - base[limit]
+        within = 0.0
+        if above > 0 and load <= burst[limit]:
+            within = min(balances[slot, limit] / max(above, 1e-9), slot_s)
+        dry_after_s[limit] = slot * slot_s + within
+    least = balances.min(axis=0)
     total = np.maximum(loads_per_s.sum(axis=1), 1e-300)
     return Played(
         unserved_share=unserved / total,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -427,15 +428,11 @@ def _sigma(ratio: float) -> float:
     return min(max(round(sigma, 1), _SIGMA_MIN), _SIGMA_MAX)
 
 
-_SHAPES: Final[dict[float, object]] = {}
-
-
+@functools.cache
 def _shape(sigma: float) -> Service:
     from seatrial.trials.plan.analysis import queueing  # noqa: PLC0415 - numpy is for analyses only
 
-    found = _SHAPES.setdefault(sigma, queueing.log_normal(sigma))
-    assert isinstance(found, queueing.Service)  # noqa: S101 - kept above
-    return found
+    return queueing.log_normal(sigma)
 
 
 @dataclass(frozen=True, kw_only=True)

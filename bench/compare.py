@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import random
 import subprocess
 import sys
 import tempfile
@@ -22,6 +21,7 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
+import numpy as np
 from results_page import RESULTS, machine_lines, table, write_section
 
 from seatrial._core import Histogram
@@ -67,10 +67,12 @@ def cells() -> tuple[list[Cell], dict[str, object]]:
     return make_plan(study).cells, study_to_mapping(study)
 
 
-def sample_of(cell: Cell, round_number: int, started_at: float, factor: float) -> Sample:
+def sample_of(
+    random: np.random.Generator, cell: Cell, round_number: int, started_at: float, factor: float
+) -> Sample:
     """Return a sample of 0.8 s with lognormal latencies and a scatter of the round of 5 %."""
-    scale_ns = LATENCY_NS / factor * random.lognormvariate(0, 0.05)
-    times_ns = [int(scale_ns * random.lognormvariate(0, 0.25)) for _ in range(LATENCIES)]
+    scale_ns = LATENCY_NS / factor * random.lognormal(0, 0.05)
+    times_ns = (scale_ns * random.lognormal(0, 0.25, LATENCIES)).astype(int).tolist()
     each = LATENCIES // SLICES
     slices = [
         Slice(
@@ -107,7 +109,7 @@ def sample_of(cell: Cell, round_number: int, started_at: float, factor: float) -
 
 def write_runs(path: Path) -> int:
     """Write the runs ``before`` and ``after`` to a new results file; return samples of each."""
-    random.seed(20090220)
+    random = np.random.default_rng(20090220)
     planned, study = cells()
     with ResultsFile.open(path, create=True) as store:
         for number, (label, factor) in enumerate((("before", 1.0), ("after", 1.05))):
@@ -129,7 +131,7 @@ def write_runs(path: Path) -> int:
             for round_number in range(ROUNDS):
                 for place, cell in enumerate(planned):
                     at = started_at + 1e5 * round_number + place
-                    store.add_sample(run.id, sample_of(cell, round_number, at, factor))
+                    store.add_sample(run.id, sample_of(random, cell, round_number, at, factor))
             store.finish_run(run.id, "complete", started_at + 9e5, {})
     return ROUNDS * len(planned)
 

@@ -1,14 +1,16 @@
-"""Runs the Python tests from one queue on two workers, and failed ones once more, alone.
+"""Runs the Python tests from one queue on three workers, and failed ones once more, alone.
 
     python tools/test/queue_of_tests.py --background "make lint test-rust" tests/stats ...
 
-The paths given contain tests that measure no time and share no device: either worker takes the next
+The paths given contain tests that measure no time and share no device: any worker takes the next
 of these files, the longest first. All other files are in one of two lanes, and of each lane one
 file runs at a time: a worker runs a lane to its end before it takes others. Those of one lane wait
 for throttled devices of their own most of the time, and need little of a processor, so that they
-leave the other lane in peace. The background command gets the processor time that tests leave
-(``least_favoured.py``). The duration of each file is kept in ``.cache``; without one, its folder
-gives an estimate.
+leave the other lane in peace. The third worker has less weight than the lanes, and the background
+command gets the processor time that all tests leave (``least_favoured.py``). The duration of each
+file is kept in ``.cache``; without one, its folder gives an estimate.
+
+The tests of many hosts come first, alone: the background command compiles while these wait.
 
 Two processors are then busy, and a shared machine sometimes loses them for seconds, so that a test
 may fail because of load. It is run again, alone, at the end; if it passes then, it is reported as
@@ -38,11 +40,13 @@ from xdist.workermanage import WorkerController
 
 CACHE = Path(".cache")
 SECONDS = CACHE / "seconds-of-tests.json"
+LAST_FAILED = CACHE / "pytest/v/cache/lastfailed"
 
 # Puts a command behind all others that need a processor.
 LEAST_FAVOURED = (sys.executable, str(Path(__file__).resolve().with_name("least_favoured.py")))
 
-WORKERS = 2
+# Two for the lanes, and one for what these leave of two processors: their tests mostly wait.
+WORKERS = 3
 
 # Files that share what is made once, a guest's boot or a cluster, are one entry of the queue.
 TOGETHER = ("tests/lab/inside", "tests/fleet")
@@ -62,7 +66,8 @@ THROTTLED = (
     ),
 )
 
-# Hosts of a lab hold whatever is mounted when they start: nothing else may be mounted then.
+# Hosts of a lab hold whatever is mounted when they start: nothing else may be mounted then. These
+# also measure what hosts reach together, and start for half a minute.
 ALONE = ("tests/fleet",)
 
 # A test's length where nothing is known yet, by its folder.
@@ -188,16 +193,17 @@ class Plugin:
 
 
 def options() -> list[str]:
-    """What both runs of pytest share."""
+    """What all runs of pytest share."""
     return ["-o", f"cache_dir={CACHE / 'pytest'}", *SLOWEST]
 
 
 def run(concurrent: list[str]) -> int:
     """Runs all tests; pytest's exit code."""
     plugin = Plugin(concurrent)
-    # Workers look for modules where `python -m pytest` does.
+    # Workers look for modules where `python -m pytest` does, and for the plugin here.
     sys.path[0] = str(Path.cwd())
-    queue = [f"--numprocesses={WORKERS}", "--max-worker-restart=0", "--cache-clear"]
+    sys.path.append(str(Path(__file__).resolve().parent))
+    queue = [f"--numprocesses={WORKERS}", "--max-worker-restart=0", "-p", "least_favoured"]
     queue += [f"--ignore={each}" for each in ALONE]
     code = pytest.main([*options(), *queue], plugins=[plugin])
     say("Workers were busy for:", plugin.keep())
@@ -216,8 +222,7 @@ def run_alone() -> int:
 
 def failed() -> list[str]:
     """The tests that failed when they ran last."""
-    reported = CACHE / "pytest/v/cache/lastfailed"
-    return sorted(json.loads(reported.read_text())) if reported.exists() else []
+    return sorted(json.loads(LAST_FAILED.read_text())) if LAST_FAILED.exists() else []
 
 
 def run_again(tests: list[str]) -> int:
@@ -275,11 +280,12 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("paths", nargs="*", help="files and folders that either worker may take")
     reported = parser.parse_args(arguments)
     CACHE.mkdir(exist_ok=True)
+    LAST_FAILED.unlink(missing_ok=True)
     background = Background(reported.background) if reported.background else None
     try:
-        code = run(reported.paths)
+        code = run_alone()
         if code in (0, SOME_FAILED):
-            code = max(code, run_alone())
+            code = max(code, run(reported.paths))
         other = background.end() if background and code != pytest.ExitCode.INTERRUPTED else 0
     finally:
         if background:

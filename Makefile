@@ -7,6 +7,11 @@ DIR ?= trial
 CORE_SOURCES := Cargo.toml $(wildcard Cargo.lock) pyproject.toml \
 	$(shell find crates -name '*.rs' -o -name Cargo.toml)
 
+# What users get is optimised across crates, in minutes. With `dev`, as in .ci/run, the engine has every
+# assertion on, and shares its compiled crates with the tests of them.
+ENGINE_PROFILE ?= release
+export ENGINE_PROFILE
+
 # One interpreter for all cargo commands: another one would rebuild the binding.
 export PYO3_PYTHON := $(CURDIR)/.venv/bin/python
 
@@ -52,10 +57,11 @@ lint: setup ## check formatting, lints, types and generated files
 	@echo "== generated files"
 	@for each in tools/generate/*.py; do .venv/bin/python $$each --check || exit 1; done
 
-# Every test is in a library (tests/tidy/test_rust.py): nothing else needs to be built.
+# Every test is in a library (tests/tidy/test_rust.py): nothing else needs to be built. The binding has
+# none, but without it its dependencies would have other features, and be built again.
 test-rust: ## run the tests of the Rust crates
 	@echo "== cargo test"
-	@cargo test --quiet --workspace --exclude seatrial-pyext --locked --lib
+	@cargo test --quiet --workspace --locked --tests
 
 # These measure no time, and no other test touches their devices: any of their files may run at once.
 # All others run one after the other, in two lanes.
@@ -152,11 +158,13 @@ endif
 
 ifeq ($(wildcard python/seatrial/_core*.so),)
 .venv/core: always
+else ifneq ($(shell cat .venv/core 2>/dev/null),$(ENGINE_PROFILE))
+.venv/core: always
 endif
 
 .venv/core: .venv/made-in $(CORE_SOURCES)
 	@PYTHON="$(PYTHON)" tools/setup/check-tools
 	@echo "Building the engine (a minute or two the first time)"
-	@VIRTUAL_ENV="$(CURDIR)/.venv" .venv/bin/maturin develop --release --locked \
+	@VIRTUAL_ENV="$(CURDIR)/.venv" .venv/bin/maturin develop --profile $(ENGINE_PROFILE) --locked \
 		> .venv/build.log 2>&1 || { cat .venv/build.log; exit 1; }
-	@touch $@
+	@echo "$(ENGINE_PROFILE)" > $@

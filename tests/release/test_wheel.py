@@ -20,7 +20,10 @@ def wheel(tmp_path_factory) -> Path:
     """The wheel of this machine; the engine that `make setup` compiled is not compiled again."""
     folder = tmp_path_factory.mktemp("wheel")
     maturin = Path(sys.executable).with_name("maturin")
-    done(maturin, "build", "--release", "--locked", "--quiet", "--out", folder, cwd=ROOT)
+    profile = os.environ.get("ENGINE_PROFILE", "release")
+    done(
+        *(maturin, "build", "--profile", profile, "--locked", "--quiet", "--out", folder), cwd=ROOT
+    )
     (built,) = folder.glob("*.whl")
     return built
 

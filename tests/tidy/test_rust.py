@@ -89,7 +89,7 @@ def silently_ignored(sources: list[Source]) -> Iterator[str]:
 
 
 def outside_libraries(sources: list[Source]) -> Iterator[str]:
-    """Tests that ``cargo test --lib`` does not run: those of other targets, and those of pages."""
+    """Tests that ``make test-rust`` does not run: those of other targets, and those of pages."""
     for source in sources:
         if not IN_A_LIBRARY.match(source.path):
             for match in TEST.finditer(rust.code(source.text)):

@@ -40,9 +40,13 @@ def declared() -> str:
     environment = os.environ | {"PYO3_PYTHON": sys.executable}
     with tempfile.TemporaryDirectory() as folder:
         command = (Path(sys.executable).with_name("maturin"), "generate-stubs", "--quiet")
-        profile = ("--profile", "release", "--locked", "--out", folder)
+        profile = ("--profile", os.environ.get("ENGINE_PROFILE", "release"), "--locked")
         subprocess.run(
-            [*command, *profile], check=True, cwd=ROOT, env=environment, stderr=subprocess.DEVNULL
+            [*command, *profile, "--out", folder],
+            check=True,
+            cwd=ROOT,
+            env=environment,
+            stderr=subprocess.DEVNULL,
         )
         return (Path(folder) / "seatrial" / "_core.pyi").read_text()
 

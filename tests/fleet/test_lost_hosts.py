@@ -96,8 +96,8 @@ def test_no_fault_makes_a_wrong_total(seed, lab, target, tmp_path, monkeypatch):
     assert summary.findings[0].kind == "host_lost"
     assert summary.findings[0].sentence.startswith(f"{name} ")
     assert exit_code == EXIT_PARTIAL
-    if fault == "kill":
-        assert record.lost[0].noticed_s - (after_s - 1.0) < NOTICED_S_MAX
+    assert record.lost[0].how == {"kill": "died", "cut": "silent"}[fault]
+    assert record.lost[0].noticed_s - (after_s - 1.0) < NOTICED_S_MAX
 
 
 def test_with_continue_the_tests_that_need_fewer_hosts_go_on(lab, target, tmp_path, monkeypatch):

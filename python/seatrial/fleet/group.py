@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -11,6 +11,7 @@ import msgspec
 
 from seatrial.errors import TargetError
 from seatrial.fleet.cluster import Cluster, ClusterError, Node
+from seatrial.fleet.heartbeat import LIMIT_S, Heartbeats
 from seatrial.fleet.host import HostPart
 from seatrial.fleet.link import clock_offset
 from seatrial.results.fleet import ClockOffset, LostHost
@@ -31,9 +32,9 @@ class HostLost(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         host: Its name.
-        how: ``died`` where Ray reports the end of its process or node, ``unreachable`` where its
-            connection broke, ``silent`` where no answer came in time, ``failed`` where our part
-            raised an error.
+        how: ``died`` where its process or node ended, ``unreachable`` where Ray's connection
+            broke, ``silent`` where its kernel did not answer for the heartbeat limit, or no
+            answer came in time, ``failed`` where our part raised an error.
         noticed_s: How long after the call, or after the START of a sample, that was noticed.
         detail: Ray's words, or those of the error.
     """
@@ -99,6 +100,7 @@ class Group:
         self.cluster = cluster
         self.hosts: list[Host] = []
         self.missing: list[HostLost] = []
+        self._heartbeats = Heartbeats()
 
     def __enter__(self) -> Self:
         return self
@@ -109,6 +111,7 @@ class Group:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self._heartbeats.close()
         for host in self.hosts:
             self.cluster.ray.kill(host.actor, no_restart=True)
 
@@ -192,6 +195,7 @@ class Group:
                 continue
             port = int(found.pop("port"))
             self.hosts.append(Host(name=name, node=node, actor=actor, port=port, versions=found))
+            self._heartbeats.watch(name, node.address, port)
         if not self.hosts:
             raise ClusterError(
                 seen="Our part started on no host"
@@ -229,8 +233,7 @@ class Group:
             call: Makes the call.
             hosts: Whom; all by default.
             timeout_s: After which a host is silent.
-            stop_on_loss: Called for each loss at once; the others are no longer waited for once it
-                returns true.
+            stop_on_loss: Called for each loss at once, until it returns true.
         """
         asked = self.hosts if hosts is None else hosts
         began_s = time.monotonic()
@@ -257,10 +260,33 @@ class Group:
                 lost = answers[name]
                 if isinstance(lost, HostLost) and stop_on_loss and stop_on_loss(lost):
                     stop_on_loss = None
+            for lost in self._without_heartbeat(waiting.values(), began_s):
+                waiting = {each: name for each, name in waiting.items() if name != lost.host}
+                answers[lost.host] = lost
+                if stop_on_loss and stop_on_loss(lost):
+                    stop_on_loss = None
         silent_s = time.monotonic() - began_s
         for name in waiting.values():
             answers[name] = HostLost(host=name, how="silent", noticed_s=silent_s)
         return {name: answers[name] for name in names}
+
+    def _without_heartbeat(self, names: Iterable[str], began_s: float) -> list[HostLost]:
+        """Return those of the hosts whose kernels have ended their connection or do not answer."""
+        found = self._heartbeats.lost()
+        details = {
+            "died": "its process or its node ended",
+            "silent": f"no heartbeat for {LIMIT_S:g} s",
+        }
+        return [
+            HostLost(
+                host=name,
+                how=found[name],
+                noticed_s=time.monotonic() - began_s,
+                detail=details[found[name]],
+            )
+            for name in names
+            if name in found
+        ]
 
     def _answer(self, name: str, reference: Any, began_s: float) -> Any:  # noqa: ANN401 - any
         ray = self.cluster.ray

@@ -107,9 +107,9 @@ class LostHost(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         name: The host.
-        how: ``died`` where Ray reported the end of its process or node, ``unreachable`` where its
-            connection broke, ``silent`` where nothing came in time, ``failed`` where its part ended
-            with an error.
+        how: ``died`` where its process or node ended, ``unreachable`` where Ray's connection
+            broke, ``silent`` where its kernel answered no heartbeat or nothing came in time,
+            ``failed`` where its part ended with an error.
         noticed_s: When that was noticed, after the agreed start.
         detail: Ray's words, or those of the error.
     """

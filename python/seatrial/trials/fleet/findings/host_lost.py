@@ -65,8 +65,9 @@ def host_lost(context: Context) -> list[Finding]:
         is kept as a test of its own (`lost_hosts`), and never averaged with samples of all hosts.
 
     Decided:
-        Ray reported the end of the host's process or node, its connection broke, its part raised an
-        error, or no result came within 15 s after the planned end of the sample. Critical.
+        The host's process or node ended, its connection broke, its kernel answered no heartbeat
+        for 4 s, its part raised an error, or no result came within 15 s after the planned end of
+        the sample. Critical.
 
     Do:
         Bring the host back, and go on with --resume.

@@ -157,7 +157,7 @@ class HostPlayer:
         try:
             return self._group.ask_each(
                 lambda actor, host: actor.replay.remote(start_ns + clocks[host.name].offset_ns),
-                # At maximum speed no end is planned: Ray's health checks find a silent host.
+                # At maximum speed no end is planned: its heartbeat finds a silent host.
                 timeout_s=float("inf"),
             )
         except KeyboardInterrupt:

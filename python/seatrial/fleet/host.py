@@ -12,7 +12,7 @@ import platform
 import socket
 import time
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 from urllib.parse import urlsplit
 
 import msgspec
@@ -36,6 +36,19 @@ HEAD_BYTES: Final = 1 << 16
 """So much of a shared file tells it from another."""
 
 
+class Work(Protocol):
+    """A topic's own part of a sample on one host; Ray sends it there, so it can be pickled."""
+
+    def prepare(self) -> Any:  # noqa: ANN401 - as the topic needs it
+        """Check that it can be done; return what must be alike on all hosts."""
+
+    def run(self, start_at_ns: int) -> Any:  # noqa: ANN401 - likewise
+        """Do it from an instant of this host's monotonic clock on; return the result."""
+
+    def stop(self) -> None:
+        """End it early; called by another thread."""
+
+
 class HostPart:
     """The actor; one per host."""
 
@@ -45,6 +58,7 @@ class HostPart:
         self._running: _core.Running | None = None
         self._playback: _core.SqlPlayback | None = None
         self._own: tuple[UndoJournal, Stage] | None = None
+        self._work: Work | None = None
 
     def versions(self) -> dict[str, str]:
         """Return what must be alike on all hosts, and the port for round trips; plain builtins."""
@@ -184,8 +198,35 @@ class HostPart:
             **_network_bytes_per_s(before, began_ns),
         }
 
+    def prepare_work(self, work: Work) -> Any:  # noqa: ANN401 - as the work returns it
+        """Prepare a topic's own part of a sample; return what it says of itself.
+
+        Raises:
+            SeatrialError: when it cannot be done on this host.
+        """
+        found = work.prepare()
+        self._work = work
+        return found
+
+    def work(self, start_at_ns: int) -> dict[str, Any]:
+        """Do what was prepared from an instant of this host's monotonic clock on.
+
+        From there to the end nothing is sent or received but the load itself.
+
+        Raises:
+            SeatrialError: when it fails.
+        """
+        if self._work is None:
+            raise RuntimeError("no work was prepared")
+        before, began_ns = _network_bytes(), time.monotonic_ns()
+        done = self._work.run(start_at_ns)
+        self._work = None
+        return {"done": done, **_network_bytes_per_s(before, began_ns)}
+
     def stop(self) -> None:
         """End the sample that is being measured; what was measured is kept."""
+        if self._work is not None:
+            self._work.stop()
         if self._playback is not None:
             self._playback.stop()
         running = self._running

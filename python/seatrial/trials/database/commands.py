@@ -12,7 +12,7 @@ from typing import Any, Final
 import click
 import msgspec
 
-from seatrial.cli.options import Measuring, measuring_options, without_none
+from seatrial.cli.options import Measuring, measuring_options, ray_option, without_none
 from seatrial.errors import UsageError
 
 Mapped = dict[str, Any]
@@ -156,6 +156,7 @@ def study_mapping(places: Sequence[Place], options: Mapped) -> Mapped:
             "seed": options["seed"],
             "rounds": _rounds(kind, options),
             "budget": without_none({"time_s": _budget_s(places, options, quick=quick)}),
+            "hosts": {"counts": options["hosts"]} if options["hosts"] else None,
             "target": [_target(place, options) for place in places],
             "workload": workloads,
         }
@@ -354,6 +355,7 @@ Examples:
   seatrial db /mnt/ssd --crash=20                    kill -9 under load, twenty times
   seatrial db /mnt/ssd --crash --power-cut           as root: with power failure
   seatrial db --url postgresql://bench@db1/postgres  creates a database and drops it again
+  seatrial db --url postgresql://bench@db1/postgres --ray auto --hosts 1,2,4   clients on many hosts
   seatrial db /mnt/ssd --plan
 
 \b
@@ -537,6 +539,13 @@ def _settings(
 @click.option("--budget", "budget_s", type=float, metavar="SECONDS", help="Time for the rounds.")
 @click.option("--seed", type=int, help="Seed of the order and of the transactions.")
 @click.option("--resume", is_flag=True, help="Continue the newest unfinished run of this plan.")
+@ray_option
+@click.option(
+    "--hosts",
+    metavar="N,...",
+    callback=_INTEGERS,
+    help="With --ray: numbers of hosts that load at once; all of the cluster.",
+)
 @measuring_options
 def command(
     *,
@@ -545,6 +554,7 @@ def command(
     again: bool | None,
     resume: bool,
     reference: bool,
+    ray: str | None,
     measuring: Measuring,
     **options: Any,  # noqa: ANN401 - as the study's keys take them
 ) -> int:
@@ -559,5 +569,31 @@ def command(
     from seatrial.study.load import study_from_options  # noqa: PLC0415
 
     places = places_of(directories, urls, again=again)
+    options["hosts"] = _hosts(ray, options["hosts"])
     study = study_from_options(study_mapping(places, options), KEY_OPTIONS)
-    return show_or_measure(plan_for(study), measuring, resume=resume, with_published=reference)
+    return show_or_measure(
+        plan_for(study), measuring, resume=resume, with_published=reference, ray=ray or ""
+    )
+
+
+def _hosts(ray: str | None, counts: list[int] | None) -> list[int] | None:
+    """Return the numbers of hosts: as given, else that of the whole cluster.
+
+    Raises:
+        ClusterError: when the cluster cannot be used.
+        UsageError: when numbers are given without a cluster.
+    """
+    if ray is None:
+        if counts:
+            raise UsageError(
+                seen="--hosts is given without --ray",
+                cause="The hosts are those of a Ray cluster",
+                next_step="Say where its head answers, with --ray HOST:6379",
+            )
+        return None
+    if counts:
+        return counts
+    from seatrial.fleet.cluster import connect  # noqa: PLC0415 - not for --help
+
+    with connect(ray) as cluster:
+        return [max(1, sum(node.cpus >= 1 for node in cluster.nodes()))]

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from seatrial.machine.undoer import Undoer
     from seatrial.measure.descriptors import DescriptorNeed
     from seatrial.measure.engine import Driver
+    from seatrial.measure.stage import AnyStage, StageRequest
     from seatrial.report.exports.csv_table import Field
     from seatrial.report.figures.model import Figure
     from seatrial.report.part import Detail, PagePart
@@ -88,6 +89,25 @@ class DatabaseTopic(Topic):
         if quantity == "real":
             return self.own_quantities["real"]
         return super().without_quantity(quantity, workload)
+
+    def alone(self, workload: Sampled) -> str:
+        """Return why several hosts cannot measure a workload: only pgbench runs on many."""
+        if workload.kind in ("pgbench", "telemetry"):
+            return ""
+        if workload.kind == "replay":
+            return "sessions of a trace are divided by `seatrial sql replay --ray`"
+        return f"a {workload.kind} is that of one machine"
+
+    def stage(self, request: StageRequest) -> AnyStage | None:
+        """Return a stage of several hosts, for servers of a study that has some; else None."""
+        hosts = request.plan.study.hosts
+        if not hosts or not any(
+            each.kind in ("pgbench", "telemetry") for each in request.plan.cells
+        ):
+            return None
+        from seatrial.trials.database.measure.hosts import loaded_by_hosts
+
+        return loaded_by_hosts(request, hosts)
 
     def with_files(self, workload: Sampled, files: Finder) -> Sampled:
         """Return a workload with its scripts, traces and snapshots as paths from the root."""

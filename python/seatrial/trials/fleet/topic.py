@@ -42,11 +42,14 @@ class FleetTopic(Topic):
         return FLEET_UNDOERS
 
     def stage(self, request: StageRequest) -> AnyStage | None:
-        """Return a stage of several hosts, for a study that has some; else None."""
+        """Return a stage of several hosts, for block I/O of a study that has some; else None."""
+        from seatrial.topic import topic_of
         from seatrial.trials.fleet.measure.stage import FleetStage
 
         hosts = request.plan.study.hosts
-        return FleetStage(request, hosts) if hosts else None
+        if not hosts or any(topic_of(cell).has_server for cell in request.plan.cells):
+            return None
+        return FleetStage(request, hosts)
 
     def analyse(self, measured: Measured) -> list[Scaling] | None:
         """Return how the rate of each workload grows with the number of hosts."""

@@ -49,9 +49,9 @@ class ReplayTopic(Topic):
         plan = request.plan
         if not request.ray or plan.study.hosts or any(each.kind != "replay" for each in plan.cells):
             return None
-        from seatrial.trials.replay.measure.hosts import HostsStage
+        from seatrial.trials.replay.measure.hosts import played_by_hosts
 
-        return HostsStage(request)
+        return played_by_hosts(request)
 
     def exit_code(self, summary: Summary) -> int:
         """Return 4 where replays did not begin with the same data."""

@@ -220,6 +220,8 @@ def drive(
         KeyboardInterrupt: when the user ended it before any result.
         TargetError: when the driver fails; with its message.
     """
+    if options.load is not None:
+        return options.load(kind, spec, endpoints, options, watcher)
     if kind == "batch":
         return run_batch(spec, endpoints, options)
     if kind == "replay":
@@ -270,6 +272,7 @@ def _read(
         cpu_system_s=sum(each.system_s for each in run.ended),
         client_cpu_share=max(shares, default=None),
         notes=_notes(logs),
+        first_start_unix_us=min(_starts_us(logs), default=None),
     )
 
 
@@ -296,12 +299,15 @@ def _require_agreement(
             )
 
 
+def _starts_us(logs: PgbenchLogs) -> list[int]:
+    starts_us = (each.first_start_unix_us for each in logs.processes)
+    return [each for each in starts_us if each is not None]
+
+
 def _notes(logs: PgbenchLogs) -> list[str]:
     """Return anomalies of the logs, as sentences."""
     notes = []
-    starts_us = [
-        each.first_start_unix_us for each in logs.processes if each.first_start_unix_us is not None
-    ]
+    starts_us = _starts_us(logs)
     spread_s = (max(starts_us) - min(starts_us)) / 1e6 if starts_us else 0.0
     if spread_s > SPREAD_S_MAX:
         notes.append(f"The client processes started within {spread_s:.2f} s of each other.")

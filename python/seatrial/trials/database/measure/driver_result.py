@@ -15,9 +15,12 @@ from seatrial.results.fleet import FleetRecord
 from seatrial.results.model import ErrorSample, OperationResult, Outcome, Stall, Timeline
 from seatrial.results.replay import ReplayRecord
 from seatrial.study.cell import SpecDocument
+from seatrial.trials.database.measure.processes import Crowd
 
 Play = Callable[[SpecDocument, Watcher], Any]
 """Plays what the engine's specification says, and reports to a watcher; returns a ``Ran``."""
+Load = Callable[[str, Any, "Endpoints", "DriverOptions", Watcher], "DriverResult"]
+"""Loads databases on several hosts, as ``drive`` does it on this machine."""
 
 
 class Endpoints(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,7 +86,8 @@ class DriverResult(msgspec.Struct, frozen=True, kw_only=True):
         batch_s: ``real``, ``user`` and ``sys`` of a batch.
         counters: Other counters; names end in the unit.
         notes: What could not be read or done, as sentences.
-        fleet: Of several hosts that replayed together.
+        fleet: Of several hosts that replayed or loaded together.
+        first_start_unix_us: Intended start of the first transaction, where pgbench ran.
     """
 
     completions: Completions
@@ -97,6 +101,7 @@ class DriverResult(msgspec.Struct, frozen=True, kw_only=True):
     counters: dict[str, float] = {}
     notes: list[str] = []
     fleet: FleetRecord | None = None
+    first_start_unix_us: int | None = None
 
 
 class DriverOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -109,6 +114,9 @@ class DriverOptions(msgspec.Struct, frozen=True, kw_only=True):
         stall_threshold_ms: Shortest time without a completion that is a stall.
         folder: An empty folder for its logs.
         play: Plays a trace, on several hosts; None for this machine alone.
+        load: Runs pgbench on several hosts; None for this machine alone.
+        start_unix_ns: From when slices count; from the first transaction on by default.
+        crowd: Holds the client processes, for whoever may end them early.
     """
 
     duration_s: float
@@ -117,3 +125,6 @@ class DriverOptions(msgspec.Struct, frozen=True, kw_only=True):
     stall_threshold_ms: int
     folder: Path
     play: Play | None = None
+    load: Load | None = None
+    start_unix_ns: int | None = None
+    crowd: Crowd | None = None

@@ -82,6 +82,7 @@ def read_logs(
         "has_lag": has_lag,
         "slice_ms": options.slice_ms,
         "stall_threshold_ms": options.stall_threshold_ms,
+        "start_unix_ns": options.start_unix_ns,
     }
     try:
         with native_errors():
@@ -257,7 +258,7 @@ def run_pgbench(
     """
     command = _command(spec, scripts, endpoints, options)
     live = _Live(watcher)
-    with Crowd() as crowd:
+    with options.crowd or Crowd() as crowd:
         for number, environment in enumerate(endpoints.environments()):
             arguments = [*command, *_own_arguments(options, number)]
             crowd.start(partial(_started, arguments, environment, live.listener(number)))

@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, Self
@@ -37,6 +37,7 @@ from seatrial.trials.database.measure.driver_result import (
     DriverOptions,
     DriverResult,
     Endpoints,
+    Load,
     Play,
 )
 from seatrial.trials.database.measure.embedded import Embedded
@@ -183,6 +184,7 @@ class Databases:
         self._log_notes: list[str] = []
         self._sockets: SocketFolder | None = None
         self.play: Play | None = None
+        self.load: Callable[[Cell, int], Load] | None = None
 
     def open(self) -> Self:
         """Check everything that can be checked, and create a folder for the driver's logs.
@@ -274,6 +276,7 @@ class Databases:
                 stall_threshold_ms=cell.parsed.stall_threshold_ms,
                 folder=folder,
                 play=self.play,
+                load=self.load(cell, round_number) if self.load else None,
             )
             ready.notes += [*self._log_notes, *ceiling.notes]
             parts = measured(
@@ -292,7 +295,7 @@ class Databases:
             round_number=round_number,
             position=position,
             # One driver's: of several hosts it says nothing.
-            ceiling_per_s=None if self.play else ceiling.per_s,
+            ceiling_per_s=None if self.play or self.load else ceiling.per_s,
         )
 
     def close(self) -> None:

@@ -37,8 +37,35 @@ _STARTED_BY_US: Final = "This needs a server that Seatrial starts itself, in a d
 
 def check_databases(study: Study) -> Iterator[ConstraintError]:
     """Yield everything that does not hold between the keys that belong to databases."""
-    for each in (database_targets, database_workloads, databases_on_layouts):
+    for each in (database_targets, database_workloads, databases_on_layouts, databases_of_hosts):
         yield from each(study)
+
+
+def databases_of_hosts(study: Study) -> Iterator[ConstraintError]:
+    """Yield what does not hold where several hosts load a server."""
+    own = [isinstance(workload, OnDatabase) for workload in study.workloads]
+    if study.hosts is None or not any(own):
+        return
+    if not all(own):
+        yield ConstraintError(
+            "cannot stand in one study with [hosts] and a workload of a database",
+            "Put block I/O of several hosts into a study of its own",
+            "workload",
+            own.index(False),
+        )
+    if study.hosts.files != "shared":
+        yield ConstraintError("has no effect on servers", "Remove it", "hosts", "files")
+    for index, target in enumerate(study.targets):
+        # A shipped study leaves its place open.
+        is_place = bool(target.path) and not is_server_address(target.path)
+        if is_place or target.kind not in ("auto", "database"):
+            yield ConstraintError(
+                "is a directory, and [hosts] load a server",
+                "Name a server that all hosts reach, with url = "
+                f"{ADDRESS_EXPECTED!r}: Seatrial's own has a private socket only",
+                "target",
+                index,
+            )
 
 
 def database_targets(study: Study) -> Iterator[ConstraintError]:

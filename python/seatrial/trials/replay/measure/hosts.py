@@ -8,22 +8,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import msgspec
 
 from seatrial.errors import PartialResult, TargetError
-from seatrial.fleet.cluster import ClusterError, connect
+from seatrial.fleet.cluster import ClusterError
 from seatrial.fleet.group import AHEAD_S, Group, Host, HostLost, nobody_left
 from seatrial.fleet.merge import HostSample, Merged, merge
 from seatrial.measure.progress import Watcher
-from seatrial.measure.stage import Stage, StageRequest
+from seatrial.measure.stage import StageRequest
 from seatrial.results.fleet import ClockOffset, FleetRecord, HostRecord
 from seatrial.results.model import Outcome, Timeline
 from seatrial.results.replay import ReplayRecord
 from seatrial.study.cell import SpecDocument
+from seatrial.trials.database.measure.hosts import HostsStage
 from seatrial.trials.database.measure.stage import Databases
 from seatrial.trials.replay.measure.host_merge import (
     HostReplay,
@@ -38,47 +37,13 @@ NS_PER_S: Final = 1e9
 _LOOK: Final = "Look with `seatrial fleet check --ray ADDRESS TRACE URL`"
 
 
-class HostsStage(Stage):
-    """Where replays are measured whose sessions several hosts play.
-
-    The server's data are prepared, and its own counters are read, by this machine.
+def played_by_hosts(request: StageRequest) -> HostsStage:
+    """Return the stage of replays whose sessions all hosts of a cluster play.
 
     Args:
         request: What is measured, and where the head answers.
     """
-
-    def __init__(self, request: StageRequest) -> None:
-        self._address = request.ray
-        self._stack = ExitStack()
-        super().__init__(
-            request.plan,
-            request.run_id,
-            request.journal,
-            destroy=request.destroy,
-            target_state=request.target_state,
-        )
-
-    def __enter__(self) -> Self:
-        with ExitStack() as undo:
-            cluster = undo.enter_context(connect(self._address))
-            group = undo.enter_context(Group(cluster))
-            count = sum(node.cpus >= 1 for node in cluster.nodes())
-            group.start_apart(max(1, count))
-            for driver in self._drivers.values():
-                if isinstance(driver, Databases):
-                    driver.play = HostPlayer(group)
-            undo.push(super().__exit__)
-            super().__enter__()
-            self._stack = undo.pop_all()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._stack.__exit__(kind, error, trace)
+    return HostsStage(request, None, HostPlayer)
 
 
 class HostPlayer:
@@ -90,6 +55,15 @@ class HostPlayer:
 
     def __init__(self, group: Group) -> None:
         self._group = group
+
+    @property
+    def left_count(self) -> int:
+        """How many hosts are left."""
+        return len(self._group.hosts)
+
+    def equip(self, driver: Databases) -> None:
+        """Have a driver's traces played by the hosts."""
+        driver.play = self
 
     def __call__(self, spec: SpecDocument, watcher: Watcher) -> Ran:
         """Play to the end on every host; return the sum.

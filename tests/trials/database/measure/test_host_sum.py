@@ -1,0 +1,126 @@
+"""What hosts loaded, added: equal to pooled transactions of the common window, in any order."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from seatrial._core import Histogram
+from seatrial.results.fleet import ClockOffset
+from seatrial.results.model import OperationResult, Outcome, Slice, Timeline
+from seatrial.trials.database.measure.driver_result import Completions, DriverResult
+from seatrial.trials.database.measure.host_load import Part
+from seatrial.trials.database.measure.host_sum import HostAnswer, Together, summed
+
+SLICE_NS = 100_000_000
+DURATION_S = 2.0
+CLOCK = ClockOffset(
+    offset_ns=0,
+    bound_ns=20_000,
+    wall_offset_ns=0,
+    round_trip_ns_p50=50_000,
+    round_trip_ns_min=40_000,
+    read_at_ns=0,
+)
+TOGETHER = Together(
+    start_ns=10**12, duration_s=DURATION_S, slice_ms=100, hosts_count=9, on_loss="stop", lost=[]
+)
+# When a transaction ended after the host's first one began, and how long it took.
+transactions = st.lists(
+    st.tuples(st.integers(0, 2_500_000_000), st.integers(1, 3_600_000_000_000)), max_size=60
+)
+hosts = st.lists(
+    st.tuples(transactions, st.integers(0, 450_000_000), st.integers(1, 2_000)),
+    min_size=1,
+    max_size=6,
+)
+
+
+def answer_of(number, done, first_ns, loaded_ms) -> HostAnswer:
+    """A host whose first transaction began so long after the agreed start."""
+    ended = [(first_ns + at_ns, latency_ns) for at_ns, latency_ns in done]
+    slices = [
+        Slice(
+            index=index,
+            operation="transaction",
+            completed=len(own),
+            transferred_bytes=0,
+            response=Histogram.of(own).encode(),
+        )
+        for index in sorted({at_ns // SLICE_NS for at_ns, _ in ended})
+        for own in [[took for at_ns, took in ended if at_ns // SLICE_NS == index]]
+    ]
+    count = len(done)
+    completions = Completions(
+        started_at=0.0,
+        duration_s=loaded_ms / 1e3,
+        outcome=Outcome(
+            offered=count, completed=count, failed=0, late_skipped=0, in_flight_at_end=0
+        ),
+        operations={
+            "transaction": OperationResult(
+                completed=count,
+                failed=0,
+                transferred_bytes=0,
+                response=Histogram.of([took for _, took in ended]).encode(),
+            )
+        },
+        timeline=Timeline(slice_ns=SLICE_NS, slices=slices),
+    )
+    return HostAnswer(
+        name=f"host{number}",
+        address=f"10.0.0.{number}",
+        cpus=1.0,
+        part=Part(
+            result=DriverResult(
+                completions=completions,
+                interrupted=False,
+                cpu_user_s=0.1,
+                cpu_system_s=0.1,
+                client_cpu_share=None,
+            ),
+            first_ns=first_ns,
+        ),
+        before=CLOCK,
+        after=CLOCK,
+        received_bytes_per_s=0.0,
+        sent_bytes_per_s=0.0,
+    )
+
+
+@given(hosts, st.randoms())
+def test_merged_equals_pooled_over_the_common_window_in_any_order(given_hosts, draw):
+    answers = [answer_of(number, *each) for number, each in enumerate(given_hosts)]
+    result = summed(TOGETHER, answers)
+    mixed = summed(TOGETHER, draw.sample(answers, len(answers)))
+    assert mixed.completions == result.completions
+    # The window in slices: after the latest first transaction, until the first host has ended.
+    first = -(-max(late_ns for _, late_ns, _ in given_hosts) // SLICE_NS)
+    end_ns = min(late_ns + loaded_ms * 1_000_000 for _, late_ns, loaded_ms in given_hosts)
+    count = max(0, (end_ns - first * SLICE_NS) // SLICE_NS)
+    pooled = [
+        took
+        for done, late_ns, _ in given_hosts
+        for at_ns, took in done
+        if first <= (late_ns + at_ns) // SLICE_NS < first + count
+    ]
+    assert result.completions.outcome.completed == len(pooled)
+    assert result.completions.duration_s == pytest.approx(max(count * 0.1, 1e-9))
+    merged = result.completions.operations.get("transaction")
+    if pooled:
+        assert merged.response == Histogram.of(pooled).encode()
+    record = result.fleet
+    assert sum(each.window_completed for each in record.hosts) == len(pooled)
+    assert record.outside_completed == sum(len(each[0]) for each in given_hosts) - len(pooled)
+
+
+def test_a_late_host_shortens_the_window_and_is_not_averaged():
+    steady = [(at_ns, 1_000) for at_ns in range(0, 2_000_000_000, 10_000_000)]
+    result = summed(
+        TOGETHER, [answer_of(1, steady, 0, 2_000), answer_of(2, steady, 250_000_000, 1_700)]
+    )
+    # From 300 ms to 1,900 ms, 100 a second from each.
+    assert result.completions.duration_s == pytest.approx(1.6)
+    assert [each.window_completed for each in result.fleet.hosts] == [160, 160]
+    assert result.fleet.skew_ns == 250_000_000

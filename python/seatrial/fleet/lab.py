@@ -29,6 +29,7 @@ import msgspec
 
 from seatrial.errors import TargetError
 from seatrial.fleet.cluster import SETTINGS, Node, connect, ray_module
+from seatrial.fleet.relay import Impairment, RelayRequest, quality, start_relay
 from seatrial.fleet.undoing import processes_of_host
 from seatrial.machine.undo import UndoJournal
 from seatrial.processes import start_ticks
@@ -50,8 +51,9 @@ class LabRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         hosts_count: How many hosts load; the head is one more.
-        delay_ms: Added to each packet of a host (netem); 0 for none.
-        loss_percent: Packets that are lost (netem); 0 for none.
+        delay_ms: Added to each packet from or to a host; 0 for none.
+        loss_percent: Packets that are lost each way; 0 for none.
+        seed: Of the losses, where a relay makes them.
         clock_shifts_s: By how much a host's monotonic clock is ahead, by its number from 1.
         own_paths: Paths at which each host has a folder of its own.
     """
@@ -59,6 +61,7 @@ class LabRequest(msgspec.Struct, frozen=True, kw_only=True):
     hosts_count: int
     delay_ms: float = 0.0
     loss_percent: float = 0.0
+    seed: int = 0
     clock_shifts_s: dict[int, float] = {}
     own_paths: list[str] = []
 
@@ -68,7 +71,7 @@ class FleetLab:
 
     Attributes:
         address: Of the head.
-        notes: What this machine cannot do, as sentences.
+        notes: What this machine does otherwise, as sentences.
     """
 
     def __init__(self, request: LabRequest, journal: UndoJournal) -> None:
@@ -78,6 +81,7 @@ class FleetLab:
         self._folder = FOLDERS / self._name
         self._subnet = f"10.{secrets.randbelow(100) + 100}.{secrets.randbelow(250) + 1}"
         self._hosts: dict[int, subprocess.Popen[bytes]] = {}
+        self._relay: subprocess.Popen[bytes] | None = None
         self.address = ""
         self.notes: list[str] = []
 
@@ -127,31 +131,61 @@ class FleetLab:
         _ip("link", "add", bridge, "type", "bridge")
         _ip("address", "add", f"{self._subnet}.1/24", "dev", bridge)
         _ip("link", "set", bridge, "up")
+        wished = self._request.delay_ms or self._request.loss_percent
+        is_relayed = bool(wished) and not _has_netem(bridge)
+        if is_relayed:
+            self._start_relay()
         for number in self._numbers():
             space, link = f"{self._name}-{number}", self._link(number)
             self._journal.record("fleet_namespace", name=space)
             _ip("netns", "add", space)
-            # A pair of links is gone with the namespace that holds one of them.
-            _ip("link", "add", link, "type", "veth", "peer", "name", "eth0", "netns", space)
+            if is_relayed:
+                _ip("link", "set", f"{link}i", "netns", space, "name", "eth0")
+            else:
+                # A pair of links is gone with the namespace that holds one of them.
+                _ip("link", "add", link, "type", "veth", "peer", "name", "eth0", "netns", space)
             _ip("link", "set", link, "master", bridge, "up")
             _ip("-n", space, "address", "add", f"{self._subnet}.{number + 1}/24", "dev", "eth0")
             for each in ("lo", "eth0"):
                 _ip("-n", space, "link", "set", each, "up")
             _ip("-n", space, "route", "add", "default", "via", f"{self._subnet}.1")
-            self._impair(link)
+            if wished and not is_relayed:
+                self._impair(link, space)
+        if is_relayed:
+            found = quality(f"{self._subnet}.2", self._impairment, self._relay_statistics)
+            self.notes.append(found.words)
 
-    def _impair(self, link: str) -> None:
+    @property
+    def _impairment(self) -> Impairment:
         request = self._request
-        if not (request.delay_ms or request.loss_percent) or self.notes:
-            return
-        command = ["tc", "qdisc", "add", "dev", link, "root", "netem"]
-        command += ["delay", f"{request.delay_ms:g}ms", "loss", f"{request.loss_percent:g}%"]
-        done = subprocess.run(command, check=False, capture_output=True, text=True)
-        if done.returncode:
-            reason = done.stderr.strip().splitlines()[-1:] or ["no reason"]
-            self.notes.append(
-                f"Delay and loss are not applied: this kernel has no netem ({reason[0]})."
-            )
+        return Impairment(
+            delay_ms=request.delay_ms, loss_percent=request.loss_percent, seed=request.seed
+        )
+
+    @property
+    def _relay_statistics(self) -> Path:
+        return self._folder / "relay"
+
+    def _start_relay(self) -> None:
+        """Make the links of all hosts, between whose ends a process of ours carries frames."""
+        links = [self._link(number) for number in self._numbers()]
+        request = RelayRequest(
+            pairs=[(link, f"{link}i") for link in links],
+            impairment=self._impairment,
+            statistics=str(self._relay_statistics),
+        )
+        self._relay = start_relay(request, self._journal, _environment())
+
+    def _impair(self, link: str, space: str) -> None:
+        """Have the kernel delay and lose what goes to a host and comes from it."""
+        request = self._request
+        netem = ["root", "netem", "delay", f"{request.delay_ms:g}ms"]
+        netem += ["loss", f"{request.loss_percent:g}%"]
+        for command in (
+            ["tc", "qdisc", "add", "dev", link, *netem],
+            ["ip", "netns", "exec", space, "tc", "qdisc", "add", "dev", "eth0", *netem],
+        ):
+            subprocess.run(command, check=True, capture_output=True)
 
     def _head_command(self, port: int) -> str:
         options = {
@@ -278,6 +312,18 @@ class FleetLab:
         """Return the packets that the link of a host has carried so far, in both directions."""
         statistics = Path("/sys/class/net", self._link(number), "statistics")
         return sum(int((statistics / f"{way}_packets").read_text()) for way in ("rx", "tx"))
+
+
+def _has_netem(device: str) -> bool:
+    """Return whether the kernel can delay and lose packets; the device is as before."""
+    command = ["tc", "qdisc", "add", "dev", device, "root", "netem", "delay", "0ms"]
+    if (
+        shutil.which("tc") is None
+        or subprocess.run(command, check=False, capture_output=True).returncode
+    ):
+        return False
+    subprocess.run(["tc", "qdisc", "del", "dev", device, "root"], check=True, capture_output=True)
+    return True
 
 
 def _is_complete(nodes: Sequence[Node], hosts_count: int, without: Collection[str]) -> bool:

@@ -58,14 +58,14 @@ def _faults(
     "delay_ms",
     type=click.FloatRange(0, 10_000),
     default=0.0,
-    help="Milliseconds by which each packet to a host is late.",
+    help="Milliseconds by which each packet from or to a host is late.",
 )
 @click.option(
     "--loss",
     "loss_percent",
     type=click.FloatRange(0, 100),
     default=0.0,
-    help="Percent of the packets to a host that are lost.",
+    help="Percent of the packets that are lost, from and to each host.",
 )
 @click.option(
     "--fault",
@@ -146,5 +146,6 @@ def _request(plan: Plan, delay_ms: float, loss_percent: float) -> LabRequest:
         hosts_count=max(hosts.counts),
         delay_ms=delay_ms,
         loss_percent=loss_percent,
+        seed=plan.study.seed,
         own_paths=own,
     )

@@ -20,6 +20,6 @@ def target(tmp_path_factory):
 @pytest.fixture(scope="package")
 def lab(target):
     """Three hosts; the clock of the second is 3 s ahead."""
-    request = LabRequest(hosts_count=HOSTS, clock_shifts_s={2: 3.0})
+    request = LabRequest(hosts_count=HOSTS, clock_shifts_s={2: 3.0}, sets_clocks=True)
     with lab_of(request, f"fleet-tests-{os.getpid()}") as built:
         yield built

@@ -27,10 +27,11 @@ from seatrial.trials.fleet.measure.stage import FleetStage
 pytestmark = [pytest.mark.ray, pytest.mark.root, pytest.mark.slow]
 
 IS_LONG = bool(os.environ.get("SEATRIAL_TEST_LONG"))
-SEEDS = range(100) if IS_LONG else range(3)
-FAULTS = ("kill", "cut", "pause")
+FAULTS = ("kill", "cut", "pause", "clock")
+SEEDS = range(100) if IS_LONG else range(len(FAULTS))
 SECONDS = 4
 NOTICED_S_MAX = 5.0
+AHEAD_S = 3.0
 ONE_ROUND = ("min = 3\nmax = 3", "min = 1\nmax = 1")
 
 
@@ -71,10 +72,13 @@ def test_no_fault_makes_a_wrong_total(seed, lab, target, tmp_path, monkeypatch):
         "kill": lambda: lab.kill(number),
         "cut": lambda: lab.cut(number),
         "pause": lambda: lab.pause(number, 2.0),
+        "clock": lambda: lab.set_clock(number, AHEAD_S),
     }[fault]
     with struck(act, after_s, monkeypatch):
         run, _, samples = measured(tmp_path, study.replace(*ONE_ROUND), lab.address)
-    if fault != "pause":
+    if fault == "clock":
+        lab.set_clock(number, 0.0)
+    elif fault != "pause":
         lab.revive(number)
     (sample,) = samples
     record = sample.fleet
@@ -87,6 +91,13 @@ def test_no_fault_makes_a_wrong_total(seed, lab, target, tmp_path, monkeypatch):
     if fault == "pause":
         # It stood still, and is in the sum.
         assert (run.status, record.lost, exit_code) == ("complete", [], 0)
+        return
+    if fault == "clock":
+        # No figure depends on the time of day; the host is named.
+        assert (run.status, record.lost, exit_code) == ("complete", [], 0)
+        (finding,) = [each for each in summary.findings if each.kind == "host_clock_changed"]
+        assert finding.severity == "warning"
+        assert finding.sentence.startswith(f"The time of day of host{number} was set ahead by 3")
         return
     name = f"host{number}"
     assert [each.name for each in record.lost] == [name]

@@ -61,11 +61,13 @@ class Cluster:
     Attributes:
         address: Where its head answers, as ``HOST:PORT``.
         ray: The module, for actors and tasks.
+        is_lost: Whether its head is gone.
     """
 
     def __init__(self, address: str, ray: Any) -> None:  # noqa: ANN401 - an optional module
         self.address = address
         self.ray = ray
+        self.is_lost = False
 
     def __enter__(self) -> Self:
         return self
@@ -85,7 +87,7 @@ class Cluster:
         return sorted(found, key=lambda each: (not each.is_head, _in_order(each.address)))
 
     def close(self) -> None:
-        """Disconnect; the cluster goes on."""
+        """Disconnect; the cluster goes on. Without a head it takes 5 s."""
         self.ray.shutdown()
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final, Self
 
 import msgspec
 
-from seatrial.errors import TargetError
+from seatrial.errors import PartialResult, TargetError
 from seatrial.fleet.cluster import Cluster, ClusterError, Node
 from seatrial.fleet.heartbeat import LIMIT_S, Heartbeats
 from seatrial.fleet.host import HostPart
@@ -20,6 +20,10 @@ START_S: Final = 90.0
 """How long Ray may take to start our part on every host; it starts a Python there."""
 ASK_S: Final = 60.0
 POLL_S: Final = 0.25
+HEAD: Final = ""
+"""The head among the hosts that are watched; no host has this name."""
+HEAD_GRACE_S: Final = 40.0
+"""Hosts measure on without a head; after a minute Ray ends every process of the cluster."""
 
 
 AHEAD_S: Final = 1.0
@@ -101,6 +105,9 @@ class Group:
         self.hosts: list[Host] = []
         self.missing: list[HostLost] = []
         self._heartbeats = Heartbeats()
+        self._head_lost_at_s: float | None = None
+        address, _, port = cluster.address.rpartition(":")
+        self._heartbeats.watch(HEAD, address.strip("[]"), int(port), is_ours=False)
 
     def __enter__(self) -> Self:
         return self
@@ -112,7 +119,8 @@ class Group:
         trace: TracebackType | None,
     ) -> None:
         self._heartbeats.close()
-        for host in self.hosts:
+        # Without a head nobody takes the call; the hosts' daemons end the parts within a minute.
+        for host in () if self.cluster.is_lost else self.hosts:
             self.cluster.ray.kill(host.actor, no_restart=True)
 
     def start_on(self, nodes: Sequence[Node]) -> None:
@@ -234,8 +242,14 @@ class Group:
             hosts: Whom; all by default.
             timeout_s: After which a host is silent.
             stop_on_loss: Called for each loss at once, until it returns true.
+
+        Raises:
+            PartialResult: when the head died before, or died meanwhile and the hosts were not done
+                ``HEAD_GRACE_S`` later.
         """
         asked = self.hosts if hosts is None else hosts
+        if self._head_is_lost():
+            raise self._without_head()
         began_s = time.monotonic()
         references = [call(host.actor, host) for host in asked]
         names = [host.name for host in asked]
@@ -260,6 +274,8 @@ class Group:
                 lost = answers[name]
                 if isinstance(lost, HostLost) and stop_on_loss and stop_on_loss(lost):
                     stop_on_loss = None
+            if self._head_is_lost(HEAD_GRACE_S):
+                raise self._without_head()
             for lost in self._without_heartbeat(waiting.values(), began_s):
                 waiting = {each: name for each, name in waiting.items() if name != lost.host}
                 answers[lost.host] = lost
@@ -269,6 +285,23 @@ class Group:
         for name in waiting.values():
             answers[name] = HostLost(host=name, how="silent", noticed_s=silent_s)
         return {name: answers[name] for name in names}
+
+    def _head_is_lost(self, since_s: float = 0.0) -> bool:
+        """Return whether the head was lost so long ago."""
+        if HEAD not in self._heartbeats.lost():
+            return False
+        if self._head_lost_at_s is None:
+            self._head_lost_at_s = time.monotonic()
+            self.cluster.is_lost = True
+        return time.monotonic() - self._head_lost_at_s >= since_s
+
+    def _without_head(self) -> PartialResult:
+        return PartialResult(
+            seen=f"The head of the cluster at {self.cluster.address} is gone; the samples until "
+            "then are stored",
+            cause="Its machine, its network or its Ray daemons gave out",
+            next_step="Start a cluster again, and go on with --resume",
+        )
 
     def _without_heartbeat(self, names: Iterable[str], began_s: float) -> list[HostLost]:
         """Return those of the hosts whose kernels have ended their connection or do not answer."""

@@ -25,11 +25,22 @@ class Heartbeats:
 
     def __init__(self) -> None:
         self._connections: dict[str, socket.socket] = {}
+        self._places: dict[str, tuple[str, int]] = {}
         self._found: dict[str, str] = {}
         self._poll = select.poll()
 
-    def watch(self, name: str, address: str, port: int) -> None:
-        """Begin to watch a host; one that does not answer is lost at once."""
+    def watch(self, name: str, address: str, port: int, *, is_ours: bool = True) -> None:
+        """Begin to watch a host; one that does not answer is lost at once.
+
+        Args:
+            name: Of the host.
+            address: Its address.
+            port: Of its ``LinkServer``, or of a server that is not ours.
+            is_ours: Whether it is. Another server may close a connection on which nothing is said:
+                it has died only if it accepts none any more.
+        """
+        if not is_ours:
+            self._places[name] = (address, port)
         try:
             connection = socket.create_connection((address, port), timeout=TIMEOUT_S)
         except OSError:
@@ -53,7 +64,10 @@ class Heartbeats:
             if connection.fileno() in ready and (how := _how(connection)):
                 self._poll.unregister(connection)
                 self._connections.pop(name).close()
-                self._found[name] = how
+                if how == "died" and name in self._places:
+                    self.watch(name, *self._places[name], is_ours=False)
+                else:
+                    self._found[name] = how
         return dict(self._found)
 
     def close(self) -> None:

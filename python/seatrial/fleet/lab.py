@@ -28,6 +28,7 @@ from typing import Any, Final, Self
 import msgspec
 
 from seatrial.errors import TargetError
+from seatrial.fleet import clock_shift
 from seatrial.fleet.cluster import SETTINGS, Node, connect, ray_module
 from seatrial.fleet.relay import Impairment, RelayRequest, quality, start_relay
 from seatrial.fleet.undoing import processes_of_host
@@ -55,6 +56,7 @@ class LabRequest(msgspec.Struct, frozen=True, kw_only=True):
         loss_percent: Packets that are lost each way; 0 for none.
         seed: Of the losses, where a relay makes them.
         clock_shifts_s: By how much a host's monotonic clock is ahead, by its number from 1.
+        sets_clocks: Whether the time of day of hosts can be set while they run.
         own_paths: Paths at which each host has a folder of its own.
     """
 
@@ -63,6 +65,7 @@ class LabRequest(msgspec.Struct, frozen=True, kw_only=True):
     loss_percent: float = 0.0
     seed: int = 0
     clock_shifts_s: dict[int, float] = {}
+    sets_clocks: bool = False
     own_paths: list[str] = []
 
 
@@ -81,6 +84,7 @@ class FleetLab:
         self._folder = FOLDERS / self._name
         self._subnet = f"10.{secrets.randbelow(100) + 100}.{secrets.randbelow(250) + 1}"
         self._hosts: dict[int, subprocess.Popen[bytes]] = {}
+        self._clock_library: Path | None = None
         self._relay: subprocess.Popen[bytes] | None = None
         self.address = ""
         self.notes: list[str] = []
@@ -105,6 +109,8 @@ class FleetLab:
     def _build(self) -> None:
         self._journal.record("fleet_folder", path=str(self._folder))
         (self._folder / "ray").mkdir(parents=True)
+        if self._request.sets_clocks:
+            self._clock_library = clock_shift.build(self._folder)
         self._wire()
         port = _free_port()
         self.address = f"{self._subnet}.1:{port}"
@@ -242,10 +248,14 @@ class FleetLab:
             command = [*inside, *command, "--uts"]
             if shift_s := self._request.clock_shifts_s.get(number):
                 command += ["--time", "--monotonic", f"{shift_s:g}", "--boottime", f"{shift_s:g}"]
+        environment = _environment()
+        if number and self._clock_library:
+            clock_shift.set_shift(self._clock(number), 0.0)
+            environment |= clock_shift.environment(self._clock_library, self._clock(number))
         with self._log(number).open("wb") as log:
             process = subprocess.Popen(
                 [*command, "sh", "-c", script],
-                env=_environment(),
+                env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -307,6 +317,19 @@ class FleetLab:
             time.sleep(pause_s)
         finally:
             _signal(found, signal.SIGCONT)
+
+    def set_clock(self, number: int, ahead_s: float) -> None:
+        """Set by how much the time of day that a host's processes see is ahead of the machine's.
+
+        Raises:
+            ValueError: in a lab that cannot.
+        """
+        if self._clock_library is None:
+            raise ValueError("the lab was built without sets_clocks")
+        clock_shift.set_shift(self._clock(number), ahead_s)
+
+    def _clock(self, number: int) -> Path:
+        return self._folder / f"clock{number}"
 
     def sent_packets(self, number: int) -> int:
         """Return the packets that the link of a host has carried so far, in both directions."""

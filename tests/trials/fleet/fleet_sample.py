@@ -25,11 +25,11 @@ def cell_of(hosts, **changes):
     )
 
 
-def clock(offset_ns=0, bound_ns=50_000, read_at_ns=0):
+def clock(offset_ns=0, bound_ns=50_000, read_at_ns=0, wall_offset_ns=0):
     return ClockOffset(
         offset_ns=offset_ns,
         bound_ns=bound_ns,
-        wall_offset_ns=0,
+        wall_offset_ns=wall_offset_ns,
         round_trip_ns_p50=100_000,
         round_trip_ns_min=100_000,
         read_at_ns=read_at_ns,

@@ -105,6 +105,22 @@ def test_a_clock_that_changed_during_a_sample():
     assert "The monotonic clock of a went back by 1.1 ms against ours" in finding.sentence
 
 
+def test_a_time_of_day_that_is_set_by_three_seconds_is_named_and_nothing_else():
+    def with_set(set_ns, change_ns=0):
+        after = clock(change_ns, read_at_ns=2_000_000_000, wall_offset_ns=set_ns)
+        return summary_of([sample_of([answer("a", 1000, after=after), answer("b", 1000)])])
+
+    assert found("host_clock_changed", with_set(1_000_000)) == []
+    (finding,) = found("host_clock_changed", with_set(3_000_000_000))
+    assert finding.severity == "warning"
+    assert "The time of day of a was set ahead by 3.0 s against ours" in finding.sentence
+    (finding,) = found("host_clock_changed", with_set(-3_000_000_000))
+    assert "set back by 3.0 s" in finding.sentence
+    # A monotonic clock that moved, too, is the graver of the two.
+    (finding,) = found("host_clock_changed", with_set(3_000_000_000, 3_000_000_000))
+    assert finding.severity == "critical"
+
+
 def test_a_host_that_does_less_in_every_round():
     def rounds(per_s, *, count=2, cpu_share=0.1):
         return summary_of(

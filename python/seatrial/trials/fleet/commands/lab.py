@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 import click
+import msgspec
 
 from seatrial.cli.options import Measuring, changing_options, complete_studies, measuring_options
 
@@ -27,8 +28,9 @@ Root is needed. All hosts have the processors of this machine, so the lab shows 
 and merged, and the limit of a throttled target; it does not show how fast many machines are.
 """
 
-FAULT: Final = re.compile(r"(kill|cut|pause):host(\d+):(\d+(?:\.\d+)?)")
+FAULT: Final = re.compile(r"(kill|cut|pause|clock):host(\d+):(\d+(?:\.\d+)?)")
 PAUSE_S: Final = 2.0
+CLOCK_AHEAD_S: Final = 3.0
 
 
 def _faults(
@@ -73,7 +75,8 @@ def _faults(
     metavar="KIND:HOST:SECONDS",
     multiple=True,
     callback=_faults,
-    help="kill, cut (its link) or pause (2 s) a host, so long after the lab is up.",
+    help="kill, cut (its link), pause (2 s) or clock (set 3 s ahead) a host, so long after the lab "
+    "is up.",
 )
 @changing_options
 @measuring_options
@@ -100,6 +103,8 @@ def lab(
 
     plan = plan_of(file, **changes)
     request = _request(plan, delay_ms, loss_percent)
+    if any(kind == "clock" for kind, _, _ in faults):
+        request = msgspec.structs.replace(request, sets_clocks=True)
     if measuring.plan_only:
         return show_or_measure(plan, measuring)
     click.echo(f"Starting a head and {request.hosts_count} hosts on this machine", err=True)
@@ -120,6 +125,8 @@ def _timer(built: FleetLab, kind: str, host: int, after_s: float) -> threading.T
             built.kill(host)
         elif kind == "cut":
             built.cut(host)
+        elif kind == "clock":
+            built.set_clock(host, CLOCK_AHEAD_S)
         else:
             built.pause(host, PAUSE_S)
 

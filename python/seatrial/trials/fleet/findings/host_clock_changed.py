@@ -21,10 +21,20 @@ class HostClockChangedFigures(Figures, frozen=True, kw_only=True, tag="host_cloc
     change_ns: int
     bound_ns: int
     round: int
+    is_time_of_day: bool = False
 
     def words(self) -> Words:
         """Return sentence, cause and next step."""
         way = "ahead" if self.change_ns > 0 else "back"
+        if self.is_time_of_day:
+            return Words(
+                sentence=f"The time of day of {self.host} was set {way} by "
+                f"{format_duration_ns(abs(self.change_ns))} against ours (± "
+                f"{format_duration_ns(self.bound_ns)}) during a sample of round {self.round + 1}.",
+                cause="A time service or a person set the clock there, or here.",
+                next="Figures are by the monotonic clocks and remain valid; times of day in logs "
+                "of that host do not match.",
+            )
         return Words(
             sentence=f"The monotonic clock of {self.host} went {way} by "
             f"{format_duration_ns(abs(self.change_ns))} against ours (± "
@@ -41,12 +51,13 @@ def host_clock_changed(context: Context) -> list[Finding]:
     Source: adjtimex(2), the largest slew of a clock by NTP.
 
     Means:
-        The offset of a host's clock after the sample is not that before it. The host may have stood
-        still meanwhile, and its slices may be added to the wrong ones of other hosts.
+        The offset of a host's clock after the sample is not that before it. If it is the monotonic
+        clock, the host may have stood still meanwhile, and its slices may be added to the wrong
+        ones of other hosts. The time of day may be set at any time, and no figure depends on it.
 
     Decided:
         The offset changed by more than both bounds together and 500 millionths of the time between
-        them. Critical.
+        them. Critical; a warning where it is the time of day alone.
 
     Do:
         Repeat the sample.
@@ -56,13 +67,31 @@ def host_clock_changed(context: Context) -> list[Finding]:
         for sample in summary.samples:
             for host in sample.fleet.hosts if sample.fleet else ():
                 change_ns, bound_ns = change_of(host)
-                if abs(change_ns) > bound_ns:
-                    figures = HostClockChangedFigures(
-                        host=host.name, change_ns=change_ns, bound_ns=bound_ns, round=sample.round
+                set_ns = time_of_day_change_ns(host)
+                if abs(change_ns) <= bound_ns and abs(set_ns) <= bound_ns:
+                    continue
+                is_set = abs(change_ns) <= bound_ns
+                figures = HostClockChangedFigures(
+                    host=host.name,
+                    change_ns=set_ns if is_set else change_ns,
+                    bound_ns=bound_ns,
+                    round=sample.round,
+                    is_time_of_day=is_set,
+                )
+                found.append(
+                    Finding(
+                        severity="warning" if is_set else "critical",
+                        cells=identities([summary]),
+                        figures=figures,
                     )
-                    cells = identities([summary])
-                    found.append(Finding(severity="critical", cells=cells, figures=figures))
+                )
     return found
+
+
+def time_of_day_change_ns(host: HostRecord) -> int:
+    """Return by how much a host's time of day changed against ours."""
+    before, after = host.clock_before, host.clock_after
+    return after.wall_offset_ns - before.wall_offset_ns if after else 0
 
 
 def change_of(host: HostRecord) -> tuple[int, int]:

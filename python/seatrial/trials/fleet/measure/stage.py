@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -79,7 +79,9 @@ class FleetStage(Stage):
         trace: TracebackType | None,
     ) -> None:
         if not self._shared and self._group is not None:
-            self._group.ask("close_own", hosts=self._left())
+            # Without a head, each host's own journal has the files.
+            with suppress(PartialResult):
+                self._group.ask("close_own", hosts=self._left())
         self._stack.__exit__(kind, error, trace)
 
     def is_available(self, cell: Cell) -> bool:

@@ -124,6 +124,7 @@ class CacheSetting:
         device_write_bytes_per_s: SupportsFloat | SupportsIndex = 0.0,
         device_at_ns: SupportsIndex = 0,
         header_bytes: SupportsFloat | SupportsIndex = 0.0,
+        storage_blocks: SupportsIndex = 0,
     ) -> CacheSetting:
         """Describe a simulation.
 
@@ -131,7 +132,8 @@ class CacheSetting:
         has a server of its own)``. Requests come from ``clients`` that each wait for one before
         they send the next, over and over, or at ``at_ns``, once.
 
-        A block that the device holds and memory does not takes ``header_bytes`` of memory.
+        A block that the device holds and memory does not takes ``header_bytes`` of memory. The
+        storage has ``storage_blocks``, or as many as are accessed at least.
 
         Raises ValueError of an unknown policy or admission, or of a length of 0.
         """

@@ -31,6 +31,10 @@ def in_order() -> Iterator[Read]:
     yield from ((0, page) for page in range(100, 1000, READ_PAGES))
 
 
+def from_the_first_page() -> Iterator[Read]:
+    yield from ((0, page) for page in range(0, 30, READ_PAGES))
+
+
 def at_random() -> Iterator[Read]:
     dice = random.Random(1)
     yield from ((0, dice.randrange(PAGES // 2) * 2) for _ in range(200))
@@ -112,6 +116,7 @@ class Cached:
     ("reads", "share_off_max"),
     [
         (in_order, 0),
+        (from_the_first_page, 0),
         (at_random, 0),
         (two_files_in_turns, 0),
         (in_order_with_detours, 0),

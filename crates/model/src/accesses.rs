@@ -27,6 +27,8 @@ pub struct Accesses {
     pub writes: Vec<bool>,
     /// How many different blocks there are.
     pub different: u32,
+    /// The number that each of these had.
+    pub places: Vec<u64>,
 }
 
 impl Accesses {
@@ -41,16 +43,16 @@ impl Accesses {
         if span <= 2 * blocks.len() + (1 << 16) {
             let mut table = vec![u32::MAX; span + 1];
             for &block in blocks {
-                numbered.add(&mut table[(block - lowest) as usize])?;
+                numbered.add(block, &mut table[(block - lowest) as usize])?;
             }
         } else {
             let mut table = FxHashMap::default();
             for &block in blocks {
-                numbered.add(table.entry(block).or_insert(u32::MAX))?;
+                numbered.add(block, table.entry(block).or_insert(u32::MAX))?;
             }
         }
-        let Numbered { blocks, different } = numbered;
-        Ok(Accesses { blocks, different, ..Accesses::default() })
+        let Numbered { blocks, places } = numbered;
+        Ok(Accesses { blocks, different: places.len() as u32, places, ..Accesses::default() })
     }
 
     /// Returns how many accesses there are.
@@ -101,18 +103,18 @@ impl Accesses {
 #[derive(Default)]
 struct Numbered {
     blocks: Vec<u32>,
-    different: u32,
+    places: Vec<u64>,
 }
 
 impl Numbered {
     #[inline]
-    fn add(&mut self, number: &mut u32) -> Result<(), TooManyBlocks> {
+    fn add(&mut self, block: u64, number: &mut u32) -> Result<(), TooManyBlocks> {
         if *number == u32::MAX {
-            if self.different == u32::MAX - 1 {
+            if self.places.len() == (u32::MAX - 1) as usize {
                 return Err(TooManyBlocks);
             }
-            *number = self.different;
-            self.different += 1;
+            *number = self.places.len() as u32;
+            self.places.push(block);
         }
         self.blocks.push(*number);
         Ok(())
@@ -128,9 +130,11 @@ mod tests {
         let close = Accesses::new(&[12, 10, 12, 11]);
         let apart = Accesses::new(&[12 << 40, 0, 12 << 40, 1 << 63]);
         let blocks = vec![0, 1, 0, 2];
-        let expected = Accesses { blocks, different: 3, ..Accesses::default() };
-        assert_eq!(close.as_ref(), Ok(&expected));
+        let mut expected = Accesses { blocks, different: 3, ..Accesses::default() };
+        expected.places = vec![12 << 40, 0, 1 << 63];
         assert_eq!(apart.as_ref(), Ok(&expected));
+        expected.places = vec![12, 10, 11];
+        assert_eq!(close.as_ref(), Ok(&expected));
         assert_eq!(expected.next_uses(), [2, u32::MAX, u32::MAX, u32::MAX]);
     }
 }

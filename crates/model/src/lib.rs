@@ -16,6 +16,7 @@ mod lists;
 pub mod page_cache;
 pub mod policy;
 pub mod second_tier;
+mod smq;
 pub mod timed;
 pub mod traced;
 

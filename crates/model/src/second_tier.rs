@@ -6,9 +6,10 @@
 //!
 //! Sources: ZFS, `arc.c` (`l2arc_feed_thread`, `l2arc_write_buffers`, `l2arc_write_interval`) of
 //! OpenSolaris snv_102 and snv_107, OpenZFS 2.2 and OpenZFS pull requests 15457 and 18093;
-//! Open-CAS, `promotion/nhit`.
+//! Open-CAS, `promotion/nhit`; for dm-cache see `smq.rs`.
 
 use crate::lists::Lists;
+use crate::smq::Smq;
 
 const HELD: u8 = 0;
 const SECOND_NS: u64 = 1_000_000_000;
@@ -78,6 +79,8 @@ pub enum Admission {
         /// Before so large a share of the device is filled, after one.
         from_fill: f64,
     },
+    /// As smq promotes them, by a second read of the disk.
+    Smq,
 }
 
 devices! {
@@ -112,6 +115,8 @@ devices! {
         Admission::Reads { reads_min: 1, from_fill: 0.0 };
     "open-cas" "Open-CAS with nhit: when read three times, once four fifths are filled."
         Admission::Reads { reads_min: 3, from_fill: 0.8 };
+    "dm-cache" "dm-cache with smq: chunks that its hotspot queue has in a high level."
+        Admission::Smq;
 }
 
 impl Admission {
@@ -125,9 +130,20 @@ impl Admission {
     pub fn header_bytes(self) -> u32 {
         match self {
             Admission::Feed(feed) => feed.header_bytes,
-            Admission::Reads { .. } => 0,
+            Admission::Reads { .. } | Admission::Smq => 0,
         }
     }
+}
+
+/// What came of a read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Read {
+    /// The block is on the device.
+    Held,
+    /// It is not; if the device gets it, then from what was read.
+    Absent,
+    /// It is not, and the device gets it by a read of its own.
+    Copied,
 }
 
 /// The device.
@@ -138,6 +154,8 @@ pub struct SecondTier {
     admission: Admission,
     /// By the time of writing for a feed, by last use else. Its mark counts reads.
     lists: Lists<1>,
+    /// In place of the lists.
+    smq: Option<Smq>,
     was_full: bool,
     blocked_until_ns: u64,
     written_blocks: u64,
@@ -158,15 +176,25 @@ impl SecondTier {
             write_bytes_per_s,
             admission,
             lists: Lists::new(blocks),
+            smq: None,
             was_full: false,
             blocked_until_ns: 0,
             written_blocks: 0,
         }
     }
 
+    /// Gives the places of the blocks, by their numbers, on storage of so many blocks: what
+    /// [`Admission::Smq`] needs, and others do not.
+    #[must_use]
+    pub fn on_storage(self, places: &[u64], storage_blocks: u64) -> SecondTier {
+        let smq = matches!(self.admission, Admission::Smq)
+            .then(|| Smq::new(self.capacity_blocks, places.to_vec(), storage_blocks));
+        SecondTier { smq, ..self }
+    }
+
     /// Returns how many blocks are on it.
     pub fn len(&self) -> usize {
-        self.lists.len(HELD)
+        self.smq.as_ref().map_or_else(|| self.lists.len(HELD), Smq::len)
     }
 
     /// Returns whether nothing is on it.
@@ -176,7 +204,10 @@ impl SecondTier {
 
     /// Returns whether a block is on it.
     pub fn holds(&self, block: u32) -> bool {
-        self.lists.is_in(HELD, block)
+        match &self.smq {
+            Some(smq) => smq.holds(block),
+            None => self.lists.is_in(HELD, block),
+        }
     }
 
     /// Returns how many blocks were written to it.
@@ -184,14 +215,22 @@ impl SecondTier {
         self.written_blocks
     }
 
-    /// Reads a block that memory does not have; returns whether it is on the device.
-    pub fn read(&mut self, block: u32, now_ns: u64) -> bool {
+    /// Reads a block that memory does not have.
+    pub fn read(&mut self, block: u32, now_ns: u64) -> Read {
         match self.admission {
-            Admission::Feed(_) => self.lists.is_in(HELD, block) && now_ns >= self.blocked_until_ns,
+            Admission::Smq => {
+                let read = self.smq.as_mut().map_or(Read::Absent, |smq| smq.read(block, now_ns));
+                self.written_blocks += u64::from(read == Read::Copied);
+                read
+            }
+            Admission::Feed(_) => {
+                let is_held = self.lists.is_in(HELD, block) && now_ns >= self.blocked_until_ns;
+                if is_held { Read::Held } else { Read::Absent }
+            }
             Admission::Reads { reads_min, from_fill } => {
                 if self.lists.is_in(HELD, block) {
                     self.lists.push(HELD, block);
-                    return true;
+                    return Read::Held;
                 }
                 let reads = self.lists.mark(block).saturating_add(1);
                 self.lists.set_mark(block, reads);
@@ -199,8 +238,22 @@ impl SecondTier {
                 if is_filling || reads >= reads_min {
                     self.write(block);
                 }
-                false
+                Read::Absent
             }
+        }
+    }
+
+    /// Notes when the copy of a block is there that it gets by a read of its own.
+    pub fn copied(&mut self, block: u32, done_ns: u64) {
+        if let Some(smq) = &mut self.smq {
+            smq.copied(block, done_ns);
+        }
+    }
+
+    /// Notes when the last read that it was given ends, wherever that was served.
+    pub fn ends(&mut self, done_ns: u64) {
+        if let Some(smq) = &mut self.smq {
+            smq.ends(done_ns);
         }
     }
 
@@ -211,7 +264,10 @@ impl SecondTier {
 
     /// Drops a block that was overwritten.
     pub fn discard(&mut self, block: u32) {
-        self.lists.remove(block);
+        match &mut self.smq {
+            Some(smq) => smq.discard(block),
+            None => self.lists.remove(block),
+        }
     }
 
     /// Makes a pass, where the device is fed; returns when the next one is due.
@@ -314,10 +370,10 @@ mod tests {
         let mut device = fed("l2arc-2008", 100_000);
         device.feed(0, true, |_| vec![7]);
         // 8 KiB at 1 GB/s.
-        assert!(!device.read(7, 8000) && device.read(7, 8192));
+        assert_eq!([8000, 8192].map(|now_ns| device.read(7, now_ns)), [Read::Absent, Read::Held]);
         let mut device = fed("l2arc-2.0", 100_000);
         device.feed(0, true, |_| vec![7]);
-        assert!(device.read(7, 0));
+        assert_eq!(device.read(7, 0), Read::Held);
     }
 
     #[test]
@@ -342,14 +398,15 @@ mod tests {
     #[test]
     fn a_device_that_takes_reads_takes_them_at_once_or_after_some() {
         let mut bcache = fed("bcache", 10);
-        assert!(!bcache.read(1, 0) && bcache.read(1, 0));
+        assert_eq!([0; 2].map(|_| bcache.read(1, 0)), [Read::Absent, Read::Held]);
         let mut cas = fed("open-cas", 10);
         for block in 0..8 {
-            assert!(!cas.read(block, 0) && cas.read(block, 0));
+            assert_eq!([0; 2].map(|_| cas.read(block, 0)), [Read::Absent, Read::Held]);
         }
         // Filled to four fifths: now the third read counts.
-        assert_eq!([0; 4].map(|_| cas.read(9, 0)), [false, false, false, true]);
+        let found = [0; 4].map(|_| cas.read(9, 0));
+        assert_eq!(found, [Read::Absent, Read::Absent, Read::Absent, Read::Held]);
         cas.discard(9);
-        assert!(!cas.read(9, 0));
+        assert_eq!(cas.read(9, 0), Read::Absent);
     }
 }

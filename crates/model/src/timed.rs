@@ -13,7 +13,7 @@ use seatrial_gauge::histogram::Histogram;
 
 use crate::accesses::Accesses;
 use crate::policy::{Outcome, Policy};
-use crate::second_tier::SecondTier;
+use crate::second_tier::{Read, SecondTier};
 
 /// What serves requests.
 #[derive(Debug, Clone, PartialEq)]
@@ -323,12 +323,20 @@ impl Simulation<'_> {
             return self.at(there_ns, Event::Done(arrived_ns, Served::Memory));
         }
         let device = self.device.as_mut().filter(|_| is_there);
-        let (served, queue) = if device.is_some_and(|each| each.read(access.block, now_ns)) {
-            (Served::Device, &mut self.device_queue)
-        } else {
-            (Served::Disk, &mut self.disk)
+        let read = device.map_or(Read::Absent, |each| each.read(access.block, now_ns));
+        let (served, queue) = match read {
+            Read::Held => (Served::Device, &mut self.device_queue),
+            Read::Absent | Read::Copied => (Served::Disk, &mut self.disk),
         };
         let done_ns = queue.serve(now_ns, access.block, &mut self.random);
+        if let Some(device) = &mut self.device {
+            device.ends(done_ns);
+            if read == Read::Copied {
+                // The disk reads it once more.
+                let copied_ns = self.disk.serve(now_ns, access.block, &mut self.random);
+                device.copied(access.block, copied_ns.max(done_ns));
+            }
+        }
         if outcome.is_some() {
             self.read_at_ns[access.block as usize] = done_ns;
             self.at(done_ns, Event::Read(access.block));

@@ -159,7 +159,10 @@ impl PyCacheAccesses {
             let device = setting.admission.filter(|_| setting.device_blocks > 0).map(|admission| {
                 let bytes_per_s = setting.device_write_bytes_per_s;
                 let (blocks, bytes) = (accesses.different, setting.block_bytes);
-                SecondTier::new(setting.device_blocks, blocks, bytes, admission, bytes_per_s)
+                let found =
+                    SecondTier::new(setting.device_blocks, blocks, bytes, admission, bytes_per_s);
+                let last = accesses.places.iter().max().map_or(0, |last| last + 1);
+                found.on_storage(&accesses.places, setting.storage_blocks.max(last))
             });
             let slices =
                 simulate(accesses, memory, device, setting.stations.clone(), &setting.load);
@@ -175,6 +178,7 @@ struct Setting {
     admission: Option<Admission>,
     device_blocks: usize,
     device_write_bytes_per_s: f64,
+    storage_blocks: u64,
     stations: Stations,
     load: Load,
 }
@@ -191,14 +195,15 @@ impl PyCacheSetting {
     /// has a server of its own)``. Requests come from ``clients`` that each wait for one before
     /// they send the next, over and over, or at ``at_ns``, once.
     ///
-    /// A block that the device holds and memory does not takes ``header_bytes`` of memory.
+    /// A block that the device holds and memory does not takes ``header_bytes`` of memory. The
+    /// storage has ``storage_blocks``, or as many as are accessed at least.
     ///
     /// Raises ValueError of an unknown policy or admission, or of a length of 0.
     #[new]
     #[pyo3(signature = (
         *, policy, memory_blocks, block_bytes, path, device, disk, end_ns, slice_ns, seed,
         clients=None, at_ns=None, admission=None, device_blocks=0,
-        device_write_bytes_per_s=0.0, device_at_ns=0, header_bytes=0.0
+        device_write_bytes_per_s=0.0, device_at_ns=0, header_bytes=0.0, storage_blocks=0
     ))]
     #[expect(clippy::too_many_arguments)]
     fn new(
@@ -219,6 +224,7 @@ impl PyCacheSetting {
         device_write_bytes_per_s: f64,
         device_at_ns: u64,
         header_bytes: f64,
+        storage_blocks: u64,
     ) -> PyResult<PyCacheSetting> {
         let arrivals = match (clients, at_ns) {
             (Some(clients), None) => Arrivals::Closed { clients },
@@ -250,6 +256,7 @@ impl PyCacheSetting {
             admission,
             device_blocks,
             device_write_bytes_per_s,
+            storage_blocks,
             stations: Stations {
                 path: station(path),
                 device: station(device),

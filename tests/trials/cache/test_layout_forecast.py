@@ -1,4 +1,4 @@
-"""The warm-up of a cache device of Linux: simulated for bcache, by a law for dm-cache."""
+"""The warm-up of a cache device of Linux, simulated."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ def before(**more) -> BeforeCache:
         "granule_bytes": 1,
         "working_set_bytes": 64 * MIB,
         "cache_bytes": 240 * MIB,
+        "array_bytes": 252 * MIB,
         "reads_per_s": 200.0,
         "ceiling_per_s": 4000.0,
         "length_s": 120.0,
@@ -38,12 +39,17 @@ def test_bcache_fills_with_every_block_that_is_read():
     assert found.device_share[-1] > 0.99
 
 
-def test_dm_cache_fills_by_every_second_miss_of_a_whole_chunk():
-    found = forecast_of_layout("dm-cache", before(granule_bytes=65536), 0.0, 7)
-    # 100 chunks/s of 1,024.
-    assert reached_s(found.fill_bytes, 32 * MIB) == pytest.approx(5.5, abs=1)
+def test_dm_cache_fills_by_half_then_slowly_and_in_the_end_with_all():
+    # As the lab measured: 314 reads/s without it, 16 clients.
+    known = {"granule_bytes": 65536, "threads": 16, "reads_per_s": 314.0, "ceiling_per_s": 3000.0}
+    found = forecast_of_layout("dm-cache", before(**known), 0.0, 7)
+    quarter, half, most = (reached_s(found.fill_bytes, share * 64 * MIB) for share in
+                           (0.25, 0.5, 0.9))  # fmt: skip
+    assert quarter <= 6
+    assert half >= 2 * quarter
+    assert 17 <= most <= 28
     assert found.fill_bytes[-1] == pytest.approx(64 * MIB, rel=0.01)
-    assert found.reads_per_s[-1] == pytest.approx(4000, rel=0.02)
+    assert found.reads_per_s[-1] == pytest.approx(3000, rel=0.02)
 
 
 @pytest.mark.parametrize("kind", ["bcache", "dm-cache"])

@@ -1,16 +1,12 @@
 """What a cache device of Linux in front of an array will do, predicted before it is added.
 
-Uniform random reads of a closed loop. bcache is simulated (``crates/model``), as it caches each
-block that is read. dm-cache has no policy in the simulator: of smq, while there is room, only what
-one can derive of uniform reads is used. Its hotspot queue has 64 levels of the same size, and a
-read promotes its chunk if its hotspot block is in the upper half of them: every second miss.
-
-Source: drivers/md/dm-cache-policy-smq.c of Linux 6.1 (``update_promote_levels``,
-``q_set_targets_subrange_``, ``should_promote``).
+Uniform random reads of a closed loop are simulated (``crates/model``): bcache caches each block
+that is read, dm-cache what its policy smq promotes.
 """
 
 from __future__ import annotations
 
+from statistics import fmean
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -22,11 +18,12 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-PROMOTED_SHARE: Final = 0.5
-"""Of the misses of uniform reads, those that smq promotes while there is room."""
+KINDS: Final = ("bcache", "dm-cache")
+"""What reads warm."""
+SIMULATIONS: Final = 4
+"""So many are averaged: what smq promotes first decides on how soon it promotes the rest."""
 _DRAWN: Final = 2_000_000
 _NS_PER_S: Final = 1_000_000_000
-_STEPS_PER_S: Final = 100
 
 
 class BeforeCache(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,6 +35,7 @@ class BeforeCache(msgspec.Struct, frozen=True, kw_only=True):
         granule_bytes: What is cached as a whole.
         working_set_bytes: What is read.
         cache_bytes: What the cache holds.
+        array_bytes: Size of what it is in front of.
         reads_per_s: Reads without it.
         ceiling_per_s: Reads of a few blocks that it has.
         length_s: How long the sample lasts.
@@ -48,6 +46,7 @@ class BeforeCache(msgspec.Struct, frozen=True, kw_only=True):
     granule_bytes: int
     working_set_bytes: int
     cache_bytes: int
+    array_bytes: int
     reads_per_s: float
     ceiling_per_s: float
     length_s: float
@@ -79,16 +78,12 @@ def forecast_of_layout(
         made_at_s: Now, from the start of the sample (s).
         seed: Of what the simulated clients read.
     """
-    if kind == "bcache":
-        rows = _simulated(before, seed)
-        law = f"simulated: {before.threads} clients, {kind}"
-    elif kind == "dm-cache":
-        rows = _by_law(before)
-        law = f"law: {before.threads} clients, smq promotes every second miss while there is room"
-    else:
+    if kind not in KINDS:
         return None
+    simulated = [_simulated(kind, before, seed + number) for number in range(SIMULATIONS)]
+    rows = [tuple(map(fmean, zip(*each, strict=True))) for each in zip(*simulated, strict=True)]
     return CacheForecast(
-        law=law,
+        law=f"simulated: {before.threads} clients, {kind}",
         made_at_s=made_at_s,
         assumed={
             "baseline_reads_per_s": before.reads_per_s,
@@ -107,7 +102,7 @@ _Row = tuple[float, float, float]
 """Reads per second, share that the device serves, and data on it (bytes)."""
 
 
-def _simulated(before: BeforeCache, seed: int) -> list[_Row]:
+def _simulated(kind: str, before: BeforeCache, seed: int) -> list[_Row]:
     block_bytes = before.block_bytes
     setting = _core.CacheSetting(
         policy="lru",
@@ -120,8 +115,9 @@ def _simulated(before: BeforeCache, seed: int) -> list[_Row]:
         slice_ns=_NS_PER_S,
         seed=seed,
         clients=before.threads,
-        admission="bcache",
+        admission=kind,
         device_blocks=before.cache_bytes // block_bytes,
+        storage_blocks=before.array_bytes // block_bytes,
         device_at_ns=0,
     )
     drawn = _drawn(before.working_set_bytes // block_bytes, seed)
@@ -137,21 +133,3 @@ def _drawn(blocks: int, seed: int) -> NDArray[np.uint64]:
     import numpy as np  # noqa: PLC0415 - takes 0.1 s
 
     return np.random.default_rng(seed).integers(0, blocks, _DRAWN, dtype=np.uint64)
-
-
-def _by_law(before: BeforeCache) -> list[_Row]:
-    """Return the expected course of a cache that promotes a share of the misses."""
-    blocks = before.working_set_bytes / before.block_bytes
-    room = min(blocks, before.cache_bytes / before.block_bytes)
-    held, found = 0.0, []
-    for _second in range(max(1, round(before.length_s))):
-        reads = hits = 0.0
-        for _step in range(_STEPS_PER_S):
-            share = held / blocks
-            loop_s = (1 - share) * before.array_s + before.path_s
-            per_s = min(before.threads / loop_s, 1.0 / before.path_s)
-            reads += per_s / _STEPS_PER_S
-            hits += per_s * share / _STEPS_PER_S
-            held = min(room, held + PROMOTED_SHARE * per_s * (1 - share) / _STEPS_PER_S)
-        found.append((reads, hits / reads, held * before.block_bytes))
-    return found

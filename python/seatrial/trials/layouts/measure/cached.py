@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
 from seatrial.errors import SeatrialError
+from seatrial.machine.fingerprint.medium import number_text
+from seatrial.machine.sysblock import node_by_number
 from seatrial.machine.undo import UndoJournal
 from seatrial.results.cache import CacheForecast, CacheRecord
 from seatrial.results.model import Sample
@@ -167,6 +170,7 @@ class CachedSample:
             granule_bytes=1,
             working_set_bytes=spec["range"]["length_bytes"],
             cache_bytes=0,
+            array_bytes=_size_bytes(self._use.device),
             reads_per_s=alone.completed_per_s,
             ceiling_per_s=0.0,
             length_s=length_s,
@@ -178,6 +182,10 @@ class CachedSample:
 
     def _run(self, steps: list[Step]) -> None:
         run_steps(self._built, steps, self._journal)
+
+
+def _size_bytes(device: str) -> int:
+    return node_by_number(number_text(Path(device).stat().st_rdev)).size_bytes()
 
 
 def _over_few(spec: Mapping[str, Any], block_bytes: int) -> SpecDocument:

@@ -163,7 +163,7 @@ class DmCache(_LvmCache):
             "chunk": f"{CHUNK_BYTES >> 10} KiB",
             "migration_threshold_sectors": words[words.index("migration_threshold") + 1],
             "sequential_cutoff": "none: smq has no bypass of sequential reads",
-            "promotion": "chunks in the hotter half of its hotspot levels while there is room",
+            "promotion": "chunks that are missed while high in its hotspot queue",
         }
 
     def capacity_bytes(self, use: CacheUse) -> int:

@@ -750,6 +750,12 @@ def start_sql_read(spec_json: str) -> SqlReading:
     Raises NativeError when the specification is invalid.
     """
 
+def trace_commits(trace: str | PathLike[str]) -> str:
+    """Return the commits that write and the statements at work, by slices of time, as JSON.
+
+    Raises NativeError when it is no trace.
+    """
+
 def trace_course(trace: str | PathLike[str]) -> str:
     """Return how a trace went as JSON: calls and time of each fingerprint, by slices of time.
 

@@ -56,6 +56,7 @@ TOPICS_MAY_IMPORT = {
     ("cache", "database"): "a sweep starts servers, and the law of 2008 is that of its sweeps",
     ("cache", "replay"): "a sweep plays a trace of SQL",
     ("plan", "watch"): "a load is taken from a recording of block requests",
+    ("plan", "replay"): "a log holds the commits of a load and how its rate changes",
     ("plan", "loadline"): "the knee of a load line is a limit",
     ("plan", "cache"): "what a cache serves of a recording reaches no volume",
     ("plan", "layouts"): "what a write costs on an array follows from its level",

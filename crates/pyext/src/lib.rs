@@ -55,7 +55,7 @@ mod _core {
     use super::sql_replay::{PlaybackLive, PlaybackResult, PySqlPlayback, start_sql_playback};
     #[pymodule_export]
     use super::sql_trace::{
-        fingerprint_sql, show_trace, trace_course, trace_examples, trace_sequences,
+        fingerprint_sql, show_trace, trace_commits, trace_course, trace_examples, trace_sequences,
         trace_statements,
     };
     #[pymodule_export]

@@ -10,6 +10,7 @@ use seatrial_sqltext::catalog::Catalog;
 use seatrial_sqltext::lexer;
 use seatrial_trace::captured::{Returned, Statement};
 use seatrial_trace::mix::Shown;
+use seatrial_trace::mix::commits::CommitSeries;
 use seatrial_trace::mix::time_series::TimeSeries;
 use seatrial_trace::schema::{protocol_name, skip_name};
 use seatrial_trace::{Columns, TraceError, TraceReader};
@@ -114,6 +115,15 @@ pub fn trace_course(py: Python<'_>, trace: PathBuf) -> Outcome<String> {
     let read = || TimeSeries::of(&TraceReader::open(&trace)?);
     let time_series = py.detach(read)?;
     as_json(&time_series)
+}
+
+/// Return the commits that write and the statements at work, by slices of time, as JSON.
+///
+/// Raises NativeError when it is no trace.
+#[pyfunction]
+pub fn trace_commits(py: Python<'_>, trace: PathBuf) -> Outcome<String> {
+    let series = py.detach(|| CommitSeries::of(&TraceReader::open(&trace)?))?;
+    as_json(&series)
 }
 
 /// Return the first statement of each of some fingerprints that can be sent again, as

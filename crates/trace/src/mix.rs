@@ -15,8 +15,10 @@
 //! | [`timeline`] | statements and open sessions over time |
 //! | [`fingerprints`] | the statements that are alike |
 //! | [`time_series`] | the same by slices of time |
+//! | [`commits`] | commits that write, by slices of time |
 //! | [`names`] | by database, user and application |
 
+pub mod commits;
 pub mod fingerprints;
 pub mod names;
 pub mod sessions;

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 import msgspec
@@ -116,6 +117,9 @@ class StoragePlan(msgspec.Struct, frozen=True, kw_only=True):
         twice_fit_share: Share of the worlds in which the first one fits twice the load.
         twice_name: The first by price that fits twice the load; empty where none does.
         miss_factor: What a month that misses its objective costs, in prices of the cheapest.
+        follows: What of a log's work reaches storage; null where the load was seen there.
+        logged: What a log of SQL shows, a sentence each; empty of any other load.
+        lacks: What of the load is not known, and so not judged; empty where it is whole.
     """
 
     load: str
@@ -136,6 +140,9 @@ class StoragePlan(msgspec.Struct, frozen=True, kw_only=True):
     twice_fit_share: Amount | None
     twice_name: str
     miss_factor: Amount
+    follows: Figure | None
+    logged: list[str]
+    lacks: str
 
     @property
     def overlapping(self) -> list[Choice]:
@@ -267,6 +274,9 @@ def _answer(  # noqa: PLR0917 - parts of one answer
         twice_fit_share=twice_share,
         twice_name=twice_name,
         miss_factor=miss_factor,
+        follows=need.follows,
+        logged=list(need.logged),
+        lacks=need.lacks,
     )
 
 
@@ -276,15 +286,7 @@ def _twice(
     """Return how well the first one fits twice the load, and the cheapest of all that does."""
     if not ranking.ranked:
         return None, ""
-    more = Need(
-        demand=need.demand,
-        other_day=need.other_day.times(TWICE),
-        capacity=need.capacity,
-        growth=need.growth,
-        years=need.years,
-        objective=need.objective,
-        gaps=need.gaps,
-    )
+    more = replace(need, other_day=need.other_day.times(TWICE))
     judged = judge([each.judged.candidate for each in ranking.ranked], more, worlds, curves)
     fitting = [each for each in judged if each.fit_share >= 0.5]
     cheapest = min(fitting, key=lambda each: each.candidate.month.mid, default=None)

@@ -78,6 +78,9 @@ class Need:
         objective: None where only rates count.
         gaps: Recorded gaps between arrivals; None where they are not known.
         commits: How the server commits; None where that is not known.
+        follows: What reaches storage over ``demand``; None where ``demand`` is what was seen there.
+        logged: What a log of SQL shows, a sentence each.
+        lacks: What of the load is not known, and so not judged; empty where it is whole.
     """
 
     demand: Demand
@@ -88,6 +91,9 @@ class Need:
     objective: Objective | None
     gaps: NDArray[np.float64] | None = None
     commits: CommitPath | None = None
+    follows: Figure | None = None
+    logged: tuple[str, ...] = ()
+    lacks: str = ""
 
 
 def busiest_gaps(

@@ -28,6 +28,7 @@ ENDS_PERCENT: Final = (5, 50, 95)
 OTHER_DAY: Final = "what another day asks for"
 GROWTH: Final = "growth"
 CAPACITY: Final = "what is stored"
+FOLLOWS: Final = "what of the log's work reaches storage"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,6 +109,8 @@ def judge(
     held = _held(candidates, need)
     growth = (1 + need.growth.at(worlds.of(GROWTH))) ** need.years
     load = need.other_day.at(worlds.of(OTHER_DAY)) * growth
+    if need.follows is not None:
+        load = load * need.follows.at(worlds.of(FOLLOWS))
     stored = need.capacity.at(worlds.of(CAPACITY)) * growth
     curves = {} if curves is None else curves
     months: dict[tuple[float, float, float], NDArray[np.float64]] = {}
@@ -153,6 +156,8 @@ def _judged(  # noqa: PLR0917 - what the loop above has at hand
         "objective": int((holds & ~is_fast).sum()),
     }
     inputs = [OTHER_DAY, GROWTH, CAPACITY, f"limits of {candidate.limits_kind}"]
+    if need.follows is not None:
+        inputs.append(FOLLOWS)
     if need.objective is not None:
         inputs.append(f"times of {_times(candidate, need).kind}")
     low, mid, high = np.percentile(response, ENDS_PERCENT, method="nearest")

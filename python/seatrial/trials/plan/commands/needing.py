@@ -1,4 +1,4 @@
-"""What a user names as a load: a recording, a run, or typed figures."""
+"""What a user names as a load: a recording, a run, a log of SQL, or typed figures."""
 
 from __future__ import annotations
 
@@ -7,8 +7,15 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
+from seatrial import _core
 from seatrial.cli.files import is_trace
-from seatrial.errors import UsageError
+from seatrial.errors import UsageError, native_errors
+from seatrial.stats.estimates import entries_needed
+from seatrial.trials.replay.commands.compare_sides import content_of, files_of, holds_statements
+from seatrial.trials.replay.commands.read import trace_of_logs
+from seatrial.trials.replay.trace import Spread, Trace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,6 +25,7 @@ if TYPE_CHECKING:
 
     from seatrial.results.model import Run, Sample
     from seatrial.trials.plan.analysis.demand import Demand
+    from seatrial.trials.plan.analysis.logged import LoggedLoad
 
 _TYPED: Final = re.compile(r"([a-z_]+)=([^,]+)(?:,|$)")
 _FIELDS: Final = ("reads", "writes", "size")
@@ -28,6 +36,7 @@ _SERIES: Final = (
     "device_write_bytes_per_s",
 )
 NS_PER_S: Final = 1e9
+US_PER_S: Final = 1e6
 
 
 def is_typed(text: str) -> bool:
@@ -73,6 +82,72 @@ def _rate_per_s(text: str) -> float:
     return value
 
 
+class _Slice(msgspec.Struct, frozen=True):
+    statements: int
+    commits_min: int
+    commits_max: int
+    busy_us: int
+
+
+class _Commits(msgspec.Struct, frozen=True):
+    """Commits over the time of a trace (crates/trace/src/mix/commits.rs)."""
+
+    slice_us: int
+    slices: list[_Slice]
+    statements: int
+    timed: int
+    commit_times: Spread
+
+
+def logged_of(reference: str) -> LoggedLoad | None:
+    """Return what a log of SQL or a trace of it says of a load; None of anything else.
+
+    Raises:
+        SeatrialError: when a log cannot be read, or has no times or no statements.
+    """
+    if is_typed(reference):
+        return None
+    files = files_of(reference)
+    if len(files) == 1 and holds_statements(files[0]):
+        return _of_trace(reference, files[0])
+    if not files or {content_of(each) for each in files} != {"log"}:
+        return None
+    with trace_of_logs(files, quiet=True) as trace:
+        return _of_trace(reference, trace)
+
+
+def _of_trace(reference: str, path: Path) -> LoggedLoad:
+    import numpy as np  # noqa: PLC0415 - numpy is for analyses only
+
+    from seatrial.trials.plan.analysis.logged import logged_load  # noqa: PLC0415 - likewise
+
+    with native_errors():
+        shown = msgspec.json.decode(_core.show_trace(path, 0), type=Trace)
+        found = msgspec.json.decode(_core.trace_commits(path), type=_Commits)
+    if not shown.has_clock:
+        raise UsageError(
+            seen=f"{reference} has no times",
+            cause="A load over time is needed, as credits are spent and earned over time",
+            next_step="Log with times: log_line_prefix = '%m [%p] ', see docs/sql.md",
+        )
+    columns = np.array(
+        [
+            [each.statements, each.commits_min, each.commits_max, each.busy_us / US_PER_S]
+            for each in found.slices
+        ],
+        dtype=np.float64,
+    ).T
+    times, ms = found.commit_times, NS_PER_S / 1000
+    is_known = times.entries >= entries_needed(99)
+    return logged_load(
+        reference,
+        found.slice_us / US_PER_S,
+        columns,
+        found.timed / found.statements if found.statements else 0.0,
+        (times.p50_ns / ms, times.p99_ns / ms) if is_known else None,
+    )
+
+
 def demand_of(reference: str, results: Path) -> Demand:
     """Return the load that a user names.
 
@@ -89,6 +164,13 @@ def demand_of(reference: str, results: Path) -> Demand:
 
     if is_typed(reference):
         return typed_demand(reference)
+    if holds_statements(Path(reference)):
+        raise UsageError(
+            seen=f"{reference} is a trace of SQL, which holds no block I/O",
+            cause="Limits of storage count requests and bytes",
+            next_step="Record the disk: `seatrial watch --record FILE`; `seatrial plan` takes a "
+            "trace for its commits, and with --io for the means of its block I/O",
+        )
     if is_trace(Path(reference)):
         return demand_of_recording(read(Path(reference)), reference)
     source = load_source(reference, results)

@@ -23,6 +23,7 @@ Examples:
   seatrial plan day.rec --capacity 500GiB --objective commit.p99_ms=5 --growth 40%/y --years 3
   seatrial plan last --capacity 200GiB --budget 800/month --region us-east-1
   seatrial plan reads=6000,writes=2000,size=8KiB --capacity 500GiB --objective read.p99_ms=10
+  seatrial plan prod.log --io reads=900,writes=100,size=8KiB --capacity 200GiB
   seatrial plan day.rec --capacity 2TiB --drive "DC600M=180USD" --loss-max 0.1%
   seatrial plan day.rec --capacity 500GiB --ram-price 3.50USD --ssd-price 0.08USD
   seatrial plan day.rec --capacity 500GiB --explain --study proof.toml
@@ -58,6 +59,11 @@ _USUAL_GROWTH: Final = "0..0.2..0.6"
     type=click.FloatRange(min=0, min_open=True),
     metavar="N",
     help="Commits a second in a recording (tps).",
+)
+@click.option(
+    "--io",
+    metavar="FIGURES",
+    help="Mean block I/O over a log, such as reads=900,writes=100,size=8KiB.",
 )
 @click.option(
     "--other-day", metavar="TIMES", help="Load of other days over this one; else 0.8..1.6."
@@ -141,7 +147,7 @@ def command(
     as_json: bool,
     **given: Any,  # noqa: ANN401 - an option each
 ) -> int:
-    """Find storage for NEED: a run, a recording, or typed figures such as reads=6000.
+    """Find storage for NEED: a run, a recording, a log of SQL, or figures such as reads=6000.
 
     Candidates are judged in 10,000 worlds with the same draws: whether their limits hold, with all
     credits, how fast they are, what they cost and risk. What overlaps is not ranked.
@@ -192,14 +198,13 @@ def _need(reference: str, given: dict[str, Any]) -> Need:
         busiest_gaps,
         parse_objective,
     )
-    from seatrial.trials.plan.commands.needing import demand_of  # noqa: PLC0415 - likewise
     from seatrial.trials.watch.recording import read  # noqa: PLC0415 - likewise
 
-    demand = demand_of(reference, given["results"])
     gaps = commits = None
-    if is_trace(Path(reference)):
+    about = _load(reference, given)
+    if not about["logged"] and is_trace(Path(reference)):
         recorded = read(Path(reference))
-        gaps = busiest_gaps(recorded.arrived_ns, demand.slot_s)
+        gaps = busiest_gaps(recorded.arrived_ns, about["demand"].slot_s)
         commits = commit_path_of(recorded, given["commits"])
     if given["commits"] and commits is None:
         raise UsageError(
@@ -212,7 +217,7 @@ def _need(reference: str, given: dict[str, Any]) -> Need:
     growth = given["growth"]
     other = given["other_day"]
     return Need(
-        demand=demand,
+        **about,
         other_day=parse_figure(other, "--other-day") if other else OTHER_DAY,
         capacity=_capacity(given["capacity"]),
         growth=parse_figure(
@@ -225,6 +230,46 @@ def _need(reference: str, given: dict[str, Any]) -> Need:
         gaps=gaps,
         commits=commits,
     )
+
+
+def _load(reference: str, given: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of a need that say what is asked of storage.
+
+    Raises:
+        UsageError: when block I/O is typed for what has its own, or an objective is of reads that a
+            log alone does not hold.
+    """
+    from seatrial.errors import UsageError  # noqa: PLC0415 - not for --help
+    from seatrial.trials.plan.analysis import logged  # noqa: PLC0415 - likewise
+    from seatrial.trials.plan.commands.needing import (  # noqa: PLC0415 - likewise
+        demand_of,
+        logged_of,
+        typed_demand,
+    )
+
+    typed, objective = given["io"], given["objective"]
+    load = logged_of(reference)
+    if load is None and typed:
+        raise UsageError(
+            seen=f"{reference!r} is no log of SQL, and --io gives the block I/O of one",
+            cause="A recording, a run and typed figures have their own",
+            next_step="Leave --io out",
+        )
+    if load is None:
+        return {"demand": demand_of(reference, given["results"]), "logged": ()}
+    words = tuple(load.words())
+    if typed:
+        demand = logged.following(typed_demand(typed), load)
+        return {"demand": demand, "follows": logged.FOLLOWS, "logged": words}
+    if objective and not objective.startswith("commit."):
+        raise UsageError(
+            seen=f"{objective!r} cannot be judged by the log {reference}",
+            cause="A log holds no block I/O; of storage it only shows commits",
+            next_step="Use an objective of commits, such as commit.p99_ms=5; or give the means of "
+            "its block I/O: --io reads=900,writes=100,size=8KiB",
+        )
+    demand, shared = logged.of_commits(load)
+    return {"demand": demand, "follows": shared, "logged": words, "lacks": logged.LACKS}
 
 
 def _capacity(text: str) -> Figure:
@@ -506,6 +551,12 @@ def _write(plan: StoragePlan, need: Need, name: str, output: Output, study: Outp
                 cause="Every candidate is refused",
                 next_step="See why: leave --study out",
             )
+        if need.lacks:
+            raise UsageError(
+                seen="The log holds no block I/O, so there is no rate to prove",
+                cause="Only its commits are known",
+                next_step="Give means over the log: --io reads=900,writes=100,size=8KiB",
+            )
         requests = float(need.demand.requests_per_s.sum())
         share = float(need.demand.reads_per_s.sum()) / requests
         size = float(need.demand.bytes_per_s.sum()) / requests
@@ -525,7 +576,7 @@ def _show(plan: StoragePlan, study: Output, *, explain: bool, as_json: bool) -> 
     verdict = plan_text.verdict_line(plan)
     notes = plan_text.notes(plan)
     steps = [*plan_text.explained(plan)]
-    if plan.choices:
+    if plan.choices and not plan.lacks:
         notes.append(proof_sentence(plan, str(study.place or "FILE")))
     if as_json:
         click.echo(storage_plan_document(verdict, notes, steps, plan), nl=False)

@@ -28,6 +28,11 @@ def verdict_line(plan: StoragePlan) -> str:
         first = f" Nearest: {plan.refused[0].name}, refused: {excuse(plan.refused[0], plan)}"
         return "Nothing that is known and has a price fits." + (first if plan.refused else "")
     best = plan.choices[0]
+    if plan.lacks:
+        return (
+            f"Not ranked, as the log holds no block I/O. Its commits alone fit on {best.name}: "
+            f"{_summary(best, plan)}."
+        )
     if others := plan.overlapping[1:]:
         return f"Not ranked: {best.name} ({_summary(best, plan)}) and {_names(others)} overlap."
     return f"{best.name} regrets least: {_summary(best, plan)}."
@@ -69,7 +74,9 @@ def _ms(value_ms: float) -> str:
 
 def separating_sentences(plan: StoragePlan) -> list[str]:
     """Return which one measurement would separate those that overlap; empty where none does."""
-    if len(plan.overlapping) < 2 or not plan.choices:
+    if plan.lacks:
+        return [plan.lacks]
+    if not plan.choices or len(plan.overlapping) < 2:
         return []
     measurement = plan.measurement
     if measurement is None:
@@ -89,6 +96,8 @@ def _how(name: str) -> str:
     """Return how an unknown input is measured."""
     if name == worlds.OTHER_DAY:
         return "Record more days: `seatrial watch --record FILE`, and plan with the busiest one."
+    if name == worlds.FOLLOWS:
+        return "Record the server's disk while it works: `seatrial watch --record FILE`."
     if name in (worlds.GROWTH, worlds.CAPACITY):
         return "Look at the size of the database now and a month ago, and give it as typed figures."
     if name.startswith("times of "):
@@ -154,7 +163,8 @@ def choices_table(plan: StoragePlan) -> Table:
     percentile = plan.objective.percentile if plan.objective else "p99"
     return Table(
         id="table-choices",
-        title=f"Least regret first; {format_count(plan.dominated)} dominated are left out",
+        title=("By commits alone; " if plan.lacks else "")
+        + f"Least regret first; {format_count(plan.dominated)} dominated are left out",
         labels=1,
         headers=[
             "Candidate",
@@ -212,7 +222,7 @@ def notes(plan: StoragePlan) -> list[str]:
             f"Commits of the recorded clients on {plan.choices[0].name}: "
             f"{commits_words(plan.choices[0].commits)}."
         )
-    if plan.twice_fit_share is not None:
+    if plan.twice_fit_share is not None and not plan.lacks:
         better = (
             f"; {plan.twice_name} would"
             if plan.twice_name and plan.twice_name != plan.choices[0].name
@@ -230,6 +240,9 @@ def explained(plan: StoragePlan) -> Iterator[str]:
     busiest = rate_words("IOPS", plan.busiest_per_s)
     through = rate_words("throughput", plan.busiest_bytes_per_s)
     yield f"Load: {plan.load}; busiest slot {busiest}, {through}"
+    yield from plan.logged
+    if plan.follows is not None:
+        yield f"Of that reaches storage: {figure_words(plan.follows)}"
     yield f"Another day: {figure_words(plan.other_day)} times that"
     yield f"Stored now: {_size_words(plan.capacity)}"
     yield f"Growth a year: {figure_words(plan.growth)}; judged after {years_words(plan.years)}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import glob
-import tempfile
+import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -24,13 +24,10 @@ from seatrial.importers.statements import (
     read_snapshot,
     snapshot_of,
 )
-from seatrial.machine.file import TrialFolder
-from seatrial.machine.marker import new_run_id
-from seatrial.machine.undo import UndoJournal
 from seatrial.results.model import Run
 from seatrial.stats.wording import format_count, format_plural
 from seatrial.trials.replay.commands.compare_replays import one_replay, two_replays
-from seatrial.trials.replay.commands.read import Wanted, read_logs
+from seatrial.trials.replay.commands.read import trace_of_logs
 from seatrial.trials.replay.compare.model import (
     CallFigures,
     CallTimeline,
@@ -45,6 +42,10 @@ from seatrial.trials.replay.study.trace_facts import trace_facts
 US_PER_S: Final = 1e6
 PAGES_NAMED: Final = 3
 UNTIMED_SHARE_MAX: Final = 0.05
+TRACE_KEY: Final = b"seatrial.trace.version"
+"""What the metadata of a trace of SQL have, and no other file's (crates/trace/src/schema.rs)."""
+_PARQUET_END_BYTES: Final = 8
+"""Length of the metadata and Parquet's sign, at the end of a file."""
 
 
 class _Query(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,11 +84,7 @@ def of_log(reference: str, paths: Sequence[Path], *, quiet: bool) -> Entrant:
     Raises:
         SeatrialError: when it is no log, or knows no durations.
     """
-    run_id = new_run_id()
-    place = Path(tempfile.gettempdir())
-    with UndoJournal(run_id) as journal, TrialFolder(place, run_id, journal) as folder:
-        trace = folder.open(0, direct=False).file("log.trace")
-        read_logs(Wanted(logs=tuple(paths), output=trace), quiet=quiet)
+    with trace_of_logs(paths, quiet=quiet) as trace:
         return of_trace(reference, trace)
 
 
@@ -515,7 +512,7 @@ def _kind(reference: str) -> str:
     if begin and end and Path(begin).is_file() and Path(end).is_file():
         return "period"
     files = files_of(reference)
-    kinds = {_content(each) for each in files}
+    kinds = {content_of(each) for each in files}
     if len(files) > 1 and (len(kinds) > 1 or not kinds <= IN_PIECES):
         raise UsageError(
             seen=f"{reference} names {len(files)} files that are not pieces of one log",
@@ -525,7 +522,7 @@ def _kind(reference: str) -> str:
     return kinds.pop() if kinds else "run"
 
 
-def _content(path: Path) -> str:
+def content_of(path: Path) -> str:
     """Return what a file holds: ``run``, ``trace``, ``snapshot``, ``web`` or ``log``."""
     head = _head(path)
     if head.startswith(SQLITE_HEAD):
@@ -535,6 +532,21 @@ def _content(path: Path) -> str:
     if is_snapshot(path):
         return "snapshot"
     return "web" if is_access_log(path) else "log"
+
+
+def holds_statements(path: Path) -> bool:
+    """Return whether a file is a whole trace of SQL, by its metadata."""
+    try:
+        with path.open("rb") as file:
+            size_bytes = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size_bytes - _PARQUET_END_BYTES))
+            length_bytes = int.from_bytes(file.read(4), "little")
+            if file.read() != TRACE_BEGINS:
+                return False
+            file.seek(max(0, size_bytes - _PARQUET_END_BYTES - length_bytes))
+            return TRACE_KEY in file.read(length_bytes)
+    except OSError:
+        return False
 
 
 def _head(path: Path) -> bytes:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
+import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, Protocol
@@ -15,6 +16,9 @@ import msgspec
 from seatrial import _core
 from seatrial.cli.files import keeping_owner, trace_to_write
 from seatrial.errors import RefusedError, SeatrialError, UsageError, native_errors
+from seatrial.machine.file import TrialFolder
+from seatrial.machine.marker import new_run_id
+from seatrial.machine.undo import UndoJournal
 from seatrial.postgres.remote import system_identifier_of
 from seatrial.stats.wording import (
     format_plural,
@@ -100,6 +104,21 @@ def read_logs(wanted: Wanted, *, quiet: bool) -> Reading:
     wanted = msgspec.structs.replace(wanted, output=require_free(wanted))
     with keeping_owner(wanted.output):
         return accounted(_read(wanted, quiet=quiet))
+
+
+@contextmanager
+def trace_of_logs(paths: Sequence[Path], *, quiet: bool) -> Iterator[Path]:
+    """Yield a trace of a log, in one file or several, that goes away afterwards.
+
+    Raises:
+        SeatrialError: when it is no log.
+    """
+    run_id = new_run_id()
+    place = Path(tempfile.gettempdir())
+    with UndoJournal(run_id) as journal, TrialFolder(place, run_id, journal) as folder:
+        trace = folder.open(0, direct=False).file("log.trace")
+        read_logs(Wanted(logs=tuple(paths), output=trace), quiet=quiet)
+        yield trace
 
 
 def _read(wanted: Wanted, *, quiet: bool) -> str:

@@ -1,0 +1,197 @@
+"""What a log of SQL says of a load: commits, sessions at work, and how its rate changes.
+
+It holds no block I/O. Means of it that are known otherwise become a load over time: they follow the
+statements. Without them only the log writes of its commits are known to reach storage.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from seatrial.errors import UsageError
+from seatrial.trials.plan.analysis.demand import Demand, slot_length_s
+from seatrial.trials.plan.analysis.figure import Figure
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+LOG_PAGE_BYTES: Final = 8192
+"""A log write is one page at least (XLOG_BLCKSZ of PostgreSQL)."""
+FOLLOWS: Final = Figure(
+    low=0.8, mid=1.0, high=1.25, origin="assumed: block I/O follows the statements of the log"
+)
+UNTIMED_SHARE_MAX: Final = 0.05
+SHARE_MIN: Final = 0.01
+"""Of log writes a commit that may write, in any world."""
+LACKS: Final = (
+    "IOPS and throughput are not judged, as a log holds no block I/O. One measurement gives them: "
+    "record the server's disk, `seatrial watch /dev/DISK --record FILE`, while it works or while "
+    "`seatrial sql replay` plays the log, and plan with that file. Or type means over the log: "
+    "--io reads=900,writes=100,size=8KiB."
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoggedLoad:
+    """A log of SQL over time, in slots of one length.
+
+    Attributes:
+        name: Of the log.
+        slot_s: Length of a slot (s).
+        statements_per_s: Statements that began; shape (slots,), as all.
+        commits_per_s_min: Commits of transactions that surely wrote.
+        commits_per_s_max: Commits of those that may have written.
+        at_work: Sessions at work at once, on the average of a slot; 0 without durations.
+        timed_share: Of the statements, with a known duration.
+        commit_ms: Median and 99th percentile of COMMIT after writes; None of too few.
+    """
+
+    name: str
+    slot_s: float
+    statements_per_s: NDArray[np.float64]
+    commits_per_s_min: NDArray[np.float64]
+    commits_per_s_max: NDArray[np.float64]
+    at_work: NDArray[np.float64]
+    timed_share: float
+    commit_ms: tuple[float, float] | None
+
+    @property
+    def busiest_commits_per_s(self) -> Figure:
+        """Commits that write in the busiest slot, between those that surely and that may write."""
+        low, high = float(self.commits_per_s_min.max()), float(self.commits_per_s_max.max())
+        origin = f"log {self.name}"
+        return Figure(low=low, mid=math.sqrt(low * high) or high / 2, high=high, origin=origin)
+
+    @property
+    def at_work_max(self) -> int:
+        """Sessions at work at once in the busiest slot, rounded up; 1 at least."""
+        return max(1, math.ceil(float(self.at_work.max()) - 1e-9))
+
+    def words(self) -> list[str]:
+        """What the log shows, a sentence each, with how it is known."""
+        commits = self.busiest_commits_per_s
+        slot = "minute" if self.slot_s == 60 else f"{self.slot_s:g} s"
+        found = [
+            f"Commits that write in the busiest {slot}: {commits.low:,.3g} to {commits.high:,.3g} "
+            f"a second (log; more where what a statement does is not in its text)"
+        ]
+        if self.timed_share:
+            found.append(
+                f"Sessions at work at once: {float(self.at_work.mean()):,.2g} on the average, "
+                f"{float(self.at_work.max()):,.2g} in the busiest {slot} (durations of the log)"
+            )
+        if self.timed_share < 1 - UNTIMED_SHARE_MAX:
+            found.append(
+                f"Statements without a duration: {1 - self.timed_share:.0%} (log), so more "
+                "sessions may have been at work"
+            )
+        if self.commit_ms is not None:
+            found.append(
+                f"COMMIT after writes took {self.commit_ms[0]:.3g} ms (median), p99 "
+                f"{self.commit_ms[1]:.3g} ms, on the logged server (durations of the log)"
+            )
+        return found
+
+
+def logged_load(
+    name: str,
+    slice_s: float,
+    columns: NDArray[np.float64],
+    timed_share: float,
+    commit_ms: tuple[float, float] | None,
+) -> LoggedLoad:
+    """Return what a log says of a load, in slots as those of a recording.
+
+    Args:
+        name: Of the log.
+        slice_s: Length of the slices that it was counted in (s).
+        columns: Statements, commits that surely and that may write, and seconds at work, by slice;
+            shape (4, slices).
+        timed_share: Of the statements, with a known duration.
+        commit_ms: Median and 99th percentile of COMMIT after writes; None of too few.
+
+    Raises:
+        UsageError: when it has no statements.
+    """
+    import numpy as np  # noqa: PLC0415 - numpy is for analyses only
+
+    slices = columns.shape[1] if columns.size else 0
+    if not slices or not columns[0].sum():
+        raise UsageError(
+            seen=f"{name} has no statements",
+            cause="A load over time is needed, as credits are spent and earned over time",
+            next_step="Log all statements: log_min_duration_statement = 0, see docs/sql.md",
+        )
+    merged = max(1, math.ceil(slot_length_s(slices * slice_s) / slice_s - 1e-9))
+    starts = np.arange(0, slices, merged)
+    lengths_s = np.diff(np.append(starts, slices)) * slice_s
+    per_s = np.add.reduceat(columns, starts, axis=1) / lengths_s
+    return LoggedLoad(
+        name=name,
+        slot_s=merged * slice_s,
+        statements_per_s=per_s[0],
+        commits_per_s_min=per_s[1],
+        commits_per_s_max=per_s[2],
+        at_work=per_s[3],
+        timed_share=timed_share,
+        commit_ms=commit_ms,
+    )
+
+
+def following(means: Demand, load: LoggedLoad) -> Demand:
+    """Return a constant load spread over the time of a log, by its statements.
+
+    The mean over the log stays what it was.
+    """
+    shape = load.statements_per_s / load.statements_per_s.mean()
+    return Demand(
+        origin=f"{means.origin}, as means over the log {load.name}, whose statements it follows",
+        slot_s=load.slot_s,
+        reads_per_s=means.reads_per_s.mean() * shape,
+        writes_per_s=means.writes_per_s.mean() * shape,
+        read_bytes_per_s=means.read_bytes_per_s.mean() * shape,
+        write_bytes_per_s=means.write_bytes_per_s.mean() * shape,
+    )
+
+
+def of_commits(load: LoggedLoad) -> tuple[Demand, Figure]:
+    """Return the log writes of the commits alone, and how many a commit that may write has.
+
+    Sessions that commit at once may share one write, as many as are at work; a commit that only may
+    have written has none at least.
+
+    Raises:
+        UsageError: when nothing in the log writes.
+    """
+    import numpy as np  # noqa: PLC0415 - numpy is for analyses only
+
+    if not load.commits_per_s_max.any():
+        raise UsageError(
+            seen=f"No statement of {load.name} writes, and a log holds no block I/O",
+            cause="Only commits that write are known to reach storage",
+            next_step="Give the means of its block I/O: --io reads=900,writes=100,size=8KiB; or "
+            "record them: `seatrial watch --record FILE`",
+        )
+    writes = load.commits_per_s_max
+    surely = float(load.commits_per_s_min.sum() / writes.sum())
+    low = max(surely / load.at_work_max, SHARE_MIN)
+    nothing = np.zeros_like(writes)
+    demand = Demand(
+        origin=f"commits of the log {load.name}, a log write each at most",
+        slot_s=load.slot_s,
+        reads_per_s=nothing,
+        writes_per_s=writes,
+        read_bytes_per_s=nothing,
+        write_bytes_per_s=writes * LOG_PAGE_BYTES,
+    )
+    shared = Figure(
+        low=low,
+        mid=max(low, math.sqrt(low)),
+        high=1.0,
+        origin=f"commits that surely write, and up to {load.at_work_max} sessions that share a "
+        "log write, in the log",
+    )
+    return demand, shared

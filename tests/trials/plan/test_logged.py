@@ -1,0 +1,190 @@
+"""A log of SQL as a need: its commits, its shape over time, and what it must not be used for."""
+
+from __future__ import annotations
+
+import datetime
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cli.command import Ended, seatrial
+from report.json_schema import assert_published
+from seatrial.trials.plan.analysis.demand import constant_demand
+from seatrial.trials.plan.analysis.logged import LACKS, following, logged_load, of_commits
+from seatrial.trials.plan.commands.needing import logged_of
+
+BEGAN = datetime.datetime(2026, 11, 21, 8, tzinfo=datetime.UTC)
+MINUTES = 30
+BUSY_MINUTE = 20
+QUIET_PER_MINUTE, BUSY_PER_MINUTE = 30, 600
+IO = ("--io", "reads=900,writes=100,size=8KiB")
+
+
+def line(at_s: float, process: int, ms: float, sql: str) -> str:
+    at = BEGAN + datetime.timedelta(seconds=at_s)
+    return (
+        f"{at:%Y-%m-%d %H:%M:%S}.{at.microsecond // 1000:03d} UTC [{process}] LOG:  "
+        f"duration: {ms:.3f} ms  statement: {sql}\n"
+    )
+
+
+def transactions(per_minute: list[int]) -> str:
+    """A log of three sessions: a transaction that writes, and a query and a procedure besides."""
+    lines = []
+    for minute, count in enumerate(per_minute):
+        for place in range(count):
+            at_s, process = 60 * (minute + (place + 0.5) / count), 100 + place % 3
+            lines += [
+                line(at_s, process, 0.1, "BEGIN"),
+                line(at_s + 0.002, process, 0.5, "UPDATE t SET a = a + 1 WHERE k = 5"),
+                line(at_s + 0.012, process, 8.0, "COMMIT"),
+                line(at_s + 0.014, process, 0.5, "SELECT a FROM t WHERE k = 5"),
+            ]
+            if place % 2:
+                lines.append(line(at_s + 0.02, process, 1.0, "CALL p(5)"))
+    return "".join(lines)
+
+
+def busy_minute() -> list[int]:
+    found = [QUIET_PER_MINUTE] * MINUTES
+    found[BUSY_MINUTE] = BUSY_PER_MINUTE
+    return found
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory) -> Path:
+    place = tmp_path_factory.mktemp("log") / "prod.log"
+    place.write_text(transactions(busy_minute()))
+    return place
+
+
+def planned(log: Path, *words: str) -> Ended:
+    return seatrial(
+        "plan", log.name, "--capacity", "500GiB", "--volume", "gp2", "--volume", "gp3", *words,
+        folder=log.parent, env={"SEATRIAL_CATALOGUE": str(log.parent / "own.toml")},
+    )  # fmt: skip
+
+
+def test_a_log_shows_its_commits_by_minute(log: Path):
+    load = logged_of(str(log))
+    assert load is not None
+    assert load.slot_s == 60
+    counts = np.array(busy_minute())
+    assert load.commits_per_s_min * 60 == pytest.approx(counts[: len(load.commits_per_s_min)])
+    commits = load.busiest_commits_per_s
+    assert (commits.low, commits.high) == (10.0, 15.0)
+    assert load.commit_ms is not None
+    assert load.commit_ms == pytest.approx((8.0, 8.0), rel=0.01)
+    busy_s = BUSY_PER_MINUTE * (0.1 + 0.5 + 8.0 + 0.5 + 0.5) / 1000
+    assert load.at_work.max() == pytest.approx(busy_s / 60)
+
+
+def test_a_trace_of_a_log_is_the_same_need(log: Path):
+    assert seatrial("sql", "read", log.name, "-o", "prod.trace", folder=log.parent).code == 0
+    load, traced = logged_of(str(log)), logged_of(str(log.parent / "prod.trace"))
+    assert load is not None
+    assert traced is not None
+    assert (load.statements_per_s == traced.statements_per_s).all()
+    assert (load.commits_per_s_max == traced.commits_per_s_max).all()
+
+
+def test_means_follow_the_statements_and_keep_their_mean():
+    columns = np.array([[10.0, 10.0, 80.0, 20.0], *[[1.0] * 4] * 3])
+    load = logged_load("x", 60.0, columns, 1.0, None)
+    demand = following(constant_demand("typed", 900, 100, 8192), load)
+    assert demand.reads_per_s.mean() == pytest.approx(900)
+    assert demand.write_bytes_per_s.mean() == pytest.approx(100 * 8192)
+    shape = load.statements_per_s / load.statements_per_s.mean()
+    assert demand.reads_per_s / 900 == pytest.approx(shape)
+    assert demand.reads_per_s.max() > 2 * demand.reads_per_s.min()
+
+
+def test_commits_that_may_share_a_write_are_an_interval():
+    commits = np.array([[60.0] * 20, [30.0] * 20, [60.0] * 20, [180.0] * 20])
+    demand, shared = of_commits(logged_load("x", 60.0, commits, 1.0, None))
+    assert demand.writes_per_s == pytest.approx(np.full(20, 1.0))
+    assert (shared.low, shared.high) == pytest.approx((0.5 / 3, 1.0))
+    assert shared.mid == pytest.approx(math.sqrt(0.5 / 3))
+
+
+def test_a_burst_of_the_log_refuses_what_its_mean_would_not(log: Path):
+    """900 + 100 IOPS on the average, 12.2 times that for a minute: no small volume serves it."""
+    words = ("--other-day", "1", "--growth", "0", "--json")
+    steady = seatrial(
+        "plan", "reads=900,writes=100,size=8KiB", "--capacity", "500GiB", "--volume", "gp3", *words,
+        folder=log.parent,
+    )  # fmt: skip
+    bursting = planned(log, *IO, *words)
+    assert bursting.code == steady.code == 0, bursting
+    assert_published(bursting.document)
+    plan = bursting.document["plan"]
+    mean_per_s = (QUIET_PER_MINUTE * (MINUTES - 1) + BUSY_PER_MINUTE) / MINUTES
+    assert plan["busiest_per_s"] == pytest.approx(1000 * BUSY_PER_MINUTE / mean_per_s, rel=0.01)
+    assert plan["follows"]["low"] < 1 < plan["follows"]["high"]
+    assert "follows" in plan["load"]
+    assert steady.document["plan"]["choices"][0]["binding_per_s"] < 5000
+    assert all(each["binding_per_s"] > 5000 for each in plan["choices"])
+    assert plan["lacks"] == ""
+
+
+def test_without_block_io_only_commits_are_judged(log: Path):
+    done = planned(log, "--objective", "commit.p99_ms=5", "--explain", "--json")
+    assert done.code == 0, done
+    assert_published(done.document)
+    plan = done.document["plan"]
+    assert done.document["verdict"].startswith("Not ranked, as the log holds no block I/O.")
+    assert done.document["notes"][0] == LACKS == plan["lacks"]
+    assert "watch" in LACKS
+    assert plan["busiest_per_s"] == pytest.approx(15.0)
+    assert any("10 to 15 a second" in each for each in done.document["steps"])
+    assert any("COMMIT after writes took 8 ms" in each for each in done.document["steps"])
+    assert not any("proof" in each for each in done.document["notes"])
+    fast = planned(log, "--objective", "commit.p99_ms=0.05", "--json")
+    assert fast.document["plan"]["choices"] == [], "no volume commits within 0.05 ms"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--objective", "read.p99_ms=5"), "cannot be judged by the log"),
+        (("--study", "p.toml"), "there is no rate to prove"),
+        (("--io", "reads=900,size=8KiB"), "it has no writes"),
+    ],
+)
+def test_what_a_log_does_not_hold_is_refused(log: Path, words: tuple[str, ...], said: str):
+    done = planned(log, *words)
+    assert done.code == 2, done
+    assert said in " ".join(done.err.split())
+
+
+def test_block_io_is_typed_for_a_log_alone(tmp_path: Path):
+    done = seatrial(
+        "plan", "reads=6,writes=2,size=8KiB", "--capacity", "1GiB", *IO, folder=tmp_path
+    )
+    assert done.code == 2
+    assert "is no log of SQL" in " ".join(done.err.split())
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("SELECT 1;\nUPDATE t SET a = 1;\n", "has no times"),
+        (line(0, 1, 1.0, "SELECT 1"), "No statement of prod.log writes"),
+    ],
+)
+def test_a_log_without_times_or_writes_is_one_sentence(tmp_path: Path, text: str, said: str):
+    (tmp_path / "prod.log").write_text(text)
+    done = planned(tmp_path / "prod.log")
+    assert done.code == 2, done
+    assert said in " ".join(done.err.split())
+
+
+def test_limits_of_a_trace_take_block_io(log: Path):
+    assert (
+        seatrial("sql", "read", log.name, "-o", "c.trace", "--force", folder=log.parent).code == 0
+    )
+    done = seatrial("caps", "c.trace", "--volume", "gp3:700GiB", folder=log.parent)
+    assert done.code == 2
+    assert "is a trace of SQL, which holds no block I/O" in " ".join(done.err.split())

@@ -19,6 +19,7 @@ BEGAN = datetime.datetime(2026, 11, 21, 8, tzinfo=datetime.UTC)
 MINUTES = 30
 BUSY_MINUTE = 20
 QUIET_PER_MINUTE, BUSY_PER_MINUTE = 30, 600
+ABOUT = {"sessions_max": 3, "timed_share": 1.0, "commit_ms": None}
 IO = ("--io", "reads=900,writes=100,size=8KiB")
 
 
@@ -92,7 +93,7 @@ def test_a_trace_of_a_log_is_the_same_need(log: Path):
 
 def test_means_follow_the_statements_and_keep_their_mean():
     columns = np.array([[10.0, 10.0, 80.0, 20.0], *[[1.0] * 4] * 3])
-    load = logged_load("x", 60.0, columns, 1.0, None)
+    load = logged_load("x", 60.0, columns, **ABOUT)
     demand = following(constant_demand("typed", 900, 100, 8192), load)
     assert demand.reads_per_s.mean() == pytest.approx(900)
     assert demand.write_bytes_per_s.mean() == pytest.approx(100 * 8192)
@@ -103,7 +104,7 @@ def test_means_follow_the_statements_and_keep_their_mean():
 
 def test_commits_that_may_share_a_write_are_an_interval():
     commits = np.array([[60.0] * 20, [30.0] * 20, [60.0] * 20, [180.0] * 20])
-    demand, shared = of_commits(logged_load("x", 60.0, commits, 1.0, None))
+    demand, shared = of_commits(logged_load("x", 60.0, commits, **ABOUT))
     assert demand.writes_per_s == pytest.approx(np.full(20, 1.0))
     assert (shared.low, shared.high) == pytest.approx((0.5 / 3, 1.0))
     assert shared.mid == pytest.approx(math.sqrt(0.5 / 3))

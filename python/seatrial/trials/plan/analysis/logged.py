@@ -45,6 +45,7 @@ class LoggedLoad:
         commits_per_s_min: Commits of transactions that surely wrote.
         commits_per_s_max: Commits of those that may have written.
         at_work: Sessions at work at once, on the average of a slot; 0 without durations.
+        sessions_max: Sessions that were open at once, at most.
         timed_share: Of the statements, with a known duration.
         commit_ms: Median and 99th percentile of COMMIT after writes; None of too few.
     """
@@ -55,6 +56,7 @@ class LoggedLoad:
     commits_per_s_min: NDArray[np.float64]
     commits_per_s_max: NDArray[np.float64]
     at_work: NDArray[np.float64]
+    sessions_max: int
     timed_share: float
     commit_ms: tuple[float, float] | None
 
@@ -65,18 +67,16 @@ class LoggedLoad:
         origin = f"log {self.name}"
         return Figure(low=low, mid=math.sqrt(low * high) or high / 2, high=high, origin=origin)
 
-    @property
-    def at_work_max(self) -> int:
-        """Sessions at work at once in the busiest slot, rounded up; 1 at least."""
-        return max(1, math.ceil(float(self.at_work.max()) - 1e-9))
-
     def words(self) -> list[str]:
         """What the log shows, a sentence each, with how it is known."""
         commits = self.busiest_commits_per_s
         slot = "minute" if self.slot_s == 60 else f"{self.slot_s:g} s"
         found = [
-            f"Commits that write in the busiest {slot}: {commits.low:,.3g} to {commits.high:,.3g} "
-            f"a second (log; more where what a statement does is not in its text)"
+            f"Commits that write in the busiest {slot}: {_rate(commits.low)} to "
+            f"{_rate(commits.high)} a second (log; that many if procedures, prepared statements "
+            "and row locks write)"
+            if commits.low < commits.high
+            else f"Commits that write in the busiest {slot}: {_rate(commits.low)} a second (log)"
         ]
         if self.timed_share:
             found.append(
@@ -96,10 +96,16 @@ class LoggedLoad:
         return found
 
 
+def _rate(per_s: float) -> str:
+    return f"{per_s:,.0f}" if per_s >= 100 else f"{per_s:.3g}"
+
+
 def logged_load(
     name: str,
     slice_s: float,
     columns: NDArray[np.float64],
+    *,
+    sessions_max: int,
     timed_share: float,
     commit_ms: tuple[float, float] | None,
 ) -> LoggedLoad:
@@ -110,6 +116,7 @@ def logged_load(
         slice_s: Length of the slices that it was counted in (s).
         columns: Statements, commits that surely and that may write, and seconds at work, by slice;
             shape (4, slices).
+        sessions_max: Sessions that were open at once, at most.
         timed_share: Of the statements, with a known duration.
         commit_ms: Median and 99th percentile of COMMIT after writes; None of too few.
 
@@ -136,6 +143,7 @@ def logged_load(
         commits_per_s_min=per_s[1],
         commits_per_s_max=per_s[2],
         at_work=per_s[3],
+        sessions_max=max(1, sessions_max),
         timed_share=timed_share,
         commit_ms=commit_ms,
     )
@@ -160,8 +168,8 @@ def following(means: Demand, load: LoggedLoad) -> Demand:
 def of_commits(load: LoggedLoad) -> tuple[Demand, Figure]:
     """Return the log writes of the commits alone, and how many a commit that may write has.
 
-    Sessions that commit at once may share one write, as many as are at work; a commit that only may
-    have written has none at least.
+    Sessions that commit at once may share one write: all that were open, on slow storage. A commit
+    that only may have written has none at least.
 
     Raises:
         UsageError: when nothing in the log writes.
@@ -177,7 +185,7 @@ def of_commits(load: LoggedLoad) -> tuple[Demand, Figure]:
         )
     writes = load.commits_per_s_max
     surely = float(load.commits_per_s_min.sum() / writes.sum())
-    low = max(surely / load.at_work_max, SHARE_MIN)
+    low = max(surely / load.sessions_max, SHARE_MIN)
     nothing = np.zeros_like(writes)
     demand = Demand(
         origin=f"commits of the log {load.name}, a log write each at most",
@@ -191,7 +199,7 @@ def of_commits(load: LoggedLoad) -> tuple[Demand, Figure]:
         low=low,
         mid=max(low, math.sqrt(low)),
         high=1.0,
-        origin=f"commits that surely write, and up to {load.at_work_max} sessions that share a "
+        origin=f"commits that surely write, and up to {load.sessions_max} sessions that share a "
         "log write, in the log",
     )
     return demand, shared

@@ -143,8 +143,9 @@ def _of_trace(reference: str, path: Path) -> LoggedLoad:
         reference,
         found.slice_us / US_PER_S,
         columns,
-        found.timed / found.statements if found.statements else 0.0,
-        (times.p50_ns / ms, times.p99_ns / ms) if is_known else None,
+        sessions_max=shown.mix.sessions.at_once_max,
+        timed_share=found.timed / found.statements if found.statements else 0.0,
+        commit_ms=(times.p50_ns / ms, times.p99_ns / ms) if is_known else None,
     )
 
 

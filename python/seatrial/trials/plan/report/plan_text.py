@@ -161,10 +161,10 @@ def commits_words(foreseen: Foreseen) -> str:
 def choices_table(plan: StoragePlan) -> Table:
     """Return the candidates that fit, least regret first."""
     percentile = plan.objective.percentile if plan.objective else "p99"
+    first = "By commits alone, least regret first" if plan.lacks else "Least regret first"
     return Table(
         id="table-choices",
-        title=("By commits alone; " if plan.lacks else "")
-        + f"Least regret first; {format_count(plan.dominated)} dominated are left out",
+        title=f"{first}; {format_count(plan.dominated)} dominated are left out",
         labels=1,
         headers=[
             "Candidate",

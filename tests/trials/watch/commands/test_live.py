@@ -18,7 +18,7 @@ pytest.importorskip("uvicorn", reason="uvicorn is not installed: pip install 'se
 from seatrial.trials.watch.analysis.events import Mark
 from seatrial.trials.watch.analysis.history import History
 from seatrial.trials.watch.commands.live import Feed, LivePage
-from seatrial.trials.watch.report.page import Hello
+from seatrial.trials.watch.report.page import Startup
 from trials.watch.client import Client
 
 EVERY_S = "0.2"
@@ -78,7 +78,7 @@ def test_the_page_asks_its_own_server_alone(client):
 
 def test_a_new_connection_gets_all_and_one_that_was_lost_the_rest(client):
     first = client.events(4)
-    assert first[0][1] == "hello"
+    assert first[0][1] == "startup"
     assert first[0][2]["resumed"] is False
     assert first[0][2]["level"] in (1, 2)
     numbers = [number for number, _, _ in first[1:]]
@@ -95,8 +95,8 @@ def test_a_new_connection_gets_all_and_one_that_was_lost_the_rest(client):
 
 
 def test_a_number_of_another_watch_starts_anew(client):
-    hello, first = client.events(2, last_id="00000000:3")
-    assert hello[2]["resumed"] is False
+    startup, first = client.events(2, last_id="00000000:3")
+    assert startup[2]["resumed"] is False
     assert first[0].endswith(":1")
 
 
@@ -160,10 +160,10 @@ def test_without_a_watch_a_marker_is_refused(tmp_path):
 
 
 def test_what_is_no_longer_kept_is_counted():
-    hello = Hello(watched="x", level=1, sees="", lacks="", cost="", reason="", started_at=0.0,
+    startup = Startup(watched="x", level=1, sees="", lacks="", cost="", reason="", started_at=0.0,
                   every_s=1.0, has_server=False, history_s=1.0, history_bytes_max=1,
                   rows_per_doubling=16, version="0")  # fmt: skip
-    feed = Feed(hello)
+    feed = Feed(startup)
     feed.history = History(bytes_max=30)
     page = LivePage(feed, 0)
     try:
@@ -176,7 +176,7 @@ def test_what_is_no_longer_kept_is_counted():
         kept = [each.number for each in feed.history.after(0)]
         assert kept[0] > 3
         events = own.events(2 + len(kept), last_id=f"{feed.history.session}:2")
-        assert [sort for _, sort, _ in events[:2]] == ["hello", "skipped"]
+        assert [sort for _, sort, _ in events[:2]] == ["startup", "skipped"]
         assert events[1][2] == {"events": kept[0] - 3}
         assert [int(each[0].partition(":")[2]) for each in events[2:]] == kept
     finally:

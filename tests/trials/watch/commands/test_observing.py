@@ -47,8 +47,8 @@ def test_the_page_follows_the_run_and_becomes_its_report(tmp_path):
     client = client_of(run)
     assert client.ask("/run") == (404, "There is no report yet.")
     events = client.events(1, sort="ended")
-    hello = events[0][2]
-    assert (hello["has_ended"], hello["run"]) == (False, f"io on {tmp_path / 'files'}")
+    startup = events[0][2]
+    assert (startup["has_ended"], startup["run"]) == (False, f"io on {tmp_path / 'files'}")
     reported = [data for _, sort, data in events if sort == "run"]
     assert reported[0]["stage"].startswith("Filling")
     tests = [each for each in reported if each["test"]]

@@ -91,7 +91,7 @@ def test_fios_own_log_has_what_fio_counted(tmp_path: Path):
 
 
 def test_what_is_no_trace_is_refused_with_the_formats_and_the_line(tmp_path: Path):
-    (tmp_path / "a").write_text("hello\n")
+    (tmp_path / "a").write_text("startup\n")
     refused = seatrial("trace", "import", "a", "-o", "a.rec", folder=tmp_path)
     assert refused.code == 2
     assert "is in no known trace format" in refused.err

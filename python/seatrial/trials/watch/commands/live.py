@@ -40,7 +40,7 @@ from seatrial.trials.watch.report.metrics import (
     metrics_text,
     wants_protobuf,
 )
-from seatrial.trials.watch.report.page import Hello, live_page, saved_page
+from seatrial.trials.watch.report.page import Startup, live_page, saved_page
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -82,14 +82,14 @@ class Feed:
     """What is seen, for the page and for metrics; filled by the watch, read by its server.
 
     Attributes:
-        hello: The watch.
+        startup: The watch.
         history: What the page may ask for again.
         totals: The sums since the start.
         whole: All that was seen since the start.
     """
 
-    def __init__(self, hello: Hello) -> None:
-        self.hello = hello
+    def __init__(self, startup: Startup) -> None:
+        self.startup = startup
         self.history = History()
         self.totals = Totals()
         self.whole: Interval | None = None
@@ -129,7 +129,7 @@ class Feed:
 
     def saved(self, worksheet: Mapping[str, Any]) -> str:
         """Return all that is kept as a page of its own."""
-        return saved_page(self.hello, self.history.after(0), self.whole, worksheet)
+        return saved_page(self.startup, self.history.after(0), self.whole, worksheet)
 
     def metrics(self, accept: str) -> tuple[str | bytes, str]:
         """Return the sums in the format that a scraper prefers, and its media type.
@@ -138,7 +138,7 @@ class Feed:
             accept: The scraper's header ``Accept``.
         """
         with self._lock:
-            known = self.totals, self.hello.level, _core.__version__
+            known = self.totals, self.startup.level, _core.__version__
             if wants_protobuf(accept):
                 return metrics_protobuf(*known), native.MEDIA_TYPE
             return metrics_text(*known), MEDIA_TYPE
@@ -255,7 +255,7 @@ class LivePage:
 
         if (answer := self._gate.entered(request) or self._refused(request)) is not None:
             return answer
-        return HTMLResponse(live_page(self._feed.hello), headers=HEADERS)
+        return HTMLResponse(live_page(self._feed.startup), headers=HEADERS)
 
     async def _events(self, request: Request) -> Response:
         from starlette.responses import PlainTextResponse, StreamingResponse  # noqa: PLC0415
@@ -275,11 +275,11 @@ class LivePage:
         last = int(number) if is_resumed else 0
         self._readers += 1
         try:
-            hello = msgspec.to_builtins(self._feed.hello) | {
+            startup = msgspec.to_builtins(self._feed.startup) | {
                 "resumed": is_resumed,
                 "has_ended": self._ending is not None,
             }
-            yield _message("hello", json.dumps(hello).encode())
+            yield _message("startup", json.dumps(startup).encode())
             spoken_s = time.monotonic()
             while True:
                 ending = self._ending
@@ -368,7 +368,7 @@ def served(
         UsageError: when the port cannot be used.
     """
     level = watcher.level
-    hello = Hello(
+    startup = Startup(
         watched=name,
         run=run,
         without_line=without_line,
@@ -387,7 +387,7 @@ def served(
         rows_per_doubling=ROWS_PER_DOUBLING,
         version=_core.__version__,
     )
-    feed = Feed(hello)
+    feed = Feed(startup)
     return feed, LivePage(feed, port, command)
 
 

@@ -40,7 +40,7 @@ _GZIP_LEVEL: Final = 6
 _STYLES: Final = ("page.css", "print.css")
 
 
-class Hello(msgspec.Struct, frozen=True, kw_only=True):
+class Startup(msgspec.Struct, frozen=True, kw_only=True):
     """What the page says of a watch from its start.
 
     Attributes:
@@ -99,19 +99,19 @@ def _asset(name: str) -> str:
     return folder.joinpath(f"assets/{name}").read_text(encoding="utf-8")
 
 
-def live_page(hello: Hello) -> str:
+def live_page(startup: Startup) -> str:
     """Return the page that asks its server for what is seen."""
-    body = fill("trials/watch/report/templates/live.html", hello=hello, saved="", tables=())
-    return _document(_title(hello), body, b'{"mode":"live"}', is_live=True)
+    body = fill("trials/watch/report/templates/live.html", startup=startup, saved="", tables=())
+    return _document(_title(startup), body, b'{"mode":"live"}', is_live=True)
 
 
 def saved_page(
-    hello: Hello, events: Iterable[Event], whole: Interval | None, worksheet: Mapping[str, Any]
+    startup: Startup, events: Iterable[Event], whole: Interval | None, worksheet: Mapping[str, Any]
 ) -> str:
     """Return a page of its own with all that was kept, drawn as a worksheet says.
 
     Args:
-        hello: The watch.
+        startup: The watch.
         events: What was kept.
         whole: All that was seen since the start; its tables need no script. None before the end of
             the first interval.
@@ -121,21 +121,21 @@ def saved_page(
     tables = [plain_table(each) for each in summary_tables(whole)] if whole else []
     body = fill(
         "trials/watch/report/templates/live.html",
-        hello=hello,
+        startup=startup,
         saved=saved,
         headline=headline(whole) if whole else "No block requests.",
         tables=tables,
         lost=lost_lines(whole) if whole else [],
     )
-    about = {"mode": "saved", "saved": saved, "hello": hello, "worksheet": worksheet}
+    about = {"mode": "saved", "saved": saved, "startup": startup, "worksheet": worksheet}
     # The events are JSON already, and many.
     kept = b",".join(b'["%s",%s]' % (each.sort.encode(), each.data) for each in events)
     data = b'%s,"events":[%s]}' % (msgspec.json.encode(about)[:-1], kept)
-    return _document(f"{_title(hello)}, {saved}", body, data, is_live=False)
+    return _document(f"{_title(startup)}, {saved}", body, data, is_live=False)
 
 
-def _title(hello: Hello) -> str:
-    return f"Seatrial: {hello.run}" if hello.run else f"Seatrial watch: {hello.watched}"
+def _title(startup: Startup) -> str:
+    return f"Seatrial: {startup.run}" if startup.run else f"Seatrial watch: {startup.watched}"
 
 
 def _document(title: str, body: Markup, data: bytes, *, is_live: bool) -> str:

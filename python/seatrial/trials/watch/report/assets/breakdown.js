@@ -7,7 +7,7 @@ const BROKEN_DOWN_BY = ['operation', 'relation', 'client', 'process', 'size', 'd
 /** Return the sums of a time by a dimension, the most requests first. */
 function sumsOf(range, filters, by) {
   const sums = new Map();
-  const step = columnLength(range, view.watched.hello.every_s);
+  const step = columnLength(range, view.watched.startup.every_s);
   let seconds = 0;
   for (let number = Math.floor(range.from / step); number * step < range.to; number += 1) {
     const column = view.watched.column(step, number);
@@ -22,7 +22,7 @@ function sumsOf(range, filters, by) {
 
 /** Return the columns of a table: heading and text of a sum. */
 function breakdownColumns(filters, total, seconds) {
-  const { level } = view.watched.hello;
+  const { level } = view.watched.startup;
   const latency = (share) => (sum) => {
     const found = sum.percentile(share);
     return found === null ? '–' : formatDuration(found);

@@ -20,7 +20,7 @@ function columnLength(range, every_s) {
  * `kept` holds the columns that were made before; those that cannot change are not made again.
  */
 function columnsOf(watched, range, wanted, kept) {
-  const step = columnLength(range, watched.hello.every_s);
+  const step = columnLength(range, watched.startup.every_s);
   const name = JSON.stringify([step, wanted]);
   if (kept.name !== name) Object.assign(kept, { name, columns: new Map() });
   const first = Math.floor(range.from / step);
@@ -60,7 +60,7 @@ function addByLatency(sums, { rows }, band) {
   for (let place = 0; place < rows.length; place += 2) {
     const row = rows[place];
     if (band && (row < band[0] || row >= band[1])) continue;
-    const middle_ns = 2 ** ((row + 0.5) / view.watched.hello.rows_per_doubling);
+    const middle_ns = 2 ** ((row + 0.5) / view.watched.startup.rows_per_doubling);
     const [, key] = LATENCY_BANDS.findLast(([least_ns]) => middle_ns >= least_ns);
     if (!sums.has(key)) sums.set(key, new Sum());
     sums.get(key).requests += rows[place + 1];

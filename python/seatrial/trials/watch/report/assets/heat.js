@@ -4,7 +4,7 @@ const HEAT_ROWS = 4; // rows drawn per doubling; those that are counted are fine
 const NEAR_PX = 3;
 
 /** Return how many counted rows are drawn as one. */
-const rowsAtOnce = () => view.watched.hello.rows_per_doubling / HEAT_ROWS;
+const rowsAtOnce = () => view.watched.startup.rows_per_doubling / HEAT_ROWS;
 
 /** Return cells of columns: [column, row, count], with their extent and the largest count. */
 function heatCells({ columns }) {
@@ -109,7 +109,7 @@ function cellAt(plot, x_px, y_px) {
 
 /** Return a band of rows in words. */
 function bandName([low, high]) {
-  const { rows_per_doubling } = view.watched.hello;
+  const { rows_per_doubling } = view.watched.startup;
   return `${formatDuration(2 ** (low / rows_per_doubling))} to `
     + `${formatDuration(2 ** (high / rows_per_doubling))}`;
 }

@@ -36,8 +36,8 @@ function sizeName(length_bytes) {
 
 /** Intervals, stalls and markers of one watch. */
 class Watched {
-  constructor(hello) {
-    this.hello = hello;
+  constructor(startup) {
+    this.startup = startup;
     this.intervals = [];
     this.stalls = new Map();
     this.marks = [];
@@ -58,9 +58,11 @@ class Watched {
       groups: groups.map((fields) => madeGroup(fields, names)),
     });
     this.bytes += groups.reduce((sum, [, , , , , , , , , bytes]) => sum + bytes, 0);
-    const oldest = at - this.hello.history_s;
+    const oldest = at - this.startup.history_s;
     while (this.intervals.length > INTERVALS_MAX
-      || (this.hello.saved === undefined && this.intervals[0].at < oldest)) this.intervals.shift();
+      || (this.startup.saved === undefined && this.intervals[0].at < oldest)) {
+      this.intervals.shift();
+    }
   }
 
   get last() {
@@ -68,11 +70,11 @@ class Watched {
   }
 
   get from() {
-    return this.intervals[0]?.from ?? this.hello.started_at;
+    return this.intervals[0]?.from ?? this.startup.started_at;
   }
 
   get to() {
-    return this.last?.at ?? this.hello.started_at;
+    return this.last?.at ?? this.startup.started_at;
   }
 
   /** Return the intervals whose middle is in a time; they are in order. */
@@ -110,7 +112,7 @@ class Watched {
       in_flight: flightOf(intervals),
       readings: readingsOf(intervals),
       groups: intervals.length === 1 ? intervals[0].groups : mergedGroups(intervals),
-      isSealed: this.to >= to + this.hello.every_s,
+      isSealed: this.to >= to + this.startup.every_s,
     };
     if (column.isSealed) {
       if (this.sealed.size > 4 * COLUMNS_MAX) this.sealed.clear();
@@ -242,7 +244,7 @@ class Sum {
   }
 
   computed(share) {
-    const { rows_per_doubling } = view.watched.hello;
+    const { rows_per_doubling } = view.watched.startup;
     const sorted = [...this.rows].sort(([a], [b]) => a - b);
     const total = sorted.reduce((sum, [, count]) => sum + count, 0);
     if (!total) return null;

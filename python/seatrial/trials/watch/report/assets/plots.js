@@ -75,7 +75,7 @@ class Plot {
       });
       return list;
     };
-    const { run } = view.watched.hello;
+    const { run } = view.watched.startup;
     const metrics = Object.entries(METRICS).filter(([, { isOfRun }]) => run || !isOfRun)
       .map(([name, { label }]) => [name, label]);
     const dimensions = Object.entries(DIMENSIONS)
@@ -120,11 +120,11 @@ class Plot {
     if (panel) {
       if (data.totals.size) return '';
       if (METRICS[metric].isOfRun) return 'No test had such a figure in this time.';
-      if (panel.startsWith('group_') && !view.watched.hello.has_group) {
+      if (panel.startsWith('group_') && !view.watched.startup.has_group) {
         return 'This needs --pid or a local --url, and a control group with the I/O controller.';
       }
       const isOfServer = panel.startsWith('server_');
-      if (isOfServer && !view.watched.hello.has_server) return 'This needs --url.';
+      if (isOfServer && !view.watched.startup.has_server) return 'This needs --url.';
       if (METRICS[metric].below) return 'The server does not time its requests (track_io_timing).';
       return `${isOfServer ? 'The server' : 'The kernel'} did not say it in this time.`;
     }
@@ -135,7 +135,7 @@ class Plot {
     if (filters.latency && METRICS[metric].whole) {
       return 'This is not counted by latency: the filter on latency must be removed to see it.';
     }
-    if (METRICS[metric].rows && view.watched.hello.level === 1) {
+    if (METRICS[metric].rows && view.watched.startup.level === 1) {
       return 'Level 1 has means only: neither percentiles nor a heat map.';
     }
     if (data.totals.size) return '';

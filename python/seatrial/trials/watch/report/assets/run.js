@@ -55,10 +55,10 @@ class Run {
 /** Draw which test is on, and the list of tests. */
 function drawRun() {
   const { run, to } = view.watched;
-  if (!view.watched.hello.run) return;
+  if (!view.watched.startup.run) return;
   const put = (id, text) => { document.getElementById(id).textContent = text; };
   const { current, ending } = run;
-  const isOver = ending !== null || view.watched.hello.saved !== undefined;
+  const isOver = ending !== null || view.watched.startup.saved !== undefined;
   put('run-test', current ? `Round ${current.round}: ${current.test}` : run.stage);
   const left_s = run.left_s === null ? null : Math.max(0, run.left_s - (to - run.left_at));
   put('run-left', !left_s || isOver ? '' : `at most ${formatLeft(left_s)} left`);

@@ -32,13 +32,13 @@ const view = {
   },
 
   zoom(from, to) {
-    this.span_s = Math.max(to - from, SPAN_MIN_S, 2 * this.watched.hello.every_s);
+    this.span_s = Math.max(to - from, SPAN_MIN_S, 2 * this.watched.startup.every_s);
     this.to = to;
     redraw();
   },
 
   follow() {
-    this.to = this.watched.hello.saved === undefined ? null : this.watched.to;
+    this.to = this.watched.startup.saved === undefined ? null : this.watched.to;
     this.setPaused(false);
     redraw();
   },
@@ -47,7 +47,7 @@ const view = {
     this.isPaused = isPaused;
     const button = document.getElementById('pause');
     if (isPaused && this.to === null) this.to = this.watched.to;
-    if (!isPaused && this.watched.hello.saved === undefined) this.to = null;
+    if (!isPaused && this.watched.startup.saved === undefined) this.to = null;
     if (!button) return;
     button.textContent = isPaused ? 'Go on' : 'Pause';
     button.setAttribute('aria-pressed', String(isPaused));
@@ -179,8 +179,9 @@ function drawFigures() {
 
 /** Say where the load of each disk is on its load line, and which disks have none. */
 function drawHeadroom() {
-  const { last, hello } = view.watched;
-  const texts = [...(last?.headroom ?? []), ...(hello.without_line ? [hello.without_line] : [])];
+  const { last, startup } = view.watched;
+  const { without_line } = startup;
+  const texts = [...(last?.headroom ?? []), ...(without_line ? [without_line] : [])];
   const lines = texts.map((text) => textElement('li', text));
   document.getElementById('headroom').replaceChildren(...lines);
 }
@@ -201,8 +202,8 @@ function drawLosses() {
   if (view.skipped) {
     parts.push(`${plural(view.skipped, 'event')} missed by this page and no longer kept`);
   }
-  const since = view.watched.from - view.watched.hello.started_at;
-  if (since > 2 * view.watched.hello.every_s + 2) {
+  const since = view.watched.from - view.watched.startup.started_at;
+  if (since > 2 * view.watched.startup.every_s + 2) {
     parts.push(`history before ${clockTime(view.watched.from)} is no longer kept`);
   }
   document.getElementById('losses').textContent = parts.length
@@ -280,12 +281,12 @@ function startControls() {
 }
 
 /** Begin with what a server or a file says of the watch. */
-function begin(hello, worksheet) {
+function begin(startup, worksheet) {
   const isFirst = view.watched === null;
-  view.watched = new Watched(hello);
+  view.watched = new Watched(startup);
   if (!isFirst) return;
   startWorksheets(applyWorksheet, currentWorksheet);
-  applyWorksheet(worksheet ?? standardWorksheet(hello));
+  applyWorksheet(worksheet ?? standardWorksheet(startup));
 }
 
 function setState(text, name) {
@@ -299,10 +300,10 @@ function follow() {
   const events = new EventSource('/events');
   let hasEnded = false;
   let isLate = false; // it was over when this page came
-  events.addEventListener('hello', ({ data }) => {
-    const { resumed, has_ended, ...hello } = JSON.parse(data);
+  events.addEventListener('startup', ({ data }) => {
+    const { resumed, has_ended, ...startup } = JSON.parse(data);
     isLate = has_ended;
-    if (!resumed || !view.watched) begin(hello);
+    if (!resumed || !view.watched) begin(startup);
     setState('live', 'live');
   });
   for (const sort of ['interval', 'stall', 'mark', 'run']) {
@@ -318,7 +319,7 @@ function follow() {
   events.addEventListener('ended', ({ data }) => {
     hasEnded = true;
     events.close();
-    const { run } = view.watched.hello;
+    const { run } = view.watched.startup;
     setState(run ? 'ended' : 'the watch has ended', run ? 'ended' : 'lost');
     if (!run) return;
     redraw();
@@ -342,7 +343,7 @@ function follow() {
     follow();
     return;
   }
-  begin({ ...data.hello, saved: data.saved }, checkedWorksheet(data.worksheet));
+  begin({ ...data.startup, saved: data.saved }, checkedWorksheet(data.worksheet));
   for (const [sort, event] of data.events) view.watched.add(sort, event);
   view.to = view.watched.to;
   view.span_s = Math.max(view.watched.to - view.watched.from, SPAN_MIN_S);

@@ -21,25 +21,27 @@ const STANDARD_WORKSHEET = {
 };
 
 /** At level 1 there are means in place of distributions; with a database, tables first. */
-function standardWorksheet(hello) {
+function standardWorksheet(startup) {
   const sheet = structuredClone(STANDARD_WORKSHEET);
-  if (hello.level === 1) {
+  if (startup.level === 1) {
     sheet.charts = ['rate', 'mean', 'throughput', 'flight'].map((metric) => ({
       metric, operation: '', by: metric === 'flight' ? 'disk' : 'operation',
     }));
   }
-  if (hello.run && hello.level > 1) sheet.charts.find(({ by }) => by === 'process').by = 'client';
-  if (!hello.has_disks) sheet.charts = [];
+  if (startup.run && startup.level > 1) {
+    sheet.charts.find(({ by }) => by === 'process').by = 'client';
+  }
+  if (!startup.has_disks) sheet.charts = [];
   const add = (metric) => sheet.charts.push({ metric, operation: '', by: '' });
-  if (hello.run) {
+  if (startup.run) {
     const own = ['runRate', 'runP99'].map((metric) => ({ metric, operation: '', by: '' }));
     const isHeat = ({ metric }) => metric === 'heat';
     sheet.charts.splice(sheet.charts.findLastIndex(isHeat) + 1, 0, ...own);
   }
   add('pressure');
-  if (hello.has_group) ['groupThroughput', 'groupRate'].forEach(add);
-  if (hello.has_server) ['serverRate', 'serverTime', 'serverWal', 'serverWaits'].forEach(add);
-  if (hello.level === 3) {
+  if (startup.has_group) ['groupThroughput', 'groupRate'].forEach(add);
+  if (startup.has_server) ['serverRate', 'serverTime', 'serverWal', 'serverWaits'].forEach(add);
+  if (startup.level === 3) {
     sheet.charts.find(({ by }) => by === 'process').by = 'relation';
     sheet.charts.push({ metric: 'p99', operation: 'read', by: 'relation' });
   }
@@ -97,7 +99,7 @@ const keptWorksheets = {
 function startWorksheets(apply, current) {
   const list = document.getElementById('worksheets');
   const named = (name) => (name === STANDARD
-    ? standardWorksheet(view.watched.hello) : keptWorksheets.read().get(name));
+    ? standardWorksheet(view.watched.startup) : keptWorksheets.read().get(name));
   const fill = (chosen) => {
     const names = [STANDARD, ...keptWorksheets.read().keys()];
     list.replaceChildren(...names.map((name) => new Option(name, name, false, name === chosen)));

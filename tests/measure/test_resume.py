@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -83,7 +84,11 @@ def test_a_resume_goes_on_with_its_own_plan_only(tmp_path, place):
 def test_a_kill_while_the_file_is_filled_loses_nothing(tmp_path, place):
     study = write_study(tmp_path, place)
     process = start("study", study, folder=tmp_path)
-    wait_until(lambda: list(place.glob(".seatrial-*/trial.dat")), "the trial file")
+    # Before its first byte, it is in the journal: what is longer later, and is not, is another's.
+    wait_until(
+        lambda: any(each.stat().st_size for each in place.glob(".seatrial-*/trial.dat")),
+        "the trial file",
+    )
     kill(process)
     (trial_file,) = place.glob(".seatrial-*/trial.dat")
     os.truncate(trial_file, FILE_BYTES // 3)
@@ -161,8 +166,12 @@ def test_an_interrupted_cell_that_is_the_only_one_is_kept(tmp_path, place):
 
 
 def thread_names(pid: int) -> list[str]:
-    tasks = Path(f"/proc/{pid}/task").iterdir()
-    return [(task / "comm").read_text().strip() for task in tasks]
+    """Of a process; a thread may end while this looks."""
+    names = []
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        with suppress(OSError):
+            names.append((task / "comm").read_text().strip())
+    return names
 
 
 def test_an_interrupt_in_the_calibration_is_heeded_and_the_sample_kept(tmp_path, place):

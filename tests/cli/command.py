@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .preloaded import preloaded
+from .preloaded import GROUP, preloaded
 
 SEATRIAL = str(Path(sys.executable).with_name("seatrial"))
 
@@ -80,13 +80,18 @@ def ended(process: subprocess.Popen[str], timeout_s: float = 60.0) -> Ended:
 
 
 def seatrial(*arguments: str | Path, folder: Path, timeout_s: float = 60.0, **how: Any) -> Ended:
-    """Run ``seatrial`` to its end: forked from a process that has imported it (`preloaded`)."""
-    if how.keys() - {"env"}:
+    """Run ``seatrial`` to its end: forked from a process that has imported it (`preloaded`).
+
+    ``group`` is the folder of a control group that it enters before it begins.
+    """
+    if how.keys() - {"env", "group"}:
         return ended(start(*arguments, folder=folder, **how), timeout_s)
     with ExitStack() as stack:
         null = stack.enter_context(Path(os.devnull).open("rb"))
         pipes = [os.pipe() for _ in range(2)]
         environment = os.environ | own(folder) | (how.get("env") or {})
+        if group := how.get("group"):
+            environment[GROUP] = str(group)
         streams = (null.fileno(), *(writer for _, writer in pipes))
         reply = preloaded().start([str(each) for each in arguments], folder, environment, streams)
         for _, writer in pipes:

@@ -30,6 +30,8 @@ from typing import NoReturn
 MESSAGE_BYTES_MAX = 1 << 20
 LOADED = ("numpy", "scipy.stats", "scipy.optimize", "rich.console", "rich.progress", "psycopg")
 """What commands import when they need it."""
+GROUP = "SEATRIAL_TEST_GROUP"
+"""The variable of a command that names the control group to enter; the command does not see it."""
 
 
 class Preloaded:
@@ -109,6 +111,8 @@ def become(message: bytes, streams: list[int]) -> None:
     os.chdir(arguments[0])
     os.environ.clear()
     os.environ.update(environment)
+    if group := os.environ.pop(GROUP, ""):
+        Path(group, "cgroup.procs").write_text(str(os.getpid()))
     sys.argv = ["seatrial", *arguments[1:]]
 
 

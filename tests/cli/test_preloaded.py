@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from .command import ended, seatrial, start
+from .preloaded import GROUP
 
 
 @pytest.mark.parametrize(
@@ -34,3 +35,14 @@ def test_no_command_meets_what_another_left(tmp_path):
     ]
     assert ["one.seatrial" in each.err for each in reported] == [True, False]
     assert ["two.seatrial" in each.err for each in reported] == [False, True]
+
+
+def test_it_is_in_the_control_group_that_was_named_and_does_not_know(tmp_path):
+    """A folder stands in for the group: what is written there is the command's own process id."""
+    pids = tmp_path / "cgroup.procs"
+    pids.touch()
+    command = ("io", "null", "--seconds", "0.1", "--json")
+    reported = seatrial(*command, folder=tmp_path, group=tmp_path)
+    assert reported.code == 0, reported
+    assert pids.read_text().isdecimal()
+    assert GROUP not in reported.out

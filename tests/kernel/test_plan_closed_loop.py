@@ -72,11 +72,11 @@ def foreseen_per_s(facts: Catalogue, size_bytes: int) -> float:
     return plan.choices[0].holds * NEED_PER_S
 
 
-def measured(place: Path, folder: Path, entering: tuple[str, ...], size_bytes: int):
+def measured(place: Path, folder: Path, group: Path, size_bytes: int):
     """A run of reads at depth 16 within the limits; the file was laid out without them."""
     done = seatrial(
         "io", place, "--block-size", str(size_bytes), "--depth", "16", "--size", "32MiB",
-        "--seconds", str(SECONDS), "--no-report", folder=folder, prefix=entering,
+        "--seconds", str(SECONDS), "--no-report", folder=folder, group=group,
     )  # fmt: skip
     assert done.code == 0, done
     with ResultsFile.open(folder / "results.seatrial", read_only=True) as file:
@@ -107,7 +107,7 @@ def test_a_plan_foresees_what_is_measured_and_the_planted_cap_is_named(
         facts = stand_in(iops, bytes_per_s)
         expected = foreseen_per_s(facts, size)
         limit_reads(group.path, place.device, iops, bytes_per_s)
-        run, samples = measured(place.folder, folder, group.entering, size)
+        run, samples = measured(place.folder, folder, group.path, size)
         bought = parse_bought("stand-in:1GiB", facts)
         found = caps.found_with_load(
             caps.caps_of_volume(bought, facts), demand_of_samples(run, samples), bought, None, None

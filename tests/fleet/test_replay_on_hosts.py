@@ -26,6 +26,22 @@ PER_S = 200
 """So the capture takes 6 s, and its replay at a quarter of the speed 24 s."""
 
 
+TPCB = (
+    "UPDATE pgbench_accounts",
+    "SELECT abalance FROM pgbench_accounts WHERE aid = $1",
+    "UPDATE pgbench_tellers",
+    "UPDATE pgbench_branches",
+    "INSERT INTO pgbench_history",
+    "END",
+)
+BEGUN_BY_US = 1
+"""The content of the tables is read in one transaction, after the replay."""
+CALLS = """
+    SELECT query, calls FROM pg_stat_statements
+    JOIN pg_database ON pg_database.oid = dbid WHERE datname = 'tpcb_played'
+"""
+
+
 @dataclass(frozen=True)
 class Load:
     """A trace, and a server with the data that it begins with, in the database ``tpcb``."""
@@ -47,7 +63,9 @@ def load() -> Iterator[Load]:
                 words = (f"--client={CLIENTS}", f"--transactions={TRANSACTIONS}", f"--rate={PER_S}")
                 assert source.pgbench("--no-vacuum", *words) == COMMITS
             trace = read(source.log("tpcb", "csv"), folder / "tpcb.trace").path
-        with target_server(folder / "target", installed_programs()) as target:
+        library = {"shared_preload_libraries": "pg_stat_statements"}
+        with target_server(folder / "target", installed_programs(), **library) as target:
+            target.run("postgres", "CREATE EXTENSION pg_stat_statements")
             target.make("tpcb")
             target.pgbench("tpcb", "--initialize", "--quiet", "--scale=1")
             yield Load(trace, target)
@@ -55,9 +73,17 @@ def load() -> Iterator[Load]:
         shutil.rmtree(folder)
 
 
+def calls(load: Load) -> dict[str, int]:
+    """How often the server says that each statement of a transaction was executed."""
+    rows = load.target.run("postgres", CALLS)
+    own = {text.split(" SET ")[0].split(" (")[0]: int(count) for text, count in rows}
+    return {each: own[each] for each in (*TPCB, "BEGIN")}
+
+
 def played(load: Load, folder: Path, *options: str):
     """How the command ended, the record of its replay, and the sums that it left."""
     name = load.target.make("tpcb_played", template="tpcb")
+    load.target.run("postgres", "SELECT pg_stat_statements_reset()")
     words = ("--allow-writes", name, "--ids", "off", *options)
     done = replay(load.trace, load.target.url(name), *words, folder=folder)
     return done, record_in(folder), load.target.sums(name)
@@ -72,6 +98,7 @@ def test_three_hosts_execute_what_one_does(lab, load, tmp_path):
         accounts, branches, tellers, history, transactions = sums
         assert accounts == branches == tellers == history
         assert transactions == record.commits.committed == COMMITS
+        assert calls(load) == dict.fromkeys(TPCB, COMMITS) | {"BEGIN": COMMITS + BEGUN_BY_US}
         found.append((record.total.captured, record.total.ok, record.total.skipped, sums))
     assert found[0] == found[1]
 

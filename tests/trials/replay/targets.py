@@ -102,12 +102,12 @@ class Target:
 
 
 @contextlib.contextmanager
-def target_server(folder: Path, binaries: Binaries) -> Iterator[Target]:
+def target_server(folder: Path, binaries: Binaries, **settings: str) -> Iterator[Target]:
     """Start a new server whose data lie in the folder."""
     data = folder / "data"
     with UndoJournal(f"target-{folder.name}"[:40], folder / "state") as journal:
         cluster = create_cluster(data, binaries, account_for(data, binaries), journal)
-        with cluster.start({"fsync": "off", "max_connections": "60"}) as server:
+        with cluster.start({"fsync": "off", "max_connections": "60", **settings}) as server:
             yield Target(server, cluster)
 
 

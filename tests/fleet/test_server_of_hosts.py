@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import statistics
+import subprocess
+import sys
 import tempfile
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -30,6 +34,12 @@ MORE_OF_A_HOST = CLIENTS + 2 + 2
 """Transactions that the server counts and no log holds: each session begins with one (the clients,
 pgbench's first session, and ours that tries the address), and pgbench sends two statements before
 the load (``GetTableInfo`` of pgbench.c)."""
+
+
+SESSIONS = """
+    SELECT count(*) FROM pg_stat_activity
+    WHERE application_name LIKE 'seatrial % host4' AND state = 'active'
+"""
 
 
 @pytest.fixture(scope="module")
@@ -165,6 +175,46 @@ def test_a_host_that_is_lost_is_named_first(  # noqa: PLR0917 - fixtures
     assert summary.findings[0].kind == "host_lost"
     assert summary.findings[0].sentence.startswith("host3 ")
     assert max(topic.exit_code(summary) for topic in topics()) == EXIT_PARTIAL
+
+
+def command(server, lab, folder, *options: str) -> subprocess.Popen[str]:
+    """``seatrial db`` with the hosts of a lab."""
+    words = ["db", "--url", server.url, "--ray", lab.address, "--scale", "1", "--clients", "2"]
+    words += ["--rounds", "1", "--clone", "reuse", "--no-report", "--progress", "none", *options]
+    return subprocess.Popen(
+        [sys.executable, "-m", "seatrial", *words],
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_the_command_loads_from_as_many_hosts_as_it_says(large_lab, server, tmp_path):
+    running = command(server, large_lab, tmp_path, "--hosts", "1,2", "--seconds", "2", "--json")
+    out, error = running.communicate(timeout=120)
+    assert running.returncode == 0, out + error
+    (scaling,) = json.loads(out)["scaling"]
+    assert [each["hosts"] for each in scaling["steps"]] == [1, 2]
+
+
+def test_the_command_names_a_host_that_dies_in_its_first_line(large_lab, server, tmp_path):
+    """Without ``--hosts`` all hosts of the cluster load."""
+    running = command(server, large_lab, tmp_path, "--seconds", "12")
+    give_up_at_s = time.monotonic() + 90
+    while server.value(SESSIONS) == 0:
+        assert running.poll() is None, running.communicate()
+        assert time.monotonic() < give_up_at_s
+        time.sleep(0.2)
+    time.sleep(2.0)
+    large_lab.kill(4)
+    try:
+        out, error = running.communicate(timeout=90)
+    finally:
+        large_lab.revive(4)
+    assert running.returncode == EXIT_PARTIAL, out + error
+    assert out.splitlines()[0].startswith("Host4 died in round 1"), out
+    assert server.value(SESSIONS) == 0
 
 
 def test_nothing_is_left_on_the_server(found, server):

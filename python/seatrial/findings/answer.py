@@ -191,9 +191,7 @@ def _verdict(
         parts += [f"do not trust these figures: {doubts[0]}", *doubts[1:]]
     if breached := sum(not each.met for each in summary.thresholds):
         parts.append(f"{breached} of {format_plural(len(summary.thresholds), 'threshold')} not met")
-    # A topic that changes the exit code says why before the others: a host was lost, data were.
-    in_order = sorted(topics(), key=lambda each: each.exit_code(summary) == 0)
-    parts += [said for each in in_order if (said := each.verdict_line(summary))]
+    parts += [said for each in topics() if (said := each.verdict_line(summary))]
     counts = _counts(summary)
     room = VERDICT_LETTERS_MAX - len(counts) - 1 - sum(len(each) + 2 for each in parts)
     if fit := _fit(assessments, chosen, room):

@@ -95,6 +95,9 @@ def database_verdict(summary: Summary) -> str:
         return f"replayed at {format_estimate(rate.answered_per_s)}{pace}{rows}"
     if not database_of(summary) or any(not _is_database(each) for each in summary.cells):
         return ""
+    if any(sample.fleet and sample.fleet.lost for each in summary.cells for sample in each.samples):
+        # Which host was lost comes first.
+        return ""
     targets = {each.cell.target for each in summary.cells}
     if len(targets) > 1:
         return ""

@@ -6,14 +6,19 @@ import datetime
 import math
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 
 from cli.command import Ended, seatrial
 from report.json_schema import assert_published
+from seatrial.results.model import Series
 from seatrial.trials.plan.analysis.demand import constant_demand
 from seatrial.trials.plan.analysis.logged import LACKS, following, logged_load, of_commits
-from seatrial.trials.plan.commands.needing import logged_of
+from seatrial.trials.plan.commands.needing import demand_of_samples, logged_of
+from seatrial.trials.replay.analysis.pace import ratio_to_capture
+from stats.builders import run_of
+from trials.replay.analysis.hand import Play, sample_of
 
 BEGAN = datetime.datetime(2026, 11, 21, 8, tzinfo=datetime.UTC)
 MINUTES = 30
@@ -189,3 +194,22 @@ def test_limits_of_a_trace_take_block_io(log: Path):
     done = seatrial("caps", "c.trace", "--volume", "gp3:700GiB", folder=log.parent)
     assert done.code == 2
     assert "is a trace of SQL, which holds no block I/O" in " ".join(done.err.split())
+
+
+def test_a_replay_counts_at_the_pace_of_its_capture():
+    """What was replayed 4.5 times as fast asks storage for that many times less, for longer."""
+    sample = sample_of(Play())
+    pace = ratio_to_capture([sample])
+    assert pace is not None
+    assert pace.value > 4
+    columns = dict.fromkeys(("device_read_per_s", "device_write_per_s"), [900.0] * 12)
+    columns |= dict.fromkeys(("device_read_bytes_per_s", "device_write_bytes_per_s"), [9e6] * 12)
+    series = Series(period_s=1.0, columns=columns)
+    demand = demand_of_samples(run_of(), [msgspec.structs.replace(sample, series=series)])
+    assert demand.reads_per_s == pytest.approx(np.full(12, 900 / pace.value))
+    assert demand.bytes_per_s == pytest.approx(np.full(12, 18e6 / pace.value))
+    assert demand.seconds == pytest.approx(12 * pace.value)
+    assert "at the captured pace" in demand.origin
+    ended = sample_of(Play(speed=1.0, ended_at_share=0.6, end="server_lost"))
+    part = demand_of_samples(run_of(), [msgspec.structs.replace(ended, series=series)])
+    assert part.reads_per_s == pytest.approx(np.full(12, 900.0)), "of a part no pace is known"

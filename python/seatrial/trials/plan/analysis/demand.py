@@ -119,6 +119,11 @@ class Demand:
             write_bytes_per_s=self.write_bytes_per_s * factor,
         )
 
+    def stretched(self, factor: float, origin: str) -> Demand:
+        """Return the same requests spread over so many times the time."""
+        slower = self.scaled(1 / factor)
+        return replace(slower, slot_s=self.slot_s * factor, origin=origin)
+
     def in_slots_of(self, slot_s: float) -> Demand:
         """Return the same load in slots that are at least so long, each the mean of its own."""
         import numpy as np  # noqa: PLC0415 - numpy is for analyses only

@@ -13,6 +13,7 @@ from seatrial import _core
 from seatrial.cli.files import is_trace
 from seatrial.errors import UsageError, native_errors
 from seatrial.stats.estimates import entries_needed
+from seatrial.trials.replay.analysis.pace import ratio_to_capture
 from seatrial.trials.replay.commands.compare_sides import content_of, files_of, holds_statements
 from seatrial.trials.replay.commands.read import trace_of_logs
 from seatrial.trials.replay.trace import Spread, Trace
@@ -37,6 +38,7 @@ _SERIES: Final = (
 )
 NS_PER_S: Final = 1e9
 US_PER_S: Final = 1e6
+SAME_PACE: Final = 0.02
 
 
 def is_typed(text: str) -> bool:
@@ -204,13 +206,20 @@ def _of_sample(sample: Sample) -> Demand | None:
     if columns is None or not columns[0][:2].sum():
         return None
     values, slot_s = columns
-    return Demand(
+    demand = Demand(
         origin=origin,
         slot_s=slot_s,
         reads_per_s=values[0],
         writes_per_s=values[1],
         read_bytes_per_s=values[2],
         write_bytes_per_s=values[3],
+    )
+    pace = ratio_to_capture([sample])
+    if pace is None or pace.value <= 0 or abs(pace.value - 1) < SAME_PACE:
+        return demand
+    return demand.stretched(
+        pace.value,
+        f"{origin}, at the captured pace: it was replayed {pace.value:.2g} times as fast",
     )
 
 

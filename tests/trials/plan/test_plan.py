@@ -334,6 +334,11 @@ def test_a_run_measures_the_times_of_a_kind(tmp_path: Path):
     first = done.document["plan"]["choices"][0]
     assert first["reads_origin"].startswith("measured, run ")
     assert 1.0 < first["response_ms_mid"] < 5
+    assert first["stalls"].startswith("none in 5 s, so up to ")
+    assert any(each.startswith("Stalls: none in 5 s") for each in done.document["steps"])
+    other = called(tmp_path, *NEED, "--volume", "gp3", "--measured", "DC600M=last")
+    assert other.code == 2
+    assert "--measured DC600M: no candidate is of this kind" in " ".join(other.err.split())
 
 
 @pytest.mark.parametrize("slow_bytes", [0, 40 << 20])
@@ -359,7 +364,7 @@ def test_an_own_drive_is_as_slow_as_the_run_that_is_named(tmp_path: Path, slow_b
             for each in called(tmp_path, *words, *more).document["plan"]["choices"]
             if each["name"] == "1 DC600M"
         )
-        for more in (("--drive-like", "last"), ())
+        for more in (("--measured", "DC600M=last"), ())
     )
     assert (truth_ms > 4) == bool(slow_bytes), "slow requests decide p99 where they are planted"
     assert like["reads_origin"].startswith("measured, run ")
@@ -370,7 +375,7 @@ def test_an_own_drive_is_as_slow_as_the_run_that_is_named(tmp_path: Path, slow_b
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ((*NEED, "--drive-like", "last"), "--drive-like is for one --drive, and there are 0"),
+        ((*NEED, "--drive-like", "last"), "--drive-like is --measured now"),
         (("reads=6000,size=8KiB", "--capacity", "1GiB"), "it has no writes"),
         ((*NEED, "--instance", "r7i.3xlarge"), "no instance 'r7i.3xlarge'"),
         ((*NEED, "--instance", "m7g.large"), "no price of aws/m7g.large, instance"),

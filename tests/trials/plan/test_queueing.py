@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from pathlib import Path
 
@@ -10,9 +11,12 @@ import pytest
 
 from cli.command import seatrial
 from seatrial.results.store import ResultsFile
+from seatrial.trials.plan.analysis.candidates import Times
+from seatrial.trials.plan.analysis.figure import exact
 from seatrial.trials.plan.analysis.queueing import (
     LOADS,
     SERVERS,
+    TAIL_SHARES,
     Curve,
     Service,
     Stalls,
@@ -20,7 +24,11 @@ from seatrial.trials.plan.analysis.queueing import (
     of_times,
     response_times,
 )
+from seatrial.trials.plan.analysis.stalls import StallsSeen
+from seatrial.trials.plan.analysis.worlds import Judged, Worlds, judge
 from seatrial.trials.plan.commands.timing import times_of_samples
+
+from .test_plan import candidate, need
 
 EXPONENTIAL = of_times(-np.log1p(-(np.arange(4000) + 0.5) / 4000))
 
@@ -66,10 +74,13 @@ def test_a_curve_is_the_simulation_and_rises():
     service = log_normal(0.9)
     assert service.values.mean() == pytest.approx(1)
     curve = Curve(service, 99.0)
-    assert curve.table.shape == (len(SERVERS), len(LOADS))
+    assert curve.table.shape == (len(SERVERS), len(TAIL_SHARES), len(LOADS))
+    assert (np.diff(curve.table, axis=2) >= 0).all()
     assert (np.diff(curve.table, axis=1) >= 0).all()
     direct = response_times(service, 8, 0.7, requests=20_000, repetitions=64, seed=3)
     at = curve.at(8, np.array([0.7, 1.0, 1.5]))
+    tenth = curve.at(8, np.array([0.7]), np.array([0.1]))
+    assert tenth[0] == pytest.approx(np.percentile(direct, 99.9), rel=0.1)
     assert at[0] == pytest.approx(np.percentile(direct, 99), rel=0.05)
     assert np.isinf(at[1:]).all()
 
@@ -118,6 +129,95 @@ def test_the_truth_of_a_simulated_device_is_met_within_5_percent(tmp_path: Path,
     )
     foreseen_ms = float(np.percentile(found, 99)) * times.mean_ms.mid
     assert foreseen_ms == pytest.approx(measured_ms, rel=0.05)
+
+
+@pytest.mark.parametrize("percentile", ["p95", "p99", "p99.9"])
+@pytest.mark.parametrize(
+    ("stalls", "shortest_s", "longest_s"), [(24, 0.1, 0.5), (12, 0.3, 0.3), (3, 0.06, 0.1)]
+)
+def test_the_truth_of_a_device_that_stalls_is_met_within_5_percent(
+    stalling, stalls: int, shortest_s: float, longest_s: float, percentile: str
+):
+    """Stalls found without load, then the percentile foreseen under load and measured there."""
+    times, load_share, channels, truth = stalling(stalls, shortest_s, longest_s)
+    assert times.stalls is not None
+    assert len(times.stalls.lengths_s) == stalls
+    truth_ms = truth.percentile_ns(float(percentile[1:])) / 1e6
+    found = foreseen(times, channels, load_share, percentile)
+    assert found.response_ends_ms[1] == pytest.approx(truth_ms, rel=0.05)
+    assert found.calm_ms is not None
+    if percentile == "p99.9":
+        assert found.calm_ms < truth_ms / 5, "stalls decide it, and are what is missing without"
+
+
+def test_none_seen_is_a_bound_and_not_zero():
+    none = StallsSeen(lengths_s=(), watched_s=1920.0, least_s=0.05)
+    low, high = none.per_hour()
+    assert 0 < low < 0.02
+    assert high == pytest.approx(3600 * 1.92 / 1920, rel=0.01), "chi-squared of one, halved"
+    ten = StallsSeen(lengths_s=(0.2,) * 10, watched_s=3600.0, least_s=0.05).per_hour()
+    assert ten[0] < 10 < ten[1]
+    assert "none in 1,920 s, so up to 3.6 an hour" in none.words()
+
+
+def test_waits_for_stalls_are_those_of_the_fluid_limit():
+    """Stalls of 200 in 10,200 at a load of 0.2: 2.45 % wait, and 1 % for more than 118."""
+    seen = StallsSeen(lengths_s=(200.0,), watched_s=1.0, least_s=1.0)
+    per_s, load = np.array([1 / 10_200]), np.array([0.2])
+    assert seen.waiting_share(per_s, load)[0] == pytest.approx(200 / 10_200 / 0.8)
+    wait = float(seen.wait_s(per_s, load, 0.01)[0])
+    assert wait == pytest.approx(200 - 0.01 * 0.8 * 10_200)
+    simulated = response_times(
+        EXPONENTIAL, 2, 0.2, requests=200_000, repetitions=8, seed=4,
+        stalls=Stalls(gap_ratio=10_000, length_ratio=200),
+    )  # fmt: skip
+    assert np.percentile(simulated, 99) == pytest.approx(wait + 1, rel=0.05)
+
+
+@pytest.fixture(scope="module")
+def stalling(tmp_path_factory):
+    """Measure a device that stalls once without load and once with it, each case once."""
+    known = {}
+
+    def measured(stalls: int, shortest_s: float, longest_s: float):
+        if (stalls, shortest_s, longest_s) in known:
+            return known[stalls, shortest_s, longest_s]
+        folder = tmp_path_factory.mktemp("stalling")
+        random = np.random.default_rng(stalls)
+        seconds, channels, load_share = 60, 4, 0.5
+        starts_s = 1 + (np.arange(stalls) + random.uniform(0, 0.3, stalls)) * (58 / stalls)
+        lengths_s = random.uniform(shortest_s, longest_s, stalls)
+        freezes = ", ".join(
+            f"{{ start_s = {start:.3f}, length_s = {length:.3f} }}"
+            for start, length in zip(starts_s, lengths_s, strict=True)
+        )
+        (folder / "m.toml").write_text(
+            f"channels = {channels}\nnoise_share = 0.5\nfreezes = [{freezes}]\n"
+            "read = { base_us = 400.0, per_kib_us = 0.0 }\n"
+        )
+        run = ("io", "simulated", "--model", "m.toml", "--block-size", "8k", "--seconds")
+        assert seatrial(*run, str(seconds), folder=folder).code == 0
+        (_, times), *_ = measured_times(folder)
+        rate = channels * load_share / (times.mean_ms.mid / 1000)
+        loaded = ("--arrival", "poisson", "--rate", f"{rate:.0f}", "--depth", "256")
+        done = seatrial(*run, str(seconds), *loaded, "--threads", "1", folder=folder)
+        assert done.code == 0, done
+        (sample,) = samples(folder)
+        truth = sample.operations["read"].response_histogram()
+        known[stalls, shortest_s, longest_s] = times, load_share, channels, truth
+        return known[stalls, shortest_s, longest_s]
+
+    return measured
+
+
+def foreseen(times: Times, channels: int, load_share: float, percentile: str) -> Judged:
+    """Return storage of those times under a constant load."""
+    per_s = channels / (times.mean_ms.mid / 1000)
+    storage = candidate("x", 1.0, per_s)
+    storage = dataclasses.replace(storage, reads=times)
+    wanted = need(per_s * load_share, f"read.{percentile}_ms=1000", other_day=exact(1.0, "typed"))
+    (found,) = judge([storage], wanted, Worlds())
+    return found
 
 
 def samples(folder: Path):

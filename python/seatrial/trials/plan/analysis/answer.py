@@ -51,6 +51,8 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
         miss: What it misses most: ``load``, ``capacity``, ``objective``, ``budget``; else empty.
         capacity_bytes: What it holds.
         reads_origin: Where the times of requests are from.
+        stalls: Stalls of the storage, as a run saw them; empty where none did watch for them.
+        response_ms_calm: The median of the percentile without stalls; null where none are known.
         is_redundant: Whether its data survive the failure of any one drive.
         disk_share: Share of the reads that a cache in front leaves to it; 1 without one.
         commits: Commits on it in a closed loop of the recorded clients; null where the load shows
@@ -76,6 +78,8 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
     miss: str
     capacity_bytes: Amount
     reads_origin: str
+    stalls: str
+    response_ms_calm: Amount | None
     is_redundant: bool
     disk_share: Amount
     commits: Foreseen | None
@@ -211,7 +215,7 @@ def _refused(each: Judged, miss: str) -> Choice:
 
 def _choice(ranked: Ranked, miss: str, commits: CommitPath | None = None) -> Choice:
     each = ranked.judged
-    candidate = each.candidate
+    candidate, calm = each.candidate, each.calm_ms
     low, mid, high = (value if math.isfinite(value) else None for value in each.response_ends_ms)
     return Choice(
         name=candidate.name,
@@ -233,6 +237,8 @@ def _choice(ranked: Ranked, miss: str, commits: CommitPath | None = None) -> Cho
         miss=miss,
         capacity_bytes=candidate.capacity_bytes,
         reads_origin=candidate.reads.origin,
+        stalls=candidate.reads.stalls.words() if candidate.reads.stalls is not None else "",
+        response_ms_calm=calm if calm is not None and math.isfinite(calm) else None,
         is_redundant=candidate.is_redundant,
         disk_share=candidate.disk_share,
         commits=None if commits is None else foreseen_on(commits, candidate),

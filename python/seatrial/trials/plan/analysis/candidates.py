@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from seatrial.catalogue.store import Catalogue
     from seatrial.trials.layouts.analysis.model import Rule
     from seatrial.trials.plan.analysis.queueing import Service
+    from seatrial.trials.plan.analysis.stalls import StallsSeen
 
 IOPS_STEPS: Final = (0.6, 0.8, 1.0, 1.3, 1.7, 2.5, 5.0)
 """Of what the need's busiest slot asks for, which is bought."""
@@ -87,12 +88,14 @@ class Times:
         mean_ms: Mean time.
         service: The distribution around it.
         origin: Where it is from.
+        stalls: Times in which nothing is served; None where they are not known.
     """
 
     kind: str
     mean_ms: Figure
     service: Service
     origin: str
+    stalls: StallsSeen | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

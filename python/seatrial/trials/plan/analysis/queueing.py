@@ -154,6 +154,11 @@ _TABLES: Final[dict[bytes, NDArray[np.float64]]] = {}
 """Simulated curves by what they follow from, so that none is simulated twice."""
 
 
+TAIL_SHARES: Final = (1.0, 0.8, 0.6, 0.4, 0.2, 0.1, 0.05)
+"""Shares of the requests above a percentile, for which higher percentiles are kept as well: where
+stalls take their part of the slowest requests, the percentile is a higher one of the others."""
+
+
 class Curve:
     """A percentile of response times by load and servers, in mean service times.
 
@@ -172,7 +177,7 @@ class Curve:
 
     @functools.cached_property
     def table(self) -> NDArray[np.float64]:
-        """Simulated for each of SERVERS and LOADS; never falls with the load."""
+        """Simulated for each of SERVERS, TAIL_SHARES and LOADS; never falls with the load."""
         gaps = b"" if self._gaps is None else self._gaps.tobytes()
         about = self._service.values.tobytes() + gaps + f"{self._percentile}".encode()
         key = hashlib.sha256(about).digest()
@@ -183,13 +188,13 @@ class Curve:
     def _simulated(self) -> NDArray[np.float64]:
         import numpy as np  # noqa: PLC0415 - numpy is for analyses only
 
-        found = np.empty((len(SERVERS), len(LOADS)))
+        found = np.empty((len(SERVERS), len(TAIL_SHARES), len(LOADS)))
         for row, servers in enumerate(SERVERS):
             found[row] = self._row(servers)
-        return np.maximum.accumulate(found, axis=1)
+        return np.maximum.accumulate(found, axis=2)
 
     def _row(self, servers: int) -> NDArray[np.float64]:
-        """Return the percentile at each load: all loads and repetitions side by side."""
+        """Return the percentiles at each load: all loads and repetitions side by side."""
         import numpy as np  # noqa: PLC0415 - numpy is for analyses only
 
         random = np.random.default_rng(SHAPE_SEED)
@@ -208,15 +213,36 @@ class Curve:
             found[place] = end - arrivals[place]
         kept = found[int(REQUESTS * WARM_UP_SHARE) :].reshape(-1, len(LOADS), REPETITIONS)
         by_load = np.moveaxis(kept, 1, 0).reshape(len(LOADS), -1)
-        return np.asarray(np.percentile(by_load, self._percentile, axis=1))
+        above = 100 - self._percentile
+        percents = [100 - share * above for share in TAIL_SHARES]
+        return np.asarray(np.percentile(by_load, percents, axis=1))
 
-    def at(self, servers: float, load_share: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the percentile at loads, infinite where they cannot be served."""
+    def at(
+        self,
+        servers: float,
+        load_share: NDArray[np.float64],
+        tail_share: NDArray[np.float64] | None = None,
+    ) -> NDArray[np.float64]:
+        """Return the percentile at loads, infinite where they cannot be served.
+
+        Args:
+            servers: How many work at once.
+            load_share: Of what they can do.
+            tail_share: Of the requests above the percentile, those of this queue; None for all.
+        """
         import numpy as np  # noqa: PLC0415 - numpy is for analyses only
 
         place = np.interp(np.log(max(servers, 1.0)), np.log(SERVERS), np.arange(len(SERVERS)))
         low = int(place)
         high = min(low + 1, len(SERVERS) - 1)
-        row = self.table[low] + (place - low) * (self.table[high] - self.table[low])
-        found = np.interp(load_share, LOADS, row)
+        rows = self.table[low] + (place - low) * (self.table[high] - self.table[low])
+        found = np.interp(load_share, LOADS, rows[0])
+        if tail_share is not None:
+            by_tail = np.array([np.interp(load_share, LOADS, row) for row in rows])
+            levels = np.interp(-tail_share, [-each for each in TAIL_SHARES], range(len(rows)))
+            under = np.minimum(levels.astype(np.int64), len(rows) - 2)
+            first, second = (
+                np.take_along_axis(by_tail, (under + step)[None], axis=0)[0] for step in (0, 1)
+            )
+            found = first + (levels - under) * (second - first)
         return np.where(load_share >= 1.0, np.inf, found)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from seatrial.trials.plan.analysis.buckets import buckets_of, factors_held
@@ -21,6 +21,8 @@ from seatrial.trials.plan.analysis.queueing import Curve
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+    from seatrial.trials.plan.analysis.stalls import StallsSeen
 
 WORLDS: Final = 10_000
 SEED: Final = 20
@@ -46,6 +48,7 @@ class Judged:
         response_ends_ms: 5, 50 and 95 % of the worlds.
         miss: What most of the other worlds miss: ``load``, ``capacity`` or ``objective``.
         inputs: Names of the unknown inputs that it depends on.
+        calm_ms: The median of the percentile without stalls; None where none are known.
     """
 
     candidate: Candidate
@@ -58,6 +61,7 @@ class Judged:
     response_ends_ms: tuple[float, float, float]
     miss: str
     inputs: tuple[str, ...]
+    calm_ms: float | None
 
 
 class Worlds:
@@ -106,6 +110,8 @@ def judge(
         worlds: In which.
         curves: Of an earlier call with the same percentile and gaps, to be used again.
     """
+    import numpy as np  # noqa: PLC0415 - numpy is for analyses only
+
     held = _held(candidates, need)
     growth = (1 + need.growth.at(worlds.of(GROWTH))) ** need.years
     load = need.other_day.at(worlds.of(OTHER_DAY)) * growth
@@ -123,7 +129,11 @@ def judge(
         ends = (price.low, price.mid, price.high)
         if ends not in months:
             months[ends] = _prices(ends, worlds)
-        found.append(_judged(candidate, need, (factor, cap), busy, stored, response, months[ends]))
+        one = _judged(candidate, need, (factor, cap), busy, stored, response, months[ends])
+        if _times(candidate, need).stalls is not None:
+            calm = _response_ms(_calm(candidate), need, busy, worlds, curves)
+            one = replace(one, calm_ms=float(np.median(calm)))
+        found.append(one)
     return found
 
 
@@ -160,6 +170,8 @@ def _judged(  # noqa: PLR0917 - what the loop above has at hand
         inputs.append(FOLLOWS)
     if need.objective is not None:
         inputs.append(f"times of {_times(candidate, need).kind}")
+        if _times(candidate, need).stalls is not None:
+            inputs.append(_stalls_name(_times(candidate, need)))
     low, mid, high = np.percentile(response, ENDS_PERCENT, method="nearest")
     return Judged(
         candidate=candidate,
@@ -172,6 +184,16 @@ def _judged(  # noqa: PLR0917 - what the loop above has at hand
         response_ends_ms=(float(low), float(mid), float(high)),
         miss=max(missing, key=lambda name: missing[name]) if not fits.all() else "",
         inputs=(*inputs, "prices"),
+        calm_ms=None,
+    )
+
+
+def _calm(candidate: Candidate) -> Candidate:
+    """Return a candidate as if it never stalled."""
+    return replace(
+        candidate,
+        reads=replace(candidate.reads, stalls=None),
+        writes=replace(candidate.writes, stalls=None),
     )
 
 
@@ -195,7 +217,40 @@ def _response_ms(
     mean_ms = times.mean_ms.at(worlds.of(f"times of {times.kind}"))
     iops = min(cap.per_s for cap in candidate.caps if cap.quantity == "IOPS")
     servers = iops * times.mean_ms.mid / 1000
-    return mean_ms * curve.at(servers, busy)
+    if times.stalls is None:
+        return mean_ms * curve.at(servers, busy)
+    per_s = times.stalls.per_s(worlds.of(_stalls_name(times)))
+    return _with_stalls(times.stalls, per_s, curve, percentile, servers, mean_ms, busy)
+
+
+def _stalls_name(times: Times) -> str:
+    """Return the name of how often storage stalls: alike for its reads and writes."""
+    return f"stalls of {times.kind.rpartition(' ')[0]}"
+
+
+def _with_stalls(  # noqa: PLR0917 - what the call above has at hand
+    stalls: StallsSeen,
+    per_s: NDArray[np.float64],
+    curve: Curve,
+    percentile: float,
+    servers: float,
+    mean_ms: NDArray[np.float64],
+    busy: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """Return the percentile where some of the slowest requests wait for stalls.
+
+    The others are above it less often: it is a higher percentile of the queue. If stalls alone
+    hold up more requests than may be above it, it is a time of theirs.
+    """
+    import numpy as np  # noqa: PLC0415 - numpy is for analyses only
+
+    above = 1 - percentile / 100
+    share = stalls.waiting_share(per_s, busy)
+    left = np.clip((above - share) / above / np.maximum(1 - share, 1e-9), 0.0, 1.0)
+    queued_ms = mean_ms * curve.at(servers, busy, left)
+    stalled_ms = stalls.wait_s(per_s, busy, above) * 1000 + mean_ms
+    found = np.where(share < above, queued_ms, np.maximum(stalled_ms, queued_ms))
+    return np.asarray(np.where(busy < 1.0, found, np.inf))
 
 
 def _held(candidates: Sequence[Candidate], need: Need) -> list[tuple[float, Cap]]:

@@ -63,7 +63,7 @@ _USUAL_GROWTH: Final = "0..0.2..0.6"
 @click.option(
     "--io",
     metavar="FIGURES",
-    help="Mean block I/O over a log, such as reads=900,writes=100,size=8KiB.",
+    help="Mean block I/O over a log of SQL.",
 )
 @click.option(
     "--other-day", metavar="TIMES", help="Load of other days over this one; else 0.8..1.6."
@@ -114,9 +114,7 @@ _USUAL_GROWTH: Final = "0..0.2..0.6"
     metavar="MODEL=PRICE",
     help="Own drives compete, at the price of one.",
 )
-@click.option(
-    "--drive-like", metavar="RUN", help="Times of that drive as a run measured them on one."
-)
+@click.option("--drive-like", hidden=True)
 @click.option("--kwh", metavar="PRICE", help="Of power, for own drives: 0.30USD.")
 @click.option("--ram-price", metavar="PRICE", help="More memory competes, a GiB a month: 3.50USD.")
 @click.option("--ssd-price", metavar="PRICE", help="An SSD cache competes: 0.08USD, 120EUR/TiB/5y.")
@@ -124,7 +122,7 @@ _USUAL_GROWTH: Final = "0..0.2..0.6"
     "--measured",
     multiple=True,
     metavar="KIND=RUN",
-    help="Times of a kind of storage, by a run: gp3=last.",
+    help="Times of a volume or a --drive, by a run: gp3=last, DC600M=last.",
 )
 @click.option("--explain", is_flag=True, help="Show every step and the origin of each figure.")
 @click.option(
@@ -343,11 +341,11 @@ def _candidates(need: Need, given: dict[str, Any], facts: Catalogue) -> list[Can
         memory_min_bytes=float(parse_size_bytes(memory)) if memory else 0.0,
         currency=given["currency"],
     )
-    measured = dict(pair for text in given["measured"] for pair in _measured(text, given))
+    measured = _measured(given)
     found = rented(asked, facts, measured)
-    _check_drive_like(given)
     for text in given["drives"]:
-        found += _own(text, asked, given, facts)
+        found += _own(text, asked, given, facts, measured)
+    _check_used(measured, found)
     return found
 
 
@@ -396,78 +394,74 @@ def _behind_caches(
     return [found for cache in caches for found in behind(cache, candidates, need)]
 
 
-def _measured(text: str, given: dict[str, Any]) -> list[tuple[str, Times]]:
-    """Return times of a kind of storage as a run measured them, by operation.
+def _measured(given: dict[str, Any]) -> dict[str, Times]:
+    """Return times of kinds of storage as runs measured them, such as ``gp3 read``.
 
     Raises:
-        UsageError: when the run has neither reads nor writes.
+        UsageError: when a run has neither reads nor writes, or measured several targets.
     """
     from seatrial.cli.sources import load_source  # noqa: PLC0415 - not for --help
     from seatrial.errors import UsageError  # noqa: PLC0415 - likewise
     from seatrial.trials.plan.commands.timing import times_of_samples  # noqa: PLC0415 - likewise
 
-    kind, _, reference = text.partition("=")
-    source = load_source(reference or "last", given["results"])
-    found = times_of_samples(kind, source.run.id, source.samples)
-    if not found or not kind:
+    if given["drive_like"]:
         raise UsageError(
-            seen=f"The run {reference!r} has no times of reads or writes",
-            cause="--measured takes what a run measured of one kind of storage",
-            next_step="Such as --measured gp3=last, after `seatrial io DIR --block-size 8k`",
+            seen="--drive-like is --measured now",
+            cause="Times of a rented volume and of an own drive are named alike",
+            next_step='Such as --drive "DC600M=180USD" --measured DC600M=last',
         )
-    return found
+    measured: dict[str, Times] = {}
+    for text in given["measured"]:
+        kind, _, reference = text.partition("=")
+        source = load_source(reference or "last", given["results"])
+        targets = sorted({each.cell.target for each in source.samples})
+        found = times_of_samples(kind, source.run.id, source.samples)
+        if not kind or not found or len(targets) != 1:
+            raise UsageError(
+                seen=f"The run {reference!r} measured {len(targets)} targets: {', '.join(targets)}"
+                if len(targets) > 1
+                else f"The run {reference!r} has no times of reads or writes",
+                cause="--measured takes what a run measured of one kind of storage",
+                next_step="Such as --measured gp3=last, after `seatrial io DIR --block-size 8k`",
+            )
+        measured.update(found)
+    return measured
 
 
-def _check_drive_like(given: dict[str, Any]) -> None:
-    """Check that a run of a drive is named for one drive.
+def _check_used(measured: dict[str, Times], found: list[Candidate]) -> None:
+    """Check that times that were measured are those of a candidate.
 
     Raises:
-        UsageError: when there is no such drive, or several.
+        UsageError: when no candidate is of their kind.
     """
     from seatrial.errors import UsageError  # noqa: PLC0415 - not for --help
 
-    drives = len(given["drives"])
-    if given["drive_like"] and drives != 1:
-        raise UsageError(
-            seen=f"--drive-like is for one --drive, and there are {drives}",
-            cause="A run says how fast the drive is that it measured",
-            next_step='Such as --drive "DC600M=180USD" --drive-like last',
-        )
+    used = {each.kind for candidate in found for each in (candidate.reads, candidate.writes)}
+    kinds = {name.rpartition(" ")[0] for name in used}
+    for name in measured:
+        kind = name.rpartition(" ")[0]
+        if kind not in kinds:
+            raise UsageError(
+                seen=f"--measured {kind}: no candidate is of this kind",
+                cause="A kind is a volume such as gp3, or a drive as --drive names it",
+                next_step='Such as --measured gp3=last, or --drive "DC600M=180USD" '
+                "--measured DC600M=last",
+            )
 
 
-def _like_run(drive: OwnDrive, reference: str, results: Path) -> OwnDrive:
-    """Return a drive with the times that a run measured; what it did not, is of the data sheet.
+def _own(
+    text: str,
+    asked: Asked,
+    given: dict[str, Any],
+    facts: Catalogue,
+    measured: dict[str, Times],
+) -> list[Candidate]:
+    """Return arrays of a drive that is typed with its price, such as ``DC600M=180USD``.
 
-    Raises:
-        UsageError: when the run has neither reads nor writes, or measured several targets.
+    What was not measured of it is of its data sheet.
     """
     from dataclasses import replace  # noqa: PLC0415 - not for --help
 
-    from seatrial.cli.sources import load_source  # noqa: PLC0415 - likewise
-    from seatrial.errors import UsageError  # noqa: PLC0415 - likewise
-    from seatrial.trials.plan.commands.timing import times_of_samples  # noqa: PLC0415 - likewise
-
-    source = load_source(reference, results)
-    targets = sorted({each.cell.target for each in source.samples})
-    kind = drive.reads.kind.removesuffix(" read")
-    found = dict(times_of_samples(kind, source.run.id, source.samples))
-    if len(targets) != 1 or not found:
-        raise UsageError(
-            seen=f"The run {reference!r} measured {len(targets)} targets: {', '.join(targets)}"
-            if len(targets) > 1
-            else f"The run {reference!r} has no times of reads or writes",
-            cause="--drive-like takes what a run measured of one drive",
-            next_step="Such as --drive-like last, after `seatrial io DIR --block-size 8k`",
-        )
-    return replace(
-        drive,
-        reads=found.get(f"{kind} read", drive.reads),
-        writes=found.get(f"{kind} write", drive.writes),
-    )
-
-
-def _own(text: str, asked: Asked, given: dict[str, Any], facts: Catalogue) -> list[Candidate]:
-    """Return arrays of a drive that is typed with its price, such as ``DC600M=180USD``."""
     from seatrial.catalogue.facts import Drive  # noqa: PLC0415 - not for --help
     from seatrial.catalogue.units import Money  # noqa: PLC0415 - likewise
     from seatrial.errors import UsageError  # noqa: PLC0415 - likewise
@@ -503,8 +497,11 @@ def _own(text: str, asked: Asked, given: dict[str, Any], facts: Catalogue) -> li
     drive = own_drive(
         sheet, sheet.capacity_gb * 1e9, Money.of(_money(price, currency), currency), facts
     )
-    if given["drive_like"]:
-        drive = _like_run(drive, given["drive_like"], given["results"])
+    drive = replace(
+        drive,
+        reads=measured.get(f"{name} read", drive.reads),
+        writes=measured.get(f"{name} write", drive.writes),
+    )
     kwh = Money.of(_money(given["kwh"], currency), currency) if given["kwh"] else None
     arrays = [(array, _lost_per_year(array, drive, facts)) for array in arrays_of(asked, drive)]
     months = max(given["years"], 1.0) * _MONTHS_PER_YEAR

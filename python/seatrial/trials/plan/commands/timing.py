@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from seatrial.trials.plan.analysis.stalls import OF_STORAGE, StallsSeen
+
 if TYPE_CHECKING:
-    from seatrial.results.model import Sample
+    from seatrial.results.model import Sample, Stall
     from seatrial.trials.plan.analysis.candidates import Times
 
 DRAWN: Final = 4000
+STALL_MS: Final = 50.0
+"""From which length on a time without completions is a stall, where a run does not say."""
 NS_PER_MS: Final = 1e6
 OTHER_FACTOR: Final = 1.15
 """One run of a kind of storage stands for others of it within this factor, at 5 and 95 %."""
@@ -17,6 +21,8 @@ OTHER_FACTOR: Final = 1.15
 
 def times_of_samples(kind: str, run: str, samples: Sequence[Sample]) -> list[tuple[str, Times]]:
     """Return service times by operation, of the least loaded test that has it.
+
+    Requests that a stall held up are left out of them; stalls of all tests are kept as such.
 
     Args:
         kind: Of storage, such as ``gp3``.
@@ -29,17 +35,21 @@ def times_of_samples(kind: str, run: str, samples: Sequence[Sample]) -> list[tup
 
     found = []
     for operation in ("read", "write"):
-        histograms = [
-            each.operations[operation].service_histogram()
+        measured = [
+            (each.operations[operation].service_histogram(), each)
             for each in samples
             if operation in each.operations and each.operations[operation].completed
         ]
-        known = [each for each in histograms if each.count and each.mean_ns > 0]
+        known = [each for each in measured if each[0].count and each[0].mean_ns > 0]
         if not known:
             continue
-        best = min(known, key=lambda each: each.mean_ns)
-        times_ns = [best.percentile_ns(100 * (place + 0.5) / DRAWN) for place in range(DRAWN)]
-        mean_ms = best.mean_ns / NS_PER_MS
+        best, sample = min(known, key=lambda each: each[0].mean_ns)
+        held = sum(stall.operations.get(operation, 0) for stall in _stalls_of(sample))
+        kept = 1 - min(held, best.count - 1) / best.count
+        times_ns = [
+            best.percentile_ns(100 * kept * (place + 0.5) / DRAWN) for place in range(DRAWN)
+        ]
+        mean_ms = (best.mean_ns if not held else sum(times_ns) / DRAWN) / NS_PER_MS
         origin = f"measured, run {run}"
         times = Times(
             kind=f"{kind} {operation}",
@@ -48,6 +58,26 @@ def times_of_samples(kind: str, run: str, samples: Sequence[Sample]) -> list[tup
             ),
             service=of_times(times_ns),
             origin=origin,
+            stalls=_stalls_seen(samples),
         )
         found.append((f"{kind} {operation}", times))
     return found
+
+
+def _stalls_of(sample: Sample) -> list[Stall]:
+    return [each for each in sample.stalls if each.cause in OF_STORAGE]
+
+
+def _stalls_seen(samples: Sequence[Sample]) -> StallsSeen | None:
+    """Return the stalls of all tests of a run; None where no test had a length."""
+    watched_s = sum(each.duration_s for each in samples)
+    if watched_s <= 0:
+        return None
+    lengths_s = [stall.length_s for each in samples for stall in _stalls_of(each)]
+    thresholds_ms = [each.cell.spec.get("stall_threshold_ms") for each in samples]
+    known = [float(each) for each in thresholds_ms if isinstance(each, int | float)]
+    return StallsSeen(
+        lengths_s=tuple(lengths_s),
+        watched_s=watched_s,
+        least_s=max(known, default=STALL_MS) / 1000,
+    )

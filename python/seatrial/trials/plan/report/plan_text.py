@@ -18,6 +18,16 @@ from seatrial.trials.plan.report.risk_text import chance_words, figure_words, ye
 CHOICES_MAX = 12
 EXCUSES_MAX = 3
 _NOTHING = "–"
+_SIZE_NOW = "Look at the size of the database now and a month ago, and give it as typed figures."
+_HOW = {
+    worlds.OTHER_DAY: "Record more days: `seatrial watch --record FILE`, and plan with the busiest "
+    "one.",
+    worlds.FOLLOWS: "Record the server's disk while it works: `seatrial watch --record FILE`.",
+    worlds.GROWTH: _SIZE_NOW,
+    worlds.CAPACITY: _SIZE_NOW,
+    "prices": "Ask for the price, and type it: `seatrial catalogue show prices`.",
+}
+"""How an unknown input is measured, by its name."""
 _SAFE_ENOUGH = 0.02
 """A probability of loss in a year that is named in the first sentence if it is higher."""
 
@@ -94,21 +104,17 @@ def separating_sentences(plan: StoragePlan) -> list[str]:
 
 def _how(name: str) -> str:
     """Return how an unknown input is measured."""
-    if name == worlds.OTHER_DAY:
-        return "Record more days: `seatrial watch --record FILE`, and plan with the busiest one."
-    if name == worlds.FOLLOWS:
-        return "Record the server's disk while it works: `seatrial watch --record FILE`."
-    if name in (worlds.GROWTH, worlds.CAPACITY):
-        return "Look at the size of the database now and a month ago, and give it as typed figures."
     if name.startswith("times of "):
         kind = name.removeprefix("times of ").partition("/")[0].split()[0]
         return (
             f"Rent it for an hour, run `seatrial io DIR --block-size 8k`, and add --measured "
             f"{kind}=RUN."
         )
-    if name == "prices":
-        return "Ask for the price, and type it: `seatrial catalogue show prices`."
-    return "Measure how much of its data sheet lasts: `seatrial precondition DEVICE --plan`."
+    if name.startswith("stalls of "):
+        return "Watch it for longer: `seatrial io DIR --block-size 8k --seconds 3600`."
+    return _HOW.get(
+        name, "Measure how much of its data sheet lasts: `seatrial precondition DEVICE --plan`."
+    )
 
 
 def excuse(choice: Choice, plan: StoragePlan) -> str:
@@ -260,11 +266,24 @@ def explained(plan: StoragePlan) -> Iterator[str]:
             f"{each.holds:.3g} times the load, all its buckets played through a day"
         )
         yield f"Times of requests: {each.reads_origin}; k servers simulated"
+        if each.stalls:
+            yield f"Stalls: {each.stalls}{_stalls_part(each, plan)}"
         if each.commits is not None:
             yield (
                 f"Commits of the recorded clients, in a closed loop: {commits_words(each.commits)}"
             )
         yield f"Loss a year: {figure_words(each.lost_per_year)}"
+
+
+def _stalls_part(choice: Choice, plan: StoragePlan) -> str:
+    """Return what a percentile would be without stalls, as the end of a sentence."""
+    if choice.response_ms_calm is None or choice.response_ms_mid is None:
+        return ""
+    percentile = plan.objective.percentile if plan.objective else "p99"
+    return (
+        f"; without them {percentile} would be {_ms(choice.response_ms_calm)} ms, not "
+        f"{_ms(choice.response_ms_mid)}"
+    )
 
 
 def _size_words(figure: Figure) -> str:

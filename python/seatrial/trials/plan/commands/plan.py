@@ -122,7 +122,7 @@ _USUAL_GROWTH: Final = "0..0.2..0.6"
     "--measured",
     multiple=True,
     metavar="KIND=RUN",
-    help="Times of a volume or a --drive, by a run: gp3=last, DC600M=last.",
+    help="Times of a kind or drive, by a run: gp3=last.",
 )
 @click.option("--explain", is_flag=True, help="Show every step and the origin of each figure.")
 @click.option(

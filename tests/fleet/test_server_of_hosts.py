@@ -36,6 +36,7 @@ pgbench's first session, and ours that tries the address), and pgbench sends two
 the load (``GetTableInfo`` of pgbench.c)."""
 
 
+AHEAD_S = 3.0
 SESSIONS = """
     SELECT count(*) FROM pg_stat_activity
     WHERE application_name LIKE 'seatrial % host4' AND state = 'active'
@@ -46,7 +47,7 @@ SESSIONS = """
 def large_lab():
     """Four hosts; the clock of the second is 3 s ahead."""
     require_ray()
-    request = LabRequest(hosts_count=HOSTS, clock_shifts_s={2: 3.0})
+    request = LabRequest(hosts_count=HOSTS, clock_shifts_s={2: 3.0}, sets_clocks=True)
     with lab_of(request, f"server-tests-{os.getpid()}") as built:
         yield built
 
@@ -175,6 +176,20 @@ def test_a_host_that_is_lost_is_named_first(  # noqa: PLR0917 - fixtures
     assert summary.findings[0].kind == "host_lost"
     assert summary.findings[0].sentence.startswith("host3 ")
     assert max(topic.exit_code(summary) for topic in topics()) == EXIT_PARTIAL
+
+
+def test_a_time_of_day_that_is_set_moves_no_transaction(large_lab, server, tmp_path, monkeypatch):
+    with struck(lambda: large_lab.set_clock(2, AHEAD_S), 3.0, monkeypatch):
+        run, _, (sample,) = measured(tmp_path, study_of(server, "[4]", rounds=1), large_lab.address)
+    large_lab.set_clock(2, 0.0)
+    hosts = sample.fleet.hosts
+    of_hosts = sum(host.completed for host in hosts)
+    more = sample.counters["transactions_committed"] - of_hosts
+    assert more == MORE_OF_A_HOST * len(hosts)
+    (note,) = [each for each in sample.database.notes if "time of day" in each]
+    assert note.startswith("host2: The time of day was set by +3.00")
+    (finding,) = [f for f in summarise(run, [sample]).findings if f.kind == "host_clock_changed"]
+    assert finding.sentence.startswith("The time of day of host2 was set ahead by 3.0 s")
 
 
 def command(server, lab, folder, *options: str) -> subprocess.Popen[str]:

@@ -1,14 +1,14 @@
-"""Runs the Python tests from one queue on three workers, and failed ones once more, alone.
+"""Runs the Python tests from one queue on two workers, and failed ones once more, alone.
 
     python tools/test/queue_of_tests.py --background "make lint test-rust" tests/stats ...
 
-The paths given contain tests that measure no time and share no device: any worker takes the next
+The paths given contain tests that measure no time and share no device: either worker takes the next
 of these files, the longest first. All other files are in one of two lanes, and of each lane one
 file runs at a time: a worker runs a lane to its end before it takes others. Those of one lane wait
 for throttled devices of their own most of the time, and need little of a processor, so that they
-leave the other lane in peace. The third worker has less weight than the lanes, and the background
-command gets the processor time that all tests leave (``least_favoured.py``). The duration of each
-file is kept in ``.cache``; without one, its folder gives an estimate.
+leave the other lane in peace. The background command gets the processor time that tests leave
+(``least_favoured.py``). The duration of each file is kept in ``.cache``; without one, its folder
+gives an estimate.
 
 The tests of many hosts come first, alone: the background command compiles while these wait.
 
@@ -45,8 +45,7 @@ LAST_FAILED = CACHE / "pytest/v/cache/lastfailed"
 # Puts a command behind all others that need a processor.
 LEAST_FAVOURED = (sys.executable, str(Path(__file__).resolve().with_name("least_favoured.py")))
 
-# Two for the lanes, and one for what these leave of two processors: their tests mostly wait.
-WORKERS = 3
+WORKERS = 2
 
 # Files that share what is made once, a guest's boot or a cluster, are one entry of the queue.
 TOGETHER = ("tests/lab/inside", "tests/fleet")
@@ -200,10 +199,9 @@ def options() -> list[str]:
 def run(concurrent: list[str]) -> int:
     """Runs all tests; pytest's exit code."""
     plugin = Plugin(concurrent)
-    # Workers look for modules where `python -m pytest` does, and for the plugin here.
+    # Workers look for modules where `python -m pytest` does.
     sys.path[0] = str(Path.cwd())
-    sys.path.append(str(Path(__file__).resolve().parent))
-    queue = [f"--numprocesses={WORKERS}", "--max-worker-restart=0", "-p", "least_favoured"]
+    queue = [f"--numprocesses={WORKERS}", "--max-worker-restart=0"]
     queue += [f"--ignore={each}" for each in ALONE]
     code = pytest.main([*options(), *queue], plugins=[plugin])
     say("Workers were busy for:", plugin.keep())

@@ -134,7 +134,10 @@ def test_what_was_committed_is_there_after_a_kill_and_resume_goes_on(lab, target
     results = tmp_path / "results.seatrial"
     command = [sys.executable, "-m", "seatrial", "study", str(path), "--ray", lab.address]
     command += ["--results", str(results), "--no-report", "--progress", "none"]
-    conducting = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    # Hosts that were killed for good leave journals that only they could undo.
+    own = os.environ | {"SEATRIAL_STATE_DIR": str(tmp_path / "state")}
+    output = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    conducting = subprocess.Popen(command, env=own, **output)
     give_up_at_s = time.monotonic() + 90
     while _stored(results) < 2:
         assert conducting.poll() is None, conducting.stdout.read().decode()
@@ -144,10 +147,13 @@ def test_what_was_committed_is_there_after_a_kill_and_resume_goes_on(lab, target
     conducting.wait()
     held = _stored(results)
     assert 2 <= held < 6
-    done = subprocess.run([*command, "--resume"], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = subprocess.run([*command, "--resume"], env=own, text=True, check=False, **output)
+    assert done.returncode == 0, done.stdout
     assert _stored(results) == 6
-    subprocess.run([sys.executable, "-m", "seatrial", "clean"], check=True, capture_output=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "seatrial", "clean"], env=own, text=True, check=False, **output
+    )
+    assert done.returncode == 0, done.stdout
     assert [each.name for each in target.iterdir()] == ["lost+found"]
 
 

@@ -85,9 +85,12 @@ def test_a_round_trip_grows_by_twice_the_delay(tmp_path):
 
 
 def test_as_many_frames_are_lost_as_should(tmp_path):
-    count, loss = 2000, 0.2
+    # Slow enough that no queue of the kernel is full while other processes have the processors.
+    count, loss = 600, 0.2
     with linked(tmp_path, loss_percent=100 * loss, seed=7) as (address, _, counts):
-        answered = len(echoes(address, count, apart_s=0.0005))
+        found = any(echoes(address, 1) for _ in range(20))
+        assert found, "the hardware address was not found"
+        answered = len(echoes(address, count, apart_s=0.003))
         seen = carried(counts)
     both_ways = (1 - loss) ** 2
     slack = SIGMAS * math.sqrt(count * both_ways * (1 - both_ways))

@@ -22,6 +22,7 @@ PAGE = mmap.PAGESIZE
 PAGES = 4096
 READ_PAGES = 2  # a page of a database
 SETTLED_S = 5.0
+FEW_SHARE = 0.005  # for what the kernel drops on a busy machine
 TRIES = 10  # other tests drop the whole page cache
 
 Read = tuple[int, int]
@@ -130,13 +131,13 @@ def held_after(made: list[Read], path: Path) -> set[int]:
 @pytest.mark.parametrize(
     ("reads", "share_off_max"),
     [
-        (in_order, 0),
-        (from_the_first_page, 0),
-        (at_random, 0),
-        (two_files_in_turns, 0),
-        (in_order_with_detours, 0),
-        (backwards, 0),
-        (with_gaps, 0),
+        (in_order, FEW_SHARE),
+        (from_the_first_page, FEW_SHARE),
+        (at_random, FEW_SHARE),
+        (two_files_in_turns, FEW_SHARE),
+        (in_order_with_detours, FEW_SHARE),
+        (backwards, FEW_SHARE),
+        (with_gaps, FEW_SHARE),
         # Where a reader meets what another one read ahead, the kernel's search for the first absent
         # page misses by one if it begins inside a folio of several pages.
         (runs, 0.05),

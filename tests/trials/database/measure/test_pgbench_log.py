@@ -101,7 +101,7 @@ def test_under_a_rate_the_response_holds_the_lag_and_the_service_does_not(progra
             program,
             server,
             tmp_path / "log",
-            *("-c2", "-T1", "-R", "700", "-L", "40", "-f", str(tmp_path / "sleepy.sql")),
+            *("-c2", "-T1", "-R", "800", "-L", "40", "-f", str(tmp_path / "sleepy.sql")),
         )
     parts = read([paths], has_lag=True)
     exact, outcome = parts["exact"], parts["outcome"]

@@ -261,7 +261,7 @@ def loss_sentences(lost: Lost) -> Iterator[str]:
         yield f"{format_plural(lost.missed, 'event')} not handed over by the kernel."
     if lost.unmatched:
         requests = format_plural(lost.unmatched, "request")
-        yield f"{requests} not counted: issued before the start, or alike another one."
+        yield f"{requests} not counted: issued before the start, or identical to another."
     if lost.uncounted:
         requests = format_plural(lost.uncounted, "request")
         yield f"{requests} not counted: the kernel's tables were full."

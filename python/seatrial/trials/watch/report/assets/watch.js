@@ -192,7 +192,7 @@ function drawLosses() {
   const { unmatched, uncounted, unrecorded, missed, unseen_bytes } = last.lost;
   const parts = [
     [missed, 'event', 'not handed over by the kernel'],
-    [unmatched, 'request', 'not counted: issued before the start, or alike another one'],
+    [unmatched, 'request', 'not counted: issued before the start, or identical to another'],
     [uncounted, 'request', "not counted: the kernel's tables were full"],
     [unrecorded, 'request', 'not assigned: they came too fast'],
   ].filter(([count]) => count).map(([count, what, text]) => `${plural(count, what)} ${text}`);

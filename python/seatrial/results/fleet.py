@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import msgspec
 
 
@@ -118,6 +120,12 @@ class LostHost(msgspec.Struct, frozen=True, kw_only=True):
     how: str
     noticed_s: float
     detail: str = ""
+
+
+def skew_bound_ns(hosts: Iterable[HostRecord]) -> int:
+    """Return by how much two starts may be wrongly apart (ns): the two largest bounds of clocks."""
+    bounds_ns = sorted(each.clock_before.bound_ns for each in hosts)
+    return sum(bounds_ns[-2:]) if len(bounds_ns) > 1 else 0
 
 
 class FleetRecord(msgspec.Struct, frozen=True, kw_only=True):

@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from seatrial.fleet.merge import NS_PER_S, HostSample, Merged, merge
-from seatrial.results.fleet import ClockOffset, FleetRecord, HostRecord, LostHost
+from seatrial.results.fleet import ClockOffset, FleetRecord, HostRecord, LostHost, skew_bound_ns
 from seatrial.results.model import Outcome, Timeline
 from seatrial.trials.database.measure.driver_result import Completions, DriverResult
 from seatrial.trials.database.measure.host_load import Part
@@ -78,7 +78,6 @@ def summed(together: Together, answers: Sequence[HostAnswer]) -> DriverResult:
     hosts = [_record(each, merged, earliest_ns, together) for each in answers]
     in_window = sum(each.completed for each in merged.operations.values())
     results = [each.part.result for each in answers]
-    bounds_ns = sorted(each.before.bound_ns for each in answers)
     shares = [each.client_cpu_share for each in results if each.client_cpu_share is not None]
     return DriverResult(
         completions=Completions(
@@ -107,8 +106,8 @@ def summed(together: Together, answers: Sequence[HostAnswer]) -> DriverResult:
             asked_hosts=together.hosts_count,
             on_loss=together.on_loss,
             skew_ns=max(each.started_ns for each in hosts),
-            skew_bound_ns=sum(bounds_ns[-2:]) if len(bounds_ns) > 1 else 0,
-            unaligned_ns_max=sum(bounds_ns[-2:]) if len(bounds_ns) > 1 else 0,
+            skew_bound_ns=skew_bound_ns(hosts),
+            unaligned_ns_max=skew_bound_ns(hosts),
             outside_completed=sum(each.completed for each in hosts) - in_window,
         ),
     )

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from seatrial.fleet.merge import NS_PER_S, HostSample, Merged, merge
-from seatrial.results.fleet import ClockOffset, FleetRecord, HostRecord, LostHost
+from seatrial.results.fleet import ClockOffset, FleetRecord, HostRecord, LostHost, skew_bound_ns
 from seatrial.results.model import Outcome, Sample, Timeline
 from seatrial.study.cell import Cell
 from seatrial.study.hosts import cell_without
@@ -74,7 +74,6 @@ def merged_sample(asked: Asked, answers: Sequence[Answer]) -> Sample:
         for answer, sample in zip(answers, samples, strict=True)
     ]
     in_window = sum(part.completed for part in merged.operations.values())
-    bounds_ns = sorted(each.before.bound_ns for each in answers)
     return Sample(
         cell=cell_without(asked.cell, len(asked.lost)),
         round=asked.round_number,
@@ -96,7 +95,7 @@ def merged_sample(asked: Asked, answers: Sequence[Answer]) -> Sample:
             asked_hosts=asked.hosts_count,
             on_loss=asked.on_loss,
             skew_ns=max(each.started_ns for each in hosts),
-            skew_bound_ns=sum(bounds_ns[-2:]) if len(bounds_ns) > 1 else 0,
+            skew_bound_ns=skew_bound_ns(hosts),
             unaligned_ns_max=merged.unaligned_ns_max,
             outside_completed=sum(each.completed for each in hosts) - in_window,
         ),

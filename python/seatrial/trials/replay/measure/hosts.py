@@ -18,7 +18,7 @@ from seatrial.fleet.group import AHEAD_S, Group, Host, HostLost, nobody_left
 from seatrial.fleet.merge import HostSample, Merged, merge
 from seatrial.measure.progress import Watcher
 from seatrial.measure.stage import StageRequest
-from seatrial.results.fleet import ClockOffset, FleetRecord, HostRecord
+from seatrial.results.fleet import ClockOffset, FleetRecord, HostRecord, skew_bound_ns
 from seatrial.results.model import Outcome, Timeline
 from seatrial.results.replay import ReplayRecord
 from seatrial.study.cell import SpecDocument
@@ -99,16 +99,17 @@ class HostPlayer:
         after = self._group.clocks(kept)
         replays = [_replay(host.name, found[host.name]) for host in kept]
         merged = merge(_until_the_last([_sample(each, start_ns) for each in replays]))
+        records = [
+            _host_record(host, replay, merged, found[host.name], (before[host.name], after))
+            for host, replay in zip(kept, replays, strict=True)
+        ]
         fleet = FleetRecord(
-            hosts=[
-                _host_record(host, replay, merged, found[host.name], (before[host.name], after))
-                for host, replay in zip(kept, replays, strict=True)
-            ],
+            hosts=records,
             lost=[each.since_start() for each in lost],
             asked_hosts=len(hosts),
             on_loss="stop",
             skew_ns=_skew_ns(replays),
-            skew_bound_ns=sum(sorted(_bound_ns(before[host.name]) for host in kept)[-2:]),
+            skew_bound_ns=skew_bound_ns(records),
             unaligned_ns_max=_skew_ns(replays),
             outside_completed=0,
         )
@@ -276,10 +277,6 @@ def _host_record(
         received_bytes_per_s=float(answer["received_bytes_per_s"]),
         sent_bytes_per_s=float(answer["sent_bytes_per_s"]),
     )
-
-
-def _bound_ns(clock: Any) -> int:  # noqa: ANN401 - a ClockOffset: all were required
-    return int(clock.bound_ns)
 
 
 def _require_all(answers: Mapping[str, Any]) -> None:

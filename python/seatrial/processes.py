@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
+
+INITIAL_NAMESPACE: Final = "pid:[4026531836]"
+"""The process namespace from which all others are seen (``PROC_PID_INIT_INO`` of
+include/linux/proc_ns.h)."""
 
 
 class Owner(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,15 +42,39 @@ class Owner(msgspec.Struct, frozen=True, kw_only=True):
             pid_namespace=_pid_namespace(),
         )
 
-    def state(self) -> Literal["alive", "dead", "elsewhere"]:
-        """Return whether it still runs; ``elsewhere`` when that cannot be seen from here."""
-        if self.host != os.uname().nodename:
-            return "elsewhere"
+    def state(self, *, is_below: bool = False) -> Literal["alive", "dead", "elsewhere"]:
+        """Return whether it still runs; ``elsewhere`` when that cannot be seen from here.
+
+        A process of another namespace has ended where that namespace has none any more.
+
+        Args:
+            is_below: Whether it is known that it ran on this machine, in this process namespace or
+                in one below it. Otherwise only the initial namespace sees all of them.
+        """
+        is_here = is_below or self.host == os.uname().nodename
         if self.boot_id != boot_id():
-            return "dead"
-        if self.pid_namespace != _pid_namespace():
+            return "dead" if is_here else "elsewhere"
+        own = _pid_namespace()
+        if self.pid_namespace == own:
+            # Copies of a virtual machine have one boot.
+            if not is_here:
+                return "elsewhere"
+            return "alive" if start_ticks(self.pid) == self.start_ticks else "dead"
+        if not is_below and own != INITIAL_NAMESPACE:
             return "elsewhere"
-        return "alive" if start_ticks(self.pid) == self.start_ticks else "dead"
+        pids = pids_in(self.pid_namespace)
+        if pids is None:
+            return "elsewhere"
+        return "alive" if any(self._is(pid) for pid in pids) else "dead"
+
+    def _is(self, pid: int) -> bool:
+        """Return whether it is the process with this number here, in its namespace below ours."""
+        ticks = start_ticks(pid)
+        if ticks is None or _number_inside(pid) != self.pid:
+            return False
+        # Each reads its start by the clock of its own time namespace.
+        shift_s = _boot_shift_s(str(pid)) - _boot_shift_s("self")
+        return abs(ticks + shift_s * os.sysconf("SC_CLK_TCK") - self.start_ticks) <= 1
 
     def without_host(self) -> Owner:
         """Return it for a file that may be handed on: the boot alone tells machines apart."""
@@ -70,6 +98,52 @@ def start_ticks(pid: int) -> int | None:
     if len(fields) < 20 or fields[0] in {"Z", "X"}:
         return None
     return int(fields[19])
+
+
+def pids_in(namespace: str) -> list[int] | None:
+    """Return the processes of a namespace, by their numbers here; None if not all can be seen.
+
+    Args:
+        namespace: As the kernel names it.
+
+    Source: pid_namespaces(7), and ``NSpid`` of proc_pid_status(5), which every user may read.
+    """
+    found = []
+    for each in Path("/proc").iterdir():
+        if not each.name.isdigit():
+            continue
+        try:
+            if str((each / "ns/pid").readlink()) == namespace:
+                found.append(int(each.name))
+        except PermissionError:
+            if len(_numbers(int(each.name))) > 1:
+                return None
+        except OSError:
+            continue
+    return found
+
+
+def _numbers(pid: int) -> list[int]:
+    """Return the numbers of a process in our namespace and those below; none when it is gone."""
+    lines = _text(f"/proc/{pid}/status").splitlines()
+    return [int(n) for each in lines if each.startswith("NSpid:") for n in each.split()[1:]]
+
+
+def _number_inside(pid: int) -> int | None:
+    """Return the number that a process has for itself."""
+    return next(reversed(_numbers(pid)), None)
+
+
+def _boot_shift_s(pid: str) -> float:
+    """Return by how much the time since boot is ahead in the time namespace of a process.
+
+    Source: time_namespaces(7).
+    """
+    for line in _text(f"/proc/{pid}/timens_offsets").splitlines():
+        name, seconds, nanoseconds = line.split()
+        if name == "boottime":
+            return int(seconds) + int(nanoseconds) / 1e9
+    return 0.0
 
 
 def boot_id() -> str:

@@ -28,6 +28,7 @@ from seatrial.stats.estimates import settled
 HOSTS = 3
 IMAGE_BYTES = 400 << 20
 LIMIT_IOPS = 1500
+ONE_ROUND = ("min = 3\nmax = 3", "min = 1\nmax = 1")
 
 
 def require_ray() -> None:
@@ -119,4 +120,4 @@ block_sizes = "4KiB"
 """
 
 
-__all__ = ["HOSTS", "LIMIT_IOPS", "lab_of", "measured", "remove_group", "study_of"]
+__all__ = ["HOSTS", "LIMIT_IOPS", "ONE_ROUND", "lab_of", "measured", "remove_group", "study_of"]

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from fleet.lab_of_three import HOSTS, measured, study_of
+from fleet.lab_of_three import HOSTS, ONE_ROUND, measured, study_of
 from seatrial.errors import EXIT_PARTIAL
 from seatrial.findings.summary import summarise
 from seatrial.results.store import ResultsFile
@@ -32,7 +32,6 @@ SEEDS = range(100) if IS_LONG else range(len(FAULTS))
 SECONDS = 4
 NOTICED_S_MAX = 5.0
 AHEAD_S = 3.0
-ONE_ROUND = ("min = 3\nmax = 3", "min = 1\nmax = 1")
 
 
 def told(line: str) -> None:
@@ -134,7 +133,6 @@ def test_what_was_committed_is_there_after_a_kill_and_resume_goes_on(lab, target
     results = tmp_path / "results.seatrial"
     command = [sys.executable, "-m", "seatrial", "study", str(path), "--ray", lab.address]
     command += ["--results", str(results), "--no-report", "--progress", "none"]
-    # Hosts that were killed for good leave journals that only they could undo.
     own = os.environ | {"SEATRIAL_STATE_DIR": str(tmp_path / "state")}
     output = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
     conducting = subprocess.Popen(command, env=own, **output)

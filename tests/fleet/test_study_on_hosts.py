@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fleet.lab_of_three import LIMIT_IOPS, measured, study_of
+from fleet.lab_of_three import LIMIT_IOPS, ONE_ROUND, measured, study_of
 from seatrial.findings.summary import summarise
 from seatrial.results.store import ResultsFile
 from seatrial.trials.fleet.analysis.scaling import fairness
@@ -85,7 +85,7 @@ def test_nothing_is_left_on_the_target(found, target: Path):
 def test_own_files_are_made_on_every_host(lab, target, tmp_path):
     study = study_of(
         target, "[3]", hosts='files = "own"', workload="threads = 1\nseconds = 1"
-    ).replace("min = 3\nmax = 3", "min = 1\nmax = 1")
+    ).replace(*ONE_ROUND)
     run, _, samples = measured(tmp_path, study, lab.address)
     assert (run.status, len(samples)) == ("complete", 1)
     assert [host.completed > 0 for host in samples[0].fleet.hosts] == [True] * 3

@@ -2,7 +2,8 @@
 
 Each host has a network, a process table, a name, a temporary folder and, if wished, a monotonic
 clock of its own; a bridge joins them. So a host can be killed, cut off, stopped or given another
-clock, as hosts are. Root is needed. All of it is in the undo journal.
+clock, as hosts are. Root is needed. All of it is in the undo journal; what processes of a host
+change is in that host's own journals, below the folder of the lab.
 
 Source: namespaces(7), time_namespaces(7), veth(4), unshare(1); the nodes of a Ray session share the
 path of its temporary folder, so that each host mounts its own folder there.
@@ -31,7 +32,7 @@ from seatrial.errors import TargetError
 from seatrial.fleet import clock_shift
 from seatrial.fleet.cluster import SETTINGS, Node, connect, ray_module
 from seatrial.fleet.relay import Impairment, RelayRequest, quality, start_relay
-from seatrial.fleet.undoing import processes_of_host
+from seatrial.fleet.undoing import STATE, processes_of_host
 from seatrial.machine.undo import UndoJournal
 from seatrial.processes import start_ticks
 
@@ -107,7 +108,8 @@ class FleetLab:
         self._journal.undo_all()
 
     def _build(self) -> None:
-        self._journal.record("fleet_folder", path=str(self._folder))
+        entry = self._journal.record("fleet_folder", path=str(self._folder))
+        self._journal.amend(entry, own_paths=self._request.own_paths)
         (self._folder / "ray").mkdir(parents=True)
         if self._request.sets_clocks:
             self._clock_library = clock_shift.build(self._folder)
@@ -206,8 +208,7 @@ class FleetLab:
         return f"exec {_ray('start --head', options)}"
 
     def _host_command(self, number: int) -> str:
-        own = self._folder / f"host{number}"
-        own.mkdir(exist_ok=True)
+        own = self._own(number)
         (own / "hosts").write_text(self._hosts_file(), encoding="utf-8")
         (own / "resolv.conf").write_text("", encoding="utf-8")
         lines = [f"hostname {self.name_of(number)}"]
@@ -235,6 +236,12 @@ class FleetLab:
         lines += [f"{self._subnet}.{n + 1} {self.name_of(n)}" for n in self._numbers()]
         return "\n".join(lines) + "\n"
 
+    def _own(self, number: int) -> Path:
+        """Return the folder of a host; 0 is the head."""
+        own = self._folder / f"host{number}"
+        own.mkdir(exist_ok=True)
+        return own
+
     def _log(self, number: int) -> Path:
         return self._folder / f"log{number}"
 
@@ -248,7 +255,8 @@ class FleetLab:
             command = [*inside, *command, "--uts"]
             if shift_s := self._request.clock_shifts_s.get(number):
                 command += ["--time", "--monotonic", f"{shift_s:g}", "--boottime", f"{shift_s:g}"]
-        environment = _environment()
+        # A killed host's journals are judged by whoever takes the lab down, who sees that it ended.
+        environment = _environment() | {"SEATRIAL_STATE_DIR": str(self._own(number) / STATE)}
         if number and self._clock_library:
             clock_shift.set_shift(self._clock(number), 0.0)
             environment |= clock_shift.environment(self._clock_library, self._clock(number))
@@ -297,7 +305,7 @@ class FleetLab:
         address = f"{self._subnet}.{number + 1}"
         with connect(self.address) as cluster:
             former = {node.id for node in cluster.nodes() if node.address == address}
-        shutil.rmtree(self._folder / f"host{number}" / "ray", ignore_errors=True)
+        shutil.rmtree(self._own(number) / "ray", ignore_errors=True)
         self._start(number, self._host_command(number))
         self._wait_for_hosts(without=former)
 

@@ -1,7 +1,8 @@
 """How a lab of many hosts is taken down, at its end and by ``seatrial clean``.
 
 Each host is a process namespace: all of its processes end with the first of them, which ends with
-the ``unshare`` that was started.
+the ``unshare`` that was started. What they had changed is in journals of each host's own, below the
+folder of the lab: these are undone when the hosts have ended, whether they were killed or not.
 
 Source: pid_namespaces(7), ip-netns(8).
 """
@@ -12,12 +13,30 @@ import os
 import shutil
 import signal
 import subprocess
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from seatrial.machine.undoer import Result, Undoer, comes_true, failed, foreign, gone, undone
+from seatrial.machine.undoer import (
+    Outcome,
+    Result,
+    Undoer,
+    comes_true,
+    failed,
+    foreign,
+    gone,
+    undone,
+)
+from seatrial.processes import pids_in
 from seatrial.processes import start_ticks as ticks_of
+
+if TYPE_CHECKING:
+    from seatrial.machine.undo import Undone
+
+STATE: Final = "state"
+"""The folder of a host's journals, below that of the host."""
+_LEFT: Final = frozenset({Outcome.FAILED, Outcome.RUNNING})
 
 
 def undo_host(*, pid: int, start_ticks: int) -> Result:
@@ -51,15 +70,7 @@ def processes_of_host(pid: int) -> list[int]:
         own = Path("/proc/self/ns/pid").readlink()
     except OSError:
         return []
-    if space == own:
-        return []
-    found = []
-    for each in Path("/proc").iterdir():
-        if each.name.isdigit():
-            with suppress(OSError):
-                if (each / "ns/pid").readlink() == space:
-                    found.append(int(each.name))
-    return found
+    return [] if space == own else pids_in(str(space)) or []
 
 
 def undo_namespace(*, name: str) -> Result:
@@ -87,17 +98,44 @@ def undo_bridge(*, name: str) -> Result:
     return failed(done.stderr.strip()) if done.returncode else undone("removed")
 
 
-def undo_folder(*, path: str) -> Result:
-    """Remove the folder of a lab, which has a random name."""
+def undo_folder(*, path: str, own_paths: Sequence[str] = ()) -> Result:
+    """Undo what hosts of a lab had changed, and remove its folder, which has a random name.
+
+    Args:
+        path: The folder; it stays while a change of a host is not undone.
+        own_paths: Where each host had a folder below it.
+    """
     folder = Path(path)
     if not folder.exists():
         return gone("it does not exist")
     if folder.is_symlink() or folder.stat().st_uid != os.geteuid():
         return foreign("it is not a folder of ours")
+    changes = _undo_hosts(folder, own_paths)
+    left = [each for each in changes if each.outcome in _LEFT]
+    if left:
+        listed = "; ".join(f"{each.kind} {each.subject}: {each.detail}" for each in left)
+        return failed(f"changes of its hosts could not be undone: {listed}")
     shutil.rmtree(folder, ignore_errors=True)
-    return (
-        failed("some of its files could not be removed") if folder.exists() else undone("removed")
-    )
+    if folder.exists():
+        return failed("some of its files could not be removed")
+    return undone(f"removed, after {len(changes)} changes of its hosts" if changes else "removed")
+
+
+def _undo_hosts(folder: Path, own_paths: Sequence[str]) -> list[Undone]:
+    """Undo what the processes of a lab's hosts had changed; they may end just now."""
+    from seatrial.machine.undo import Container, clean  # noqa: PLC0415 - it asks for our undoers
+
+    container = Container(own_paths=list(own_paths))
+    found: list[Undone] = []
+
+    def have_ended() -> bool:
+        found[:] = [each for each in found if each.outcome not in _LEFT]
+        for state in sorted(folder.glob(f"*/{STATE}")):
+            found.extend(clean(folder=state, container=container))
+        return not any(each.outcome == Outcome.RUNNING for each in found)
+
+    comes_true(have_ended)
+    return found
 
 
 FLEET_UNDOERS: Final[dict[str, Undoer]] = {

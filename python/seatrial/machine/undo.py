@@ -70,6 +70,22 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
     about: dict[str, Any] = {}
 
 
+class Container(msgspec.Struct, frozen=True, kw_only=True):
+    """Namespaces below ours, on this machine, whose journals are judged from here.
+
+    Attributes:
+        own_paths: Where it had file systems of its own, which whoever made it removes.
+    """
+
+    own_paths: list[str] = []
+
+    def has(self, line: _Line) -> bool:
+        """Return whether a change was made in one of its own file systems."""
+        undoer = UNDOERS.get(line.kind)
+        subject = Path(str(line.details.get(undoer.subject, ""))) if undoer else Path()
+        return any(subject.is_relative_to(path) for path in self.own_paths)
+
+
 class _Line(msgspec.Struct, omit_defaults=True):
     """One line of a journal: an owner, a record, the end of a record, or whether it is kept."""
 
@@ -134,6 +150,7 @@ class UndoJournal:
         folder: The folder of journals; by default ``state_folder()``.
         release: Whether kept changes are to be undone now: the journal may then be taken over even
             from its living owner, and after a kill ``clean`` undoes the rest.
+        container: Where its earlier owner is known to have run.
 
     Attributes:
         run_id: The run.
@@ -146,9 +163,17 @@ class UndoJournal:
         ValueError: when the run's name is not safe in a path.
     """
 
-    def __init__(self, run_id: str, folder: Path | None = None, *, release: bool = False) -> None:
+    def __init__(
+        self,
+        run_id: str,
+        folder: Path | None = None,
+        *,
+        release: bool = False,
+        container: Container | None = None,
+    ) -> None:
         folder_name(run_id)
         self.run_id = run_id
+        self._container = container
         self.path = (folder or state_folder()) / f"{run_id}{_SUFFIX}"
         self.ended_by_reboot: list[Undone] = []
         with _explained(self.path.parent):
@@ -278,12 +303,16 @@ class UndoJournal:
         content = _read(self.path)
         current, owner = Owner.current(), content.owner
         takeable = {"dead", "alive"} if release and content.kept is not None else {"dead"}
-        if owner is not None and owner != current and owner.state() not in takeable:
+        is_below = self._container is not None
+        if owner not in {None, current} and owner.state(is_below=is_below) not in takeable:
             raise _still_running(self.run_id, owner)
         os.truncate(self.path, content.whole_bytes)
         self._content = content
         if owner is not None and owner.boot_id != current.boot_id:
             self._settle_what_the_reboot_undid()
+        for line in list(content.pending.values()):
+            if self._container is not None and self._container.has(line):
+                self._settle(_Line(done=line.id))
         self._settle(_Line(owner=current))
         if release:
             self._append(_Line(released=True))
@@ -336,7 +365,9 @@ class UndoJournal:
         _sync_folder(self.path.parent)
 
 
-def clean(*, dry_run: bool = False, folder: Path | None = None) -> list[Undone]:
+def clean(
+    *, dry_run: bool = False, folder: Path | None = None, container: Container | None = None
+) -> list[Undone]:
     """Undo whatever dead runs left behind, the last change first.
 
     Changes that are kept or whose run is active are not touched.
@@ -344,6 +375,7 @@ def clean(*, dry_run: bool = False, folder: Path | None = None) -> list[Undone]:
     Args:
         dry_run: Only report what would be undone.
         folder: The folder of journals; by default ``state_folder()``.
+        container: Where the runs are known to have been.
 
     Raises:
         UsageError: when the state folder cannot be used.
@@ -355,7 +387,11 @@ def clean(*, dry_run: bool = False, folder: Path | None = None) -> list[Undone]:
         # Run names begin with the time; a newer run may be on a file system that an older one
         # mounted.
         paths = sorted(place.glob(f"*{_SUFFIX}"), reverse=True)
-        return [undone for path in paths for undone in _clean_one(path, dry_run=dry_run)]
+        return [
+            undone
+            for path in paths
+            for undone in _clean_one(path, dry_run=dry_run, container=container)
+        ]
 
 
 def kept_journals(folder: Path | None = None) -> dict[str, Kept]:
@@ -381,17 +417,17 @@ def _kept_by(path: Path) -> Kept | None:
         return None  # Undone by another process meanwhile.
 
 
-def _clean_one(path: Path, *, dry_run: bool) -> list[Undone]:
+def _clean_one(path: Path, *, dry_run: bool, container: Container | None) -> list[Undone]:
     """Clean one journal; another clean may do so at the same time."""
     try:
-        return _judge_and_undo(path, dry_run=dry_run)
+        return _judge_and_undo(path, dry_run=dry_run, container=container)
     except FileNotFoundError:
         return []
     except RefusedError:
         return [_about_all_of(path, Outcome.RUNNING, "another process has taken it over")]
 
 
-def _judge_and_undo(path: Path, *, dry_run: bool) -> list[Undone]:
+def _judge_and_undo(path: Path, *, dry_run: bool, container: Container | None) -> list[Undone]:
     if not _is_own(path):
         detail = f"it belongs to user {path.stat().st_uid}; run clean as that user"
         return [_about_all_of(path, Outcome.FAILED, detail)]
@@ -399,7 +435,8 @@ def _judge_and_undo(path: Path, *, dry_run: bool) -> list[Undone]:
     if content.kept is not None:
         detail = f"{content.kept.name} remains as requested; {content.kept.undone_by} undoes it"
         return [_about_all_of(path, Outcome.KEPT, detail)]
-    state = content.owner.state() if content.owner else "dead"
+    is_below = container is not None
+    state = content.owner.state(is_below=is_below) if content.owner else "dead"
     if content.owner and state == "alive":
         return [
             _about_all_of(path, Outcome.RUNNING, f"process {content.owner.pid} is still running")
@@ -412,7 +449,7 @@ def _judge_and_undo(path: Path, *, dry_run: bool) -> list[Undone]:
         lines = sorted(content.pending.values(), key=lambda line: line.id, reverse=True)
         detail = "it would be undone"
         return [_report(_run_of(path), line, Outcome.PENDING, detail) for line in lines]
-    journal = UndoJournal(_run_of(path), path.parent)
+    journal = UndoJournal(_run_of(path), path.parent, container=container)
     undone = journal.ended_by_reboot + journal.undo_all()
     journal._give_back(content.owner)
     if content.unreadable:

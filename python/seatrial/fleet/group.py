@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Final, Self
 
 import msgspec
 
 from seatrial.errors import PartialResult, TargetError
-from seatrial.fleet.cluster import Cluster, ClusterError, Node
+from seatrial.fleet.cluster import Cluster, ClusterError, Node, connect
 from seatrial.fleet.heartbeat import LIMIT_S, Heartbeats
 from seatrial.fleet.host import HostPart
 from seatrial.fleet.link import clock_offset
@@ -348,6 +349,23 @@ class Group:
                     detail=error.strerror or str(error),
                 )
         return found
+
+
+@contextmanager
+def group_of_hosts(address: str, count: int | None = None) -> Iterator[Group]:
+    """Connect to a cluster, and start our part on so many of its hosts, one on each.
+
+    Args:
+        address: Of the head, as for ``connect``.
+        count: How many hosts take part; None for all with a processor for it.
+
+    Raises:
+        ClusterError: when it cannot be used, or has too few hosts with a free processor.
+    """
+    with connect(address) as cluster, Group(cluster) as group:
+        able = sum(node.cpus >= 1 for node in cluster.nodes())
+        group.start_apart(max(1, able) if count is None else count)
+        yield group
 
 
 def _how(ray: Any, error: Exception) -> str:  # noqa: ANN401 - an optional module

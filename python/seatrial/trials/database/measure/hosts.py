@@ -19,8 +19,7 @@ from typing import Any, Final, Protocol, Self
 import msgspec
 
 from seatrial.errors import PartialResult, TargetError
-from seatrial.fleet.cluster import connect
-from seatrial.fleet.group import AHEAD_S, Group, Host, HostLost, nobody_left
+from seatrial.fleet.group import AHEAD_S, Group, Host, HostLost, group_of_hosts, nobody_left
 from seatrial.measure.progress import Watcher
 from seatrial.measure.stage import Stage, StageRequest
 from seatrial.postgres import connection
@@ -87,11 +86,9 @@ class HostsStage(Stage):
 
     def __enter__(self) -> Self:
         with ExitStack() as undo:
-            cluster = undo.enter_context(connect(self._address))
-            group = undo.enter_context(Group(cluster))
-            able = sum(node.cpus >= 1 for node in cluster.nodes())
-            group.start_apart(max(1, able) if self._count is None else self._count)
-            self._crew = self._crowd_of(group)
+            self._crew = self._crowd_of(
+                undo.enter_context(group_of_hosts(self._address, self._count))
+            )
             for driver in self._drivers.values():
                 if isinstance(driver, Databases):
                     self._crew.equip(driver)

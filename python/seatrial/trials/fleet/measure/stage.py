@@ -16,8 +16,7 @@ from typing import Any, Final, Self
 import msgspec
 
 from seatrial.errors import PartialResult, TargetError
-from seatrial.fleet.cluster import connect
-from seatrial.fleet.group import AHEAD_S, Group, Host, HostLost, nobody_left
+from seatrial.fleet.group import AHEAD_S, Group, Host, HostLost, group_of_hosts, nobody_left
 from seatrial.measure.background import Background
 from seatrial.measure.progress import Watcher
 from seatrial.measure.recorder import Surroundings
@@ -63,9 +62,8 @@ class FleetStage(Stage):
 
     def __enter__(self) -> Self:
         with ExitStack() as undo:
-            cluster = undo.enter_context(connect(self._request.ray))
-            self._group = undo.enter_context(Group(cluster))
-            self._group.start_apart(max(self._hosts.counts))
+            count = max(self._hosts.counts)
+            self._group = undo.enter_context(group_of_hosts(self._request.ray, count))
             if self._shared:
                 undo.push(super().__exit__)
                 super().__enter__()

@@ -120,6 +120,17 @@ def test_the_summary_says_that_the_server_is_the_limit(found):
     assert scaling.is_at_limit
 
 
+def test_hosts_load_the_server_by_the_start(found):
+    """pgbench is started up to a second before, so that its clients are connected."""
+    first_ns = [host.lateness_ns for sample in found[2] for host in sample.fleet.hosts]
+    assert statistics.median(first_ns) < 0
+    for sample in found[2]:
+        if max(host.lateness_ns for host in sample.fleet.hosts) <= 0:
+            assert sample.fleet.skew_ns == 0
+            # All but the first slice, of 100 ms, and what of the last one is not whole.
+            assert sample.duration_s == pytest.approx(SECONDS - 0.1, abs=0.11)
+
+
 def test_only_the_load_reaches_a_host_while_it_measures(found):
     for sample in found[2]:
         assert {host.failed for host in sample.fleet.hosts} == {0}

@@ -68,8 +68,10 @@ class HostRecord(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         name: The host.
         address: In the cluster's network.
-        started_ns: When it started, after the first host that did, on the common axis.
-        lateness_ns: How long after the agreed instant it started.
+        started_ns: When it started, after the first host that did, on the common axis. Before the
+            agreed instant nothing counts.
+        lateness_ns: How long after the agreed instant it started; negative where pgbench loaded the
+            server before.
         ended_ns: When its sample ended, on the same axis.
         clock_before: Its clock against ours before the sample.
         clock_after: Afterwards; None if it could not be read any more.

@@ -31,15 +31,16 @@ transactions = st.lists(
     st.tuples(st.integers(0, 2_500_000_000), st.integers(1, 3_600_000_000_000)), max_size=60
 )
 hosts = st.lists(
-    st.tuples(transactions, st.integers(0, 450_000_000), st.integers(1, 2_000)),
+    st.tuples(transactions, st.integers(-950_000_000, 450_000_000), st.integers(1, 3_000)),
     min_size=1,
     max_size=6,
 )
 
 
 def answer_of(number, done, first_ns, loaded_ms) -> HostAnswer:
-    """A host whose first transaction began so long after the agreed start."""
-    ended = [(first_ns + at_ns, latency_ns) for at_ns, latency_ns in done]
+    """A host whose first transaction began so long after the agreed start, or before it."""
+    # As they are read from a log: what ended before the start is in the first slice.
+    ended = [(max(0, first_ns + at_ns), latency_ns) for at_ns, latency_ns in done]
     slices = [
         Slice(
             index=index,
@@ -95,9 +96,11 @@ def test_merged_equals_pooled_over_the_common_window_in_any_order(given_hosts, d
     result = summed(TOGETHER, answers)
     mixed = summed(TOGETHER, draw.sample(answers, len(answers)))
     assert mixed.completions == result.completions
-    # The window in slices: after the latest first transaction, until the first host has ended.
-    first = -(-max(late_ns for _, late_ns, _ in given_hosts) // SLICE_NS)
-    end_ns = min(late_ns + loaded_ms * 1_000_000 for _, late_ns, loaded_ms in given_hosts)
+    # The window in slices: after the start, or the latest first transaction, until the first host
+    # has ended.
+    first = max(1, -(-max(late_ns for _, late_ns, _ in given_hosts) // SLICE_NS))
+    ends_ns = [late_ns + loaded_ms * 1_000_000 for _, late_ns, loaded_ms in given_hosts]
+    end_ns = min(*ends_ns, int(DURATION_S * 1e9))
     count = max(0, (end_ns - first * SLICE_NS) // SLICE_NS)
     pooled = [
         took
@@ -124,3 +127,14 @@ def test_a_late_host_shortens_the_window_and_is_not_averaged():
     assert result.completions.duration_s == pytest.approx(1.6)
     assert [each.window_completed for each in result.fleet.hosts] == [160, 160]
     assert result.fleet.skew_ns == 250_000_000
+
+
+def test_hosts_that_load_before_the_start_began_together():
+    steady = [(at_ns, 1_000) for at_ns in range(0, 3_000_000_000, 10_000_000)]
+    result = summed(
+        TOGETHER,
+        [answer_of(1, steady, -930_000_000, 3_000), answer_of(2, steady, -700_000_000, 3_000)],
+    )
+    assert result.completions.duration_s == pytest.approx(1.9)
+    assert [each.window_completed for each in result.fleet.hosts] == [190, 190]
+    assert (result.fleet.skew_ns, result.fleet.hosts[1].lateness_ns) == (0, -700_000_000)

@@ -272,7 +272,7 @@ def _read(
         cpu_system_s=sum(each.system_s for each in run.ended),
         client_cpu_share=max(shares, default=None),
         notes=_notes(logs),
-        first_start_unix_us=min(_starts_us(logs), default=None),
+        first_start_unix_us=max(_starts_us(logs), default=None),
     )
 
 

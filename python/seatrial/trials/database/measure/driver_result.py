@@ -87,7 +87,8 @@ class DriverResult(msgspec.Struct, frozen=True, kw_only=True):
         counters: Other counters; names end in the unit.
         notes: What could not be read or done, as sentences.
         fleet: Of several hosts that replayed or loaded together.
-        first_start_unix_us: Intended start of the first transaction, where pgbench ran.
+        first_start_unix_us: Intended start of the first transaction of the process that began
+            last, where pgbench ran.
     """
 
     completions: Completions

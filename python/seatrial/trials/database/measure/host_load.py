@@ -1,10 +1,10 @@
-"""What one of several hosts does of a sample: pgbench, from an instant of its monotonic clock on.
+"""What one of several hosts does of a sample: pgbench, counted from an instant of its clock on.
 
-pgbench cannot be told when to begin. It is started at the instant, connects its clients, and its
-threads wait for each other; so hosts begin some milliseconds apart, and only their common window
-counts. Its log has the time of day when it was started, and counts on by the monotonic clock from
-there (``epoch_shift`` of src/bin/pgbench/pgbench.c, since version 14), so that a clock that is set
-meanwhile moves no transaction.
+pgbench cannot be told when to begin: it connects its clients, its threads wait for each other, and
+it begins. So it is started as soon as the host is given the instant, and loads the server by then;
+what ends before the instant is not counted. Its log has the time of day when it was started, and
+counts on by the monotonic clock from there (``epoch_shift`` of src/bin/pgbench/pgbench.c, since
+version 14), so that a clock that is set meanwhile moves no transaction.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Final
 
 import msgspec
 
+from seatrial.fleet.group import AHEAD_S
 from seatrial.machine.file import TrialFolder
 from seatrial.machine.undo import UndoJournal
 from seatrial.measure.progress import Silent
@@ -28,7 +29,9 @@ from seatrial.trials.database.measure.driver_result import DriverOptions, Driver
 from seatrial.trials.database.measure.processes import Crowd
 from seatrial.trials.database.study.workloads import DatabaseSpec
 
-STEP_NS_MIN: Final = 1_000_000
+NS_PER_MS: Final = 1_000_000
+NS_PER_S: Final = 1_000_000_000
+STEP_NS_MIN: Final = NS_PER_MS
 """A time of day that moved by less against the monotonic clock was slewed, not set."""
 
 
@@ -36,8 +39,10 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     """What one host loaded.
 
     Attributes:
-        result: Of its pgbench; slices count from the agreed start.
-        first_ns: Its first transaction's start, after the agreed start.
+        result: Of its pgbench; slices count from the agreed start, and what ended before is in the
+            first one.
+        first_ns: When all of its clients loaded the server, after the agreed start; negative where
+            that was before.
     """
 
     result: DriverResult
@@ -91,7 +96,7 @@ class HostLoad:
         return self._binaries().version_text
 
     def run(self, start_at_ns: int) -> Part:
-        """Load the databases from an instant of this host's monotonic clock on.
+        """Load the databases, to be counted from an instant of this host's monotonic clock on.
 
         Raises:
             TargetError: when pgbench fails.
@@ -114,10 +119,11 @@ class HostLoad:
         endpoints = Endpoints(
             addresses=self._addresses, secret=self._secret, binaries=self._binaries()
         )
-        time.sleep(max(0.0, (start_at_ns - time.monotonic_ns()) / 1e9))
         ahead_ns = _wall_ahead_ns()
+        early_ns = start_at_ns - time.monotonic_ns()
         options = msgspec.structs.replace(
             self._options,
+            duration_s=self._options.duration_s + min(max(0.0, early_ns / NS_PER_S), AHEAD_S),
             folder=folder,
             start_unix_ns=start_at_ns + ahead_ns,
             crowd=self._crowd,
@@ -127,11 +133,22 @@ class HostLoad:
         if abs(step_ns) >= STEP_NS_MIN:
             note = f"The time of day was set by {step_ns / 1e9:+.3f} s while pgbench ran."
             result = msgspec.structs.replace(result, notes=[*result.notes, note])
-        first_us = result.first_start_unix_us
-        begun_ns = options.start_unix_ns or 0
         return Part(
-            result=result, first_ns=0 if first_us is None else max(0, first_us * 1000 - begun_ns)
+            result=result, first_ns=self._first_ns(result, start_at_ns + ahead_ns, early_ns)
         )
+
+    def _first_ns(self, result: DriverResult, start_unix_ns: int, early_ns: int) -> int:
+        """Return when all clients loaded the server, after the start.
+
+        With a limited rate the first transaction may be due long after the clients are connected.
+        """
+        begun_ns: list[int] = []
+        if result.first_start_unix_us is not None:
+            begun_ns.append(result.first_start_unix_us * 1000 - start_unix_ns)
+        if self._spec.rate_per_s is not None or not begun_ns:
+            took_ms = [v for name, v in result.reported.items() if name.startswith("connect_ms")]
+            begun_ns += [round(max(took_ms) * NS_PER_MS) - early_ns] if took_ms else []
+        return min(begun_ns, default=0)
 
     def stop(self) -> None:
         """End it early; what completed is kept. With --time an alarm ends pgbench."""

@@ -1,8 +1,9 @@
 """One result from what several hosts loaded: counts of the common window, never percentiles.
 
 Slices count from the agreed start on every host, so that those of one index are of the same time,
-but for what is not known of the clocks. The window begins with the slice after the latest first
-transaction, and ends with the last whole slice that all hosts have.
+but for what is not known of the clocks. The window begins with the slice after the start, or after
+the latest first transaction where a host was not ready by then; it ends with the last whole slice
+that all hosts have. The first slice has all that ended before the start.
 """
 
 from __future__ import annotations
@@ -72,9 +73,9 @@ def summed(together: Together, answers: Sequence[HostAnswer]) -> DriverResult:
         ValueError: without an answer.
     """
     slice_ns = together.slice_ms * NS_PER_MS
-    skip = -(-max(each.part.first_ns for each in answers) // slice_ns)
+    skip = max(1, -(-max(each.part.first_ns for each in answers) // slice_ns))
     merged = merge([_host_sample(together, each, skip, slice_ns) for each in answers])
-    earliest_ns = min(each.part.first_ns for each in answers)
+    earliest_ns = min(_late_ns(each) for each in answers)
     hosts = [_record(each, merged, earliest_ns, together) for each in answers]
     in_window = sum(each.completed for each in merged.operations.values())
     results = [each.part.result for each in answers]
@@ -132,12 +133,17 @@ def _host_sample(together: Together, answer: HostAnswer, skip: int, slice_ns: in
 
 
 def _end_ns(together: Together, answer: HostAnswer) -> int:
-    """Return when a host stopped to begin transactions, after the agreed start.
+    """Return when a host's part ended, after the agreed start: as planned, or before.
 
-    pgbench's alarm counts from before it connects: it begins transactions for less than planned.
+    pgbench's alarm counts from before it connects: one that is late loads for less than planned.
     """
-    loaded_s = min(answer.part.result.completions.duration_s, together.duration_s)
-    return answer.part.first_ns + int(loaded_s * NS_PER_S)
+    loaded_ns = int(answer.part.result.completions.duration_s * NS_PER_S)
+    return min(answer.part.first_ns + loaded_ns, int(together.duration_s * NS_PER_S))
+
+
+def _late_ns(answer: HostAnswer) -> int:
+    """Return how long after the agreed start a host began, by which it should load the server."""
+    return max(0, answer.part.first_ns)
 
 
 def _record(answer: HostAnswer, merged: Merged, earliest_ns: int, together: Together) -> HostRecord:
@@ -147,7 +153,7 @@ def _record(answer: HostAnswer, merged: Merged, earliest_ns: int, together: Toge
     return HostRecord(
         name=answer.name,
         address=answer.address,
-        started_ns=answer.part.first_ns - earliest_ns,
+        started_ns=_late_ns(answer) - earliest_ns,
         lateness_ns=answer.part.first_ns,
         ended_ns=_end_ns(together, answer) - earliest_ns,
         clock_before=answer.before,

@@ -29,8 +29,8 @@ class HostsStartedApartFigures(Figures, frozen=True, kw_only=True, tag="hosts_st
             sentence=f"In {self.samples_count} of {self.of_samples_count} samples the hosts "
             f"started up to {format_duration_ns(self.skew_ns_max)} apart (± "
             f"{format_duration_ns(self.skew_bound_ns)}), {self.last_host} the last.",
-            cause="The last host was busy when its threads were to start, its pgbench still "
-            "connected clients, or Ray delivered the call too late.",
+            cause="The last host was busy when its threads were to start, its pgbench needed more "
+            "than the second before to connect its clients, or Ray delivered the call too late.",
             next="Keep a processor free on each host (`seatrial fleet check` says where none is); "
             "figures are of the common window and remain valid.",
         )
@@ -41,8 +41,9 @@ def hosts_started_apart(context: Context) -> list[Finding]:
     """Find samples in which the hosts started more than 5 ms apart.
 
     Means:
-        Each host starts at an instant of its own monotonic clock. Some were late. Only the common
-        window of all hosts counts, so totals remain valid.
+        Each host starts at an instant of its own monotonic clock. pgbench is started up to a second
+        before, connects its clients, loads the server, and counts from that instant on. Some hosts
+        were late. Only the common window of all hosts counts, so totals remain valid.
 
     Decided:
         More than 5 ms from the first start to the last one. Warning.

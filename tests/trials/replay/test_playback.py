@@ -14,7 +14,7 @@ from trials.replay.mixed_load import ERRORS, RECONNECTS, SESSIONS, TABLES, TURNS
 from trials.replay.targets import CONFLICT_ORDERS, END_OF_LOGGING, Target, play, record_in, replay
 
 CLIENTS = 8
-TRANSACTIONS = 250
+TRANSACTIONS = 100
 """Of each client; the whole case of 8 x 2,000 is in bench/RESULTS.md."""
 COMMITS = CLIENTS * TRANSACTIONS
 ORDERS = ("session", "commit", *CONFLICT_ORDERS)

@@ -20,7 +20,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help trial setup test test-fast test-long lint generate test-rust test-python tools-for-tests bench format lock clean \
+.PHONY: help trial setup test test-fast test-long lint generate test-rust test-leisurely test-python tools-for-tests bench format lock clean \
 	always docs man wheel tools-for-release
 
 help: ## list the targets
@@ -32,12 +32,19 @@ trial: setup ## run the quick trial in DIR (default: the folder trial/) and writ
 
 setup: .venv/core ## create the Python environment and compile the engine
 
+# These only compute, and wait for nothing: however late they are, they pass. So they get the processor
+# time that the other tests leave, as lint does.
+LEISURELY := $(addprefix tests/,catalogue findings stats) \
+	$(wildcard tests/trials/*/analysis) tests/trials/replay/compare \
+	$(filter-out %/test_fio_jobs.py %/test_pgbench_log.py,$(wildcard tests/importers/test_*.py)) \
+	$(filter-out %/test_queue_of_tests.py,$(wildcard tests/tidy/test_*.py))
+
 # Not inside the recipe: `make --dry-run test` would run it.
-LINT_AND_RUST := $(MAKE) --no-print-directory lint test-rust
+IN_BACKGROUND := $(MAKE) --no-print-directory --keep-going lint test-rust test-leisurely
 
 test: tools-for-tests setup ## run every check and every test
-	@.venv/bin/python tools/test/queue_of_tests.py \
-		--background "$(LINT_AND_RUST)" $(CONCURRENT)
+	@.venv/bin/python tools/test/queue_of_tests.py --background "$(IN_BACKGROUND)" \
+		$(addprefix --without=,$(LEISURELY)) $(CONCURRENT)
 
 generate: setup ## write the files that are generated from the code
 	@for each in tools/generate/*.py; do .venv/bin/python $$each || exit 1; done
@@ -63,8 +70,12 @@ test-rust: ## run the tests of the Rust crates
 	@echo "== cargo test"
 	@cargo test --quiet --workspace --locked --tests
 
+test-leisurely: ## run the Python tests that only compute, one after the other
+	@echo "== pytest, what only computes"
+	@.venv/bin/python -m pytest --quiet -o cache_dir=.cache/pytest-leisurely $(LEISURELY)
+
 # These measure no time, and no other test touches their devices: any of their files may run at once.
-# All others run one after the other, in two lanes.
+# All others run one after the other, in three lanes.
 CONCURRENT := $(addprefix tests/,catalogue examples findings importers lab postgres release report \
 	results stats study tidy) \
 	$(wildcard tests/trials/*/analysis tests/trials/*/report tests/trials/*/study) \

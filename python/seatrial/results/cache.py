@@ -66,3 +66,8 @@ class CacheRecord(msgspec.Struct, frozen=True, kw_only=True):
     forecast: CacheForecast | None = None
     commands: list[str] = []
     notes: list[str] = []
+
+    @property
+    def is_filling(self) -> bool:
+        """Whether a cache was empty when the sample began: its rate then follows from the fill."""
+        return self.added_at_s is not None or self.arc_bytes > 0

@@ -75,9 +75,10 @@ def running(sample: Sample) -> Running:
 
     Nothing is excluded under a schedule: the load is fixed, so a slow start is a wait of requests.
     Nor where a fault was injected into an array: what came before it is not a start-up. Nor for a
-    replay, whose length is fixed and whose start has different requests.
+    replay, whose length is fixed and whose start has different requests. Nor while a cache fills,
+    which is what such a sample is about.
     """
-    if not is_long_enough(sample) or not _is_closed_loop(sample) or is_broken(sample):
+    if _counts_whole(sample):
         return _whole(sample)
     series = series_of(sample)
     steps = start_up_steps(series.rates)
@@ -91,8 +92,7 @@ def running_from(sample: Sample, from_s: float) -> Running:
     timeline is insufficient.
     """
     own = running(sample)
-    is_whole = not is_long_enough(sample) or not _is_closed_loop(sample) or is_broken(sample)
-    if own.from_s >= from_s or is_whole:
+    if own.from_s >= from_s or _counts_whole(sample):
         return own
     first = math.ceil(from_s * NS_PER_S / sample.timeline.slice_ns - 1e-6)
     return own if first > START_UP_SHARE_MAX * whole_slices(sample) else _from_slice(sample, first)
@@ -192,6 +192,12 @@ def _is_one_level(rates: Array) -> bool:
 def _differ(before: Array, after: Array) -> bool:
     """Return whether two stretches' median logarithms differ by a ratio of 1.2 or more."""
     return abs(median(before) - median(after)) >= math.log(RATIO_MIN)
+
+
+def _counts_whole(sample: Sample) -> bool:
+    is_filling = sample.cache is not None and sample.cache.is_filling
+    is_start_known = is_long_enough(sample) and _is_closed_loop(sample)
+    return is_filling or not is_start_known or is_broken(sample)
 
 
 def _is_closed_loop(sample: Sample) -> bool:

@@ -22,6 +22,7 @@ from seatrial.results.model import (
     Timeline,
 )
 from seatrial.results.store import ResultsFile
+from seatrial.stats.steady.states import steady_states
 from seatrial.study.load import study_from_mapping, study_to_mapping
 from seatrial.study.plan import make_plan
 from seatrial.trials.cache.analysis.forecast import (
@@ -30,7 +31,7 @@ from seatrial.trials.cache.analysis.forecast import (
     forecast_without_device,
 )
 from seatrial.trials.cache.analysis.law import WarmingLaw
-from seatrial.trials.cache.analysis.warm_up import rigs_of, warm_up_of
+from seatrial.trials.cache.analysis.warm_up import RigAnalysis, rigs_of, warm_up_of
 from seatrial.trials.cache.report.rig_tables import published_pools, rig_tables
 from seatrial.trials.cache.report.rig_words import missed, sentences, verdict_words
 from seatrial.trials.cache.study.workload import rig_of
@@ -219,7 +220,44 @@ def test_a_run_of_one_kind_says_what_it_measured():
     with_device = rigs_of(summary_of([sample_of(cache=True)]))
     assert verdict_words(with_device) == "10k IOPS with the cache device, 90 % warm after 18 s"
     without = rigs_of(summary_of([sample_of(cache=False)]))
-    assert verdict_words(without) == "up to 500 IOPS without a cache device"
+    assert verdict_words(without) == "an ARC of 16 MiB serves 0 % of the reads: 500 IOPS"
+
+
+def test_memory_alone_is_judged_by_what_it_serves():
+    """Four sizes of memory, without a device: the verdict names the largest and the smallest."""
+    pool = rigs_of(summary_of([sample_of(cache=False)])).cells[0]
+    cells = [
+        msgspec.structs.replace(
+            pool,
+            arc_bytes=arc_mib << 20,
+            samples=[
+                msgspec.structs.replace(
+                    pool.samples[0],
+                    reads_per_s=rate,
+                    predicted_reads_per_s=rate * 0.9,
+                    memory_share=share,
+                    predicted_memory_share=share + 0.06,
+                )
+            ],
+        )
+        for arc_mib, rate, share in ((19, 590.0, 0.05), (138, 680.0, 0.16), (44, 570.0, 0.08))
+    ]
+    analysis = RigAnalysis(cells=cells, rows=rigs_of(summary_of([sample_of(cache=False)])).rows)
+    assert verdict_words(analysis) == (
+        "an ARC of 138 MiB serves 16 % of the reads, one of 19 MiB 5 %: up to 680 IOPS"
+    )
+    assert "within 6.0 points, and the rate within 10 %" in sentences(analysis)[0]
+    assert len(missed(analysis)) == 3
+    (table,) = rig_tables(analysis)
+    assert table.id == "cache-memory"
+
+
+def test_a_rate_that_follows_a_cache_that_fills_has_no_steady_state():
+    for cache in (False, True):
+        summary = summary_of([sample_of(cache=cache)])
+        assert steady_states(summary.cells) == []
+        other = msgspec.structs.replace(sample_of(cache=cache), cache=None)
+        assert steady_states(summary_of([other]).cells)
 
 
 def test_a_sample_without_a_prediction_has_only_times():

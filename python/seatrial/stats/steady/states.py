@@ -164,12 +164,12 @@ def steady_states(cells: Sequence[CellSummary]) -> list[SteadyState]:
     """Return the states of all cells that are long enough, in the order of the cells.
 
     Over the timeline of each sample with at least 20 slices, reads and writes separately; and over
-    rounds where a cell has at least five. Under a schedule the rate is given, and says nothing
-    about the target's state.
+    rounds where a cell has at least five. Under a schedule the rate is given, and while a cache
+    fills it follows from the fill: neither says anything about the target's state.
     """
     found: list[SteadyState] = []
     for summary in cells:
-        if _is_scheduled(summary):
+        if _is_scheduled(summary) or _is_filling(summary):
             continue
         samples = counted(summary.samples)
         for sample in samples:
@@ -182,6 +182,10 @@ def steady_states(cells: Sequence[CellSummary]) -> list[SteadyState]:
 
 def _is_scheduled(summary: CellSummary) -> bool:
     return summary.cell.parsed.arrival.is_scheduled
+
+
+def _is_filling(summary: CellSummary) -> bool:
+    return any(sample.cache is not None and sample.cache.is_filling for sample in summary.samples)
 
 
 def _of_timeline(summary: CellSummary, sample: Sample) -> list[SteadyState]:

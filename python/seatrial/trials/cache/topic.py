@@ -37,7 +37,6 @@ class CacheTopic(Topic):
     charts_first = True
     space_words = "files of the pool's disks"
     shows_io = False
-    titles = MappingProxyType({"l2arc": "Reads through a cache device"})
     commands = MappingProxyType(
         {
             "cache": Command(
@@ -181,11 +180,11 @@ class CacheTopic(Topic):
         return rig_part(summary, detail)
 
     def key_figures(self, summary: Summary, figures: Sequence[Figure]) -> list[Figure]:
-        """Return the warm-up with its prediction, and the reads by tier."""
+        """Return the warm-up with its prediction, and the reads by tier or by size of memory."""
         from seatrial.report.part import picked
 
         del summary
-        return picked(figures, "cache-warm-up", "cache-tiers")
+        return picked(figures, "cache-warm-up", "cache-tiers", "cache-memory")
 
     def columns(self, summary: Summary) -> dict[str, dict[str, Field]]:
         """Return warm-up times, measured and predicted."""

@@ -73,6 +73,15 @@ class WarmUp(msgspec.Struct, frozen=True, kw_only=True):
         return predicted / measured - 1.0
 
     @property
+    def memory_points(self) -> float | None:
+        """The signed error of the predicted share that memory serves, without a device."""
+        if self.device_share is not None or self.plateau_reads_per_s is not None:
+            return None
+        if self.memory_share is None or self.predicted_memory_share is None:
+            return None
+        return self.predicted_memory_share - self.memory_share
+
+    @property
     def plateau_error(self) -> float | None:
         """The signed error of the predicted rate, as a share of the measured one."""
         measured = self.plateau_reads_per_s or self.reads_per_s

@@ -10,6 +10,7 @@ from seatrial.report.figures.axes import linear_axis, log_axis, time_axis
 from seatrial.report.figures.model import Axis, Figure, Guide, Line, Panel, Point, View
 from seatrial.results.model import Sample
 from seatrial.stats.wording import format_iops, format_share
+from seatrial.study.units import format_size
 from seatrial.trials.cache.analysis.warm_up import (
     RigAnalysis,
     RigCell,
@@ -21,6 +22,7 @@ from seatrial.trials.cache.analysis.warm_up import (
     rigs_of,
 )
 from seatrial.trials.cache.report.rig_words import pool_words, signed_percent
+from seatrial.trials.watch.report.load_figures import size_axis
 
 MEASURED: Final = "measured"
 PREDICTED: Final = "predicted before"
@@ -40,7 +42,7 @@ def rig_figures(summary: Summary, views_max: int) -> list[Figure]:
         return []
     drawn = _drawn(found, summary)[:views_max]
     if not drawn:
-        return []
+        return _memory(found)
     return [
         Figure(
             id="cache-warm-up",
@@ -65,6 +67,66 @@ def rig_figures(summary: Summary, views_max: int) -> list[Figure]:
             table="table-cache-forecast",
         ),
     ]
+
+
+def _memory(found: RigAnalysis) -> list[Figure]:
+    """Return what memory alone serves by its size; empty without several sizes of one pool."""
+    pools: dict[tuple[int, str, str], list[RigCell]] = {}
+    for cell in found.cells:
+        share = cell.median_of(each.memory_share for each in cell.samples)
+        if cell.arc_bytes and not cell.has_cache and share is not None:
+            pools.setdefault((cell.record_bytes, cell.pool, cell.clients), []).append(cell)
+    views = [
+        _memory_view(sorted(cells, key=lambda each: each.arc_bytes))
+        for cells in pools.values()
+        if len(cells) > 1
+    ]
+    if not views:
+        return []
+    return [
+        Figure(
+            id="cache-memory",
+            kind="lines",
+            topic="Reads that memory serves",
+            notes=["The prediction was made before each sample, from the settings alone."],
+            views=views,
+            table="table-cache-memory",
+        )
+    ]
+
+
+def _memory_view(cells: Sequence[RigCell]) -> View:
+    """Return the share served by size of the ARC, medians over rounds, of one pool."""
+    shares: dict[str, list[tuple[int, float]]] = {MEASURED: [], PREDICTED: []}
+    for cell in cells:
+        for name, values in (
+            (MEASURED, [each.memory_share for each in cell.samples]),
+            (PREDICTED, [each.predicted_memory_share for each in cell.samples]),
+        ):
+            share = cell.median_of(values)
+            if share is not None:
+                shares[name].append((cell.arc_bytes, share))
+    largest = shares[MEASURED][-1]
+    panel = Panel(
+        title="",
+        x=size_axis("ARC", [cell.arc_bytes for cell in cells]),
+        y=linear_axis(
+            "Share of the reads", "share", [share for each in shares.values() for _, share in each]
+        ),
+        lines=[
+            Line(
+                name=name,
+                style=style,
+                points=[
+                    Point(size, share, None, None, f"{format_size(size)}: {format_share(share)}")
+                    for size, share in points
+                ],
+            )
+            for style, (name, points) in enumerate(shares.items())
+        ],
+    )
+    title = f"{format_size(largest[0])} of ARC serve {format_share(largest[1])} of the reads"
+    return View(label=pool_words(cells[-1]), title=title, panels=[panel])
 
 
 def _drawn(found: RigAnalysis, summary: Summary) -> list[tuple[RigCell, Sample]]:

@@ -65,10 +65,10 @@ def published_pools() -> tuple[PublishedPool, ...]:
 
 
 def rig_tables(found: RigAnalysis) -> list[Table]:
-    """Return the article's table, that of the predictions, and that of memory alone."""
-    tables = [article_table(found)]
+    """Return the article's table and that of the predictions, and that of memory alone."""
+    tables = []
     if any(cell.has_cache for cell in found.cells):
-        tables.append(forecast_table(found))
+        tables += [article_table(found), forecast_table(found)]
     if any(_is_of_memory(cell) for cell in found.cells):
         tables.append(memory_table(found))
     return tables

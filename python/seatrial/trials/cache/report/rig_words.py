@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
-from seatrial.stats.wording import capitalized, format_duration_s, format_iops, format_plural
+from seatrial.stats.wording import (
+    capitalized,
+    format_duration_s,
+    format_iops,
+    format_plural,
+    format_share,
+)
 from seatrial.study.units import format_size
 from seatrial.trials.cache.analysis.warm_up import (
     BOUND_POINTS,
@@ -52,8 +59,30 @@ def verdict_words(found: RigAnalysis) -> str:
     if row.with_bytes_per_s:
         rate = format_iops(row.with_bytes_per_s / row.record_bytes)
         return f"{rate} IOPS with the cache device, {warm}"
-    rates = [e.plateau_bytes_per_s / e.record_bytes for e in found.cells]
-    return f"up to {format_iops(max(rates))} IOPS without a cache device"
+    return _memory_verdict(found.cells)
+
+
+def _memory_verdict(cells: Sequence[RigCell]) -> str:
+    """Return what memory alone gives, of pools or layouts without a cache device."""
+    most = max(cells, key=lambda cell: cell.plateau_bytes_per_s)
+    rate = f"{format_iops(most.plateau_bytes_per_s / most.record_bytes)} IOPS"
+    pairs = [(cell, _memory_share(cell)) for cell in cells]
+    known = [(cell, share) for cell, share in pairs if cell.arc_bytes and share is not None]
+    known.sort(key=lambda each: each[0].arc_bytes)
+    if not known or known[-1][0] is not most:
+        return f"up to {rate} without a cache device"
+    large, small = known[-1], known[0]
+    words = f"an ARC of {format_size(large[0].arc_bytes)} serves {format_share(large[1])}"
+    if large[0].arc_bytes == small[0].arc_bytes:
+        return f"{words} of the reads: {rate}"
+    return (
+        f"{words} of the reads, one of {format_size(small[0].arc_bytes)} {format_share(small[1])}: "
+        f"up to {rate}"
+    )
+
+
+def _memory_share(cell: RigCell) -> float | None:
+    return cell.median_of(each.memory_share for each in cell.samples)
 
 
 def sentences(found: RigAnalysis) -> list[str]:
@@ -74,12 +103,27 @@ def sentences(found: RigAnalysis) -> list[str]:
                 "it held of the file"
             )
         lines.append(f"{line}.")
+    lines += _memory_sentences(found)
     warm = [sample for cell in found.cells for sample in cell.samples if not sample.is_cold]
     if warm:
         lines.append(f"{format_plural(len(warm), 'sample')} did not start cold.")
     else:
         lines.append("The counters prove a cold start of every sample.")
     return [capitalized(each) for each in lines]
+
+
+def _memory_sentences(found: RigAnalysis) -> list[str]:
+    """Return how good the predictions of pools without a device were; empty without any."""
+    samples = [each for cell in found.cells if not cell.has_cache for each in cell.samples]
+    points = [each.memory_points for each in samples if each.memory_points is not None]
+    rates = [each.plateau_error for each in samples if each.plateau_error is not None]
+    if not points or not rates:
+        return []
+    return [
+        "without a device, the share of the reads that memory serves was predicted within "
+        f"{max(map(abs, points)) * 100:.1f} points, and the rate within "
+        f"{format_share(max(map(abs, rates)))}."
+    ]
 
 
 def missed(found: RigAnalysis) -> list[str]:
@@ -95,4 +139,7 @@ def missed(found: RigAnalysis) -> list[str]:
             points = sample.fill_law_points
             if points is not None and abs(points) > BOUND_POINTS:
                 lines.append(f"{where}: the fill law was off by {signed_points(points)} points.")
+            points = sample.memory_points
+            if points is not None and abs(points) > BOUND_POINTS:
+                lines.append(f"{where}: memory's share was off by {signed_points(points)} points.")
     return lines

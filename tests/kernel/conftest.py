@@ -117,7 +117,7 @@ def put_away(place: Place) -> None:
 
 def unmount(folder: Path) -> None:
     """The kernel takes an io_uring apart, and lets go of its files, after its process has ended."""
-    give_up_s = time.monotonic() + 10
+    give_up_s = time.monotonic() + 60
     while subprocess.run(["umount", folder], check=False, capture_output=True).returncode != 0:
         assert time.monotonic() < give_up_s, f"{folder} stays in use"
         time.sleep(0.05)

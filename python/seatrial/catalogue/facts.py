@@ -107,6 +107,8 @@ class Volume(Fact, frozen=True, kw_only=True):
         burst_mib_s_per_tib: Likewise for each TiB.
         burst_mib_per_tib: MiB above its base rate that a full bucket holds, for each TiB.
         io_unit_kib: What counts as one request; a larger one counts as several.
+        slice_ms: Its limits are given out in slices of this length: what a slice allows may be
+            used at once. The default is assumed, as no provider states it.
         afr_percent_low: The least share of volumes that the provider says fail in a year.
         afr_percent_high: The largest.
         performance_claim: What the provider says about keeping its limits.
@@ -146,6 +148,7 @@ class Volume(Fact, frozen=True, kw_only=True):
     burst_mib_s_per_tib: float = 0.0
     burst_mib_per_tib: float = 0.0
     io_unit_kib: float = 0.0
+    slice_ms: float = 10.0
     afr_percent_low: float | None = None
     afr_percent_high: float | None = None
     performance_claim: str = ""

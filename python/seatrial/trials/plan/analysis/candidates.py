@@ -316,6 +316,7 @@ def _on_volume(
 def _caps_of(bought: Bought) -> list[Cap]:
     limits = limits_of(bought)
     whose = f"volume {bought.name}"
+    slice_s = bought.volume.slice_ms / 1000
     return [
         Cap(
             whose=whose,
@@ -323,12 +324,14 @@ def _caps_of(bought: Bought) -> list[Cap]:
             per_s=limits.iops,
             bucket=limits.iops_bucket,
             unit_bytes=limits.unit_bytes,
+            slice_s=slice_s,
         ),
         Cap(
             whose=whose,
             quantity="throughput",
             per_s=limits.bytes_per_s,
             bucket=limits.bytes_bucket,
+            slice_s=slice_s,
         ),
     ]
 

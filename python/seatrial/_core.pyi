@@ -37,12 +37,19 @@ class CacheAccesses:
     def __len__(self, /) -> int:
         """How many accesses there are."""
     def __new__(
-        cls, /, blocks: Buffer, *, writes: Buffer | None = None, scans: Buffer | None = None
+        cls,
+        /,
+        blocks: Buffer,
+        *,
+        writes: Buffer | None = None,
+        scans: Buffer | None = None,
+        streams_bytes: Buffer | None = None,
     ) -> CacheAccesses:
         """Take blocks by any numbers, in the order of access: a buffer of unsigned 64-bit numbers.
 
         ``writes`` and ``scans`` say of each access whether it is a write, which is no hit and no
-        miss, and whether it is part of a scan: buffers of bytes, 0 or 1.
+        miss, and whether it is part of a scan: buffers of bytes, 0 or 1. ``streams_bytes`` says how
+        long the sequential stream of each is (``stream_bytes``): unsigned 32-bit numbers.
 
         Raises ValueError when there are too many different blocks, or not as many of the others.
         """
@@ -748,6 +755,18 @@ def start_sql_read(spec_json: str) -> SqlReading:
     """Start to read logs into a trace (docs/sql.md).
 
     Raises NativeError when the specification is invalid.
+    """
+
+def stream_bytes(
+    begins_bytes: Buffer, lengths_bytes: Buffer, arrived_ns: Buffer, processes: Buffer
+) -> bytes:
+    """Return how long the sequential stream of each request is with it, or how long those of its
+    process are in the mean if that is more: unsigned 32-bit numbers of bytes, one a request.
+
+    Requests begin at bytes that no two devices have in common, and are in the order of their times
+    (ns). A process below 0 is unknown.
+
+    Raises ValueError when there are not as many of each.
     """
 
 def trace_commits(trace: str | PathLike[str]) -> str:

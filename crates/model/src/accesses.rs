@@ -25,6 +25,8 @@ pub struct Accesses {
     pub scans: Vec<bool>,
     /// Whether each access is a write, which is no hit and no miss; empty when none is.
     pub writes: Vec<bool>,
+    /// How long the sequential stream of each access is with it (bytes); empty when none has one.
+    pub streams_bytes: Vec<u32>,
     /// How many different blocks there are.
     pub different: u32,
     /// The number that each of these had.
@@ -74,6 +76,12 @@ impl Accesses {
     #[inline]
     pub fn is_write(&self, index: usize) -> bool {
         self.writes.get(index).copied().unwrap_or(false)
+    }
+
+    /// Returns how long the sequential stream of an access is with it (bytes), by its index.
+    #[inline]
+    pub fn stream_bytes(&self, index: usize) -> u32 {
+        self.streams_bytes.get(index).copied().unwrap_or(0)
     }
 
     /// Returns one access, by its index.

@@ -7,6 +7,7 @@
 //! | [`page_cache`] | Linux's page cache with its readahead |
 //! | [`curve`] | the hits of an LRU cache of every size, exact or from a sample |
 //! | [`second_tier`] | a cache device behind memory: what gets there, and when |
+//! | [`streams`] | sequential streams, which a cache device leaves to the disks |
 //! | [`traced`] | what came of each single access |
 //! | [`timed`] | memory, cache device and disk under a load, on a virtual clock |
 
@@ -17,6 +18,7 @@ pub mod page_cache;
 pub mod policy;
 pub mod second_tier;
 mod smq;
+pub mod streams;
 pub mod timed;
 pub mod traced;
 

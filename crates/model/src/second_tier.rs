@@ -67,19 +67,30 @@ const FEED_2020: Feed = Feed {
     ..FEED_2008
 };
 
+const BCACHE: Admission = Admission::Accesses {
+    accesses_min: 1,
+    from_fill: 0.0,
+    stream_bytes_max: 4 * MIB as u32,
+    takes_streams_first: false,
+};
+
 /// How blocks get to the device.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Admission {
     /// From memory, by passes.
     Feed(Feed),
-    /// As they are read from the disk.
-    Reads {
-        /// After so many reads, the present one among them.
-        reads_min: u8,
+    /// As they are read from the disk, or written to it.
+    Accesses {
+        /// After so many accesses, the present one among them.
+        accesses_min: u8,
         /// Before so large a share of the device is filled, after one.
         from_fill: f64,
+        /// Not of sequential streams that are as long.
+        stream_bytes_max: u32,
+        /// Whether streams matter on a full device alone.
+        takes_streams_first: bool,
     },
-    /// As smq promotes them, by a second read of the disk.
+    /// As smq promotes them, by a read of the disk for that.
     Smq,
 }
 
@@ -111,10 +122,15 @@ devices! {
             device_writes_per_day: Some(1.0),
             ..FEED_2020
         });
-    "bcache" "bcache: a block is cached when it is read."
-        Admission::Reads { reads_min: 1, from_fill: 0.0 };
-    "open-cas" "Open-CAS with nhit: when read three times, once four fifths are filled."
-        Admission::Reads { reads_min: 3, from_fill: 0.8 };
+    "bcache" "bcache: what is read or written, but not streams from 4 MiB on."
+        BCACHE;
+    "open-cas" "Open-CAS with nhit: when used three times, once four fifths are filled."
+        Admission::Accesses {
+            accesses_min: 3,
+            from_fill: 0.8,
+            stream_bytes_max: MIB as u32,
+            takes_streams_first: true,
+        };
     "dm-cache" "dm-cache with smq: chunks that its hotspot queue has in a high level."
         Admission::Smq;
 }
@@ -130,7 +146,7 @@ impl Admission {
     pub fn header_bytes(self) -> u32 {
         match self {
             Admission::Feed(feed) => feed.header_bytes,
-            Admission::Reads { .. } | Admission::Smq => 0,
+            Admission::Accesses { .. } | Admission::Smq => 0,
         }
     }
 }
@@ -215,8 +231,8 @@ impl SecondTier {
         self.written_blocks
     }
 
-    /// Reads a block that memory does not have.
-    pub fn read(&mut self, block: u32, now_ns: u64) -> Read {
+    /// Reads a block that memory does not have, as part of a stream so long.
+    pub fn read(&mut self, block: u32, stream_bytes: u32, now_ns: u64) -> Read {
         match self.admission {
             Admission::Smq => {
                 let read = self.smq.as_mut().map_or(Read::Absent, |smq| smq.read(block, now_ns));
@@ -227,20 +243,66 @@ impl SecondTier {
                 let is_held = self.lists.is_in(HELD, block) && now_ns >= self.blocked_until_ns;
                 if is_held { Read::Held } else { Read::Absent }
             }
-            Admission::Reads { reads_min, from_fill } => {
+            Admission::Accesses { .. } => {
                 if self.lists.is_in(HELD, block) {
                     self.lists.push(HELD, block);
                     return Read::Held;
                 }
-                let reads = self.lists.mark(block).saturating_add(1);
-                self.lists.set_mark(block, reads);
-                let is_filling = (self.len() as f64) < from_fill * self.capacity_blocks as f64;
-                if is_filling || reads >= reads_min {
-                    self.write(block);
+                if self.admits(block, stream_bytes) {
+                    self.put(block);
                 }
                 Read::Absent
             }
         }
+    }
+
+    /// Writes a block, through the device to the disk, as part of a stream so long.
+    ///
+    /// An L2ARC has no block that was written since. Returns [`Read::Copied`] where the device gets
+    /// it by a read of its own.
+    pub fn write(&mut self, block: u32, stream_bytes: u32, now_ns: u64) -> Read {
+        match self.admission {
+            Admission::Smq => {
+                let read = self.read(block, stream_bytes, now_ns);
+                self.written_blocks += u64::from(read == Read::Held);
+                return read;
+            }
+            Admission::Feed(_) => self.lists.remove(block),
+            Admission::Accesses { .. } => {
+                let is_bypassed = self.is_bypassed(stream_bytes);
+                let is_held = self.lists.is_in(HELD, block);
+                if !is_bypassed && (is_held || self.admits(block, stream_bytes)) {
+                    self.put(block);
+                } else if is_held {
+                    self.lists.remove(block);
+                }
+            }
+        }
+        Read::Absent
+    }
+
+    /// Returns whether a stream so long passes the device by.
+    fn is_bypassed(&self, stream_bytes: u32) -> bool {
+        let Admission::Accesses { stream_bytes_max, takes_streams_first, .. } = self.admission
+        else {
+            return false;
+        };
+        let counts = !takes_streams_first || self.lists.len(HELD) >= self.capacity_blocks;
+        counts && stream_bytes >= stream_bytes_max
+    }
+
+    /// Counts an access to a block that is not there; returns whether the device gets it.
+    fn admits(&mut self, block: u32, stream_bytes: u32) -> bool {
+        let Admission::Accesses { accesses_min, from_fill, .. } = self.admission else {
+            return false;
+        };
+        if self.is_bypassed(stream_bytes) {
+            return false;
+        }
+        let accesses = self.lists.mark(block).saturating_add(1);
+        self.lists.set_mark(block, accesses);
+        let is_filling = (self.len() as f64) < from_fill * self.capacity_blocks as f64;
+        is_filling || accesses >= accesses_min
     }
 
     /// Notes when the copy of a block is there that it gets by a read of its own.
@@ -260,14 +322,6 @@ impl SecondTier {
     /// Returns whether a feed regards memory as full, once it was.
     pub fn heeds_full_memory(&self) -> bool {
         !matches!(self.admission, Admission::Feed(Feed { is_always_boosted: true, .. }))
-    }
-
-    /// Drops a block that was overwritten.
-    pub fn discard(&mut self, block: u32) {
-        match &mut self.smq {
-            Some(smq) => smq.discard(block),
-            None => self.lists.remove(block),
-        }
     }
 
     /// Makes a pass, where the device is fed; returns when the next one is due.
@@ -290,7 +344,7 @@ impl SecondTier {
                 break;
             }
             if !self.lists.is_in(HELD, block) {
-                self.write(block);
+                self.put(block);
                 written += 1;
             }
         }
@@ -312,7 +366,7 @@ impl SecondTier {
         (written_bytes / bytes_per_ns) as u64
     }
 
-    fn write(&mut self, block: u32) {
+    fn put(&mut self, block: u32) {
         self.lists.push(HELD, block);
         self.written_blocks += 1;
         if self.lists.len(HELD) > self.capacity_blocks {
@@ -328,10 +382,8 @@ mod tests {
 
     fn fed(name: &str, capacity_blocks: usize) -> SecondTier {
         let admission = Admission::of_name(name);
-        SecondTier::new(capacity_blocks, 100_000, 8192, admission.unwrap_or(REFUSED), 1e9)
+        SecondTier::new(capacity_blocks, 100_000, 8192, admission.unwrap_or(BCACHE), 1e9)
     }
-
-    const REFUSED: Admission = Admission::Reads { reads_min: u8::MAX, from_fill: 0.0 };
 
     #[test]
     fn a_feed_writes_what_it_may_and_comes_sooner_when_it_did() {
@@ -370,10 +422,13 @@ mod tests {
         let mut device = fed("l2arc-2008", 100_000);
         device.feed(0, true, |_| vec![7]);
         // 8 KiB at 1 GB/s.
-        assert_eq!([8000, 8192].map(|now_ns| device.read(7, now_ns)), [Read::Absent, Read::Held]);
+        assert_eq!(
+            [8000, 8192].map(|now_ns| device.read(7, 0, now_ns)),
+            [Read::Absent, Read::Held]
+        );
         let mut device = fed("l2arc-2.0", 100_000);
         device.feed(0, true, |_| vec![7]);
-        assert_eq!(device.read(7, 0), Read::Held);
+        assert_eq!(device.read(7, 0, 0), Read::Held);
     }
 
     #[test]
@@ -398,15 +453,54 @@ mod tests {
     #[test]
     fn a_device_that_takes_reads_takes_them_at_once_or_after_some() {
         let mut bcache = fed("bcache", 10);
-        assert_eq!([0; 2].map(|_| bcache.read(1, 0)), [Read::Absent, Read::Held]);
+        assert_eq!([0; 2].map(|_| bcache.read(1, 0, 0)), [Read::Absent, Read::Held]);
         let mut cas = fed("open-cas", 10);
         for block in 0..8 {
-            assert_eq!([0; 2].map(|_| cas.read(block, 0)), [Read::Absent, Read::Held]);
+            assert_eq!([0; 2].map(|_| cas.read(block, 0, 0)), [Read::Absent, Read::Held]);
         }
         // Filled to four fifths: now the third read counts.
-        let found = [0; 4].map(|_| cas.read(9, 0));
+        let found = [0; 4].map(|_| cas.read(9, 0, 0));
         assert_eq!(found, [Read::Absent, Read::Absent, Read::Absent, Read::Held]);
-        cas.discard(9);
-        assert_eq!(cas.read(9, 0), Read::Absent);
+    }
+
+    #[test]
+    fn what_is_written_is_there_but_for_an_l2arc() {
+        let mut bcache = fed("bcache", 10);
+        bcache.write(1, 0, 0);
+        assert_eq!((bcache.read(1, 0, 0), bcache.written_blocks()), (Read::Held, 1));
+        bcache.write(1, 0, 0);
+        assert_eq!((bcache.len(), bcache.written_blocks()), (1, 2));
+        let mut cas = fed("open-cas", 1);
+        cas.write(1, 0, 0);
+        cas.write(2, 0, 0);
+        assert_eq!([1, 2].map(|block| cas.holds(block)), [true, false]);
+        let mut l2arc = fed("l2arc-2009", 10);
+        l2arc.feed(0, true, |_| vec![1]);
+        l2arc.write(1, 0, SECOND_NS);
+        assert!(!l2arc.holds(1));
+    }
+
+    #[test]
+    fn long_streams_pass_it_by() {
+        let limit = 4 * MIB as u32;
+        let mut bcache = fed("bcache", 2);
+        bcache.read(1, limit - 1, 0);
+        bcache.read(2, limit, 0);
+        assert_eq!([1, 2].map(|block| bcache.holds(block)), [true, false]);
+        // What is there is served, and dropped when it is written.
+        assert_eq!(bcache.read(1, limit, 0), Read::Held);
+        bcache.write(1, limit, 0);
+        assert!(!bcache.holds(1));
+        let mut cas = fed("open-cas", 2);
+        for block in 0..2 {
+            for _ in 0..3 {
+                cas.read(block, limit, 0);
+            }
+        }
+        assert_eq!([0, 1].map(|block| cas.holds(block)), [true, true]);
+        for _ in 0..4 {
+            cas.read(2, limit, 0);
+        }
+        assert!(!cas.holds(2));
     }
 }

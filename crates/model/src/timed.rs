@@ -308,10 +308,9 @@ impl Simulation<'_> {
         if let Some(Outcome::Miss { evicted: Some(_) }) = outcome {
             self.memory_was_full = true;
         }
+        let stream_bytes = self.accesses.stream_bytes(index);
         if is_write {
-            if let Some(device) = &mut self.device {
-                device.discard(access.block);
-            }
+            self.write_through(access.block, stream_bytes, now_ns);
             if let Some(memory) = &mut self.memory {
                 memory.arrived(access.block);
             }
@@ -323,7 +322,8 @@ impl Simulation<'_> {
             return self.at(there_ns, Event::Done(arrived_ns, Served::Memory));
         }
         let device = self.device.as_mut().filter(|_| is_there);
-        let read = device.map_or(Read::Absent, |each| each.read(access.block, now_ns));
+        let read =
+            device.map_or(Read::Absent, |each| each.read(access.block, stream_bytes, now_ns));
         let (served, queue) = match read {
             Read::Held => (Served::Device, &mut self.device_queue),
             Read::Absent | Read::Copied => (Served::Disk, &mut self.disk),
@@ -342,6 +342,16 @@ impl Simulation<'_> {
             self.at(done_ns, Event::Read(access.block));
         }
         self.at(done_ns, Event::Done(arrived_ns, served));
+    }
+
+    /// Writes to the device, if it is there; nobody waits for that, nor for what the disk does.
+    fn write_through(&mut self, block: u32, stream_bytes: u32, now_ns: u64) {
+        let is_there = now_ns >= self.load.device_at_ns;
+        let Some(device) = self.device.as_mut().filter(|_| is_there) else { return };
+        if device.write(block, stream_bytes, now_ns) == Read::Copied {
+            device.copied(block, self.disk.serve(now_ns, block, &mut self.random));
+        }
+        device.ends(now_ns);
     }
 
     fn finish(&mut self, arrived_ns: u64, now_ns: u64, served: Served) {
@@ -462,8 +472,7 @@ mod tests {
         let (blocks, memory_blocks) = (20_000, 2500);
         let accesses = uniform(blocks, 2_000_000);
         let memory = Kind::Arc.cache(memory_blocks, &accesses, 8192);
-        let admission = Admission::of_name("l2arc-2009")
-            .unwrap_or(Admission::Reads { reads_min: 1, from_fill: 0.0 });
+        let admission = Admission::of_name("l2arc-2009").unwrap_or(Admission::Smq);
         let device = SecondTier::new(40_000, accesses.different, 8192, admission, 4e8);
         let disk = station(4, 2_000_000, true);
         let load = load(Arrivals::Closed { clients: 8 }, 60);
@@ -494,8 +503,7 @@ mod tests {
         let accesses = uniform(20_000, 2_000_000);
         let filled = |kind: Kind| {
             let memory = kind.cache(2000, &accesses, 8192);
-            let admission = Admission::of_name("l2arc-2009")
-                .unwrap_or(Admission::Reads { reads_min: 1, from_fill: 0.0 });
+            let admission = Admission::of_name("l2arc-2009").unwrap_or(Admission::Smq);
             let device = SecondTier::new(40_000, accesses.different, 8192, admission, 0.0);
             let disk = station(4, 8_000_000, false);
             let load = load(Arrivals::Closed { clients: 8 }, 60);
@@ -508,15 +516,18 @@ mod tests {
     }
 
     #[test]
-    fn a_write_drops_what_the_device_holds() {
+    fn what_is_written_is_read_from_the_device_unless_it_is_part_of_a_long_stream() {
         let mut accesses = Accesses::new(&[1, 2, 1, 1]).unwrap_or_default();
         accesses.writes = vec![false, false, true, false];
         let load = load(Arrivals::Recorded { at_ns: vec![0, 1, 2, 3] }, 1);
-        let admission = Admission::Reads { reads_min: 1, from_fill: 0.0 };
-        let device = SecondTier::new(10, 2, 8192, admission, 0.0);
-        let disk = station(1, 0, false);
-        let slices = simulate(&accesses, None, Some(device), stations(disk), &load);
-        assert_eq!((slices[0].disk_reads, slices[0].device_hits, slices[0].writes), (3, 0, 1));
+        for (stream_bytes, expected) in [(8192, (2, 1, 1)), (4 << 20, (3, 0, 1))] {
+            accesses.streams_bytes = vec![8192, 8192, stream_bytes, 8192];
+            let admission = Admission::of_name("bcache").unwrap_or(Admission::Smq);
+            let device = SecondTier::new(10, 2, 8192, admission, 0.0);
+            let disk = stations(station(1, 0, false));
+            let slice = simulate(&accesses, None, Some(device), disk, &load).remove(0);
+            assert_eq!((slice.disk_reads, slice.device_hits, slice.writes), expected);
+        }
     }
 
     #[test]
@@ -524,8 +535,7 @@ mod tests {
         let accesses = uniform(4000, 200_000);
         for kind in [Kind::Lru, Kind::Fifo, Kind::Arc, Kind::ArcPinned] {
             let memory = kind.cache(1000, &accesses, 8192);
-            let admission = Admission::of_name("l2arc-2.0")
-                .unwrap_or(Admission::Reads { reads_min: 1, from_fill: 0.0 });
+            let admission = Admission::of_name("l2arc-2.0").unwrap_or(Admission::Smq);
             let device = SecondTier::new(8000, accesses.different, 8192, admission, 0.0);
             let disk = station(4, 2_000_000, false);
             let mut load = load(Arrivals::Closed { clients: 8 }, 30);

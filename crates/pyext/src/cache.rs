@@ -12,6 +12,7 @@ use seatrial_model::accesses::Accesses;
 use seatrial_model::curve::{self, Curve};
 use seatrial_model::page_cache::PageCache;
 use seatrial_model::second_tier::{Admission, DEVICES, SecondTier};
+use seatrial_model::streams::{self, Request};
 use seatrial_model::timed::{Arrivals, Load, Slice, Station, Stations, simulate};
 use seatrial_model::traced;
 
@@ -26,26 +27,29 @@ impl PyCacheAccesses {
     /// Take blocks by any numbers, in the order of access: a buffer of unsigned 64-bit numbers.
     ///
     /// ``writes`` and ``scans`` say of each access whether it is a write, which is no hit and no
-    /// miss, and whether it is part of a scan: buffers of bytes, 0 or 1.
+    /// miss, and whether it is part of a scan: buffers of bytes, 0 or 1. ``streams_bytes`` says how
+    /// long the sequential stream of each is (``stream_bytes``): unsigned 32-bit numbers.
     ///
     /// Raises ValueError when there are too many different blocks, or not as many of the others.
     #[new]
-    #[pyo3(signature = (blocks, *, writes=None, scans=None))]
+    #[pyo3(signature = (blocks, *, writes=None, scans=None, streams_bytes=None))]
     fn new(
         py: Python<'_>,
         blocks: PyBuffer<u64>,
         writes: Option<PyBuffer<u8>>,
         scans: Option<PyBuffer<u8>>,
+        streams_bytes: Option<PyBuffer<u32>>,
     ) -> PyResult<PyCacheAccesses> {
         let blocks = blocks.to_vec(py)?;
         let (writes, scans) = (marks(py, writes)?, marks(py, scans)?);
-        let fits = |marks: &[bool]| marks.is_empty() || marks.len() == blocks.len();
-        if !fits(&writes) || !fits(&scans) {
-            return Err(PyValueError::new_err("not as many writes or scans as blocks"));
+        let streams_bytes = streams_bytes.map_or_else(|| Ok(Vec::new()), |each| each.to_vec(py))?;
+        let fits = |count: usize| count == 0 || count == blocks.len();
+        if ![writes.len(), scans.len(), streams_bytes.len()].into_iter().all(fits) {
+            return Err(PyValueError::new_err("not as many writes, scans or streams as blocks"));
         }
         let accesses = py.detach(|| Accesses::new(&blocks));
         let accesses = accesses.map_err(|error| PyValueError::new_err(error.to_string()))?;
-        Ok(PyCacheAccesses(Arc::new(Accesses { writes, scans, ..accesses })))
+        Ok(PyCacheAccesses(Arc::new(Accesses { writes, scans, streams_bytes, ..accesses })))
     }
 
     /// How many accesses there are.
@@ -400,6 +404,37 @@ pub fn sampled_accesses(
     let is_sampled = |&block: &u64| u8::from(curve::is_sampled(block, share, salt));
     let found: Vec<u8> = py.detach(|| blocks.iter().map(is_sampled).collect());
     Ok(PyBytes::new(py, &found))
+}
+
+/// Return how long the sequential stream of each request is with it, or how long those of its
+/// process are in the mean if that is more: unsigned 32-bit numbers of bytes, one a request.
+///
+/// Requests begin at bytes that no two devices have in common, and are in the order of their times
+/// (ns). A process below 0 is unknown.
+///
+/// Raises ValueError when there are not as many of each.
+#[pyfunction]
+pub fn stream_bytes(
+    py: Python<'_>,
+    begins_bytes: PyBuffer<u64>,
+    lengths_bytes: PyBuffer<u64>,
+    arrived_ns: PyBuffer<u64>,
+    processes: PyBuffer<i64>,
+) -> PyResult<Bound<'_, PyBytes>> {
+    let (begins, lengths) = (begins_bytes.to_vec(py)?, lengths_bytes.to_vec(py)?);
+    let (times, processes) = (arrived_ns.to_vec(py)?, processes.to_vec(py)?);
+    if [lengths.len(), times.len(), processes.len()] != [begins.len(); 3] {
+        return Err(PyValueError::new_err("not as many lengths, times or processes as requests"));
+    }
+    let request = |index: usize| Request {
+        begin_bytes: begins[index],
+        length_bytes: lengths[index],
+        at_ns: times[index],
+        process: processes[index],
+    };
+    let found = py.detach(|| streams::stream_bytes((0..begins.len()).map(request)));
+    let bytes: Vec<u8> = found.into_iter().flat_map(u32::to_ne_bytes).collect();
+    Ok(PyBytes::new(py, &bytes))
 }
 
 /// Return of each policy its name, a description, and whether a feed can copy from it.

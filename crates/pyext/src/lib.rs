@@ -26,7 +26,7 @@ mod _core {
     #[pymodule_export]
     use super::cache::{
         PyCacheAccesses, PyCacheSetting, PyCacheSlice, PyPageCache, cache_devices, cache_policies,
-        sampled_accesses,
+        sampled_accesses, stream_bytes,
     };
     #[pymodule_export]
     use super::errors::{

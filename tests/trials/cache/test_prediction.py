@@ -253,7 +253,8 @@ def test_clients_ask_for_more_when_memory_serves_them():
 
 
 def test_clients_queue_at_an_ssd_as_mean_value_analysis_has_it():
-    made = blocks_read([*range(2000)] * 20, gap_ns=MS // 4, read_ns=2 * MS)
+    scattered = [7 * place % 2000 for place in range(40_000)]
+    made = blocks_read(scattered, gap_ns=MS // 4, read_ns=2 * MS)
     found = predicted(
         made,
         memory_bytes=[0],
@@ -330,3 +331,30 @@ def test_wherever_it_is_simulated_the_figures_are_the_same(monkeypatch, is_sampl
     assert len(here.tiers) == 4
     assert [each.policy for each in here.curves] == ["linux", "lru", BEST]
     assert predict(made, asked, elsewhere) == here
+
+
+def test_a_scan_passes_a_device_by_once_it_is_long():
+    """Scans of 1,000 blocks: from the 512th on, 4 MiB, bcache leaves them to the disks."""
+    scans = blocks_read([*range(1000)] * 20)
+    device = {"memory_bytes": [0], "device_bytes": [5000 * BLOCK]}
+    (bcache,) = (each for each in predicted(scans, **device).tiers if each.device_bytes)
+    assert bcache.device_share == pytest.approx(0.511, abs=0.02)
+    assert bcache.disk_share == pytest.approx(1 - bcache.device_share)
+    # It is never full, and Open-CAS has a limit on a full device alone.
+    found = predicted(scans, device_kind="open-cas", **device).tiers
+    assert [each.disk_share for each in found if each.device_bytes] == [0.0]
+    full = {**device, "device_bytes": [900 * BLOCK], "device_kind": "open-cas"}
+    (cas,) = (each for each in predicted(scans, **full).tiers if each.device_bytes)
+    assert cas.device_share > 0.8
+
+
+def test_what_was_written_is_read_from_bcache_and_not_from_an_l2arc():
+    blocks = [*range(0, 2000, 2)]
+    made = blocks_read([*blocks, *blocks] * 5, operation=[*[WRITE] * 1000, *[READ] * 1000] * 5)
+    device = {"memory_bytes": [100 * BLOCK], "device_bytes": [5000 * BLOCK]}
+    served = {}
+    for policy, kind in (("lru", "bcache"), ("arc", "l2arc-2.3")):
+        found = predicted(made, policy=policy, device_kind=kind, **device).tiers
+        (served[kind],) = (each.device_share for each in found if each.device_bytes)
+    assert served["bcache"] == 1.0
+    assert served["l2arc-2.3"] < 0.9

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from seatrial import _core
 from seatrial.trials.watch.analysis.activity import OPERATIONS
 from seatrial.trials.watch.analysis.load.blocks import SALTS, block_accesses
+from seatrial.trials.watch.analysis.load.sequential import TRANSFERS
 
 if TYPE_CHECKING:
     import numpy as np
@@ -20,6 +21,8 @@ EXACT_ACCESSES_MAX: Final = 3_000_000
 """Of more accesses, samples of the blocks are simulated."""
 SAMPLED_ACCESSES: Final = 500_000
 """About so many accesses are in each sample."""
+_DEVICE_BITS: Final = 48
+"""A device has fewer bytes than 2 to the power of it."""
 WRITE: Final = OPERATIONS.index("write")
 
 
@@ -30,19 +33,23 @@ class Sample:
     Attributes:
         blocks: The block of each access; shape (accesses,), as the next.
         writes: Whether each is a write, 0 or 1.
+        streams_bytes: How long the sequential stream of its request is with it.
         at_ns: When each arrives.
         seed: Of what is drawn for it.
     """
 
     blocks: NDArray[np.uint64]
     writes: NDArray[np.uint8]
+    streams_bytes: NDArray[np.uint32]
     at_ns: NDArray[np.uint64]
     seed: int
 
     @cached_property
     def caches(self) -> _core.CacheAccesses:
         """They, for simulated caches."""
-        return _core.CacheAccesses(self.blocks.data, writes=self.writes.data)
+        return _core.CacheAccesses(
+            self.blocks.data, writes=self.writes.data, streams_bytes=self.streams_bytes.data
+        )
 
     def __getstate__(self) -> dict[str, object]:
         """Return what another process makes it of."""
@@ -97,15 +104,36 @@ def accesses_of(recording: Recording, block_bytes: int) -> Accesses | None:
         return None
     is_exact = found.accesses <= EXACT_ACCESSES_MAX
     share = 1.0 if is_exact else SAMPLED_ACCESSES / found.accesses
+    streams_bytes = _streams_bytes(recording)
     samples = []
     for seed, salt in enumerate(SALTS[:1] if is_exact else SALTS):
         blocks, requests = found.taken(share, salt)
         writes = (recording.operation[requests] == WRITE).astype(np.uint8)
         at_ns = recording.arrived_ns[requests].astype(np.uint64)
-        sample = Sample(blocks, writes, at_ns, seed)
+        sample = Sample(blocks, writes, streams_bytes[requests], at_ns, seed)
         if sample.caches.reads:
             samples.append(sample)
     if not samples:
         return None
     different = sum(each.caches.different for each in samples) / len(samples) / share
     return Accesses(found.block_bytes, found.accesses, reads, round(different), share, samples)
+
+
+def _streams_bytes(recording: Recording) -> NDArray[np.uint32]:
+    """Return how long the sequential stream of each request is with it; shape (requests,)."""
+    import numpy as np  # noqa: PLC0415 - takes 0.1 s
+
+    found = np.zeros(len(recording.operation), np.uint32)
+    own = np.isin(recording.operation, [OPERATIONS.index(name) for name in TRANSFERS])
+    begins_bytes = recording.device[own].astype(np.uint64) << np.uint64(_DEVICE_BITS)
+    begins_bytes += recording.offset_bytes[own].astype(np.uint64)
+    found[own] = np.frombuffer(
+        _core.stream_bytes(
+            begins_bytes.data,
+            recording.length_bytes[own].astype(np.uint64).data,
+            recording.arrived_ns[own].astype(np.uint64).data,
+            recording.process[own].astype(np.int64).data,
+        ),
+        dtype=np.uint32,
+    )
+    return found

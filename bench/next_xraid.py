@@ -33,7 +33,7 @@ from seatrial.stats.model import CellSummary
 from seatrial.stats.wording import format_count, format_share, format_size
 from seatrial.study.load import find_study
 from seatrial.trials.database.analysis.model import database_of
-from seatrial.trials.replay.analysis.model import misfits
+from seatrial.trials.replay.analysis.model import schema_errors
 from seatrial.trials.replay.report.caches import cache_sizes, cache_tables, sweep_sentences
 
 SECTION: Final = "next-xraid"
@@ -144,7 +144,7 @@ def ratios(summary: Summary) -> list[list[str]]:
 
 def fits(summary: Summary) -> str:
     """Return which statements no longer fit a schema, and whether all began alike."""
-    found = {each.schema: each for cell in summary.cells if (each := misfits(cell))}
+    found = {each.schema: each for cell in summary.cells if (each := schema_errors(cell))}
     lines = [
         f"- schema {name}: {format_count(each.statements)} of {format_count(each.sent)} statements "
         f"({format_share(each.statements / each.sent)}) did not fit"

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from seatrial.stats.model import CellSummary
     from seatrial.study.model import PlannedTarget
     from seatrial.study.schema import Study
-    from seatrial.topic import Measured
+    from seatrial.topic import AnalysisInput
 
 TIMEOUT_S = 5.0
 
@@ -127,7 +127,7 @@ class HttpTopic(Topic):
             engine="urllib",
         )
 
-    def analyse(self, measured: Measured) -> object:
+    def analyse(self, measured: AnalysisInput) -> object:
         """Return the mean size of an answer of each cell, in bytes."""
         return {
             c.cell.key: _answer_bytes(c) for c in measured.cells if c.cell.kind == "http"

@@ -438,7 +438,7 @@ class KernelLog(Part, frozen=True, kw_only=True):
     not_readable: str = ""
 
 
-class Taken(Part, frozen=True, kw_only=True):
+class TimeOfFingerprint(Part, frozen=True, kw_only=True):
     """When a fingerprint was taken; ``boot_hash`` identifies the boot."""
 
     unix_s: float | None = None
@@ -465,7 +465,7 @@ class Fingerprint(SparsePart, frozen=True, kw_only=True):
     """
 
     fingerprint_version: int | None = None
-    taken: Taken = Taken()
+    taken: TimeOfFingerprint = TimeOfFingerprint()
     machine: Machine = Machine()
     target: Target | None = None
     health: Mapping[str, Health] = {}
@@ -545,7 +545,7 @@ class FingerprintAfter(SparsePart, frozen=True, kw_only=True):
     """
 
     fingerprint_version: int | None = None
-    taken: Taken = Taken()
+    taken: TimeOfFingerprint = TimeOfFingerprint()
     restarted: bool | None = None
     health: Mapping[str, Health] = {}
     kernel_log: KernelLog = KernelLog()

@@ -65,7 +65,7 @@ TOPICS: Final = (
 ENTRY_POINTS: Final = "seatrial.topics"
 
 
-class Measured(NamedTuple):
+class AnalysisInput(NamedTuple):
     """What a topic analyses.
 
     Attributes:
@@ -326,7 +326,7 @@ class Topic:
 
     # Analysis and report of a run.
 
-    def analyse(self, measured: Measured) -> object:
+    def analyse(self, measured: AnalysisInput) -> object:
         """Return the topic's analysis of its cells, as plain data; None where it has none.
 
         It is stored in ``Summary.analyses`` by the topic's name, and printed by ``--json``.

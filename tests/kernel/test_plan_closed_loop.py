@@ -15,7 +15,7 @@ from seatrial.catalogue.volumes import parse_bought
 from seatrial.results.store import ResultsFile
 from seatrial.trials.plan.analysis import caps
 from seatrial.trials.plan.analysis.answer import plan_of
-from seatrial.trials.plan.analysis.candidates import Asked, rented
+from seatrial.trials.plan.analysis.candidates import SearchBounds, rented
 from seatrial.trials.plan.analysis.demand import constant_demand
 from seatrial.trials.plan.analysis.figure import exact
 from seatrial.trials.plan.analysis.need import Need
@@ -57,7 +57,7 @@ def stand_in(iops: float, bytes_per_s: float) -> Catalogue:
 def foreseen_per_s(facts: Catalogue, size_bytes: int) -> float:
     """The rate that a plan says the stand-in holds, before anything is measured on it."""
     demand = constant_demand("typed", NEED_PER_S, 0, size_bytes)
-    asked = Asked(
+    asked = SearchBounds(
         iops=NEED_PER_S, bytes_per_s=NEED_PER_S * size_bytes, capacity_bytes=GIB, provider="rig"
     )
     need = Need(

@@ -13,9 +13,9 @@ from seatrial.results.replay import (
     ReplayClassRows,
     ReplayClient,
     ReplayCommits,
+    ReplayDelays,
     ReplayErrorExample,
     ReplayErrors,
-    ReplayHeld,
     ReplayIdClass,
     ReplayIdExample,
     ReplayIdPattern,
@@ -66,7 +66,7 @@ WELL = ReplayRecord(
     errors=NO_ERRORS,
     rows=ROWS,
     lag=LAG,
-    order=ReplayHeld(
+    order=ReplayDelays(
         held=0, waited_ns=0, released_by_lock=0, released_by_patience=0, read_further=0
     ),
     sessions=SESSIONS,

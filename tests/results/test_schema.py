@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from results.builders import (
@@ -18,6 +19,7 @@ from results.builders import (
 from results.replay_records import make_replay_record, make_replay_sample
 from seatrial.errors import ResultsFileError
 from seatrial.results import rows, schema
+from seatrial.results.fleet import FleetRecord
 from seatrial.results.store import ResultsFile
 
 RUN_ID = "20261121-074500-3fa2"
@@ -105,6 +107,25 @@ def test_files_of_earlier_versions_are_read_and_gone_on_with(tmp_path, version):
     assert second.database == make_record()
     assert second.series == make_series()
     assert state(path)[0] == len(schema.MIGRATIONS)
+
+
+def test_hosts_that_were_to_take_part_are_read_under_their_former_name(path):
+    record = FleetRecord(
+        hosts=[],
+        planned_hosts=3,
+        on_loss="stop",
+        skew_ns=1,
+        skew_bound_ns=2,
+        unaligned_ns_max=3,
+        outside_completed=4,
+    )
+    former = msgspec.json.encode(record).replace(b"planned_hosts", b"asked_hosts").decode()
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute("UPDATE sample SET fleet_json = ?", [former])
+    connection.execute("PRAGMA user_version = 10")
+    connection.close()
+    with ResultsFile.open(path, read_only=True) as file:
+        assert file.samples(RUN_ID)[0].fleet == record
 
 
 def test_an_older_file_is_read_without_being_changed(path, monkeypatch):

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use seatrial_trace::Counts;
 use seatrial_trace::captured::Skip;
 
-use super::packets::seen::PacketsSeen;
+use super::packets::seen::PacketCounts;
 
 /// Names of settings that are counted apart.
 const SETTINGS_MAX: usize = 64;
@@ -89,7 +89,7 @@ pub struct Seen {
     pub to_clients_bytes: u64,
     /// What is particular to packets, where it was captured from them.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub packets: Option<PacketsSeen>,
+    pub packets: Option<PacketCounts>,
 }
 
 impl Seen {

@@ -8,7 +8,7 @@ use seatrial_trace::origin::{Accounting, File, Origin};
 use serde::Serialize;
 
 use super::message_counts::{MessageCounts, Seen};
-use super::packets::seen::PacketsSeen;
+use super::packets::seen::PacketCounts;
 use super::recorder::Span;
 use super::spec::CaptureSpec;
 
@@ -227,7 +227,7 @@ fn unread(is_proxy: bool) -> [String; 4] {
 }
 
 /// Notes on packets.
-fn notes_of_packets(seen: &PacketsSeen) -> Vec<String> {
+fn notes_of_packets(seen: &PacketCounts) -> Vec<String> {
     let named = |names: &[String], count: u64| match names {
         [] => String::new(),
         names if (names.len() as u64) < count => format!(" ({} and others)", names.join(", ")),

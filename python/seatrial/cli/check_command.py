@@ -106,7 +106,7 @@ def _lines(check: LayoutCheck) -> Iterator[str]:
         yield "the lab, which has them all without root, is not set up: `seatrial lab --setup`"
 
 
-class FoundPrograms(msgspec.Struct, frozen=True, kw_only=True):
+class PostgresPrograms(msgspec.Struct, frozen=True, kw_only=True):
     """The programs of one PostgreSQL.
 
     Attributes:
@@ -131,7 +131,7 @@ class ServerCheck(msgspec.Struct, frozen=True, kw_only=True):
         memory_obstacle: Why its memory could not be limited, as a sentence; empty where it could.
     """
 
-    programs: list[FoundPrograms]
+    programs: list[PostgresPrograms]
     obstacle: str
     uid: int | None
     is_dropped: bool
@@ -157,7 +157,7 @@ def check_server(place: Path) -> ServerCheck:
     if wheel is not None and wheel not in found:
         found.append(wheel)
     programs = [
-        FoundPrograms(version=each.version_text, origin=each.origin, folder=str(each.folder))
+        PostgresPrograms(version=each.version_text, origin=each.origin, folder=str(each.folder))
         for each in found
     ]
     return ServerCheck(

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 PLAIN_EVERY_S: Final = 10.0
-STUCK_NS: Final = 500_000_000
+HANG_NS: Final = 500_000_000
 FIRST_READING_S: Final = 1.0
 """Until then the engine may have no whole slice to read a rate from."""
 SPARKS_MAX: Final = 24
@@ -117,9 +117,9 @@ def _bar(countdown: Countdown) -> Progress:
     )
 
 
-def is_stuck(reading: LiveReading) -> bool:
+def is_hanging(reading: LiveReading) -> bool:
     """Return whether nothing came for a second while something was outstanding."""
-    return reading.iops == 0 and reading.oldest_in_flight_ns > STUCK_NS
+    return reading.iops == 0 and reading.oldest_in_flight_ns > HANG_NS
 
 
 def live_text(reading: LiveReading, stalls_before: int, *, on_database: bool = False) -> str:
@@ -127,7 +127,7 @@ def live_text(reading: LiveReading, stalls_before: int, *, on_database: bool = F
 
     Transactions of a database have no bandwidth, and of pgbench's only the mean is known so early.
     """
-    if is_stuck(reading):
+    if is_hanging(reading):
         return f"0 completed, oldest in flight {format_duration_ns(reading.oldest_in_flight_ns)}"
     if reading.planned:
         return _replay_text(reading)
@@ -208,7 +208,7 @@ class PlainWatcher:
         self._said_s = time.monotonic()
         self._cell = ""
         self._stalls = 0
-        self._was_stuck = False
+        self._was_hanging = False
         self._on_database = False
 
     def stage(self, sentence: str) -> None:
@@ -228,8 +228,8 @@ class PlainWatcher:
     def live(self, reading: LiveReading) -> None:
         """Say the last second: at once when a hang begins, else not too often."""
         now_s = time.monotonic()
-        hangs_now = is_stuck(reading) and not self._was_stuck
-        self._was_stuck = is_stuck(reading)
+        hangs_now = is_hanging(reading) and not self._was_hanging
+        self._was_hanging = is_hanging(reading)
         if hangs_now or now_s - self._said_s >= PLAIN_EVERY_S:
             self._said_s = now_s
             line = live_text(reading, self._stalls, on_database=self._on_database)

@@ -30,7 +30,7 @@ from seatrial.stats.wording import format_count, format_duration_ns
 from seatrial.study.load import study_from_mapping
 from seatrial.study.plan import make_plan
 from seatrial.study.schema import Study
-from seatrial.topic import Measured, topics
+from seatrial.topic import AnalysisInput, topics
 
 
 def summarise(run: Run, samples: Iterable[Sample]) -> Summary:
@@ -49,7 +49,7 @@ def summarise(run: Run, samples: Iterable[Sample]) -> Summary:
     )
     analyses: Analyses = {}
     for topic in topics():
-        found = topic.analyse(Measured(run, cells, study, analyses))
+        found = topic.analyse(AnalysisInput(run, cells, study, analyses))
         if found is not None:
             analyses[topic.name] = found
     context = Context(run, cells, analyses)

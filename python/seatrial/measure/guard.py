@@ -41,7 +41,7 @@ PROBE_S_MAX: Final = 0.2
 PROBE_WRITES_BYTES_MAX: Final = 4 << 20
 NS_PER_S: Final = 1e9
 
-Place = tuple[str, str]
+Probed = tuple[str, str]
 """Target and operation, each with its own probe."""
 
 
@@ -56,12 +56,12 @@ class Guard:
 
     def __init__(self, budget: RunBudget, cells: Iterable[Cell]) -> None:
         self._budget = budget
-        self._probes: dict[Place, Cell] = {}
+        self._probes: dict[Probed, Cell] = {}
         for cell in cells:
-            self._probes.setdefault(_place(cell), _as_probe(cell))
-        self._first_per_s: dict[Place, float] = {}
-        self._level_per_s: dict[Place, float] = {}
-        self._misses: dict[Place, int] = {}
+            self._probes.setdefault(_probed(cell), _as_probe(cell))
+        self._first_per_s: dict[Probed, float] = {}
+        self._level_per_s: dict[Probed, float] = {}
+        self._misses: dict[Probed, int] = {}
         self._written: set[str] = set()
         self._number = 0
         self._spent_s = 0.0
@@ -74,14 +74,14 @@ class Guard:
             Interrupted: when the user ended it.
             TargetError: when a target goes away.
         """
-        probe = self._probes.get(_place(cell))
+        probe = self._probes.get(_probed(cell))
         if probe is None:
             return {}
         spent_before_s, rested_before_s = self._spent_s, self._rested_s
         if cell.target in self._written:
             self._rest(probe, AFTER_WRITES_S)
             self._written.discard(cell.target)
-        if _place(cell) not in self._level_per_s:
+        if _probed(cell) not in self._level_per_s:
             self._find_level(probe)
         rate_per_s = self._measure(probe)
         for rest_s in RESTS_S:
@@ -90,7 +90,7 @@ class Guard:
             self._rest(probe, rest_s)
             rate_per_s = self._measure(probe)
         self._judge(probe, rate_per_s)
-        first_per_s = self._first_per_s[_place(probe)]
+        first_per_s = self._first_per_s[_probed(probe)]
         return {
             GUARD_NS: (self._spent_s - spent_before_s) * NS_PER_S,
             REST_NS: (self._rested_s - rested_before_s) * NS_PER_S,
@@ -110,14 +110,14 @@ class Guard:
             before_per_s, rate_per_s = rate_per_s, self._measure(probe)
             if rate_per_s <= before_per_s * RISING_FACTOR:
                 break
-        self._first_per_s[_place(probe)] = self._level_per_s[_place(probe)] = rate_per_s
+        self._first_per_s[_probed(probe)] = self._level_per_s[_probed(probe)] = rate_per_s
 
     def _is_at_level(self, probe: Cell, rate_per_s: float) -> bool:
-        return rate_per_s >= LEVEL_SHARE_MIN * self._level_per_s[_place(probe)]
+        return rate_per_s >= LEVEL_SHARE_MIN * self._level_per_s[_probed(probe)]
 
     def _judge(self, probe: Cell, rate_per_s: float) -> None:
         """Count an unsuccessful wait; after several in a row take the new level as the level."""
-        place = _place(probe)
+        place = _probed(probe)
         if self._is_at_level(probe, rate_per_s):
             self._misses[place] = 0
             return
@@ -141,7 +141,7 @@ class Guard:
         self._rested_s += rested_s
 
 
-def _place(cell: Cell) -> Place:
+def _probed(cell: Cell) -> Probed:
     return cell.target, cell.operation
 
 

@@ -139,7 +139,7 @@ class FleetRecord(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         hosts: The hosts whose parts are in the sample.
         lost: Hosts whose part is missing.
-        asked_hosts: How many hosts were to take part.
+        planned_hosts: How many hosts were to take part.
         on_loss: The study's rule: ``stop`` or ``continue``.
         skew_ns: From the first start to the last one.
         skew_bound_ns: The most by which that may be wrong: the two largest bounds of clocks.
@@ -149,7 +149,7 @@ class FleetRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     hosts: list[HostRecord]
     lost: list[LostHost] = []
-    asked_hosts: int
+    planned_hosts: int
     on_loss: str
     skew_ns: int
     skew_bound_ns: int

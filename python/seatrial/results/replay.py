@@ -489,7 +489,7 @@ class ReplayServerQuery(msgspec.Struct, frozen=True, kw_only=True):
     plan_shape: str = ""
 
 
-class ReplayHeld(msgspec.Struct, frozen=True, kw_only=True):
+class ReplayDelays(msgspec.Struct, frozen=True, kw_only=True):
     """Delays by the order, and statements released before their turn.
 
     Attributes:
@@ -506,7 +506,6 @@ class ReplayHeld(msgspec.Struct, frozen=True, kw_only=True):
         held_by: Reason of delays: ``order``, ``object`` or ``key``.
         postponed: Moved after conflicting statements: the server made them wait for a lock that
             another session acquired first here.
-            wait for a lock that another session had here first.
     """
 
     held: Count
@@ -604,7 +603,7 @@ class ReplayRecord(msgspec.Struct, frozen=True, kw_only=True):
     queries: list[ReplayQuery] = []
     queries_dropped: Count = 0
     queries_server: list[ReplayServerQuery] = []
-    order: ReplayHeld
+    order: ReplayDelays
     ids: ReplayIds | None = None
     sessions: ReplaySessions
     client: ReplayClient

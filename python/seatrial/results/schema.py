@@ -177,6 +177,16 @@ REPORTED = (
     """,
 )
 
+PLANNED_HOSTS = (
+    """
+    UPDATE sample SET fleet_json = json_set(
+        json_remove(fleet_json, '$.asked_hosts'),
+        '$.planned_hosts', json_extract(fleet_json, '$.asked_hosts')
+    )
+    WHERE json_type(fleet_json, '$.asked_hosts') = 'integer'
+    """,
+)
+
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     FIRST_TABLES,
     REPORTED_BY_FOREIGN_RESULTS,
@@ -188,6 +198,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     CACHE_SAMPLES,
     FLEET_SAMPLES,
     REPORTED,
+    PLANNED_HOSTS,
 )
 """Statements that migrate from each version to the next: entry 0 creates version 1."""
 

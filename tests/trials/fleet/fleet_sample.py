@@ -5,7 +5,7 @@ from __future__ import annotations
 from seatrial._core import Histogram
 from seatrial.results.fleet import ClockOffset
 from seatrial.study.cell import Cell
-from seatrial.trials.fleet.measure.sample import Answer, Asked, merged_sample
+from seatrial.trials.fleet.measure.sample import Answer, SampleRequest, merged_sample
 
 DURATION_S = 2.0
 SLICE_NS = 100_000_000
@@ -81,7 +81,7 @@ def answer(name, per_s, *, late_ns=0, before=None, after=None, cpu_share=0.1):
 def sample_of(answers, *, round_number=0, lost=(), on_loss="stop", asked=None):
     asked = asked or len(answers) + len(lost)
     return merged_sample(
-        Asked(
+        SampleRequest(
             cell=cell_of(asked),
             round_number=round_number,
             position=0,

@@ -52,7 +52,7 @@ def facts(*hosts, absent=()):
         absent=list(absent),
         connected_s=1.0,
         started_s=2.0,
-        asked_hosts_count=len(hosts) + len(absent),
+        listed_hosts_count=len(hosts) + len(absent),
     )
 
 

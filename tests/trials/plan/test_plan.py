@@ -21,10 +21,10 @@ from seatrial.results.store import ResultsFile
 from seatrial.trials.plan.analysis.answer import StoragePlan, plan_of
 from seatrial.trials.plan.analysis.array import Array
 from seatrial.trials.plan.analysis.candidates import (
-    Asked,
     Candidate,
     Cap,
     OwnDrive,
+    SearchBounds,
     Times,
     own_arrays,
     rented,
@@ -177,7 +177,7 @@ def test_worlds_are_common_and_follow_from_names():
 
 
 def test_instances_cap_volumes_in_a_searched_plan():
-    asked = Asked(
+    asked = SearchBounds(
         iops=14_000,
         bytes_per_s=14_000 * 8192,
         capacity_bytes=700.0 * GIB,

@@ -24,7 +24,7 @@ from seatrial.trials.plan.analysis.queueing import (
     of_times,
     response_times,
 )
-from seatrial.trials.plan.analysis.stalls import StallsSeen
+from seatrial.trials.plan.analysis.stalls import ObservedStalls
 from seatrial.trials.plan.analysis.worlds import Judged, Worlds, judge
 from seatrial.trials.plan.commands.timing import times_of_samples
 
@@ -151,18 +151,18 @@ def test_the_truth_of_a_device_that_stalls_is_met_within_5_percent(
 
 
 def test_none_seen_is_a_bound_and_not_zero():
-    none = StallsSeen(lengths_s=(), watched_s=1920.0, least_s=0.05)
+    none = ObservedStalls(lengths_s=(), watched_s=1920.0, least_s=0.05)
     low, high = none.per_hour()
     assert 0 < low < 0.02
     assert high == pytest.approx(3600 * 1.92 / 1920, rel=0.01), "chi-squared of one, halved"
-    ten = StallsSeen(lengths_s=(0.2,) * 10, watched_s=3600.0, least_s=0.05).per_hour()
+    ten = ObservedStalls(lengths_s=(0.2,) * 10, watched_s=3600.0, least_s=0.05).per_hour()
     assert ten[0] < 10 < ten[1]
     assert "none in 1,920 s, so up to 3.6 an hour" in none.words()
 
 
 def test_waits_for_stalls_are_those_of_the_fluid_limit():
     """Stalls of 200 in 10,200 at a load of 0.2: 2.45 % wait, and 1 % for more than 118."""
-    seen = StallsSeen(lengths_s=(200.0,), watched_s=1.0, least_s=1.0)
+    seen = ObservedStalls(lengths_s=(200.0,), watched_s=1.0, least_s=1.0)
     per_s, load = np.array([1 / 10_200]), np.array([0.2])
     assert seen.waiting_share(per_s, load)[0] == pytest.approx(200 / 10_200 / 0.8)
     wait = float(seen.wait_s(per_s, load, 0.01)[0])

@@ -23,7 +23,7 @@ import pytest
 from cli.command import ended, seatrial, start
 from seatrial import _core
 from seatrial.trials.replay.analysis.judgement import judge
-from seatrial.trials.replay.reading import PacketsSeen, Reading
+from seatrial.trials.replay.reading import PacketCounts, Reading
 from trials.replay import talk
 from trials.replay.capturing import WAIT_S, Capture, Command, capturing, server_place
 from trials.replay.encrypting import encrypting_server
@@ -83,7 +83,7 @@ def both(target: Target, name: str, folder: Path) -> Iterator[tuple[Capture, Pac
             packets.running.stop()
 
 
-def seen_of(reported: Reading) -> PacketsSeen:
+def seen_of(reported: Reading) -> PacketCounts:
     assert reported.capture is not None
     assert reported.capture.packets is not None
     return reported.capture.packets

@@ -13,7 +13,7 @@ use std::net::SocketAddr;
 use seatrial_pgwire::messages::{self, Head};
 use seatrial_trace::captured::Session;
 
-use super::seen::{PacketsSeen, name};
+use super::seen::{PacketCounts, name};
 use super::segment::Segment;
 use super::stream::{Came, Direction, Held, distance};
 use crate::follow::{Follower, Unread};
@@ -104,7 +104,7 @@ pub struct Books<'a> {
     /// Statements and sessions.
     pub keeper: &'a mut Keeper,
     /// What is particular to packets.
-    pub seen: &'a mut PacketsSeen,
+    pub seen: &'a mut PacketCounts,
     /// What came ahead, of all connections.
     pub held: &'a mut Held,
 }

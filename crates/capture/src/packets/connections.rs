@@ -10,7 +10,7 @@ use seatrial_trace::captured::Session;
 
 use super::Endpoint;
 use super::connection::{Books, Connection, is_startup};
-use super::seen::PacketsSeen;
+use super::seen::PacketCounts;
 use super::segment::Segment;
 use super::stream::Held;
 use crate::keeper::{Keeper, Shared};
@@ -52,7 +52,7 @@ pub struct Connections {
     over: VecDeque<(i64, Ends)>,
     held: Held,
     /// What was counted.
-    pub seen: PacketsSeen,
+    pub seen: PacketCounts,
     /// Who was there before the capture.
     known: HashMap<SocketAddr, Session>,
     shared: Arc<Shared>,
@@ -67,7 +67,7 @@ impl Connections {
             open: HashMap::new(),
             over: VecDeque::new(),
             held: Held::default(),
-            seen: PacketsSeen::default(),
+            seen: PacketCounts::default(),
             known: known.collect(),
             shared,
         }
@@ -106,7 +106,7 @@ impl Connections {
     }
 
     /// Looks no more; what was counted.
-    pub fn finish(mut self, keeper: &mut Keeper) -> PacketsSeen {
+    pub fn finish(mut self, keeper: &mut Keeper) -> PacketCounts {
         for connection in self.open.values_mut().flatten() {
             let books = &mut Books { keeper, seen: &mut self.seen, held: &mut self.held };
             connection.ended(false, books);

@@ -5,7 +5,7 @@ const NAMED_MAX: usize = 8;
 
 /// What was counted of packets, and of what they do not show.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, schemars::JsonSchema)]
-pub struct PacketsSeen {
+pub struct PacketCounts {
     /// Packets of the server's port that were looked at.
     pub packets: u64,
     /// Packets that the kernel dropped, as its ring was full.

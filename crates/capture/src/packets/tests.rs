@@ -8,7 +8,7 @@ use seatrial_pgwire::messages::SSL_REQUEST;
 use seatrial_trace::captured::Skip;
 
 use super::connections::Connections;
-use super::seen::PacketsSeen;
+use super::seen::PacketCounts;
 use super::segment::Segment;
 use super::*;
 use crate::follow::tests::said::*;
@@ -134,7 +134,7 @@ impl Bench {
         self.connections.take(&segment, &mut self.keeper);
     }
 
-    fn finish(mut self) -> (Outcome, PacketsSeen) {
+    fn finish(mut self) -> (Outcome, PacketCounts) {
         let seen = self.connections.finish(&mut self.keeper);
         self.keeper.flush();
         let (sessions, statements) = unpack(&self.received);
@@ -145,7 +145,7 @@ impl Bench {
     }
 }
 
-fn captured(sent: &[Sent]) -> (Outcome, PacketsSeen) {
+fn captured(sent: &[Sent]) -> (Outcome, PacketCounts) {
     let mut bench = Bench::new();
     sent.iter().for_each(|each| bench.take(each));
     bench.finish()
@@ -205,7 +205,7 @@ fn packets_tell_what_a_proxy_sees() {
         let line = Line::new(CLIENT).begin().say(&shop(), piece_bytes).end();
         let (outcome, seen) = captured(&line.sent);
         assert_eq!(texts(&outcome), expected, "in pieces of {piece_bytes}");
-        assert_eq!(seen, PacketsSeen::default());
+        assert_eq!(seen, PacketCounts::default());
         let session = &outcome.sessions[0];
         assert_eq!((&session.name[..], &session.user[..]), (&b"4243"[..], &b"me"[..]));
         assert!(session.disconnected_us.is_some());
@@ -224,7 +224,7 @@ fn another_server_is_none_of_ours() {
     );
     line.sent.drain(..).for_each(|sent| bench.take(&sent));
     let (outcome, seen) = bench.finish();
-    assert_eq!((outcome.statements.len(), seen), (0, PacketsSeen::default()));
+    assert_eq!((outcome.statements.len(), seen), (0, PacketCounts::default()));
 }
 
 /// The order in which packets of one side come that are under way at once, and how often.
@@ -288,7 +288,7 @@ proptest! {
 }
 
 /// Whole statements of a capture from which some packets are missing.
-fn without(said: &[Said], is_missing: impl Fn(&Sent) -> bool) -> (Outcome, PacketsSeen) {
+fn without(said: &[Said], is_missing: impl Fn(&Sent) -> bool) -> (Outcome, PacketCounts) {
     let line = Line::new(CLIENT).begin().say(said, usize::MAX).end();
     let (kept, missing): (Vec<_>, Vec<_>) = line.sent.into_iter().partition(|s| !is_missing(s));
     assert_eq!(missing.len(), 1);
@@ -362,7 +362,7 @@ fn what_was_prepared_before_a_gap_is_not_known_after_it() {
 }
 
 /// A session of which the capture sees the end only: from so many things that were said on.
-fn later(said: &[Said], from: usize) -> (Outcome, PacketsSeen) {
+fn later(said: &[Said], from: usize) -> (Outcome, PacketCounts) {
     let line = Line::new(CLIENT).begin().say(said, usize::MAX);
     captured(&line.sent[from + 2..])
 }

@@ -158,7 +158,7 @@ _FAR: Final = re.compile(r"[^A-Za-z0-9_-]+")
 LABEL_CHARACTERS_MAX: Final = 48
 
 
-class _Place(msgspec.Struct):
+class _Target(msgspec.Struct):
     """A target under construction.
 
     Attributes:
@@ -172,12 +172,12 @@ class _Place(msgspec.Struct):
     size_bytes: int = 0
 
 
-class Places:
+class JobTargets:
     """The targets of a job file; differences from fio are added to ``notes``."""
 
     def __init__(self, notes: JobNotes) -> None:
         self._notes = notes
-        self._places: dict[str, _Place] = {}
+        self._targets: dict[str, _Target] = {}
         self._ranges: dict[str, tuple[str, int, int]] = {}
 
     def of(self, section: JobSection, workload: str, *, writes: bool) -> str:
@@ -189,34 +189,34 @@ class Places:
             writes: Whether it writes.
         """
         path = self._path(section, writes=writes)
-        place = self._places.get(path)
-        if place is None:
-            place = self._places[path] = _Place(self._label(path), path)
+        job_target = self._targets.get(path)
+        if job_target is None:
+            job_target = self._targets[path] = _Target(self._label(path), path)
         start_bytes, length_bytes = self._range(section)
         if length_bytes:
-            place.size_bytes = max(place.size_bytes, start_bytes + length_bytes)
+            job_target.size_bytes = max(job_target.size_bytes, start_bytes + length_bytes)
         self._ranges[workload] = (path, start_bytes, length_bytes)
-        return place.label
+        return job_target.label
 
     def targets(self) -> list[Table]:
         """Return the targets with the keys of a study file."""
         return [
-            {"label": place.label, "path": place.path}
-            | ({"size": place.size_bytes} if place.size_bytes else {})
-            for place in self._places.values()
+            {"label": job_target.label, "path": job_target.path}
+            | ({"size": job_target.size_bytes} if job_target.size_bytes else {})
+            for job_target in self._targets.values()
         ]
 
     def range_of(self, workload: str) -> dict[str, int]:
         """Return the range of a workload, if it is only a part of its target."""
         path, start_bytes, length_bytes = self._ranges[workload]
         found = {"range_start": start_bytes} if start_bytes else {}
-        if length_bytes and start_bytes + length_bytes < self._places[path].size_bytes:
+        if length_bytes and start_bytes + length_bytes < self._targets[path].size_bytes:
             found["range_length"] = length_bytes
         return found
 
     def _label(self, path: str) -> str:
         plain = _FAR.sub("-", Path(path).name).strip("-_")[:LABEL_CHARACTERS_MAX] or "trial"
-        labels = {place.label for place in self._places.values()}
+        labels = {job_target.label for job_target in self._targets.values()}
         count, label = 2, plain
         while label in labels:
             label, count = f"{plain}-{count}", count + 1
@@ -321,7 +321,7 @@ def study_of(document: Document) -> JobStudy:
     sections = job_sections(document)
     notes = JobNotes()
     _note_order(sections, notes)
-    places = Places(notes)
+    job_targets = JobTargets(notes)
     workloads: list[Table] = []
     accesses: list[Table] = []
     for section in sections:
@@ -330,7 +330,7 @@ def study_of(document: Document) -> JobStudy:
             notes.add(section.name, "skipped, as Seatrial does not trim")
             continue
         name = _unique(section.name, [workload["name"] for workload in workloads])
-        label = places.of(section, name, writes=job.access.operation != "read")
+        label = job_targets.of(section, name, writes=job.access.operation != "read")
         workload = job.workload(name, label)
         if job.mix:
             accesses.append({"name": name, "lines": [job.mix]})
@@ -345,13 +345,13 @@ def study_of(document: Document) -> JobStudy:
     mapping: Table = {
         "name": _FAR.sub("-", document.path.stem) or "fio",
         "description": f"The jobs of {document.name}",
-        "target": places.targets(),
+        "target": job_targets.targets(),
         "workload": workloads,
     }
     if accesses:
         mapping["access"] = accesses
     for workload in workloads:
-        part = places.range_of(workload["name"])
+        part = job_targets.range_of(workload["name"])
         if workload["kind"] == "io":
             workload.update(part)
         elif part:

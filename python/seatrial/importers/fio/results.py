@@ -34,7 +34,7 @@ from seatrial.importers.document import (
 from seatrial.importers.fio.document import Disk, Job, Report, reports
 from seatrial.importers.fio.logs import Log, nearby_logs, timed
 from seatrial.importers.fio.options import NOT_FACTORS, Access, engine_name, size_bytes
-from seatrial.importers.fio.threads import JobResult, measured_jobs, result_of, taken
+from seatrial.importers.fio.threads import JobResult, measured_jobs, result_of, selected_latency
 from seatrial.results.model import OperationResult, Origin
 from seatrial.study.cell import FactorValue, SpecDocument
 
@@ -185,7 +185,7 @@ def _draft(measured: JobResult, varying: Sequence[str], notes: list[str]) -> Dra
 def _with_logs(document: Document, measured: JobResult, draft: Draft, notes: list[str]) -> Draft:
     """Return a draft with the timeline of its logs, if they are next to the JSON."""
     done = list(measured.job.directions(measured.access.operation).values())
-    latency = taken(done[0]).name if done else ""
+    latency = selected_latency(done[0]).name if done else ""
     kind = latency.removesuffix("_ns") or "lat"
     logs = nearby_logs(document.path, measured.options, measured.threads, kind)
     if not logs or measured.job.hostname:
@@ -237,7 +237,7 @@ def _operations(
             "fio combined reads and writes (unified_rw_reporting): they are one operation here."
         )
     for name, direction in job.directions(access.operation).items():
-        latency = taken(direction)
+        latency = selected_latency(direction)
         if latency.name == "clat_ns" and not is_commit:
             notes.append(
                 "Percentiles are fio's clat, measured from submission (with lat_percentiles=1 "
@@ -312,7 +312,7 @@ def _counters(job: Job) -> dict[str, float]:
         counters["cpu_user_ns"] = job.usr_cpu / 100 * job.job_runtime_ms * NS_PER_MS
         counters["cpu_system_ns"] = job.sys_cpu / 100 * job.job_runtime_ms * NS_PER_MS
     for direction in ("read", "write", "mixed"):
-        for name, mean_ns in taken(getattr(job, direction)).mean_ns_by_name.items():
+        for name, mean_ns in selected_latency(getattr(job, direction)).mean_ns_by_name.items():
             counters[f"{direction}_{name.removesuffix('_ns')}_mean_ns"] = mean_ns
     return counters
 

@@ -32,7 +32,7 @@ COUNT_MAX: Final = 2**62
 """A histogram with more requests than this is damaged."""
 
 
-class Taken(msgspec.Struct, frozen=True):
+class SelectedLatency(msgspec.Struct, frozen=True):
     """The selected latency.
 
     Attributes:
@@ -46,7 +46,7 @@ class Taken(msgspec.Struct, frozen=True):
     mean_ns_by_name: dict[str, float]
 
 
-def taken(direction: Direction) -> Taken:
+def selected_latency(direction: Direction) -> SelectedLatency:
     """Return the most detailed latency of a direction: bins, else percentiles, else a mean."""
     known = {
         name: latency
@@ -61,8 +61,8 @@ def taken(direction: Direction) -> Taken:
     for part in ("bins", "percentile", "count"):
         for name, latency in known.items():
             if getattr(latency, part):
-                return Taken(name, latency, means)
-    return Taken("", Latency(), means)
+                return SelectedLatency(name, latency, means)
+    return SelectedLatency("", Latency(), means)
 
 
 def merged(latencies: Sequence[Latency]) -> Latency:

@@ -89,7 +89,7 @@ def _labelled(text: str) -> dict[str, int]:
 _DEVICES_MAX: Final = 256
 
 
-class _Place(NamedTuple):
+class _StackedDevice(NamedTuple):
     """A device of a stack: its ``major:minor``, directory in sysfs, and the devices under it."""
 
     number: str
@@ -114,7 +114,7 @@ def stack(tree: SystemTree, tops: list[str]) -> list[Device]:
     ]
 
 
-def _placed(tree: SystemTree, place: _Place) -> Device:
+def _placed(tree: SystemTree, place: _StackedDevice) -> Device:
     """Return one device with the devices under it."""
     device = describe(tree, place.number, place.directory)
     name = lasting_name(tree, place.number)
@@ -162,16 +162,16 @@ def flushing_directories(tree: SystemTree, tops: list[str]) -> list[str]:
     return list(found)
 
 
-def _reached(tree: SystemTree, tops: list[str]) -> list[_Place]:
+def _reached(tree: SystemTree, tops: list[str]) -> list[_StackedDevice]:
     """Return all devices from the given ones down, without duplicates, level by level."""
-    found: dict[str, _Place] = {}
+    found: dict[str, _StackedDevice] = {}
     waiting = deque(tops)
     while waiting and len(found) < _DEVICES_MAX:
         number = waiting.popleft()
         directory = directory_of(tree, number)
         if directory is not None and directory not in found:
             below = numbers_below(tree, directory)
-            found[directory] = _Place(number, directory, below)
+            found[directory] = _StackedDevice(number, directory, below)
             waiting.extend(below)
     return list(found.values())
 

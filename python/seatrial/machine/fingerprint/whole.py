@@ -9,7 +9,14 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from seatrial.fingerprint import Device, Fingerprint, FingerprintAfter, Machine, Taken, Target
+from seatrial.fingerprint import (
+    Device,
+    Fingerprint,
+    FingerprintAfter,
+    Machine,
+    Target,
+    TimeOfFingerprint,
+)
 from seatrial.machine.fingerprint import kernel_log
 from seatrial.machine.fingerprint.health import health
 from seatrial.machine.fingerprint.machine import (
@@ -95,7 +102,7 @@ def fingerprint(path: Path | None, *, tree: SystemTree = LIVE) -> Fingerprint:
     copied = memory_copy_bytes_per_s() if tree is LIVE else None
     return Fingerprint(
         fingerprint_version=FINGERPRINT_VERSION,
-        taken=Taken(unix_s=time.time(), boot_hash=_boot_hash(tree)),
+        taken=TimeOfFingerprint(unix_s=time.time(), boot_hash=_boot_hash(tree)),
         machine=replace(machine(tree), memory_copy_bytes_per_s=copied),
         target=found,
         health=health(_stack(found), tree=tree),
@@ -121,7 +128,7 @@ def after(before: Fingerprint, path: Path | None, *, tree: SystemTree = LIVE) ->
     average, pressure = load(tree)
     return FingerprintAfter(
         fingerprint_version=FINGERPRINT_VERSION,
-        taken=Taken(unix_s=time.time(), boot_hash=boot_hash),
+        taken=TimeOfFingerprint(unix_s=time.time(), boot_hash=boot_hash),
         restarted=restarted,
         health=health(_stack(now), tree=tree),
         kernel_log=kernel_log.since(

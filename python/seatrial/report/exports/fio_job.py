@@ -41,7 +41,7 @@ norandommap=1
 Options = dict[str, str]
 
 
-class Place(msgspec.Struct, frozen=True):
+class JobTarget(msgspec.Struct, frozen=True):
     """Where the jobs of a target find their files.
 
     Attributes:
@@ -70,8 +70,8 @@ def render(summary: Summary) -> str:
     """
     run = summary.run
     cells = [part.cell for part in summary.cells]
-    places = {cell.target: _place_of_run(run, cell) for cell in cells}
-    return _job_file(f"run {run.id} ({run.study_name})", run.seed, cells, places)
+    job_targets = {cell.target: _target_of_run(run, cell) for cell in cells}
+    return _job_file(f"run {run.id} ({run.study_name})", run.seed, cells, job_targets)
 
 
 def render_plan(plan: Plan) -> str:
@@ -80,44 +80,51 @@ def render_plan(plan: Plan) -> str:
     Raises:
         UsageError: when fio has words for none of them.
     """
-    places = {
-        target.label: Place(target.path, target.holds_files, target.size_bytes)
+    job_targets = {
+        target.label: JobTarget(target.path, target.holds_files, target.size_bytes)
         for target in plan.targets
     }
-    return _job_file(f"study {plan.study.name}", plan.study.seed, plan.cells, places)
+    return _job_file(f"study {plan.study.name}", plan.study.seed, plan.cells, job_targets)
 
 
-def _place_of_run(run: Run, cell: Cell) -> Place:
+def _target_of_run(run: Run, cell: Cell) -> JobTarget:
     targets = [t for t in run.study.get("target", []) if t.get("label") == cell.target]
     reported = cell.parsed.target
     origin = origin_of(run)
     size_bytes = reported.size_bytes or (origin.file_bytes if origin else None) or SIZE_BYTES
     if not targets:
         path = reported.path or ""
-        return Place(path, not path, size_bytes)
+        return JobTarget(path, not path, size_bytes)
     path = str(targets[0].get("path") or "")
     kind = targets[0].get("kind")
     if kind == "auto":
         kind = run.fingerprint_before.target.kind if run.fingerprint_before.target else "directory"
-    return Place(path, kind not in ("device", "file"), int(size_bytes))
+    return JobTarget(path, kind not in ("device", "file"), int(size_bytes))
 
 
-def _job_file(title: str, seed: int, cells: Sequence[Cell], places: Mapping[str, Place]) -> str:
+def _job_file(
+    title: str, seed: int, cells: Sequence[Cell], job_targets: Mapping[str, JobTarget]
+) -> str:
     head = [
         f"; The tests of {title}, written by seatrial {_core.__version__}.",
         "; Each job is one test, named by its key, and runs alone. To compare:",
         ";   fio --output-format=json+ --output=fio.json THIS_FILE",
         ";   seatrial import fio.json",
     ]
-    if cells and all(_Job(cell, places[cell.target]).missing() for cell in cells):
+    if cells and all(_Job(cell, job_targets[cell.target]).missing() for cell in cells):
         raise without_words(title)
-    owned = {place.path for place in places.values() if place.path and not place.holds_files}
+    owned = {
+        job_target.path
+        for job_target in job_targets.values()
+        if job_target.path and not job_target.holds_files
+    }
     if owned and any(cell.operation != "read" for cell in cells):
         listed = ", ".join(sorted(owned))
         head.append(f"; CAUTION: these jobs write to {listed}; what it holds will be lost.")
-    # A seed of fio has 64 bits and is none of Seatrial's: the places differ, their law does not.
+    # A seed of fio has 64 bits and is not one of Seatrial's: the addresses differ, their
+    # distribution does not.
     parts = ["\n".join(head), f"{GLOBAL}randseed={seed}"]
-    parts += [_section(cell, places[cell.target]) for cell in cells]
+    parts += [_section(cell, job_targets[cell.target]) for cell in cells]
     return "\n\n".join(parts) + "\n"
 
 
@@ -130,9 +137,9 @@ def without_words(what: str) -> UsageError:
     )
 
 
-def _section(cell: Cell, place: Place) -> str:
+def _section(cell: Cell, job_target: JobTarget) -> str:
     """Return one job with the comments that belong to it."""
-    job = _Job(cell, place)
+    job = _Job(cell, job_target)
     missing = job.missing()
     if missing:
         return f"; {cell.key}\n;   is left out: {missing}"
@@ -154,10 +161,10 @@ _ABSENT: Final = {
 class _Job:
     """One cell on its way to become a job; ``comments`` say what fio does otherwise."""
 
-    def __init__(self, cell: Cell, place: Place) -> None:
+    def __init__(self, cell: Cell, job_target: JobTarget) -> None:
         self.cell = cell
         self.spec = cell.parsed
-        self.place = place
+        self.job_target = job_target
         self.accesses = self.spec.accesses or list(_accesses(cell))
         self.comments: list[str] = []
 
@@ -200,9 +207,9 @@ class _Job:
         start_bytes = self.spec.range.start_bytes
         length_bytes = self.spec.range.length_bytes
         if length_bytes is None:
-            length_bytes = self.place.size_bytes
+            length_bytes = self.job_target.size_bytes
         is_log = self.spec.target.file == LOG_FILE
-        options = {"filename": self.place.file(LOG_NAME if is_log else FILE_NAME)}
+        options = {"filename": self.job_target.file(LOG_NAME if is_log else FILE_NAME)}
         if start_bytes:
             options["offset"] = str(start_bytes)
         if self._is_sequential() and self.cell.threads > 1:

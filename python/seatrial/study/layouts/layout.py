@@ -24,7 +24,7 @@ from seatrial.study.values import ONE, Size, many
 from seatrial.study.values import Count as CountFromOne
 
 AfterSeconds = Annotated[float, Meta(ge=0, le=_core.DURATION_S_MAX)]
-Place = Annotated[int, Meta(ge=1, le=4096)]
+MemberIndex = Annotated[int, Meta(ge=1, le=4096)]
 
 Fault = Literal["fail", "replace", "bad_sectors", "rot", "falter", "drop_writes", "scrub"]
 
@@ -47,8 +47,8 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     after_s: AfterSeconds
     fault: Fault = "fail"
-    member: Place = 1
-    leg: Place = 1
+    member: MemberIndex = 1
+    leg: MemberIndex = 1
     sectors: CountFromOne = 3
 
 

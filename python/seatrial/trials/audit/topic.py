@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from seatrial.study.cell import Cell
     from seatrial.study.model import Plan, PlannedTarget
     from seatrial.study.schema import Study
-    from seatrial.topic import Measured
+    from seatrial.topic import AnalysisInput
     from seatrial.trials.audit.analysis.model import TableAudit
 
 # ruff: noqa: PLC0415 - a topic is imported by every command, and most do not use it
@@ -91,7 +91,7 @@ class AuditTopic(Topic):
             audits_of,
         )
 
-    def analyse(self, measured: Measured) -> list[TableAudit] | None:
+    def analyse(self, measured: AnalysisInput) -> list[TableAudit] | None:
         """Return the audits of a run's tables, except cells with injected faults."""
         from seatrial.findings.context import Context
         from seatrial.trials.audit.analysis import audit_tables

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from seatrial.study.problems import ConstraintError
     from seatrial.study.sampled import Sampled
     from seatrial.study.schema import Study
-    from seatrial.topic import Measured
+    from seatrial.topic import AnalysisInput
     from seatrial.trials.cache.analysis.warm_up import RigAnalysis
 
 # ruff: noqa: PLC0415 - every command imports all topics, and most commands use none of this
@@ -141,7 +141,7 @@ class CacheTopic(Topic):
         del cell
         return "seatrial study l2arc"
 
-    def analyse(self, measured: Measured) -> RigAnalysis | None:
+    def analyse(self, measured: AnalysisInput) -> RigAnalysis | None:
         """Return the warm-up of each pool and how good its prediction was."""
         from seatrial.trials.cache.analysis.warm_up import analyse_rigs
 

@@ -68,11 +68,11 @@ _RENAMED: Final = {
 _LABELLED: Final = re.compile(r"([A-Za-z0-9][A-Za-z0-9_-]{0,63})=(.+)", re.DOTALL)
 _NOT_A_NAME: Final = re.compile(r"[^A-Za-z0-9_-]+")
 _LABEL_LENGTH_MAX: Final = 40
-AGAIN: Final = "-aa"
+CONTROL_SUFFIX: Final = "-aa"
 """Behind the label of a place that is measured twice."""
 
 
-class Place(msgspec.Struct, frozen=True, kw_only=True):
+class DatabaseTarget(msgspec.Struct, frozen=True, kw_only=True):
     """Where a database is to be tried.
 
     Attributes:
@@ -90,7 +90,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 
 def places_of(
     directories: Sequence[str], urls: Sequence[str], *, again: bool | None
-) -> list[Place]:
+) -> list[DatabaseTarget]:
     """Return the places of a trial; passwords in addresses are taken out.
 
     Args:
@@ -124,16 +124,18 @@ def places_of(
         where = next(servers) if is_url else str(resolve_directory(word))
         named = label or ("trial" if len(reported) == 1 else _usual_label(where, is_url=is_url))
         directory, url = ("", where) if is_url else (where, "")
-        places.append(Place(label=named, directory=directory, url=url))
+        places.append(DatabaseTarget(label=named, directory=directory, url=url))
     places = _distinguished(places)
     if again or (again is None and len(places) > 1):
         first = places[0]
-        control = msgspec.structs.replace(first, label=f"{first.label}{AGAIN}", is_again=True)
+        control = msgspec.structs.replace(
+            first, label=f"{first.label}{CONTROL_SUFFIX}", is_again=True
+        )
         places.append(control)
     return places
 
 
-def study_mapping(places: Sequence[Place], options: Mapped) -> Mapped:
+def study_mapping(places: Sequence[DatabaseTarget], options: Mapped) -> Mapped:
     """Return the study that the options describe.
 
     Args:
@@ -179,7 +181,7 @@ def _usual_label(where: str, *, is_url: bool) -> str:
     return plain or "trial"
 
 
-def _distinguished(places: Sequence[Place]) -> list[Place]:
+def _distinguished(places: Sequence[DatabaseTarget]) -> list[DatabaseTarget]:
     """Return the places with a number behind each label that was there before."""
     seen: Counter[str] = Counter()
     apart = []
@@ -245,7 +247,7 @@ def _workload(kind: str, options: Mapped) -> Mapped:
     return without_none({**own, **common})
 
 
-def _quick(places: Sequence[Place], options: Mapped) -> Mapped:
+def _quick(places: Sequence[DatabaseTarget], options: Mapped) -> Mapped:
     """Return what the quick trial has by default: a database beyond its memory."""
     found: Mapped = {
         "scale": QUICK_SCALE,
@@ -257,7 +259,7 @@ def _quick(places: Sequence[Place], options: Mapped) -> Mapped:
     return found
 
 
-def _may_limit_memory(places: Sequence[Place], options: Mapped) -> bool:
+def _may_limit_memory(places: Sequence[DatabaseTarget], options: Mapped) -> bool:
     from seatrial.postgres.memory import limit_obstacle  # noqa: PLC0415 - not for --help
 
     buffers = "shared_buffers" in {name.lower() for name in options["set"]}
@@ -271,13 +273,13 @@ def _rounds(kind: str, options: Mapped) -> Mapped:
     return {"min": 3, "max": 5}
 
 
-def _budget_s(places: Sequence[Place], options: Mapped, *, quick: bool) -> float | None:
+def _budget_s(places: Sequence[DatabaseTarget], options: Mapped, *, quick: bool) -> float | None:
     if options["budget_s"] is not None:
         return float(options["budget_s"])
     return QUICK_BUDGET_S * len(places) if quick else None
 
 
-def _target(place: Place, options: Mapped) -> Mapped:
+def _target(place: DatabaseTarget, options: Mapped) -> Mapped:
     if place.url:
         own = {"kind": "database", "url": place.url, "database": options["database"]}
     else:
@@ -285,7 +287,7 @@ def _target(place: Place, options: Mapped) -> Mapped:
     return without_none({"label": place.label, **own, "pg_bin": options["pg_bin"]})
 
 
-def _commit_truth(places: Sequence[Place], options: Mapped) -> list[Mapped]:
+def _commit_truth(places: Sequence[DatabaseTarget], options: Mapped) -> list[Mapped]:
     """Return the short samples that tell whether a flush is what it says.
 
     A commit of one page with its fdatasync stands next to a write of one page past the page cache

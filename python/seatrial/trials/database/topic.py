@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from seatrial.study.problems import ConstraintError
     from seatrial.study.sampled import Sampled
     from seatrial.study.schema import Study
-    from seatrial.topic import Measured
+    from seatrial.topic import AnalysisInput
     from seatrial.trials.database.analysis.model import DatabaseAnalysis
 
 # ruff: noqa: PLC0415 - a topic is imported by every command, and most need nothing of it
@@ -357,7 +357,7 @@ class DatabaseTopic(Topic):
             database_of,
         )
 
-    def analyse(self, measured: Measured) -> DatabaseAnalysis | None:
+    def analyse(self, measured: AnalysisInput) -> DatabaseAnalysis | None:
         """Return the analysis of a run's database cells; replays are analysed before."""
         from seatrial.trials.database.analysis.cells import analyse
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from seatrial.report.figures.model import Figure
     from seatrial.report.part import Detail, PagePart
     from seatrial.report.table import Table
-    from seatrial.topic import Measured
+    from seatrial.topic import AnalysisInput
     from seatrial.trials.fleet.analysis.scaling import Scaling
 
 # ruff: noqa: PLC0415 - every command imports all topics, and most commands use none of this
@@ -51,7 +51,7 @@ class FleetTopic(Topic):
             return None
         return FleetStage(request, hosts)
 
-    def analyse(self, measured: Measured) -> list[Scaling] | None:
+    def analyse(self, measured: AnalysisInput) -> list[Scaling] | None:
         """Return how the rate of each workload grows with the number of hosts."""
         from seatrial.trials.fleet.analysis.scaling import analyse
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from seatrial.report.part import Detail, PagePart
     from seatrial.report.table import Table
     from seatrial.stats.model import CellSummary
-    from seatrial.topic import Measured
+    from seatrial.topic import AnalysisInput
     from seatrial.trials.layouts.analysis.model import LayoutAnalysis
 
 # ruff: noqa: PLC0415 - every command imports all topics, and most commands use none of this
@@ -147,7 +147,7 @@ class LayoutsTopic(Topic):
             layouts_of,
         )
 
-    def analyse(self, measured: Measured) -> LayoutAnalysis | None:
+    def analyse(self, measured: AnalysisInput) -> LayoutAnalysis | None:
         """Return the analysis of a run's layouts."""
         from seatrial.trials.layouts.analysis.ratios import analyse_layouts
 

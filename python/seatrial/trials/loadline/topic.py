@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from seatrial.study.problems import ConstraintError
     from seatrial.study.sampled import Sampled
     from seatrial.study.schema import Study
-    from seatrial.topic import Measured
+    from seatrial.topic import AnalysisInput
     from seatrial.trials.loadline.analysis.model import LoadLine
 
 # ruff: noqa: PLC0415 - every command imports all topics, and most commands use none of this
@@ -197,7 +197,7 @@ class LoadlineTopic(PatternTopic):
             load_lines_of,
         )
 
-    def analyse(self, measured: Measured) -> list[LoadLine] | None:
+    def analyse(self, measured: AnalysisInput) -> list[LoadLine] | None:
         """Return the load lines of a run, in the order of its study."""
         from seatrial.trials.loadline.analysis.lines import load_lines
 

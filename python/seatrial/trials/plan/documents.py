@@ -7,7 +7,7 @@ from typing import Literal
 
 from seatrial.report.exports.json_document import Document, as_text
 from seatrial.trials.plan.analysis.answer import StoragePlan
-from seatrial.trials.plan.analysis.caps import CapsFound
+from seatrial.trials.plan.analysis.caps import CapReport
 from seatrial.trials.plan.analysis.certificate import Certificate
 from seatrial.trials.plan.analysis.rented import Recognised
 from seatrial.trials.plan.analysis.risk import Risk
@@ -30,10 +30,10 @@ class CapsDocument(Document, frozen=True, kw_only=True):
     verdict: str
     notes: list[str]
     machine: Recognised
-    found: CapsFound
+    found: CapReport
 
 
-def caps_document(verdict: str, notes: Sequence[str], machine: Recognised, found: CapsFound) -> str:
+def caps_document(verdict: str, notes: Sequence[str], machine: Recognised, found: CapReport) -> str:
     """Return what limits storage, as JSON."""
     return as_text(CapsDocument(verdict=verdict, notes=list(notes), machine=machine, found=found))
 

@@ -114,7 +114,7 @@ class Split(msgspec.Struct, frozen=True, kw_only=True):
     crowded: Count = 0
 
 
-class PacketsSeen(msgspec.Struct, frozen=True, kw_only=True):
+class PacketCounts(msgspec.Struct, frozen=True, kw_only=True):
     """What a capture saw of packets, and what is missing (crates/capture/src/packets/seen.rs).
 
     Attributes:
@@ -205,7 +205,7 @@ class CaptureCounts(msgspec.Struct, frozen=True, kw_only=True):
     returned_unclear: Count = 0
     rolled_back_kept: Count = 0
     settings: dict[str, Positive] = {}
-    packets: PacketsSeen | None = None
+    packets: PacketCounts | None = None
 
 
 class Origin(msgspec.Struct, frozen=True, kw_only=True):

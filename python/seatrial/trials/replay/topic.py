@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from seatrial.report.table import Table
     from seatrial.stats.compare.model import Entrant
     from seatrial.stats.compare.pairing import Matched
-    from seatrial.topic import Measured
+    from seatrial.topic import AnalysisInput
     from seatrial.trials.replay.analysis.model import ReplayCell
 
 # ruff: noqa: PLC0415 - a topic is imported by every command, and most need nothing of it
@@ -116,7 +116,7 @@ class ReplayTopic(Topic):
 
         return DocumentPart("replays", list[ReplayCell], "Analysis of each replay.", replays_of)
 
-    def analyse(self, measured: Measured) -> list[ReplayCell] | None:
+    def analyse(self, measured: AnalysisInput) -> list[ReplayCell] | None:
         """Return what is known of each cell that plays a trace."""
         from seatrial.trials.replay.analysis.bottleneck import analyse_replays
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from seatrial.study.problems import ConstraintError
     from seatrial.study.sampled import Sampled
     from seatrial.study.schema import Study
-    from seatrial.topic import Measured
+    from seatrial.topic import AnalysisInput
     from seatrial.trials.watch.analysis.replayed import Replayed
 
 # ruff: noqa: PLC0415 - every command imports all topics, and most commands use none of this
@@ -160,7 +160,7 @@ class WatchTopic(EngineTopic):
 
         return measure_recording(cell, spec, occasion)
 
-    def analyse(self, measured: Measured) -> list[Replayed] | None:
+    def analyse(self, measured: AnalysisInput) -> list[Replayed] | None:
         """Return how each replay of a recording went; None without any."""
         from seatrial.trials.watch.study.workload import RECORDING
 

@@ -16,9 +16,9 @@ from seatrial.results.replay import (
     ReplayAccount,
     ReplayClient,
     ReplayCommits,
+    ReplayDelays,
     ReplayErrorExample,
     ReplayErrors,
-    ReplayHeld,
     ReplayLag,
     ReplayMoment,
     ReplayQuery,
@@ -320,7 +320,7 @@ def replay_record(
         timeline=_timeline(accounts, steps),
         timeline_slice_s=1.0,
         queries=_queries(accounts),
-        order=ReplayHeld(
+        order=ReplayDelays(
             held=900 if play.order == "commit" else 0,
             waited_ns=round(play.held_s * S_NS) if play.order == "commit" else 0,
             released_by_lock=play.released_by_lock,

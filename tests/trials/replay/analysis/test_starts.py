@@ -13,7 +13,7 @@ from seatrial.findings.summary import summarise
 from seatrial.results.model import StartRecord
 from seatrial.results.replay import ReplayErrorExample
 from seatrial.trials.replay.analysis.judgement import judge
-from seatrial.trials.replay.analysis.model import misfits
+from seatrial.trials.replay.analysis.model import schema_errors
 from seatrial.trials.replay.analysis.starts import sides_differ, start_differences, start_words
 from stats.builders import run_of
 from trials.database.analysis.hand import MACHINE, kinds_of, only
@@ -206,26 +206,26 @@ def test_statements_that_no_longer_fit_are_counted():
         failing(("new", "42703", 30), ("other", "42P01", 5), ("same", "42P01", 9),
                 ("new", "42501", 7), ("new", "23505", 4))
     )  # fmt: skip
-    found = misfits(summary.cells[0])
+    found = schema_errors(summary.cells[0])
     assert (found.schema, found.statements, len(found.examples)) == ("new", 35, 2)
-    finding = only(summary, "replay_schema_misfits")
+    finding = only(summary, "replay_schema_mismatch")
     assert "Schema new: 35 statements of" in finding.sentence
     assert "30 with 42703 (it is gone), such as SELECT gone FROM orders" in finding.sentence
     assert finding.severity == "note"
     assert not {"replay_wrong_database", "replay_new_errors"} & set(kinds_of(summary))
 
 
-def test_many_misfits_are_a_warning_and_those_of_the_snapshots_schema_another_matter():
+def test_many_schema_errors_are_a_warning_and_those_of_the_snapshots_schema_another_matter():
     many = summary_of(failing(("new", "42703", 3_000)))
-    assert only(many, "replay_schema_misfits").severity == "warning"
+    assert only(many, "replay_schema_mismatch").severity == "warning"
     own = summary_of(failing(("new", "42703", 3_000), migrate=""))
-    assert "replay_schema_misfits" not in kinds_of(own)
+    assert "replay_schema_mismatch" not in kinds_of(own)
     assert "replay_wrong_database" in kinds_of(own)
 
 
 def test_what_does_not_fit_is_no_fault_and_all_else_is():
-    misfits_alone = failing(("new", "42703", 30), ("new", "25P02", 60)).replay
-    assert judge(misfits_alone).ok
+    schema_errors_alone = failing(("new", "42703", 30), ("new", "25P02", 60)).replay
+    assert judge(schema_errors_alone).ok
     for code in ("42501", "23503"):
         assert not judge(failing(("new", "42703", 30), ("new", code, 2)).replay).ok
     assert not judge(failing(("new", "25P02", 60)).replay).ok

@@ -19,7 +19,7 @@ TASK_BYTES: Final = 512 << 20
 """Memory that a simulation takes at most, its Python and the accesses too."""
 
 
-class _Held:
+class _RemoteAccesses:
     """A reference to accesses that are on every host, as an argument that is not resolved."""
 
     def __init__(self, reference: Any) -> None:  # noqa: ANN401 - of an optional module
@@ -35,7 +35,9 @@ def _accesses(reference: Any) -> Accesses:  # noqa: ANN401 - of an optional modu
     return found
 
 
-def simulate(held: _Held, function: Callable[..., object], arguments: tuple[Any, ...]) -> object:
+def simulate(
+    held: _RemoteAccesses, function: Callable[..., object], arguments: tuple[Any, ...]
+) -> object:
     """Run one simulation on the host that runs this."""
     return function(_accesses(held.reference), *arguments)
 
@@ -44,7 +46,7 @@ def on_cluster(cluster: Cluster) -> Runner:
     """Return what runs simulations on the hosts of a cluster; it raises ClusterError."""
 
     def run(accesses: Accesses, simulations: Sequence[Simulation]) -> list[Any]:
-        held = _Held(shared(cluster, accesses))
+        held = _RemoteAccesses(shared(cluster, accesses))
         calls = [(held, function, arguments) for function, arguments in simulations]
         return list(results_in_order(cluster, simulate, calls, memory_bytes=TASK_BYTES))
 

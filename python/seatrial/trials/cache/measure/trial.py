@@ -225,7 +225,7 @@ class Trial:
         cold = _read(pool)
         with Sampler(pool.counters) as sampler:
             duration_s = spec.baseline_s + spec.watched_s
-            sample = self._load(path, duration_s, Conductor(self, sampler, ceiling_per_s))
+            sample = self._load(path, duration_s, AttachingCache(self, sampler, ceiling_per_s))
         start_unix_s = sample.started_at
         added_at_s = None
         if self._added_unix_s is not None:
@@ -275,7 +275,7 @@ class Trial:
         """
         self._added_unix_s = self._pool.add_cache()
 
-    def _load(self, path: Path, duration_s: float, conductor: Silence | Conductor) -> Sample:
+    def _load(self, path: Path, duration_s: float, observer: Silence | AttachingCache) -> Sample:
         """Have the clients read for some time."""
         order = Order(
             cell=self._cell,
@@ -286,7 +286,7 @@ class Trial:
         group = self._memory_group()
         try:
             with Clients(self._pool.token, group) as clients:
-                return clients.measure(order, conductor, self._occasion.watcher)
+                return clients.measure(order, observer, self._occasion.watcher)
         finally:
             if group is not None:
                 remove_group(group, self._journal)
@@ -338,7 +338,7 @@ class Silence:
         """Do nothing."""
 
 
-class Conductor:
+class AttachingCache:
     """Predicts and adds the cache device when the baseline is over.
 
     Args:
@@ -414,7 +414,7 @@ class Clients:
             self._child.kill()
         self._child.communicate()
 
-    def measure(self, order: Order, conductor: Silence | Conductor, watcher: Watcher) -> Sample:
+    def measure(self, order: Order, observer: Silence | AttachingCache, watcher: Watcher) -> Sample:
         """Have it measure an order; return its sample.
 
         Raises:
@@ -439,20 +439,22 @@ class Clients:
         ]
         for each in threads:
             each.start()
-        self._wait(threads[0], conductor, live)
+        self._wait(threads[0], observer, live)
         if not answer or not answer[0]:
             threads[1].join(1.0)
             raise self._failed("\n".join(self._lines))
         return msgspec.msgpack.decode(base64.b64decode(answer[0]), type=Sample)
 
-    def _wait(self, answers: threading.Thread, conductor: Silence | Conductor, live: Live) -> None:
+    def _wait(
+        self, answers: threading.Thread, observer: Silence | AttachingCache, live: Live
+    ) -> None:
         """Wait for the answer; an interrupt ends the load, and the sample with it."""
         is_ending = False
         while answers.is_alive():
             try:
                 answers.join(0.1)
                 if not is_ending:
-                    conductor.look(live)
+                    observer.look(live)
             except KeyboardInterrupt:
                 if is_ending:
                     raise

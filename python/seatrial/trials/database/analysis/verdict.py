@@ -44,7 +44,7 @@ VARY: Final = (
     "the bottleneck"
 )
 
-_Found = tuple[str, str] | None
+_Evidence = tuple[str, str] | None
 """A leading bound and the evidence for it."""
 
 
@@ -168,7 +168,7 @@ def _unseen(grounds: Grounds) -> str:
     return f"Inconclusive: {seen}{f', and {driver}' if driver else ''}"
 
 
-def _of_checkpoints(grounds: Grounds) -> _Found:
+def _of_checkpoints(grounds: Grounds) -> _Evidence:
     effect, time = grounds.checkpoints, grounds.time
     lost = effect is not None and effect.is_confidently_below < 1
     if effect is not None and lost and effect.lost_share >= CHECKPOINT_LOST_SHARE_MIN:
@@ -188,7 +188,7 @@ def _of_checkpoints(grounds: Grounds) -> _Found:
     return _of_checkpoint_bytes(grounds, time, running)
 
 
-def _of_checkpoint_bytes(grounds: Grounds, time: ClientTime, running: float) -> _Found:
+def _of_checkpoint_bytes(grounds: Grounds, time: ClientTime, running: float) -> _Evidence:
     """Return checkpoints if clients wait for writes that are mostly caused by checkpoints.
 
     Commits wait behind a checkpoint's writes. A running checkpoint alone does not show that: most
@@ -212,7 +212,7 @@ def _of_checkpoint_bytes(grounds: Grounds, time: ClientTime, running: float) -> 
     )
 
 
-def _of_waits(grounds: Grounds) -> _Found:
+def _of_waits(grounds: Grounds) -> _Evidence:
     time = grounds.time
     if time is None:
         return None
@@ -230,7 +230,7 @@ _WAITING: Final[Mapping[str, str]] = {
 }
 
 
-def _of_queue(time: ClientTime) -> _Found:
+def _of_queue(time: ClientTime) -> _Evidence:
     """Return what the lock holders wait for, while many others wait for their locks.
 
     Faster commits shorten the queue for rows that are locked by a committing transaction.
@@ -279,7 +279,7 @@ def _driver_words(grounds: Grounds) -> str:
     return " and ".join(reported)
 
 
-def _of_full_processors(grounds: Grounds) -> _Found:
+def _of_full_processors(grounds: Grounds) -> _Evidence:
     """Return server or driver, whichever uses more CPU, if the processors have no headroom."""
     busy = grounds.busy_share
     if busy is None or busy < BUSY_SHARE_MIN or grounds.waited_share > WAITED_SHARE_MAX:
@@ -295,7 +295,7 @@ def _of_full_processors(grounds: Grounds) -> _Found:
     )
 
 
-def _of_time_without_waits(grounds: Grounds) -> _Found:
+def _of_time_without_waits(grounds: Grounds) -> _Evidence:
     """Return the CPU if connections spend their time without a wait.
 
     Each connection uses one processor at a time: a few may be CPU-bound on an idle machine.
@@ -313,7 +313,7 @@ def _of_time_without_waits(grounds: Grounds) -> _Found:
     )
 
 
-def _of_client(grounds: Grounds) -> _Found:
+def _of_client(grounds: Grounds) -> _Evidence:
     """Return the client if the server waits for statements, or the driver is near its limit."""
     time, driver = grounds.time, _driver_words(grounds)
     waits = time is not None and time.dominates("client")

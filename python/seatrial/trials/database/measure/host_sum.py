@@ -104,7 +104,7 @@ def summed(together: Together, answers: Sequence[HostAnswer]) -> DriverResult:
         fleet=FleetRecord(
             hosts=hosts,
             lost=together.lost,
-            asked_hosts=together.hosts_count,
+            planned_hosts=together.hosts_count,
             on_loss=together.on_loss,
             skew_ns=max(each.started_ns for each in hosts),
             skew_bound_ns=skew_bound_ns(hosts),

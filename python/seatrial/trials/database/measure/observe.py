@@ -76,8 +76,8 @@ class MachineWatch:
         ]
         self._own_pids = [*client_pids, *without]
         # Their children are counted by the trees above: what remains is their own.
-        self._selves = [_Own(pid, tree) for pid in client_pids]
-        self._session: _Own | None = None
+        self._selves = [_ProcessTime(pid, tree) for pid in client_pids]
+        self._session: _ProcessTime | None = None
         self._bystanders_before: dict[str, float] = {}
         self._began_s = 0.0
 
@@ -89,7 +89,7 @@ class MachineWatch:
         """
         # A server in a container has different process numbers than on this machine.
         if self._server and session_pid is not None and self._server.has_child(session_pid):
-            self._session = _Own(session_pid, self._tree)
+            self._session = _ProcessTime(session_pid, self._tree)
         if self._place is not None:
             self._bystanders_before = context.bystanders(self._own_pids, tree=self._tree)
 
@@ -157,7 +157,7 @@ class MachineWatch:
         return time.monotonic() - self._began_s
 
 
-class _Own:
+class _ProcessTime:
     """CPU time of one process without its children; the last reading after it has ended.
 
     Args:

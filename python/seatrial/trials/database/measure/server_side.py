@@ -161,7 +161,7 @@ _ROWS: Final = """
     SELECT {columns} FROM {view} WHERE queryid IS NOT NULL AND dbid =
     (SELECT oid FROM pg_database WHERE datname = %s)
 """
-_LET_GO: Final = "SELECT dealloc FROM {view}_info"
+_EVICTED: Final = "SELECT dealloc FROM {view}_info"
 
 
 class Counted(msgspec.Struct, frozen=True, kw_only=True):
@@ -171,13 +171,13 @@ class Counted(msgspec.Struct, frozen=True, kw_only=True):
         columns: The columns of ``COLUMNS`` that the server has.
         rows: Values in their order.
         taken_at: Unix time in s.
-        let_go: How often the extension evicted statements; None where unknown (before 1.9).
+        evicted: How often the extension evicted statements; None where unknown (before 1.9).
     """
 
     columns: list[str]
     rows: list[tuple[Any, ...]]
     taken_at: float
-    let_go: int | None
+    evicted: int | None
 
     def as_texts(self) -> list[dict[str, str]]:
         """Return the rows by name, as in a CSV file, with their time."""
@@ -247,16 +247,18 @@ def _read(connection: psycopg.Connection, dbname: str) -> Counted | None:
         there = {name for (name,) in ask(_NAMES, view)}
         columns = [name for name in COLUMNS if name in there]
         rows = ask(_ROWS.format(columns=", ".join(columns), view=view), dbname)
-        return Counted(columns=columns, rows=rows, taken_at=time.time(), let_go=_let_go(ask, view))
+        return Counted(
+            columns=columns, rows=rows, taken_at=time.time(), evicted=_evicted(ask, view)
+        )
     except psycopg.Error:  # not loaded, or not readable by this role
         return None
 
 
-def _let_go(ask: Callable[..., list[tuple[Any, ...]]], view: str) -> int | None:
+def _evicted(ask: Callable[..., list[tuple[Any, ...]]], view: str) -> int | None:
     import psycopg  # noqa: PLC0415
 
     try:
-        return int(ask(_LET_GO.format(view=view))[0][0])
+        return int(ask(_EVICTED.format(view=view))[0][0])
     except psycopg.Error:
         return None
 
@@ -297,7 +299,7 @@ class ServerCounts:
         if after is None:
             return {}, ["The server's statistics per query could not be read at the end."]
         notes = []
-        if (after.let_go or 0) > (self._before.let_go or 0):
+        if (after.evicted or 0) > (self._before.evicted or 0):
             notes.append(
                 "pg_stat_statements evicted entries during the replay: blocks and WAL of some "
                 "queries cover only part of their calls. Raise pg_stat_statements.max."

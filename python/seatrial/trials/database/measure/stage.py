@@ -154,7 +154,7 @@ def _outlier(endpoints: Endpoints, number: int, tables: tuple[str, ...]) -> list
 
 REPLAY: Final = "replay"
 SEED_MAX: Final = 1 << 31
-_Place = tuple[str, bool]
+_ServerKey = tuple[str, bool]
 """A target's label, and whether an existing database is used there."""
 
 
@@ -179,7 +179,7 @@ class Databases:
         self._crashes = CrashTrials(plan, journal)
         replays = sum(cell.kind == REPLAY for cell in self._cells)
         self._rows = RowComparison(replays * plan.study.rounds.max)
-        self._hosts: dict[_Place, Host] = {}
+        self._hosts: dict[_ServerKey, Host] = {}
         self._logs: TrialFolder | None = None
         self._log_notes: list[str] = []
         self._sockets: SocketFolder | None = None
@@ -308,7 +308,7 @@ class Databases:
         if self._logs:
             self._logs.remove()
 
-    def _host(self, place: _Place) -> Host:
+    def _host(self, place: _ServerKey) -> Host:
         label, is_standing = place
         target = self._plan.target(label)
         specs = [spec_of(cell.spec) for cell in self._cells if _place(cell) == place]
@@ -352,7 +352,7 @@ class Databases:
             yield Path(folder)
 
 
-def _place(cell: Cell) -> _Place:
+def _place(cell: Cell) -> _ServerKey:
     return cell.target, spec_of(cell.spec).is_standing
 
 

@@ -78,7 +78,7 @@ Marker = Callable[[Sample], tuple[str, list[TimelineMark]]]
 """Returns the title and the shaded parts of a sample in which an array failed."""
 
 
-class _Drawn(NamedTuple):
+class _Panel(NamedTuple):
     """A panel of a series' columns: names of columns and lines, and their styles."""
 
     title: str
@@ -88,19 +88,19 @@ class _Drawn(NamedTuple):
 
 
 _PANELS: Final = (
-    _Drawn("CPU time", "share", stacked=True, columns=(
+    _Panel("CPU time", "share", stacked=True, columns=(
         ("cpu_user_share", "user", 2),
         ("cpu_system_share", "system", 5),
         ("cpu_iowait_share", "iowait", 0),
         ("cpu_steal_share", "steal", 1),
     )),
-    _Drawn("Requests to the device (IOPS)", "IOPS", stacked=False, columns=(
+    _Panel("Requests to the device (IOPS)", "IOPS", stacked=False, columns=(
         ("device_read_per_s", "reads", 0),
         ("device_write_per_s", "writes", 1),
         ("device_flush_per_s", "flushes", 2),
     )),
-    _Drawn("Device busy", "share", stacked=False, columns=(("device_busy_share", "busy", 0),)),
-    _Drawn("WAL written (MB/s)", "B/s", stacked=False, columns=(("wal_bytes_per_s", "WAL", 0),)),
+    _Panel("Device busy", "share", stacked=False, columns=(("device_busy_share", "busy", 0),)),
+    _Panel("WAL written (MB/s)", "B/s", stacked=False, columns=(("wal_bytes_per_s", "WAL", 0),)),
 )  # fmt: skip
 
 

@@ -78,7 +78,7 @@ class FleetFacts(msgspec.Struct, frozen=True, kw_only=True):
         absent: Hosts on which our part does not run.
         connected_s: How long connecting took.
         started_s: How long starting our part on all hosts took.
-        asked_hosts_count: How many hosts Ray lists.
+        listed_hosts_count: How many hosts Ray lists.
     """
 
     address: str
@@ -87,4 +87,4 @@ class FleetFacts(msgspec.Struct, frozen=True, kw_only=True):
     absent: list[HostAbsent]
     connected_s: Amount
     started_s: Amount
-    asked_hosts_count: Count
+    listed_hosts_count: Count

@@ -32,7 +32,7 @@ class HostLostFigures(Figures, frozen=True, kw_only=True, tag="host_lost"):
     how: str
     noticed_s: float
     round: int
-    asked_hosts: int
+    planned_hosts: int
     left_hosts: int
     detail: str
     cell: Annotated[Cell, HIDDEN]
@@ -43,7 +43,7 @@ class HostLostFigures(Figures, frozen=True, kw_only=True, tag="host_lost"):
         return Words(
             sentence=f"{self.host} {_HOW[self.how]}{detail} in round {self.round + 1} of "
             f"{format_cell(self.cell)}, noticed {format_duration_s(self.noticed_s)} after the "
-            f"start; the sample is the sum of {self.left_hosts} of {self.asked_hosts} hosts and "
+            f"start; the sample is the sum of {self.left_hosts} of {self.planned_hosts} hosts and "
             "stands apart from the others.",
             cause=_CAUSES[self.how],
             next="Look with `seatrial fleet check --ray ADDRESS`, bring the host back, and go on "
@@ -81,7 +81,7 @@ def host_lost(context: Context) -> list[Finding]:
                 how=lost.how,
                 noticed_s=lost.noticed_s,
                 round=sample.round,
-                asked_hosts=sample.fleet.asked_hosts,
+                planned_hosts=sample.fleet.planned_hosts,
                 left_hosts=len(sample.fleet.hosts),
                 detail=lost.detail,
                 cell=summary.cell,

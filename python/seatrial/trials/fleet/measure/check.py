@@ -38,7 +38,7 @@ def look(address: str, places: Sequence[str]) -> FleetFacts:
             absent=absent,
             connected_s=connected_s,
             started_s=started_s,
-            asked_hosts_count=len(nodes),
+            listed_hosts_count=len(nodes),
         )
 
 

@@ -36,15 +36,15 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     mount: str
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
-    """What the hosts were asked for.
+class SampleRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """What the hosts are to measure.
 
     Attributes:
         cell: The cell.
         round_number: The round, from 0.
         position: Position in the round, from 0.
         start_ns: The agreed start, by our monotonic clock.
-        hosts_count: How many hosts were asked.
+        hosts_count: How many hosts were to take part.
         on_loss: The study's rule.
         lost: Hosts that did not answer.
         grown: Counters of this machine during the sample.
@@ -60,13 +60,13 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     grown: dict[str, float]
 
 
-def merged_sample(asked: Asked, answers: Sequence[Answer]) -> Sample:
+def merged_sample(request: SampleRequest, answers: Sequence[Answer]) -> Sample:
     """Return the sum over hosts in their common window, with a record of each host.
 
     Raises:
         ValueError: without an answer.
     """
-    samples = [_host_sample(asked, each) for each in answers]
+    samples = [_host_sample(request, each) for each in answers]
     merged = merge(samples)
     first_ns = min(each.start_ns for each in samples)
     hosts = [
@@ -75,9 +75,9 @@ def merged_sample(asked: Asked, answers: Sequence[Answer]) -> Sample:
     ]
     in_window = sum(part.completed for part in merged.operations.values())
     return Sample(
-        cell=cell_without(asked.cell, len(asked.lost)),
-        round=asked.round_number,
-        position=asked.position,
+        cell=cell_without(request.cell, len(request.lost)),
+        round=request.round_number,
+        position=request.position,
         started_at=max(float(each.parts["started_unix_s"]) for each in answers),
         duration_s=max(merged.duration_ns, 1) / NS_PER_S,
         engine=str(answers[0].parts["engine"]),
@@ -87,13 +87,13 @@ def merged_sample(asked: Asked, answers: Sequence[Answer]) -> Sample:
         timeline=merged.timeline,
         errors_count=sum(int(each.parts["errors_count"]) for each in answers),
         errors=[],
-        counters=asked.grown | _counters(answers),
+        counters=request.grown | _counters(answers),
         oldest_in_flight_ns=max(int(each.parts["oldest_in_flight_ns"]) for each in answers),
         fleet=FleetRecord(
             hosts=hosts,
-            lost=asked.lost,
-            asked_hosts=asked.hosts_count,
-            on_loss=asked.on_loss,
+            lost=request.lost,
+            planned_hosts=request.hosts_count,
+            on_loss=request.on_loss,
             skew_ns=max(each.started_ns for each in hosts),
             skew_bound_ns=skew_bound_ns(hosts),
             unaligned_ns_max=merged.unaligned_ns_max,
@@ -102,11 +102,11 @@ def merged_sample(asked: Asked, answers: Sequence[Answer]) -> Sample:
     )
 
 
-def _host_sample(asked: Asked, answer: Answer) -> HostSample:
+def _host_sample(request: SampleRequest, answer: Answer) -> HostSample:
     parts = answer.parts
     # The host's start in its own clock less its offset is the agreed one plus its lateness.
-    start_ns = asked.start_ns + int(parts["counters"].get("start_lateness_ns", 0.0))
-    planned_ns = int((asked.cell.parsed.duration_s or 1e9) * NS_PER_S)
+    start_ns = request.start_ns + int(parts["counters"].get("start_lateness_ns", 0.0))
+    planned_ns = int((request.cell.parsed.duration_s or 1e9) * NS_PER_S)
     measured_ns = round(float(parts["duration_s"]) * NS_PER_S)
     return HostSample(
         name=answer.name,

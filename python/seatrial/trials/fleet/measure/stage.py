@@ -26,7 +26,7 @@ from seatrial.results.model import Sample
 from seatrial.study.cell import Cell, SpecDocument
 from seatrial.study.hosts import FACTOR, Hosts, hosts_of
 from seatrial.study.model import Plan
-from seatrial.trials.fleet.measure.sample import Answer, Asked, merged_sample
+from seatrial.trials.fleet.measure.sample import Answer, SampleRequest, merged_sample
 
 GRACE_S: Final = 15.0
 """After the planned end: the engine waits up to 10 s for requests in flight."""
@@ -204,7 +204,7 @@ class FleetStage(Stage):
             )
             for host in kept
         ]
-        asked = Asked(
+        request = SampleRequest(
             cell=cell,
             round_number=round_number,
             position=position,
@@ -214,7 +214,7 @@ class FleetStage(Stage):
             lost=[each.since_start() for each in missing],
             grown=grown,
         )
-        return merged_sample(asked, parts)
+        return merged_sample(request, parts)
 
     def _run(
         self,

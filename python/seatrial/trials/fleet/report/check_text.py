@@ -22,7 +22,7 @@ def verdict_line(facts: FleetFacts, findings: Sequence[Finding]) -> str:
     grave = sum(each.severity != "note" for each in findings)
     hosts = format_plural(len(facts.hosts), "host")
     if facts.absent:
-        hosts = f"{len(facts.hosts)} of {facts.asked_hosts_count} hosts"
+        hosts = f"{len(facts.hosts)} of {facts.listed_hosts_count} hosts"
     if grave:
         return f"{hosts}; {format_plural(grave, 'problem')} would spoil a measurement."
     return f"{hosts}, ready to measure."

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from seatrial.catalogue.store import Catalogue
     from seatrial.trials.layouts.analysis.model import Rule
     from seatrial.trials.plan.analysis.queueing import Service
-    from seatrial.trials.plan.analysis.stalls import StallsSeen
+    from seatrial.trials.plan.analysis.stalls import ObservedStalls
 
 IOPS_STEPS: Final = (0.6, 0.8, 1.0, 1.3, 1.7, 2.5, 5.0)
 """Of what the need's busiest slot asks for, which is bought."""
@@ -95,7 +95,7 @@ class Times:
     mean_ms: Figure
     service: Service
     origin: str
-    stalls: StallsSeen | None = None
+    stalls: ObservedStalls | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,7 +139,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class SearchBounds:
     """What a search is bounded by.
 
     Attributes:
@@ -169,62 +169,62 @@ class Asked:
     currency: str = "USD"
 
 
-def rented(asked: Asked, facts: Catalogue, measured: dict[str, Times]) -> list[Candidate]:
+def rented(bounds: SearchBounds, facts: Catalogue, measured: dict[str, Times]) -> list[Candidate]:
     """Return volumes on instances, and instances with local disks.
 
     Args:
-        asked: What the search is bounded by.
+        bounds: What the search is bounded by.
         facts: The catalogue.
         measured: Times by kind, such as ``gp3 read``, that a run measured.
 
     Raises:
         UsageError: when an instance or volume that was named is not known or has no price.
     """
-    machines = _instances(asked, facts)
+    machines = _instances(bounds, facts)
     volumes = [
-        (bought, tuple(month_of(bought, facts, asked.region)))
-        for volume in _volumes(asked, facts)
-        for bought in _shapes(volume, asked)
-        if _has_price(bought, facts, asked.region)
+        (bought, tuple(month_of(bought, facts, bounds.region)))
+        for volume in _volumes(bounds, facts)
+        for bought in _shapes(volume, bounds)
+        if _has_price(bought, facts, bounds.region)
     ]
     found = [
-        _on_volume(bought, lines, instance, item, asked=asked, facts=facts, measured=measured)
+        _on_volume(bought, lines, instance, item, bounds=bounds, facts=facts, measured=measured)
         for instance, item in machines
         for bought, lines in volumes
     ]
     for instance, item in machines:
-        found += _local(instance, item, asked, facts, measured)
+        found += _local(instance, item, bounds, facts, measured)
     return found
 
 
-def _instances(asked: Asked, facts: Catalogue) -> list[tuple[Instance, Item]]:
+def _instances(bounds: SearchBounds, facts: Catalogue) -> list[tuple[Instance, Item]]:
     """Return the instances of a search with their prices."""
     from seatrial.catalogue.facts import Instance  # noqa: PLC0415 - a structure
 
-    if asked.instances:
-        named = [facts.find("instances", name) for name in asked.instances]
+    if bounds.instances:
+        named = [facts.find("instances", name) for name in bounds.instances]
         known = [each for each in named if isinstance(each, Instance)]
-        return [(each, month_of_instance(each, facts, asked.region)) for each in known]
+        return [(each, month_of_instance(each, facts, bounds.region)) for each in known]
     found = []
     for each in facts.instances.values():
-        fits = (each.vcpu or 0) >= asked.vcpu_min and (
-            (each.memory_gib or 0.0) * GIB >= asked.memory_min_bytes
+        fits = (each.vcpu or 0) >= bounds.vcpu_min and (
+            (each.memory_gib or 0.0) * GIB >= bounds.memory_min_bytes
         )
-        if each.provider == asked.provider and fits:
+        if each.provider == bounds.provider and fits:
             try:
-                found.append((each, month_of_instance(each, facts, asked.region)))
+                found.append((each, month_of_instance(each, facts, bounds.region)))
             except NoPriceError:
                 continue
     return found
 
 
-def _volumes(asked: Asked, facts: Catalogue) -> list[Volume]:
+def _volumes(bounds: SearchBounds, facts: Catalogue) -> list[Volume]:
     from seatrial.catalogue.facts import Volume  # noqa: PLC0415 - a structure
 
-    if asked.volumes:
-        named = [facts.find("volumes", name.partition(":")[0]) for name in asked.volumes]
+    if bounds.volumes:
+        named = [facts.find("volumes", name.partition(":")[0]) for name in bounds.volumes]
         return [each for each in named if isinstance(each, Volume)]
-    return [each for each in facts.volumes.values() if each.provider == asked.provider]
+    return [each for each in facts.volumes.values() if each.provider == bounds.provider]
 
 
 def _has_price(bought: Bought, facts: Catalogue, region: str) -> bool:
@@ -234,31 +234,31 @@ def _has_price(bought: Bought, facts: Catalogue, region: str) -> bool:
         return False
 
 
-def _shapes(volume: Volume, asked: Asked) -> Iterator[Bought]:
+def _shapes(volume: Volume, bounds: SearchBounds) -> Iterator[Bought]:
     """Yield a volume in the sizes and rates worth considering for a need."""
-    sizes = sorted({math.ceil(asked.capacity_bytes * step / GIB) for step in SIZE_STEPS})
+    sizes = sorted({math.ceil(bounds.capacity_bytes * step / GIB) for step in SIZE_STEPS})
     for size_gib in sizes:
         size = SizeBytes(int(max(size_gib, volume.min_gib)) * GIB)
         if size > volume.max_gib * GIB:
             continue
         if volume.rule in ("provisioned", "io1"):
-            yield from _bought_shapes(volume, size, asked)
+            yield from _bought_shapes(volume, size, bounds)
         else:
             yield from _valid(Bought(volume=volume, size_bytes=size))
 
 
-def _bought_shapes(volume: Volume, size: SizeBytes, asked: Asked) -> Iterator[Bought]:
+def _bought_shapes(volume: Volume, size: SizeBytes, bounds: SearchBounds) -> Iterator[Bought]:
     least = max(volume.free_iops, volume.base_iops, 100.0)
     most = min(volume.max_iops, volume.iops_per_gib_max * size / GIB)
     amounts = {
-        max(least, min(most, math.ceil(asked.iops * step / 100) * 100)) for step in IOPS_STEPS
+        max(least, min(most, math.ceil(bounds.iops * step / 100) * 100)) for step in IOPS_STEPS
     }
     bought_bytes = volume.mib_s_bought and volume.rule == "provisioned"
     one = throughput(1, volume.throughput_unit)
     for iops in sorted({least, *amounts}):
         highest = min(volume.max_mib_s, volume.mib_s_per_iops * iops)
         steps = {
-            max(volume.free_mib_s, min(highest, math.ceil(asked.bytes_per_s * step / one / 5) * 5))
+            max(volume.free_mib_s, min(highest, math.ceil(bounds.bytes_per_s * step / one / 5) * 5))
             for step in BYTES_STEPS
         }
         for mib_s in sorted({volume.free_mib_s, *steps}) if bought_bytes else [0.0]:
@@ -282,7 +282,7 @@ def _on_volume(
     instance: Instance,
     item: Item,
     *,
-    asked: Asked,
+    bounds: SearchBounds,
     facts: Catalogue,
     measured: dict[str, Times],
 ) -> Candidate:
@@ -307,7 +307,7 @@ def _on_volume(
         reads=_times(volume.volume, "read", facts, measured),
         writes=_times(volume.volume, "write", facts, measured),
         bill=bill,
-        month=facts.in_currency(total_of(list(bill)), asked.currency),
+        month=facts.in_currency(total_of(list(bill)), bounds.currency),
         lost_per_year=lost,
         memory_bytes=(instance.memory_gib or 0.0) * GIB,
     )
@@ -351,7 +351,11 @@ def _carried(instance: Instance) -> list[Cap]:
 
 
 def _local(
-    instance: Instance, item: Item, asked: Asked, facts: Catalogue, measured: dict[str, Times]
+    instance: Instance,
+    item: Item,
+    bounds: SearchBounds,
+    facts: Catalogue,
+    measured: dict[str, Times],
 ) -> Iterator[Candidate]:
     """Yield an instance with its local disks, where it has some and their rates are known."""
     family = instance.instance.partition(".")[0]
@@ -383,7 +387,7 @@ def _local(
         reads=_local_times(family, facts, measured),
         writes=_local_times(family, facts, measured),
         bill=(item,),
-        month=facts.in_currency(item.money, asked.currency),
+        month=facts.in_currency(item.money, bounds.currency),
         lost_per_year=LOCAL_LOST,
         memory_bytes=(instance.memory_gib or 0.0) * GIB,
         is_redundant=False,
@@ -513,7 +517,7 @@ def own_drive(sheet: Drive, drive_bytes: float, price: Money, facts: Catalogue) 
     )
 
 
-def arrays_of(asked: Asked, drive: OwnDrive) -> list[Array]:
+def arrays_of(bounds: SearchBounds, drive: OwnDrive) -> list[Array]:
     """Return the arrays of a drive that hold the capacity."""
     found = []
     for level in LEVELS:
@@ -522,7 +526,7 @@ def arrays_of(asked: Asked, drive: OwnDrive) -> list[Array]:
             if drives < LEAST_DRIVES[level] or (level == "raid1" and drives > 2) or is_odd:
                 continue
             array = Array(level=level, drives=drives, drive_bytes=drive.drive_bytes)
-            if array.usable_bytes >= asked.capacity_bytes:
+            if array.usable_bytes >= bounds.capacity_bytes:
                 found.append(array)
     return found
 

@@ -84,7 +84,7 @@ class Wasted(msgspec.Struct, frozen=True, kw_only=True):
     month: Money
 
 
-class CapsFound(msgspec.Struct, frozen=True, kw_only=True):
+class CapReport(msgspec.Struct, frozen=True, kw_only=True):
     """All caps.
 
     Attributes:
@@ -136,12 +136,12 @@ def _caps(subject: str, name: str, limits: Limits, origin: str) -> list[Cap]:
     ]
 
 
-def found_without_load(caps: Sequence[Cap], wasted: Wasted | None) -> CapsFound:
+def found_without_load(caps: Sequence[Cap], wasted: Wasted | None) -> CapReport:
     """Return caps with the lowest of each quantity as those that bind."""
     quantities = dict.fromkeys(each.quantity for each in caps)
     ordered = sorted(caps, key=lambda cap: (list(quantities).index(cap.quantity), cap.per_s))
     binding = [next(cap for cap in ordered if cap.quantity == name) for name in quantities]
-    return CapsFound(caps=ordered, binding=binding, wasted=wasted)
+    return CapReport(caps=ordered, binding=binding, wasted=wasted)
 
 
 def found_with_load(
@@ -150,7 +150,7 @@ def found_with_load(
     bought: Bought | None,
     instance: Instance | None,
     wasted: Wasted | None,
-) -> CapsFound:
+) -> CapReport:
     """Return caps with a load played through each; the one that it comes nearest to binds.
 
     A load that is shorter than a day is repeated until one is over, for what a bucket loses in a
@@ -170,7 +170,7 @@ def found_with_load(
         key=lambda cap: (-cap.is_broken, -(cap.share or 0.0)),
     )
     binding = [each for each in judged if each.is_broken or (each.share or 0) >= AT_LIMIT_SHARE]
-    return CapsFound(
+    return CapReport(
         caps=judged,
         binding=binding or judged[:1],
         wasted=wasted,

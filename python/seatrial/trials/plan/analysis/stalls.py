@@ -26,7 +26,7 @@ LOAD_MAX: Final = 0.999
 
 
 @dataclass(frozen=True, kw_only=True)
-class StallsSeen:
+class ObservedStalls:
     """Stalls that a run saw.
 
     Attributes:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from seatrial.trials.plan.analysis.stalls import StallsSeen
+    from seatrial.trials.plan.analysis.stalls import ObservedStalls
 
 WORLDS: Final = 10_000
 SEED: Final = 20
@@ -229,7 +229,7 @@ def _stalls_name(times: Times) -> str:
 
 
 def _with_stalls(  # noqa: PLR0917 - what the call above has at hand
-    stalls: StallsSeen,
+    stalls: ObservedStalls,
     per_s: NDArray[np.float64],
     curve: Curve,
     percentile: float,

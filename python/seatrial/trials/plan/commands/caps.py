@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from seatrial.catalogue.facts import Instance
     from seatrial.catalogue.store import Catalogue
     from seatrial.catalogue.volumes import Bought
-    from seatrial.trials.plan.analysis.caps import Cap, CapsFound
+    from seatrial.trials.plan.analysis.caps import Cap, CapReport
     from seatrial.trials.plan.analysis.demand import Demand
     from seatrial.trials.plan.analysis.rented import Recognised
 
@@ -92,7 +92,7 @@ def command(
     return 0
 
 
-def _notes(found: CapsFound, rules: list[str], instance: Instance | None) -> list[str]:
+def _notes(found: CapReport, rules: list[str], instance: Instance | None) -> list[str]:
     from seatrial.trials.plan.report import caps_text  # noqa: PLC0415 - not for --help
 
     notes = caps_text.caps_notes(found, rules)
@@ -173,7 +173,7 @@ def _check_any(found: list[Cap], machine: Recognised) -> None:
     )
 
 
-def _show(found: CapsFound, machine: Recognised, notes: list[str], *, as_json: bool) -> None:
+def _show(found: CapReport, machine: Recognised, notes: list[str], *, as_json: bool) -> None:
     from seatrial.report.terminal import table_text, wrapped  # noqa: PLC0415 - not for --help
     from seatrial.trials.plan.documents import caps_document  # noqa: PLC0415 - likewise
     from seatrial.trials.plan.report import caps_text  # noqa: PLC0415 - likewise

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from seatrial.catalogue.store import Catalogue
     from seatrial.trials.plan.analysis.answer import StoragePlan
     from seatrial.trials.plan.analysis.array import Array
-    from seatrial.trials.plan.analysis.candidates import Asked, Candidate, OwnDrive, Times
+    from seatrial.trials.plan.analysis.candidates import Candidate, OwnDrive, SearchBounds, Times
     from seatrial.trials.plan.analysis.figure import Figure
     from seatrial.trials.plan.analysis.need import Need
 
@@ -231,7 +231,7 @@ def _need(reference: str, given: dict[str, Any]) -> Need:
 
 
 def _load(reference: str, given: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of a need that say what is asked of storage.
+    """Return the fields of a need that say what is required of storage.
 
     Raises:
         UsageError: when block I/O is typed for what has its own, or an objective is of reads that a
@@ -324,11 +324,14 @@ def _money(text: str, currency: str) -> float:
 
 def _candidates(need: Need, given: dict[str, Any], facts: Catalogue) -> list[Candidate]:
     from seatrial.study.units import parse_size_bytes  # noqa: PLC0415 - not for --help
-    from seatrial.trials.plan.analysis.candidates import Asked, rented  # noqa: PLC0415 - likewise
+    from seatrial.trials.plan.analysis.candidates import (  # noqa: PLC0415 - likewise
+        SearchBounds,
+        rented,
+    )
 
     growth = (1 + need.growth.mid) ** need.years * need.other_day.mid
     memory = given["memory_min"]
-    asked = Asked(
+    bounds = SearchBounds(
         iops=float(need.demand.requests_per_s.max()) * growth,
         write_bytes=need.demand.mean_write_bytes,
         bytes_per_s=float(need.demand.bytes_per_s.max()) * growth,
@@ -342,9 +345,9 @@ def _candidates(need: Need, given: dict[str, Any], facts: Catalogue) -> list[Can
         currency=given["currency"],
     )
     measured = _measured(given)
-    found = rented(asked, facts, measured)
+    found = rented(bounds, facts, measured)
     for text in given["drives"]:
-        found += _own(text, asked, given, facts, measured)
+        found += _own(text, bounds, given, facts, measured)
     _check_used(measured, found)
     return found
 
@@ -451,7 +454,7 @@ def _check_used(measured: dict[str, Times], found: list[Candidate]) -> None:
 
 def _own(
     text: str,
-    asked: Asked,
+    bounds: SearchBounds,
     given: dict[str, Any],
     facts: Catalogue,
     measured: dict[str, Times],
@@ -503,9 +506,9 @@ def _own(
         writes=measured.get(f"{name} write", drive.writes),
     )
     kwh = Money.of(_money(given["kwh"], currency), currency) if given["kwh"] else None
-    arrays = [(array, _lost_per_year(array, drive, facts)) for array in arrays_of(asked, drive)]
+    arrays = [(array, _lost_per_year(array, drive, facts)) for array in arrays_of(bounds, drive)]
     months = max(given["years"], 1.0) * _MONTHS_PER_YEAR
-    return own_arrays(arrays, drive, months=months, kwh=kwh, write_bytes=asked.write_bytes)
+    return own_arrays(arrays, drive, months=months, kwh=kwh, write_bytes=bounds.write_bytes)
 
 
 def _lost_per_year(array: Array, drive: OwnDrive, facts: Catalogue) -> Figure:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from seatrial.trials.plan.analysis.stalls import OF_STORAGE, StallsSeen
+from seatrial.trials.plan.analysis.stalls import OF_STORAGE, ObservedStalls
 
 if TYPE_CHECKING:
     from seatrial.results.model import Sample, Stall
@@ -58,7 +58,7 @@ def times_of_samples(kind: str, run: str, samples: Sequence[Sample]) -> list[tup
             ),
             service=of_times(times_ns),
             origin=origin,
-            stalls=_stalls_seen(samples),
+            stalls=_observed_stalls(samples),
         )
         found.append((f"{kind} {operation}", times))
     return found
@@ -68,7 +68,7 @@ def _stalls_of(sample: Sample) -> list[Stall]:
     return [each for each in sample.stalls if each.cause in OF_STORAGE]
 
 
-def _stalls_seen(samples: Sequence[Sample]) -> StallsSeen | None:
+def _observed_stalls(samples: Sequence[Sample]) -> ObservedStalls | None:
     """Return the stalls of all tests of a run; None where no test had a length."""
     watched_s = sum(each.duration_s for each in samples)
     if watched_s <= 0:
@@ -76,7 +76,7 @@ def _stalls_seen(samples: Sequence[Sample]) -> StallsSeen | None:
     lengths_s = [stall.length_s for each in samples for stall in _stalls_of(each)]
     thresholds_ms = [each.cell.spec.get("stall_threshold_ms") for each in samples]
     known = [float(each) for each in thresholds_ms if isinstance(each, int | float)]
-    return StallsSeen(
+    return ObservedStalls(
         lengths_s=tuple(lengths_s),
         watched_s=watched_s,
         least_s=max(known, default=STALL_MS) / 1000,

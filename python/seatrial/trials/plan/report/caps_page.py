@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from seatrial.report.figures.axes import linear_axis, time_axis
 from seatrial.report.figures.model import Figure, Guide, Line, Panel, Point, View
 from seatrial.stats.wording import format_duration_s
-from seatrial.trials.plan.analysis.caps import CapsFound
+from seatrial.trials.plan.analysis.caps import CapReport
 from seatrial.trials.plan.report.caps_text import caps_table, rate_words, verdict_line
 from seatrial.trials.watch.report.load_page import PageWords, page_of
 
@@ -21,7 +21,7 @@ POINTS_MAX: Final = 400
 
 
 def render(
-    found: CapsFound, notes: Sequence[str], machine: Recognised, demand: Demand | None
+    found: CapReport, notes: Sequence[str], machine: Recognised, demand: Demand | None
 ) -> str:
     """Return the page as a self-contained HTML document.
 
@@ -49,7 +49,7 @@ def render(
     return page_of("limits", words, particulars, figures, [caps_table(found)])
 
 
-def caps_figure(found: CapsFound, demand: Demand) -> Figure:
+def caps_figure(found: CapReport, demand: Demand) -> Figure:
     """Return the load over time with every limit as a line across."""
     loads = {"IOPS": demand.requests_per_s, "throughput": demand.bytes_per_s}
     panels = []

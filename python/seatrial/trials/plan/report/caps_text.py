@@ -13,7 +13,7 @@ from seatrial.stats.wording import (
     format_rate_bytes,
     format_share,
 )
-from seatrial.trials.plan.analysis.caps import AT_LIMIT_SHARE, Cap, CapsFound, Wasted
+from seatrial.trials.plan.analysis.caps import AT_LIMIT_SHARE, Cap, CapReport, Wasted
 
 _NOTHING = "–"
 
@@ -26,7 +26,7 @@ def rate_words(quantity: str, per_s: float) -> str:
     return f"{exact} {'IOPS' if quantity == 'IOPS' else 'commits/s'}"
 
 
-def verdict_line(found: CapsFound) -> str:
+def verdict_line(found: CapReport) -> str:
     """Return what limits now, in one line."""
     if not found.caps:
         return "No limit is known of this storage."
@@ -72,7 +72,7 @@ def wasted_sentence(wasted: Wasted, instance: str) -> str:
     )
 
 
-def caps_table(found: CapsFound) -> Table:
+def caps_table(found: CapReport) -> Table:
     """Return all caps."""
     with_load = bool(found.load)
     load = ["Busiest", "Share", "Dry"] if with_load else []
@@ -113,7 +113,7 @@ def _dry(cap: Cap) -> str:
     return "never" if cap.dry_after_s is None else f"{format_duration_s(cap.dry_after_s)}"
 
 
-def caps_notes(found: CapsFound, rules: Sequence[str]) -> list[str]:
+def caps_notes(found: CapReport, rules: Sequence[str]) -> list[str]:
     """Return what the table leaves open, in sentences."""
     notes = list(rules)
     if any(each.burst_per_s is not None for each in found.caps):

@@ -108,7 +108,7 @@ def replay_bottleneck(grounds: ReplayGrounds) -> Bottleneck:
 
 
 @dataclass(frozen=True)
-class _Found:
+class _Evidence:
     """A bound, the evidence for it without a full stop, and the rivals to report."""
 
     bound: str
@@ -118,17 +118,17 @@ class _Found:
     next: str = ""
 
 
-def _nothing(grounds: ReplayGrounds, _database: TimeVerdict) -> _Found | None:
+def _nothing(grounds: ReplayGrounds, _database: TimeVerdict) -> _Evidence | None:
     if grounds.database.rate.value > 0:
         return None
-    return _Found(INCONCLUSIVE, "no statement was answered", next="Check the server's log")
+    return _Evidence(INCONCLUSIVE, "no statement was answered", next="Check the server's log")
 
 
-def _of_pace(grounds: ReplayGrounds, _database: TimeVerdict) -> _Found | None:
+def _of_pace(grounds: ReplayGrounds, _database: TimeVerdict) -> _Evidence | None:
     delivered, late = grounds.delivered, grounds.lateness
     if delivered is None or late is None or not keeps_pace(delivered, late):
         return None
-    return _Found(
+    return _Evidence(
         "pace",
         f"the replay reached {format_share(min(1.0, delivered.value))} of it, and sent "
         f"{format_share(late.within_1ms_share)} of the statements within 1 ms of their scheduled "
@@ -136,12 +136,12 @@ def _of_pace(grounds: ReplayGrounds, _database: TimeVerdict) -> _Found | None:
     )
 
 
-def _of_server(_grounds: ReplayGrounds, database: TimeVerdict) -> _Found | None:
+def _of_server(_grounds: ReplayGrounds, database: TimeVerdict) -> _Evidence | None:
     is_of_server = database.bound not in (INCONCLUSIVE, "client")
     return _of_database(database) if is_of_server else None
 
 
-def _of_driver(grounds: ReplayGrounds, database: TimeVerdict) -> _Found | None:
+def _of_driver(grounds: ReplayGrounds, database: TimeVerdict) -> _Evidence | None:
     """Return the driver's thread, if it was saturated or had no processor to run on.
 
     The rivals decide whether the server's work or other work explains it as well.
@@ -169,7 +169,7 @@ def _of_driver(grounds: ReplayGrounds, database: TimeVerdict) -> _Found | None:
     return replace(found, ground=ground)
 
 
-def _of_order(grounds: ReplayGrounds, database: TimeVerdict) -> _Found | None:
+def _of_order(grounds: ReplayGrounds, database: TimeVerdict) -> _Evidence | None:
     share = grounds.order_share or 0.0
     if share < ORDER_SHARE_MIN:
         return None
@@ -184,9 +184,9 @@ def _of_order(grounds: ReplayGrounds, database: TimeVerdict) -> _Found | None:
         if not rival.is_excluded and rival.name in ("others_cpu", "steal", "others_io")
     ]
     if not left:
-        return _Found("order", ground, rivals=database.rivals)
+        return _Evidence("order", ground, rivals=database.rivals)
     reported, settles = rival_texts(left)[0], ". ".join(dict.fromkeys(rival.next for rival in left))
-    return _Found(
+    return _Evidence(
         INCONCLUSIVE,
         f", probably the order: {ground}. {reported}. {_settles(settles)}",
         likely="order",
@@ -195,14 +195,14 @@ def _of_order(grounds: ReplayGrounds, database: TimeVerdict) -> _Found | None:
     )
 
 
-def _of_sessions(grounds: ReplayGrounds, database: TimeVerdict) -> _Found | None:
+def _of_sessions(grounds: ReplayGrounds, database: TimeVerdict) -> _Evidence | None:
     """Return an inconclusive result if both server and driver were idle."""
     time = grounds.database.time
     if "client" not in (database.bound, database.likely) or time is None:
         return None
     active = time.active_mean
     running = "" if active is None else f"; {active:.1f} statements ran concurrently on average"
-    return _Found(
+    return _Evidence(
         INCONCLUSIVE,
         f"the server waited for the next statement {format_share(time.shares.get('client', 0.0))} "
         "of the clients' time while the driver was partly idle: network latency, or too few "
@@ -216,7 +216,7 @@ def _settles(step: str) -> str:
     return f"To settle it, {step[:1].lower()}{step[1:]}"
 
 
-def _of_database(verdict: TimeVerdict) -> _Found:
+def _of_database(verdict: TimeVerdict) -> _Evidence:
     """Return what bounds the database, as for any load.
 
     A qualification such as ``probably commit-bound`` stays before the evidence, after a comma.
@@ -224,7 +224,7 @@ def _of_database(verdict: TimeVerdict) -> _Found:
     opening, _, rest = verdict.sentence.partition(": ")
     aside = opening.partition(", ")[2]
     ground = (rest or opening).rstrip(".")
-    return _Found(
+    return _Evidence(
         verdict.bound,
         f", {aside}: {ground}" if aside else ground,
         verdict.likely,
@@ -233,7 +233,7 @@ def _of_database(verdict: TimeVerdict) -> _Found:
     )
 
 
-def _reported(grounds: ReplayGrounds, found: _Found) -> Bottleneck:
+def _reported(grounds: ReplayGrounds, found: _Evidence) -> Bottleneck:
     who = WHO[found.bound]
     # The rivals are separate sentences after the evidence.
     ground, stop, rest = found.ground.partition(". ")

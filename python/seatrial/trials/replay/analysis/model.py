@@ -205,7 +205,7 @@ class SchemaErrors(msgspec.Struct, frozen=True, kw_only=True):
     examples: list[ReplayErrorExample]
 
 
-def misfits(summary: CellSummary) -> SchemaErrors | None:
+def schema_errors(summary: CellSummary) -> SchemaErrors | None:
     """Return a cell's schema errors; None if it names no schema or has no record."""
     schema = played(summary.cell).get("schema")
     records = [record for _, record in replays(summary.samples)]
@@ -217,16 +217,16 @@ def misfits(summary: CellSummary) -> SchemaErrors | None:
         is_migrated=is_migrated(worst),
         statements=schema_error_count(worst),
         sent=worst.total.sent,
-        examples=sorted(_misfitting(worst), key=lambda each: -each.count),
+        examples=sorted(_schema_error_examples(worst), key=lambda each: -each.count),
     )
 
 
 def schema_error_count(record: ReplayRecord) -> int:
     """Return how many statements of a replay failed with schema errors."""
-    return sum(each.count for each in _misfitting(record))
+    return sum(each.count for each in _schema_error_examples(record))
 
 
-def _misfitting(record: ReplayRecord) -> list[ReplayErrorExample]:
+def _schema_error_examples(record: ReplayRecord) -> list[ReplayErrorExample]:
     return [
         each
         for each in record.errors.examples

@@ -232,9 +232,9 @@ def _differing(
     """Yield name and both values of differences; values that one side could not read are none."""
     for name in sorted(reported.keys() | seen.keys()):
         then, now = reported.get(name), seen.get(name)
-        if name not in reported and _was_seen_otherwise(expected, name):
+        if name not in reported and _differed_before(expected, name):
             continue
-        if name not in seen and _was_seen_otherwise(found, name):
+        if name not in seen and _differed_before(found, name):
             continue
         if what == "rows_estimated" and _is_about(then, now):
             continue
@@ -242,7 +242,7 @@ def _differing(
             yield name, then, now
 
 
-def _was_seen_otherwise(start: StartRecord, name: str) -> bool:
+def _differed_before(start: StartRecord, name: str) -> bool:
     """Return whether a start state has a value from another method, or may not read it."""
     return name in start.unread or name in start.rows or name in start.rows_estimated
 

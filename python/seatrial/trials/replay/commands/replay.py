@@ -40,7 +40,7 @@ from seatrial.results.model import Run
 from seatrial.results.store import ResultsFile
 from seatrial.stats.wording import format_plural
 from seatrial.study.model import Plan
-from seatrial.trials.database.commands import AGAIN
+from seatrial.trials.database.commands import CONTROL_SUFFIX
 from seatrial.trials.replay.analysis.judgement import Judgement, judged_targets
 from seatrial.trials.replay.analysis.starts import starts_differ
 from seatrial.trials.replay.commands.compare import CompareOptions
@@ -525,7 +525,7 @@ def _compare(run: Run, labels: Sequence[str], measuring: Measuring, results: Pat
 
     With ``--tables`` query by query; else the verdict alone, and of many targets the first ones.
     """
-    controls = [label for label in labels if label == f"{labels[0]}{AGAIN}"]
+    controls = [label for label in labels if label == f"{labels[0]}{CONTROL_SUFFIX}"]
     others = [label for label in labels[1:] if label not in controls]
     for place, label in enumerate(others):
         is_printed = place < VERDICTS_MAX or showing().tables

@@ -284,7 +284,7 @@ def compared(
     basis = basis_of(before, after)
     pair = (before, only_whole(control, control, paired=False)[0]) if control else None
     floor = floor_of((before, after), basis, pair)
-    found = _Found.of(before, after, margin_share)
+    found = _Averages.of(before, after, margin_share)
     judging = judges(basis, margin_share, floor)
     way = _once if basis == "once" else _repeated
     reported = way(before, after, found, judging)
@@ -318,7 +318,7 @@ def basis_of(before: Entrant, after: Entrant) -> Basis:
     return "interleaved" if are_in_turns(before, after) else "in_sequence"
 
 
-class _Found(msgspec.Struct, frozen=True, kw_only=True):
+class _Averages(msgspec.Struct, frozen=True, kw_only=True):
     """Both sides on the average of their units."""
 
     sides: tuple[Entrant, Entrant]
@@ -328,7 +328,7 @@ class _Found(msgspec.Struct, frozen=True, kw_only=True):
     failing: dict[str, When]
 
     @classmethod
-    def of(cls, before: Entrant, after: Entrant, margin_share: float) -> _Found:
+    def of(cls, before: Entrant, after: Entrant, margin_share: float) -> _Averages:
         means = [
             {key: mean_measured(side, key) for unit in side.units for key in unit.measured}
             for side in (before, after)
@@ -406,7 +406,7 @@ class _Together(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _repeated(
-    before: Entrant, after: Entrant, found: _Found, judging: tuple[Judging, Judging]
+    before: Entrant, after: Entrant, found: _Averages, judging: tuple[Judging, Judging]
 ) -> _Together:
     """Settle what was measured in several rounds of each side."""
     of_whole, of_each = judging
@@ -439,7 +439,7 @@ def _repeated(
 
 
 def _once(
-    before: Entrant, after: Entrant, found: _Found, judging: tuple[Judging, Judging]
+    before: Entrant, after: Entrant, found: _Averages, judging: tuple[Judging, Judging]
 ) -> _Together:
     """Settle what was measured once on one side or both; several rounds count as one then."""
     of_whole, of_each = judging
@@ -471,7 +471,7 @@ def _once(
     return msgspec.structs.replace(reported, overall=whole, geometric=geometric)
 
 
-def _of_often(judging: Judging, found: _Found, weights: Mapping[str, float]) -> Answer:
+def _of_often(judging: Judging, found: _Averages, weights: Mapping[str, float]) -> Answer:
     """Return the answer from the queries that were called often enough on both sides.
 
     Queries with few calls may be cold on one side and hot on the other; they must not decide.

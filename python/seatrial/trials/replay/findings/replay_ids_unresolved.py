@@ -18,7 +18,7 @@ from seatrial.trials.replay.analysis.ids import (
     not_followed_sentence,
     reason_words,
 )
-from seatrial.trials.replay.findings.replaying import Affected, affected, query_words, seen_where
+from seatrial.trials.replay.findings.replaying import Affected, affected, cells_above, query_words
 
 WARNING_SHARE: Final = 0.01
 """Of the IDs that the captured server generated."""
@@ -75,7 +75,7 @@ def replay_ids_unresolved(context: Context) -> list[Finding]:
         statements in addition to their start (`log_statement = all` with `log_duration = on`);
         [sql.md](sql.md#the-right-rows) has the share that each of them resolved.
     """
-    found = seen_where(context, _left_alone)
+    found = cells_above(context, _left_alone)
     if not found:
         return []
     worst = max(found, key=lambda each: _left_alone(each.record))

@@ -12,7 +12,7 @@ from seatrial.stats.model import Figures, Finding, Words
 from seatrial.stats.wording import format_count, format_plural, format_share
 from seatrial.trials.replay.analysis.judgement import errors_beyond, is_migrated
 from seatrial.trials.replay.analysis.model import schema_error_count
-from seatrial.trials.replay.findings.replaying import Affected, affected, seen_where
+from seatrial.trials.replay.findings.replaying import Affected, affected, cells_above
 
 CRITICAL_SHARE: Final = 0.01
 """Of the statements sent; if more fail, the replay is a different load."""
@@ -79,10 +79,10 @@ def replay_new_errors(context: Context) -> list[Finding]:
     Do:
         Check the examples, which name statement and session, and the server log.
     """
-    # Errors caused by a migration are reported as replay_schema_misfits.
+    # Errors caused by a migration are reported as replay_schema_mismatch.
     found = [
         each
-        for each in seen_where(context, _count)
+        for each in cells_above(context, _count)
         if not (is_migrated(each.record) and schema_error_count(each.record))
     ]
     if not found:

@@ -10,7 +10,7 @@ from seatrial.published import FLATTENED, HIDDEN
 from seatrial.results.replay import ReplayRecord
 from seatrial.stats.model import Figures, Finding, Words
 from seatrial.stats.wording import format_count, format_plural, format_share
-from seatrial.trials.replay.findings.replaying import Affected, affected, seen_where
+from seatrial.trials.replay.findings.replaying import Affected, affected, cells_above
 
 WARNING_SHARE: Final = 0.01
 """Of the statements with captured row counts; smaller shares come from concurrency."""
@@ -68,7 +68,7 @@ def replay_rows_differ(context: Context) -> list[Finding]:
         Replay with `--order key`, which keeps the order of all conflicting statements, on a restore
         of the time at which the capture began.
     """
-    found = seen_where(context, _share)
+    found = cells_above(context, _share)
     if not found:
         return []
     worst = max(found, key=lambda each: _share(each.record))

@@ -11,7 +11,7 @@ from seatrial.results.replay import ReplayRecord
 from seatrial.stats.model import Figures, Finding, Words
 from seatrial.stats.wording import format_count, format_plural
 from seatrial.trials.replay.analysis.ids import id_sums, mismatches
-from seatrial.trials.replay.findings.replaying import Affected, affected, seen_where
+from seatrial.trials.replay.findings.replaying import Affected, affected, cells_above
 
 ELSEWHERE = "sequence_elsewhere"
 
@@ -75,7 +75,7 @@ def replay_sequence_mismatch(context: Context) -> list[Finding]:
     Do:
         Restore to the time of the log's first record; [sql.md](sql.md#equal-starts).
     """
-    found = seen_where(context, _mismatches)
+    found = cells_above(context, _mismatches)
     if not found:
         return []
     worst = max(found, key=lambda each: _mismatches(each.record))

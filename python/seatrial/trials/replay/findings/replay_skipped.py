@@ -11,7 +11,7 @@ from seatrial.results.replay import ReplayRecord
 from seatrial.stats.model import Figures, Finding, Words
 from seatrial.stats.wording import format_count, format_plural, format_share
 from seatrial.trials.replay.analysis.model import NOT_LOGGED, of_reasons
-from seatrial.trials.replay.findings.replaying import Affected, affected, seen_where
+from seatrial.trials.replay.findings.replaying import Affected, affected, cells_above
 
 WARNING_SHARE: Final = 0.05
 """Of the captured statements; above it the replay is a different load."""
@@ -85,7 +85,7 @@ def replay_skipped(context: Context) -> list[Finding]:
     Do:
         List them with `seatrial sql show`; [sql.md](sql.md) describes how to log more.
     """
-    found = seen_where(context, _share)
+    found = cells_above(context, _share)
     if not found:
         return []
     worst = max(found, key=lambda each: _share(each.record))

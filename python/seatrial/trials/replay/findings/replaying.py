@@ -35,7 +35,7 @@ class AffectedCell:
     fault: Fault | None = None
 
 
-def seen_where(
+def cells_above(
     context: Context, weight: Callable[[ReplayRecord], float], *, above: float = 0.0
 ) -> list[AffectedCell]:
     """Return the replay cells whose weight is above a limit in any round.

@@ -22,8 +22,8 @@ from seatrial.results.replay import (
     ReplayClassRows,
     ReplayClient,
     ReplayCommits,
+    ReplayDelays,
     ReplayErrors,
-    ReplayHeld,
     ReplayLag,
     ReplayMoment,
     ReplayQuery,
@@ -252,7 +252,7 @@ def _query(own: Sequence[ReplayQuery], counts: Sequence[Mapping[str, bytes]]) ->
     )
 
 
-def _order(records: Sequence[ReplayRecord]) -> ReplayHeld:
+def _order(records: Sequence[ReplayRecord]) -> ReplayDelays:
     own = [each.order for each in records]
     sums = {name: value for name, value in _sums(own).items() if name != "edge_ns"}
     return msgspec.structs.replace(own[0], **sums, held_by=_added(each.held_by for each in own))

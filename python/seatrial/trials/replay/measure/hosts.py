@@ -106,7 +106,7 @@ class HostPlayer:
         fleet = FleetRecord(
             hosts=records,
             lost=[each.since_start() for each in lost],
-            asked_hosts=len(hosts),
+            planned_hosts=len(hosts),
             on_loss="stop",
             skew_ns=_skew_ns(replays),
             skew_bound_ns=skew_bound_ns(records),

@@ -65,7 +65,7 @@ class _Named(msgspec.Struct, kw_only=True):
     words: np.ndarray
 
 
-class _Found(msgspec.Struct, kw_only=True):
+class _TableComparison(msgspec.Struct, kw_only=True):
     """The comparison of a table.
 
     Attributes:
@@ -94,7 +94,7 @@ def compare_content(captured: Content, now: Content, *, against: str, file: str)
         for name, table in now.tables.items()
         if name in captured.tables
     }
-    found: dict[str, _Found] = {}
+    found: dict[str, _TableComparison] = {}
     for _ in range(PASSES):
         named = dict(_named(both, found))
         found = {name: _Table(*pair, named).compared() for name, pair in both.items()}
@@ -135,7 +135,7 @@ def _not_compared(captured: Content, now: Content) -> dict[str, str]:
 
 
 def _named(
-    both: Mapping[str, tuple[TableContent, TableContent]], found: Mapping[str, _Found]
+    both: Mapping[str, tuple[TableContent, TableContent]], found: Mapping[str, _TableComparison]
 ) -> Iterator[tuple[str, _Named]]:
     """Yield the tables that generate ids, with the hashes of their rows so far."""
     import numpy as np  # noqa: PLC0415 - heavy
@@ -178,14 +178,14 @@ class _Table:
         self._columns: dict[str, int] = {}
         self._not_judged: list[str] = []
 
-    def compared(self) -> _Found:
+    def compared(self) -> _TableComparison:
         """Return the differences."""
         for column in self._in_order():
             if column.kind == TEXT:
                 self._take_text(column)
             else:
                 self._take(column, f"v:{column.name}", column.owner)
-        return _Found(
+        return _TableComparison(
             rows_different=max(self._different_most, self._rows_different),
             columns=self._columns,
             not_judged=self._not_judged,

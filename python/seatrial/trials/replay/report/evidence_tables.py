@@ -12,7 +12,7 @@ from seatrial.report.table import NO_FIGURE, Group, Table
 from seatrial.results.model import StartRecord
 from seatrial.results.replay import (
     ReplayContent,
-    ReplayHeld,
+    ReplayDelays,
     ReplayIdClass,
     ReplayIds,
     ReplayRecord,
@@ -251,7 +251,7 @@ def divergence_table(record: ReplayRecord, number: int) -> Table:
     )  # fmt: skip
 
 
-def order_facts(order: ReplayHeld) -> Iterator[tuple[str, str]]:
+def order_facts(order: ReplayDelays) -> Iterator[tuple[str, str]]:
     """Yield the ordered statements and the cost of ordering, for the table of facts."""
     if order.mode:
         yield "order", order.mode

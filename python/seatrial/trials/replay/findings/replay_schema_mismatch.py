@@ -1,4 +1,4 @@
-"""Finding ``replay_schema_misfits``: statements do not fit the schema that a study tries."""
+"""Finding ``replay_schema_mismatch``: statements do not fit the schema that a study tries."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from seatrial.published import HIDDEN
 from seatrial.results.replay import ReplayErrorExample
 from seatrial.stats.model import CellSummary, Figures, Finding, Words
 from seatrial.stats.wording import format_count, format_plural, format_share
-from seatrial.trials.replay.analysis.model import SchemaErrors, misfits
+from seatrial.trials.replay.analysis.model import SchemaErrors, schema_errors
 from seatrial.trials.replay.findings.replaying import query_words
 
 WARNING_SHARE: Final = 0.01
@@ -18,7 +18,7 @@ WARNING_SHARE: Final = 0.01
 
 
 @from_samples(rank=100, section="Replays", sees_replays=True)
-def replay_schema_misfits(context: Context) -> list[Finding]:
+def replay_schema_mismatch(context: Context) -> list[Finding]:
     """Find schemas of a study on which statements fail that succeeded in the capture.
 
     Means:
@@ -36,14 +36,14 @@ def replay_schema_misfits(context: Context) -> list[Finding]:
     """
     by_schema: dict[str, list[tuple[CellSummary, SchemaErrors]]] = {}
     for summary in context.cells:
-        found = misfits(summary)
+        found = schema_errors(summary)
         if found and found.is_migrated and found.statements:
             by_schema.setdefault(found.schema, []).append((summary, found))
     return [_finding(schema, found) for schema, found in by_schema.items()]
 
 
-class ReplaySchemaMisfitsFigures(Figures, frozen=True, kw_only=True, tag="replay_schema_misfits"):
-    """Figures of ``replay_schema_misfits``."""
+class ReplaySchemaMismatchFigures(Figures, frozen=True, kw_only=True, tag="replay_schema_mismatch"):
+    """Figures of ``replay_schema_mismatch``."""
 
     schema_errors_count: int
     sent_count: int
@@ -81,7 +81,7 @@ def _finding(schema: str, found: list[tuple[CellSummary, SchemaErrors]]) -> Find
     return Finding(
         severity="warning" if share > WARNING_SHARE else "note",
         cells=identities(summary for summary, _ in found),
-        figures=ReplaySchemaMisfitsFigures(
+        figures=ReplaySchemaMismatchFigures(
             schema_errors_count=worst.statements,
             sent_count=worst.sent,
             schema_error_share=share,

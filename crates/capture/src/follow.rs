@@ -204,7 +204,7 @@ impl Follower {
     pub fn requested(&mut self, mut bytes: &[u8], keeper: &mut Keeper) {
         keeper.counted.seen.to_server_bytes += bytes.len() as u64;
         if matches!(self.stage, Stage::Startup | Stage::RequestKind) {
-            let taken = self.take_hello(bytes, keeper);
+            let taken = self.take_startup(bytes, keeper);
             bytes = &bytes[taken..];
         }
         if bytes.is_empty() || !matches!(self.stage, Stage::Login | Stage::Open) {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use seatrial_trace::Counts;
 use seatrial_trace::captured::Skip;
 
-use super::packets::seen::PacketCounts;
+use super::packets::counts::PacketCounts;
 
 /// Names of settings that are counted apart.
 const SETTINGS_MAX: usize = 64;
@@ -37,14 +37,14 @@ pub struct MessageCounts {
     /// Statements that cannot, by [`Skip`].
     pub skipped: [u64; Skip::COUNT],
     /// What is particular to a capture.
-    pub seen: Seen,
+    pub seen: WireCounts,
     /// Start of the first statement and end of the last, in microseconds since 1970.
     pub span: Option<(i64, i64)>,
 }
 
 /// What was seen on the wire besides statements.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, schemars::JsonSchema)]
-pub struct Seen {
+pub struct WireCounts {
     /// Connections that clients made.
     pub connections: u64,
     /// Open at once, at most.
@@ -92,7 +92,7 @@ pub struct Seen {
     pub packets: Option<PacketCounts>,
 }
 
-impl Seen {
+impl WireCounts {
     /// Takes in that a session set something as it connected.
     pub fn setting(&mut self, name: String) {
         if self.settings.len() < SETTINGS_MAX || self.settings.contains_key(&name) {

@@ -7,8 +7,8 @@ use seatrial_trace::Counts;
 use seatrial_trace::origin::{Accounting, File, Origin};
 use serde::Serialize;
 
-use super::message_counts::{MessageCounts, Seen};
-use super::packets::seen::PacketCounts;
+use super::message_counts::{MessageCounts, WireCounts};
+use super::packets::counts::PacketCounts;
 use super::recorder::Span;
 use super::spec::CaptureSpec;
 
@@ -19,7 +19,7 @@ pub struct CaptureOrigin {
     #[serde(flatten)]
     pub origin: Origin,
     /// Other observations.
-    pub capture: Seen,
+    pub capture: WireCounts,
 }
 
 /// The result of a capture, with its trace.
@@ -76,7 +76,7 @@ impl CaptureOrigin {
             "The capture ended early, as {why}: {closed}what was under way is \
              missing, and messages are not accounted for."
         );
-        let capture = Seen { defects: 1, ..Seen::default() };
+        let capture = WireCounts { defects: 1, ..WireCounts::default() };
         CaptureOrigin { capture, ..CaptureOrigin::noted(spec, places, counts, span, note) }
     }
 
@@ -106,7 +106,7 @@ impl CaptureOrigin {
             skipped: counts.skipped.clone(),
         };
         let origin = origin(spec, places, accounting, vec![note], 0, counts, span);
-        CaptureOrigin { origin, capture: Seen::default() }
+        CaptureOrigin { origin, capture: WireCounts::default() }
     }
 }
 
@@ -293,7 +293,7 @@ fn notes_of_packets(seen: &PacketCounts) -> Vec<String> {
     .collect()
 }
 
-fn settings(seen: &Seen) -> Option<String> {
+fn settings(seen: &WireCounts) -> Option<String> {
     let each = seen.settings.iter().map(|(name, count)| format!("{name} ({count})"));
     let names = each.collect::<Vec<_>>().join(", ");
     (!names.is_empty()).then(|| {

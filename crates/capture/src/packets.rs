@@ -24,10 +24,10 @@
 
 pub mod connection;
 pub mod connections;
+pub mod counts;
 pub mod file;
 pub mod filter;
 pub mod ring;
-pub mod seen;
 pub mod segment;
 pub mod stream;
 #[cfg(test)]

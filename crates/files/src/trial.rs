@@ -356,7 +356,7 @@ struct Crew {
 }
 
 /// What a thread is given before it starts.
-struct Place {
+struct ThreadSetup {
     thread: usize,
     number: u64,
     semaphores: HashMap<usize, Arc<Semaphore>>,
@@ -442,11 +442,11 @@ fn places(
     spec: &FilesSpec,
     semaphores: &mut [Vec<Arc<Semaphore>>],
     bells: &mut [Vec<Arc<Bell>>],
-) -> Vec<Place> {
+) -> Vec<ThreadSetup> {
     let mut places = Vec::new();
     for (thread, threads) in spec.threads.iter().enumerate() {
         for number in 0..threads.instances {
-            let mut place = Place {
+            let mut place = ThreadSetup {
                 thread,
                 number,
                 semaphores: HashMap::new(),
@@ -478,7 +478,7 @@ fn places(
 }
 
 /// The life of one thread.
-fn live_of(place: Place, ready: &Sender<(i32, bool, Sender<Go>)>) -> io::Result<()> {
+fn live_of(place: ThreadSetup, ready: &Sender<(i32, bool, Sender<Go>)>) -> io::Result<()> {
     fine_timer();
     let (start, started) = mpsc::channel();
     if ready.send((procfs::this_thread(), place.writes_later, start)).is_err() {

@@ -33,7 +33,7 @@ use crate::log::files::{Known, look};
 use crate::log::parts::{self, Part, Piece};
 use crate::log::prefix::Prefix;
 use crate::log::{self, Format, LogError, ReadError, Reading, SessionSource};
-use crate::streams::measured::Measured;
+use crate::streams::timed::TimedStreams;
 use crate::streams::{Split, SplitReport};
 use origin::{Taken, origin_of};
 use spec::{IntakeSpec, SESSIONS_MAX};
@@ -195,8 +195,8 @@ fn take_in_from(
             let reading = read(known, SessionSource::Conflicts, how, &mut split, watch)?;
             (reading, Some(split.finish()?))
         }
-        Plan::Measured { streams_max, resolution_us } => {
-            let mut measured = Measured::new(&mut writer, streams_max, resolution_us);
+        Plan::TimedStreams { streams_max, resolution_us } => {
+            let mut measured = TimedStreams::new(&mut writer, streams_max, resolution_us);
             let reading = read(known, SessionSource::Times, how, &mut measured, watch)?;
             (reading, Some(measured.finish()))
         }
@@ -233,7 +233,7 @@ enum Plan {
     /// This number of streams, by transactions and conflicts.
     Split { streams: usize, has_times: bool },
     /// As many streams as were active at once, by times and durations.
-    Measured { streams_max: usize, resolution_us: i64 },
+    TimedStreams { streams_max: usize, resolution_us: i64 },
 }
 
 impl Plan {
@@ -256,7 +256,7 @@ impl Plan {
         let has_durations = known.iter().any(|known| known.has_durations);
         Ok(match (resolution_us, streams) {
             (Some(resolution_us), _) if has_durations => {
-                Plan::Measured { streams_max: streams.unwrap_or(SESSIONS_MAX), resolution_us }
+                Plan::TimedStreams { streams_max: streams.unwrap_or(SESSIONS_MAX), resolution_us }
             }
             (_, Some(streams)) => Plan::Split { streams, has_times: resolution_us.is_some() },
             (_, None) => Plan::Whole,

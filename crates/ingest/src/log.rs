@@ -102,7 +102,7 @@ pub enum SessionSource {
     Single,
     /// They are split by transactions and conflicts (see [`crate::streams`]).
     Conflicts,
-    /// They are split by their times (see [`crate::streams::measured`]), and keep them.
+    /// They are split by their times (see [`crate::streams::timed`]), and keep them.
     Times,
 }
 
@@ -176,7 +176,7 @@ pub enum LogError {
     #[error("no line of {} begins with the prefix {prefix:?}; the first is {line:?}. Compare it \
              with SHOW log_line_prefix: blanks count, including those at the end",
             path.display())]
-    PrefixMisfit {
+    PrefixMismatch {
         /// The file.
         path: PathBuf,
         /// As given.
@@ -187,7 +187,7 @@ pub enum LogError {
     /// The given format fits no line.
     #[error("{} has no record of the format {}; its first line is {line:?}. Omit the format \
              to have it detected from the content", path.display(), format.name())]
-    FormatMisfit {
+    FormatMismatch {
         /// The file.
         path: PathBuf,
         /// As given.

@@ -32,12 +32,12 @@
 //! | [`schedule`] | which stream, and when |
 //! | [`measured`] | which stream, where times and durations are known |
 
-pub mod measured;
 pub mod schedule;
 #[cfg(test)]
 mod tests;
+pub mod timed;
 
-use seatrial_sqltext::touched::{SessionLocalNames, Touched};
+use seatrial_sqltext::table_access::{SessionLocalNames, TableAccess};
 use seatrial_trace::captured::{Protocol, Session, SessionId, Sink, Skip, Statement};
 
 use schedule::{Schedule, Slot};
@@ -84,7 +84,7 @@ pub struct Split<'s, S> {
     /// Statements that wait for the end of their transaction.
     held: Vec<Held>,
     held_bytes: usize,
-    touched: Touched,
+    table_access: TableAccess,
     /// Number of the transaction that is open, as the reader counts it; 0 for none.
     open: u64,
     /// Its session, as the reader has it: one that identifies users has several.
@@ -122,7 +122,7 @@ impl<'s, S: Sink> Split<'s, S> {
             blocks: vec![0; streams],
             held: Vec::new(),
             held_bytes: 0,
-            touched: Touched::default(),
+            table_access: TableAccess::default(),
             open: 0,
             session: SessionId(0),
             has_times,
@@ -145,7 +145,7 @@ impl<'s, S: Sink> Split<'s, S> {
     }
 
     fn hold(&mut self, statement: &Statement<'_>) {
-        self.touched.add(self.names.of(statement.sql));
+        self.table_access.add(self.names.of(statement.sql));
         self.held_bytes += statement.sql.len();
         self.first_us.get_or_insert(statement.start_us);
         self.held.push(Held {
@@ -195,10 +195,10 @@ impl<'s, S: Sink> Split<'s, S> {
     /// Places a transaction whose statements are about to be handed on.
     fn begin(&mut self) -> (Slot, u64) {
         let earliest = self.held.first().map_or(0, |first| self.earliest(first.start_us));
-        let slot = self.schedule.place(&self.touched, earliest);
+        let slot = self.schedule.place(&self.table_access, earliest);
         self.report.transactions += 1;
-        self.report.pinned += u64::from(self.touched.is_pinned);
-        self.report.alone += u64::from(self.touched.everything);
+        self.report.pinned += u64::from(self.table_access.is_pinned);
+        self.report.alone += u64::from(self.table_access.everything);
         self.blocks[slot.stream] += u64::from(self.open != 0);
         (slot, slot.start)
     }
@@ -223,7 +223,7 @@ impl<'s, S: Sink> Split<'s, S> {
             return Ok(());
         }
         let (slot, end) = self.hand_on()?;
-        self.schedule.take_in(slot, std::mem::take(&mut self.touched), end);
+        self.schedule.take_in(slot, std::mem::take(&mut self.table_access), end);
         self.running = None;
         Ok(())
     }
@@ -254,7 +254,7 @@ impl<S: Sink> Sink for Split<'_, S> {
         }
         self.hold(statement);
         if self.held_bytes > HELD_BYTES_MAX && self.open != 0 {
-            (self.touched.everything, self.touched.is_pinned) = (true, true);
+            (self.table_access.everything, self.table_access.is_pinned) = (true, true);
             self.running = Some(self.hand_on()?);
         }
         Ok(())

@@ -21,14 +21,14 @@ const REQUEST_BYTES_MAX: u64 = 1 << 20;
 
 /// Limits as they were found at a moment.
 #[derive(Debug)]
-struct LimitsSeen {
+struct LimitsReading {
     at_ns: u64,
     limits: Vec<IoLimit>,
 }
 
 /// How long a group's quota has stopped its threads, in total, at a moment.
 #[derive(Clone, Copy, Debug)]
-struct QuotaSeen {
+struct QuotaReading {
     at_ns: u64,
     group: usize,
     throttled_ns: u64,
@@ -62,8 +62,8 @@ pub struct GroupWatch {
     devices: Vec<String>,
     request_bytes_max: u64,
     device_readings: Vec<DeviceReading>,
-    limits: Vec<LimitsSeen>,
-    quotas: Vec<QuotaSeen>,
+    limits: Vec<LimitsReading>,
+    quotas: Vec<QuotaReading>,
     quota_groups: Vec<QuotaGroup>,
 }
 
@@ -91,7 +91,7 @@ impl GroupWatch {
         self.read(at_ns);
         if !self.devices.is_empty() && self.limits.len() < KEPT_MAX {
             let limits = self.hierarchies.io_limits(&self.devices);
-            self.limits.push(LimitsSeen { at_ns, limits });
+            self.limits.push(LimitsReading { at_ns, limits });
         }
     }
 
@@ -143,7 +143,7 @@ impl GroupWatch {
             }
             if self.quotas.len() < KEPT_MAX {
                 let throttled_ns = reading.throttled_ns;
-                self.quotas.push(QuotaSeen { at_ns, group, throttled_ns });
+                self.quotas.push(QuotaReading { at_ns, group, throttled_ns });
             }
         }
     }
@@ -193,7 +193,7 @@ mod tests {
         GroupWatch {
             quotas: seen
                 .iter()
-                .map(|&(ms, group, stopped_ms)| QuotaSeen {
+                .map(|&(ms, group, stopped_ms)| QuotaReading {
                     at_ns: ms * MS,
                     group,
                     throttled_ns: stopped_ms * MS,

@@ -11,7 +11,7 @@ use std::error::Error;
 use seatrial_sqltext::catalog::Catalog;
 use seatrial_trace::TraceReader;
 
-use seatrial_playback::ids::infer::Found;
+use seatrial_playback::ids::infer::IdSource;
 use seatrial_playback::ids::plan::Plan;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -26,14 +26,14 @@ fn main() -> Result<(), Box<dyn Error>> {
     for (class, id, found) in plan.all_found() {
         let name = plan.class(class).map_or("", |class| &class.name);
         let (how, number, row) = match found {
-            Found::Slot(slot, level) => {
+            IdSource::Slot(slot, level) => {
                 let drawn = plan.of_slot(slot).map(|drawn| (drawn.number, slot - drawn.first_slot));
                 let shown = || plan.giver(slot).map(|(number, _)| (number, 0));
                 let (number, row) = drawn.or_else(shown).ok_or("a slot of no statement")?;
                 (format!("{level:?}"), number, row)
             }
-            Found::NotGenerated => ("old".to_owned(), 0, 0),
-            Found::Unresolved(reason, _) => (reason.name().to_owned(), 0, 0),
+            IdSource::NotGenerated => ("old".to_owned(), 0, 0),
+            IdSource::Unresolved(reason, _) => (reason.name().to_owned(), 0, 0),
         };
         println!("{name}\t{}\t{how}\t{number}\t{row}", id.number());
     }

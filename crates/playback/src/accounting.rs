@@ -30,8 +30,8 @@ use seatrial_pgwire::answer::Answer;
 use seatrial_sqltext::lexer::class::Class;
 
 use super::divergence::Divergence;
-use super::errors_seen::ErrorsSeen;
 use super::item::{Item, Skipped};
+use super::playback_errors::PlaybackErrors;
 use super::played::{Account, Client, Counts, End, Held, Kind, Played, Record, Sessions};
 use super::rewrite::reported::Ids;
 use super::survey::Survey;
@@ -241,7 +241,7 @@ pub struct StatementAccounting {
     skipped: BTreeMap<(Class, Skipped), u64>,
     so_far: SoFar,
     queries: Queries,
-    errors: ErrorsSeen,
+    errors: PlaybackErrors,
     divergence: Divergence,
     lag: LagWatch,
     moments: Moments,
@@ -261,7 +261,7 @@ impl StatementAccounting {
             skipped: BTreeMap::new(),
             so_far: SoFar::default(),
             queries: Queries::new(settings.texts_max),
-            errors: ErrorsSeen::default(),
+            errors: PlaybackErrors::default(),
             divergence: Divergence::default(),
             lag: LagWatch::default(),
             moments: Moments::new(slice_ns, settings.start_us, settings.speed),

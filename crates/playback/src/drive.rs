@@ -148,7 +148,7 @@ pub struct Watch {
 }
 
 impl Watch {
-    fn tell(&self, live: &Live) {
+    fn publish(&self, live: &Live) {
         self.elapsed_ns.store(live.elapsed_ns, Ordering::Relaxed);
         self.answered.store(live.answered, Ordering::Relaxed);
         self.failed.store(live.failed, Ordering::Relaxed);

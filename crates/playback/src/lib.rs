@@ -30,14 +30,13 @@
 //! | [`timing`] | lag, timeline, stalls |
 //! | [`divergence`] | rows, tags and commits against the capture |
 //! | [`rules`] | what is not sent |
-//! | [`errors_seen`] | errors against those of the capture |
+//! | [`playback_errors`] | errors against those of the capture |
 
 pub mod accounting;
 pub mod connection;
 pub mod copying;
 pub mod divergence;
 pub mod drive;
-pub mod errors_seen;
 pub mod feed;
 pub mod ids;
 pub mod item;
@@ -45,6 +44,7 @@ pub mod locks;
 pub mod order;
 pub mod pace;
 pub mod parts;
+pub mod playback_errors;
 pub mod played;
 pub mod rewrite;
 pub mod rules;

@@ -41,4 +41,4 @@ mod tests;
 pub mod turns;
 
 /// A place in the order: a time of the capture or a turn, and a number that separates equal ones.
-pub type Place = (i64, u64);
+pub type OrderPosition = (i64, u64);

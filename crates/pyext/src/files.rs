@@ -9,7 +9,7 @@ use seatrial_files::trial::{FilesError, FilesPart, FilesTrial};
 use seatrial_load::live::LiveReading;
 
 use crate::errors::Outcome;
-use crate::running::{Measured, PyRunning, into_error};
+use crate::running::{PyRunning, RunningSample, into_error};
 use crate::sample::{sample_dict, seconds};
 
 /// Start one workload of files from its specification (docs/engine.md).
@@ -21,7 +21,7 @@ pub fn start_files(py: Python<'_>, spec_json: &str) -> Outcome<PyRunning> {
     Ok(PyRunning(Box::new(py.detach(|| FilesTrial::start(spec))?)))
 }
 
-impl Measured for FilesTrial {
+impl RunningSample for FilesTrial {
     fn wait(&self, timeout: Duration) -> bool {
         self.wait(timeout)
     }

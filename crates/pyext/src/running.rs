@@ -13,7 +13,7 @@ use crate::errors::{Failure, Outcome};
 use crate::sample::sample_dict;
 
 /// What is measured in background threads.
-pub trait Measured: Send + Sync {
+pub trait RunningSample: Send + Sync {
     /// Waits at most so long; returns whether it has ended.
     fn wait(&self, timeout: Duration) -> bool;
 
@@ -29,9 +29,9 @@ pub trait Measured: Send + Sync {
 
 /// A sample being measured in background threads.
 #[pyclass(frozen, name = "Running")]
-pub struct PyRunning(pub Box<dyn Measured>);
+pub struct PyRunning(pub Box<dyn RunningSample>);
 
-impl Measured for Trial {
+impl RunningSample for Trial {
     fn wait(&self, timeout: Duration) -> bool {
         self.wait(timeout)
     }

@@ -8,11 +8,11 @@ use seatrial_capture::origin::Captured;
 use seatrial_ingest::intake::origin::Taken;
 use seatrial_playback::played::Record;
 use seatrial_recording::About;
-use seatrial_trace::mix::Shown;
+use seatrial_trace::mix::TraceSummary;
 use seatrial_trace::mix::time_series::TimeSeries;
 
 use crate::errors::{Failure, Outcome};
-use crate::sql_trace::SequenceShown;
+use crate::sql_trace::SequenceReport;
 
 /// Return the JSON schema of each record that crosses, by the record's name.
 #[pyfunction]
@@ -22,9 +22,9 @@ pub fn record_schemas() -> Outcome<BTreeMap<&'static str, String>> {
         ("reading", schema_for!(Taken)),
         ("recording", schema_for!(About)),
         ("replay", schema_for!(Record)),
-        ("sequences", schema_for!(Vec<SequenceShown>)),
+        ("sequences", schema_for!(Vec<SequenceReport>)),
         ("timeline", schema_for!(TimeSeries)),
-        ("trace", schema_for!(Shown)),
+        ("trace", schema_for!(TraceSummary)),
     ];
     let as_text = |(name, schema): &(&'static str, Schema)| {
         Ok((*name, serde_json::to_string(schema).map_err(Failure::defect)?))

@@ -9,7 +9,7 @@ use seatrial_playback::ids::plan::Plan;
 use seatrial_sqltext::catalog::Catalog;
 use seatrial_sqltext::lexer;
 use seatrial_trace::captured::{Returned, Statement};
-use seatrial_trace::mix::Shown;
+use seatrial_trace::mix::TraceSummary;
 use seatrial_trace::mix::commits::CommitSeries;
 use seatrial_trace::mix::time_series::TimeSeries;
 use seatrial_trace::schema::{protocol_name, skip_name};
@@ -23,7 +23,7 @@ use crate::errors::{Failure, Outcome, as_json};
 /// Raises NativeError when it is no trace.
 #[pyfunction]
 pub fn show_trace(py: Python<'_>, trace: PathBuf, top: usize) -> Outcome<String> {
-    let shown = py.detach(|| Shown::of(&trace, top))?;
+    let shown = py.detach(|| TraceSummary::of(&trace, top))?;
     as_json(&shown)
 }
 
@@ -154,7 +154,7 @@ pub fn trace_examples<'py>(
 }
 
 #[derive(Serialize, schemars::JsonSchema)]
-pub(crate) struct SequenceShown {
+pub(crate) struct SequenceReport {
     sequence: u32,
     next_value_target: Option<i64>,
     next_value_log: Option<i64>,
@@ -176,10 +176,10 @@ pub fn trace_sequences(
 ) -> Outcome<String> {
     let catalog: Catalog = serde_json::from_str(catalog_json).map_err(Failure::defect)?;
     let plan = py.detach(|| plan(&trace, &catalog, &databases))?;
-    let shown: Vec<SequenceShown> = plan
+    let shown: Vec<SequenceReport> = plan
         .positions
         .iter()
-        .map(|position| SequenceShown {
+        .map(|position| SequenceReport {
             sequence: position.sequence,
             next_value_target: position.next_value_target,
             next_value_log: position.next_value_log,

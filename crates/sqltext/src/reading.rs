@@ -76,7 +76,7 @@ pub struct ColumnOf {
 
 /// The place of a value in a statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Place {
+pub enum ValuePosition {
     /// In the text: the place among its literals, in the order of
     /// [`crate::lexer::form::Parts::literals`], where comments have places too.
     Literal(u32),
@@ -120,20 +120,20 @@ pub enum Only {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Operand {
     /// The value there.
-    One(Place),
+    One(ValuePosition),
     /// An element of the array there.
-    AnyOf(Place),
+    AnyOf(ValuePosition),
 }
 
 impl Operand {
     /// Its place.
-    pub fn place(self) -> Place {
+    pub fn place(self) -> ValuePosition {
         let (Operand::One(place) | Operand::AnyOf(place)) = self;
         place
     }
 
     /// Returns the same operand at another place.
-    pub fn at(self, place: Place) -> Operand {
+    pub fn at(self, place: ValuePosition) -> Operand {
         match self {
             Operand::One(_) => Operand::One(place),
             Operand::AnyOf(_) => Operand::AnyOf(place),
@@ -156,7 +156,7 @@ pub struct Use {
     /// Whose value it is.
     pub column: ColumnOf,
     /// Its place.
-    pub place: Place,
+    pub place: ValuePosition,
     /// How it is used there.
     pub how: How,
 }
@@ -188,7 +188,7 @@ pub struct Draw {
     /// ... SELECT, what functions and triggers draw, `setval`.
     pub count: Option<u32>,
     /// One for each element of this array: `unnest($1)`. None where that is not how many.
-    pub each_of: Option<Place>,
+    pub each_of: Option<ValuePosition>,
     /// Rows may be another's or be missing though a value was drawn for each: ON CONFLICT.
     pub may_conflict: bool,
     /// Where among the columns of the result the value comes back; None where it does not.
@@ -229,7 +229,7 @@ pub struct LastValue {
 /// A column of the result that shows a row which the statement picks: the one of a key, or the only
 /// one that its conditions leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Shown {
+pub struct ReturnedKey {
     /// The column.
     pub column: ColumnOf,
     /// Where among the columns of the result.
@@ -254,18 +254,18 @@ pub struct Reading {
     pub texts: Vec<Use>,
     /// Values of columns that other tables' rows have when it succeeds: those that foreign keys of
     /// the rows that it adds refer to, checked as they are added.
-    pub parents: Vec<(ColumnOf, Place)>,
+    pub parents: Vec<(ColumnOf, ValuePosition)>,
     /// Values that the server makes for it.
     pub draws: Vec<Draw>,
     /// Columns of its result that return what the session drew last.
     pub last_values: Vec<LastValue>,
     /// What it shows of rows that it picks.
-    pub shows: Vec<Shown>,
+    pub shows: Vec<ReturnedKey>,
     /// The unique key of the row that an INSERT ... ON CONFLICT writes or finds there.
     pub row_key: Option<u16>,
     /// Values that are handed to functions of the database or to prepared statements, which may do
     /// anything with them.
-    pub handed: Vec<Place>,
+    pub handed: Vec<ValuePosition>,
     /// Sequences that it makes go on elsewhere, so that they may give values again: `setval`,
     /// RESTART; None for any of them.
     pub sets: Vec<Option<usize>>,
@@ -283,9 +283,9 @@ impl Reading {
     /// Memory that it takes.
     pub fn held_bytes(&self) -> usize {
         let of_key = |key: &Key| {
-            let rows = key.rows.iter().map(|row| row.capacity() * size_of::<Place>());
+            let rows = key.rows.iter().map(|row| row.capacity() * size_of::<ValuePosition>());
             key.columns.capacity() * size_of::<ColumnOf>()
-                + key.rows.capacity() * size_of::<Vec<Place>>()
+                + key.rows.capacity() * size_of::<Vec<ValuePosition>>()
                 + rows.sum::<usize>()
         };
         size_of::<Reading>()
@@ -294,11 +294,11 @@ impl Reading {
             + self.keys.iter().map(of_key).sum::<usize>()
             + self.uses.capacity() * size_of::<Use>()
             + self.texts.capacity() * size_of::<Use>()
-            + self.parents.capacity() * size_of::<(ColumnOf, Place)>()
+            + self.parents.capacity() * size_of::<(ColumnOf, ValuePosition)>()
             + self.draws.capacity() * size_of::<Draw>()
             + self.last_values.capacity() * size_of::<LastValue>()
-            + self.shows.capacity() * size_of::<Shown>()
-            + self.handed.capacity() * size_of::<Place>()
+            + self.shows.capacity() * size_of::<ReturnedKey>()
+            + self.handed.capacity() * size_of::<ValuePosition>()
             + self.sets.capacity() * size_of::<Option<usize>>()
             + self.volatile.capacity()
     }

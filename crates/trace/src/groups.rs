@@ -91,7 +91,7 @@ impl Maker {
                 statement,
                 form,
                 literals.enumerate(),
-                |(index, range), bytes| mask.literal(&sql[range], keep.way(index), bytes),
+                |(index, range), bytes| mask.literal(&sql[range], keep.treatment(index), bytes),
                 |parameter, bytes| mask.parameter(parameter, bytes),
             );
         } else {

@@ -39,7 +39,7 @@ pub mod number;
 mod tests;
 pub mod value;
 
-pub use keep::{Keep, Way};
+pub use keep::{Keep, Treatment};
 
 use cipher::Cipher;
 
@@ -57,8 +57,8 @@ impl Mask {
 
     /// Appends the stand-in of a literal or a comment, as written in a statement. It has the same
     /// length and, for a literal, the same kind.
-    pub fn literal(&self, literal: &[u8], way: Way, out: &mut Vec<u8>) {
-        literal::mask(self, literal, way, out);
+    pub fn literal(&self, literal: &[u8], treatment: Treatment, out: &mut Vec<u8>) {
+        literal::mask(self, literal, treatment, out);
     }
 
     /// Appends the stand-in of a parameter.
@@ -75,7 +75,7 @@ impl Mask {
         let mut end = 0;
         for (index, range) in parts.literals().enumerate() {
             out.extend_from_slice(&sql[end..range.start]);
-            self.literal(&sql[range.clone()], keep.way(index), &mut out);
+            self.literal(&sql[range.clone()], keep.treatment(index), &mut out);
             end = range.end;
         }
         out.extend_from_slice(&sql[end..]);

@@ -249,7 +249,7 @@ fn end_us(start_us: i64, duration_us: Option<u64>) -> i64 {
 
 /// What a trace holds, and what it was made of.
 #[derive(Debug, Clone, Serialize, schemars::JsonSchema)]
-pub struct Shown {
+pub struct TraceSummary {
     /// The trace.
     pub trace: String,
     /// Its size.
@@ -273,18 +273,18 @@ pub struct Rest {
     pub total_us: u64,
 }
 
-impl Shown {
+impl TraceSummary {
     /// Reads a trace once, and keeps the first `top` fingerprints by their total time.
     ///
     /// # Errors
     ///
     /// When it cannot be read or is no trace.
-    pub fn of(trace: &Path, top: usize) -> Result<Shown, TraceError> {
+    pub fn of(trace: &Path, top: usize) -> Result<TraceSummary, TraceError> {
         let reader = TraceReader::open(trace)?;
         let mut mix = Mix::of(&reader)?;
         let rest = rest(&mix, top);
         mix.fingerprints.truncate(top);
-        Ok(Shown {
+        Ok(TraceSummary {
             trace: trace.to_string_lossy().into_owned(),
             trace_bytes: trace.metadata().map_or(0, |about| about.len()),
             origin: reader.origin().clone(),

@@ -13,7 +13,7 @@ const TLS_HANDSHAKE: u8 = 0x16;
 
 impl Follower {
     /// Processes the client's first message; returns its length in bytes.
-    pub(super) fn take_hello(&mut self, bytes: &[u8], keeper: &mut Keeper) -> usize {
+    pub(super) fn take_startup(&mut self, bytes: &[u8], keeper: &mut Keeper) -> usize {
         let known = self.startup.len();
         if known == 0 && bytes.first() == Some(&TLS_HANDSHAKE) {
             self.stop_reading(Unread::Encrypted, keeper);

@@ -13,7 +13,7 @@ use std::net::SocketAddr;
 use seatrial_pgwire::messages::{self, Head};
 use seatrial_trace::captured::Session;
 
-use super::seen::{PacketCounts, name};
+use super::counts::{PacketCounts, name};
 use super::segment::Segment;
 use super::stream::{Came, Direction, Held, distance};
 use crate::follow::{Follower, Unread};

@@ -10,7 +10,7 @@ use seatrial_trace::captured::Session;
 
 use super::Endpoint;
 use super::connection::{Books, Connection, is_startup};
-use super::seen::PacketCounts;
+use super::counts::PacketCounts;
 use super::segment::Segment;
 use super::stream::Held;
 use crate::keeper::{Keeper, Shared};

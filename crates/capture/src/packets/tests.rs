@@ -8,7 +8,7 @@ use seatrial_pgwire::messages::SSL_REQUEST;
 use seatrial_trace::captured::Skip;
 
 use super::connections::Connections;
-use super::seen::PacketCounts;
+use super::counts::PacketCounts;
 use super::segment::Segment;
 use super::*;
 use crate::follow::tests::said::*;

@@ -53,8 +53,8 @@ fn explain_log(error: &LogError) -> Explained {
             "Give the files of one format only; csv and json contain the most",
         ),
         LogError::UnknownFormat { path, line } => explain_unknown(path, line),
-        LogError::PrefixMisfit { path, prefix, line } => explain_prefix(path, prefix, line),
-        LogError::FormatMisfit { path, format, line } => Explained::usage(
+        LogError::PrefixMismatch { path, prefix, line } => explain_prefix(path, prefix, line),
+        LogError::FormatMismatch { path, format, line } => Explained::usage(
             format!("{} has no record of the format {}: {line:?}", path.display(), format.name()),
             "It is of another format",
             "Omit --format, so that the format is detected from the content",

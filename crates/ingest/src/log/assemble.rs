@@ -22,7 +22,7 @@ use super::message::Said;
 use super::parameters::{self, Limit};
 use super::record::{Record, Severity};
 use super::record_counts::RecordCounts;
-use super::session::{Found, Open, Pending, Sessions, Stage};
+use super::session::{Open, Pending, SessionMatch, Sessions, Stage};
 
 /// The error code of a statement that failed with a code that the log does not show: a plain log
 /// without `%e`.
@@ -188,12 +188,12 @@ impl<'s, S: Sink> Assembler<'s, S> {
     fn session(&mut self, record: &Record, bytes: &[u8]) -> Result<usize, S::Error> {
         let found = self.sessions.find(&record.origin, bytes);
         let place = match found {
-            Found::Known(place) => place,
-            Found::Other(place) => {
+            SessionMatch::Known(place) => place,
+            SessionMatch::Other(place) => {
                 self.end(place)?;
                 self.open(record, bytes)?
             }
-            Found::Unknown => self.open(record, bytes)?,
+            SessionMatch::Unknown => self.open(record, bytes)?,
         };
         let open = self.sessions.at(place);
         let is_new = open.learn(&record.origin, bytes);
@@ -225,7 +225,7 @@ impl<'s, S: Sink> Assembler<'s, S> {
         let said = record.message.said;
         if said == Said::Received {
             // The previous owner of the process number has ended.
-            if let Found::Known(place) | Found::Other(place) =
+            if let SessionMatch::Known(place) | SessionMatch::Other(place) =
                 self.sessions.find(&record.origin, bytes)
             {
                 self.end(place)?;
@@ -373,7 +373,7 @@ impl<'s, S: Sink> Assembler<'s, S> {
             self.counted.others += 1;
             return Ok(());
         }
-        if sql.is_empty() && self.sessions.find(&record.origin, bytes) == Found::Unknown {
+        if sql.is_empty() && self.sessions.find(&record.origin, bytes) == SessionMatch::Unknown {
             self.counted.others += 1;
             return Ok(());
         }

@@ -14,8 +14,8 @@ use seatrial_trace::captured::Sink;
 use super::assemble::Assembler;
 use super::files::Known;
 use super::parts::Piece;
-use super::record::{Fault, Found, HEAD_BYTES_MAX, LogReader, Record, Span};
-use super::record_counts::{Place, Reason};
+use super::record::{BlockContent, Fault, HEAD_BYTES_MAX, LogReader, Record, Span};
+use super::record_counts::{BlockStart, Reason};
 use super::stamp::Zones;
 use super::{LogError, ReadError};
 
@@ -34,7 +34,7 @@ pub(super) struct Block {
     pub(super) offset_bytes: u64,
     /// The byte before it ends a line.
     pub(super) begins_line: bool,
-    pub(super) found: Found,
+    pub(super) found: BlockContent,
 }
 
 impl Block {
@@ -145,7 +145,7 @@ struct Stretch {
     /// Lines before it in them.
     lines: usize,
     /// Where it begins in its file.
-    place: Place,
+    place: BlockStart,
 }
 
 /// Puts the blocks together in their order.
@@ -163,7 +163,7 @@ struct Merge<'a, 's, S: Sink> {
     is_too_long: bool,
     /// Lines of the file before this block.
     lines: u64,
-    found: Found,
+    found: BlockContent,
     met: Met,
     /// The latest time of this file and of those before.
     latest_us: i64,
@@ -234,8 +234,8 @@ impl<S: Sink> Merge<'_, '_, S> {
         self.latest_us = self.latest_us.max(latest_us.unwrap_or(i64::MIN));
     }
 
-    fn place(&self, block: &Block, offset_bytes: usize, lines: usize) -> Place {
-        Place {
+    fn place(&self, block: &Block, offset_bytes: usize, lines: usize) -> BlockStart {
+        BlockStart {
             file: self.paths[block.file].clone(),
             offset_bytes: block.offset_bytes + offset_bytes as u64,
             lines: self.lines + lines as u64,
@@ -273,7 +273,7 @@ impl<S: Sink> Merge<'_, '_, S> {
     }
 
     /// Where in its file something is that begins at such an offset and line of the carry.
-    fn place_in_carry(&self, offset_bytes: usize, line: usize) -> Option<Place> {
+    fn place_in_carry(&self, offset_bytes: usize, line: usize) -> Option<BlockStart> {
         let mut stretches = self.stretches.iter().rev();
         let stretch = stretches.find(|stretch| stretch.start <= offset_bytes)?;
         let mut place = stretch.place.clone();
@@ -398,7 +398,7 @@ pub fn read<S: Sink>(
         is_fragment: false,
         is_too_long: false,
         lines: 0,
-        found: Found::default(),
+        found: BlockContent::default(),
         met: Met::default(),
         latest_us: i64::MIN,
         begun_file: 0,

@@ -7,7 +7,7 @@
 
 use super::message::Book;
 use super::prefix::{is_background, is_code, session_id, virtual_transaction};
-use super::record::{Fault, Found, LogReader, Origin, Record, Severity, Span, Texts};
+use super::record::{BlockContent, Fault, LogReader, Origin, Record, Severity, Span, Texts};
 use super::record_counts::Reason;
 use super::stamp::{Zones, is_stamp, read_stamp_in_session};
 
@@ -274,7 +274,7 @@ impl LogReader for Csv {
         next_head(bytes, 0, bytes.len())
     }
 
-    fn read(&self, bytes: &mut [u8], is_whole: bool, found: &mut Found) -> usize {
+    fn read(&self, bytes: &mut [u8], is_whole: bool, found: &mut BlockContent) -> usize {
         let mut columns = Columns::default();
         let (mut at, mut line) = (0, 0);
         while at < bytes.len() {

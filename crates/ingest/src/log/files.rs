@@ -11,7 +11,7 @@ use super::guess;
 use super::json::Json;
 use super::message::Said;
 use super::prefix::Prefix;
-use super::record::{Found, LogReader, Record};
+use super::record::{BlockContent, LogReader, Record};
 use super::stderr::Stderr;
 use super::{Format, LogError, Wanted};
 
@@ -258,7 +258,7 @@ struct Beginning {
 
 impl Beginning {
     fn of(reader: &dyn LogReader, head: &[u8]) -> Beginning {
-        let mut found = Found::default();
+        let mut found = BlockContent::default();
         reader.read(&mut head.to_vec(), true, &mut found);
         let is_timed = |record: &Record| {
             let is_named = matches!(record.message.said, Said::Statement | Said::Execute);
@@ -276,9 +276,9 @@ fn unknown_format(path: &Path, head: &[u8], wanted: &Wanted) -> LogError {
     let line = String::from_utf8_lossy(line.unwrap_or_default()).chars().take(200).collect();
     let path = path.to_path_buf();
     match (&wanted.prefix, wanted.format) {
-        (Some(prefix), _) => LogError::PrefixMisfit { path, prefix: prefix.clone(), line },
+        (Some(prefix), _) => LogError::PrefixMismatch { path, prefix: prefix.clone(), line },
         (None, Some(Format::Stderr)) | (None, None) => LogError::UnknownFormat { path, line },
-        (None, Some(format)) => LogError::FormatMisfit { path, format, line },
+        (None, Some(format)) => LogError::FormatMismatch { path, format, line },
     }
 }
 

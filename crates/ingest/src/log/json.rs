@@ -5,7 +5,7 @@
 
 use super::csv::{number, severity_of, transaction};
 use super::prefix::{is_background, session_id};
-use super::record::{Found, LogReader, Origin, Record, Span, Texts};
+use super::record::{BlockContent, LogReader, Origin, Record, Span, Texts};
 use super::record_counts::Reason;
 use super::stamp::{Zones, read_stamp_in_session};
 
@@ -207,7 +207,7 @@ impl LogReader for Json {
             .find(|&at| bytes.get(at) == Some(&b'{'))
     }
 
-    fn read(&self, bytes: &mut [u8], is_whole: bool, found: &mut Found) -> usize {
+    fn read(&self, bytes: &mut [u8], is_whole: bool, found: &mut BlockContent) -> usize {
         let (mut at, mut line) = (0, 0);
         while at < bytes.len() {
             let length = memchr::memchr(b'\n', &bytes[at..]);

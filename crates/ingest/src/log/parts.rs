@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use super::blocks::{Block, Parsed, parse};
 use super::files::{self, Known};
-use super::record::{Fault, Found, LogReader, Record};
+use super::record::{BlockContent, Fault, LogReader, Record};
 use super::stamp::Zones;
 use super::{BLOCK_BYTES, Format, LogError};
 
@@ -274,7 +274,7 @@ fn parsed(outline: Outline, bytes: Vec<u8>) -> Parsed {
             bytes,
             offset_bytes: outline.offset_bytes,
             begins_line: outline.begins_line,
-            found: Found { records, faults, zones },
+            found: BlockContent { records, faults, zones },
         },
         head: outline.head,
         stop: outline.stop,

@@ -13,7 +13,7 @@ use super::assemble::Assembler;
 use super::files::Known;
 use super::message::{Message, Said};
 use super::record::{Fault, Record, Span};
-use super::record_counts::{Place, Reason};
+use super::record_counts::{BlockStart, Reason};
 use super::{LogError, ReadError};
 
 /// The end of data behind COPY.
@@ -72,7 +72,7 @@ fn piece(bytes: &[u8], at: usize, is_end: bool) -> Piece {
 struct Reading<'a, 's, S: Sink> {
     assembler: &'a mut Assembler<'s, S>,
     buffer: Vec<u8>,
-    place: Place,
+    place: BlockStart,
 }
 
 impl<S: Sink> Reading<'_, '_, S> {
@@ -138,7 +138,7 @@ pub fn read<S: Sink>(
 ) -> Result<(), ReadError<S::Error>> {
     let mut source = known.open()?;
     let path = known.file.path.clone();
-    let place = Place { file: path.clone(), ..Place::default() };
+    let place = BlockStart { file: path.clone(), ..BlockStart::default() };
     let mut reading = Reading { assembler, buffer: Vec::new(), place };
     let mut wanted_bytes = block_bytes;
     loop {

@@ -162,7 +162,7 @@ pub struct Fault {
 
 /// What a reader found in a block.
 #[derive(Debug, Default)]
-pub struct Found {
+pub struct BlockContent {
     /// Records in their order.
     pub records: Vec<Record>,
     /// What could not be read, in its order.
@@ -171,7 +171,7 @@ pub struct Found {
     pub zones: Zones,
 }
 
-impl Found {
+impl BlockContent {
     /// Makes room for another block.
     pub fn clear(&mut self) {
         self.records.clear();
@@ -201,5 +201,5 @@ pub trait LogReader: Send + Sync {
     /// Reads records from bytes that begin with a line, and returns where it stopped: at the end if
     /// `is_whole`, else where the last record begins, which may continue in the next block. It may
     /// change the bytes that it has passed, for example to remove doubled quotes.
-    fn read(&self, bytes: &mut [u8], is_whole: bool, found: &mut Found) -> usize;
+    fn read(&self, bytes: &mut [u8], is_whole: bool, found: &mut BlockContent) -> usize;
 }

@@ -79,7 +79,7 @@ pub struct Example {
 
 /// Where a block of bytes begins.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Place {
+pub struct BlockStart {
     /// The file.
     pub file: PathBuf,
     /// Offset in the file, unpacked.
@@ -118,7 +118,7 @@ pub struct CountsError(String);
 
 impl RecordCounts {
     /// Takes in something that could not be read, from bytes that begin at a place.
-    pub fn unreadable(&mut self, fault: &Fault, bytes: &[u8], place: &Place) {
+    pub fn unreadable(&mut self, fault: &Fault, bytes: &[u8], place: &BlockStart) {
         self.records += 1;
         self.unreadable[fault.reason as usize] += 1;
         let kept = self.examples.iter().filter(|example| example.reason == fault.reason);

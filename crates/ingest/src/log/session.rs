@@ -176,22 +176,22 @@ impl Sessions {
     /// The place of a record's session; `false` with it where the session is new, or is another
     /// one than that of the same process number before, which has then to be ended.
     #[inline]
-    pub fn find(&mut self, origin: &Origin, bytes: &[u8]) -> Found {
+    pub fn find(&mut self, origin: &Origin, bytes: &[u8]) -> SessionMatch {
         self.records += 1;
         let key = origin.key();
         let place = match self.last {
             Some((last, place)) if last == key => Some(place),
             _ => self.places.get(&key).copied(),
         };
-        let Some(place) = place else { return Found::Unknown };
+        let Some(place) = place else { return SessionMatch::Unknown };
         self.last = Some((key, place));
         let open = &mut self.open[place];
         if origin.started_s == 0 && open.is_other(origin, bytes) {
-            return Found::Other(place);
+            return SessionMatch::Other(place);
         }
         open.last_line = origin.session_line;
         open.last_seen = self.records;
-        Found::Known(place)
+        SessionMatch::Known(place)
     }
 
     /// Opens a session for a record.
@@ -254,7 +254,7 @@ impl Sessions {
 
 /// The session of a record's process number and start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Found {
+pub enum SessionMatch {
     /// A session that is open.
     Known(usize),
     /// One that is open, but of a process that has ended since.

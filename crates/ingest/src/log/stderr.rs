@@ -7,7 +7,9 @@
 use super::message::Label;
 use super::phrases::Section;
 use super::prefix::{Prefix, is_code};
-use super::record::{Found, HEAD_BYTES_MAX, LogReader, Origin, Record, Severity, Span, Texts};
+use super::record::{
+    BlockContent, HEAD_BYTES_MAX, LogReader, Origin, Record, Severity, Span, Texts,
+};
 use super::record_counts::Reason;
 use super::stamp::Zones;
 
@@ -160,7 +162,7 @@ impl LogReader for Stderr {
         None
     }
 
-    fn read(&self, bytes: &mut [u8], is_whole: bool, found: &mut Found) -> usize {
+    fn read(&self, bytes: &mut [u8], is_whole: bool, found: &mut BlockContent) -> usize {
         let mut draft: Option<Draft> = None;
         let (mut at, mut line) = (0, 0);
         while at < bytes.len() {
@@ -197,7 +199,7 @@ impl Stderr {
         (at, end): (usize, usize),
         line: usize,
         draft: &mut Option<Draft>,
-        found: &mut Found,
+        found: &mut BlockContent,
     ) {
         let mut origin = Origin::default();
         let lead = self.prefix.read(bytes, (at, end), &mut found.zones, &mut origin);

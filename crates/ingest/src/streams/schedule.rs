@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use seatrial_sqltext::touched::Touched;
+use seatrial_sqltext::table_access::TableAccess;
 
 /// Names that are remembered; with more, everything before the next one counts as a conflict.
 const NAMES_MAX: usize = 1 << 20;
@@ -53,28 +53,28 @@ impl Schedule {
     }
 
     /// Finds the place of a transaction that touches these names, not before a time.
-    pub fn place(&self, touched: &Touched, earliest: u64) -> Slot {
-        let ready = self.ready(touched).max(earliest);
-        let stream = if touched.is_pinned { 0 } else { self.stream_for(ready) };
+    pub fn place(&self, table_access: &TableAccess, earliest: u64) -> Slot {
+        let ready = self.ready(table_access).max(earliest);
+        let stream = if table_access.is_pinned { 0 } else { self.stream_for(ready) };
         Slot { stream, start: ready.max(self.free_at[stream]) }
     }
 
     /// Takes in that a transaction was placed there and ends so.
-    pub fn take_in(&mut self, slot: Slot, touched: Touched, end: u64) {
+    pub fn take_in(&mut self, slot: Slot, table_access: TableAccess, end: u64) {
         self.free_at[slot.stream] = end;
         self.last_end = self.last_end.max(end);
-        if touched.everything {
+        if table_access.everything {
             self.forget_until(end);
             return;
         }
         if self.by_name.len() > NAMES_MAX {
             self.forget_until(self.last_end);
         }
-        for name in touched.reads {
+        for name in table_access.reads {
             let ends = self.by_name.entry(name).or_default();
             ends.reads = ends.reads.max(end);
         }
-        for name in touched.writes {
+        for name in table_access.writes {
             let ends = self.by_name.entry(name).or_default();
             ends.writes = ends.writes.max(end);
         }
@@ -91,15 +91,15 @@ impl Schedule {
     }
 
     /// When all that conflicts with it has ended.
-    fn ready(&self, touched: &Touched) -> u64 {
-        if touched.everything {
+    fn ready(&self, table_access: &TableAccess) -> u64 {
+        if table_access.everything {
             return self.last_end;
         }
         let read = |name: &Vec<u8>| self.by_name.get(name).map_or(0, |ends| ends.writes);
         let written =
             |name: &Vec<u8>| self.by_name.get(name).map_or(0, |ends| ends.writes.max(ends.reads));
-        let reads = touched.reads.iter().map(read).max().unwrap_or(0);
-        let writes = touched.writes.iter().map(written).max().unwrap_or(0);
+        let reads = table_access.reads.iter().map(read).max().unwrap_or(0);
+        let writes = table_access.writes.iter().map(written).max().unwrap_or(0);
         reads.max(writes).max(self.floor)
     }
 

@@ -1,6 +1,6 @@
 //! A split keeps every statement, every transaction whole, and every conflict's order.
 
-mod measured;
+mod timed;
 
 use std::collections::{BTreeMap, HashSet};
 use std::convert::Infallible;

@@ -28,7 +28,7 @@ fn reported(bytes: &[u8]) -> Vec<String> {
 
 fn word(message: &Message) -> String {
     match message {
-        Message::AuthenticationOk => "hello".to_owned(),
+        Message::AuthenticationOk => "startup".to_owned(),
         Message::ParameterStatus(body) => {
             format!("{}={}", body.name().unwrap(), body.value().unwrap())
         }
@@ -85,7 +85,7 @@ fn said(fill: impl FnOnce(&mut BytesMut)) -> BytesMut {
     buffer
 }
 
-fn hello() -> BytesMut {
+fn startup() -> BytesMut {
     said(|out| frontend::startup_message([("user", "x"), ("database", "y")], out).unwrap())
 }
 
@@ -97,7 +97,7 @@ fn query(text: &str) -> BytesMut {
 fn session() -> Session {
     let mut session = Session::new("15.20".into());
     let mut out = Vec::new();
-    let start = hello();
+    let start = startup();
     assert_eq!(session.take_in(&start, &mut out), (start.len(), Next::GoOn));
     session
 }
@@ -125,21 +125,21 @@ fn a_client_is_let_in_and_sent_the_version() {
     assert_eq!(session.take_in(&ssl, &mut out), (8, Next::GoOn));
     assert_eq!(out, b"N");
     out.clear();
-    session.take_in(&hello(), &mut out);
+    session.take_in(&startup(), &mut out);
     let words = reported(&out);
-    assert_eq!((words[0].as_str(), words[1].as_str()), ("hello", "server_version=15.20"));
+    assert_eq!((words[0].as_str(), words[1].as_str()), ("startup", "server_version=15.20"));
     assert_eq!(words.last().map(String::as_str), Some("ready I"));
 }
 
 #[test]
 fn a_newer_minor_version_of_the_protocol_is_negotiated_down() {
     let mut session = Session::new("18.6".into());
-    let mut newer = hello();
+    let mut newer = startup();
     newer[4..8].copy_from_slice(&((3u32 << 16) | 2).to_be_bytes());
     let mut out = Vec::new();
     session.take_in(&newer, &mut out);
     assert_eq!(out[..13], [b'v', 0, 0, 0, 12, 0, 3, 0, 0, 0, 0, 0, 0]);
-    assert_eq!(reported(&out[13..])[0], "hello");
+    assert_eq!(reported(&out[13..])[0], "startup");
 }
 
 #[test]
@@ -320,7 +320,7 @@ fn exchange(stream: &mut (impl Read + Write), input: &[u8]) -> Vec<String> {
 
 /// Says who it is and waits until it is let in.
 fn enter(stream: &mut (impl Read + Write)) {
-    let words = exchange(stream, &hello());
+    let words = exchange(stream, &startup());
     assert_eq!(words.last().map(String::as_str), Some("ready I"));
 }
 
@@ -366,7 +366,7 @@ fn more_clients_than_allowed_get_an_error_and_a_place_is_given_again() {
     // The server sees that the first has left before it can be asked for the next.
     for _ in 0..100 {
         let mut next = connect();
-        next.write_all(&hello()).unwrap();
+        next.write_all(&startup()).unwrap();
         let mut head = [0];
         if next.read(&mut head).is_ok_and(|read| read == 1) && head == *b"R" {
             return;

@@ -36,7 +36,7 @@ const BEFORE: [&str; 8] = ["and", "having", "not", "on", "or", "select", "when",
 
 /// What the occurrences of a parameter show of its type, as far as the server reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Places {
+enum ParameterUse {
     /// It has none yet.
     #[default]
     Unseen,
@@ -54,10 +54,10 @@ pub fn types(sql: &[u8], parameters: &[Option<Vec<u8>>]) -> Vec<u32> {
         return Vec::new();
     }
     let places = places(&lexer::significant(sql), parameters.len());
-    let reported = |(place, value): (&Places, &Option<Vec<u8>>)| match place {
-        Places::Unseen | Places::Found => UNREPORTED,
-        Places::Value if value.as_deref().is_some_and(is_whole_number) => BIGINT,
-        Places::Text | Places::Value => TEXT,
+    let reported = |(place, value): (&ParameterUse, &Option<Vec<u8>>)| match place {
+        ParameterUse::Unseen | ParameterUse::Found => UNREPORTED,
+        ParameterUse::Value if value.as_deref().is_some_and(is_whole_number) => BIGINT,
+        ParameterUse::Text | ParameterUse::Value => TEXT,
     };
     let mut types: Vec<u32> = places.iter().zip(parameters).map(reported).collect();
     let reported =
@@ -66,17 +66,19 @@ pub fn types(sql: &[u8], parameters: &[Option<Vec<u8>>]) -> Vec<u32> {
     types
 }
 
-fn places(tokens: &[Token<'_>], count: usize) -> Vec<Places> {
-    let mut places = vec![Places::Unseen; count];
+fn places(tokens: &[Token<'_>], count: usize) -> Vec<ParameterUse> {
+    let mut places = vec![ParameterUse::Unseen; count];
     // For each open parenthesis, what it shows of an argument directly in it.
     let mut calls = Vec::new();
     for (index, token) in tokens.iter().enumerate() {
         if token.is_sign("(") {
-            calls.push(index.checked_sub(1).map_or(Places::Found, |before| call(&tokens[before])));
+            calls.push(
+                index.checked_sub(1).map_or(ParameterUse::Found, |before| call(&tokens[before])),
+            );
         } else if token.is_sign(")") {
             calls.pop();
         } else if token.kind == Kind::Parameter {
-            let within = calls.last().copied().unwrap_or(Places::Found);
+            let within = calls.last().copied().unwrap_or(ParameterUse::Found);
             if let Some(known) = number(token).and_then(|number| places.get_mut(number)) {
                 *known = together(*known, place(&tokens[..index], &tokens[index + 1..], within));
             }
@@ -87,25 +89,25 @@ fn places(tokens: &[Token<'_>], count: usize) -> Vec<Places> {
 
 /// The result of several occurrences. The server needs the type at the first; later ones must
 /// agree.
-fn together(before: Places, here: Places) -> Places {
+fn together(before: ParameterUse, here: ParameterUse) -> ParameterUse {
     match (before, here) {
-        (Places::Unseen, here) => here,
-        (Places::Found, _) => Places::Found,
-        (Places::Text, Places::Text) => Places::Text,
-        _ => Places::Value,
+        (ParameterUse::Unseen, here) => here,
+        (ParameterUse::Found, _) => ParameterUse::Found,
+        (ParameterUse::Text, ParameterUse::Text) => ParameterUse::Text,
+        _ => ParameterUse::Value,
     }
 }
 
 /// The result of one occurrence.
-fn place(before: &[Token<'_>], behind: &[Token<'_>], within: Places) -> Places {
+fn place(before: &[Token<'_>], behind: &[Token<'_>], within: ParameterUse) -> ParameterUse {
     let is_alone = before
         .last()
         .is_none_or(|token| token.is_sign("(") || token.is_sign(",") || token.is_one_of(&BEFORE));
     let is_argument = behind.first().is_some_and(|next| next.is_sign(",") || next.is_sign(")"));
     match () {
-        () if is_alone && is_null(behind) => Places::Text,
+        () if is_alone && is_null(behind) => ParameterUse::Text,
         () if is_alone && is_argument => within,
-        () => Places::Found,
+        () => ParameterUse::Found,
     }
 }
 
@@ -120,13 +122,13 @@ fn is_null(behind: &[Token<'_>]) -> bool {
 }
 
 /// What a function shows of its arguments.
-fn call(name: &Token<'_>) -> Places {
+fn call(name: &Token<'_>) -> ParameterUse {
     if name.is_one_of(&TEXTUAL) {
-        Places::Text
+        ParameterUse::Text
     } else if name.is_one_of(&TYPED) {
-        Places::Value
+        ParameterUse::Value
     } else {
-        Places::Found
+        ParameterUse::Found
     }
 }
 

@@ -65,7 +65,7 @@ impl Run {
     ///
     /// When the statements do not add up.
     pub(super) fn finish(mut self, end: End) -> Result<Played, PlaybackError> {
-        self.tally_ended();
+        self.record_ended();
         let duration_ns = self.now_ns();
         let queued = self.players.iter().map(|player| player.queue.len() as u64).sum::<u64>();
         let not_reached = queued + (self.survey.statements - self.counts.taken);

@@ -10,7 +10,7 @@ use seatrial_sqltext::lexer::class::Class;
 use crate::accounting::{HeldBy, Times};
 use crate::connection::Connection;
 use crate::feed::Fed;
-use crate::order::Place;
+use crate::order::OrderPosition;
 use crate::pace::Before;
 
 /// Statements for which a session keeps room.
@@ -84,7 +84,7 @@ pub struct Queued {
     /// The statement.
     pub fed: Box<Fed>,
     /// Its place in the order, if one is kept across sessions.
-    pub place: Place,
+    pub place: OrderPosition,
 }
 
 /// A statement that was answered, and is to be counted.
@@ -185,7 +185,7 @@ impl Player {
     }
 
     /// The place of the end of its transaction, as far as that was read.
-    pub fn end_of_transaction(&self) -> Option<Place> {
+    pub fn end_of_transaction(&self) -> Option<OrderPosition> {
         let is_alone = |one: &&Queued| one.fed.item.transaction == 0;
         if let Some(alone) = self.queue.front().filter(|_| self.open.is_some()).filter(is_alone) {
             return Some(alone.place);

@@ -231,7 +231,7 @@ impl Run {
             self.admit();
             self.free_held();
             self.unstick()?;
-            self.tell(now_ns);
+            self.publish(now_ns);
             if self.watch.is_stopped() {
                 break End::Interrupted;
             }
@@ -357,9 +357,9 @@ impl Run {
         }
     }
 
-    fn tell(&mut self, now_ns: u64) {
+    fn publish(&mut self, now_ns: u64) {
         let so_far = self.accounting.so_far();
-        self.watch.tell(&Live {
+        self.watch.publish(&Live {
             elapsed_ns: now_ns,
             answered: so_far.ok + so_far.failed,
             failed: so_far.failed,

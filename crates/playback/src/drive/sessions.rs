@@ -96,7 +96,7 @@ impl Run {
                 player.stage = Stage::Entering;
                 self.counts.open += 1;
                 self.counts.entering += 1;
-                self.tell_open();
+                self.record_open();
             }
             Ok(None) => self.timers.set(self.now_ns() + QUEUED_AFTER_NS, session as u32),
             Err(error) if is_gone(&error) => self.server_is_lost(&error.to_string()),
@@ -104,7 +104,7 @@ impl Run {
         }
     }
 
-    fn tell_open(&mut self) {
+    fn record_open(&mut self) {
         let now_ns = self.now_ns();
         let open = self.counts.open;
         self.sessions.open_max = self.sessions.open_max.max(open as u64);
@@ -215,7 +215,7 @@ impl Run {
         self.counts.held -= usize::from(is_held);
         player.wait = Wait::Nothing;
         player.stage = stage;
-        self.tell_open();
+        self.record_open();
     }
 
     /// The server closed a session's connection.

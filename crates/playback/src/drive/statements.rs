@@ -30,7 +30,7 @@ impl Run {
     pub(super) fn take_batch(&mut self, now_ns: u64) -> Result<bool, PlaybackError> {
         // What is not counted yet is held; and who waits for it to be released is to go on.
         if self.counts.starved > 0 || self.counts.in_flight == 0 {
-            self.tally_ended();
+            self.record_ended();
         }
         if self.counts.starved > 0 {
             self.feed.is_awaited();
@@ -71,7 +71,7 @@ impl Run {
 
     /// A statement is not sent.
     pub(super) fn skip(&mut self, session: usize, queued: Queued, why: Skipped) {
-        self.tally_ended();
+        self.record_ended();
         self.accounting.skipped(&queued.fed.item, why);
         self.consumed(session, &queued);
         self.feed.release(queued.fed);
@@ -88,7 +88,7 @@ impl Run {
     }
 
     /// Tallies the statements that were answered since it was done last.
-    pub(super) fn tally_ended(&mut self) {
+    pub(super) fn record_ended(&mut self) {
         for Ended { fed, times, answer } in self.ended.drain(..) {
             self.accounting.answered(&fed.item, &times, &answer);
             self.feed.release(fed);
@@ -311,7 +311,7 @@ impl Run {
         self.ended.push(Ended { fed: queued.fed, times, answer });
         self.advance(session);
         if is_large || self.ended.len() >= ENDED_MAX {
-            self.tally_ended();
+            self.record_ended();
         }
     }
 
@@ -322,7 +322,7 @@ impl Run {
         self.counts.may_wait -= usize::from(player.may_wait());
         let Some(times) = player.open.take() else { return };
         let Some(queued) = player.pop() else { return };
-        self.tally_ended();
+        self.record_ended();
         self.accounting.unanswered(&queued.fed.item, &Times { ended_ns, ..times });
         self.counts.in_flight -= 1;
         self.counts.moved_ns = ended_ns;

@@ -81,7 +81,7 @@ impl Reason {
 
 /// What is known of an id that was used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Found {
+pub enum IdSource {
     /// A slot gave it.
     Slot(u32, Level),
     /// It is none of those that were drawn: it was there before.
@@ -105,7 +105,7 @@ pub struct SequencePosition {
 #[derive(Debug, Default)]
 pub struct Inferred {
     /// For each id that was used.
-    pub found: Vec<Found>,
+    pub found: Vec<IdSource>,
     /// Sequences of which ids are used.
     pub positions: Vec<SequencePosition>,
     /// What pairs of texts do.
@@ -120,8 +120,8 @@ impl Inferred {
     pub fn of(scan: &mut Scan, catalog: &Catalog) -> Inferred {
         scan.finish();
         let nothing = |used: &Used| match scan.classes.all[used.class as usize].source {
-            Source::Sequence(_) => Found::Unresolved(Reason::NotDrawn, 0),
-            Source::Random | Source::Time => Found::Unresolved(Reason::Random, 0),
+            Source::Sequence(_) => IdSource::Unresolved(Reason::NotDrawn, 0),
+            Source::Random | Source::Time => IdSource::Unresolved(Reason::Random, 0),
         };
         let mut inferred =
             Inferred { found: scan.used.iter().map(nothing).collect(), ..Inferred::default() };
@@ -145,9 +145,9 @@ impl Inferred {
                 begins_again && scan.not_captured.contains(&(sequence as u32))
             });
             *found = if may_be_again || scan.given_again.contains(&(used.class, used.id)) {
-                Found::Unresolved(Reason::GivenAgain, 0)
+                IdSource::Unresolved(Reason::GivenAgain, 0)
             } else {
-                Found::Slot(slot, Level::Exact)
+                IdSource::Slot(slot, Level::Exact)
             };
         }
         inferred
@@ -155,12 +155,12 @@ impl Inferred {
 }
 
 /// Whether what follows for an id from draws is nothing, or rests on one whose row may be another.
-fn is_open(scan: &Scan, found: Found, exact: Option<u32>) -> bool {
+fn is_open(scan: &Scan, found: IdSource, exact: Option<u32>) -> bool {
     let may_conflict = |slot| scan.of_slot(slot).is_some_and(|drawing| drawing.may_conflict);
     match (exact, found) {
-        (Some(slot), _) | (None, Found::Slot(slot, _)) => may_conflict(slot),
-        (None, Found::Unresolved(..)) => true,
-        (None, Found::NotGenerated) => false,
+        (Some(slot), _) | (None, IdSource::Slot(slot, _)) => may_conflict(slot),
+        (None, IdSource::Unresolved(..)) => true,
+        (None, IdSource::NotGenerated) => false,
     }
 }
 
@@ -213,7 +213,7 @@ impl<'a> OfSequence<'a> {
         let mut position =
             SequencePosition { sequence: self.sequence, next_value_target, next_value_log: None };
         for &id in &self.strangers {
-            inferred.found[id as usize] = Found::Unresolved(Reason::NotDrawn, 0);
+            inferred.found[id as usize] = IdSource::Unresolved(Reason::NotDrawn, 0);
         }
         if let Some((reason, keeps_old)) = self.refused() {
             self.refuse(reason, keeps_old, inferred);
@@ -259,7 +259,7 @@ impl<'a> OfSequence<'a> {
         for &(rank, id) in &self.ids {
             let is_old = keeps_old && rank < 0 && self.reported.next_value.is_some();
             inferred.found[id as usize] =
-                if is_old { Found::NotGenerated } else { Found::Unresolved(reason, 0) };
+                if is_old { IdSource::NotGenerated } else { IdSource::Unresolved(reason, 0) };
         }
     }
 
@@ -323,9 +323,9 @@ impl<'a> OfSequence<'a> {
             let given = proof.given[place];
             inferred.found[id as usize] = if given != NONE {
                 let level = if is_proved[place] { Level::Proved } else { Level::ByPattern };
-                Found::Slot(globals[given as usize], level)
+                IdSource::Slot(globals[given as usize], level)
             } else if rank < least {
-                Found::NotGenerated
+                IdSource::NotGenerated
             } else {
                 let left = proof.left(place as u32);
                 let draws = proof.candidates(place as u32).map(|slot| {
@@ -336,7 +336,7 @@ impl<'a> OfSequence<'a> {
                 if let Some(per_mille) = (given_back * 1_000u64).checked_div(all) {
                     inferred.given_back_per_mille.insert(id, per_mille);
                 }
-                Found::Unresolved(self.reason(&proof, &habits, place as u32), left)
+                IdSource::Unresolved(self.reason(&proof, &habits, place as u32), left)
             };
         }
         let Habits { mut by_pair, .. } = habits;

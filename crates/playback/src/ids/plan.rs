@@ -9,16 +9,16 @@ use std::collections::{HashMap, HashSet};
 
 use seatrial_sqltext::catalog::Catalog;
 use seatrial_sqltext::lexer::form::Parts;
-use seatrial_sqltext::reading::{ColumnOf, Place, Reader, Reading, SessionNames, Source};
+use seatrial_sqltext::reading::{ColumnOf, Reader, Reading, SessionNames, Source, ValuePosition};
 use seatrial_sqltext::statements::{Control, control};
 use seatrial_trace::{Columns, TraceError, TraceReader, Traced};
 
 use super::classes::{Class, Classes};
-use super::infer::{Found, Inferred, SequencePosition};
+use super::infer::{IdSource, Inferred, SequencePosition};
 use super::pattern::{Habit, Pair};
 use super::reach::Reach;
 use super::rows::{Row, Rows, Several};
-use super::scan::{Count, Drawing, Scan, Seen, TextPlace};
+use super::scan::{Count, Drawing, Scan, ScannedStatement, TextPosition};
 use super::spots::{Gave, Spot};
 use super::values::{Id, Spelled};
 
@@ -86,7 +86,7 @@ pub struct Plan {
     /// What pairs of texts do.
     pub habits: Vec<(Pair, Habit)>,
     /// Texts that draw or use, by their number.
-    pub texts: Vec<TextPlace>,
+    pub texts: Vec<TextPosition>,
     /// What texts look like without their values.
     pub shown: HashMap<u64, String>,
     /// Texts of which only the names were understood.
@@ -101,7 +101,7 @@ pub struct Plan {
     /// Slots of draws.
     drawn_slots: u32,
     places: Vec<HashMap<Id, u32>>,
-    found: Vec<Found>,
+    found: Vec<IdSource>,
     reach: Vec<Reach>,
 }
 
@@ -139,7 +139,7 @@ impl Plan {
     }
 
     /// What is known of an id of a class; None for one that is not in the trace.
-    pub fn found(&self, class: u32, id: Id) -> Option<Found> {
+    pub fn found(&self, class: u32, id: Id) -> Option<IdSource> {
         let place = self.places.get(class as usize)?.get(&id)?;
         self.found.get(*place as usize).copied()
     }
@@ -147,7 +147,7 @@ impl Plan {
     /// Whether an id of a class may have been drawn in the trace, as far as is known.
     pub fn may_be_drawn(&self, class: u32, id: Id) -> bool {
         match self.found(class, id) {
-            Some(found) => found != Found::NotGenerated,
+            Some(found) => found != IdSource::NotGenerated,
             None => self.reach.get(class as usize).is_some_and(|reach| reach.holds(id)),
         }
     }
@@ -155,8 +155,8 @@ impl Plan {
     /// Whether a draw gave an id of a class, as far as is known.
     pub fn gave(&self, class: u32, id: Id) -> Gave {
         match self.found(class, id) {
-            Some(Found::Slot(..)) => Gave::Maybe,
-            Some(Found::NotGenerated) => Gave::Before,
+            Some(IdSource::Slot(..)) => Gave::Maybe,
+            Some(IdSource::NotGenerated) => Gave::Before,
             _ => self.reach.get(class as usize).map_or(Gave::Never, |reach| reach.gave(id)),
         }
     }
@@ -194,7 +194,7 @@ impl Plan {
     }
 
     /// Ids that were used, by class, and what is known of each.
-    pub fn all_found(&self) -> impl Iterator<Item = (u32, Id, Found)> {
+    pub fn all_found(&self) -> impl Iterator<Item = (u32, Id, IdSource)> {
         let classes = (0..).zip(&self.places);
         let all =
             classes.flat_map(|(class, ids)| ids.iter().map(move |(&id, &at)| (class, id, at)));
@@ -223,17 +223,17 @@ impl Plan {
 
 /// The value at a place of a statement, as written.
 pub fn spelled<'a>(
-    place: Place,
+    place: ValuePosition,
     sql: &'a [u8],
     parts: &Parts,
     parameters: &'a [Option<Vec<u8>>],
 ) -> Option<Spelled<'a>> {
     match place {
-        Place::Literal(literal) => {
+        ValuePosition::Literal(literal) => {
             let text = sql.get(parts.literals().nth(literal as usize)?)?;
             Some(Spelled { text, is_literal: true })
         }
-        Place::Parameter(parameter) => {
+        ValuePosition::Parameter(parameter) => {
             let text = parameters.get(parameter as usize)?.as_deref()?;
             Some(Spelled { text, is_literal: false })
         }
@@ -280,7 +280,7 @@ impl Pass {
         let names = &mut self.sessions[session as usize];
         let reading = self.reader.read_in(names, statement.sql, &self.parts);
         self.note_text(&reading, *fingerprint, text);
-        let seen = Seen {
+        let seen = ScannedStatement {
             number,
             session,
             transaction: statement.transaction,
@@ -329,7 +329,7 @@ impl Pass {
         drop(spots);
         let mut is_used = vec![false; scan.slots as usize + scan.rows.all.len()];
         for found in &inferred.found {
-            if let Found::Slot(slot, _) = found {
+            if let IdSource::Slot(slot, _) = found {
                 is_used[*slot as usize] = true;
             }
         }
@@ -417,9 +417,9 @@ fn gave(
     let place = scan.places[class as usize].get(&id);
     let found = place.and_then(|&place| inferred.found.get(place as usize));
     let slot = match found {
-        Some(Found::NotGenerated) => return Gave::Before,
-        Some(&Found::Slot(slot, _)) => Some(slot),
-        Some(Found::Unresolved(..)) | None => scan.exact.get(&(class, id)).copied(),
+        Some(IdSource::NotGenerated) => return Gave::Before,
+        Some(&IdSource::Slot(slot, _)) => Some(slot),
+        Some(IdSource::Unresolved(..)) | None => scan.exact.get(&(class, id)).copied(),
     };
     if let Some(row) = slot.and_then(|slot| slot.checked_sub(scan.slots)) {
         let is_shown = scan.rows.all[row as usize].first() < number;

@@ -13,11 +13,11 @@
 use std::collections::HashMap;
 use std::hash::Hasher;
 
-use seatrial_sqltext::reading::{ColumnOf, Operand, Place, Shown};
+use seatrial_sqltext::reading::{ColumnOf, Operand, ReturnedKey, ValuePosition};
 use seatrial_trace::captured::{digest, digest_once};
 use twox_hash::XxHash64;
 
-use super::scan::Seen;
+use super::scan::ScannedStatement;
 use super::values::{Id, Kind, Spelled};
 
 /// Rows that are followed.
@@ -129,10 +129,10 @@ impl Rows {
     /// Takes in what a statement showed of a row; returns its id.
     pub fn take<'a>(
         &mut self,
-        seen: &Seen<'_>,
-        shown: &Shown,
+        seen: &ScannedStatement<'_>,
+        shown: &ReturnedKey,
         (class, kind): (u32, Kind),
-        spelled: &impl Fn(Place) -> Option<Spelled<'a>>,
+        spelled: &impl Fn(ValuePosition) -> Option<Spelled<'a>>,
     ) -> Option<Id> {
         let key = shown.key.and_then(|key| {
             let key = &seen.reading.keys[usize::from(key)];
@@ -173,8 +173,8 @@ impl Rows {
     /// their ids, and those of times. Returns the ids.
     pub fn take_several(
         &mut self,
-        seen: &Seen<'_>,
-        shown: &[(Shown, u32, Kind)],
+        seen: &ScannedStatement<'_>,
+        shown: &[(ReturnedKey, u32, Kind)],
         times: &[u32],
     ) -> Vec<(u32, Id)> {
         let mut ids = Vec::new();
@@ -199,7 +199,7 @@ impl Rows {
             return ids;
         }
         for (row, &of_several) in reported.rows.iter().zip(&known) {
-            for &(Shown { returned, .. }, class, kind) in shown {
+            for &(ReturnedKey { returned, .. }, class, kind) in shown {
                 let text = row.get(returned as usize).and_then(Option::as_deref);
                 let Some(id) = text.and_then(|text| Id::read(kind, text)) else { continue };
                 let of_several = Some(of_several);
@@ -264,7 +264,7 @@ fn key_of<'a>(
     column: ColumnOf,
     columns: &[ColumnOf],
     row: &[Operand],
-    spelled: &impl Fn(Place) -> Option<Spelled<'a>>,
+    spelled: &impl Fn(ValuePosition) -> Option<Spelled<'a>>,
 ) -> Option<u64> {
     let mut hasher = XxHash64::with_seed(0);
     hasher.write_usize(column.table);
@@ -284,7 +284,8 @@ mod tests {
     use seatrial_sqltext::reading::Reading;
     use seatrial_trace::captured::Returned;
 
-    const SHOWN: Shown = Shown { column: ColumnOf { table: 0, column: 0 }, returned: 0, key: None };
+    const SHOWN: ReturnedKey =
+        ReturnedKey { column: ColumnOf { table: 0, column: 0 }, returned: 0, key: None };
 
     /// What is followed of rows of an id, a value, and a time.
     fn rows(values: &[[&str; 3]], count: u64) -> (Rows, usize) {
@@ -292,7 +293,7 @@ mod tests {
         let rows: Vec<_> = values.iter().map(|row| row.iter().map(reported).collect()).collect();
         let returned = Returned { columns: vec![Vec::new(); 3], rows };
         let reading = Reading::default();
-        let seen = Seen {
+        let seen = ScannedStatement {
             number: 5,
             session: 0,
             transaction: 0,

@@ -18,7 +18,9 @@
 
 use std::collections::{HashMap, HashSet};
 
-use seatrial_sqltext::reading::{ColumnOf, Draw, How, Place, Reading, Shown, Source, Use};
+use seatrial_sqltext::reading::{
+    ColumnOf, Draw, How, Reading, ReturnedKey, Source, Use, ValuePosition,
+};
 use seatrial_trace::captured::Returned;
 
 use super::classes::{Class, Classes};
@@ -180,16 +182,16 @@ impl Used {
 
 /// A text that draws or uses ids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct TextPlace {
+pub struct TextPosition {
     /// Hash of the fingerprint.
     pub fingerprint: u64,
     /// The place of a use; None for a text that draws.
-    pub place: Option<Place>,
+    pub place: Option<ValuePosition>,
 }
 
 /// A statement of a session whose ids count.
 #[derive(Clone, Copy, Debug)]
-pub struct Seen<'a> {
+pub struct ScannedStatement<'a> {
     /// Its place in the trace; they come in order.
     pub number: u64,
     /// Its session.
@@ -218,7 +220,7 @@ pub struct Seen<'a> {
     pub places: (usize, usize),
 }
 
-impl Seen<'_> {
+impl ScannedStatement<'_> {
     /// When it was sent, at the earliest. A record of an error alone says when it failed, which may
     /// be long after it drew.
     fn sent_us(&self) -> i64 {
@@ -285,7 +287,7 @@ struct Session {
 impl Session {
     /// The earliest time at which its next statement draws, and the latest one at which what that
     /// names was known.
-    fn times_of(&self, seen: &Seen<'_>) -> (u64, u64) {
+    fn times_of(&self, seen: &ScannedStatement<'_>) -> (u64, u64) {
         let begun = seen.reported_meanwhile.and_then(|reported| seen.number.checked_sub(reported));
         let after = self.after.max(begun.unwrap_or(0));
         // The record of its beginning ends the one before; else others whose beginnings were
@@ -323,8 +325,8 @@ pub struct Scan {
     /// Some statements that drew lack their beginning or their end in the log.
     pub lacks_ends: bool,
     /// The distinct texts.
-    pub texts: Vec<TextPlace>,
-    text_places: HashMap<TextPlace, u32>,
+    pub texts: Vec<TextPosition>,
+    text_places: HashMap<TextPosition, u32>,
     sessions: Vec<Session>,
     /// Rows that statements showed as they picked them.
     pub rows: Rows,
@@ -353,7 +355,11 @@ impl Scan {
     }
 
     /// Takes in the next statement of the trace.
-    pub fn take<'a>(&mut self, seen: &Seen<'_>, spelled: impl Fn(Place) -> Option<Spelled<'a>>) {
+    pub fn take<'a>(
+        &mut self,
+        seen: &ScannedStatement<'_>,
+        spelled: impl Fn(ValuePosition) -> Option<Spelled<'a>>,
+    ) {
         let session = &self.sessions[seen.session as usize];
         let last = (session.after, session.is_untimed);
         self.clock.take(seen.number, last, seen.start_us, seen.duration_us);
@@ -394,10 +400,10 @@ impl Scan {
 
     fn take_use<'a>(
         &mut self,
-        seen: &Seen<'_>,
+        seen: &ScannedStatement<'_>,
         reported: &Use,
         deadline: u64,
-        spelled: &impl Fn(Place) -> Option<Spelled<'a>>,
+        spelled: &impl Fn(ValuePosition) -> Option<Spelled<'a>>,
     ) {
         let Some(class) = self.classes.of_column(reported.column) else { return };
         if matches!(reported.how, How::Bound | How::Inside) {
@@ -421,7 +427,7 @@ impl Scan {
 
     /// Takes in which block a statement is in. What was drawn in it is seen by others when its last
     /// statement ends, at the earliest.
-    fn take_block(&mut self, seen: &Seen<'_>, after: u64) {
+    fn take_block(&mut self, seen: &ScannedStatement<'_>, after: u64) {
         let session = &mut self.sessions[seen.session as usize];
         if session.block != seen.transaction {
             end_block(session, &mut self.drawings);
@@ -457,7 +463,7 @@ impl Scan {
     }
 
     /// A session's last statement had ended when its next one was sent.
-    fn end_last(&mut self, seen: &Seen<'_>) {
+    fn end_last(&mut self, seen: &ScannedStatement<'_>) {
         let last = std::mem::take(&mut self.sessions[seen.session as usize].last_drawings);
         for drawing in &mut self.drawings[last.start as usize..last.end as usize] {
             drawing.done_us.get_or_insert(seen.start_us);
@@ -465,7 +471,7 @@ impl Scan {
     }
 
     /// Takes in when a statement ended that drew, or not, where it says so.
-    fn take_end(&mut self, seen: &Seen<'_>, drew: std::ops::Range<u32>) {
+    fn take_end(&mut self, seen: &ScannedStatement<'_>, drew: std::ops::Range<u32>) {
         if let Some(ends_us) = seen.ends_us() {
             if ends_us != self.ending.at_us {
                 self.ending.settle(&mut self.drawings);
@@ -481,8 +487,8 @@ impl Scan {
     /// Takes in rows that were found as foreign keys were checked.
     fn take_parents<'a>(
         &mut self,
-        seen: &Seen<'_>,
-        spelled: &impl Fn(Place) -> Option<Spelled<'a>>,
+        seen: &ScannedStatement<'_>,
+        spelled: &impl Fn(ValuePosition) -> Option<Spelled<'a>>,
     ) {
         for &(column, place) in &seen.reading.parents {
             let Some(class) = self.classes.of_column(column) else { continue };
@@ -507,12 +513,12 @@ impl Scan {
     /// Takes in numbers and UUIDs within texts.
     fn take_texts<'a>(
         &mut self,
-        seen: &Seen<'_>,
+        seen: &ScannedStatement<'_>,
         deadline: u64,
-        spelled: &impl Fn(Place) -> Option<Spelled<'a>>,
+        spelled: &impl Fn(ValuePosition) -> Option<Spelled<'a>>,
     ) {
         let mut texts = Vec::new();
-        let Seen { number, session, fingerprint, .. } = *seen;
+        let ScannedStatement { number, session, fingerprint, .. } = *seen;
         texts_of(seen.reading, &self.classes, fingerprint, seen.places, spelled, |text| {
             texts.push(text);
         });
@@ -541,10 +547,15 @@ impl Scan {
     }
 
     /// Takes in numbers in a statement that its client knew before it drew.
-    fn take_named<'a>(&mut self, seen: &Seen<'_>, spelled: &impl Fn(Place) -> Option<Spelled<'a>>) {
+    fn take_named<'a>(
+        &mut self,
+        seen: &ScannedStatement<'_>,
+        spelled: &impl Fn(ValuePosition) -> Option<Spelled<'a>>,
+    ) {
         let (literals, parameters) = seen.places;
-        let all = (0..literals as u32).map(Place::Literal);
-        let all = all.chain((0..parameters as u32).map(Place::Parameter)).take(PLACES_NAMED_MAX);
+        let all = (0..literals as u32).map(ValuePosition::Literal);
+        let all =
+            all.chain((0..parameters as u32).map(ValuePosition::Parameter)).take(PLACES_NAMED_MAX);
         let near = &mut self.sessions[seen.session as usize].near;
         for place in all {
             let plain = spelled(place).and_then(Spelled::plain);
@@ -585,10 +596,10 @@ impl Scan {
 
     fn take_draw<'a>(
         &mut self,
-        seen: &Seen<'_>,
+        seen: &ScannedStatement<'_>,
         draw: &Draw,
         after: u64,
-        spelled: &impl Fn(Place) -> Option<Spelled<'a>>,
+        spelled: &impl Fn(ValuePosition) -> Option<Spelled<'a>>,
     ) {
         let class = self.class_of(draw);
         let sequence = match draw.source {
@@ -669,7 +680,7 @@ impl Scan {
     }
 
     /// Takes in ids that were captured as they came back, row by row; whether all of them were.
-    fn note_returned(&mut self, seen: &Seen<'_>, drawing: &Drawing) -> bool {
+    fn note_returned(&mut self, seen: &ScannedStatement<'_>, drawing: &Drawing) -> bool {
         let (Some(reported), Some(column)) = (seen.returned, drawing.returned) else {
             return false;
         };
@@ -711,7 +722,7 @@ impl Scan {
     }
 
     /// Takes in what `lastval` and `currval` returned.
-    fn take_last_values(&mut self, seen: &Seen<'_>) {
+    fn take_last_values(&mut self, seen: &ScannedStatement<'_>) {
         for last in seen.reading.last_values.iter().filter(|_| seen.error.is_none()) {
             let place = self.sessions[seen.session as usize].last_drawn.drawing(last);
             let Some(place) = place else { continue };
@@ -737,7 +748,11 @@ impl Scan {
     }
 
     /// Takes in rows that were captured as they were picked.
-    fn take_shows<'a>(&mut self, seen: &Seen<'_>, spelled: &impl Fn(Place) -> Option<Spelled<'a>>) {
+    fn take_shows<'a>(
+        &mut self,
+        seen: &ScannedStatement<'_>,
+        spelled: &impl Fn(ValuePosition) -> Option<Spelled<'a>>,
+    ) {
         if seen.error.is_some() {
             return;
         }
@@ -751,7 +766,7 @@ impl Scan {
             ids.extend(id.map(|id| (class, id)));
         }
         if !of_ids.is_empty() && seen.returned.is_some_and(|reported| reported.rows.len() > 1) {
-            let is_time = |shown: &&Shown| self.classes.is_of_time(shown.column);
+            let is_time = |shown: &&ReturnedKey| self.classes.is_of_time(shown.column);
             let times = seen.reading.shows.iter().filter(is_time).map(|shown| shown.returned);
             ids.extend(self.rows.take_several(seen, &of_ids, &times.collect::<Vec<u32>>()));
         }
@@ -797,8 +812,8 @@ impl Scan {
         latest.iter().find(|(known, _)| *known == class).map_or(NONE, |&(_, place)| place)
     }
 
-    fn text(&mut self, fingerprint: u64, place: Option<Place>) -> u32 {
-        let text = TextPlace { fingerprint, place };
+    fn text(&mut self, fingerprint: u64, place: Option<ValuePosition>) -> u32 {
+        let text = TextPosition { fingerprint, place };
         let next = self.texts.len() as u32;
         let known = *self.text_places.entry(text).or_insert(next);
         if known == next {
@@ -816,7 +831,7 @@ fn end_block(session: &mut Session, drawings: &mut [Drawing]) {
 }
 
 /// How many rows a statement gave back, of which the first were kept.
-fn rows_of(seen: &Seen<'_>, reported: &Returned) -> u32 {
+fn rows_of(seen: &ScannedStatement<'_>, reported: &Returned) -> u32 {
     let kept = reported.rows.len();
     let all = seen.rows.and_then(|rows| usize::try_from(rows).ok());
     u32::try_from(all.map_or(kept, |all| all.max(kept))).unwrap_or(u32::MAX)

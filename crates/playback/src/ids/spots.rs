@@ -20,7 +20,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use seatrial_sqltext::reading::{How, Place, Reading};
+use seatrial_sqltext::reading::{How, Reading, ValuePosition};
 use twox_hash::XxHash64;
 
 use super::classes::{Class, Classes};
@@ -68,7 +68,7 @@ const NAMED_MAX: usize = 64;
 #[derive(Clone, Copy, Debug)]
 pub struct Text<'a> {
     /// Its place.
-    pub place: Place,
+    pub place: ValuePosition,
     /// Tells it from other places; the same for all texts of a column.
     pub at: u64,
     /// Its bytes, with the quotes of a literal.
@@ -82,16 +82,16 @@ pub fn texts_of<'a>(
     classes: &Classes,
     fingerprint: u64,
     (literals, parameters): (usize, usize),
-    spelled: impl Fn(Place) -> Option<Spelled<'a>>,
+    spelled: impl Fn(ValuePosition) -> Option<Spelled<'a>>,
     mut take: impl FnMut(Text<'a>),
 ) {
     if reading.is_by_names || reading.has_unknown_table {
         return;
     }
     let mut is_seen = vec![false; literals + parameters];
-    let index = |place: Place| match place {
-        Place::Literal(literal) => literal as usize,
-        Place::Parameter(parameter) => literals + parameter as usize,
+    let index = |place: ValuePosition| match place {
+        ValuePosition::Literal(literal) => literal as usize,
+        ValuePosition::Parameter(parameter) => literals + parameter as usize,
     };
     let of_classes = reading.uses.iter().filter(|one| classes.of_column(one.column).is_some());
     for place in of_classes.map(|one| one.place).chain(reading.handed.iter().copied()) {
@@ -112,8 +112,8 @@ pub fn texts_of<'a>(
             take(Text { place: one.place, at, bytes });
         }
     }
-    let all = (0..literals as u32).map(Place::Literal);
-    for place in all.chain((0..parameters as u32).map(Place::Parameter)) {
+    let all = (0..literals as u32).map(ValuePosition::Literal);
+    for place in all.chain((0..parameters as u32).map(ValuePosition::Parameter)) {
         if is_seen[index(place)] {
             continue;
         }
@@ -124,7 +124,10 @@ pub fn texts_of<'a>(
     }
 }
 
-fn text_at<'a>(place: Place, spelled: impl Fn(Place) -> Option<Spelled<'a>>) -> Option<&'a [u8]> {
+fn text_at<'a>(
+    place: ValuePosition,
+    spelled: impl Fn(ValuePosition) -> Option<Spelled<'a>>,
+) -> Option<&'a [u8]> {
     let found = spelled(place)?;
     let is_text = match found.text {
         [] => false,
@@ -141,10 +144,10 @@ fn is_whole_number(text: &[u8]) -> bool {
     text.iter().all(|byte| byte.is_ascii_digit() || b" '+-.eE".contains(byte))
 }
 
-fn at_place(fingerprint: u64, place: Place) -> u64 {
+fn at_place(fingerprint: u64, place: ValuePosition) -> u64 {
     let place = match place {
-        Place::Literal(literal) => u64::from(literal) << 1,
-        Place::Parameter(parameter) => u64::from(parameter) << 1 | 1,
+        ValuePosition::Literal(literal) => u64::from(literal) << 1,
+        ValuePosition::Parameter(parameter) => u64::from(parameter) << 1 | 1,
     };
     hash(1, [fingerprint, place])
 }

@@ -9,9 +9,9 @@ use seatrial_sqltext::reading::{Draw, Reading, Source};
 use seatrial_trace::captured::Returned;
 
 use super::classes::Classes;
-use super::infer::{Found, Inferred, Level, Reason};
+use super::infer::{IdSource, Inferred, Level, Reason};
 use super::rows::Rows;
-use super::scan::{Count, Scan, Seen};
+use super::scan::{Count, Scan, ScannedStatement};
 use super::values::Spelled;
 use simulator::{Capture, Chance, Habit, NEXT_VALUE, Scene, capture};
 
@@ -83,7 +83,7 @@ fn outcome(scene: Scene, next_value: Option<i64>) -> Outcome {
         let drew = truth.map(|&(number, _)| capture.statements[number as usize].session);
         outcome.handed += usize::from(drew.is_some_and(|session| session != used.first.session));
         match *found {
-            Found::Slot(slot, level) => {
+            IdSource::Slot(slot, level) => {
                 let drawing = scan.drawings.iter().rfind(|one| one.first_slot <= slot);
                 let drawing = drawing.unwrap();
                 let said = (drawing.number, slot - drawing.first_slot);
@@ -91,13 +91,13 @@ fn outcome(scene: Scene, next_value: Option<i64>) -> Outcome {
                 outcome.proved += usize::from(level == Level::Proved);
                 outcome.by_pattern += usize::from(level == Level::ByPattern);
             }
-            Found::NotGenerated => {
+            IdSource::NotGenerated => {
                 outcome.not_generated += 1;
                 let is_shown =
                     inferred.positions.iter().all(|position| position.next_value_log.is_some());
                 outcome.wrongly_old += usize::from(truth.is_some() && is_shown);
             }
-            Found::Unresolved(..) => outcome.unresolved += 1,
+            IdSource::Unresolved(..) => outcome.unresolved += 1,
         }
     }
     outcome
@@ -289,7 +289,7 @@ fn a_target_that_stands_elsewhere_is_reported() {
         let [position] = inferred.positions[..] else { panic!("one sequence") };
         assert_eq!(position.next_value_log, Some(NEXT_VALUE + further));
         let is_open =
-            |found: &Found| matches!(found, Found::Unresolved(Reason::SequenceElsewhere, _));
+            |found: &IdSource| matches!(found, IdSource::Unresolved(Reason::SequenceElsewhere, _));
         assert!(inferred.found.iter().all(is_open));
     }
 }
@@ -311,7 +311,7 @@ fn what_is_cut_of_returning_was_drawn_all_the_same() {
         let rows_kept = (1..=kept).map(|id| vec![Some(id.to_string().into_bytes())]);
         let returned = Returned { columns: vec![b"id".to_vec()], rows: rows_kept.collect() };
         let mut scan = Scan::of(Classes::of(&catalog), 1, Rows::default());
-        let seen = Seen {
+        let seen = ScannedStatement {
             number: 0,
             session: 0,
             transaction: 0,

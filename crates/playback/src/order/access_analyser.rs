@@ -14,7 +14,7 @@ use std::sync::Arc;
 use seatrial_sqltext::catalog::Catalog;
 use seatrial_sqltext::lexer::form::Parts;
 use seatrial_sqltext::reading::{
-    self, Access, ColumnOf, Key, Only, Operand, Place, Reader, Reading, SessionNames,
+    self, Access, ColumnOf, Key, Only, Operand, Reader, Reading, SessionNames, ValuePosition,
 };
 use twox_hash::XxHash64;
 
@@ -163,7 +163,7 @@ impl AccessAnalyser {
     }
 
     /// The text of a value; None where it is another one in the database.
-    fn value<'a>(&self, item: &'a Item, place: Place, kind: Kind) -> Option<&'a [u8]> {
+    fn value<'a>(&self, item: &'a Item, place: ValuePosition, kind: Kind) -> Option<&'a [u8]> {
         let spelled = spelled(item, &self.parts, place)?;
         // A number is another text than it is written: 05 is '5'.
         let is_made = kind == Kind::Text && spelled.is_literal && !spelled.text.starts_with(b"'");
@@ -255,13 +255,13 @@ fn object(of: reading::Object) -> Object {
 }
 
 /// The value at a place of a statement; None for NULL, and where there is none.
-fn spelled<'a>(item: &'a Item, parts: &Parts, place: Place) -> Option<Spelled<'a>> {
+fn spelled<'a>(item: &'a Item, parts: &Parts, place: ValuePosition) -> Option<Spelled<'a>> {
     match place {
-        Place::Parameter(number) => {
+        ValuePosition::Parameter(number) => {
             let text = item.parameters.get(number as usize)?.as_deref()?;
             Some(Spelled { text, is_literal: false })
         }
-        Place::Literal(number) => {
+        ValuePosition::Literal(number) => {
             let text = item.sql.get(parts.literals().nth(number as usize)?)?;
             Some(Spelled { text, is_literal: true })
         }

@@ -23,13 +23,13 @@ use std::collections::{BTreeSet, BinaryHeap, HashMap};
 
 use seatrial_trace::captured::SessionId;
 
-use super::Place;
+use super::OrderPosition;
 
 /// A session as the order sees it.
 #[derive(Clone, Copy, Debug, Default)]
-struct Seen {
+struct SessionProgress {
     /// Where its last statement is.
-    last: Option<Place>,
+    last: Option<OrderPosition>,
     /// Its last statement, if that is a commit whose end is yet to be seen.
     commit: Option<u64>,
 }
@@ -37,19 +37,19 @@ struct Seen {
 /// Commits that are not done, and statements that wait for them.
 #[derive(Debug)]
 pub struct CommitOrder {
-    sessions: Vec<Seen>,
+    sessions: Vec<SessionProgress>,
     /// Ends of commits that were read and are not done.
-    undone: BTreeSet<Place>,
+    undone: BTreeSet<OrderPosition>,
     /// When transactions ended, by the commit's place in the trace.
     ends_us: HashMap<u64, i64>,
-    waiting: BinaryHeap<Reverse<(Place, SessionId)>>,
+    waiting: BinaryHeap<Reverse<(OrderPosition, SessionId)>>,
 }
 
 impl CommitOrder {
     /// An order of `sessions` sessions.
     pub fn new(sessions: usize) -> CommitOrder {
         CommitOrder {
-            sessions: vec![Seen::default(); sessions],
+            sessions: vec![SessionProgress::default(); sessions],
             undone: BTreeSet::new(),
             ends_us: HashMap::new(),
             waiting: BinaryHeap::new(),
@@ -58,7 +58,7 @@ impl CommitOrder {
 
     /// Takes in the next statement of the trace and returns its place. `commits` means that it is a
     /// commit to be waited for, and `is_last` that none of its session follows.
-    pub fn take_in(&mut self, scanned: &Scanned) -> Place {
+    pub fn take_in(&mut self, scanned: &Scanned) -> OrderPosition {
         let seen = &mut self.sessions[scanned.session.0 as usize];
         let start_us = seen.last.map_or(scanned.start_us, |last| last.0.max(scanned.start_us));
         seen.last = Some((start_us, scanned.number));
@@ -95,24 +95,24 @@ impl CommitOrder {
     }
 
     /// Whether nothing that a statement waits for is left to be done.
-    pub fn may_go(&self, place: Place) -> bool {
+    pub fn may_go(&self, place: OrderPosition) -> bool {
         self.undone.first().is_none_or(|&first| first >= place)
     }
 
     /// Holds a session's next statement back.
-    pub fn hold(&mut self, place: Place, session: SessionId) {
+    pub fn hold(&mut self, place: OrderPosition, session: SessionId) {
         self.waiting.push(Reverse((place, session)));
     }
 
     /// Returns the first of the held statements, if it may go by now; it is no longer held. One
     /// that was released before is among them still, and must be recognized by its place.
-    pub fn next_free(&mut self) -> Option<(Place, SessionId)> {
+    pub fn next_free(&mut self) -> Option<(OrderPosition, SessionId)> {
         let &Reverse((place, _)) = self.waiting.peek()?;
         if self.may_go(place) { self.waiting.pop().map(|Reverse(held)| held) } else { None }
     }
 
     /// The one that waits for the least, whether it may go or not; it is no longer held.
-    pub fn pop_first(&mut self) -> Option<(Place, SessionId)> {
+    pub fn pop_first(&mut self) -> Option<(OrderPosition, SessionId)> {
         self.waiting.pop().map(|Reverse(held)| held)
     }
 }

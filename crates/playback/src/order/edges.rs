@@ -14,7 +14,7 @@ use std::time::Instant;
 
 use seatrial_trace::captured::SessionId;
 
-use super::Place;
+use super::OrderPosition;
 use super::graph::{Because, Graph, NodeId};
 use super::last::Last;
 use super::object_access::{AccessSet, ObjectAccess};
@@ -60,13 +60,13 @@ pub struct LockWait {
     /// Whose statement waits.
     pub waiter: SessionId,
     /// Its place.
-    pub place: Place,
+    pub place: OrderPosition,
     /// Whose lock it waits for.
     pub blocker: SessionId,
     /// The next statement of that session, if the order holds it back.
-    pub next: Option<Place>,
+    pub next: Option<OrderPosition>,
     /// The end of its transaction, if that was read.
-    pub end: Option<Place>,
+    pub end: Option<OrderPosition>,
 }
 
 /// Those waits that last until a session is released: for a session that is delayed, or that waits
@@ -203,7 +203,7 @@ pub struct EdgeOrder {
     before: Option<NodeId>,
     sessions: Vec<Open>,
     /// Sessions whose next statement is delayed.
-    held: BTreeSet<(Place, SessionId)>,
+    held: BTreeSet<(OrderPosition, SessionId)>,
     turns: u64,
     cost: Cost,
 }
@@ -226,7 +226,7 @@ impl EdgeOrder {
     }
 
     /// Takes in the statement whose turn is next and returns its place.
-    pub fn take_in(&mut self, turned: &Turned<'_>) -> Place {
+    pub fn take_in(&mut self, turned: &Turned<'_>) -> OrderPosition {
         let turn = self.turns;
         self.turns += 1;
         if !turned.is_sent {
@@ -289,24 +289,24 @@ impl EdgeOrder {
     }
 
     /// A statement was answered, skipped or lost.
-    pub fn done(&mut self, place: Place) {
+    pub fn done(&mut self, place: OrderPosition) {
         if let Some(node) = node_at(place) {
             self.graph.answered(node);
         }
     }
 
     /// Whether nothing that a statement waits for is left to be done.
-    pub fn may_go(&self, place: Place) -> bool {
+    pub fn may_go(&self, place: OrderPosition) -> bool {
         node_at(place).is_none_or(|node| self.graph.is_free(node))
     }
 
     /// Holds a session's next statement back.
-    pub fn hold(&mut self, place: Place, session: SessionId) {
+    pub fn hold(&mut self, place: OrderPosition, session: SessionId) {
         self.held.insert((place, session));
     }
 
     /// One of those that are held and may go by now; it is no longer held.
-    pub fn next_free(&mut self) -> Option<(Place, SessionId)> {
+    pub fn next_free(&mut self) -> Option<(OrderPosition, SessionId)> {
         while let Some((node, session, turn)) = self.graph.next_free() {
             let held = ((turn as i64, node.to_bits()), SessionId(session));
             if self.held.remove(&held) {
@@ -317,17 +317,17 @@ impl EdgeOrder {
     }
 
     /// The first of those that are held, whether it may go or not; it is no longer held.
-    pub fn pop_first(&mut self) -> Option<(Place, SessionId)> {
+    pub fn pop_first(&mut self) -> Option<(OrderPosition, SessionId)> {
         self.held.pop_first()
     }
 
     /// One is released before its turn.
-    pub fn release(&mut self, place: Place, session: SessionId) {
+    pub fn release(&mut self, place: OrderPosition, session: SessionId) {
         self.held.remove(&(place, session));
     }
 
     /// For what a statement waited last.
-    pub fn because(&self, place: Place) -> Because {
+    pub fn because(&self, place: OrderPosition) -> Because {
         node_at(place).map_or(Because::Order, |node| self.graph.because(node))
     }
 
@@ -492,6 +492,6 @@ impl Open {
     }
 }
 
-fn node_at(place: Place) -> Option<NodeId> {
+fn node_at(place: OrderPosition) -> Option<NodeId> {
     (place.1 != NO_NODE).then(|| NodeId::from_bits(place.1))
 }

@@ -164,7 +164,7 @@ impl Graph {
     /// Ends a meeting that nothing leads to.
     pub fn settle(&mut self, meeting: NodeId) {
         self.end_if_done(meeting.place);
-        self.tell_ended();
+        self.release_ended();
     }
 
     /// Whether it is not done.
@@ -264,7 +264,7 @@ impl Graph {
         if self.is_alive(node) {
             self.pass_on(node);
         }
-        self.tell_ended();
+        self.release_ended();
     }
 
     fn end_if_done(&mut self, place: u32) {
@@ -275,7 +275,7 @@ impl Graph {
         }
     }
 
-    fn tell_ended(&mut self) {
+    fn release_ended(&mut self) {
         while let Some(place) = self.ending.pop() {
             let mut next = self.nodes[place as usize].first;
             while next != NONE {
@@ -342,6 +342,6 @@ impl Graph {
             }
             self.end_if_done(id.place);
         }
-        self.tell_ended();
+        self.release_ended();
     }
 }

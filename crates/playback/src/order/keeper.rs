@@ -2,7 +2,7 @@
 
 use seatrial_trace::captured::SessionId;
 
-use super::Place;
+use super::OrderPosition;
 use super::commit::{self, CommitOrder};
 use super::edges::{Cost, EdgeOrder, Grain, Turned};
 use super::graph::Because;
@@ -32,7 +32,7 @@ impl Keeper {
     }
 
     /// Takes in the next statement that was read and returns its place.
-    pub fn take_in(&mut self, fed: &Fed) -> Place {
+    pub fn take_in(&mut self, fed: &Fed) -> OrderPosition {
         let item = &fed.item;
         match self {
             Keeper::Commits(order) => order.take_in(&commit::Scanned {
@@ -54,7 +54,7 @@ impl Keeper {
     }
 
     /// A statement was answered, skipped or lost.
-    pub fn done(&mut self, fed: &Fed, place: Place) {
+    pub fn done(&mut self, fed: &Fed, place: OrderPosition) {
         match self {
             Keeper::Commits(order) if fed.commits => {
                 order.done(fed.item.session, fed.item.number);
@@ -65,7 +65,7 @@ impl Keeper {
     }
 
     /// Whether nothing that a statement waits for is left to be done.
-    pub fn may_go(&self, place: Place) -> bool {
+    pub fn may_go(&self, place: OrderPosition) -> bool {
         match self {
             Keeper::Commits(order) => order.may_go(place),
             Keeper::Edges(order) => order.may_go(place),
@@ -73,7 +73,7 @@ impl Keeper {
     }
 
     /// Holds a session's next statement back.
-    pub fn hold(&mut self, place: Place, session: SessionId) {
+    pub fn hold(&mut self, place: OrderPosition, session: SessionId) {
         match self {
             Keeper::Commits(order) => order.hold(place, session),
             Keeper::Edges(order) => order.hold(place, session),
@@ -82,7 +82,7 @@ impl Keeper {
 
     /// Returns one of the held statements that may go by now; it is no longer held. It may have
     /// been released before, and must be recognized by its place.
-    pub fn next_free(&mut self) -> Option<(Place, SessionId)> {
+    pub fn next_free(&mut self) -> Option<(OrderPosition, SessionId)> {
         match self {
             Keeper::Commits(order) => order.next_free(),
             Keeper::Edges(order) => order.next_free(),
@@ -90,7 +90,7 @@ impl Keeper {
     }
 
     /// The one that waits for the least, whether it may go or not; it is no longer held.
-    pub fn pop_first(&mut self) -> Option<(Place, SessionId)> {
+    pub fn pop_first(&mut self) -> Option<(OrderPosition, SessionId)> {
         match self {
             Keeper::Commits(order) => order.pop_first(),
             Keeper::Edges(order) => order.pop_first(),
@@ -98,14 +98,14 @@ impl Keeper {
     }
 
     /// One that is held is released before its turn.
-    pub fn release(&mut self, place: Place, session: SessionId) {
+    pub fn release(&mut self, place: OrderPosition, session: SessionId) {
         if let Keeper::Edges(order) = self {
             order.release(place, session);
         }
     }
 
     /// For what a statement that was held waited last.
-    pub fn because(&self, place: Place) -> Because {
+    pub fn because(&self, place: OrderPosition) -> Because {
         match self {
             Keeper::Commits(_) => Because::Order,
             Keeper::Edges(order) => order.because(place),

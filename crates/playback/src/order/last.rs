@@ -245,11 +245,11 @@ impl Facet {
 
 /// A table or sequence. The first facet has no columns: all are in its whole.
 #[derive(Clone, Debug, Default)]
-struct Touched {
+struct ObjectHistory {
     facets: Vec<Facet>,
 }
 
-impl Touched {
+impl ObjectHistory {
     /// The facet for these columns: the first one without any, and where there are too many.
     fn facet(&mut self, columns: Columns) -> usize {
         if self.facets.is_empty() {
@@ -300,7 +300,7 @@ impl Touched {
 pub struct Last {
     whole: Crowds,
     passed: Crowds,
-    objects: HashMap<Object, Touched, BuildHasherDefault<AsItIs>>,
+    objects: HashMap<Object, ObjectHistory, BuildHasherDefault<AsItIs>>,
     swept: usize,
 }
 

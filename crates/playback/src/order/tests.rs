@@ -57,7 +57,11 @@ fn row(table: usize, mode: AccessMode, value: u64) -> ObjectAccess {
     ObjectAccess { object: Object::table(table), mode, columns: 1, is_unique: true, value }
 }
 
-fn order_of(grain: Grain, made: &[Made], sessions: usize) -> (EdgeOrder, Vec<super::Place>) {
+fn order_of(
+    grain: Grain,
+    made: &[Made],
+    sessions: usize,
+) -> (EdgeOrder, Vec<super::OrderPosition>) {
     let mut order = EdgeOrder::new(grain, sessions);
     let places = made.iter().map(|one| order.take_in(&one.turned())).collect();
     (order, places)

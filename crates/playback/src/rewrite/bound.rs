@@ -10,11 +10,11 @@ use seatrial_sqltext::catalog::Catalog;
 use seatrial_sqltext::lexer::class::Class;
 use seatrial_sqltext::lexer::form::Parts;
 use seatrial_sqltext::reading::{
-    ColumnOf, How, Place, Reader, Reading, SessionNames, Use, Volatile,
+    ColumnOf, How, Reader, Reading, SessionNames, Use, ValuePosition, Volatile,
 };
 
 use super::reported::{Example, Levels, Volatiles};
-use crate::ids::infer::{Found, Level, Reason};
+use crate::ids::infer::{IdSource, Level, Reason};
 use crate::ids::mentions::Mention;
 use crate::ids::plan::{Drawn, Plan, Shows, spelled};
 use crate::ids::rows::Several;
@@ -252,8 +252,8 @@ impl Binder {
         let place = spelled(reported.place, &item.sql, &self.parts, &item.parameters);
         let Some(place) = place else { return };
         let (parameter, offset) = match reported.place {
-            Place::Parameter(parameter) => (Some(parameter), 0),
-            Place::Literal(literal) => {
+            ValuePosition::Parameter(parameter) => (Some(parameter), 0),
+            ValuePosition::Literal(literal) => {
                 (None, self.parts.literals().nth(literal as usize).map_or(0, |range| range.start))
             }
         };
@@ -312,9 +312,9 @@ impl Binder {
             let is_null = plain.eq_ignore_ascii_case(b"null");
             return (!is_null).then_some(Outcome::Unknown(SPELLING, 0));
         };
-        let not_drawn = Found::Unresolved(Reason::NotDrawn, 0);
+        let not_drawn = IdSource::Unresolved(Reason::NotDrawn, 0);
         Some(match self.plan.found(class, id).unwrap_or(not_drawn) {
-            Found::Slot(slot, level) => {
+            IdSource::Slot(slot, level) => {
                 // What was there before may come back from ON CONFLICT.
                 let giver = self.plan.giver(slot);
                 if giver.is_none_or(|(given_at, _)| given_at >= number) {
@@ -323,8 +323,8 @@ impl Binder {
                     Outcome::Slot(slot, level)
                 }
             }
-            Found::NotGenerated => Outcome::NotGenerated,
-            Found::Unresolved(reason, candidates) => Outcome::Unknown(reason.name(), candidates),
+            IdSource::NotGenerated => Outcome::NotGenerated,
+            IdSource::Unresolved(reason, candidates) => Outcome::Unknown(reason.name(), candidates),
         })
     }
 
@@ -387,7 +387,7 @@ impl Binder {
     }
 
     /// Counts values that may be ids and go where ids are not followed.
-    fn count_elsewhere(&mut self, item: &Item, reading: &Reading, texts: Vec<Place>) {
+    fn count_elsewhere(&mut self, item: &Item, reading: &Reading, texts: Vec<ValuePosition>) {
         let reason = match item.class {
             _ if reading.has_unknown_table => Some(UNKNOWN_TABLE),
             _ if reading.is_by_names => Some(NOT_UNDERSTOOD),
@@ -398,13 +398,13 @@ impl Binder {
             return;
         }
         let is_of_class = |one: &&Use| self.plan.classes.of_column(one.column).is_some();
-        let mut seen: HashSet<Place> =
+        let mut seen: HashSet<ValuePosition> =
             reading.uses.iter().filter(is_of_class).map(|one| one.place).chain(texts).collect();
         let handed = reading.handed.iter().map(|&place| (place, FUNCTION));
-        let literals = (0..self.parts.literals().len() as u32).map(Place::Literal);
-        let all = literals.chain((0..item.parameters.len() as u32).map(Place::Parameter));
+        let literals = (0..self.parts.literals().len() as u32).map(ValuePosition::Literal);
+        let all = literals.chain((0..item.parameters.len() as u32).map(ValuePosition::Parameter));
         let others = reason.into_iter().flat_map(|reason| all.clone().map(move |at| (at, reason)));
-        let places: Vec<(Place, &'static str)> =
+        let places: Vec<(ValuePosition, &'static str)> =
             handed.chain(others).filter(|(place, _)| seen.insert(*place)).collect();
         for (place, reason) in places {
             let found = spelled(place, &item.sql, &self.parts, &item.parameters);

@@ -1,6 +1,6 @@
 //! Ids within texts: rewritten where the evidence for it holds, reported where not.
 
-use seatrial_sqltext::reading::{Place, Reading};
+use seatrial_sqltext::reading::{Reading, ValuePosition};
 
 use super::bound::{Binder, Bound, Outcome, UseNow};
 use crate::ids::infer::Level;
@@ -20,7 +20,7 @@ impl Binder {
         item: &Item,
         reading: &Reading,
         bound: &mut Bound,
-    ) -> Vec<Place> {
+    ) -> Vec<ValuePosition> {
         if self.plan.draws.iter().all(|&draws| draws == 0) {
             return Vec::new();
         }
@@ -87,12 +87,12 @@ impl Binder {
         slot: u32,
         class: u32,
         level: Level,
-        place: Place,
+        place: ValuePosition,
         mention: &Mention,
     ) -> UseNow {
         let (parameter, offset) = match place {
-            Place::Parameter(parameter) => (Some(parameter), 0),
-            Place::Literal(literal) => {
+            ValuePosition::Parameter(parameter) => (Some(parameter), 0),
+            ValuePosition::Literal(literal) => {
                 let range = self.parts.literals().nth(literal as usize);
                 (None, range.map_or(0, |range| range.start))
             }

@@ -19,7 +19,7 @@ const DEPTH_MAX: u32 = 12;
 
 /// What matters of a text.
 #[derive(Debug, Default)]
-pub struct Found {
+pub struct StatementEffects {
     /// What is refused unless allowed.
     pub dangers: Dangers,
     /// A session that reads only does not take it.
@@ -36,7 +36,7 @@ pub struct Found {
 pub struct Look<'m> {
     pub(super) objects: &'m SessionObjects,
     pub(super) transaction: u64,
-    pub(super) found: Found,
+    pub(super) found: StatementEffects,
     parameters: &'m [Option<Vec<u8>>],
     depth: u32,
     /// Inside the body of a function, which may or may not be executed.
@@ -49,7 +49,7 @@ impl<'m> Look<'m> {
         Look {
             objects,
             transaction: item.transaction,
-            found: Found::default(),
+            found: StatementEffects::default(),
             parameters: &item.parameters,
             depth: 0,
             is_in_body: false,
@@ -57,7 +57,7 @@ impl<'m> Look<'m> {
     }
 
     /// What was found.
-    pub fn finish(self) -> Found {
+    pub fn finish(self) -> StatementEffects {
         self.found
     }
 

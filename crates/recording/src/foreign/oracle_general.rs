@@ -15,15 +15,15 @@ pub const RECORD_BYTES: usize = 24;
 /// Between two objects lies at least this, so that none follows the one before.
 const GAP_BYTES: u64 = 4096;
 
-/// Places of objects, which a first pass over the file makes room for.
+/// Offsets of objects, which a first pass over the file makes room for.
 #[derive(Debug, Default)]
-pub struct Places {
+pub struct ObjectOffsets {
     of: HashMap<u64, u64>,
     size_bytes_max: u64,
     room_bytes: u64,
 }
 
-impl Places {
+impl ObjectOffsets {
     /// Begins a pass over the file.
     pub fn begin(&mut self) {
         self.of.clear();

@@ -11,7 +11,7 @@ use super::format::{Format, Knows, is_heading};
 use super::input;
 use super::left_out::LeftOut;
 use super::lines::{LINE_BYTES_MAX, Lines};
-use super::oracle_general::{self, Places};
+use super::oracle_general::{self, ObjectOffsets};
 use super::row::Row;
 use super::vscsi::Version;
 use super::{alibaba, arc, msr, spc, tencent, vscsi, vscsi_text};
@@ -40,7 +40,7 @@ pub struct Passes {
     /// What the last pass left out.
     pub left_out: LeftOut,
     events: Option<Events>,
-    places: Places,
+    places: ObjectOffsets,
     knows: Knows,
 }
 
@@ -62,7 +62,7 @@ impl Passes {
             format,
             left_out: LeftOut::default(),
             events: None,
-            places: Places::default(),
+            places: ObjectOffsets::default(),
             knows: format.knows(),
         })
     }

@@ -10,7 +10,7 @@ use super::known::Name;
 use super::scope::Scope;
 use super::session::{NamesChange, Path};
 use super::walk::Walk;
-use super::{Access, Draw, Object, Only, Place, Source, Volatile};
+use super::{Access, Draw, Object, Only, Source, ValuePosition, Volatile};
 use crate::catalog::Generated;
 use crate::lexer::name::unquoted;
 
@@ -177,7 +177,7 @@ impl Walk<'_, '_> {
     /// A setting may be the search path.
     fn sets_config(&mut self, first: Option<&Expr>) {
         let is_other = match first.and_then(place) {
-            Some(Place::Literal(literal)) => {
+            Some(ValuePosition::Literal(literal)) => {
                 !unquoted(self.literals.look(literal)).eq_ignore_ascii_case(b"search_path")
             }
             _ => false,
@@ -227,8 +227,8 @@ impl Walk<'_, '_> {
     /// What a literal says.
     fn text_of(&mut self, expr: &Expr) -> Option<Vec<u8>> {
         match place(expr)? {
-            Place::Literal(literal) => Some(unquoted(self.literals.look(literal))),
-            Place::Parameter(_) => None,
+            ValuePosition::Literal(literal) => Some(unquoted(self.literals.look(literal))),
+            ValuePosition::Parameter(_) => None,
         }
     }
 }

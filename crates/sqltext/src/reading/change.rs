@@ -14,7 +14,7 @@ use super::insert::Written;
 use super::known::{Name, Named, folded};
 use super::scope::{Columns, Scope};
 use super::walk::{Walk, bounds_of};
-use super::{ColumnOf, How, Only, Place};
+use super::{ColumnOf, How, Only, ValuePosition};
 
 /// A column that is set.
 #[derive(Clone, Copy, Debug)]
@@ -22,7 +22,7 @@ pub struct Set {
     /// The column.
     pub column: ColumnOf,
     /// The place of its value, if that is in the statement.
-    pub value: Option<Place>,
+    pub value: Option<ValuePosition>,
     /// It is the value that the row which was to be added would have there: `excluded`.
     pub is_added: bool,
 }
@@ -200,7 +200,7 @@ impl Walk<'_, '_> {
                 let place = value.filter(fits).and_then(place);
                 let is_added = value.is_some_and(|value| is_excluded(value, &name));
                 if let Some(shown) = shown {
-                    self.tell_all(of, &shown, How::Written);
+                    self.record_all(of, &shown, How::Written);
                 }
                 set.push(Set { column: of, value: place, is_added });
             }

@@ -29,12 +29,12 @@ enum Body {
     Unread,
     /// It is being read.
     Begun,
-    Read(Arc<Found>),
+    Read(Arc<BodyReading>),
 }
 
 /// What is found in a body.
 #[derive(Debug, Default)]
-pub struct Found {
+pub struct BodyReading {
     /// What it does itself.
     reading: Reading,
     /// The columns that it gives.
@@ -279,7 +279,7 @@ impl Walk<'_, '_> {
     }
 
     /// Does what is found in a body.
-    pub fn run(&mut self, found: &Found) {
+    pub fn run(&mut self, found: &BodyReading) {
         self.take_in(&found.reading);
         found.calls.iter().for_each(|&function| self.follow(function));
     }
@@ -298,7 +298,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    fn function_body(&mut self, function: usize) -> Option<Arc<Found>> {
+    fn function_body(&mut self, function: usize) -> Option<Arc<BodyReading>> {
         if let Some(Body::Read(found)) = self.bodies.functions.get(function) {
             return Some(Arc::clone(found));
         }
@@ -312,11 +312,11 @@ impl Walk<'_, '_> {
         Some(found)
     }
 
-    fn read_function(&mut self, function: &Function) -> Found {
+    fn read_function(&mut self, function: &Function) -> BodyReading {
         let has_body = !function.body.trim().is_empty();
         let only = |touches_anything: bool| {
             let reading = Reading { touches_anything, ..Reading::default() };
-            Found { reading, ..Found::default() }
+            BodyReading { reading, ..BodyReading::default() }
         };
         match function.language.as_str() {
             "sql" if has_body => self.read_body(without_atomic(&function.body)),
@@ -332,7 +332,7 @@ impl Walk<'_, '_> {
     }
 
     /// Reads the statements of a body. Its values are none of the statement's.
-    fn read_body(&mut self, sql: &str) -> Found {
+    fn read_body(&mut self, sql: &str) -> BodyReading {
         let (found, mut columns) = self.within(sql.as_bytes(), |walk, form| {
             let mut columns = Columns::default();
             for pieces in statements(form) {
@@ -346,7 +346,7 @@ impl Walk<'_, '_> {
             column.values.clear();
         }
         (columns.rows, columns.each_of) = (None, None);
-        Found { columns, ..found }
+        BodyReading { columns, ..found }
     }
 
     /// Reads another text, and returns what of it holds for the caller.
@@ -354,7 +354,7 @@ impl Walk<'_, '_> {
         &mut self,
         sql: &[u8],
         read: impl FnOnce(&mut Walk<'_, '_>, &[u8]) -> T,
-    ) -> (Found, T) {
+    ) -> (BodyReading, T) {
         let mut parts = Parts::default();
         parts.take_apart(sql);
         let mut literals = Literals::of(sql, &parts);
@@ -376,7 +376,7 @@ impl Walk<'_, '_> {
         let Reading { touches_anything, volatile, sets, .. } = reading;
         let accesses = bare.collect();
         let reading = Reading { accesses, touches_anything, volatile, sets, ..Reading::default() };
-        (Found { reading, columns: Columns::default(), calls }, reported)
+        (BodyReading { reading, columns: Columns::default(), calls }, reported)
     }
 
     /// An unknown number of values may be drawn from a sequence.

@@ -6,10 +6,10 @@ use super::calls::{OF_TIME, arguments, is_draw};
 use super::cast::Cast;
 use super::known::{Name, folded};
 use super::parts::{Within, children, results, within};
-use super::scope::{Column, Columns, Found, Scope};
+use super::scope::{Column, Columns, ResolvedColumn, Scope};
 use super::text::{of_number, of_string};
 use super::walk::Walk;
-use super::{ColumnOf, How, Place, Use, Volatile};
+use super::{ColumnOf, How, Use, ValuePosition, Volatile};
 
 impl Walk<'_, '_> {
     /// Reads an expression: values of columns in it, and its other effects.
@@ -143,7 +143,7 @@ impl Walk<'_, '_> {
     }
 
     /// The values in an expression that was read.
-    pub fn values_within(&self, expr: &Expr) -> Vec<Place> {
+    pub fn values_within(&self, expr: &Expr) -> Vec<ValuePosition> {
         let Within { mut values, subqueries, .. } = within(expr);
         for column in subqueries.into_iter().filter_map(|one| self.value_of(one)) {
             values.extend(column.values.iter().chain(&column.maybe).chain(&column.inside));
@@ -196,8 +196,8 @@ impl Walk<'_, '_> {
         let is_reported = |&of: &ColumnOf| self.known.reports(of) || self.known.holds_texts(of);
         if direct.iter().chain(&hidden).any(is_reported) {
             let shown = shown(self);
-            direct.into_iter().for_each(|of| self.tell_all(of, &shown, how));
-            hidden.into_iter().for_each(|of| self.tell_all(of, &shown, How::Inside));
+            direct.into_iter().for_each(|of| self.record_all(of, &shown, how));
+            hidden.into_iter().for_each(|of| self.record_all(of, &shown, How::Inside));
         }
     }
 
@@ -215,12 +215,12 @@ impl Walk<'_, '_> {
     /// Puts down the values that one column has as those of a column of a table.
     pub fn same(&mut self, table: &Column, values: &Column, how: How) {
         if let Some(of) = table.of {
-            self.tell_all(of, values, how);
+            self.record_all(of, values, how);
         }
     }
 
     /// Puts down all values of something as those of a column.
-    pub fn tell_all(&mut self, column: ColumnOf, values: &Column, how: How) {
+    pub fn record_all(&mut self, column: ColumnOf, values: &Column, how: How) {
         for &place in values.values.iter().chain(&values.maybe) {
             self.record_use(Use { column, place, how });
         }
@@ -311,25 +311,25 @@ pub fn plain(mut expr: &Expr) -> &Expr {
 }
 
 /// The place of the value that an expression is, apart from casts.
-pub fn place(expr: &Expr) -> Option<Place> {
+pub fn place(expr: &Expr) -> Option<ValuePosition> {
     let value = match plain(expr) {
         Expr::Value(value) => &value.value,
         Expr::TypedString(string) => &string.value.value,
         _ => return None,
     };
     match value {
-        Value::Number(number, _) => of_number(number).map(Place::Literal),
-        Value::SingleQuotedString(string) => of_string(string).map(Place::Literal),
+        Value::Number(number, _) => of_number(number).map(ValuePosition::Literal),
+        Value::SingleQuotedString(string) => of_string(string).map(ValuePosition::Literal),
         Value::Placeholder(name) => {
             let number: u32 = name.strip_prefix('$')?.parse().ok()?;
-            number.checked_sub(1).map(Place::Parameter)
+            number.checked_sub(1).map(ValuePosition::Parameter)
         }
         _ => None,
     }
 }
 
 /// The column that an expression names.
-pub fn column(expr: &Expr, scope: &Scope<'_>) -> Option<Found> {
+pub fn column(expr: &Expr, scope: &Scope<'_>) -> Option<ResolvedColumn> {
     match plain(expr) {
         Expr::Identifier(name) => scope.column(None, &folded(name)),
         Expr::CompoundIdentifier(parts) => {

@@ -121,13 +121,13 @@ impl Walk<'_, '_> {
             }
             return;
         }
-        let (columns, read) = self.apart(|walk| walk.touch_all(name, &found));
+        let (columns, read) = self.apart(|walk| walk.read_all(name, &found));
         push(scope, columns, alias, &name.name);
         is_behind(scope, read);
     }
 
     /// Reads all candidates for a name that is not a single table.
-    fn touch_all(&mut self, name: &Name, found: &[Named]) -> Columns {
+    fn read_all(&mut self, name: &Name, found: &[Named]) -> Columns {
         let open = Columns { is_open: true, ..Columns::default() };
         self.reading.has_unknown_table |= found.len() > 1;
         for named in found {

@@ -12,7 +12,7 @@ use super::expression::place;
 use super::known::{Name, folded};
 use super::scope::{Column, Columns, Item, Scope};
 use super::walk::Walk;
-use super::{ColumnOf, Draw, How, Key, Only, Operand, Place, Source};
+use super::{ColumnOf, Draw, How, Key, Only, Operand, Source, ValuePosition};
 use crate::catalog::Generated;
 
 /// Rows that are written to a table.
@@ -161,7 +161,7 @@ impl Walk<'_, '_> {
                 self.expr(value, outer);
                 let of = self.known.column(table, column);
                 let shown = self.shown(value, outer);
-                self.tell_all(of, &shown, How::Written);
+                self.record_all(of, &shown, How::Written);
                 if is_draw(value) && self.reading.draws.len() == draws + 1 {
                     self.draws_for(of, draws);
                 }
@@ -170,7 +170,7 @@ impl Walk<'_, '_> {
         let Some(given) = &written.given else { return };
         for (&column, shown) in written.columns.iter().zip(&given.columns) {
             let of = self.known.column(table, column);
-            self.tell_all(of, shown, How::Written);
+            self.record_all(of, shown, How::Written);
             let draw = shown.drawn.and_then(|at| self.reading.draws.get_mut(at));
             // What another INSERT drew belongs to that one; this one gets it from the server.
             if let Some(draw) = draw.filter(|draw| draw.column.is_none()) {
@@ -353,7 +353,7 @@ pub fn unseen<'a>(columns: Vec<usize>) -> Written<'a> {
 
 impl Written<'_> {
     /// How many rows: the number, or the array of which each element is one.
-    pub fn count(&self) -> (Option<u32>, Option<Place>) {
+    pub fn count(&self) -> (Option<u32>, Option<ValuePosition>) {
         match &self.given {
             Some(given) => (given.rows, given.each_of),
             None => (u32::try_from(self.rows.len()).ok(), None),
@@ -361,7 +361,7 @@ impl Written<'_> {
     }
 
     /// How many rows have DEFAULT in the column at a place; None where none has.
-    fn defaults(&self, place: usize) -> Option<(Option<u32>, Option<Place>)> {
+    fn defaults(&self, place: usize) -> Option<(Option<u32>, Option<ValuePosition>)> {
         let rows = self.rows.iter().filter(|row| row.get(place).is_some_and(is_default));
         let count = rows.count();
         (count > 0).then(|| (u32::try_from(count).ok(), None))

@@ -7,7 +7,7 @@ use super::known::Named;
 use super::walk::Walk;
 use crate::lexer::significant;
 use crate::lexer::token::{Kind, Token};
-use crate::touched::{names, written};
+use crate::table_access::{names, written};
 
 pub use crate::lexer::name::name as folded;
 use crate::lexer::name::unquoted;

@@ -2,7 +2,7 @@
 
 use sqlparser::ast::{AccessExpr, Expr, Function, Subscript};
 
-use super::Place;
+use super::ValuePosition;
 use super::calls::arguments;
 use super::expression::{place, plain};
 use super::known::Name;
@@ -121,7 +121,7 @@ fn is_choosing(function: &Function) -> bool {
 #[derive(Default)]
 pub struct Within<'e> {
     /// Values.
-    pub values: Vec<Place>,
+    pub values: Vec<ValuePosition>,
     /// What names columns.
     pub names: Vec<&'e Expr>,
     /// Subqueries.

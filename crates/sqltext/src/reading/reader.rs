@@ -9,7 +9,7 @@ use super::scope::Scope;
 use super::session::{NamesChange, Path, SessionNames};
 use super::text::{Literals, Sort, statements};
 use super::walk::Walk;
-use super::{Place, Reading};
+use super::{Reading, ValuePosition};
 use crate::catalog::Catalog;
 use crate::lexer::form::Parts;
 use crate::lexer::token::{Kind, Tokens};
@@ -177,7 +177,9 @@ impl Kept {
         let of_effect = |effect: &NamesChange| match effect {
             NamesChange::Prepares(name, reading) => name.len() + reading.held_bytes(),
             NamesChange::Executes(name, places, others) => {
-                name.len() + places.len() * size_of::<Option<Place>>() + size_of_val(&**others)
+                name.len()
+                    + places.len() * size_of::<Option<ValuePosition>>()
+                    + size_of_val(&**others)
             }
             _ => 0,
         };

@@ -2,7 +2,7 @@
 
 use super::bounds::Bound;
 use super::cast::Cast;
-use super::{Access, ColumnOf, Place};
+use super::{Access, ColumnOf, ValuePosition};
 
 /// A column of something that rows come from.
 #[derive(Clone, Debug, Default)]
@@ -12,15 +12,15 @@ pub struct Column {
     /// The column of a table that it shows as it is.
     pub of: Option<ColumnOf>,
     /// All values that it has, where these are in the statement: VALUES.
-    pub values: Vec<Place>,
+    pub values: Vec<ValuePosition>,
     /// What they were cast to.
     pub cast: Cast,
     /// Values that it may have, among others: results of a CASE, arguments of `coalesce`.
-    pub maybe: Vec<Place>,
+    pub maybe: Vec<ValuePosition>,
     /// Values that its own are made of in another way.
-    pub inside: Vec<Place>,
+    pub inside: Vec<ValuePosition>,
     /// The array of which each element is a row: `unnest`.
-    pub array: Option<Place>,
+    pub array: Option<ValuePosition>,
     /// The draw that its values come from: a place in [`super::Reading::draws`].
     pub drawn: Option<usize>,
     /// It returns what the session drew last, of a sequence or of any.
@@ -37,7 +37,7 @@ pub struct Columns {
     /// How many rows of VALUES, where it is these.
     pub rows: Option<u32>,
     /// It is one row for each element of an array.
-    pub each_of: Option<Place>,
+    pub each_of: Option<ValuePosition>,
     /// Rows are those that fulfil a condition on some column, and none is left out.
     pub are_picked: bool,
 }
@@ -72,7 +72,7 @@ pub struct Scope<'o> {
 
 /// A column that was found by its name.
 #[derive(Clone, Debug)]
-pub struct Found {
+pub struct ResolvedColumn {
     /// The item in FROM of this scope; None where it is of one around.
     pub item: Option<usize>,
     /// The column.
@@ -94,7 +94,7 @@ impl<'o> Scope<'o> {
     /// The values that a column of an item of a scope around is bound to.
     pub fn bound_around(&self, table: Option<&str>, name: &str) -> Option<&Bound> {
         let outer = self.outer?;
-        let Found { item, column } = outer.column(table, name)?;
+        let ResolvedColumn { item, column } = outer.column(table, name)?;
         match (item, column.of) {
             (Some(item), Some(of)) => outer.bounds.iter().find(|bound| bound.is_of(item, of)),
             (None, Some(_)) => outer.bound_around(table, name),
@@ -104,14 +104,14 @@ impl<'o> Scope<'o> {
 
     /// The column of a name, with or without that of its table before it. None where it is not
     /// known or could be several.
-    pub fn column(&self, table: Option<&str>, name: &str) -> Option<Found> {
+    pub fn column(&self, table: Option<&str>, name: &str) -> Option<ResolvedColumn> {
         let is_item = |item: &Item| table.is_none_or(|table| item.alias == table);
         let mut is_open = false;
         // Of several, as USING and NATURAL allow, all are the same, and the first will do.
         for (at, item) in self.items.iter().enumerate().filter(|(_, item)| is_item(item)) {
             let column = item.columns.columns.iter().find(|column| column.name == name);
             if let Some(column) = column {
-                return Some(Found { item: Some(at), column: column.clone() });
+                return Some(ResolvedColumn { item: Some(at), column: column.clone() });
             }
             is_open |= item.columns.is_open;
         }
@@ -119,6 +119,6 @@ impl<'o> Scope<'o> {
             return None;
         }
         let outer = self.outer?.column(table, name)?;
-        Some(Found { item: None, ..outer })
+        Some(ResolvedColumn { item: None, ..outer })
     }
 }

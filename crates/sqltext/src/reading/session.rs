@@ -12,7 +12,7 @@ use super::known::{Name, Named};
 use super::scope::Scope;
 use super::text::{Piece, parse, significant};
 use super::walk::Walk;
-use super::{Access, Draw, Key, Only, Operand, Place, Reading, Use};
+use super::{Access, Draw, Key, Only, Operand, Reading, Use, ValuePosition};
 use crate::lexer::name::unquoted;
 use crate::lexer::phrase::passed;
 use crate::statements::{Control, control_of, deallocated_of};
@@ -43,7 +43,7 @@ pub enum NamesChange {
     Prepares(String, Arc<Reading>),
     /// EXECUTE, with the places of its values; None for any other, which are made of those that
     /// follow.
-    Executes(String, Vec<Option<Place>>, Vec<Place>),
+    Executes(String, Vec<Option<ValuePosition>>, Vec<ValuePosition>),
     /// DEALLOCATE; None for all.
     Deallocates(Option<String>),
     /// DISCARD ALL.
@@ -147,11 +147,11 @@ impl SessionNames {
 }
 
 /// What a prepared statement does when it is executed with the values in these places.
-fn executed(prepared: &Reading, places: &[Option<Place>]) -> Reading {
-    let moved = |place: &Place| match place {
-        Place::Parameter(at) => places.get(*at as usize).copied().flatten(),
+fn executed(prepared: &Reading, places: &[Option<ValuePosition>]) -> Reading {
+    let moved = |place: &ValuePosition| match place {
+        ValuePosition::Parameter(at) => places.get(*at as usize).copied().flatten(),
         // It is in the text that was prepared.
-        Place::Literal(_) => None,
+        ValuePosition::Literal(_) => None,
     };
     let operand = |one: &Operand| moved(&one.place()).map(|place| one.at(place));
     let row = |row: &Vec<Operand>| row.iter().map(operand).collect::<Option<Vec<Operand>>>();
@@ -302,9 +302,9 @@ impl Walk<'_, '_> {
         reading.touches_anything |= !unknown.is_empty();
         self.reading.has_unknown_table |= reading.has_unknown_table;
         self.reading.is_by_names |= reading.is_by_names;
-        let own = reading.uses.iter().filter(|one| matches!(one.place, Place::Literal(_)));
+        let own = reading.uses.iter().filter(|one| matches!(one.place, ValuePosition::Literal(_)));
         self.reading.uses.extend(own);
-        let own = reading.texts.iter().filter(|one| matches!(one.place, Place::Literal(_)));
+        let own = reading.texts.iter().filter(|one| matches!(one.place, ValuePosition::Literal(_)));
         self.reading.texts.extend(own);
         self.effects.push(NamesChange::Prepares(name, Arc::new(reading)));
     }

@@ -19,7 +19,8 @@ use super::scope::{Column, Columns, Scope};
 use super::session::{NamesChange, Path};
 use super::text::Literals;
 use super::{
-    Access, ColumnOf, Key, LastValue, Object, Only, Operand, Place, Reading, Shown, Source, Use,
+    Access, ColumnOf, Key, LastValue, Object, Only, Operand, Reading, ReturnedKey, Source, Use,
+    ValuePosition,
 };
 
 /// A statement that is being read.
@@ -127,7 +128,7 @@ impl Walk<'_, '_> {
                 .extend(last.map(|(sequence, returned)| LastValue { sequence, returned }));
         }
         let shown = columns.columns.iter().enumerate();
-        let shown: Vec<Shown> =
+        let shown: Vec<ReturnedKey> =
             shown.filter_map(|(at, column)| self.shown_row(columns, at, column.of?)).collect();
         self.reading.shows.extend(shown);
         for access in self.reading.accesses.clone() {
@@ -141,7 +142,7 @@ impl Walk<'_, '_> {
     }
 
     /// What a column of the result shows of a row of a table that the statement picks.
-    fn shown_row(&self, columns: &Columns, at: usize, of: ColumnOf) -> Option<Shown> {
+    fn shown_row(&self, columns: &Columns, at: usize, of: ColumnOf) -> Option<ReturnedKey> {
         let reading = &self.reading;
         let mut draws = reading.draws.iter().filter(|draw| draw.column == Some(of));
         if draws.any(|draw| !draw.may_conflict) {
@@ -158,7 +159,7 @@ impl Walk<'_, '_> {
         let key = key.filter(|&key| self.is_of_one_row(of.table, &reading.keys[usize::from(key)]));
         let is_picked = columns.are_picked && is_one && reading.draws.is_empty();
         let returned = u32::try_from(at).ok()?;
-        (key.is_some() || is_picked).then_some(Shown { column: of, returned, key })
+        (key.is_some() || is_picked).then_some(ReturnedKey { column: of, returned, key })
     }
 
     /// Whether a key is a unique one of a table, with the values of one row.
@@ -502,7 +503,11 @@ pub fn bounds_of(
 }
 
 /// How many rows a SELECT returns, if the statement says so.
-fn count_of(select: &Select, scope: &Scope<'_>, given: &Columns) -> (Option<u32>, Option<Place>) {
+fn count_of(
+    select: &Select,
+    scope: &Scope<'_>,
+    given: &Columns,
+) -> (Option<u32>, Option<ValuePosition>) {
     match scope.items.as_slice() {
         _ if is_reduced(select) => (None, None),
         [] => match given.columns.iter().find_map(|column| column.array) {

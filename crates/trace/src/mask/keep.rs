@@ -6,7 +6,7 @@ use seatrial_sqltext::lexer::token::{Kind, Token, Tokens};
 
 /// What is done with a literal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Way {
+pub enum Treatment {
     /// It is masked.
     Masked,
     /// It is kept.
@@ -17,7 +17,7 @@ pub enum Way {
 
 /// What is done with each of a form's literals.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Keep(Vec<Way>);
+pub struct Keep(Vec<Treatment>);
 
 /// Functions that are given the name of something or a format, and as which argument.
 const FUNCTIONS: [(&str, usize); 22] = [
@@ -86,25 +86,29 @@ impl Keep {
         let statement = Context::of(&significant(form));
         let mut tokens: Vec<Token<'_>> = Tokens::of(form).collect();
         tokens.retain(|token| !matches!(token.kind, Kind::Space | Kind::Comment));
-        let mut places = Places::default();
-        let mut ways = Vec::new();
+        let mut places = LiteralContext::default();
+        let mut treatments = Vec::new();
         for (index, token) in tokens.iter().enumerate() {
             match token.kind {
-                Kind::CommentGap => ways.push(Way::Masked),
+                Kind::CommentGap => treatments.push(Treatment::Masked),
                 Kind::Gap => {
                     let is_cast = names_object(&tokens[index + 1..]);
-                    ways.push(if is_cast { Way::Kept } else { statement.way(&places) });
+                    treatments.push(if is_cast {
+                        Treatment::Kept
+                    } else {
+                        statement.treatment(&places)
+                    });
                     places.pass(token);
                 }
                 _ => places.pass(token),
             }
         }
-        Keep(ways)
+        Keep(treatments)
     }
 
     /// What is done with the N-th literal.
-    pub fn way(&self, index: usize) -> Way {
-        self.0.get(index).copied().unwrap_or(Way::Masked)
+    pub fn treatment(&self, index: usize) -> Treatment {
+        self.0.get(index).copied().unwrap_or(Treatment::Masked)
     }
 }
 
@@ -137,22 +141,22 @@ impl Context {
         }
     }
 
-    fn way(&self, places: &Places<'_>) -> Way {
+    fn treatment(&self, places: &LiteralContext<'_>) -> Treatment {
         let is_of_copy = self.class == Class::Copy
             && (places.last_is(&["from", "to", "program"]) || places.is_in_options());
         if self.is_setting || is_of_copy || places.is_syntax() {
-            Way::Kept
+            Treatment::Kept
         } else if self.has_code {
-            Way::Code
+            Treatment::Code
         } else {
-            Way::Masked
+            Treatment::Masked
         }
     }
 }
 
 /// The place of a literal in a statement.
 #[derive(Debug, Default)]
-struct Places<'a> {
+struct LiteralContext<'a> {
     last: Option<Token<'a>>,
     /// The brackets that are open, the outermost first.
     open: Vec<Bracket<'a>>,
@@ -168,7 +172,7 @@ struct Bracket<'a> {
     commas: usize,
 }
 
-impl<'a> Places<'a> {
+impl<'a> LiteralContext<'a> {
     fn pass(&mut self, token: &Token<'a>) {
         match token.text {
             b"(" | b"[" if token.kind == Kind::Sign => {

@@ -3,18 +3,18 @@
 use seatrial_sqltext::lexer::form::is_constant;
 
 use super::cipher::{Digit, Purpose};
-use super::keep::Way;
+use super::keep::Treatment;
 use super::letters::{self, mask_hex};
 use super::{Mask, number, value};
 
 /// Appends the stand-in of a literal or a comment, as written in a statement.
-pub fn mask(mask: &Mask, literal: &[u8], way: Way, out: &mut Vec<u8>) {
+pub fn mask(mask: &Mask, literal: &[u8], treatment: Treatment, out: &mut Vec<u8>) {
     match literal {
-        _ if way == Way::Kept || is_constant(literal) => out.extend_from_slice(literal),
+        _ if treatment == Treatment::Kept || is_constant(literal) => out.extend_from_slice(literal),
         [b'-', b'-', ..] | [b'/', b'*', ..] => {
             letters::mask(&mask.cipher, letters::pieces(literal), out);
         }
-        [b'$', ..] => between_dollars(mask, literal, way, out),
+        [b'$', ..] => between_dollars(mask, literal, treatment, out),
         [b'-' | b'.' | b'0'..=b'9', ..] => {
             if !number::mask(&mask.cipher, literal, out) {
                 other_number(mask, literal, out);
@@ -77,14 +77,14 @@ fn in_quotes(mask: &Mask, literal: &[u8], out: &mut Vec<u8>) {
 }
 
 /// `$tag$ ... $tag$`, which must end where it did.
-fn between_dollars(mask: &Mask, literal: &[u8], way: Way, out: &mut Vec<u8>) {
+fn between_dollars(mask: &Mask, literal: &[u8], treatment: Treatment, out: &mut Vec<u8>) {
     let tag = memchr::memchr(b'$', &literal[1..]).map_or(literal.len(), |found| found + 2);
     let (tag, inside) = literal.split_at(tag.min(literal.len()));
     let end = memchr::memmem::find(inside, tag);
     let content = &inside[..end.unwrap_or(inside.len())];
     out.extend_from_slice(tag);
     let begin = out.len();
-    if way == Way::Code {
+    if treatment == Treatment::Code {
         out.extend(mask.statement(content));
     } else {
         value::mask(&mask.cipher, content, out);

@@ -115,7 +115,7 @@ class Split(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PacketCounts(msgspec.Struct, frozen=True, kw_only=True):
-    """What a capture saw of packets, and what is missing (crates/capture/src/packets/seen.rs).
+    """What a capture saw of packets, and what is missing (crates/capture/src/packets/counts.rs).
 
     Attributes:
         packets: Packets of the server's port that were looked at.

@@ -1,6 +1,6 @@
 //! Records that are torn, strange or long.
 
-use super::super::record::{Found, LogReader};
+use super::super::record::{BlockContent, LogReader};
 use super::super::record_counts::Reason;
 use super::super::stderr::Stderr;
 use super::super::{csv::Csv, json::Json, prefix::Prefix};
@@ -200,12 +200,15 @@ fn a_reader_changes_nothing_that_it_leaves_for_later() {
     let long = csv(1, "statement: \"a\"") + &csv(2, "statement: \"b\"\n\"c\"");
     let cut = long.len() - 40;
     let mut bytes = long.as_bytes()[..cut].to_vec();
-    let stop = Csv::new(false).read(&mut bytes, false, &mut Found::default());
+    let stop = Csv::new(false).read(&mut bytes, false, &mut BlockContent::default());
     assert_eq!(&bytes[stop..], &long.as_bytes()[stop..cut]);
     let mut bytes = b"[7] LOG:  statement: a\n\tb\n[7] LOG:  statement: c\n\td\n".to_vec();
-    let stop =
-        Stderr::new(Prefix::new("[%p] "), false).read(&mut bytes, false, &mut Found::default());
+    let stop = Stderr::new(Prefix::new("[%p] "), false).read(
+        &mut bytes,
+        false,
+        &mut BlockContent::default(),
+    );
     assert_eq!(&bytes[stop..], b"[7] LOG:  statement: c\n\td\n");
     let mut bytes = json(1, "statement: a\\n").as_bytes()[..80].to_vec();
-    assert_eq!(Json.read(&mut bytes, false, &mut Found::default()), 0);
+    assert_eq!(Json.read(&mut bytes, false, &mut BlockContent::default()), 0);
 }

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use super::super::assemble::Assembler;
 use super::super::prefix::Prefix;
-use super::super::record::{Found, LogReader};
+use super::super::record::{BlockContent, LogReader};
 use super::super::stderr::Stderr;
 use super::super::{csv::Csv, json::Json};
 use super::*;
@@ -251,7 +251,7 @@ proptest! {
             let mut text = log[..keep.min(log.len())].to_vec();
             text.extend_from_slice(&bytes);
             text.extend_from_slice(&log);
-            let mut found = Found::default();
+            let mut found = BlockContent::default();
             let _ = reader.first_record(&text);
             let stop = reader.read(&mut text, is_whole, &mut found);
             prop_assert!(stop <= text.len());

@@ -4,9 +4,9 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 
-use seatrial_sqltext::reading::{ColumnOf, Draw, How, Place, Reading, Source, Use};
+use seatrial_sqltext::reading::{ColumnOf, Draw, How, Reading, Source, Use, ValuePosition};
 
-use super::super::scan::Seen;
+use super::super::scan::ScannedStatement;
 
 /// A generator of random numbers: SplitMix64.
 pub struct Chance(pub u64);
@@ -421,14 +421,18 @@ impl Logged {
             });
         }
         if self.used.is_some() {
-            reading.uses.push(Use { column: COLUMN, place: Place::Literal(0), how: How::Equal });
+            reading.uses.push(Use {
+                column: COLUMN,
+                place: ValuePosition::Literal(0),
+                how: How::Equal,
+            });
         }
         reading
     }
 
     /// As the pass sees it.
-    pub fn seen<'a>(&self, number: u64, reading: &'a Reading) -> Seen<'a> {
-        Seen {
+    pub fn seen<'a>(&self, number: u64, reading: &'a Reading) -> ScannedStatement<'a> {
+        ScannedStatement {
             number,
             session: self.session,
             transaction: 0,

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use super::*;
-use crate::order::Place;
+use crate::order::OrderPosition;
 use crate::order::edges::Cost;
 
 /// Statements that are taken in.
@@ -84,7 +84,7 @@ struct Spent {
 /// Reads ahead, and has each session's next statement done as soon as it may go.
 fn play(trace: &[Made], order: &mut EdgeOrder) -> Spent {
     let mut spent = Spent::default();
-    let mut queues: Vec<VecDeque<Place>> = vec![VecDeque::new(); CLIENTS];
+    let mut queues: Vec<VecDeque<OrderPosition>> = vec![VecDeque::new(); CLIENTS];
     let (mut read, mut done) = (0, 0);
     while done < trace.len() {
         let begun = Instant::now();

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{RngSeed, TestCaseError};
 
 use super::*;
-use crate::order::Place;
+use crate::order::OrderPosition;
 use crate::order::edges::LockWait;
 use crate::order::turns::Turns;
 
@@ -260,10 +260,10 @@ fn statements(script: &Script) -> VecDeque<(u64, Actions)> {
 /// A playback of what was captured.
 struct Playback {
     order: EdgeOrder,
-    queues: Vec<VecDeque<(Sent, Place)>>,
+    queues: Vec<VecDeque<(Sent, OrderPosition)>>,
     /// Sent, and yet to be seen by the server.
     inbox: Vec<Sent>,
-    busy: Vec<Option<Place>>,
+    busy: Vec<Option<OrderPosition>>,
     /// Whether what a session sent last is no part of a transaction.
     alone: Vec<bool>,
     server: Server,

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use proptest::prelude::*;
 
 use super::*;
-use crate::order::Place;
+use crate::order::OrderPosition;
 
 /// When each statement was sent and answered, as a playback drawn at random did it.
 struct Times {
@@ -15,7 +15,7 @@ struct Times {
 }
 
 /// Sends whatever may go, and answers what is on its way, as the dice say.
-fn play(made: &[Made], order: &mut EdgeOrder, places: &[Place], dice: &[u8]) -> Times {
+fn play(made: &[Made], order: &mut EdgeOrder, places: &[OrderPosition], dice: &[u8]) -> Times {
     let mut queues = vec![VecDeque::new(); SESSIONS as usize];
     for (number, one) in made.iter().enumerate() {
         queues[one.session as usize].push_back(number);
@@ -172,7 +172,7 @@ proptest! {
 fn memory_follows_what_is_held() {
     for grain in [Grain::Key, Grain::Object, Grain::All] {
         let mut order = EdgeOrder::new(grain, 8);
-        let mut held: VecDeque<Place> = VecDeque::new();
+        let mut held: VecDeque<OrderPosition> = VecDeque::new();
         for number in 0..40_000u64 {
             let access_set = AccessSet {
                 known: vec![

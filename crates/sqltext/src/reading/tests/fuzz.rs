@@ -7,14 +7,14 @@ use crate::lexer::form::Parts;
 use crate::lexer::significant;
 use crate::lexer::sql_like::sql_like;
 use crate::lexer::token::Kind;
-use crate::reading::{Place, Reader, Reading};
+use crate::reading::{Reader, Reading, ValuePosition};
 
 /// Every place is one of the text's, and every key is one of the reading's.
 fn check(sql: &[u8], parts: &Parts, reading: &Reading) {
     let tokens = significant(sql);
-    let exists = |place: &Place| match place {
-        Place::Literal(at) => (*at as usize) < parts.literals().len(),
-        Place::Parameter(at) => {
+    let exists = |place: &ValuePosition| match place {
+        ValuePosition::Literal(at) => (*at as usize) < parts.literals().len(),
+        ValuePosition::Parameter(at) => {
             let named = |text: &[u8]| std::str::from_utf8(text).ok()?.parse::<u32>().ok();
             let numbers = tokens.iter().filter(|token| token.kind == Kind::Parameter);
             numbers.filter_map(|token| named(&token.text[1..])).any(|number| number == at + 1)

@@ -4,7 +4,9 @@ use std::fmt::Write;
 
 use super::{catalog, parts};
 use crate::reading::known::Known;
-use crate::reading::{Access, ColumnOf, Draw, How, Object, Only, Operand, Place, Reading, Source};
+use crate::reading::{
+    Access, ColumnOf, Draw, How, Object, Only, Operand, Reading, Source, ValuePosition,
+};
 
 /// A reading in lines, each value as written in the text.
 pub fn reported(sql: &str, reading: &Reading) -> String {
@@ -122,13 +124,13 @@ impl Of<'_> {
         if matches!(one, Operand::AnyOf(_)) { format!("any of {place}") } else { place }
     }
 
-    fn place(&self, place: Place) -> String {
+    fn place(&self, place: ValuePosition) -> String {
         match place {
-            Place::Literal(at) => {
+            ValuePosition::Literal(at) => {
                 let range = parts(self.sql).literals().nth(at as usize).unwrap();
                 self.sql[range].to_owned()
             }
-            Place::Parameter(at) => format!("${}", at + 1),
+            ValuePosition::Parameter(at) => format!("${}", at + 1),
         }
     }
 }

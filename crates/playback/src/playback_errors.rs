@@ -66,12 +66,12 @@ struct Alike {
 
 /// All errors of a playback, and those of the capture that did not come again.
 #[derive(Debug, Default)]
-pub struct ErrorsSeen {
+pub struct PlaybackErrors {
     errors: Errors,
     alike: HashMap<Key, Alike>,
 }
 
-impl ErrorsSeen {
+impl PlaybackErrors {
     /// Takes in a statement that was answered by an error.
     #[cold]
     pub fn failed(&mut self, item: &Item, sqlstate: [u8; 5], message: &str) {
@@ -185,7 +185,7 @@ mod tests {
 
     #[test]
     fn errors_are_the_same_others_new_or_gone() {
-        let mut seen = ErrorsSeen::default();
+        let mut seen = PlaybackErrors::default();
         let (unique, deadlock) = (*b"23505", *b"40P01");
         seen.failed(&item(0, Some(unique)), unique, "duplicate key");
         seen.failed(&item(1, Some(unique)), deadlock, "deadlock detected");
@@ -203,7 +203,7 @@ mod tests {
 
     #[test]
     fn what_follows_from_an_error_is_reported_behind_it() {
-        let mut seen = ErrorsSeen::default();
+        let mut seen = PlaybackErrors::default();
         seen.failed(&item(0, None), *b"42P01", "relation does not exist");
         (1..9).for_each(|number| seen.failed(&item(number, None), FOLLOWING, "aborted"));
         let errors = seen.finish(&survey(0));
@@ -214,7 +214,7 @@ mod tests {
 
     #[test]
     fn examples_are_bounded_and_errors_are_all_counted() {
-        let mut seen = ErrorsSeen::default();
+        let mut seen = PlaybackErrors::default();
         for number in 0..1_000 {
             let item = Item { fingerprint: number, ..item(number, None) };
             seen.failed(&item, *b"42P01", "no");

@@ -15,7 +15,7 @@
 
 use seatrial_sqltext::block::Block;
 use seatrial_sqltext::statements::{Control, control, for_each_statement};
-use seatrial_sqltext::touched::SessionLocalNames;
+use seatrial_sqltext::table_access::SessionLocalNames;
 use seatrial_trace::captured::{Session, SessionId, Sink, Skip, Statement};
 
 use super::SplitReport;
@@ -40,7 +40,7 @@ impl Stream {
 
 /// Takes in statements of unknown sessions with their times, and passes on streams.
 #[derive(Debug)]
-pub struct Measured<'s, S> {
+pub struct TimedStreams<'s, S> {
     sink: &'s mut S,
     streams_max: usize,
     resolution_us: i64,
@@ -51,10 +51,10 @@ pub struct Measured<'s, S> {
     report: SplitReport,
 }
 
-impl<'s, S: Sink> Measured<'s, S> {
+impl<'s, S: Sink> TimedStreams<'s, S> {
     /// Opens at most this number of streams, at least one; times are known to this resolution.
-    pub fn new(sink: &'s mut S, streams_max: usize, resolution_us: i64) -> Measured<'s, S> {
-        Measured {
+    pub fn new(sink: &'s mut S, streams_max: usize, resolution_us: i64) -> TimedStreams<'s, S> {
+        TimedStreams {
             sink,
             streams_max: streams_max.max(1),
             resolution_us,
@@ -124,7 +124,7 @@ impl<'s, S: Sink> Measured<'s, S> {
     }
 }
 
-impl<S: Sink> Sink for Measured<'_, S> {
+impl<S: Sink> Sink for TimedStreams<'_, S> {
     type Error = S::Error;
 
     /// A log without sessions may still identify users: they are never in one stream.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use super::*;
-use crate::streams::measured::Measured;
+use crate::streams::timed::TimedStreams;
 
 /// A text, its start and its duration.
 type Timed<'a> = (&'a str, i64, u64);
@@ -60,7 +60,7 @@ fn measure_to(
     timed: &[Timed<'_>],
 ) -> (Reported, SplitReport) {
     let mut reported = Reported::default();
-    let mut measured = Measured::new(&mut reported, streams_max, resolution_us);
+    let mut measured = TimedStreams::new(&mut reported, streams_max, resolution_us);
     let Ok(()) = measured.session(&Session::default());
     for (sql, start_us, duration_us) in timed {
         let (start_us, duration_us) = (*start_us, Some(*duration_us));
@@ -127,7 +127,7 @@ fn what_is_of_a_session_is_in_the_first_stream() {
 #[test]
 fn users_are_never_in_one_stream() {
     let mut reported = Reported::default();
-    let mut measured = Measured::new(&mut reported, 8, 1);
+    let mut measured = TimedStreams::new(&mut reported, 8, 1);
     for user in [b"a", b"b", b"a"] {
         let Ok(()) = measured.session(&Session { user: user.to_vec(), ..Session::default() });
         let Ok(()) = measured.statement(&statement("SELECT 1", 0));

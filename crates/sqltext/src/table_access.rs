@@ -63,7 +63,7 @@ const FUNCTIONS_OF_SEQUENCES: [&str; 2] = ["nextval", "setval"];
 
 /// What statements touch, taken together.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Touched {
+pub struct TableAccess {
     /// Names in it: tables that it may read, and whatever else has a name.
     pub reads: HashSet<Vec<u8>>,
     /// Tables that it writes or locks.
@@ -74,9 +74,9 @@ pub struct Touched {
     pub is_pinned: bool,
 }
 
-impl Touched {
+impl TableAccess {
     /// Takes in another statement of the same transaction.
-    pub fn add(&mut self, other: Touched) {
+    pub fn add(&mut self, other: TableAccess) {
         self.reads.extend(other.reads);
         self.writes.extend(other.writes);
         self.everything |= other.everything;
@@ -94,45 +94,45 @@ pub struct SessionLocalNames {
 
 impl SessionLocalNames {
     /// What a statement touches.
-    pub fn of(&mut self, sql: &[u8]) -> Touched {
+    pub fn of(&mut self, sql: &[u8]) -> TableAccess {
         let tokens = significant(sql);
-        let mut touched = touched(&tokens);
-        if touched.is_pinned {
+        let mut table_access = table_access(&tokens);
+        if table_access.is_pinned {
             self.own.extend(own_name(&tokens));
         }
-        touched.is_pinned |= touched.reads.iter().any(|name| self.own.contains(name));
-        touched
+        table_access.is_pinned |= table_access.reads.iter().any(|name| self.own.contains(name));
+        table_access
     }
 }
 
-fn touched(tokens: &[Token<'_>]) -> Touched {
-    let mut touched = Touched { reads: names(tokens), ..Touched::default() };
+fn table_access(tokens: &[Token<'_>]) -> TableAccess {
+    let mut table_access = TableAccess { reads: names(tokens), ..TableAccess::default() };
     if begins(tokens, &UNDERSTOOD) {
-        touched.writes = written(tokens);
-        touched.everything = makes_table(tokens);
+        table_access.writes = written(tokens);
+        table_access.everything = makes_table(tokens);
     } else if begins(tokens, &[Verb::Declare, Verb::Create]) && is_own(tokens) {
-        touched.is_pinned = true;
+        table_access.is_pinned = true;
     } else if begins(tokens, &[Verb::Declare]) || ends_with_transaction(tokens) {
         // What it declares or sets ends with the transaction that it is in.
     } else if begins(tokens, &OF_THE_SESSION) {
-        touched.is_pinned = true;
+        table_access.is_pinned = true;
     } else if begins(tokens, &[Verb::Prepare, Verb::Execute]) {
-        (touched.is_pinned, touched.everything) = (true, true);
+        (table_access.is_pinned, table_access.everything) = (true, true);
     } else if !begins(tokens, &HARMLESS) || second(tokens, &["PREPARED"]) {
-        touched.everything = !touched.reads.is_empty();
+        table_access.everything = !table_access.reads.is_empty();
     }
     let calls = |functions: &[&str]| {
         let is_one =
             |name: &Vec<u8>| functions.iter().any(|call| name.starts_with(call.as_bytes()));
-        touched.reads.iter().any(is_one)
+        table_access.reads.iter().any(is_one)
     };
     let (of_session, of_sequence) =
         (calls(&FUNCTIONS_OF_THE_SESSION), calls(&FUNCTIONS_OF_SEQUENCES));
-    touched.is_pinned |= of_session;
+    table_access.is_pinned |= of_session;
     if of_sequence {
-        touched.writes.extend(FUNCTIONS_OF_SEQUENCES.map(|name| name.as_bytes().to_vec()));
+        table_access.writes.extend(FUNCTIONS_OF_SEQUENCES.map(|name| name.as_bytes().to_vec()));
     }
-    touched
+    table_access
 }
 
 /// All names in a statement.
@@ -244,9 +244,9 @@ mod tests {
     #[test]
     fn writes_are_seen_wherever_sql_has_them() {
         let writes = |sql: &str| {
-            let touched = SessionLocalNames::default().of(sql.as_bytes());
-            assert!(!touched.everything, "{sql}");
-            let mut found: Vec<_> = touched
+            let table_access = SessionLocalNames::default().of(sql.as_bytes());
+            assert!(!table_access.everything, "{sql}");
+            let mut found: Vec<_> = table_access
                 .writes
                 .iter()
                 .map(|name| String::from_utf8_lossy(name).into_owned())

@@ -36,6 +36,7 @@ from seatrial.catalogue.facts import (
 )
 from seatrial.catalogue.units import Money
 from seatrial.errors import UsageError
+from seatrial.study.cell import FactorValue
 
 TABLES: Final[Mapping[str, tuple[type[Fact], tuple[str, ...]]]] = {
     "volumes": (Volume, ("volumes.csv",)),
@@ -204,10 +205,6 @@ class Catalogue:
         same = money.times(ratio)
         return Money(same.low, same.mid, same.high, currency)
 
-    def typed_keys(self) -> list[str]:
-        """Return the rows in which figures of the user are, as table and key."""
-        return sorted(self._own)
-
     @cached_property
     def _prices_by_item(self) -> dict[tuple[str, str, str], list[Price]]:
         """Prices of all regions; a plan asks for thousands."""
@@ -274,7 +271,7 @@ def _parts(table: str, key: str) -> list[str]:
     return key.split("/", len(KEY_FIELDS[table]) - 1)
 
 
-def _rows(file: str) -> list[dict[str, Any]]:
+def _rows(file: str) -> list[dict[str, str]]:
     """Return the rows of a shipped file, with its empty fields left out."""
     text = resources.files("seatrial.catalogue").joinpath("data", file).read_text("utf-8")
     return [
@@ -306,7 +303,7 @@ def _broken(where: str, why: str) -> UsageError:
     )
 
 
-def read_own(path: Path) -> dict[str, dict[str, Any]]:
+def read_own(path: Path) -> dict[str, dict[str, FactorValue]]:
     """Return the user's own rows by table and key; none where there is no file.
 
     Raises:

@@ -22,7 +22,6 @@ from seatrial.catalogue.units import (
     Iops,
     Money,
     SizeBytes,
-    format_money,
     gib,
     throughput,
 )
@@ -449,8 +448,3 @@ def total_of(lines: list[Item]) -> Money:
     for each in lines[1:]:
         total += each.money
     return total
-
-
-def bill_lines(lines: list[Item]) -> list[str]:
-    """Return a bill as text, a line an item, with the origin of each price."""
-    return [f"{each.what}: {format_money(each.money)} ({each.origin})" for each in lines]

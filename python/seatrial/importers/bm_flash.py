@@ -37,7 +37,6 @@ WORKLOAD: Final = "matrix"
 MIB: Final = 1 << 20
 IOPS_COARSE: Final = 100
 BLOCK_BYTES_MAX: Final = 1 << 30
-IOPS_MAX: Final = 10**12
 _UNITS_BYTES: Final = {"B": 1, "K": 1 << 10, "M": MIB, "G": 1 << 30, "": 1}
 _TITLE: Final = re.compile(r"\b(Read|Write) Tests:")
 _HEAD: Final = re.compile(r"^\s*Block\s*\|(?P<columns>.*)$")

@@ -56,6 +56,10 @@ class Undone(msgspec.Struct, frozen=True, kw_only=True):
     detail: str
 
 
+Details = dict[str, Any]
+"""The arguments of an undoer, as JSON has them."""
+
+
 class Kept(msgspec.Struct, frozen=True, kw_only=True):
     """A note in a journal that its changes stay after the end of its process.
 
@@ -67,7 +71,7 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     undone_by: str
-    about: dict[str, Any] = {}
+    about: Details = {}
 
 
 class Container(msgspec.Struct, frozen=True, kw_only=True):
@@ -92,7 +96,7 @@ class _Line(msgspec.Struct, omit_defaults=True):
     owner: Owner | None = None
     id: int = 0
     kind: str = ""
-    details: dict[str, Any] = {}
+    details: Details = {}
     done: int = 0
     kept: Kept | None = None
     released: bool = False
@@ -202,7 +206,7 @@ class UndoJournal:
             self._append(line)
         return line.id
 
-    def find(self, kind: str, **details: str | float) -> tuple[int, dict[str, Any]] | None:
+    def find(self, kind: str, **details: str | float) -> tuple[int, Details] | None:
         """Return number and details of the last entry of a kind with all these details."""
         for entry, line in reversed(self._content.pending.items()):
             if line.kind == kind and details.items() <= line.details.items():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol, Self
+from typing import Any, Final, NotRequired, Protocol, Self, TypedDict, cast
 
 import msgspec
 
@@ -17,7 +17,42 @@ from seatrial.results.model import Sample
 from seatrial.study.cell import Cell
 
 POLL_S: Final = 0.1
-STOP_WAIT_S: Final = 15.0
+
+
+class OperationParts(TypedDict):
+    """Counts of one kind of request, with its encoded histograms."""
+
+    completed: int
+    failed: int
+    transferred_bytes: int
+    response: bytes
+    service: NotRequired[bytes | None]
+
+
+class SampleParts(TypedDict):
+    """A sample as ``_core`` returns it (docs/engine.md); ``files`` is there for sets of files.
+
+    ``sent_bytes_per_s`` and ``received_bytes_per_s`` are there for a host of a cluster.
+    """
+
+    engine: str
+    engine_reason: str
+    started_unix_s: float
+    duration_s: float
+    status: str
+    outcome: dict[str, int]
+    operations: dict[str, OperationParts]
+    timeline: object
+    stalls: list[object]
+    stalls_dropped: int
+    oldest_in_flight_ns: int
+    errors_count: int
+    errors: list[Mapping[str, Any]]
+    counters: dict[str, float]
+    verification: object
+    files: NotRequired[Mapping[str, Any]]
+    sent_bytes_per_s: NotRequired[float]
+    received_bytes_per_s: NotRequired[float]
 
 
 class EngineResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,7 +63,7 @@ class EngineResult(msgspec.Struct, frozen=True, kw_only=True):
         interrupted: Whether the user ended it.
     """
 
-    parts: dict[str, Any]
+    parts: SampleParts
     interrupted: bool
 
 
@@ -71,9 +106,17 @@ def measure_spec(
     """
     running = _start(spec, opened or {})
     interrupted = wait_for(running, watcher)
+    return EngineResult(parts=parts_of(running), interrupted=interrupted)
+
+
+def parts_of(running: _core.Running) -> SampleParts:
+    """Return what was measured, once.
+
+    Raises:
+        SeatrialError: when the sample failed.
+    """
     with native_errors():
-        parts = running.result()
-    return EngineResult(parts=parts, interrupted=interrupted)
+        return cast("SampleParts", running.result())
 
 
 def _start(spec: Mapping[str, Any], opened: Mapping[str, str]) -> _core.Running:

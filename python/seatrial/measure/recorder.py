@@ -80,7 +80,7 @@ def _calibrate(engine: str, threads: int, depth: int) -> float:
     if measured.interrupted:
         raise KeyboardInterrupt
     parts = measured.parts
-    return float(parts["outcome"]["completed"] / parts["duration_s"])
+    return parts["outcome"]["completed"] / parts["duration_s"]
 
 
 LOOK_EVERY_S: Final = 0.1

@@ -23,7 +23,7 @@ from seatrial.machine.file import FULL_ERRNOS, FULL_NAMES, RESERVE_BYTES, TrialF
 from seatrial.machine.guard import Permit, inspect, permit_write
 from seatrial.machine.undo import UndoJournal
 from seatrial.measure.background import Background
-from seatrial.measure.engine import Driver, Occasion, measure_spec
+from seatrial.measure.engine import Driver, Occasion, SampleParts, measure_spec
 from seatrial.measure.progress import Watcher
 from seatrial.results.model import Sample
 from seatrial.study.cell import Cell, SpecDocument
@@ -500,7 +500,7 @@ class Stage:
         return int.from_bytes(hashlib.sha256(text.encode()).digest()[:7], "big")
 
 
-def _not_filled(file: TrialFile, parts: Mapping[str, Any], path: Path) -> TargetError:
+def _not_filled(file: TrialFile, parts: SampleParts, path: Path) -> TargetError:
     names = sorted({error["name"] for error in parts["errors"]}) or ["no error reported"]
     if FULL_NAMES & set(names):
         return no_space(path, f"{file.name} on {file.target} could not be filled completely")

@@ -88,15 +88,13 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
         Raises:
             OSError: when it cannot be started.
         """
-        defaults: dict[str, Any] = {
-            "cwd": "/",
-            "env": plain_environment(),
-            "stdin": subprocess.DEVNULL,
-        }
+        kwargs.setdefault("cwd", "/")
+        kwargs.setdefault("env", plain_environment())
+        kwargs.setdefault("stdin", subprocess.DEVNULL)
         if self.is_dropped and not self._needs_setpriv:
-            defaults |= {"user": self.uid, "group": self.gid, "extra_groups": []}
+            kwargs = {"user": self.uid, "group": self.gid, "extra_groups": [], **kwargs}
         with uninterrupted():
-            return subprocess.Popen(self.command(args), **{**defaults, **kwargs})
+            return subprocess.Popen(self.command(args), **kwargs)
 
     def run(
         self,

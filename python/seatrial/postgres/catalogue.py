@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING, Any, Final, Literal, LiteralString
 
 import msgspec
@@ -349,8 +349,6 @@ READ_COMMITTED: Final = "read committed"
 _OF_SEQUENCES: Final = frozenset({"nextval", "setval"})
 
 _Rows = list[tuple[Any, ...]]
-_Places = Mapping[int, int]
-"""Indexes in a list by object id (oid)."""
 
 
 class Column(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -27,7 +27,6 @@ END_UNKNOWN_BYTES: Final = 1 << 63
 # new_encode_dev() of include/linux/kdev_t.h, the inverse of os.makedev.
 _LOOP_GET_STATUS64: Final = 0x4C05
 _LOOP_INFO64_BYTES: Final = 232
-_DELETED: Final = " (deleted)"
 _LAYERS_MAX: Final = 16
 _NO_IDENTITY: Final = frozenset("0 -.")
 
@@ -105,12 +104,6 @@ class Backing:
     file: str
     number: str
     offset_bytes: int
-
-
-def extent_of_file(status: os.stat_result) -> Extent:
-    """Return the extent of a regular file, to the largest size that it may grow to."""
-    medium = Medium(own=f"file {file_text(status)}")
-    return Extent(medium=medium, start_bytes=0, end_bytes=END_UNKNOWN_BYTES)
 
 
 def extent_of_device(tree: SystemTree, number: str) -> Extent:

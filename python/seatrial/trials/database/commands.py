@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 import msgspec
@@ -15,7 +15,8 @@ import msgspec
 from seatrial.cli.options import Measuring, measuring_options, ray_option, without_none
 from seatrial.errors import UsageError
 
-Mapped = dict[str, Any]
+if TYPE_CHECKING:
+    from seatrial.study.load import Table
 
 QUICK_SCALE: Final = 25
 """About 400 MB of tables and indexes."""
@@ -135,7 +136,7 @@ def places_of(
     return places
 
 
-def study_mapping(places: Sequence[DatabaseTarget], options: Mapped) -> Mapped:
+def study_mapping(places: Sequence[DatabaseTarget], options: Mapping[str, Any]) -> Table:
     """Return the study that the options describe.
 
     Args:
@@ -192,7 +193,7 @@ def _distinguished(places: Sequence[DatabaseTarget]) -> list[DatabaseTarget]:
     return apart
 
 
-def _kind(options: Mapped) -> str:
+def _kind(options: Mapping[str, Any]) -> str:
     """Return the requested kind of workload.
 
     Raises:
@@ -211,7 +212,7 @@ def _kind(options: Mapped) -> str:
     return options["workload"] if "workload" in requested else [*requested, "pgbench"][0]
 
 
-def _require_effect(kind: str, options: Mapped) -> None:
+def _require_effect(kind: str, options: Mapping[str, Any]) -> None:
     """Check that every option that is given has an effect.
 
     Raises:
@@ -233,11 +234,11 @@ def _is_given(value: object) -> bool:
     return value is not None and value not in ((), [], {}, False)
 
 
-def _workload(kind: str, options: Mapped) -> Mapped:
+def _workload(kind: str, options: Mapping[str, Any]) -> Table:
     names = OPTIONS_OF[kind] - {"batch", "crash"}
     own = {_RENAMED.get(name, name): options[name] for name in names}
     limits = options["memory_limit"]
-    common: Mapped = {
+    common: Table = {
         "kind": kind,
         "file": options["batch"],
         "settings": options["set"] or None,
@@ -247,9 +248,9 @@ def _workload(kind: str, options: Mapped) -> Mapped:
     return without_none({**own, **common})
 
 
-def _quick(places: Sequence[DatabaseTarget], options: Mapped) -> Mapped:
+def _quick(places: Sequence[DatabaseTarget], options: Mapping[str, Any]) -> Table:
     """Return what the quick trial has by default: a database beyond its memory."""
-    found: Mapped = {
+    found: Table = {
         "scale": QUICK_SCALE,
         "clients": list(QUICK_CLIENTS),
         "seconds": QUICK_SECONDS,
@@ -259,27 +260,29 @@ def _quick(places: Sequence[DatabaseTarget], options: Mapped) -> Mapped:
     return found
 
 
-def _may_limit_memory(places: Sequence[DatabaseTarget], options: Mapped) -> bool:
+def _may_limit_memory(places: Sequence[DatabaseTarget], options: Mapping[str, Any]) -> bool:
     from seatrial.postgres.memory import limit_obstacle  # noqa: PLC0415 - not for --help
 
     buffers = "shared_buffers" in {name.lower() for name in options["set"]}
     return not buffers and all(place.directory for place in places) and not limit_obstacle()
 
 
-def _rounds(kind: str, options: Mapped) -> Mapped:
+def _rounds(kind: str, options: Mapping[str, Any]) -> Table:
     rounds = options["crash"] if kind == "crash" else options["rounds"]
     if rounds is not None:
         return {"min": rounds, "max": rounds}
     return {"min": 3, "max": 5}
 
 
-def _budget_s(places: Sequence[DatabaseTarget], options: Mapped, *, quick: bool) -> float | None:
+def _budget_s(
+    places: Sequence[DatabaseTarget], options: Mapping[str, Any], *, quick: bool
+) -> float | None:
     if options["budget_s"] is not None:
         return float(options["budget_s"])
     return QUICK_BUDGET_S * len(places) if quick else None
 
 
-def _target(place: DatabaseTarget, options: Mapped) -> Mapped:
+def _target(place: DatabaseTarget, options: Mapping[str, Any]) -> Table:
     if place.url:
         own = {"kind": "database", "url": place.url, "database": options["database"]}
     else:
@@ -287,7 +290,7 @@ def _target(place: DatabaseTarget, options: Mapped) -> Mapped:
     return without_none({"label": place.label, **own, "pg_bin": options["pg_bin"]})
 
 
-def _commit_truth(places: Sequence[DatabaseTarget], options: Mapped) -> list[Mapped]:
+def _commit_truth(places: Sequence[DatabaseTarget], options: Mapping[str, Any]) -> list[Table]:
     """Return the short samples that tell whether a flush is what it says.
 
     A commit of one page with its fdatasync stands next to a write of one page past the page cache

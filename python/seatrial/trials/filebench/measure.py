@@ -15,7 +15,7 @@ from seatrial.errors import SeatrialError, TargetError, UsageError, native_error
 from seatrial.machine import fingerprint as context
 from seatrial.machine.file import TrialFolder
 from seatrial.measure.background import Nothing
-from seatrial.measure.engine import Occasion, wait_for
+from seatrial.measure.engine import Occasion, SampleParts, parts_of, wait_for
 from seatrial.measure.progress import Watcher
 from seatrial.measure.recorder import Surroundings
 from seatrial.results.model import Sample
@@ -140,13 +140,12 @@ def _seed(seed: int, what: str, round_number: int) -> int:
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:7], "big")
 
 
-def _run(spec: Mapping[str, Any], watcher: Watcher) -> tuple[dict[str, Any], bool]:
+def _run(spec: Mapping[str, Any], watcher: Watcher) -> tuple[SampleParts, bool]:
     with native_errors():
         running = _core.start_files(msgspec.json.encode(spec).decode())
     interrupted = wait_for(running, watcher)
     try:
-        with native_errors():
-            return running.result(), interrupted
+        return parts_of(running), interrupted
     except UsageError:
         if interrupted:  # while files were made: nothing was measured
             raise KeyboardInterrupt from None
@@ -156,7 +155,7 @@ def _run(spec: Mapping[str, Any], watcher: Watcher) -> tuple[dict[str, Any], boo
 def _sample(
     cell: Cell,
     occasion: Occasion,
-    parts: Mapping[str, Any],
+    parts: SampleParts,
     grown: Mapping[str, float],
     *,
     interrupted: bool,

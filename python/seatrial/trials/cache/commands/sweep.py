@@ -12,6 +12,7 @@ from seatrial.cli.files import RECORDING, Output, output_option
 from seatrial.cli.options import Duration, json_option, results_option
 
 if TYPE_CHECKING:
+    from seatrial.study.load import Table
     from seatrial.trials.cache.analysis.sweep import CacheSweepResult
     from seatrial.trials.cache.measure.sweep_run import SweepWanted
 
@@ -256,7 +257,7 @@ def _wanted(target: str, options: Mapping[str, Any], recording: Path | None) -> 
     )
 
 
-def _workload(options: Mapping[str, Any]) -> dict[str, Any]:
+def _workload(options: Mapping[str, Any]) -> Table:
     """Return what to play, as a study has it.
 
     Raises:

@@ -50,7 +50,6 @@ from seatrial.trials.cache.study.cells import l2arc_cells, space_bytes
 from seatrial.trials.cache.study.workload import rig_of
 
 CEILING_S: Final = 3.0
-ANSWER_PATIENCE_S: Final = 20.0
 LOCK_NAME: Final = "\0seatrial-zfs-rig"
 RIG: Final = "rig"
 """The folder of the images, in the trial folder."""

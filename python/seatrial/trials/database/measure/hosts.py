@@ -257,7 +257,7 @@ class HostCrowd:
         start_ns: int,
         clocks: Mapping[str, ClockOffset],
         duration_s: float,
-    ) -> dict[str, Any]:
+    ) -> dict[str, Mapping[str, Any] | HostLost]:
         """Have the hosts load from one instant on; return their parts, or how they were lost.
 
         Raises:

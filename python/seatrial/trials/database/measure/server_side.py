@@ -24,6 +24,7 @@ from seatrial.errors import TargetError, native_errors
 from seatrial.postgres.connection import Address, Secret, connect, parse_url
 from seatrial.results.replay import ReplayRecord, ReplayServerQuery
 from seatrial.trials.database.measure.driver_result import Endpoints
+from seatrial.trials.database.measure.observe_server import Record
 
 if TYPE_CHECKING:
     import psycopg
@@ -65,26 +66,43 @@ def plans_of(
     return found
 
 
-def shape(plan: Mapping[str, Any]) -> str:
+class PlanNode(msgspec.Struct, frozen=True, rename={
+    "node_type": "Node Type", "strategy": "Strategy", "join_type": "Join Type",
+    "operation": "Operation", "index": "Index Name", "relation": "Relation Name",
+    "function": "Function Name", "plans": "Plans",
+}):  # fmt: skip
+    """What matters of a node of ``EXPLAIN (FORMAT JSON)``; ``plans`` are those below it."""
+
+    node_type: str = ""
+    strategy: str = ""
+    join_type: str = "Inner"
+    operation: str = "ModifyTable"
+    index: str = ""
+    relation: str = ""
+    function: str = ""
+    plans: list[PlanNode] = []
+
+
+def shape(plan: PlanNode) -> str:
     """Return the shape of a plan, as ``Nested Loop(Index Scan orders_pkey, Seq Scan lines)``.
 
     Args:
-        plan: A node of ``EXPLAIN (FORMAT JSON)``.
+        plan: The root.
     """
-    kind = str(plan.get("Node Type", ""))
-    if plan.get("Strategy") in ("Hashed", "Sorted", "Mixed"):
-        kind = f"{plan['Strategy']} {kind}"
-    if plan.get("Join Type", "Inner") != "Inner":
-        kind = f"{plan['Join Type']} {kind}"
+    kind = plan.node_type
+    if plan.strategy in ("Hashed", "Sorted", "Mixed"):
+        kind = f"{plan.strategy} {kind}"
+    if plan.join_type != "Inner":
+        kind = f"{plan.join_type} {kind}"
     if kind == "ModifyTable":
-        kind = str(plan.get("Operation", kind))
-    about = plan.get("Index Name") or plan.get("Relation Name") or plan.get("Function Name")
+        kind = plan.operation
+    about = plan.index or plan.relation or plan.function
     named = f"{kind} {about}" if about else kind
-    inner = ", ".join(shape(each) for each in plan.get("Plans", ()))
+    inner = ", ".join(shape(each) for each in plan.plans)
     return f"{named}({inner})" if inner else named
 
 
-def _plan(connection: psycopg.Connection, example: Mapping[str, Any]) -> dict[str, Any] | None:
+def _plan(connection: psycopg.Connection, example: Mapping[str, Any]) -> PlanNode | None:
     """Return the plan of a statement; None if absent or it cannot be planned."""
     import psycopg  # noqa: PLC0415 - heavy, and only where there is a server
 
@@ -105,7 +123,7 @@ def _plan(connection: psycopg.Connection, example: Mapping[str, Any]) -> dict[st
             connection.execute("ROLLBACK")
             connection.execute(f"DEALLOCATE {_PREPARED}")
     is_reported = isinstance(reported, list) and reported and isinstance(reported[0], dict)
-    return reported[0].get("Plan") if is_reported else None
+    return msgspec.convert(reported[0]["Plan"], PlanNode) if is_reported else None
 
 
 def _explained(
@@ -350,7 +368,7 @@ def _was_reset(earlier: Mapping[str, Any], row: Mapping[str, Any]) -> bool:
     return any(then is not None and now is not None and now < then for then, now in pairs)
 
 
-def _by_name(found: Counted) -> list[dict[str, Any]]:
+def _by_name(found: Counted) -> list[Record]:
     return [dict(zip(found.columns, row, strict=True)) for row in found.rows]
 
 

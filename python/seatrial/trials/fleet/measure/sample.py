@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import msgspec
 
 from seatrial.fleet.merge import NS_PER_S, HostSample, Merged, merge
+from seatrial.measure.engine import SampleParts
 from seatrial.results.fleet import ClockOffset, FleetRecord, HostRecord, LostHost, skew_bound_ns
 from seatrial.results.model import Outcome, Sample, Timeline
 from seatrial.study.cell import Cell
@@ -30,7 +30,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     address: str
     cpus: float
-    parts: dict[str, Any]
+    parts: SampleParts
     before: ClockOffset
     after: ClockOffset | None
     mount: str

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NotRequired, TypedDict
 
 import click
+import msgspec
 
 from seatrial.cli.files import Output, output_option
 from seatrial.cli.options import json_option, results_option
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from seatrial.trials.plan.analysis.answer import StoragePlan
     from seatrial.trials.plan.analysis.array import Array
     from seatrial.trials.plan.analysis.candidates import Candidate, OwnDrive, SearchBounds, Times
+    from seatrial.trials.plan.analysis.demand import Demand
     from seatrial.trials.plan.analysis.figure import Figure
     from seatrial.trials.plan.analysis.need import Need
 
@@ -35,6 +37,45 @@ describes worlds, regret and proof; docs/catalogue.md where limits and prices ar
 
 _MONTHS_PER_YEAR: Final = 12
 _USUAL_GROWTH: Final = "0..0.2..0.6"
+
+
+class PlanOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """The options of the command, as typed; ``seatrial plan --help`` describes each."""
+
+    capacity: str
+    growth: str | None
+    years: float
+    objective: str | None
+    commits: float | None
+    io: str | None
+    other_day: str | None
+    budget: str | None
+    loss_max: str | None
+    provider: str
+    region: str
+    currency: str
+    instances: tuple[str, ...]
+    volumes: tuple[str, ...]
+    vcpu_min: int
+    memory_min: str | None
+    drives: tuple[str, ...]
+    drive_like: str | None
+    kwh: str | None
+    ram_price: str | None
+    ssd_price: str | None
+    measured: tuple[str, ...]
+    explain: bool
+    miss_factor: float
+    results: Path
+
+
+class Load(TypedDict):
+    """The fields of a need that say what is required of storage."""
+
+    demand: Demand
+    logged: tuple[str, ...]
+    follows: NotRequired[Figure]
+    lacks: NotRequired[str]
 
 
 @click.command("plan", epilog=EPILOG)
@@ -143,7 +184,7 @@ def command(
     output: Output,
     study: Output,
     as_json: bool,
-    **given: Any,  # noqa: ANN401 - an option each
+    **options: Any,  # noqa: ANN401 - an option each
 ) -> int:
     """Find storage for NEED: a run, a recording, a log of SQL, or figures such as reads=6000.
 
@@ -157,6 +198,7 @@ def command(
     from seatrial.errors import UsageError  # noqa: PLC0415 - likewise
     from seatrial.trials.plan.analysis.answer import plan_of  # noqa: PLC0415 - likewise
 
+    given = PlanOptions(**options)
     facts = catalogue()
     wanted = _need(need, given)
     candidates = _candidates(wanted, given, facts)
@@ -164,23 +206,23 @@ def command(
     if not candidates:
         raise UsageError(
             seen="There is no candidate with a known price",
-            cause=f"The catalogue has none of {given['provider']}"
-            + (f" in {given['region']}" if given["region"] else ""),
+            cause=f"The catalogue has none of {given.provider}"
+            + (f" in {given.region}" if given.region else ""),
             next_step="See prices: `seatrial catalogue show prices`, and set your own",
         )
     plan = plan_of(
         candidates,
         wanted,
-        budget=_money(given["budget"], given["currency"]) if given["budget"] else None,
-        lost_max=_share(given["loss_max"], "--loss-max"),
-        miss_factor=given["miss_factor"],
+        budget=_money(given.budget, given.currency) if given.budget else None,
+        lost_max=_share(given.loss_max, "--loss-max"),
+        miss_factor=given.miss_factor,
     )
     _write(plan, wanted, need, output, study)
-    _show(plan, study, explain=given["explain"], as_json=as_json)
+    _show(plan, study, explain=given.explain, as_json=as_json)
     return 0
 
 
-def _need(reference: str, given: dict[str, Any]) -> Need:
+def _need(reference: str, given: PlanOptions) -> Need:
     """Return what storage has to do.
 
     Raises:
@@ -203,8 +245,8 @@ def _need(reference: str, given: dict[str, Any]) -> Need:
     if not about["logged"] and is_trace(Path(reference)):
         recorded = read(Path(reference))
         gaps = busiest_gaps(recorded.arrived_ns, about["demand"].slot_s)
-        commits = commit_path_of(recorded, given["commits"])
-    if given["commits"] and commits is None:
+        commits = commit_path_of(recorded, given.commits)
+    if given.commits and commits is None:
         raise UsageError(
             seen=f"{reference!r} does not show how its server commits",
             cause="That takes a recording with 500 log writes that follow each other, and whose "
@@ -212,26 +254,26 @@ def _need(reference: str, given: dict[str, Any]) -> Need:
             next_step="Record the server's disk: `seatrial watch --record FILE`, or leave "
             "--commits out",
         )
-    growth = given["growth"]
-    other = given["other_day"]
+    growth = given.growth
+    other = given.other_day
     return Need(
         **about,
         other_day=parse_figure(other, "--other-day") if other else OTHER_DAY,
-        capacity=_capacity(given["capacity"]),
+        capacity=_capacity(given.capacity),
         growth=parse_figure(
             (growth or _USUAL_GROWTH).removesuffix("/y").removesuffix("/year"),
             "--growth",
             "typed" if growth else "assumed",
         ),
-        years=given["years"],
-        objective=parse_objective(given["objective"]) if given["objective"] else None,
+        years=given.years,
+        objective=parse_objective(given.objective) if given.objective else None,
         gaps=gaps,
         commits=commits,
     )
 
 
-def _load(reference: str, given: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of a need that say what is required of storage.
+def _load(reference: str, given: PlanOptions) -> Load:
+    """Return what is required of storage.
 
     Raises:
         UsageError: when block I/O is typed for what has its own, or an objective is of reads that a
@@ -245,7 +287,7 @@ def _load(reference: str, given: dict[str, Any]) -> dict[str, Any]:
         typed_demand,
     )
 
-    typed, objective = given["io"], given["objective"]
+    typed, objective = given.io, given.objective
     load = logged_of(reference)
     if load is None and typed:
         raise UsageError(
@@ -254,7 +296,7 @@ def _load(reference: str, given: dict[str, Any]) -> dict[str, Any]:
             next_step="Leave --io out",
         )
     if load is None:
-        return {"demand": demand_of(reference, given["results"]), "logged": ()}
+        return {"demand": demand_of(reference, given.results), "logged": ()}
     words = tuple(load.words())
     if typed:
         demand = logged.following(typed_demand(typed), load)
@@ -322,7 +364,7 @@ def _money(text: str, currency: str) -> float:
     return amount
 
 
-def _candidates(need: Need, given: dict[str, Any], facts: Catalogue) -> list[Candidate]:
+def _candidates(need: Need, given: PlanOptions, facts: Catalogue) -> list[Candidate]:
     from seatrial.study.units import parse_size_bytes  # noqa: PLC0415 - not for --help
     from seatrial.trials.plan.analysis.candidates import (  # noqa: PLC0415 - likewise
         SearchBounds,
@@ -330,23 +372,23 @@ def _candidates(need: Need, given: dict[str, Any], facts: Catalogue) -> list[Can
     )
 
     growth = (1 + need.growth.mid) ** need.years * need.other_day.mid
-    memory = given["memory_min"]
+    memory = given.memory_min
     bounds = SearchBounds(
         iops=float(need.demand.requests_per_s.max()) * growth,
         write_bytes=need.demand.mean_write_bytes,
         bytes_per_s=float(need.demand.bytes_per_s.max()) * growth,
         capacity_bytes=need.capacity.mid * (1 + need.growth.mid) ** need.years,
-        provider=given["provider"],
-        region=given["region"],
-        instances=tuple(given["instances"]),
-        volumes=tuple(given["volumes"]),
-        vcpu_min=given["vcpu_min"],
+        provider=given.provider,
+        region=given.region,
+        instances=given.instances,
+        volumes=given.volumes,
+        vcpu_min=given.vcpu_min,
         memory_min_bytes=float(parse_size_bytes(memory)) if memory else 0.0,
-        currency=given["currency"],
+        currency=given.currency,
     )
     measured = _measured(given)
     found = rented(bounds, facts, measured)
-    for text in given["drives"]:
+    for text in given.drives:
         found += _own(text, bounds, given, facts, measured)
     _check_used(measured, found)
     return found
@@ -356,7 +398,7 @@ def _behind_caches(
     reference: str,
     need: Need,
     candidates: list[Candidate],
-    given: dict[str, Any],
+    given: PlanOptions,
     facts: Catalogue,
 ) -> list[Candidate]:
     """Return the candidates with more memory or a cache device in front, where these are priced.
@@ -369,7 +411,8 @@ def _behind_caches(
     from seatrial.trials.cache.analysis.money import UnitPrice, parse_price  # noqa: PLC0415
     from seatrial.trials.watch.recording import read  # noqa: PLC0415 - likewise
 
-    texts = {name: given[f"{name}_price"] for name in ("ram", "ssd") if given[f"{name}_price"]}
+    typed = {"ram": given.ram_price, "ssd": given.ssd_price}
+    texts = {name: text for name, text in typed.items() if text}
     if not texts:
         return []
     if not is_trace(Path(reference)):
@@ -389,7 +432,7 @@ def _behind_caches(
                 cause="A price is that of a GiB a month, or paid once and divided by years",
                 next_step=f"Such as --{name}-price 0.08USD or --{name}-price 120EUR/TiB/5y",
             ) from None
-        money = facts.in_currency(price.money, given["currency"])
+        money = facts.in_currency(price.money, given.currency)
         prices[name] = UnitPrice(money=money, origin=price.origin)
     from seatrial.trials.plan.analysis.caching import behind, caches_of  # noqa: PLC0415
 
@@ -397,7 +440,7 @@ def _behind_caches(
     return [found for cache in caches for found in behind(cache, candidates, need)]
 
 
-def _measured(given: dict[str, Any]) -> dict[str, Times]:
+def _measured(given: PlanOptions) -> dict[str, Times]:
     """Return times of kinds of storage as runs measured them, such as ``gp3 read``.
 
     Raises:
@@ -407,16 +450,16 @@ def _measured(given: dict[str, Any]) -> dict[str, Times]:
     from seatrial.errors import UsageError  # noqa: PLC0415 - likewise
     from seatrial.trials.plan.commands.timing import times_of_samples  # noqa: PLC0415 - likewise
 
-    if given["drive_like"]:
+    if given.drive_like:
         raise UsageError(
             seen="--drive-like is --measured now",
             cause="Times of a rented volume and of an own drive are named alike",
             next_step='Such as --drive "DC600M=180USD" --measured DC600M=last',
         )
     measured: dict[str, Times] = {}
-    for text in given["measured"]:
+    for text in given.measured:
         kind, _, reference = text.partition("=")
-        source = load_source(reference or "last", given["results"])
+        source = load_source(reference or "last", given.results)
         targets = sorted({each.cell.target for each in source.samples})
         found = times_of_samples(kind, source.run.id, source.samples)
         if not kind or not found or len(targets) != 1:
@@ -455,7 +498,7 @@ def _check_used(measured: dict[str, Times], found: list[Candidate]) -> None:
 def _own(
     text: str,
     bounds: SearchBounds,
-    given: dict[str, Any],
+    given: PlanOptions,
     facts: Catalogue,
     measured: dict[str, Times],
 ) -> list[Candidate]:
@@ -496,7 +539,7 @@ def _own(
             cause="Its row is for several sizes",
             next_step=f"Type it: `seatrial catalogue set drives/{sheet.key} capacity_gb=1920`",
         )
-    currency = given["currency"]
+    currency = given.currency
     drive = own_drive(
         sheet, sheet.capacity_gb * 1e9, Money.of(_money(price, currency), currency), facts
     )
@@ -505,9 +548,9 @@ def _own(
         reads=measured.get(f"{name} read", drive.reads),
         writes=measured.get(f"{name} write", drive.writes),
     )
-    kwh = Money.of(_money(given["kwh"], currency), currency) if given["kwh"] else None
+    kwh = Money.of(_money(given.kwh, currency), currency) if given.kwh else None
     arrays = [(array, _lost_per_year(array, drive, facts)) for array in arrays_of(bounds, drive)]
-    months = max(given["years"], 1.0) * _MONTHS_PER_YEAR
+    months = max(given.years, 1.0) * _MONTHS_PER_YEAR
     return own_arrays(arrays, drive, months=months, kwh=kwh, write_bytes=bounds.write_bytes)
 
 

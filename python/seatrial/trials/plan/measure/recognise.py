@@ -6,9 +6,10 @@ Sources: DMI (``/sys/class/dmi/id``), which names the type of a Nitro instance; 
 
 from __future__ import annotations
 
-import json
 from pathlib import PurePosixPath
-from typing import Any, Final
+from typing import Final
+
+import msgspec
 
 from seatrial.machine.fingerprint.tree import SystemTree
 from seatrial.trials.plan.analysis.rented import Recognised, RentedDisk
@@ -41,34 +42,61 @@ def recognise(tree: SystemTree) -> Recognised:
     region = ""
     said_by = ["/sys/class/dmi/id"] if provider else []
     data = _cloud_init(tree)
-    standard = data.get("v1", {}) if isinstance(data.get("v1"), dict) else {}
-    if standard:
+    if data is not None:
         said_by.append(_CLOUD_INIT)
-        provider = provider or _CLOUDS.get(str(standard.get("cloud_name", "")).lower(), "")
-        region = str(standard.get("region") or "")
-        instance = instance or _type_in(data)
+        provider = provider or _CLOUDS.get(data.v1.cloud_name.lower(), "")
+        region = data.v1.region or ""
+        instance = instance or data.ds.meta_data.type
     return Recognised(
         provider=provider, instance=instance, region=region, said_by=said_by, disks=_disks(tree)
     )
 
 
-def _cloud_init(tree: SystemTree) -> dict[str, Any]:
+class _Standard(msgspec.Struct):
+    """What cloud-init names alike for all providers."""
+
+    cloud_name: str
+    region: str | None = None
+
+
+class _Compute(msgspec.Struct, rename={"size": "vmSize"}):
+    size: str = ""
+
+
+class _Imds(msgspec.Struct):
+    compute: _Compute = msgspec.field(default_factory=_Compute)
+
+
+class _MetaData(
+    msgspec.Struct, rename={"aws_type": "instance-type", "google_type": "machine-type"}
+):
+    """What cloud-init keeps of AWS, Azure or Google."""
+
+    aws_type: str = ""
+    google_type: str = ""
+    imds: _Imds = msgspec.field(default_factory=_Imds)
+
+    @property
+    def type(self) -> str:
+        """The type of the instance; empty where it is not known."""
+        named = self.aws_type or self.imds.compute.size or self.google_type
+        return PurePosixPath(named).name.removeprefix("Standard_")
+
+
+class _Source(msgspec.Struct):
+    meta_data: _MetaData = msgspec.field(default_factory=_MetaData)
+
+
+class _InstanceData(msgspec.Struct):
+    v1: _Standard
+    ds: _Source = msgspec.field(default_factory=_Source)
+
+
+def _cloud_init(tree: SystemTree) -> _InstanceData | None:
     try:
-        data = json.loads(tree.text(_CLOUD_INIT) or "{}")
-    except ValueError:
-        return {}
-    return data if isinstance(data, dict) else {}
-
-
-def _type_in(data: dict[str, Any]) -> str:
-    """Return the type of an instance in what cloud-init keeps of AWS, Azure or Google."""
-    below: Any = data.get("ds", {})
-    meta = below.get("meta_data", {}) if isinstance(below, dict) else {}
-    if not isinstance(meta, dict):
-        return ""
-    compute = meta.get("imds", {}).get("compute", {}) if isinstance(meta.get("imds"), dict) else {}
-    named = meta.get("instance-type") or compute.get("vmSize") or meta.get("machine-type") or ""
-    return PurePosixPath(str(named)).name.removeprefix("Standard_")
+        return msgspec.json.decode(tree.text(_CLOUD_INIT) or "{}", type=_InstanceData)
+    except msgspec.MsgspecError:
+        return None
 
 
 def _disks(tree: SystemTree) -> list[RentedDisk]:

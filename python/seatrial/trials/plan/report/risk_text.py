@@ -10,7 +10,6 @@ from seatrial.trials.plan.analysis.risk import Assumed, Ranged, Risk
 from seatrial.trials.plan.analysis.wear import Wear
 
 _STEPS = (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3))
-_FEW_LOST = 0.001
 
 
 def chance_words(share: float) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any, Final
 
@@ -65,7 +65,7 @@ def _said(name: str, value: Any) -> str:  # noqa: ANN401
     return ", ".join(map(str, value)) if isinstance(value, list) else f"{value}"
 
 
-def _loaded(load: dict[str, Any]) -> str:
+def _loaded(load: Mapping[str, Any]) -> str:
     """Return what was loaded, without its folder; empty if nothing was, or if it is unknown."""
     if load.get("scale"):
         return f"pgbench's tables at scale {load['scale']}"

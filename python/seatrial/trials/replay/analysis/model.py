@@ -121,13 +121,6 @@ def replays_of(analysed: Analysed) -> list[ReplayCell]:
 
 
 KIND: Final = "replay"
-REQUESTED: Final = frozenset(
-    {
-        *("writes", "other_database", "after_until"),
-        *("copy_program", "dblink", "terminate_backend", "notify", "ddl", "server"),
-    }
-)
-"""Reasons to skip that are the user's: excluded, or not allowed."""
 NOT_LOGGED: Final = frozenset(
     {
         *("copy_data", "binary_parameters", "cut_off", "unknown_portal", "fast_path"),

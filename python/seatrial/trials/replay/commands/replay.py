@@ -39,6 +39,7 @@ from seatrial.report.terminal import wrapped
 from seatrial.results.model import Run
 from seatrial.results.store import ResultsFile
 from seatrial.stats.wording import format_plural
+from seatrial.study.load import Table
 from seatrial.study.model import Plan
 from seatrial.trials.database.commands import CONTROL_SUFFIX
 from seatrial.trials.replay.analysis.judgement import Judgement, judged_targets
@@ -282,8 +283,6 @@ def require_parts(options: Mapping[str, Any]) -> None:
         )
 
 
-Mapped = dict[str, Any]
-
 KEY_OPTIONS: Final[Mapping[str, str]] = {
     "until": "until",
     "databases": "database",
@@ -302,7 +301,7 @@ ROUNDS_OF_SEVERAL: Final = 5
 """Of several targets, for each is compared with the others round by round."""
 
 
-def study_mapping(trace: Path, options: Mapped) -> Mapped:
+def study_mapping(trace: Path, options: Mapping[str, Any]) -> Table:
     """Return the study that the options describe: one workload on one target, or on several.
 
     Args:
@@ -331,7 +330,7 @@ def study_mapping(trace: Path, options: Mapped) -> Mapped:
     }
 
 
-def _workload(trace: Path, options: Mapped) -> Mapped:
+def _workload(trace: Path, options: Mapping[str, Any]) -> Table:
     return without_none(
         {
             "kind": "replay",
@@ -361,7 +360,7 @@ def _absolute(written: str | None) -> str | None:
     return None if written is None else str(Path(written).absolute())
 
 
-def _targets(options: Mapped) -> list[Mapped]:
+def _targets(options: Mapping[str, Any]) -> list[Table]:
     """Return the targets; the first of several once more behind them, for the noise."""
     from seatrial.trials.database.commands import places_of  # noqa: PLC0415 - not for --help
 
@@ -381,7 +380,7 @@ def _targets(options: Mapped) -> list[Mapped]:
     ]
 
 
-def _require_sense(targets: Sequence[Mapped], rounds: int, options: Mapped) -> None:
+def _require_sense(targets: Sequence[Table], rounds: int, options: Mapping[str, Any]) -> None:
     """Check what no study file could ask for, or what its errors would not name.
 
     Raises:
@@ -427,7 +426,7 @@ def _require_sense(targets: Sequence[Mapped], rounds: int, options: Mapped) -> N
         )
 
 
-def _played_again(targets: Sequence[Mapped], rounds: int, options: Mapped) -> str:
+def _played_again(targets: Sequence[Table], rounds: int, options: Mapping[str, Any]) -> str:
     """Return how a database would be played to more than once; empty where none would be."""
     if rounds > 1:
         usual = "" if options["rounds"] else f" ({rounds}, the default of several targets)"

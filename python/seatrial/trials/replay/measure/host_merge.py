@@ -10,17 +10,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypedDict
 
 import msgspec
 
 from seatrial import _core
 from seatrial.errors import SeatrialError
+from seatrial.measure.engine import OperationParts, SampleParts
 from seatrial.results.replay import (
     LOST_HOST,
     ReplayAccount,
     ReplayClassRows,
-    ReplayClient,
     ReplayCommits,
     ReplayDelays,
     ReplayErrors,
@@ -38,6 +38,14 @@ End = Literal["complete", "interrupted", "server_lost"]
 NS_PER_S: Final = 1e9
 
 
+class PlayedCounts(TypedDict):
+    """Encoded histograms of a playback: by fingerprint and kind, and of its lags."""
+
+    queries: dict[str, dict[str, bytes]]
+    lag: bytes
+    driver_lag: bytes
+
+
 class HostReplay(msgspec.Struct, frozen=True, kw_only=True):
     """What one host played.
 
@@ -51,9 +59,9 @@ class HostReplay(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     name: str
-    parts: dict[str, Any]
+    parts: SampleParts
     record: ReplayRecord
-    counts: dict[str, Any]
+    counts: PlayedCounts
     end: End
     words: str
 
@@ -91,10 +99,6 @@ def merged_record(hosts: Sequence[HostReplay], *, is_whole: bool) -> ReplayRecor
     )
 
 
-def _cpu_ns(client: ReplayClient) -> int:
-    return client.cpu_user_ns + client.cpu_system_ns
-
-
 def merged_end(hosts: Sequence[HostReplay]) -> tuple[End, str]:
     """Return how the replay ended on all hosts, and the server's message where it was lost."""
     ranks: dict[End, int] = {"server_lost": 0, "interrupted": 1, "complete": 2}
@@ -102,17 +106,18 @@ def merged_end(hosts: Sequence[HostReplay]) -> tuple[End, str]:
     return first.end, first.words
 
 
-def merged_operations(hosts: Sequence[HostReplay]) -> dict[str, dict[str, Any]]:
+def merged_operations(hosts: Sequence[HostReplay]) -> dict[str, OperationParts]:
     """Return counts and histograms by class of statements, added."""
-    found: dict[str, dict[str, Any]] = {}
+    found: dict[str, OperationParts] = {}
     names = sorted({name for each in hosts for name in each.parts["operations"]})
     for name in names:
         own = [e.parts["operations"][name] for e in hosts if name in e.parts["operations"]]
         found[name] = {
-            **{key: sum(e[key] for e in own) for key in ("completed", "failed")},
+            "completed": sum(e["completed"] for e in own),
+            "failed": sum(e["failed"] for e in own),
             "transferred_bytes": 0,
             "response": _histogram(e["response"] for e in own).encode(),
-            "service": _histogram(e["service"] for e in own).encode(),
+            "service": _histogram(e["service"] for e in own if e["service"]).encode(),
         }
     return found
 
@@ -122,7 +127,7 @@ def _histogram(encoded: Iterable[bytes]) -> _core.Histogram:
     return reduce(lambda total, each: total.merged(each), decoded, _core.Histogram.of([]))
 
 
-def _sums(parts: Sequence[Any], *leave_out: str) -> dict[str, Any]:
+def _sums(parts: Sequence[Any], *leave_out: str) -> dict[str, int]:
     """Return the sums of all number fields of equal structures, but for some."""
     return {
         name: sum(getattr(each, name) for each in parts)

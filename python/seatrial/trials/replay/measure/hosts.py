@@ -16,6 +16,7 @@ from seatrial.errors import PartialResult, TargetError
 from seatrial.fleet.cluster import ClusterError
 from seatrial.fleet.group import AHEAD_S, Group, Host, HostLost, nobody_left
 from seatrial.fleet.merge import HostSample, Merged, merge
+from seatrial.measure.engine import SampleParts
 from seatrial.measure.progress import Watcher
 from seatrial.measure.stage import StageRequest
 from seatrial.results.fleet import ClockOffset, FleetRecord, HostRecord, skew_bound_ns
@@ -123,7 +124,9 @@ class HostPlayer:
         )
         return Ran(result=result, interrupted=end == "interrupted", fleet=fleet)
 
-    def _answers(self, start_ns: int, clocks: Mapping[str, Any]) -> dict[str, Any]:
+    def _answers(
+        self, start_ns: int, clocks: Mapping[str, Any]
+    ) -> dict[str, Mapping[str, Any] | HostLost]:
         """Have all hosts replay from one instant on, and wait for all of them.
 
         Raises:
@@ -163,7 +166,7 @@ class HostPlayer:
 
 def _part(
     spec: SpecDocument, number: int, count: int, shares: Sequence[int | None]
-) -> dict[str, Any]:
+) -> SpecDocument:
     return {
         **spec,
         "part": {"number": number, "of": count},
@@ -227,7 +230,7 @@ def _until_the_last(samples: Sequence[HostSample]) -> list[HostSample]:
     return [msgspec.structs.replace(each, end_ns=each.start_ns + whole_ns) for each in samples]
 
 
-def _parts(replays: Sequence[HostReplay], merged: Merged) -> dict[str, Any]:
+def _parts(replays: Sequence[HostReplay], merged: Merged) -> SampleParts:
     first = replays[0].parts
     outcomes = [each.parts["outcome"] for each in replays]
     return {

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import msgspec
 
 from seatrial import _core
 from seatrial.errors import TargetError, native_errors
+from seatrial.measure.engine import SampleParts
 from seatrial.measure.progress import LiveReading, Watcher
 from seatrial.postgres.catalogue import Catalogue, read_catalogue
 from seatrial.postgres.connection import driver_way
@@ -47,7 +48,7 @@ class PlayedResult(msgspec.Struct, frozen=True, kw_only=True):
         words: The server's message where it was lost.
     """
 
-    parts: dict[str, Any]
+    parts: SampleParts
     record_json: str
     end: Literal["complete", "interrupted", "server_lost"]
     words: str

@@ -57,7 +57,6 @@ def span_text(started_at: float, ended_at: float) -> str:
 
 FILES_SHOWN_MAX: Final = 20
 _NAME_COLUMNS: Final = 10
-UNREPLAYED: Final = "statements that cannot be replayed"
 
 
 def reading_text(reading: Reading) -> str:

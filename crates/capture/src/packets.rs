@@ -5,7 +5,7 @@
 //! packets. Data is certainly missing when the other side acknowledges more than was seen. The
 //! session then ends in the trace, as prepared statements and the open transaction are unknown, and
 //! another one begins when the server is next ready without an open transaction. A connection older
-//! than the capture is joined at such a moment too. Each of these is counted ([`seen`]).
+//! than the capture is joined at such a moment too. Each of these is counted ([`counts`]).
 //!
 //! **Times** are the kernel's, of each packet, so that nothing depends on when they are read.
 //!
@@ -20,7 +20,7 @@
 //! | [`stream`] | one direction of a connection, in order |
 //! | [`connection`] | both directions, and where reading begins again |
 //! | [`connections`] | all connections |
-//! | [`seen`] | counters |
+//! | [`counts`] | counters |
 
 pub mod connection;
 pub mod connections;

@@ -1,6 +1,6 @@
 //! A log without sessions, such as a plain file of SQL, split into streams that run side by side.
 //!
-//! Where it has times and durations, [`measured`] opens as many streams as were active at once.
+//! Where it has times and durations, [`timed`] opens as many streams as were active at once.
 //! Otherwise [`Split`] makes the requested number of streams, by transactions and conflicts:
 //!
 //! Statements stay in order where it matters: within a transaction, and between transactions that
@@ -30,7 +30,7 @@
 //! | part | rule |
 //! |---|---|
 //! | [`schedule`] | which stream, and when |
-//! | [`measured`] | which stream, where times and durations are known |
+//! | [`timed`] | which stream, where times and durations are known |
 
 pub mod schedule;
 #[cfg(test)]

@@ -204,7 +204,7 @@ class Instance(Fact, frozen=True, kw_only=True):
         path: To which volumes.
         vcpu: Processors.
         memory_gib: Memory.
-        base_iops: What it carries for ever.
+        base_iops: What it can sustain.
         base_mb_s: Likewise, in MB/s.
         burst_iops: What it carries while its credits last.
         burst_mb_s: Likewise, in MB/s.

@@ -74,7 +74,7 @@ class Wasted(msgspec.Struct, frozen=True, kw_only=True):
     """What is paid for and cannot be used for long.
 
     Attributes:
-        iops: IOPS above what the instance carries for ever.
+        iops: IOPS above what the instance can sustain.
         bytes_per_s: Likewise of throughput.
         month: What they cost a month.
     """
@@ -207,7 +207,7 @@ def _played(cap: Cap, limits: Limits | None, demands: tuple[Demand, Demand]) -> 
 def wasted_of(
     bought: Bought, instance: Instance, facts: Catalogue, region: str = ""
 ) -> Wasted | None:
-    """Return what of a volume its instance cannot carry for ever, and what that costs.
+    """Return what of a volume its instance cannot sustain, and what that costs.
 
     None where nothing is wasted, or where the price is not known.
     """

@@ -67,7 +67,7 @@ def wasted_sentence(wasted: Wasted, instance: str) -> str:
     if wasted.bytes_per_s:
         parts.append(rate_words("throughput", wasted.bytes_per_s))
     return (
-        f"{' and '.join(parts)} of the volume exceed what {instance} carries for ever: they cost "
+        f"{' and '.join(parts)} of the volume exceed what {instance} can sustain: they cost "
         f"{format_money(wasted.month)} a month and help only while the instance has credits."
     )
 

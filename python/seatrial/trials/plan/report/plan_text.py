@@ -45,7 +45,7 @@ def verdict_line(plan: StoragePlan) -> str:
         )
     if others := plan.overlapping[1:]:
         return f"Not ranked: {best.name} ({_summary(best, plan)}) and {_names(others)} overlap."
-    return f"{best.name} regrets least: {_summary(best, plan)}."
+    return f"{best.name} has the least regret: {_summary(best, plan)}."
 
 
 def _names(choices: list[Choice]) -> str:
@@ -64,7 +64,8 @@ def _summary(choice: Choice, plan: StoragePlan) -> str:
             f"{plan.objective.operation} {plan.objective.percentile} {times_words(choice)}"
         )
     if choice.lost_per_year.mid >= _SAFE_ENOUGH or not choice.is_redundant:
-        parts.append(f"loses its data with {chance_words(choice.lost_per_year.mid)} a year")
+        chance = chance_words(choice.lost_per_year.mid)
+        parts.append(f"loses its data with a probability of {chance} a year")
     return ", ".join(parts)
 
 
@@ -144,7 +145,8 @@ def excuse(choice: Choice, plan: StoragePlan) -> str:
             f"above {plan.objective.limit_ms:g} ms in {missed} of the worlds."
         )
     if choice.miss == "risk":
-        return f"it loses its data with {chance_words(choice.lost_per_year.mid)} a year."
+        chance = chance_words(choice.lost_per_year.mid)
+        return f"it loses its data with a probability of {chance} a year."
     return f"{format_money(choice.month)} a month are above the budget."
 
 

@@ -13,6 +13,8 @@ from seatrial.cli.options import json_option
 from seatrial.errors import UsageError
 from seatrial.published import FLATTENED, Count
 from seatrial.report.exports.json_document import Document, as_text
+from seatrial.report.table import Table
+from seatrial.report.terminal import table_text, wrapped
 
 if TYPE_CHECKING:
     from seatrial.catalogue.facts import Fact
@@ -121,7 +123,6 @@ def check(as_json: bool) -> int:
         _echo_document(facts, notable)
         return 0
     from seatrial.catalogue.store import own_file  # noqa: PLC0415 - likewise
-    from seatrial.report.terminal import table_text, wrapped  # noqa: PLC0415 - likewise
 
     counts = counts_of(facts)
     rows, old = sum(each.rows for each in counts), sum(each.old for each in counts)
@@ -145,7 +146,6 @@ def show(what: str, as_json: bool) -> int:
         UsageError: when there is no such row.
     """
     from seatrial.catalogue.store import catalogue  # noqa: PLC0415 - not for --help
-    from seatrial.report.terminal import wrapped  # noqa: PLC0415 - likewise
 
     facts = catalogue()
     found = _found(facts, what)
@@ -303,8 +303,6 @@ def counts_of(facts: Catalogue) -> list[TableCount]:
 
 
 def _table_of(counts: list[TableCount]) -> Table:
-    from seatrial.report.table import Table  # noqa: PLC0415 - not for --help
-
     return Table(
         id="catalogue",
         title="Facts by table",

@@ -15,7 +15,7 @@ from seatrial.cli.showing import answer_options, showing
 from seatrial.errors import TargetError
 from seatrial.program import with_root
 from seatrial.published import one_of
-from seatrial.report.terminal import wrapped
+from seatrial.report.terminal import finding_text, wrapped
 from seatrial.trials.layouts.build.check import LayoutCheck
 
 EPILOG = """\b
@@ -46,7 +46,6 @@ def command(*, target: str, output: Output, as_json: bool) -> int:
     from seatrial.findings.registry import preflight  # noqa: PLC0415
     from seatrial.machine import fingerprint as context  # noqa: PLC0415 - not for --help
     from seatrial.report.check_page import check_answer  # noqa: PLC0415
-    from seatrial.report.terminal import finding_text  # noqa: PLC0415
     from seatrial.trials.layouts.build.check import check_layouts  # noqa: PLC0415
 
     place = existing(target).path or Path.cwd()

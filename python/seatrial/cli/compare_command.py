@@ -11,7 +11,7 @@ import click
 import msgspec
 
 from seatrial.cli.files import Output, output_option
-from seatrial.cli.options import complete_runs, json_option, results_option
+from seatrial.cli.options import complete_runs, json_option, results_option, this_command
 from seatrial.cli.showing import answer_options, showing
 from seatrial.cli.sources import Source, load_source
 from seatrial.errors import EXIT_THRESHOLD, UsageError
@@ -176,7 +176,6 @@ def _require_only_by(*, control: str | None, slower_percent: float | None, repor
 
 
 def _write_report(found: list[Comparison], report: Output) -> None:
-    from seatrial.cli.options import this_command  # noqa: PLC0415 - not for --help
     from seatrial.report.comparison_page import render  # noqa: PLC0415 - its parts are large
 
     again = this_command("--report", "FILE", without=["--report"])

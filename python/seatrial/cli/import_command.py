@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 import msgspec
 
-from seatrial.cli.options import json_option, label_option, results_option
+from seatrial.cli.options import json_option, label_option, next_command, results_option
 from seatrial.cli.sources import is_results_file
 from seatrial.errors import UsageError
 from seatrial.report.terminal import wrapped
 from seatrial.results.model import Run, origin_of
+from seatrial.results.store import ResultsFile
 from seatrial.study.units import SIZE_EXPECTED, parse_size_bytes
 
 if TYPE_CHECKING:
@@ -284,10 +285,6 @@ def _stored(imported: Imported, results: Path) -> Imported:
         UsageError: The results file holds it already.
         ResultsFileError: The results file cannot be used.
     """
-    from seatrial.cli.options import next_command  # noqa: PLC0415 - only on this way out
-    from seatrial.errors import UsageError  # noqa: PLC0415
-    from seatrial.results.store import ResultsFile  # noqa: PLC0415
-
     run = imported.run
     with ResultsFile.open(results, create=True) as store:
         if any(stored.id == run.id for stored in store.runs()):

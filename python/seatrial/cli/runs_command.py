@@ -18,6 +18,7 @@ from seatrial.cli.options import (
     results_option,
 )
 from seatrial.errors import UsageError
+from seatrial.stats.wording import format_plural, moment
 
 if TYPE_CHECKING:
     from seatrial.results.model import Run
@@ -124,8 +125,6 @@ def _confirm(found: Sequence[Run], *, as_json: bool) -> None:
 
 
 def _line(run: Run) -> str:
-    from seatrial.stats.wording import moment  # noqa: PLC0415 - not for --help
-
     return f"{run.id}  {run.label or run.study_name}  {moment(run.started_at)}"
 
 
@@ -160,7 +159,6 @@ def merge_files(
     from seatrial.cli.documents import edit_document  # noqa: PLC0415 - not for --help
     from seatrial.results.copying import merge as merged  # noqa: PLC0415
     from seatrial.results.store import ResultsFile  # noqa: PLC0415
-    from seatrial.stats.wording import format_plural  # noqa: PLC0415
 
     with ExitStack() as stack:
         sources = [stack.enter_context(ResultsFile.open(each, read_only=True)) for each in others]

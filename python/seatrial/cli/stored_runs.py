@@ -8,8 +8,15 @@ from typing import Final
 import click
 
 from seatrial.cli.files import Output, output_option
-from seatrial.cli.options import complete_runs, json_option, results_option, run_argument
+from seatrial.cli.options import (
+    complete_runs,
+    json_option,
+    results_option,
+    run_argument,
+    this_command,
+)
 from seatrial.cli.showing import profile_option, showing, showing_options
+from seatrial.errors import UsageError
 from seatrial.findings.model import Summary
 from seatrial.findings.summary import summarise
 from seatrial.report.exports import FORMATS
@@ -46,7 +53,6 @@ def list_command(results: Path, as_json: bool) -> int:
     from seatrial.report.exports.json_document import as_text as json_text  # noqa: PLC0415
     from seatrial.report.lab import LAB_NOTICE, notices_of  # noqa: PLC0415
     from seatrial.report.tables import runs_table  # noqa: PLC0415
-    from seatrial.results.store import ResultsFile  # noqa: PLC0415
 
     with ResultsFile.open(results, read_only=True) as store:
         runs = store.runs()
@@ -234,7 +240,6 @@ def export_command(
     as_json: bool,
 ) -> int:
     """Write RUN, the newest if not given, in another format; as parquet several runs, or all."""
-    from seatrial.cli.options import this_command  # noqa: PLC0415 - not for --help
     from seatrial.report.exports import export  # noqa: PLC0415
 
     if name == PARQUET_FORMAT:
@@ -260,8 +265,6 @@ def export_command(
 def _refuse(what: str, given: object, otherwise: str) -> None:
     """Raise UsageError when something was given that the format has no use for."""
     if given:
-        from seatrial.errors import UsageError  # noqa: PLC0415 - only on this way out
-
         raise UsageError(
             seen=f"{what} was given, which this format does not support",
             cause="Parquet has all tests in tables; every other format is of one run",
@@ -272,8 +275,6 @@ def _refuse(what: str, given: object, otherwise: str) -> None:
 def _only(summary: Summary, key: str) -> Summary:
     """Return a summary with one of its cells; raises UsageError where there is none such."""
     import msgspec  # noqa: PLC0415 - not for --help
-
-    from seatrial.errors import UsageError  # noqa: PLC0415 - only on this way out
 
     chosen = [part for part in summary.cells if part.cell.key == key]
     if not chosen:

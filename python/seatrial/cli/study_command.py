@@ -10,10 +10,12 @@ import click
 from seatrial.cli.options import (
     Measuring,
     changing_options,
+    command_line,
     complete_studies,
     drives_options,
     measuring_options,
 )
+from seatrial.errors import StudyError, UsageError
 
 if TYPE_CHECKING:
     from seatrial.importers.fio.jobs import JobStudy
@@ -137,7 +139,6 @@ def plan_for(study: Study) -> Plan:
         targets_info,
         with_absolute_paths,
     )
-    from seatrial.errors import StudyError  # noqa: PLC0415
     from seatrial.study.estimate import require_write_budget  # noqa: PLC0415
     from seatrial.study.plan import make_plan  # noqa: PLC0415 - not for --help
 
@@ -175,7 +176,6 @@ def show_or_measure(
     """
     if measuring.plan_only:
         return _show(plan, as_json=measuring.as_json)
-    from seatrial.cli.options import command_line  # noqa: PLC0415
     from seatrial.cli.outcome import measure_and_report  # noqa: PLC0415 - loads the analysis
     from seatrial.measure.run import RunRequest  # noqa: PLC0415
 
@@ -222,8 +222,6 @@ def _commands(plan: Plan) -> dict[str, list[str]]:
 
 
 def _require_paths(plan: Plan) -> None:
-    from seatrial.errors import UsageError  # noqa: PLC0415 - only on this way out
-
     several = len(plan.targets) > 1
     if any(plan.groups()):
         from seatrial.trials.layouts.build.plan import require_drives  # noqa: PLC0415
@@ -246,8 +244,6 @@ def _require_paths(plan: Plan) -> None:
 
 
 def _require_cluster(plan: Plan, ray: str) -> None:
-    from seatrial.errors import UsageError  # noqa: PLC0415 - only on this way out
-
     if plan.study.hosts and not ray:
         raise UsageError(
             seen=f"The study {plan.study.name!r} has [hosts], and no cluster was given",
@@ -264,7 +260,6 @@ def _require_cluster(plan: Plan, ray: str) -> None:
 
 
 def _unfinished(plan: Plan, results: Path) -> Run:
-    from seatrial.errors import UsageError  # noqa: PLC0415 - only on this way out
     from seatrial.results.store import ResultsFile  # noqa: PLC0415
     from seatrial.study.load import study_to_mapping  # noqa: PLC0415
 

@@ -142,7 +142,6 @@ def _measured_again(
 
 def _require_tables(summary: Summary, result: str) -> None:
     """Raise UsageError if there is nothing to audit."""
-    from seatrial.errors import UsageError  # noqa: PLC0415
     from seatrial.trials.audit.analysis.tables import (  # noqa: PLC0415
         AUDITED_POINTS_MIN,
         LEVELS_MIN,

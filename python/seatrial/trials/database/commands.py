@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 import msgspec
 
-from seatrial.cli.options import Measuring, measuring_options, ray_option, without_none
+from seatrial.cli.options import Measuring, measuring_options, ray_option, servers_of, without_none
 from seatrial.errors import UsageError
 
 if TYPE_CHECKING:
@@ -104,7 +104,6 @@ def places_of(
         TargetError: when a directory does not exist.
         UsageError: when there is no place, or an address cannot be read.
     """
-    from seatrial.cli.options import servers_of  # noqa: PLC0415 - not for --help
     from seatrial.machine.resolve import resolve_directory  # noqa: PLC0415
     from seatrial.study.server_address import is_server_address  # noqa: PLC0415
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from seatrial.cli.options import Mapped, Measuring, measuring_options, without_none
+from seatrial.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -108,8 +109,6 @@ def command(
 
 def _variables(assignments: Sequence[str]) -> dict[str, bool | float | str]:
     """Return the values of ``--set``, as a study would write them."""
-    from seatrial.errors import UsageError  # noqa: PLC0415 - not for --help
-
     found: dict[str, bool | float | str] = {}
     for each in assignments:
         name, equals, value = each.partition("=")

@@ -19,6 +19,8 @@ from seatrial.cli.options import (
     target_mapping,
     without_none,
 )
+from seatrial.errors import UsageError
+from seatrial.study.units import parse_size_bytes
 
 EPILOG = """\b
 Examples:
@@ -159,8 +161,6 @@ def _with_former(options: Mapping[str, object]) -> Mapped:
 
 
 def _is_of_request(written: str) -> bool:
-    from seatrial.study.units import parse_size_bytes  # noqa: PLC0415 - not for --help
-
     try:
         return 0 < parse_size_bytes(written) <= REQUEST_BYTES_MAX
     except ValueError:  # reported with its option later
@@ -169,8 +169,6 @@ def _is_of_request(written: str) -> bool:
 
 def _demand(options: Mapping[str, object]) -> tuple[str, str, str]:
     """Return percentile and limit, and the option that gave the limit."""
-    from seatrial.errors import UsageError  # noqa: PLC0415 - not for --help
-
     short = {name: options[name.replace(".", "")] for name in PERCENTILES}
     given = [(name, str(limit), name) for name, limit in short.items() if limit is not None]
     percentile, limit = options["percentile"], options["limit"]

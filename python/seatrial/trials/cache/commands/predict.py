@@ -10,6 +10,8 @@ import click
 from seatrial import _core
 from seatrial.cli.files import Output, output_option
 from seatrial.cli.options import json_option, ray_option, results_option
+from seatrial.errors import UsageError
+from seatrial.study.units import parse_size_bytes
 
 if TYPE_CHECKING:
     from seatrial.trials.cache.analysis.money import Tariff
@@ -38,8 +40,6 @@ def _sizes_bytes(
     _context: click.Context, _parameter: click.Parameter, text: str | None
 ) -> list[int]:
     """Return sizes in bytes; raises click.BadParameter of what is none."""
-    from seatrial.study.units import parse_size_bytes  # noqa: PLC0415 - not for --help
-
     try:
         words = [each.strip() for each in text.split(",")] if text else []
         return [0 if each == "0" else parse_size_bytes(each) for each in words]
@@ -198,7 +198,6 @@ def _predicted(
         ClusterError: if the cluster cannot be used.
         UsageError: if it has no read, or such clients cannot have sent it.
     """
-    from seatrial.errors import UsageError  # noqa: PLC0415 - not for --help
     from seatrial.trials.cache.analysis.clients import TooFewClientsError  # noqa: PLC0415
     from seatrial.trials.cache.analysis.prediction import predict as predicted  # noqa: PLC0415
 
@@ -233,8 +232,6 @@ def _on_cluster(recording: Recording, wanted: Wanted, address: str) -> CachePred
 
 def _block_bytes(text: str) -> int:
     """Return the size of a block; raises click.BadParameter of one that caches do not have."""
-    from seatrial.study.units import parse_size_bytes  # noqa: PLC0415 - not for --help
-
     try:
         size = parse_size_bytes(text)
     except ValueError as error:
@@ -248,7 +245,6 @@ def _block_bytes(text: str) -> int:
 
 def _check_feed(policy: str, kind: str, memory_bytes: list[int]) -> None:
     """Refuse an SSD that is fed from memory which cannot feed it; raises UsageError."""
-    from seatrial.errors import UsageError  # noqa: PLC0415 - not for --help
     from seatrial.trials.cache.analysis.tiers import fed_devices, feeding_policies  # noqa: PLC0415
 
     feeding = feeding_policies()
@@ -277,7 +273,6 @@ def _tariff(prices: tuple[str, ...], endurance: str | None) -> Tariff:
 
 def _check_times(found: Recording, wanted: Wanted) -> None:
     """Refuse clients where it is unknown how long they wait; raises UsageError."""
-    from seatrial.errors import UsageError  # noqa: PLC0415 - not for --help
     from seatrial.trials.watch.recording import TIME  # noqa: PLC0415
 
     if not found.about.knows_device or TIME in found.about.made_up:
@@ -304,7 +299,6 @@ def _ssd(reference: str, results: Path) -> tuple[list[int], int]:
         UsageError: if there is no such run, or it has no read.
     """
     from seatrial.cli.sources import load_source  # noqa: PLC0415 - not for --help
-    from seatrial.errors import UsageError  # noqa: PLC0415
 
     best: _core.Histogram | None = None
     most_per_s = 0.0

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from seatrial.cli.files import RECORDING, Output, output_option
-from seatrial.cli.options import Duration, json_option, results_option
+from seatrial.cli.options import Duration, json_option, results_option, without_none
+from seatrial.errors import UsageError
+from seatrial.study.units import parse_size_bytes
 
 if TYPE_CHECKING:
     from seatrial.study.load import Table
@@ -65,8 +67,6 @@ def _checks(
 
 def _size_bytes(text: str) -> int:
     """Return a size in bytes; raises click.BadParameter of what is none."""
-    from seatrial.study.units import parse_size_bytes  # noqa: PLC0415 - not for --help
-
     try:
         return parse_size_bytes(text.strip())
     except ValueError as error:
@@ -191,7 +191,6 @@ def sweep(
 
 def _bounded(url: str, options: Mapping[str, Any], output: Output, *, as_json: bool) -> int:
     """Print the bound of a server that runs."""
-    from seatrial.errors import UsageError  # noqa: PLC0415 - not for --help
     from seatrial.trials.cache.measure.sweep_bound import sampled_bound  # noqa: PLC0415
 
     if options["log"] or options["script"] or output.is_named:
@@ -263,9 +262,6 @@ def _workload(options: Mapping[str, Any]) -> Table:
     Raises:
         UsageError: when there is nothing to play, or two things.
     """
-    from seatrial.cli.options import without_none  # noqa: PLC0415 - not for --help
-    from seatrial.errors import UsageError  # noqa: PLC0415
-
     log, script = options["log"], options["script"]
     if (log is None) == (script is None):
         raise UsageError(

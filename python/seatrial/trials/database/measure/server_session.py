@@ -10,8 +10,6 @@ from seatrial.postgres.connection import Address, connect
 from seatrial.trials.database.measure.driver_result import Endpoints
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     import psycopg
 
 # Settings that were changed from the built-in defaults, except those of a session, of the language,
@@ -63,12 +61,7 @@ class ServerSession:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         import psycopg  # noqa: PLC0415 - heavy, and only where there is a server
 
         self._connection.close()

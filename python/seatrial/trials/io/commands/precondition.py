@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from seatrial import _core
-from seatrial.cli.options import Measuring, measuring_options, model_option, target_mapping
+from seatrial.cli.options import (
+    Measuring,
+    command_line,
+    measuring_options,
+    model_option,
+    target_mapping,
+)
+from seatrial.errors import EXIT_THRESHOLD
 
 if TYPE_CHECKING:
     from seatrial.study.model import Plan
@@ -229,9 +236,7 @@ def _show(cost: Cost, *, as_json: bool) -> None:
 
 def _conditioned(plan: Plan, cost: Cost, measuring: Measuring, *, discards: bool) -> int:
     """Print the cost, precondition, verify, report; return the exit code."""
-    from seatrial.cli.options import command_line  # noqa: PLC0415
     from seatrial.cli.outcome import measure_and_report  # noqa: PLC0415
-    from seatrial.errors import EXIT_THRESHOLD  # noqa: PLC0415
     from seatrial.measure.run import RunRequest  # noqa: PLC0415
     from seatrial.stats.steady.phases import snia  # noqa: PLC0415 - loads the analysis
     from seatrial.trials.io.measure.precondition import Conditioning, cost_text  # noqa: PLC0415

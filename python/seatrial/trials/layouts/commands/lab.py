@@ -24,9 +24,15 @@ import click
 import msgspec
 
 from seatrial import errors, interrupts
-from seatrial.cli.options import Measuring, changing_options, complete_studies, measuring_options
+from seatrial.cli.options import (
+    Measuring,
+    changing_options,
+    command_line,
+    complete_studies,
+    measuring_options,
+)
 from seatrial.cli.terminal import STOPPING
-from seatrial.errors import ResultsFileError, SeatrialError, TargetError, UsageError
+from seatrial.errors import ResultsFileError, SeatrialError, StudyError, TargetError, UsageError
 from seatrial.findings.context import is_of_lab
 from seatrial.lab.init import KERNEL_LOG
 from seatrial.lab.machine import Machine
@@ -36,9 +42,10 @@ from seatrial.results.copying import bring_run, copy_run
 from seatrial.results.model import Run
 from seatrial.results.store import ResultsFile
 from seatrial.study.layouts.layout import parse_drives
-from seatrial.study.load import study_to_mapping
+from seatrial.study.load import load_study, recheck, study_from_mapping, study_to_mapping
 from seatrial.study.model import Plan
 from seatrial.study.schema import Study
+from seatrial.study.units import parse_size_bytes
 
 if TYPE_CHECKING:
     from seatrial.lab.session import Choice
@@ -61,8 +68,6 @@ Absolute speed is not: see docs/lab.md.
 
 def _size_bytes(_context: click.Context, _parameter: click.Parameter, written: str) -> int:
     """Return a size in bytes; raises click.BadParameter if it is invalid."""
-    from seatrial.study.units import parse_size_bytes  # noqa: PLC0415 - not for --help
-
     try:
         return parse_size_bytes(written)
     except ValueError as error:
@@ -155,9 +160,7 @@ def lab_study(name: str, disks: str, **changes: Any) -> Study:  # noqa: ANN401 -
     """
     import msgspec  # noqa: PLC0415 - not for --help
 
-    from seatrial.errors import StudyError  # noqa: PLC0415
     from seatrial.study.layouts.layout import Drives  # noqa: PLC0415
-    from seatrial.study.load import load_study, recheck  # noqa: PLC0415
     from seatrial.study.override import override  # noqa: PLC0415
 
     study = override(load_study(name), **changes)
@@ -208,11 +211,9 @@ def _set_up(choice: Choice) -> None:
 def _measure(
     study: Study, choice: Choice, memory_bytes: int, measuring: Measuring, *, resume: bool
 ) -> int:
-    from seatrial.cli.options import command_line  # noqa: PLC0415
     from seatrial.cli.outcome import tell  # noqa: PLC0415 - loads the analysis
     from seatrial.cli.study_command import plan_for  # noqa: PLC0415
     from seatrial.lab.session import machines  # noqa: PLC0415
-    from seatrial.results.store import ResultsFile  # noqa: PLC0415
 
     plan = plan_for(study)
     _offer_set_up(choice)
@@ -305,9 +306,7 @@ def measure(folder: Path) -> End:
     from seatrial.cli.outcome import strategy_of  # noqa: PLC0415
     from seatrial.cli.study_command import plan_for  # noqa: PLC0415
     from seatrial.measure.run import RunRequest, execute  # noqa: PLC0415
-    from seatrial.results.store import ResultsFile  # noqa: PLC0415
     from seatrial.study.layouts.layout import Drives  # noqa: PLC0415
-    from seatrial.study.load import recheck, study_from_mapping  # noqa: PLC0415
 
     order = msgspec.json.decode((folder / _ORDER).read_bytes(), type=Order)
     study = study_from_mapping(order.study, "the study")

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from seatrial.study.schema import Study
 
 
+from seatrial.study.problems import suggestion
+from seatrial.trials.layouts.build.build import describe
+from seatrial.trials.layouts.build.standing import all_standing, build_standing
 from seatrial.trials.layouts.build.terminal import standing_text, variant_text, variants_text
 
 EPILOG = """\b
@@ -126,9 +129,6 @@ def build(
     (found,) = _variants(study, variant)
     if plan_only:
         return _show_plan(found, as_json=as_json)
-    from seatrial.trials.layouts.build.standing import (  # noqa: PLC0415 - not for --help
-        build_standing,
-    )
 
     standing = build_standing(
         found.spec,
@@ -187,9 +187,7 @@ def _variants(study: Study, label: str | None) -> list[Variant]:
     """Return the variants of a study, or the one of a label."""
     from seatrial.cli.places import drives_info  # noqa: PLC0415
     from seatrial.study.layouts.targets import drives_of  # noqa: PLC0415
-    from seatrial.study.problems import suggestion  # noqa: PLC0415
     from seatrial.study.selection import all_variants  # noqa: PLC0415
-    from seatrial.trials.layouts.build.build import describe  # noqa: PLC0415 - not for --help
 
     specs = list(all_variants(study))
     chosen = [spec for spec in specs if label in (None, spec.label)]
@@ -213,7 +211,6 @@ def _show_plan(variant: Variant, *, as_json: bool) -> int:
 def _show_standing(*, as_json: bool) -> int:
     from seatrial.cli.check_command import layouts_text  # noqa: PLC0415 - only here
     from seatrial.trials.layouts.build.check import check_layouts  # noqa: PLC0415
-    from seatrial.trials.layouts.build.standing import all_standing  # noqa: PLC0415
     from seatrial.trials.layouts.documents import standing_document  # noqa: PLC0415
 
     there, check = all_standing(), check_layouts()

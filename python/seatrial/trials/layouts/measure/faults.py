@@ -16,7 +16,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from types import TracebackType
 from typing import Final, Protocol, Self
 
 from seatrial.errors import SeatrialError, TargetError
@@ -83,12 +82,7 @@ class Breaking:
         self.watch.look()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_exception: object) -> None:
         self._load_over.set()
         self._ending.set()
         if self._thread.is_alive():

@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from seatrial.cli.files import Output, output_option
+from seatrial.cli.files import Output, is_trace, output_option
 from seatrial.cli.options import json_option, results_option
+from seatrial.errors import UsageError
+from seatrial.report.terminal import table_text, wrapped
+from seatrial.study.units import format_size
 
 if TYPE_CHECKING:
     from seatrial.catalogue.facts import Instance
@@ -125,7 +128,6 @@ def _instance(name: str | None, machine: Recognised, facts: Catalogue) -> Instan
 
 def _named(what: str, results: Path) -> tuple[Demand | None, list[Cap], list[str]]:
     """Return the load, the caps and the rules of arrays of what a user names."""
-    from seatrial.cli.files import is_trace  # noqa: PLC0415 - not for --help
     from seatrial.cli.sources import load_source  # noqa: PLC0415 - likewise
     from seatrial.findings.summary import summarise  # noqa: PLC0415 - likewise
     from seatrial.machine import fingerprint as context  # noqa: PLC0415 - likewise
@@ -154,9 +156,6 @@ def _named(what: str, results: Path) -> tuple[Demand | None, list[Cap], list[str
 
 def _check_any(found: list[Cap], machine: Recognised) -> None:
     """Raise UsageError where no limit is known, with what the machine says of itself."""
-    from seatrial.errors import UsageError  # noqa: PLC0415 - not for --help
-    from seatrial.study.units import format_size  # noqa: PLC0415 - likewise
-
     if found:
         return
     disks = [each for each in machine.disks if each.kind == "volume"]
@@ -174,7 +173,6 @@ def _check_any(found: list[Cap], machine: Recognised) -> None:
 
 
 def _show(found: CapReport, machine: Recognised, notes: list[str], *, as_json: bool) -> None:
-    from seatrial.report.terminal import table_text, wrapped  # noqa: PLC0415 - not for --help
     from seatrial.trials.plan.documents import caps_document  # noqa: PLC0415 - likewise
     from seatrial.trials.plan.report import caps_text  # noqa: PLC0415 - likewise
 

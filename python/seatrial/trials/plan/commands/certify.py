@@ -10,6 +10,8 @@ import click
 
 from seatrial.cli.files import Output, output_option
 from seatrial.cli.options import json_option, results_option, run_argument
+from seatrial.errors import UsageError
+from seatrial.report.terminal import table_text, wrapped
 
 if TYPE_CHECKING:
     from seatrial.catalogue.store import Catalogue
@@ -57,7 +59,6 @@ def command(
     """
     from seatrial.catalogue.store import catalogue  # noqa: PLC0415 - not for --help
     from seatrial.cli.stored_runs import stored_summary  # noqa: PLC0415 - likewise
-    from seatrial.report.terminal import table_text, wrapped  # noqa: PLC0415 - likewise
     from seatrial.trials.plan.analysis.certificate import certificate_of  # noqa: PLC0415
     from seatrial.trials.plan.documents import certificate_document  # noqa: PLC0415 - likewise
     from seatrial.trials.plan.report import certificate_text  # noqa: PLC0415 - likewise
@@ -131,7 +132,6 @@ def _promised(
 
 def _typed(price: str) -> Money:
     from seatrial.catalogue.units import Money  # noqa: PLC0415 - not for --help
-    from seatrial.errors import UsageError  # noqa: PLC0415 - likewise
 
     found = _AMOUNT.fullmatch(price.strip())
     if not found:

@@ -13,6 +13,7 @@ from seatrial import _core
 from seatrial.cli.files import is_trace
 from seatrial.errors import UsageError, native_errors
 from seatrial.stats.estimates import entries_needed
+from seatrial.study.units import parse_size_bytes
 from seatrial.trials.replay.analysis.pace import ratio_to_capture
 from seatrial.trials.replay.commands.compare_sides import content_of, files_of, holds_statements
 from seatrial.trials.replay.commands.read import trace_of_logs
@@ -52,7 +53,6 @@ def typed_demand(text: str) -> Demand:
     Raises:
         UsageError: when a figure is missing, unknown or no figure.
     """
-    from seatrial.study.units import parse_size_bytes  # noqa: PLC0415 - not for --help
     from seatrial.trials.plan.analysis.demand import constant_demand  # noqa: PLC0415 - likewise
 
     found = dict(_TYPED.findall(text))

@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING, Any, Final, NotRequired, TypedDict
 import click
 import msgspec
 
-from seatrial.cli.files import Output, output_option
+from seatrial.cli.files import Output, is_trace, output_option
 from seatrial.cli.options import json_option, results_option
+from seatrial.errors import UsageError
+from seatrial.report.terminal import table_text, wrapped
+from seatrial.study.units import parse_size_bytes
 
 if TYPE_CHECKING:
     from seatrial.catalogue.store import Catalogue
@@ -195,7 +198,6 @@ def command(
         UsageError: when a figure is none, or nothing can be judged.
     """
     from seatrial.catalogue.store import catalogue  # noqa: PLC0415 - not for --help
-    from seatrial.errors import UsageError  # noqa: PLC0415 - likewise
     from seatrial.trials.plan.analysis.answer import plan_of  # noqa: PLC0415 - likewise
 
     given = PlanOptions(**options)
@@ -228,8 +230,6 @@ def _need(reference: str, given: PlanOptions) -> Need:
     Raises:
         UsageError: when commits are given for what shows none, or a figure is none.
     """
-    from seatrial.cli.files import is_trace  # noqa: PLC0415 - not for --help
-    from seatrial.errors import UsageError  # noqa: PLC0415 - likewise
     from seatrial.trials.plan.analysis.commits import commit_path_of  # noqa: PLC0415 - likewise
     from seatrial.trials.plan.analysis.figure import parse_figure  # noqa: PLC0415 - likewise
     from seatrial.trials.plan.analysis.need import (  # noqa: PLC0415 - likewise
@@ -279,7 +279,6 @@ def _load(reference: str, given: PlanOptions) -> Load:
         UsageError: when block I/O is typed for what has its own, or an objective is of reads that a
             log alone does not hold.
     """
-    from seatrial.errors import UsageError  # noqa: PLC0415 - not for --help
     from seatrial.trials.plan.analysis import logged  # noqa: PLC0415 - likewise
     from seatrial.trials.plan.commands.needing import (  # noqa: PLC0415 - likewise
         demand_of,
@@ -314,8 +313,6 @@ def _load(reference: str, given: PlanOptions) -> Load:
 
 def _capacity(text: str) -> Figure:
     """Return what is stored, as a size or the two ends of an interval."""
-    from seatrial.errors import UsageError  # noqa: PLC0415 - not for --help
-    from seatrial.study.units import parse_size_bytes  # noqa: PLC0415 - likewise
     from seatrial.trials.plan.analysis.figure import Figure  # noqa: PLC0415 - likewise
 
     try:
@@ -343,8 +340,6 @@ def _money(text: str, currency: str) -> float:
     """
     import re  # noqa: PLC0415 - not for --help
 
-    from seatrial.errors import UsageError  # noqa: PLC0415 - likewise
-
     found = re.fullmatch(r"([0-9.]+)\s*([A-Z]{3})?(?:/month)?", text.strip())
     try:
         amount = float(found[1]) if found else -1.0
@@ -365,7 +360,6 @@ def _money(text: str, currency: str) -> float:
 
 
 def _candidates(need: Need, given: PlanOptions, facts: Catalogue) -> list[Candidate]:
-    from seatrial.study.units import parse_size_bytes  # noqa: PLC0415 - not for --help
     from seatrial.trials.plan.analysis.candidates import (  # noqa: PLC0415 - likewise
         SearchBounds,
         rented,
@@ -406,8 +400,6 @@ def _behind_caches(
     Raises:
         UsageError: when the need is no recording, or a price is none.
     """
-    from seatrial.cli.files import is_trace  # noqa: PLC0415 - not for --help
-    from seatrial.errors import UsageError  # noqa: PLC0415 - likewise
     from seatrial.trials.cache.analysis.money import UnitPrice, parse_price  # noqa: PLC0415
     from seatrial.trials.watch.recording import read  # noqa: PLC0415 - likewise
 
@@ -447,7 +439,6 @@ def _measured(given: PlanOptions) -> dict[str, Times]:
         UsageError: when a run has neither reads nor writes, or measured several targets.
     """
     from seatrial.cli.sources import load_source  # noqa: PLC0415 - not for --help
-    from seatrial.errors import UsageError  # noqa: PLC0415 - likewise
     from seatrial.trials.plan.commands.timing import times_of_samples  # noqa: PLC0415 - likewise
 
     if given.drive_like:
@@ -480,8 +471,6 @@ def _check_used(measured: dict[str, Times], found: list[Candidate]) -> None:
     Raises:
         UsageError: when no candidate is of their kind.
     """
-    from seatrial.errors import UsageError  # noqa: PLC0415 - not for --help
-
     used = {each.kind for candidate in found for each in (candidate.reads, candidate.writes)}
     kinds = {name.rpartition(" ")[0] for name in used}
     for name in measured:
@@ -510,7 +499,6 @@ def _own(
 
     from seatrial.catalogue.facts import Drive  # noqa: PLC0415 - not for --help
     from seatrial.catalogue.units import Money  # noqa: PLC0415 - likewise
-    from seatrial.errors import UsageError  # noqa: PLC0415 - likewise
     from seatrial.trials.plan.analysis.candidates import (  # noqa: PLC0415 - likewise
         arrays_of,
         own_arrays,
@@ -584,7 +572,6 @@ def _lost_per_year(array: Array, drive: OwnDrive, facts: Catalogue) -> Figure:
 
 
 def _write(plan: StoragePlan, need: Need, name: str, output: Output, study: Output) -> None:
-    from seatrial.errors import UsageError  # noqa: PLC0415 - not for --help
     from seatrial.trials.plan.report.proof import study_text  # noqa: PLC0415 - likewise
 
     if study.is_named:
@@ -611,7 +598,6 @@ def _write(plan: StoragePlan, need: Need, name: str, output: Output, study: Outp
 
 
 def _show(plan: StoragePlan, study: Output, *, explain: bool, as_json: bool) -> None:
-    from seatrial.report.terminal import table_text, wrapped  # noqa: PLC0415 - not for --help
     from seatrial.trials.plan.documents import storage_plan_document  # noqa: PLC0415 - likewise
     from seatrial.trials.plan.report import plan_text  # noqa: PLC0415 - likewise
     from seatrial.trials.plan.report.proof import proof_sentence  # noqa: PLC0415 - likewise

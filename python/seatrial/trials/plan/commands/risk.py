@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from seatrial.cli.options import json_option, results_option
+from seatrial.errors import UsageError
+from seatrial.report.terminal import table_text, wrapped
+from seatrial.study.units import parse_size_bytes
 
 if TYPE_CHECKING:
     from seatrial.catalogue.store import Catalogue
@@ -140,9 +143,6 @@ def parse_decimal_bytes(text: str, what: str) -> float:
     Raises:
         UsageError: when it is none.
     """
-    from seatrial.errors import UsageError  # noqa: PLC0415 - not for --help
-    from seatrial.study.units import parse_size_bytes  # noqa: PLC0415 - likewise
-
     found = _DECIMAL.fullmatch(text.strip())
     try:
         size_bytes = float(found[1]) * _SCALES[found[2]] if found else float(parse_size_bytes(text))
@@ -158,8 +158,6 @@ def parse_decimal_bytes(text: str, what: str) -> float:
 
 
 def _drive_bytes(capacity: str | None, model: str, facts: Catalogue) -> float:
-    from seatrial.errors import UsageError  # noqa: PLC0415 - not for --help
-
     if capacity:
         return parse_decimal_bytes(capacity, "capacity")
     words = model.lower().split()
@@ -186,7 +184,6 @@ def _is_flash(model: str, facts: Catalogue) -> bool:
 
 def _failures(given: dict[str, str | float | None], model: str, facts: Catalogue) -> FailureRate:
     """Return the failure rate: typed, counted by the user, or of the catalogue."""
-    from seatrial.errors import UsageError  # noqa: PLC0415 - not for --help
     from seatrial.trials.plan.analysis.figure import parse_figure  # noqa: PLC0415 - likewise
     from seatrial.trials.plan.analysis.risk import (  # noqa: PLC0415 - likewise
         FailureRate,
@@ -223,7 +220,6 @@ def _failures(given: dict[str, str | float | None], model: str, facts: Catalogue
 def _rebuild_h(given: dict[str, str | float | None], drive_bytes: float, results: Path) -> Figure:
     """Return how long a rebuild takes: typed, by the rate that a run measured, or assumed."""
     from seatrial.cli.sources import load_source  # noqa: PLC0415 - not for --help
-    from seatrial.errors import UsageError  # noqa: PLC0415 - likewise
     from seatrial.findings.summary import summarise  # noqa: PLC0415 - likewise
     from seatrial.trials.layouts.analysis.model import layouts_of  # noqa: PLC0415 - likewise
     from seatrial.trials.plan.analysis.figure import Figure, parse_figure  # noqa: PLC0415
@@ -255,7 +251,6 @@ def _wear(
     given: dict[str, str | float | None], array: Array, model: str, facts: Catalogue, results: Path
 ) -> Wear | None:
     """Return how long drives last; None where it is not known what they are written."""
-    from seatrial.errors import UsageError  # noqa: PLC0415 - not for --help
     from seatrial.trials.plan.analysis.figure import exact, parse_figure  # noqa: PLC0415
     from seatrial.trials.plan.analysis.wear import (  # noqa: PLC0415 - likewise
         WITHIN_DRIVE,
@@ -300,7 +295,6 @@ def _written_per_day(given: dict[str, str | float | None], results: Path) -> Fig
 def _used_share(place: str) -> float:
     """Return the largest share of endurance that drives below a place have used, by SMART."""
     from seatrial.cli.places import existing  # noqa: PLC0415 - not for --help
-    from seatrial.errors import UsageError  # noqa: PLC0415 - likewise
     from seatrial.machine import fingerprint as context  # noqa: PLC0415 - likewise
 
     health = context.fingerprint(existing(place).path).health
@@ -320,7 +314,6 @@ def _used_share(place: str) -> float:
 
 
 def _show(risk: Risk, wear: Wear | None, *, as_json: bool) -> None:
-    from seatrial.report.terminal import table_text, wrapped  # noqa: PLC0415 - not for --help
     from seatrial.trials.plan.documents import risk_document  # noqa: PLC0415 - likewise
     from seatrial.trials.plan.report import risk_text  # noqa: PLC0415 - likewise
 

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from seatrial.postgres.remote import Client
 
 
+from seatrial.cli.options import servers_of
 from seatrial.trials.replay.report.trace_text import capture_text
 
 EPILOG: Final = """\b
@@ -397,7 +398,6 @@ def _server(server: str) -> tuple[str, int, str | None]:
     """Return host and port of a server, and the way to ask it where that was given."""
     if found := _FOLDER.fullmatch(server):
         return found["host"], int(found["port"] or PORT_DEFAULT), None
-    from seatrial.cli.options import servers_of  # noqa: PLC0415 - needs libpq
     from seatrial.postgres.connection import parse_url  # noqa: PLC0415 - likewise
 
     (url,) = servers_of([server])

@@ -193,8 +193,6 @@ def compare(
     server), or a web server's access log. Given a single run, its two
     targets or schemas are compared.
     """
-    from seatrial.cli.options import this_command  # noqa: PLC0415 - not for --help
-
     if snapshot is not None or output.is_named:
         return write_snapshot(snapshot, output, sides, _others_given())
     return run(

@@ -39,7 +39,7 @@ from seatrial.report.terminal import wrapped
 from seatrial.results.model import Run
 from seatrial.results.store import ResultsFile
 from seatrial.stats.wording import format_plural
-from seatrial.study.load import Table
+from seatrial.study.load import Table, study_from_options
 from seatrial.study.model import Plan
 from seatrial.trials.database.commands import CONTROL_SUFFIX
 from seatrial.trials.replay.analysis.judgement import Judgement, judged_targets
@@ -244,7 +244,6 @@ def replay(
     command tags and errors are held against those of the capture.
     """
     from seatrial.cli.study_command import plan_for, show_or_measure  # noqa: PLC0415
-    from seatrial.study.load import study_from_options  # noqa: PLC0415
 
     if ray is not None:
         require_parts(options)

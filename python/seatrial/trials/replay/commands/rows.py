@@ -8,6 +8,7 @@ from typing import Final
 import click
 
 from seatrial.cli.files import ROWS, Output, output_option
+from seatrial.errors import EXIT_PARTIAL, UsageError
 
 EPILOG: Final = """\b
 Examples:
@@ -49,7 +50,6 @@ def keep_rows(url: str, output: Output, *, quiet: bool = False) -> int:
         UsageError: when the address cannot be read, or the file not be written.
     """
     from seatrial.cli.options import this_command  # noqa: PLC0415 - not for --help
-    from seatrial.errors import EXIT_PARTIAL, UsageError  # noqa: PLC0415 - likewise
     from seatrial.postgres.binaries import Binaries  # noqa: PLC0415 - likewise
     from seatrial.postgres.connection import parse_url  # noqa: PLC0415 - likewise
     from seatrial.postgres.row_content import packed, read_content  # noqa: PLC0415

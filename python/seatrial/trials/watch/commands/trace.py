@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING
 import click
 
 from seatrial import _core
-from seatrial.cli.files import RECORDING, Output, OutputPath, is_trace, output_option
+from seatrial.cli.files import (
+    RECORDING,
+    Output,
+    OutputPath,
+    is_trace,
+    keeping_owner,
+    output_option,
+    trace_to_write,
+)
 from seatrial.cli.options import (
     Measuring,
     engine_option,
@@ -19,6 +27,7 @@ from seatrial.cli.options import (
     target_mapping,
     without_none,
 )
+from seatrial.errors import UsageError, native_errors
 from seatrial.trials.watch.commands.record import store as store_run
 
 if TYPE_CHECKING:
@@ -259,8 +268,6 @@ def import_(
     (vscsi), SPC/UMass, ARC and libCacheSim; compressed by gzip or not. What a format does not know
     stays unknown. If it knows latencies, the recording is also stored as a run of the results file.
     """
-    from seatrial.cli.files import keeping_owner, trace_to_write  # noqa: PLC0415 - not for --help
-    from seatrial.errors import native_errors  # noqa: PLC0415
     from seatrial.trials.watch.recording import read_about  # noqa: PLC0415
     from seatrial.trials.watch.report.import_text import import_text  # noqa: PLC0415
 
@@ -323,7 +330,6 @@ def _imitation(recording: Path) -> Imitation:
     Raises:
         UsageError: if it has nothing that a study could imitate, or cannot be read.
     """
-    from seatrial.errors import UsageError  # noqa: PLC0415 - not for --help
     from seatrial.trials.watch.analysis.load.imitation import imitation_of  # noqa: PLC0415
     from seatrial.trials.watch.analysis.load.streams import streams_of  # noqa: PLC0415
     from seatrial.trials.watch.analysis.load.whole import load_of  # noqa: PLC0415
@@ -385,7 +391,6 @@ def _only_test(reference: str, results: Path) -> list[Sample]:
         UsageError: if there is no such run, or it has several tests.
     """
     from seatrial.cli.sources import load_source  # noqa: PLC0415 - not for --help
-    from seatrial.errors import UsageError  # noqa: PLC0415
 
     samples = [each for each in load_source(reference, results).samples if not _fills(each)]
     keys = {each.cell.key for each in samples}

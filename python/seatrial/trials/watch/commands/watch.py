@@ -11,6 +11,7 @@ import click
 from seatrial.cli.files import RECORDING, Output, output_option
 from seatrial.cli.options import Duration, json_option, results_option
 from seatrial.cli.showing import PORT_MAX
+from seatrial.errors import TargetError
 from seatrial.trials.watch.commands.record import (
     ROTATE,
     read_size_bytes,
@@ -171,7 +172,6 @@ def _watched(target: str | None, url: str | None, pid: int | None, *, needs_disk
 
     if url is None:
         return Watched(devices_of(target), pid)
-    from seatrial.errors import TargetError  # noqa: PLC0415 - not for --help
     from seatrial.postgres.connection import connect, parse_url  # noqa: PLC0415
     from seatrial.trials.watch.measure.relations import Relations  # noqa: PLC0415
 
@@ -201,7 +201,6 @@ def devices_of(target: str | None) -> list[tuple[int, int]]:
     import os  # noqa: PLC0415 - not for --help
     import stat  # noqa: PLC0415
 
-    from seatrial.errors import TargetError  # noqa: PLC0415
     from seatrial.trials.watch.measure.volume import volume_of  # noqa: PLC0415
 
     try:

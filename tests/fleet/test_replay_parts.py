@@ -23,7 +23,7 @@ from seatrial.results.replay import (
     ReplaySessions,
 )
 from seatrial.trials.replay.commands.replay import require_parts
-from seatrial.trials.replay.measure.host_merge import HostReplay, merged_operations, merged_record
+from seatrial.trials.replay.measure.hosts import HostReplay, merged_operations, merged_record
 
 
 def zeros(kind, **values):

@@ -243,7 +243,7 @@ def test_runs_and_targets_have_the_facts_of_the_machine(folder, stored):
 def test_only_wanted_tables_are_written_and_without_analysis(folder, tmp_path, monkeypatch):
     names = [name for name in TABLES if name not in ANALYSED]
     places = {name: tmp_path / f"{name}.parquet" for name in names}
-    monkeypatch.setattr("seatrial.report.exports.parquet.rows.summarise", None)
+    monkeypatch.setattr("seatrial.report.exports.parquet.files.summarise", None)
     written = files.write_tables([(make_run(), [make_sample()])], places)
     assert written["samples"] == 1
     assert sorted(each.name for each in tmp_path.iterdir()) == sorted(

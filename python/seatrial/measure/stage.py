@@ -52,7 +52,12 @@ class AnyStage(Protocol):
 
     def __enter__(self) -> Self: ...
 
-    def __exit__(self, *_exception: object) -> None: ...
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None: ...
 
     def prepare(self, watcher: Watcher) -> None:
         """Fill and load existing targets."""

@@ -8,8 +8,7 @@ from report.page_reader import Node, embedded, read
 from report.sample_run import HOSTILE
 from seatrial.report.document import BYTES_MAX
 from seatrial.trials.replay.compare.model import CallFigures, OneSided
-from seatrial.trials.replay.compare.report.figures import before_after_figures
-from seatrial.trials.replay.compare.report.page import compared_part, render
+from seatrial.trials.replay.compare.report.page import before_after_figures, compared_part, render
 from seatrial.trials.replay.compare.report.tables import (
     batches_table,
     changes_table,

@@ -1,21 +1,37 @@
-"""Writes tables as Parquet files, a row group at a time, through pyarrow."""
+"""Writes tables as Parquet files, a row group at a time, through pyarrow.
+
+Rows come from a run and its samples as stored, percentiles from full counts. A column has the name
+of the attribute that it holds (``_filled``); the columns that differ are listed here.
+"""
 
 from __future__ import annotations
 
 import importlib.util
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from msgspec.structs import asdict
+
+from seatrial import _core
 from seatrial.errors import UsageError
-from seatrial.report.exports.json_document import in_utf8
-from seatrial.report.exports.parquet.rows import rows_of
+from seatrial.findings.context import is_of_lab
+from seatrial.findings.model import Summary
+from seatrial.findings.summary import summarise
+from seatrial.fingerprint import Device, Target
+from seatrial.report.exports.json_document import in_utf8, json_text
+from seatrial.report.exports.parquet import tables
 from seatrial.report.exports.parquet.tables import TABLES, Column, Row, columns_of
+from seatrial.results.model import OperationResult, Run, Sample, known_duration_s, origin_of
+from seatrial.stats.estimates import PERCENTS, entries_needed
+from seatrial.stats.model import CellSummary, Estimate
+from seatrial.stats.set_up import drive_of, firmware_of, host_of, kernel_of
 
 if TYPE_CHECKING:
     from seatrial.results.model import Run, Sample
+
 
 ROWS_A_GROUP: Final = 1 << 16
 """So many rows of a table are held in memory at most, and form a row group."""
@@ -158,3 +174,268 @@ def _values(column: Column, rows: list[Row]) -> list[Any]:
     if column.type == "text":
         return [None if value is None else in_utf8(value) for value in values]
     return values
+
+
+R = TypeVar("R", bound=tables.Row)
+
+
+def rows_of(
+    run: Run, samples: Sequence[Sample], names: Collection[str]
+) -> Iterator[tuple[str, Iterator[tables.Row]]]:
+    """Yield the rows of a run by the name of their table, for those that are wanted."""
+    if "runs" in names:
+        yield "runs", iter([_run(run)])
+    if "targets" in names:
+        yield "targets", _targets(run, samples)
+    for name, rows in _OF_SAMPLES.items():
+        if name in names:
+            yield name, (row for sample in samples for row in rows(sample, _of(run, sample)))
+    if not tables.ANALYSED.isdisjoint(names):
+        summary = summarise(run, samples)
+        for name, analysed in _ANALYSED.items():
+            if name in names:
+                yield name, analysed(summary)
+
+
+def _of(run: Run, sample: Sample) -> tables.OfSample:
+    return tables.OfSample(run_id=run.id, cell_key=sample.cell.key, round=sample.round)
+
+
+def _filled(kind: type[R], *sources: object, **own: object) -> R:
+    """Return a row of what is given, else of the attributes that are called as its columns.
+
+    Of several sources the first that has the attribute counts. A column that ends in ``_json``
+    holds as JSON the attribute of the name before that, unless it is None.
+
+    Raises:
+        AttributeError: when no source has it.
+    """
+    for name in kind.__struct_fields__:
+        if name not in own:
+            attribute = name.removesuffix("_json")
+            having = [source for source in sources if hasattr(source, attribute)]
+            value = getattr(having[0] if having else kind, attribute)
+            own[name] = value if name == attribute or value is None else json_text(value)
+    return kind(**own)
+
+
+def _run(run: Run) -> tables.RunRow:
+    machine, origin = run.fingerprint_before.machine, origin_of(run)
+    return _filled(
+        tables.RunRow,
+        run,
+        machine,
+        run_id=run.id,
+        seed=str(run.seed),
+        imported_format=origin.format if origin else None,
+        host=host_of(run) or None,
+        kernel=kernel_of(run) or None,
+        is_of_lab=is_of_lab(run),
+    )
+
+
+def _targets(run: Run, samples: Sequence[Sample]) -> Iterator[tables.TargetRow]:
+    for label in dict.fromkeys(sample.cell.target for sample in samples):
+        found = run.fingerprint_before.target_of(label) or Target()
+        devices = found.physical_devices
+        filesystem = found.filesystem
+        sizes_bytes = [device.size_bytes for device in devices]
+        known_bytes = [size_bytes for size_bytes in sizes_bytes if size_bytes is not None]
+        is_known = bool(known_bytes) and len(known_bytes) == len(sizes_bytes)
+        yield _filled(
+            tables.TargetRow,
+            found,
+            run_id=run.id,
+            target=label,
+            filesystem=filesystem.type if filesystem else None,
+            mount_options=",".join(filesystem.mount_options) if filesystem else None,
+            drive=drive_of(run, label) or None,
+            firmware=firmware_of(run, label) or None,
+            transport=_each(devices, lambda device: device.transport),
+            scheduler=_each(devices, lambda device: device.scheduler),
+            write_cache=_each(devices, lambda device: device.write_cache),
+            physical_devices=len(devices),
+            physical_size_bytes=sum(known_bytes) if is_known else None,
+        )
+
+
+def _each(devices: Sequence[Device], fact: Callable[[Device], str | None]) -> str | None:
+    known = dict.fromkeys(found for device in devices if (found := fact(device)))
+    return ", ".join(known) or None
+
+
+def _sample(sample: Sample, of: tables.OfSample) -> Iterator[tables.Row]:
+    is_timed, checked = sample.duration_s > 0, sample.verification
+    yield _filled(
+        tables.SampleRow,
+        of,
+        sample.cell,
+        sample.outcome,
+        sample,
+        duration_s=known_duration_s(sample),
+        completed_per_s=sample.completed_per_s if is_timed else None,
+        transferred_bytes=sum(part.transferred_bytes for part in sample.operations.values()),
+        transferred_bytes_per_s=sample.transferred_bytes_per_s if is_timed else None,
+        stalls=len(sample.stalls),
+        checked_blocks=checked.checked_blocks if checked else None,
+        corrupt_blocks=checked.corrupt_blocks if checked else None,
+    )
+
+
+def _operations(sample: Sample, of: tables.OfSample) -> Iterator[tables.Row]:
+    for name, result in sample.operations.items():
+        response = _times("response", result.response_histogram())
+        service = _times("service", result.service_histogram()) if result.service else {}
+        yield _filled(
+            tables.OperationRow,
+            of,
+            result,
+            operation=name,
+            reported_ns_json=json_text(result.reported_ns) if result.reported_ns else None,
+            **(_UNKNOWN | response | service),
+        )
+
+
+_UNKNOWN: Final[dict[str, float | None]] = {
+    column.name: None
+    for column in tables.columns_of(tables.OperationRow)
+    if column.name.startswith(("response_ns_", "service_ns_"))
+}
+
+
+def _times(what: str, histogram: _core.Histogram) -> dict[str, float | None]:
+    """Return what a histogram knows, by column."""
+    if histogram.count == 0:
+        return {}
+    known: dict[str, float | None] = {
+        f"{what}_ns_{name.replace('.', '_')}": histogram.percentile_ns(percent)
+        for name, percent in PERCENTS.items()
+        if histogram.count >= entries_needed(percent)
+    }
+    return known | {
+        f"{what}_ns_min": histogram.min_ns,
+        f"{what}_ns_mean": histogram.mean_ns,
+        f"{what}_ns_max": histogram.max_ns,
+    }
+
+
+def _buckets(sample: Sample, of: tables.OfSample) -> Iterator[tables.Row]:
+    own = asdict(of)
+    for name, result in sample.operations.items():
+        for time, histogram in _histograms(result):
+            for low_ns, high_ns, count in zip(*histogram.buckets(), strict=True):
+                yield tables.BucketRow(
+                    **own, operation=name, time=time, low_ns=low_ns, high_ns=high_ns, count=count
+                )
+
+
+def _histograms(result: OperationResult) -> Iterator[tuple[str, _core.Histogram]]:
+    yield "response", result.response_histogram()
+    if result.service:
+        yield "service", result.service_histogram()
+
+
+def _slices(sample: Sample, of: tables.OfSample) -> Iterator[tables.Row]:
+    own = asdict(of)
+    length_ns = sample.timeline.slice_ns
+    for part in sample.timeline.slices:
+        yield tables.SliceRow(
+            **own,
+            operation=part.operation,
+            slice=part.index,
+            start_ns=part.index * length_ns,
+            length_ns=length_ns,
+            completed=part.completed,
+            transferred_bytes=part.transferred_bytes,
+        )
+
+
+def _slice_buckets(sample: Sample, of: tables.OfSample) -> Iterator[tables.Row]:
+    own = asdict(of)
+    for part in sample.timeline.slices:
+        for low_ns, high_ns, count in zip(
+            *_core.Histogram.decode(part.response).buckets(), strict=True
+        ):
+            yield tables.SliceBucketRow(
+                **own,
+                operation=part.operation,
+                slice=part.index,
+                low_ns=low_ns,
+                high_ns=high_ns,
+                count=count,
+            )
+
+
+def _series(sample: Sample, of: tables.OfSample) -> Iterator[tables.Row]:
+    own = asdict(of)
+    if sample.series is None:
+        return
+    length_s = sample.series.period_s
+    for name, column in sample.series.columns.items():
+        for index, value in enumerate(column):
+            yield tables.SeriesRow(
+                **own, name=name, start_s=index * length_s, length_s=length_s, value=value
+            )
+
+
+def _counters(sample: Sample, of: tables.OfSample) -> Iterator[tables.Row]:
+    own = asdict(of)
+    for name, value in sample.counters.items():
+        yield tables.CounterRow(**own, name=name, value=value)
+
+
+def _stalls(sample: Sample, of: tables.OfSample) -> Iterator[tables.Row]:
+    yield from (_filled(tables.StallRow, of, stall) for stall in sample.stalls)
+
+
+def _errors(sample: Sample, of: tables.OfSample) -> Iterator[tables.Row]:
+    yield from (_filled(tables.ErrorRow, of, error) for error in sample.errors)
+
+
+def _corruptions(sample: Sample, of: tables.OfSample) -> Iterator[tables.Row]:
+    found = sample.verification.corruptions if sample.verification else ()
+    yield from (_filled(tables.CorruptionRow, of, each) for each in found)
+
+
+def _figures(summary: Summary) -> Iterator[tables.Row]:
+    for part in summary.cells:
+        for operation, figure, estimate in _estimates(part):
+            yield _filled(
+                tables.FigureRow,
+                estimate.shown,
+                run_id=summary.run.id,
+                cell_key=part.cell.key,
+                operation=operation,
+                figure=figure,
+            )
+
+
+def _estimates(part: CellSummary) -> Iterator[tuple[str | None, str, Estimate]]:
+    yield None, "completed_per_s", part.iops
+    yield None, "transferred_bytes_per_s", part.bandwidth
+    for operation, figures in part.latency.items():
+        for name, estimate in figures.items():
+            yield operation, name, estimate
+
+
+def _findings(summary: Summary) -> Iterator[tables.Row]:
+    for position, finding in enumerate(summary.findings):
+        yield _filled(tables.FindingRow, finding, run_id=summary.run.id, position=position)
+
+
+_OF_SAMPLES: Final[Mapping[str, Callable[[Sample, tables.OfSample], Iterator[tables.Row]]]] = {
+    "samples": _sample,
+    "operations": _operations,
+    "buckets": _buckets,
+    "slices": _slices,
+    "slice_buckets": _slice_buckets,
+    "series": _series,
+    "counters": _counters,
+    "stalls": _stalls,
+    "errors": _errors,
+    "corruptions": _corruptions,
+}
+_ANALYSED: Final[Mapping[str, Callable[[Summary], Iterator[tables.Row]]]] = {
+    "figures": _figures,
+    "findings": _findings,
+}

@@ -2,13 +2,33 @@
 
 from __future__ import annotations
 
-from seatrial.stats.wording import format_count, format_duration_s, moment
+from collections.abc import Iterator
+from typing import Final
+
+from seatrial.catalogue.units import format_money
+from seatrial.report.figures.axes import linear_axis, log_axis
+from seatrial.report.figures.model import Figure, Line, Panel, Point, View
+from seatrial.stats.wording import (
+    format_count,
+    format_duration_ns,
+    format_duration_s,
+    format_share,
+    moment,
+)
 from seatrial.study.units import format_size
+from seatrial.trials.cache.analysis.curves import BEST, CachePoint
 from seatrial.trials.cache.analysis.prediction import CachePrediction
-from seatrial.trials.cache.report.prediction_figures import prediction_figures
 from seatrial.trials.cache.report.prediction_text import prediction_tables
-from seatrial.trials.cache.report.prediction_words import confidence, doubts, notable, verdict_line
+from seatrial.trials.cache.report.prediction_words import (
+    caches_words,
+    confidence,
+    doubts,
+    enough_point,
+    notable,
+    verdict_line,
+)
 from seatrial.trials.watch.recording import RecordingAbout
+from seatrial.trials.watch.report.load_figures import size_axis
 from seatrial.trials.watch.report.load_page import PageWords, page_of
 
 
@@ -46,3 +66,105 @@ def _particulars(about: RecordingAbout, found: CachePrediction) -> dict[str, str
         "Memory keeps": found.policy,
         "SSD": found.device_kind if any(each.device_bytes for each in found.tiers) else "none",
     }
+
+
+_WHOLE_SHARE: Final = 0.97
+"""An axis up to here ends at 100 %."""
+_POINTS_MIN: Final = 2
+
+
+def prediction_figures(found: CachePrediction) -> list[Figure]:
+    """Return the chart of the curves, and what each read costs where prices are known."""
+    return [_curves(found), *_money(found)]
+
+
+def _curves(found: CachePrediction) -> Figure:
+    sizes = [each.cache_bytes for each in found.curves[0].points]
+    lines = [
+        Line(
+            name="best possible" if each.policy == BEST else each.policy,
+            style=style,
+            points=[_point(point) for point in each.points],
+            look="plain",
+        )
+        for style, each in enumerate(found.curves)
+    ]
+    enough = enough_point(found)
+    panel = Panel(
+        title="",
+        x=size_axis("Cache", sizes),
+        y=linear_axis("Share of reads served", "share", [_WHOLE_SHARE]),
+        lines=lines,
+    )
+    notes = [
+        f"Blocks of {format_size(found.block_bytes)}; a cache begins empty. The first read of a "
+        "block is served by none, and no cache is better than the best possible one, which knows "
+        "all later reads."
+    ]
+    if found.method == "sampled":
+        notes.append("Bands are 95 % intervals over four samples of the blocks.")
+    title = (
+        f"{format_size(enough.cache_bytes)} of cache would serve {format_share(enough.share)} of "
+        "the reads"
+    )
+    return Figure(
+        id="cache-curve",
+        kind="lines",
+        topic="Cache size",
+        notes=notes,
+        views=[View(label="curve", title=title, panels=[panel])],
+        table="table-cache-curve",
+    )
+
+
+def _money(found: CachePrediction) -> Iterator[Figure]:
+    """Yield response time against price, a line for each size of the SSD."""
+    tiers = {(each.memory_bytes, each.device_bytes): each for each in found.tiers}
+    points: dict[int, list[Point]] = {}
+    is_p99 = all(each.read_ns_p99 is not None for each in found.tiers)
+    for cost in sorted(found.costs, key=lambda each: each.month.mid):
+        own = tiers[cost.memory_bytes, cost.device_bytes]
+        time_ns = own.read_ns_p99 if is_p99 else own.read_ns_mean
+        if time_ns:
+            words = caches_words(cost.memory_bytes, cost.device_bytes)
+            text = f"{words}: {format_money(cost.month)}, {format_duration_ns(time_ns)}"
+            points.setdefault(cost.device_bytes, []).append(
+                Point(cost.month.mid, time_ns, None, None, text)
+            )
+    if sum(len(each) for each in points.values()) < _POINTS_MIN:
+        return
+    shown = [point for each in points.values() for point in each]
+    currency = found.costs[0].month.currency
+    what = "99th percentile" if is_p99 else "Mean"
+    panel = Panel(
+        title="",
+        x=linear_axis(f"{currency} a month", currency, [each.x for each in shown]),
+        y=log_axis(f"{what} of reads", "ns", [each.y for each in shown]),
+        lines=[
+            Line(
+                name=f"{format_size(size)} of SSD" if size else "memory alone",
+                style=style,
+                points=own_points,
+            )
+            for style, (size, own_points) in enumerate(sorted(points.items()))
+        ],
+    )
+    yield Figure(
+        id="cache-costs",
+        kind="lines",
+        topic="Price",
+        notes=["Each point is one size of memory; lower and further left is better."],
+        views=[View(label="price", title="What a shorter read costs", panels=[panel])],
+        table="table-cache-costs",
+    )
+
+
+def _point(point: CachePoint) -> Point:
+    is_sampled = point.low < point.high
+    return Point(
+        point.cache_bytes,
+        point.share,
+        point.low if is_sampled else None,
+        point.high if is_sampled else None,
+        f"{format_size(point.cache_bytes)}: {format_share(point.share)} of the reads",
+    )

@@ -45,7 +45,7 @@ def verdict_line(plan: StoragePlan) -> str:
         )
     if others := plan.overlapping[1:]:
         return f"Not ranked: {best.name} ({_summary(best, plan)}) and {_names(others)} overlap."
-    return f"{best.name} has the least regret: {_summary(best, plan)}."
+    return f"Least regret: {best.name}, {_summary(best, plan)}."
 
 
 def _names(choices: list[Choice]) -> str:

@@ -9,48 +9,39 @@ import time
 
 import pytest
 
-from fleet.lab_of_three import LabRequest, lab_of, study_of
+from fleet.shared_lab import LabRequest, lab_of, stored, study_of
 from seatrial.errors import EXIT_PARTIAL
-from seatrial.results.store import ResultsFile
 
 pytestmark = [pytest.mark.ray, pytest.mark.root, pytest.mark.slow]
 
-ROUNDS = 8
+ROUNDS = 6
 REQUEST = LabRequest(hosts_count=1)
 
 
-def _stored(results) -> int:
-    if not results.exists():
-        return 0
-    with ResultsFile.open(results, read_only=True) as store:
-        return sum(len(store.samples(run.id)) for run in store.runs())
-
-
-def test_a_run_without_its_head_ends_with_a_sentence_and_goes_on_elsewhere(target, tmp_path):
+def test_a_run_without_its_head_ends_with_a_sentence_and_goes_on_elsewhere(lab, target, tmp_path):
     path, results = tmp_path / "study.toml", tmp_path / "results.seatrial"
-    study = study_of(target, "[1]", workload="threads = 1\nseconds = 2")
+    study = study_of(target, "[1]", workload="threads = 1\nseconds = 1")
     path.write_text(study.replace("min = 3\nmax = 3", f"min = {ROUNDS}\nmax = {ROUNDS}"))
     command = [sys.executable, "-m", "seatrial", "study", str(path), "--results", str(results)]
     command += ["--no-report", "--progress", "none", "--ray"]
-    with lab_of(REQUEST, f"head-dies-{os.getpid()}") as lab:
+    with lab_of(REQUEST, f"head-dies-{os.getpid()}") as doomed:
         conducting = subprocess.Popen(
-            [*command, lab.address], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            [*command, doomed.address], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
         give_up_at_s = time.monotonic() + 90
-        while _stored(results) < 2:
+        while len(stored(results)) < 2:
             assert conducting.poll() is None, conducting.communicate()
             assert time.monotonic() < give_up_at_s
             time.sleep(0.1)
-        lab.kill(0)
+        doomed.kill(0)
         out, error = conducting.communicate(timeout=50)
     assert conducting.returncode == EXIT_PARTIAL, out + error
     assert "The head of the cluster at " in (error + out).splitlines()[0], out + error
-    held = _stored(results)
+    held = len(stored(results))
     assert 2 <= held < ROUNDS
-    with lab_of(REQUEST, f"head-again-{os.getpid()}") as lab:
-        done = subprocess.run(
-            [*command, lab.address, "--resume"], capture_output=True, text=True, check=False
-        )
+    done = subprocess.run(
+        [*command, lab.address, "--resume"], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert _stored(results) == ROUNDS
+    assert len(stored(results)) == ROUNDS
     assert [each.name for each in target.iterdir()] == ["lost+found"]

@@ -14,9 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from fleet.lab_of_three import LabRequest, lab_of, require_ray, run
-from seatrial.fleet.cluster import connect
-from seatrial.fleet.group import Group
+from fleet.shared_lab import run
 from seatrial.fleet.relay import (
     TUN,
     Impairment,
@@ -130,22 +128,3 @@ with UndoJournal("relay-killed", Path("{tmp_path}/seatrial")) as journal:
     )
     assert cleaned.returncode == 0, cleaned.stdout + cleaned.stderr
     assert not Path("/sys/class/net", f"{name}a").exists(), cleaned.stdout
-
-
-@pytest.mark.ray
-@pytest.mark.slow
-def test_a_lab_without_netem_says_how_it_delays_and_its_connections_are_late():
-    require_ray()
-    delay_ms = 5.0
-    request = LabRequest(hosts_count=2, delay_ms=delay_ms, loss_percent=0.1, seed=3)
-    with lab_of(request, f"relay-lab-{os.getpid()}") as lab:
-        with connect(lab.address) as cluster, Group(cluster) as group:
-            group.start_apart(2)
-            clocks = group.clocks()
-        if lab.notes:
-            assert "a relay in user space: this kernel has no netem" in lab.notes[0]
-        for clock in clocks.values():
-            assert clock.round_trip_ns_min >= 2 * delay_ms * 1e6
-            assert clock.round_trip_ns_p50 < 4 * delay_ms * 1e6
-        links = [lab._link(number) for number in (1, 2)]
-    assert not [each for each in links if Path("/sys/class/net", each).exists()]

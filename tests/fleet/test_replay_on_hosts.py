@@ -1,10 +1,11 @@
-"""A trace of TPC-B replayed by three hosts to one server, as by one host; with one that dies."""
+"""A trace of TPC-B replayed by four hosts to one server, as by one host; with one that dies."""
 
 from __future__ import annotations
 
 import shutil
 import tempfile
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +26,7 @@ pytestmark = [pytest.mark.ray, pytest.mark.root, pytest.mark.slow]
 CLIENTS, TRANSACTIONS = 6, 200
 COMMITS = CLIENTS * TRANSACTIONS
 PER_S = 200
-"""So the capture takes 6 s, and its replay at a quarter of the speed 24 s."""
+"""So the capture takes 6 s, and its replay at half of the speed 12 s."""
 
 
 TPCB = (
@@ -38,6 +39,7 @@ TPCB = (
 )
 BEGUN_BY_US = 1
 """The content of the tables is read in one transaction, after the replay."""
+SESSIONS = "SELECT count(*) FROM pg_stat_activity WHERE datname = 'tpcb_played'"
 CALLS = """
     SELECT query, calls FROM pg_stat_statements
     JOIN pg_database ON pg_database.oid = dbid WHERE datname = 'tpcb_played'
@@ -99,9 +101,9 @@ def played(load: Load, folder: Path, *options: str):
     return done, record_in(folder), load.target.sums(name)
 
 
-def test_three_hosts_execute_what_one_does(lab, load, tmp_path):
+def test_four_hosts_execute_what_one_does(lab, load, tmp_path):
     found = []
-    for name, options in (("one", ()), ("three", ("--ray", lab.address))):
+    for name, options in (("one", ()), ("four", ("--ray", lab.address))):
         (tmp_path / name).mkdir()
         done, record, sums = played(load, tmp_path / name, *options)
         assert done.code == 0, done
@@ -113,17 +115,27 @@ def test_three_hosts_execute_what_one_does(lab, load, tmp_path):
     assert found[0] == found[1]
 
 
+def strike(load: Load, act) -> None:
+    """Do something 2 s after all sessions of the replay began."""
+    give_up_at_s = time.monotonic() + 90
+    while load.target.run("postgres", SESSIONS)[0][0] < CLIENTS:
+        assert time.monotonic() < give_up_at_s
+        time.sleep(0.1)
+    time.sleep(2.0)
+    act()
+
+
 @pytest.mark.parametrize(("fault", "how"), [("kill", "died"), ("cut", "silent")])
 def test_a_lost_host_is_named_first_and_its_statements_are_not_guessed(
     fault, how, lab, load, tmp_path
 ):
-    """At a quarter of the speed the replay takes 24 s; a silent host is noticed long before."""
-    killing = threading.Timer(15.0, lambda: getattr(lab, fault)(2))
-    killing.start()
+    """At half of the speed the replay takes 12 s; a silent host is noticed long before."""
+    striking = threading.Thread(target=strike, args=(load, lambda: getattr(lab, fault)(2)))
+    striking.start()
     try:
-        done, record, sums = played(load, tmp_path, "--ray", lab.address, "--speed", "0.25")
+        done, record, sums = played(load, tmp_path, "--ray", lab.address, "--speed", "0.5")
     finally:
-        killing.join()
+        striking.join()
         lab.revive(2)
     assert done.code == EXIT_PARTIAL, done
     assert "lost host2: " in done.out.splitlines()[0]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import statistics
 import subprocess
@@ -13,20 +12,22 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from fleet.lab_of_three import LabRequest, lab_of, measured, require_ray
+from fleet.shared_lab import HOSTS, measured
 from fleet.throttled_server import WRITES_PER_S, lab_server
 from seatrial.errors import EXIT_PARTIAL
 from seatrial.findings.summary import summarise
+from seatrial.results.model import Run, Sample
+from seatrial.results.store import ResultsFile
 from seatrial.topic import topics
 from seatrial.trials.database.measure.hosts import HostCrowd
 
 pytestmark = [pytest.mark.ray, pytest.mark.root, pytest.mark.slow]
 
-HOSTS = 4
 CLIENTS = 4
 SECONDS = 4
 ROUNDS = 2
@@ -37,6 +38,7 @@ the load (``GetTableInfo`` of pgbench.c)."""
 
 
 AHEAD_S = 3.0
+NOTICED_S_MAX = 5.0
 SESSIONS = """
     SELECT count(*) FROM pg_stat_activity
     WHERE application_name LIKE 'seatrial % host4' AND state = 'active'
@@ -44,20 +46,11 @@ SESSIONS = """
 
 
 @pytest.fixture(scope="module")
-def large_lab():
-    """Four hosts; the clock of the second is 3 s ahead."""
-    require_ray()
-    request = LabRequest(hosts_count=HOSTS, clock_shifts_s={2: 3.0}, sets_clocks=True)
-    with lab_of(request, f"server-tests-{os.getpid()}") as built:
-        yield built
-
-
-@pytest.fixture(scope="module")
-def server(large_lab):
+def server(lab):
     folder = Path(tempfile.mkdtemp(prefix="seatrial-test-", dir="/var/tmp"))
     folder.chmod(0o755)
     try:
-        with lab_server(folder, large_lab.address.partition(":")[0]) as started:
+        with lab_server(folder, lab.address.partition(":")[0]) as started:
             yield started
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -84,17 +77,36 @@ seconds = {SECONDS}
 """
 
 
+@dataclass(frozen=True)
+class Found:
+    """What the command measured on one, two and four hosts."""
+
+    run: Run
+    samples: list[Sample]
+    printed: str
+
+
 @pytest.fixture(scope="module")
-def found(large_lab, server, tmp_path_factory):
+def found(lab, server, tmp_path_factory):
     folder = tmp_path_factory.mktemp("server")
-    return measured(folder, study_of(server, "[1, 2, 4]"), large_lab.address)
+    words = ["--hosts", "1,2,4", "--rounds", str(ROUNDS), "--seconds", str(SECONDS), "--json"]
+    running = command(server, lab, folder, *words)
+    out, error = running.communicate(timeout=200)
+    assert running.returncode == 0, out + error
+    return Found(*stored(folder), out)
+
+
+def stored(folder: Path) -> tuple[Run, list[Sample]]:
+    """The run in a folder's results file, and its samples."""
+    with ResultsFile.open(folder / "results.seatrial", read_only=True) as store:
+        (run,) = store.runs()
+        return run, store.samples(run.id)
 
 
 def test_every_number_of_hosts_shows_the_limit_of_the_server(found):
-    run, end, samples = found
-    assert (run.status, len(samples)) == ("complete", 3 * ROUNDS), end.reason
+    assert (found.run.status, len(found.samples)) == ("complete", 3 * ROUNDS)
     rates = {}
-    for sample in samples:
+    for sample in found.samples:
         rates.setdefault(sample.cell.factors["hosts"], []).append(sample.completed_per_s)
     one_client = statistics.median(rates[1])
     assert one_client <= WRITES_PER_S
@@ -104,7 +116,7 @@ def test_every_number_of_hosts_shows_the_limit_of_the_server(found):
 
 def test_sums_are_those_of_the_server(found):
     """What the server counts more is the same for each host, and is explained."""
-    for sample in found[2]:
+    for sample in found.samples:
         hosts = sample.fleet.hosts
         of_hosts = sum(host.completed for host in hosts)
         more = sample.counters["transactions_committed"] - of_hosts
@@ -114,17 +126,18 @@ def test_sums_are_those_of_the_server(found):
 
 
 def test_the_summary_says_that_the_server_is_the_limit(found):
-    run, _, samples = found
-    (scaling,) = summarise(run, samples).analyses["fleet"]
+    (scaling,) = summarise(found.run, found.samples).analyses["fleet"]
     assert [step.hosts for step in scaling.steps] == [1, 2, 4]
     assert scaling.is_at_limit
+    (printed,) = json.loads(found.printed)["scaling"]
+    assert [step["hosts"] for step in printed["steps"]] == [1, 2, 4]
 
 
 def test_hosts_load_the_server_by_the_start(found):
     """pgbench is started up to a second before, so that its clients are connected."""
-    first_ns = [host.lateness_ns for sample in found[2] for host in sample.fleet.hosts]
+    first_ns = [host.lateness_ns for sample in found.samples for host in sample.fleet.hosts]
     assert statistics.median(first_ns) < 0
-    for sample in found[2]:
+    for sample in found.samples:
         if max(host.lateness_ns for host in sample.fleet.hosts) <= 0:
             assert sample.fleet.skew_ns == 0
             # All but the first slice, of 100 ms, and what of the last one is not whole.
@@ -132,7 +145,7 @@ def test_hosts_load_the_server_by_the_start(found):
 
 
 def test_only_the_load_reaches_a_host_while_it_measures(found):
-    for sample in found[2]:
+    for sample in found.samples:
         assert {host.failed for host in sample.fleet.hosts} == {0}
         assert not [note for note in sample.database.notes if "time of day" in note]
         ahead = {host.name: host.clock_before.offset_ns for host in sample.fleet.hosts}
@@ -157,41 +170,42 @@ def struck(act, after_s: float, monkeypatch) -> Iterator[None]:
         each.join()
 
 
-@pytest.mark.parametrize(("fault", "on_loss"), [("kill", "continue"), ("cut", "stop")])
-def test_a_host_that_is_lost_is_named_first(  # noqa: PLR0917 - fixtures
-    fault, on_loss, large_lab, server, tmp_path, monkeypatch
-):
-    act = {"kill": large_lab.kill, "cut": large_lab.cut}[fault]
-    study = study_of(server, "[4]", rounds=1, on_loss=on_loss)
+def test_a_host_that_is_cut_off_is_named_and_the_others_go_on(lab, server, tmp_path, monkeypatch):
+    study = study_of(server, "[4]", rounds=1, on_loss="continue")
     seconds = 9
     study = study.replace(f"seconds = {SECONDS}", f"seconds = {seconds}")
     try:
-        with struck(lambda: act(3), 3.0, monkeypatch):
-            run, _, (sample,) = measured(tmp_path, study, large_lab.address)
+        with struck(lambda: lab.cut(3), 3.0, monkeypatch):
+            run, _, (sample,) = measured(tmp_path, study, lab.address)
     finally:
-        large_lab.revive(3)
+        lab.revive(3)
+    require_named("host3", "silent", run, sample)
+    assert sample.fleet.lost[0].noticed_s - 2.0 < NOTICED_S_MAX
+    # The lost host held the hot row perhaps: its session was ended, so that the others go on.
+    assert sample.duration_s > seconds - 2
+    last = [host.completed_per_slice[-10:] for host in sample.fleet.hosts]
+    assert all(sum(each) > 0 for each in last)
+
+
+def require_named(name: str, how: str, run: Run, sample: Sample) -> None:
+    """Check that a lost host is in no total, and is named first."""
     record = sample.fleet
     (lost,) = record.lost
-    assert (lost.name, lost.how) == ("host3", {"kill": "died", "cut": "silent"}[fault])
-    assert lost.noticed_s - 2.0 < 5.0
-    assert [host.name for host in record.hosts] == ["host1", "host2", "host4"]
+    assert (lost.name, lost.how) == (name, how)
+    left = [f"host{number}" for number in range(1, HOSTS + 1) if f"host{number}" != name]
+    assert [host.name for host in record.hosts] == left
     assert sample.cell.factors["lost_hosts"] == 1
     assert sum(host.window_completed for host in record.hosts) == sample.outcome.completed > 0
-    if on_loss == "continue":
-        # The lost host held the hot row perhaps: its session was ended, so that the others go on.
-        assert sample.duration_s > seconds - 2
-        last = [host.completed_per_slice[-10:] for host in record.hosts]
-        assert all(sum(each) > 0 for each in last)
     summary = summarise(run, [sample])
     assert summary.findings[0].kind == "host_lost"
-    assert summary.findings[0].sentence.startswith("host3 ")
+    assert summary.findings[0].sentence.startswith(f"{name} ")
     assert max(topic.exit_code(summary) for topic in topics()) == EXIT_PARTIAL
 
 
-def test_a_time_of_day_that_is_set_moves_no_transaction(large_lab, server, tmp_path, monkeypatch):
-    with struck(lambda: large_lab.set_clock(2, AHEAD_S), 3.0, monkeypatch):
-        run, _, (sample,) = measured(tmp_path, study_of(server, "[4]", rounds=1), large_lab.address)
-    large_lab.set_clock(2, 0.0)
+def test_a_time_of_day_that_is_set_moves_no_transaction(lab, server, tmp_path, monkeypatch):
+    with struck(lambda: lab.set_clock(2, AHEAD_S), 3.0, monkeypatch):
+        run, _, (sample,) = measured(tmp_path, study_of(server, "[4]", rounds=1), lab.address)
+    lab.set_clock(2, 0.0)
     hosts = sample.fleet.hosts
     of_hosts = sum(host.completed for host in hosts)
     more = sample.counters["transactions_committed"] - of_hosts
@@ -204,8 +218,9 @@ def test_a_time_of_day_that_is_set_moves_no_transaction(large_lab, server, tmp_p
 
 def command(server, lab, folder, *options: str) -> subprocess.Popen[str]:
     """``seatrial db`` with the hosts of a lab."""
-    words = ["db", "--url", server.url, "--ray", lab.address, "--scale", "1", "--clients", "2"]
-    words += ["--rounds", "1", "--clone", "reuse", "--no-report", "--progress", "none", *options]
+    words = ["db", "--url", server.url, "--ray", lab.address, "--scale", "1"]
+    words += ["--clients", str(CLIENTS)]
+    words += ["--clone", "reuse", "--no-report", "--progress", "none", *options]
     return subprocess.Popen(
         [sys.executable, "-m", "seatrial", *words],
         cwd=folder,
@@ -215,31 +230,27 @@ def command(server, lab, folder, *options: str) -> subprocess.Popen[str]:
     )
 
 
-def test_the_command_loads_from_as_many_hosts_as_it_says(large_lab, server, tmp_path):
-    running = command(server, large_lab, tmp_path, "--hosts", "1,2", "--seconds", "2", "--json")
-    out, error = running.communicate(timeout=120)
-    assert running.returncode == 0, out + error
-    (scaling,) = json.loads(out)["scaling"]
-    assert [each["hosts"] for each in scaling["steps"]] == [1, 2]
-
-
-def test_the_command_names_a_host_that_dies_in_its_first_line(large_lab, server, tmp_path):
+def test_the_command_names_a_host_that_dies_in_its_first_line(lab, server, tmp_path):
     """Without ``--hosts`` all hosts of the cluster load."""
-    running = command(server, large_lab, tmp_path, "--seconds", "12")
+    running = command(server, lab, tmp_path, "--rounds", "1", "--seconds", "12")
     give_up_at_s = time.monotonic() + 90
     while server.value(SESSIONS) == 0:
         assert running.poll() is None, running.communicate()
         assert time.monotonic() < give_up_at_s
-        time.sleep(0.2)
+        time.sleep(0.1)
     time.sleep(2.0)
-    large_lab.kill(4)
+    lab.kill(4)
     try:
         out, error = running.communicate(timeout=90)
     finally:
-        large_lab.revive(4)
+        lab.revive(4)
     assert running.returncode == EXIT_PARTIAL, out + error
     assert out.splitlines()[0].startswith("Host4 died in round 1"), out
     assert server.value(SESSIONS) == 0
+    run, (sample,) = stored(tmp_path)
+    require_named("host4", "died", run, sample)
+    # The others were stopped: 12 s were planned.
+    assert sample.duration_s < 10
 
 
 def test_nothing_is_left_on_the_server(found, server):

@@ -1,4 +1,4 @@
-"""A study on three hosts, whose clocks are 3 s apart, against one throttled device."""
+"""A study on up to four hosts, whose clocks are 3 s apart, against one throttled device."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fleet.lab_of_three import LIMIT_IOPS, ONE_ROUND, measured, study_of
+from fleet.shared_lab import HOSTS, LIMIT_IOPS, ONE_ROUND, measured, study_of
 from seatrial.findings.summary import summarise
 from seatrial.results.store import ResultsFile
 from seatrial.trials.fleet.analysis.scaling import fairness
@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.ray, pytest.mark.root, pytest.mark.slow]
 @pytest.fixture(scope="module")
 def found(lab, target, tmp_path_factory):
     folder = tmp_path_factory.mktemp("study")
-    return folder, *measured(folder, study_of(target, "[1, 2, 3]"), lab.address)
+    return folder, *measured(folder, study_of(target, "[1, 2, 4]"), lab.address)
 
 
 def test_every_number_of_hosts_shows_the_limit_of_the_target(found):
@@ -29,7 +29,7 @@ def test_every_number_of_hosts_shows_the_limit_of_the_target(found):
         rates.setdefault(sample.cell.factors["hosts"], []).append(sample.completed_per_s)
     one_client = statistics.median(rates[1])
     assert one_client == pytest.approx(LIMIT_IOPS, rel=0.05)
-    for count in (2, 3):
+    for count in (2, 4):
         assert statistics.median(rates[count]) == pytest.approx(one_client, rel=0.03)
 
 
@@ -49,12 +49,14 @@ def test_hosts_start_together_though_a_clock_is_ahead(found):
 
 
 def test_each_host_has_its_line_and_a_fair_share(found):
-    whole = [sample for sample in found[3] if len(sample.fleet.hosts) == 3]
+    whole = [sample for sample in found[3] if len(sample.fleet.hosts) == HOSTS]
     for sample in whole:
         rates = [host.window_completed for host in sample.fleet.hosts]
         assert sum(rates) == sample.outcome.completed
         assert fairness(rates) > 0.9
-        assert [host.name for host in sample.fleet.hosts] == ["host1", "host2", "host3"]
+        assert [host.name for host in sample.fleet.hosts] == [
+            f"host{number}" for number in range(1, HOSTS + 1)
+        ]
     used = {h.name for s in found[3] if len(s.fleet.hosts) == 1 for h in s.fleet.hosts}
     assert len(used) == 3, "each host has its turn where a test needs one"
 
@@ -73,7 +75,7 @@ def test_the_summary_says_that_the_target_is_the_limit(found):
         assert store.samples(run.id)[0].fleet == samples[0].fleet
     summary = summarise(run, samples)
     (scaling,) = summary.analyses["fleet"]
-    assert [step.hosts for step in scaling.steps] == [1, 2, 3]
+    assert [step.hosts for step in scaling.steps] == [1, 2, 4]
     assert scaling.is_at_limit
     assert not [each for each in summary.findings if each.kind == "host_lost"]
 
@@ -84,9 +86,9 @@ def test_nothing_is_left_on_the_target(found, target: Path):
 
 def test_own_files_are_made_on_every_host(lab, target, tmp_path):
     study = study_of(
-        target, "[3]", hosts='files = "own"', workload="threads = 1\nseconds = 1"
+        target, f"[{HOSTS}]", hosts='files = "own"', workload="threads = 1\nseconds = 1"
     ).replace(*ONE_ROUND)
     run, _, samples = measured(tmp_path, study, lab.address)
     assert (run.status, len(samples)) == ("complete", 1)
-    assert [host.completed > 0 for host in samples[0].fleet.hosts] == [True] * 3
+    assert [host.completed > 0 for host in samples[0].fleet.hosts] == [True] * HOSTS
     assert [each.name for each in target.iterdir()] == ["lost+found"]

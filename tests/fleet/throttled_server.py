@@ -17,7 +17,7 @@ from pathlib import Path
 
 import psycopg
 
-from fleet.lab_of_three import run
+from fleet.shared_lab import run
 from kernel.injections import Group, blkio
 from postgres.programs import installed_programs
 

@@ -40,12 +40,13 @@ UP_S: Final = 240.0
 OBJECT_STORE_BYTES: Final = 80_000_000
 FOLDERS: Final = Path("/var/tmp")  # noqa: S108 - the folder's name is random
 HEALTH: Final = {
-    "health_check_initial_delay_ms": 30_000,
-    "health_check_period_ms": 2_000,
+    "health_check_initial_delay_ms": 5_000,
+    "health_check_period_ms": 1_000,
     "health_check_timeout_ms": 5_000,
-    "health_check_failure_threshold": 4,
+    "health_check_failure_threshold": 5,
 }
-"""A host is declared dead after about 4 x (2 + 5) s of silence; busy ones answer late."""
+"""A host is declared dead after about 5 x (1 + 5) s of silence, as busy ones answer late; and 5 s
+after its death, when its kernel refuses the connection."""
 
 
 class LabRequest(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,6 +1,7 @@
-"""A cluster of three hosts on this machine, for all tests that need one, and a throttled target.
+"""A cluster of four hosts on this machine, for all tests that need one, and a throttled target.
 
-It takes half a minute to start, so that it is started once; tests that lose a host start their own.
+It takes half a minute to start, so that it is started once; a host that a test lost is started
+again. Tests that lose the head or the lab start their own.
 """
 
 from __future__ import annotations
@@ -22,10 +23,11 @@ from seatrial.machine.undo import UndoJournal
 from seatrial.measure.progress import Silent
 from seatrial.measure.rounds import interleaved
 from seatrial.measure.run import RunRequest, execute
+from seatrial.results.model import Sample
 from seatrial.results.store import ResultsFile
 from seatrial.stats.estimates import settled
 
-HOSTS = 3
+HOSTS = 4
 IMAGE_BYTES = 400 << 20
 LIMIT_IOPS = 1500
 ONE_ROUND = ("min = 3\nmax = 3", "min = 1\nmax = 1")
@@ -99,6 +101,14 @@ def measured(folder: Path, study: str, address: str, *, resume=None):
         return run_, end, store.samples(run_.id)
 
 
+def stored(results: Path) -> list[Sample]:
+    """All samples that a results file has by now; none where it is not there yet."""
+    if not results.exists():
+        return []
+    with ResultsFile.open(results, read_only=True) as store:
+        return [sample for run_ in store.runs() for sample in store.samples(run_.id)]
+
+
 def study_of(target: Path, counts: str, *, hosts: str = "", workload: str = "") -> str:
     return f"""
 name = "fleet"
@@ -120,4 +130,13 @@ block_sizes = "4KiB"
 """
 
 
-__all__ = ["HOSTS", "LIMIT_IOPS", "ONE_ROUND", "lab_of", "measured", "remove_group", "study_of"]
+__all__ = [
+    "HOSTS",
+    "LIMIT_IOPS",
+    "ONE_ROUND",
+    "lab_of",
+    "measured",
+    "remove_group",
+    "stored",
+    "study_of",
+]

@@ -14,7 +14,7 @@ from seatrial.errors import EXIT_PARTIAL
 
 pytestmark = [pytest.mark.ray, pytest.mark.root, pytest.mark.slow]
 
-ROUNDS = 6
+ROUNDS = 5
 REQUEST = LabRequest(hosts_count=1)
 
 

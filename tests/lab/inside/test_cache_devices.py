@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import mmap
 import os
+import random
 import re
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from seatrial import _core
 from seatrial.machine.signatures import read_signatures
 from seatrial.machine.undo import UndoJournal, clean
 from seatrial.study.layouts.layout import LayoutSpec, assigned
@@ -22,6 +26,8 @@ NAME = f"seatrial-{RUN}-1"
 BLOCK_BYTES = 64 << 10
 BLOCKS = 64
 PATIENCE_S = 30
+SETTLE_S = 2.0
+"""bcache writes what was read after the read has ended."""
 KINDS = ("bcache", "dm-cache", "dm-writecache")
 
 
@@ -95,6 +101,67 @@ def test_each_kind_is_built_hit_removed_added_cold_and_undone(disks, kind):
         assert [each for each in undone if each.outcome != "undone"] == []
     assert [read_signatures(Path(disk)) for disk in disks[:2]] == [[], []]
     assert list(Path("/sys/block").glob("bcache*")) == []
+
+
+def access(device: str, begins_bytes: Sequence[int], *, writes: bool = False) -> None:
+    """Read or write a block at each place in a process of its own."""
+    child = os.fork()
+    if not child:
+        descriptor = os.open(device, os.O_RDWR | os.O_DIRECT)
+        buffer = mmap.mmap(-1, BLOCK_BYTES)
+        call = os.pwritev if writes else os.preadv
+        for begin_bytes in begins_bytes:
+            call(descriptor, [buffer], begin_bytes)
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def places_on_device(cache, use, begins_bytes: Sequence[int]) -> set[int]:
+    """Which places are read from the cache device alone; each is read once."""
+    held = set()
+    for begin_bytes in begins_bytes:
+        before = cache.read(use)["array_reads"]
+        access(use.device, [begin_bytes])
+        if cache.read(use)["array_reads"] == before:
+            held.add(begin_bytes)
+    return held
+
+
+def test_bcache_leaves_the_streams_to_the_disks_that_a_prediction_leaves_to_them(disks):
+    """One stream of 40 MiB, whose mean then counts for a few scattered reads of its process.
+
+    What is written is kept.
+    """
+    spec = variant("bcache")
+    stream = [place * BLOCK_BYTES for place in range(640)]
+    scattered = [(60 << 20) + place * (5 << 20) for place in range(10)]
+    # The mean length of streams is inherited from the parent: short ones make it short first.
+    short = [(200 << 20) + place % 20 * (2 << 20) for place in range(60)]
+    begins = np.array([*short, *stream, *scattered], np.uint64)
+    lengths = np.full(len(begins), BLOCK_BYTES, np.uint64)
+    found = _core.stream_bytes(
+        begins.data,
+        lengths.data,
+        np.arange(len(begins), dtype=np.uint64).data,
+        np.ones(len(begins), np.int64).data,
+    )
+    is_short = np.frombuffer(found, np.uint32) < 4 << 20
+    with UndoJournal(RUN) as journal:
+        built = build(spec, assigned(spec, disks[:2]), NAME, journal)
+        use, cache = use_of(built), cache_of(spec)
+        access(use.device, begins.tolist())
+        time.sleep(SETTLE_S)
+        checked = [*stream[::10], *stream[61:68], *scattered]
+        random.Random(5).shuffle(checked)
+        held = places_on_device(cache, use, checked)
+        written_bytes = [(150 << 20) + place * (5 << 20) for place in range(8)]
+        access(use.device, [*short, *written_bytes], writes=True)
+        assert places_on_device(cache, use, written_bytes) == set(written_bytes)
+        destroy(built, journal)
+    predicted = {int(place) for place in begins[is_short]} & set(checked)
+    assert held == predicted
+    assert 0 < len(predicted & set(scattered)) < len(scattered)
+    assert 0 < len(predicted & set(stream)) < len(stream) / 10
 
 
 @pytest.mark.parametrize("kind", KINDS[:2])

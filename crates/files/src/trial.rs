@@ -6,18 +6,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::Duration;
 
 use rand_xoshiro::rand_core::Rng;
 use seatrial_gauge::explained::{Class, Explained};
-use seatrial_gauge::{AccountingError, Flight, Job, Recorder, RecorderSettings, Timeline};
-use seatrial_load::conduct::{
-    GRACE_NS, Hand, Watch, await_endings, close, counters, defer_signals, ended_early, fine_timer,
-    same_moment, take_rows,
+use seatrial_gauge::{AccountingError, Flight, Recorder, RecorderSettings, Timeline};
+use seatrial_load::coordinator::{
+    GRACE_NS, Hand, Watch, await_endings, close, counters, ended_early, fine_timer, same_moment,
+    take_rows,
 };
 use seatrial_load::live::Live;
 use seatrial_load::procfs;
 use seatrial_load::rng::stream;
+use seatrial_load::running::Running;
 use seatrial_load::sample::{EngineReport, Frame, Pool, Sample};
 use seatrial_load::watchdog::Watched;
 use seatrial_load::worker::Record;
@@ -143,66 +143,20 @@ pub struct FilesPart {
 }
 
 /// A sample under way.
-#[derive(Debug)]
-pub struct FilesTrial {
-    stop: Arc<AtomicBool>,
-    live: Arc<Live>,
-    job: Job<Result<(Sample, FilesPart), FilesError>>,
-}
+pub type FilesTrial = Running<Result<(Sample, FilesPart), FilesError>>;
 
-impl FilesTrial {
-    /// Starts a sample in background threads.
-    ///
-    /// # Errors
-    ///
-    /// [`FilesError`] when the specification makes no sense or no thread can be started.
-    pub fn start(spec: FilesSpec) -> Result<FilesTrial, FilesError> {
-        let seed = spec.set_seed;
-        let set = |set: &crate::spec::SetSpec| FileSet::new(set.clone(), &spec.folder, seed);
-        let sets = spec.sets.iter().map(set).collect::<Result<Vec<_>, _>>()?;
-        require_memory(&spec)?;
-        let (stop, live) = (Arc::new(AtomicBool::new(false)), Arc::new(Live::default()));
-        let (its_stop, its_live) = (stop.clone(), live.clone());
-        let (job, task) = Job::new();
-        let conduct = move || {
-            defer_signals();
-            let panicked = || {
-                let words = "it panicked; this is a defect of Seatrial, please report it";
-                Err(FilesError::Threads(io::Error::other(words)))
-            };
-            task.run(|| measure(spec, sets, &its_stop, &its_live), panicked);
-        };
-        let named = thread::Builder::new().name("conductor".into());
-        named.spawn(conduct).map_err(FilesError::Threads)?;
-        Ok(FilesTrial { stop, live, job })
-    }
-
-    /// Waits at most so long; true when the sample has ended.
-    pub fn wait(&self, timeout: Duration) -> bool {
-        self.job.wait(timeout)
-    }
-
-    /// Asks the threads to end; what was measured is kept.
-    pub fn stop(&self) {
-        self.stop.store(true, Ordering::Relaxed);
-    }
-
-    /// The last second.
-    pub fn live(&self) -> &Live {
-        &self.live
-    }
-
-    /// Takes the result; `None` while it is under way or once it was taken.
-    pub fn take_result(&self) -> Option<Result<(Sample, FilesPart), FilesError>> {
-        self.job.take_result()
-    }
-}
-
-/// The result can no longer be taken.
-impl Drop for FilesTrial {
-    fn drop(&mut self) {
-        self.stop();
-    }
+/// Starts a sample in background threads.
+///
+/// # Errors
+///
+/// [`FilesError`] when the specification makes no sense or no thread can be started.
+pub fn start(spec: FilesSpec) -> Result<FilesTrial, FilesError> {
+    let seed = spec.set_seed;
+    let set = |set: &crate::spec::SetSpec| FileSet::new(set.clone(), &spec.folder, seed);
+    let sets = spec.sets.iter().map(set).collect::<Result<Vec<_>, _>>()?;
+    require_memory(&spec)?;
+    let work = move |stop: &Arc<AtomicBool>, live: &Arc<Live>| measure(spec, sets, stop, live);
+    Running::of(work, |source| Err(FilesError::Threads(source))).map_err(FilesError::Threads)
 }
 
 fn measure(

@@ -1,7 +1,7 @@
 //! The I/O load engine: patterns, arrivals, engines, data check.
 //!
 //! A cell enters as a [`spec::CellSpec`] and leaves as a [`sample::Sample`]. In between,
-//! [`trial::Trial`] starts one [`worker::Worker`] a thread, each over an [`engine::Engine`]:
+//! [`trial::start`] starts one [`worker::Worker`] a thread, each over an [`engine::Engine`]:
 //! [`psync`] and [`uring`] drive the kernel, [`sim`] a model on a virtual clock.
 
 pub mod address;
@@ -11,8 +11,8 @@ pub mod budget;
 pub mod buffers;
 pub mod cgroup;
 pub mod choice;
-pub mod conduct;
 pub mod content;
+pub mod coordinator;
 pub mod data;
 pub mod engine;
 pub mod errno;
@@ -23,6 +23,7 @@ pub mod live;
 pub mod procfs;
 pub mod psync;
 pub mod rng;
+pub mod running;
 pub mod sample;
 pub mod sim;
 pub mod sizes;

@@ -1,6 +1,6 @@
 //! One cell under way: workers, watchdog, and the one who waits for them.
 //!
-//! The conductor prepares every worker, gives them one start and one end, and closes the sample
+//! The coordinator prepares every worker, gives them one start and one end, and closes the sample
 //! when they are done. A worker that never comes back from the kernel is left behind: its record is
 //! shared, so the sample is closed without it and says what is still in flight.
 
@@ -10,11 +10,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::Duration;
 
 use seatrial_gauge::explained::{Class, Explained};
 use seatrial_gauge::{
-    AccountingError, Clock, Flight, Job, Operation, Recorder, RecorderSettings, Timeline,
+    AccountingError, Clock, Flight, Operation, Recorder, RecorderSettings, Timeline,
 };
 
 use crate::address::AddressPlan;
@@ -22,15 +21,16 @@ use crate::arrival::Arrivals;
 use crate::budget::Budget;
 use crate::buffers::Buffers;
 use crate::choice::{Carrier, EngineChosen};
-use crate::conduct::{
-    GRACE_NS, Hand, Watch, await_endings, await_start, close, counters, defer_signals, ended_early,
-    fine_timer, same_moment, take_rows,
-};
 use crate::content::{Shelf, ShelfError};
+use crate::coordinator::{
+    GRACE_NS, Hand, Watch, await_endings, await_start, close, counters, ended_early, fine_timer,
+    same_moment, take_rows,
+};
 use crate::listed::{self, Listed};
 use crate::live::Live;
 use crate::procfs;
 use crate::psync::PsyncEngine;
+use crate::running::Running;
 use crate::sample::{EngineReport, Frame, Pool, Sample};
 use crate::sim;
 use crate::sizes::AccessMix;
@@ -121,80 +121,33 @@ impl TrialError {
 }
 
 /// A cell under way.
-#[derive(Debug)]
-pub struct Trial {
-    stop: Arc<AtomicBool>,
-    live: Arc<Live>,
-    job: Job<Result<Sample, TrialError>>,
-}
+pub type Trial = Running<Result<Sample, TrialError>>;
 
-impl Trial {
-    /// Starts a cell in background threads.
-    ///
-    /// # Errors
-    ///
-    /// [`TrialError`] when the cell makes no sense on this target, the target cannot be opened or
-    /// no thread can be started.
-    pub fn start(spec: CellSpec) -> Result<Trial, TrialError> {
-        let stop = Arc::new(AtomicBool::new(false));
-        let live = Arc::new(Live::default());
-        let crew = match spec.target.kind {
-            TargetKind::Simulated => None,
-            _ => {
-                let target = Target::open(&spec)?;
-                let chosen = EngineChosen::for_spec(&spec, &target)?;
-                Some((Crew::gather(spec.clone(), target, &chosen)?, chosen.report))
-            }
-        };
-        let (conductor_stop, conductor_live) = (stop.clone(), live.clone());
-        let (job, task) = Job::new();
-        let conduct = move || {
-            defer_signals();
-            let work = || match crew {
-                None => sim::measure(&spec, &conductor_stop),
-                Some((crew, report)) => measure(crew, report, &conductor_stop, &conductor_live),
-            };
-            task.run(work, || Err(panicked()));
-        };
-        thread::Builder::new().name("conductor".into()).spawn(conduct).map_err(thread_failed)?;
-        Ok(Trial { stop, live, job })
-    }
-
-    /// Waits at most so long; true when the cell has ended.
-    pub fn wait(&self, timeout: Duration) -> bool {
-        self.job.wait(timeout)
-    }
-
-    /// Asks the workers to end; what was measured is kept.
-    pub fn stop(&self) {
-        self.stop.store(true, Ordering::Relaxed);
-    }
-
-    /// The cell's last second.
-    pub fn live(&self) -> &Live {
-        &self.live
-    }
-
-    /// Takes the result; `None` while the cell is under way or once it was taken.
-    pub fn take_result(&self) -> Option<Result<Sample, TrialError>> {
-        self.job.take_result()
-    }
-}
-
-/// The result can no longer be taken.
-impl Drop for Trial {
-    fn drop(&mut self) {
-        self.stop();
-    }
+/// Starts a cell in background threads.
+///
+/// # Errors
+///
+/// [`TrialError`] when the cell makes no sense on this target, the target cannot be opened or no
+/// thread can be started.
+pub fn start(spec: CellSpec) -> Result<Trial, TrialError> {
+    let crew = match spec.target.kind {
+        TargetKind::Simulated => None,
+        _ => {
+            let target = Target::open(&spec)?;
+            let chosen = EngineChosen::for_spec(&spec, &target)?;
+            Some((Crew::gather(spec.clone(), target, &chosen)?, chosen.report))
+        }
+    };
+    let work = move |stop: &Arc<AtomicBool>, live: &Arc<Live>| match crew {
+        None => sim::measure(&spec, stop),
+        Some((crew, report)) => measure(crew, report, stop, live),
+    };
+    let panicked = |source| Err(TrialError::Engine { engine: "coordinating", source });
+    Running::of(work, panicked).map_err(thread_failed)
 }
 
 fn thread_failed(source: io::Error) -> TrialError {
     TrialError::Engine { engine: "threads", source }
-}
-
-fn panicked() -> TrialError {
-    let source = io::Error::other("it panicked; this is a defect of Seatrial, please report it");
-    TrialError::Engine { engine: "conducting", source }
 }
 
 /// What every worker thread is given.
@@ -381,7 +334,7 @@ impl Crew {
         let (start, started) = mpsc::channel();
         let this = Ready { thread: procfs::this_thread(), start, lack };
         let announced = ready.send(this).is_ok();
-        // While any sender lives, the conductor waits for those that are not ready yet.
+        // While any sender lives, the coordinator waits for those that are not ready yet.
         drop(ready);
         let Some(go) = announced.then(|| started.recv().ok()).flatten() else { return Ok(()) };
         let stream = self.spec.streams.get(self.spec.place_of(worker).0);

@@ -1,15 +1,13 @@
 //! `start_files`: a workload of files under way.
 
-use std::time::Duration;
-
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use seatrial_files::spec::FilesSpec;
-use seatrial_files::trial::{FilesError, FilesPart, FilesTrial};
-use seatrial_load::live::LiveReading;
+use seatrial_files::trial::{self, FilesError, FilesPart};
+use seatrial_load::sample::Sample;
 
 use crate::errors::Outcome;
-use crate::running::{PyRunning, RunningSample, into_error};
+use crate::running::{PyRunning, SampleResult, into_error};
 use crate::sample::{sample_dict, seconds};
 
 /// Start one workload of files from its specification (docs/engine.md).
@@ -18,29 +16,15 @@ use crate::sample::{sample_dict, seconds};
 #[pyfunction]
 pub fn start_files(py: Python<'_>, spec_json: &str) -> Outcome<PyRunning> {
     let spec = FilesSpec::parse(spec_json).map_err(FilesError::from)?;
-    Ok(PyRunning(Box::new(py.detach(|| FilesTrial::start(spec))?)))
+    Ok(PyRunning(Box::new(py.detach(|| trial::start(spec))?)))
 }
 
-impl RunningSample for FilesTrial {
-    fn wait(&self, timeout: Duration) -> bool {
-        self.wait(timeout)
-    }
-
-    fn live(&self) -> LiveReading {
-        self.live().read()
-    }
-
-    fn stop(&self) {
-        self.stop();
-    }
-
-    fn parts<'py>(&self, py: Python<'py>) -> Option<PyResult<Bound<'py, PyDict>>> {
-        let ended = self.take_result()?;
-        Some(ended.map_err(into_error).and_then(|(sample, part)| {
-            let parts = sample_dict(py, sample)?;
-            parts.set_item("files", files_dict(py, &part)?)?;
-            Ok(parts)
-        }))
+impl SampleResult for Result<(Sample, FilesPart), FilesError> {
+    fn parts<'py>(self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let (sample, part) = self.map_err(into_error)?;
+        let parts = sample_dict(py, sample)?;
+        parts.set_item("files", files_dict(py, &part)?)?;
+        Ok(parts)
     }
 }
 

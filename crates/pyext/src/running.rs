@@ -6,13 +6,21 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use seatrial_load::live::LiveReading;
+use seatrial_load::running::Running;
+use seatrial_load::sample::Sample;
 use seatrial_load::spec::CellSpec;
-use seatrial_load::trial::{Trial, TrialError};
+use seatrial_load::trial::{self, TrialError};
 
 use crate::errors::{Failure, Outcome};
 use crate::sample::sample_dict;
 
-/// What is measured in background threads.
+/// What a sample returns: its parts, or why there are none.
+pub trait SampleResult: Send + 'static {
+    /// The parts as the mapping of docs/engine.md.
+    fn parts<'py>(self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>>;
+}
+
+/// A sample under way, whatever it measures.
 pub trait RunningSample: Send + Sync {
     /// Waits at most so long; returns whether it has ended.
     fn wait(&self, timeout: Duration) -> bool;
@@ -31,7 +39,7 @@ pub trait RunningSample: Send + Sync {
 #[pyclass(frozen, name = "Running")]
 pub struct PyRunning(pub Box<dyn RunningSample>);
 
-impl RunningSample for Trial {
+impl<R: SampleResult> RunningSample for Running<R> {
     fn wait(&self, timeout: Duration) -> bool {
         self.wait(timeout)
     }
@@ -45,8 +53,13 @@ impl RunningSample for Trial {
     }
 
     fn parts<'py>(&self, py: Python<'py>) -> Option<PyResult<Bound<'py, PyDict>>> {
-        let sample = self.take_result()?;
-        Some(sample.map_err(into_error).and_then(|sample| sample_dict(py, sample)))
+        Some(self.take_result()?.parts(py))
+    }
+}
+
+impl SampleResult for Result<Sample, TrialError> {
+    fn parts<'py>(self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        sample_dict(py, self.map_err(into_error)?)
     }
 }
 
@@ -91,7 +104,7 @@ impl From<LiveReading> for CellLive {
 #[pyfunction]
 pub fn start(py: Python<'_>, spec_json: &str) -> Outcome<PyRunning> {
     let spec = CellSpec::parse(spec_json).map_err(TrialError::from)?;
-    Ok(PyRunning(Box::new(py.detach(|| Trial::start(spec))?)))
+    Ok(PyRunning(Box::new(py.detach(|| trial::start(spec))?)))
 }
 
 #[pymethods]

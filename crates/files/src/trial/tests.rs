@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use super::*;
 
 /// A workload of two kinds of thread over one set, as Python passes it.
@@ -34,7 +36,7 @@ fn spec(folder: &std::path::Path, change: impl FnOnce(&mut serde_json::Value)) -
 }
 
 fn measured(spec: FilesSpec) -> (Sample, FilesPart) {
-    let trial = FilesTrial::start(spec).unwrap();
+    let trial = start(spec).unwrap();
     assert!(trial.wait(Duration::from_secs(60)), "it hangs");
     trial.take_result().unwrap().unwrap()
 }

@@ -1,4 +1,4 @@
-//! What every conductor of workers does: waits for them, watches them, closes their sample.
+//! What every coordinator of workers does: waits for them, watches them, closes their sample.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,7 +23,7 @@ pub fn ended_early() -> io::Error {
     io::Error::other("a worker thread ended early")
 }
 
-/// A started worker, as the conductor sees it.
+/// A started worker, as the coordinator sees it.
 #[derive(Debug)]
 pub struct Hand {
     /// What it has outstanding.

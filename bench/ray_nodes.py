@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import os
-from types import TracebackType
-from typing import Any, Self
+from typing import Final, Self
 
 from seatrial.fleet.cluster import ray_module
 
-NODE_BYTES = 1 << 30
-STORE_BYTES = 128 << 20
+SIZES: Final = {"num_cpus": 1, "memory": 1 << 30, "object_store_memory": 128 << 20}
 
 
 class Nodes:
@@ -20,12 +18,9 @@ class Nodes:
         ray_module()
         from ray.cluster_utils import Cluster  # noqa: PLC0415 - optional
 
-        sizes: dict[str, Any] = {
-            "num_cpus": 1, "memory": NODE_BYTES, "object_store_memory": STORE_BYTES
-        }  # fmt: skip
-        head = {**sizes, "include_dashboard": False}
+        head = {**SIZES, "include_dashboard": False}
         self._cluster = Cluster(initialize_head=True, connect=False, head_node_args=head)
-        self._others = [self._cluster.add_node(**sizes) for _ in range(count - 1)]
+        self._others = [self._cluster.add_node(**SIZES) for _ in range(count - 1)]
 
     @property
     def address(self) -> str:
@@ -34,10 +29,7 @@ class Nodes:
 
     def add(self) -> None:
         """Add a node in place of one that was killed."""
-        node = self._cluster.add_node(
-            num_cpus=1, memory=NODE_BYTES, object_store_memory=STORE_BYTES
-        )
-        self._others.append(node)
+        self._others.append(self._cluster.add_node(**SIZES))
 
     def kill(self) -> None:
         """Kill all processes of the youngest node at once."""
@@ -46,10 +38,5 @@ class Nodes:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_exception: object) -> None:
         self._cluster.shutdown()

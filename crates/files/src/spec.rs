@@ -305,7 +305,7 @@ pub enum SpecError {
         /// Its number.
         number: usize,
     },
-    /// A number is none, or a distribution has no such parameter.
+    /// A number is invalid, or a distribution has no such parameter.
     #[error("{0}")]
     Amount(String),
 }

@@ -115,7 +115,7 @@ impl Rules {
     ///
     /// # Errors
     ///
-    /// When a name is none.
+    /// When a name is invalid.
     pub fn new(read_only: bool, allow: &[String]) -> Result<Rules, UnknownDanger> {
         let mut allowed = Dangers::default();
         for name in allow {

@@ -307,7 +307,7 @@ def read_own(path: Path) -> dict[str, dict[str, FactorValue]]:
     """Return the user's own rows by table and key; none where there is no file.
 
     Raises:
-        UsageError: when the file cannot be read or is none.
+        UsageError: when the file cannot be read or is invalid.
     """
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8"))

@@ -85,7 +85,7 @@ def parse_bus(written: str) -> PcieLink | None:
 def _parsed(
     parse: Callable[[str], Any], expected: str
 ) -> Callable[[click.Context, click.Parameter, Any], object]:
-    """Return what reads an option, given once or several times, and refuses what is none."""
+    """Return what reads an option, given once or several times, and refuses an invalid value."""
 
     def read_one(written: str) -> object:
         try:
@@ -93,7 +93,7 @@ def _parsed(
         except ValueError as error:
             raise click.BadParameter(f"{error}; give {expected}") from None
         if found is None:
-            raise click.BadParameter(f"{written!r} is none; give {expected}")
+            raise click.BadParameter(f"{written!r} is invalid; give {expected}")
         return found
 
     def read(

@@ -191,7 +191,7 @@ class Observation:
             return
         click.echo(
             "The live page shows the report: until Ctrl-C, or "
-            f"{IDLE_S / 60:.0f} minutes after it was last asked for.",
+            f"{IDLE_S / 60:.0f} minutes after the last request.",
             err=True,
         )
         with interrupts.stopping_with("The page has ended."), suppress(KeyboardInterrupt):

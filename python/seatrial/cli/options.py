@@ -264,8 +264,8 @@ _CHANGES: Final = (
         "--full", is_flag=True, help="Every matrix from 512 B to 4 MiB, 1, 10, 40 threads."
     ),
     click.option("--size", metavar="SIZE", help="Size of the trial file, such as 8GiB."),
-    click.option("--seconds", type=float, help="Length of each sample, but for fills."),
-    click.option("--rounds", type=int, help="Exactly so many rounds."),
+    click.option("--seconds", type=float, help="Length of each sample, except fills."),
+    click.option("--rounds", type=int, help="Exact number of rounds."),
     click.option("--budget", "budget_s", type=float, metavar="SECONDS", help="Time for the run."),
     click.option(
         "--write-budget", metavar="SIZE", help="Bytes that the run may write, such as 80GiB."

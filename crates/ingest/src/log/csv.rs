@@ -255,7 +255,7 @@ pub fn transaction(virtual_one: &[u8], other: &[u8]) -> u64 {
     }
 }
 
-/// A number of digits alone; 0 where it is none, or too great for any.
+/// A number of digits alone; 0 where it is invalid, or too great for any.
 #[inline]
 pub fn number(text: &[u8]) -> u64 {
     let add = |number: Option<u64>, byte: &u8| {

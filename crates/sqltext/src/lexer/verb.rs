@@ -148,7 +148,7 @@ const fn key(word: &[u8]) -> u128 {
 }
 
 impl Verb {
-    /// The verb of a token; None where it is none, or in quotes.
+    /// The verb of a token; None where it is invalid, or in quotes.
     #[inline]
     pub fn of(token: &Token<'_>) -> Option<Verb> {
         if token.kind == Kind::Word { Verb::of_word(token.text) } else { None }

@@ -193,7 +193,7 @@ impl Known {
         }
     }
 
-    /// The table that a partition or a child is a part of; a table itself where it is none.
+    /// The table that a partition or a child is a part of; a table itself where it is invalid.
     pub fn root(&self, table: usize) -> usize {
         let tables = &self.catalog.tables;
         let mut root = table;

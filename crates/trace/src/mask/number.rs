@@ -8,7 +8,7 @@ const WIDTHS: [u64; 3] = [i16::MAX as u64, i32::MAX as u64, i64::MAX as u64];
 /// Digits of integers that are permuted as one number.
 const DIGITS_MAX: usize = 19;
 
-/// Appends the stand-in of a number with or without a sign; false if it is none.
+/// Appends the stand-in of a number with or without a sign; false if it is invalid.
 pub fn mask(cipher: &Cipher, text: &[u8], out: &mut Vec<u8>) -> bool {
     let unsigned = text.strip_prefix(b"-").or_else(|| text.strip_prefix(b"+")).unwrap_or(text);
     let (sign, rest) = text.split_at(text.len() - unsigned.len());
@@ -88,7 +88,7 @@ fn decimal(cipher: &Cipher, text: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Appends the stand-in of a date, a time or both, with a zone that is kept; false if it is none.
+/// Appends the stand-in of a date, a time or both, with a zone that is kept; false if it is invalid.
 pub fn mask_time(cipher: &Cipher, text: &[u8], out: &mut Vec<u8>) -> bool {
     let begin = out.len();
     let is_masked = mask_moment(cipher, text, out).is_some();

@@ -61,7 +61,7 @@ of a workload file (.f) of Filebench. docs/filebench.md lists what is understood
 @click.option(
     "--limit",
     metavar="SIZE",
-    help="A sample ends after so many bytes have been written; 16GiB if not given.",
+    help="End a sample after this many bytes have been written; 16GiB if not given.",
 )
 @click.option("--seed", type=int, help="Seed of files, places and random numbers.")
 @click.option("--resume", is_flag=True, help="Resume the newest unfinished run of this plan.")

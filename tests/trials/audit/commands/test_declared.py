@@ -34,9 +34,9 @@ def test_a_slot_and_a_cache_are_reported_too(tmp_path):
     [
         (("--drives", "4"), "--drives is given without --link"),
         (("--link", "sata2"), "--link is given without --drives"),
-        (("--drives", "4", "--link", "sata9"), "'sata9' is none"),
+        (("--drives", "4", "--link", "sata9"), "'sata9' is invalid"),
         (("--drives", "0", "--link", "sata2"), "0 is not in the range"),
-        (("--bus", "pci"), "'pci' is none"),
+        (("--bus", "pci"), "'pci' is invalid"),
         (("--memory", "8GB"), "is ambiguous (powers of 1000 or of 1024)"),
     ],
 )

@@ -76,7 +76,7 @@ def test_the_page_follows_the_run_and_becomes_its_report(tmp_path):
     run.process.send_signal(signal.SIGINT)
     last = ended(run.process, 30)
     assert last.code == 0, last
-    assert "until Ctrl-C, or 10 minutes after it was last asked for" in last.err
+    assert "until Ctrl-C, or 10 minutes after the last request" in last.err
     assert "All 2 rounds were measured" in last.out
 
 

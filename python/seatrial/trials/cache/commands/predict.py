@@ -39,7 +39,7 @@ docs/cache.md describes policies, kinds of cache devices and what is simulated.
 def _sizes_bytes(
     _context: click.Context, _parameter: click.Parameter, text: str | None
 ) -> list[int]:
-    """Return sizes in bytes; raises click.BadParameter of what is none."""
+    """Return sizes in bytes; raises click.BadParameter for an invalid one."""
     try:
         words = [each.strip() for each in text.split(",")] if text else []
         return [0 if each == "0" else parse_size_bytes(each) for each in words]
@@ -91,8 +91,8 @@ def _sizes_bytes(
     "--clients",
     metavar="N",
     type=click.IntRange(1, 100_000),
-    help="The load came from so many clients, each of which waits for its reads: they ask for more "
-    "when they are served faster.",
+    help="The load came from this many clients, each of which waits for its reads: they request "
+    "more when they are served faster.",
 )
 @click.option(
     "--ssd-like",

@@ -44,7 +44,7 @@ predicted and how far checks were off.
 def _settings(
     _context: click.Context, _parameter: click.Parameter, written: tuple[str, ...]
 ) -> dict[str, str]:
-    """Return settings by name; raises click.BadParameter of what is none."""
+    """Return settings by name; raises click.BadParameter for an invalid one."""
     found = {}
     for word in written:
         name, equals, value = word.partition("=")
@@ -66,7 +66,7 @@ def _checks(
 
 
 def _size_bytes(text: str) -> int:
-    """Return a size in bytes; raises click.BadParameter of what is none."""
+    """Return a size in bytes; raises click.BadParameter for an invalid one."""
     try:
         return parse_size_bytes(text.strip())
     except ValueError as error:

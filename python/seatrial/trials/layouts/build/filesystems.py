@@ -182,12 +182,12 @@ def undo_signature(*, device: str, label: str) -> Result:
         return gone("the drive is gone")
     requested = attempt(["blkid", "-p", "-o", "export", device])
     if requested.status == _BLKID_NOTHING:
-        return gone("it bears no mark")
+        return gone("it carries no mark")
     if requested.status != 0:
         return failed(f"it cannot be looked into: {requested.complaint.strip() or 'ambivalent'}")
     reported = dict(line.partition("=")[::2] for line in requested.output.splitlines())
     if reported.get("LABEL", "") != label:
-        return foreign("what it bears is not labelled as ours")
+        return foreign("its content is not labelled as ours")
     run_checked(["wipefs", "--all", os.path.realpath(device)])
     return undone("its file system's mark was wiped off")
 

@@ -352,7 +352,7 @@ def undo_md(*, device: str, uuid: str, members: str) -> Result:
             did.append("its drives cleared")
         if not arrays and not marked:
             break
-    return undone(", ".join(dict.fromkeys(did))) if did else gone("nothing bears its UUID")
+    return undone(", ".join(dict.fromkeys(did))) if did else gone("nothing carries its UUID")
 
 
 MD_UNDOERS: Final = {"md": Undoer(undo=undo_md, subject="device", survives_reboot=True)}

@@ -74,7 +74,7 @@ def unfit(level: str, drives: int, stripe_kib: int, *, is_clean: bool) -> str:
     Source: lvmraid(7): raid6 has at least 3 stripes, and is always synchronised.
     """
     if stripe_kib & (stripe_kib - 1):
-        return f"LVM's stripes are a power of two in size, and {stripe_kib} KiB is none"
+        return f"LVM's stripes are a power of two in size, which {stripe_kib} KiB is not"
     if level != "raid6":
         return ""
     if drives < _RAID6_DRIVES_MIN:

@@ -78,7 +78,7 @@ def parse_figure(text: str, what: str, origin: str = "typed") -> Figure:
         origin: Where it is from.
 
     Raises:
-        UsageError: when it is none.
+        UsageError: when it is invalid.
     """
     try:
         values = [_number(each) for each in text.split(_SEPARATOR)]

@@ -53,7 +53,7 @@ def parse_objective(text: str) -> Objective:
     """Return an objective as it is typed, such as ``commit.p99_ms=5``.
 
     Raises:
-        UsageError: when it is none.
+        UsageError: when it is invalid.
     """
     found = _OBJECTIVE.fullmatch(text.strip())
     if not found or found[2] not in PERCENTILES or float(found[3]) <= 0:

@@ -195,7 +195,7 @@ def command(
     credits, how fast they are, what they cost and risk. What overlaps is not ranked.
 
     Raises:
-        UsageError: when a figure is none, or nothing can be judged.
+        UsageError: when a figure is invalid, or nothing can be judged.
     """
     from seatrial.catalogue.store import catalogue  # noqa: PLC0415 - not for --help
     from seatrial.trials.plan.analysis.answer import plan_of  # noqa: PLC0415 - likewise
@@ -228,7 +228,7 @@ def _need(reference: str, given: PlanOptions) -> Need:
     """Return what storage has to do.
 
     Raises:
-        UsageError: when commits are given for what shows none, or a figure is none.
+        UsageError: when commits are given for what shows none, or a figure is invalid.
     """
     from seatrial.trials.plan.analysis.commits import commit_path_of  # noqa: PLC0415 - likewise
     from seatrial.trials.plan.analysis.figure import parse_figure  # noqa: PLC0415 - likewise
@@ -336,7 +336,7 @@ def _money(text: str, currency: str) -> float:
     """Return an amount in the currency of the comparison.
 
     Raises:
-        UsageError: when it is none, or of another currency.
+        UsageError: when it is invalid, or of another currency.
     """
     import re  # noqa: PLC0415 - not for --help
 
@@ -398,7 +398,7 @@ def _behind_caches(
     """Return the candidates with more memory or a cache device in front, where these are priced.
 
     Raises:
-        UsageError: when the need is no recording, or a price is none.
+        UsageError: when the need is no recording, or a price is invalid.
     """
     from seatrial.trials.cache.analysis.money import UnitPrice, parse_price  # noqa: PLC0415
     from seatrial.trials.watch.recording import read  # noqa: PLC0415 - likewise

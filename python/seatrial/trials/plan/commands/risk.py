@@ -58,7 +58,7 @@ _HOUR_S: Final = 3600.0
 @click.option("--capacity", metavar="SIZE", help="Of a drive, decimal, such as 8TB.")
 @click.option("--afr", metavar="PERCENT", help="Failures in a hundred drive-years, in place.")
 @click.option("--failures", type=click.IntRange(min=0), help="Your own count of failures.")
-@click.option("--drive-years", type=float, help="In so many years of all drives together.")
+@click.option("--drive-years", type=float, help="Total years of service of all drives.")
 @click.option("--years", type=click.FloatRange(min=0.01, max=50), default=5.0, show_default=True)
 @click.option("--rebuild", metavar="RUN", help="A run of layouts that measured rebuilds.")
 @click.option("--rebuild-hours", metavar="HOURS", help="In place of a run.")
@@ -100,7 +100,7 @@ def command(
     Every probability has an interval over what is not known, first of all the failure rate.
 
     Raises:
-        UsageError: when the array cannot be, or a figure is none.
+        UsageError: when the array cannot be, or a figure is invalid.
     """
     from seatrial.catalogue.store import catalogue  # noqa: PLC0415 - not for --help
     from seatrial.trials.plan.analysis.array import Array, checked  # noqa: PLC0415 - likewise
@@ -141,7 +141,7 @@ def parse_decimal_bytes(text: str, what: str) -> float:
     """Return a size as drives are sold, such as ``8TB``.
 
     Raises:
-        UsageError: when it is none.
+        UsageError: when it is invalid.
     """
     found = _DECIMAL.fullmatch(text.strip())
     try:

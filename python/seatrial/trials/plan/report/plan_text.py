@@ -93,7 +93,7 @@ def separating_sentences(plan: StoragePlan) -> list[str]:
     if measurement is None:
         return [
             "No measurement would separate them: they differ by less than 2 % of the price in "
-            "whatever world, so take the one that you know best."
+            "any world, so take the one that you know best."
         ]
     currency = plan.choices[0].month.currency
     return [

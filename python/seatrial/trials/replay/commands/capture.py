@@ -371,7 +371,7 @@ def wanted_packets(
         host, port, url = _server(server or "")
     if host.startswith("/"):
         raise UsageError(
-            seen=f"What is said over the socket in {host} goes in no packets",
+            seen=f"The traffic of the socket in {host} is not sent in packets",
             cause="Clients reach the server by a socket of the file system, not over the network",
             next_step="Put a proxy in front of it: seatrial sql capture --listen /run/seatrial "
             f"--to {host}:{port} -o {output}; or have clients connect with host=127.0.0.1",
@@ -634,7 +634,7 @@ def _warn(wanted: Wanted) -> None:
     if wanted.host.startswith("/") and len(addresses) + hosts.count(None) > 0:
         click.echo(
             "Warning: clients come in by TCP, and the server sees all of them come by its socket, "
-            "as this user: where its pg_hba.conf says trust or peer there, any of them is let in.",
+            "as this user: where its pg_hba.conf says trust or peer there, all of them are let in.",
             err=True,
         )
 

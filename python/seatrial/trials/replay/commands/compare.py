@@ -241,7 +241,7 @@ class CompareOptions(msgspec.Struct, frozen=True, kw_only=True):
         batches: Name, before and after of each.
         control: Before measured once more; None for none.
         pages_control: The access log before, once more; None for none.
-        margin_share: A difference of less is none.
+        margin_share: A smaller difference does not count.
         offset_s: What the way takes of each time of a client; None where it was not stated.
         time_unit_s: Unit of the times in access logs; None to tell it by the log.
         time_column: Their column behind the bytes, from 1; None likewise.

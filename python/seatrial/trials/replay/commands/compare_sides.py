@@ -383,7 +383,7 @@ def pages_of(references: Sequence[str], control: str | None, reading: Reading) -
         reading: How they are read.
 
     Raises:
-        UsageError: when one is none, is named twice, or does not tell how long a request took.
+        UsageError: when one is invalid, is named twice, or does not tell how long a request took.
     """
     named = [*references, *([control] if control else [])]
     require_distinct(named)

@@ -177,7 +177,7 @@ def compare_batch(
         name: The user's name for it.
         before: Its runs before, each above 0 s.
         after: Its runs after.
-        margin_share: A smaller difference is none.
+        margin_share: A smaller difference does not count.
     """
     basis: Basis = "once" if min(len(before), len(after)) < 2 else "in_sequence"
     floor = usual(basis, min(each.real_s for each in (*before, *after)))

@@ -275,7 +275,7 @@ def compared(
     Args:
         before: The baseline.
         after: The side that is judged.
-        margin_share: A smaller difference is none.
+        margin_share: A smaller difference does not count.
         control: A second measurement of before (A/A control): the noise floor.
         offset_s: What was subtracted from the client's times; None for nothing.
     """

@@ -222,7 +222,7 @@ class Judging(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         basis: What the answers are based on.
-        margin_share: A smaller difference is none.
+        margin_share: A smaller difference does not count.
         floor: A factor: smaller differences are never significant.
         is_of_query: Whether it is for one query, not for whole runs, to which floors apply. A
             query's own variance widens the noise.

@@ -509,7 +509,7 @@ def _wire(counts: CaptureCounts) -> Iterator[str]:
         "encrypted": counts.encrypted,
         "for replication": counts.replication,
         "to cancel": counts.cancels,
-        "not let in": counts.not_let_in,
+        "not admitted": counts.not_let_in,
     }
     reported = "".join(f", {n} {kind}" for kind, n in kinds.items() if n)
     yield f"wire      {format_plural(counts.connections, 'connection')}{reported}"

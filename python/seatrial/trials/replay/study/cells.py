@@ -62,7 +62,7 @@ def played(workload: Replay, *, on_server: bool) -> Iterator[Played]:
     Raises:
         StudyError: when the trace's sessions are of several databases, or of others than those
             that are requested; or when it holds nothing that can be sent.
-        UsageError: when the trace is none, is damaged, or cannot be read.
+        UsageError: when the trace is invalid, is damaged, or cannot be read.
     """
     facts = trace_facts(workload.trace)
     if facts is not None:

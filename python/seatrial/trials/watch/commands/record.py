@@ -23,7 +23,7 @@ def read_size_bytes(_context: click.Context, _parameter: click.Parameter, writte
     """Return a size of files (bytes).
 
     Raises:
-        click.BadParameter: if it is none, or too small.
+        click.BadParameter: if it is invalid, or too small.
     """
     try:
         size_bytes = parse_size_bytes(written)

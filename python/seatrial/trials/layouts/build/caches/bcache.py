@@ -73,7 +73,7 @@ def parse_size_bytes(text: str) -> float:
     """Return a size as bcache writes it (``64.0k``, ``0``), in bytes.
 
     Raises:
-        ValueError: when it is none.
+        ValueError: when it is invalid.
     """
     found = re.fullmatch(r"(-?[0-9.]+)([kMGTPEZY]?)", text.strip())
     if found is None:

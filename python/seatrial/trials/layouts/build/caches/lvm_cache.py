@@ -31,7 +31,7 @@ def parse_cache(text: str) -> dict[str, float]:
     """Return the counters in ``dmsetup status`` of a dm-cache device.
 
     Raises:
-        ValueError: when it is none.
+        ValueError: when it is invalid.
     """
     words = text.split()
     if len(words) < 15 or words[2] != "cache":
@@ -52,7 +52,7 @@ def parse_writecache(text: str) -> dict[str, float]:
     """Return the counters in ``dmsetup status`` of a dm-writecache device, in its blocks.
 
     Raises:
-        ValueError: when it is none, or the kernel is older than 5.15 and does not count.
+        ValueError: when it is invalid, or the kernel is older than 5.15 and does not count.
     """
     words = text.split()
     if len(words) < 14 or words[2] != "writecache":

@@ -322,4 +322,6 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
+    # A background job of a script ignores it: an interrupt would end nothing.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.exit(main(sys.argv[1:]))

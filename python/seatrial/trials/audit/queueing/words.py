@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from seatrial.stats.wording import DIGITS_MAX, digits_allowed, format_iops
+from seatrial.stats.wording import DIGITS_MAX, format_iops
 from seatrial.trials.audit.analysis.model import Parameter
 from seatrial.trials.audit.queueing.fit import threads_matter
 from seatrial.trials.audit.queueing.forms import KIB, MIB, PARAMETERS
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
     from seatrial.trials.audit.queueing.fit import Fit
     from seatrial.trials.audit.queueing.forms import Observed
 
-Interval = tuple[float, float] | None
+Interval = tuple[float, float]
 
 US_PER_S: Final = 1e6
 PER_REQUEST: Final = ("host_service_us", "locked_us")
@@ -102,9 +101,24 @@ def _sentence(name: str, ends: tuple[float, float], fitted: Fit, operation: str)
             f"Average bandwidth of large {operation}s: {figure(value, ends, 'MiB/s')}; not a hard "
             f"limit, since single tests reached {most_mib_per_s:,.0f} MiB/s."
         )
+    template = _SENTENCES[name]
     if name in PER_REQUEST and fitted.observed.is_of_one_size:
-        return _one_size(value, ends, operation)
-    return _SENTENCES[name](value, ends, operation)
+        template = _ONE_SIZE
+    elif name == "threads_gain_ratio" and ends[0] <= NO_GAIN_RATIO:
+        template = _NO_GAIN
+    return template.format(
+        figure=figure(value, ends, PARAMETERS[name].unit),
+        limit=_limit(value, ends) if "{limit}" in template else "",
+        operation=operation,
+        operations=f"{operation.capitalize()}s",
+        # File systems lock a file against other writers; serialised reads are more likely a disk's.
+        held="a lock held for" if operation == "write" else "a service time of",
+    )
+
+
+def _limit(value: float, ends: Interval) -> str:
+    """Return the rate that a time per request allows, with its interval."""
+    return figure(US_PER_S / value, (US_PER_S / ends[1], US_PER_S / ends[0]), "")
 
 
 def figure(value: float, interval: Interval, unit: str) -> str:
@@ -112,15 +126,11 @@ def figure(value: float, interval: Interval, unit: str) -> str:
     decimals = _digits(value, interval) - 1 - math.floor(math.log10(value))
     words = UNIT_WORDS.get(unit, unit)
     reported = f"{_rounded(value, decimals)} {words}".rstrip()
-    if interval is None:
-        return f"{reported} (not determined)"
     return f"{reported} ({_rounded(interval[0], decimals)} to {_rounded(interval[1], decimals)})"
 
 
 def _digits(value: float, interval: Interval) -> int:
     """Return how many digits a value may show; the integer part is never rounded."""
-    if interval is None:
-        return digits_allowed(value, None)
     half_width = (interval[1] - interval[0]) / 2
     exponents = [math.floor(math.log10(each)) for each in (value, half_width)]
     whole = exponents[0] + 1
@@ -131,124 +141,32 @@ def _rounded(value: float, decimals: int) -> str:
     return f"{round(value, decimals):,.{max(0, decimals)}f}"
 
 
-def _setup(value: float, interval: Interval, operation: str) -> str:
-    return (
-        f"Base latency of a {operation}: {figure(value, interval, 'us')}, overlapped at higher "
-        "queue depth."
-    )
-
-
-def _host_service(value: float, interval: Interval, _operation: str) -> str:
-    limit = None if interval is None else (US_PER_S / interval[1], US_PER_S / interval[0])
-    return (
-        f"Host cost per I/O: {figure(value, interval, 'us')}, which limits any drives to "
-        f"{figure(US_PER_S / value, limit, '')} IOPS."
-    )
-
-
-def _one_size(value: float, ends: tuple[float, float], operation: str) -> str:
-    limit = (US_PER_S / ends[1], US_PER_S / ends[0])
-    return (
-        f"{operation.capitalize()}s saturate at {figure(US_PER_S / value, limit, '')} IOPS "
-        f"({figure(value, ends, 'us')} each). A single block size cannot show whether the limit is "
-        "IOPS or bandwidth."
-    )
-
-
-def _submit(value: float, interval: Interval, operation: str) -> str:
-    limit = None if interval is None else (US_PER_S / interval[1], US_PER_S / interval[0])
-    return (
-        f"Submitting a {operation} takes a thread {figure(value, interval, 'us')}, which limits "
-        f"one thread to {figure(US_PER_S / value, limit, '')} IOPS at any queue depth; more "
-        "threads reach more."
-    )
-
-
-def _link(value: float, interval: Interval, _operation: str) -> str:
-    return f"Bandwidth ceiling: {figure(value, interval, 'MiB/s')}."
-
-
-def _store_forward(value: float, interval: Interval, _operation: str) -> str:
-    return (
-        "Store-and-forward delay for the first part of a request: "
-        f"{figure(value, interval, 'us/MiB')}."
-    )
-
-
-def _store_forward_kib(value: float, interval: Interval, _operation: str) -> str:
-    return f"Size of that first part: {figure(value, interval, 'KiB')}; the rest is streamed."
-
-
-def _admitted(value: float, interval: Interval, operation: str) -> str:
-    return f"{operation.capitalize()}s saturate at {figure(value, interval, 'count')} in flight."
-
-
-def _sub_page(value: float, interval: Interval, operation: str) -> str:
-    return f"Additional latency of {operation}s below 4 KiB: up to {figure(value, interval, 'us')}."
-
-
-def _locked(value: float, interval: Interval, operation: str) -> str:
-    limit = None if interval is None else (US_PER_S / interval[1], US_PER_S / interval[0])
-    # File systems lock a file against other writers; serialised reads are more likely a disk's.
-    how = "a lock held for" if operation == "write" else "a service time of"
-    return (
-        f"More threads do not help: {operation}s are serialised by {how} "
-        f"{figure(value, interval, 'us')}, which limits them to "
-        f"{figure(US_PER_S / value, limit, '')} IOPS."
-    )
-
-
-def _threads_gain(value: float, interval: Interval, operation: str) -> str:
-    if interval is not None and interval[0] > NO_GAIN_RATIO:
-        return (
-            f"Bandwidth of several threads: {figure(value, interval, 'ratio')} times that of one."
-        )
-    return (
-        f"Several threads do not increase the bandwidth of {operation}s: "
-        f"{figure(value, interval, 'ratio')} times that of one."
-    )
-
-
-def _request(value: float, interval: Interval, operation: str) -> str:
-    return f"Fixed cost of a {operation}: {figure(value, interval, 'us')}."
-
-
-def _partial_stripe(value: float, interval: Interval, _operation: str) -> str:
-    return (
-        f"Cost of a page in a partial stripe: {figure(value, interval, 'us')}, including the read "
-        "and write of parity."
-    )
-
-
-def _coalescing(value: float, interval: Interval, _operation: str) -> str:
-    return (
-        "The cost of several pages in one stripe grows with the power "
-        f"{figure(value, interval, 'ratio')} of their number."
-    )
-
-
-def _stripe(value: float, interval: Interval, _operation: str) -> str:
-    return f"Stripe size: {figure(value, interval, 'KiB')} of data."
-
-
-def _full_stripe(value: float, interval: Interval, _operation: str) -> str:
-    return f"Full-stripe write bandwidth: {figure(value, interval, 'MiB/s')}."
-
-
-_SENTENCES: Final[dict[str, Callable[[float, Interval, str], str]]] = {
-    "setup_us": _setup,
-    "host_service_us": _host_service,
-    "submit_us": _submit,
-    "link_mib_per_s": _link,
-    "store_forward_us_per_mib": _store_forward,
-    "store_forward_kib": _store_forward_kib,
-    "admitted_count": _admitted,
-    "sub_page_us": _sub_page,
-    "locked_us": _locked,
-    "threads_gain_ratio": _threads_gain,
-    "request_us": _request,
-    "partial_stripe_us": _partial_stripe,
-    "coalescing_exponent": _coalescing,
-    "stripe_kib": _stripe,
-    "full_stripe_mib_per_s": _full_stripe,
+_SENTENCES: Final = {
+    "setup_us": "Base latency of a {operation}: {figure}, overlapped at higher queue depth.",
+    "host_service_us": "Host cost per I/O: {figure}, which limits any drives to {limit} IOPS.",
+    "submit_us": "Submitting a {operation} takes a thread {figure}, which limits one thread to "
+    "{limit} IOPS at any queue depth; more threads reach more.",
+    "link_mib_per_s": "Bandwidth ceiling: {figure}.",
+    "store_forward_us_per_mib": "Store-and-forward delay for the first part of a request: "
+    "{figure}.",
+    "store_forward_kib": "Size of that first part: {figure}; the rest is streamed.",
+    "admitted_count": "{operations} saturate at {figure} in flight.",
+    "sub_page_us": "Additional latency of {operation}s below 4 KiB: up to {figure}.",
+    "locked_us": "More threads do not help: {operation}s are serialised by {held} {figure}, which "
+    "limits them to {limit} IOPS.",
+    "threads_gain_ratio": "Bandwidth of several threads: {figure} times that of one.",
+    "request_us": "Fixed cost of a {operation}: {figure}.",
+    "partial_stripe_us": "Cost of a page in a partial stripe: {figure}, including the read and "
+    "write of parity.",
+    "coalescing_exponent": "The cost of several pages in one stripe grows with the power {figure} "
+    "of their number.",
+    "stripe_kib": "Stripe size: {figure} of data.",
+    "full_stripe_mib_per_s": "Full-stripe write bandwidth: {figure}.",
 }
+_ONE_SIZE: Final = (
+    "{operations} saturate at {limit} IOPS ({figure} each). A single block size cannot show "
+    "whether the limit is IOPS or bandwidth."
+)
+_NO_GAIN: Final = (
+    "Several threads do not increase the bandwidth of {operation}s: {figure} times that of one."
+)

@@ -391,6 +391,14 @@ _NUMBERS: Final = _values(float, "a number, or several separated by commas")
 _WORDS: Final = _values(str, "a list")
 
 
+_Option = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+def _factor(name: str, value: str, callback: Callable[..., object], about: str) -> _Option:
+    """Return an option that takes a value or several; each makes a test."""
+    return click.option(name, metavar=f"{value},...", callback=callback, help=about)
+
+
 def _settings(
     _context: click.Context, _parameter: click.Parameter, written: tuple[str, ...]
 ) -> dict[str, list[str]]:
@@ -418,33 +426,18 @@ def _settings(
 @click.option(
     "--database", metavar="NAME", help="Existing empty database to use; by default one is created."
 )
-@click.option(
-    "--scale",
-    metavar="N,...",
-    callback=_INTEGERS,
-    help="Scale of the tables of pgbench or --crash: 16 MB per unit.",
+@_factor("--scale", "N", _INTEGERS, "Scale of the tables of pgbench or --crash: 16 MB per unit.")
+@_factor("--clients", "N", _INTEGERS, "Connections per process; 10.")
+@_factor("--processes", "N", _INTEGERS, "Client processes, each with a separate database; 1.")
+@_factor(
+    "--script", "NAME", _WORDS, "tpcb-like, simple-update, select-only, or a pgbench script file."
 )
-@click.option("--clients", metavar="N,...", callback=_INTEGERS, help="Connections per process; 10.")
-@click.option(
-    "--processes",
-    metavar="N,...",
-    callback=_INTEGERS,
-    help="Client processes, each with a separate database; 1.",
-)
-@click.option(
-    "--script",
-    metavar="NAME,...",
-    callback=_WORDS,
-    help="tpcb-like, simple-update, select-only, or a pgbench script file.",
-)
-@click.option(
-    "--protocol", metavar="NAME,...", callback=_WORDS, help="simple, extended or prepared."
-)
-@click.option(
+@_factor("--protocol", "NAME", _WORDS, "simple, extended or prepared.")
+@_factor(
     "--rate",
-    metavar="PER_S,...",
-    callback=_NUMBERS,
-    help="Scheduled transactions per second per process; by default unlimited.",
+    "PER_S",
+    _NUMBERS,
+    "Scheduled transactions per second per process; by default unlimited.",
 )
 @click.option(
     "--latency-limit",
@@ -461,17 +454,17 @@ def _settings(
     callback=_settings,
     help="Server setting; may be repeated. On an existing server, per database.",
 )
-@click.option(
+@_factor(
     "--start",
-    metavar="STATE,...",
-    callback=_WORDS,
-    help="Cache state at the start of each sample: cold, warm or prewarmed; cold.",
+    "STATE",
+    _WORDS,
+    "Cache state at the start of each sample: cold, warm or prewarmed; cold.",
 )
-@click.option(
+@_factor(
     "--memory-limit",
-    metavar="SIZE,...",
-    callback=_WORDS,
-    help="Memory limit of the server and its page cache; `none` for none.",
+    "SIZE",
+    _WORDS,
+    "Memory limit of the server and its page cache; `none` for none.",
 )
 @click.option(
     "--clone",
@@ -490,18 +483,9 @@ def _settings(
     show_default=True,
     help="Workload of the clients.",
 )
-@click.option(
-    "--devices", metavar="N,...", callback=_INTEGERS, help="Telemetry: number of devices; 1,000."
-)
-@click.option(
-    "--history-hours", metavar="N,...", callback=_INTEGERS, help="Telemetry: hours of history; 24."
-)
-@click.option(
-    "--batch-rows",
-    metavar="N,...",
-    callback=_INTEGERS,
-    help="Telemetry: rows per transaction; 100.",
-)
+@_factor("--devices", "N", _INTEGERS, "Telemetry: number of devices; 1,000.")
+@_factor("--history-hours", "N", _INTEGERS, "Telemetry: hours of history; 24.")
+@_factor("--batch-rows", "N", _INTEGERS, "Telemetry: rows per transaction; 100.")
 @click.option("--query-share", type=float, help="Telemetry: share of transactions that query; 0.1.")
 @click.option(
     "--batch", metavar="FILE", help="Time a .sql file, or a program (PGHOST etc. are set)."
@@ -544,11 +528,8 @@ def _settings(
 @click.option("--seed", type=int, help="Seed of the order and of the transactions.")
 @click.option("--resume", is_flag=True, help="Continue the newest unfinished run of this plan.")
 @ray_option
-@click.option(
-    "--hosts",
-    metavar="N,...",
-    callback=_INTEGERS,
-    help="With --ray: numbers of hosts that load at once; all of the cluster.",
+@_factor(
+    "--hosts", "N", _INTEGERS, "With --ray: numbers of hosts that load at once; all of the cluster."
 )
 @measuring_options
 def command(

@@ -88,7 +88,8 @@ fn decimal(cipher: &Cipher, text: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Appends the stand-in of a date, a time or both, with a zone that is kept; false if it is invalid.
+/// Appends the stand-in of a date, a time or both, with a zone that is kept; false if
+/// it is invalid.
 pub fn mask_time(cipher: &Cipher, text: &[u8], out: &mut Vec<u8>) -> bool {
     let begin = out.len();
     let is_masked = mask_moment(cipher, text, out).is_some();

@@ -64,7 +64,7 @@ THROTTLED = {
         "tests/trials/watch/commands/test_headroom.py",
         *(
             f"tests/kernel/test_{name}.py"
-            for name in ("audits", "comparisons", "hang_is_live", "load_lines")
+            for name in ("audits", "comparisons", "hang_is_live", "load_lines", "steady_states")
         ),
     ),
     "pools": (
@@ -74,8 +74,8 @@ THROTTLED = {
         *(
             f"tests/kernel/test_{name}.py"
             for name in (
-                *("device_errors", "full_disks", "power_cut", "power_cut_database"),
-                *("preconditioning", "steady_states"),
+                *("device_errors", "full_disks", "plan_closed_loop", "power_cut"),
+                *("power_cut_database", "preconditioning"),
             )
         ),
     ),

@@ -32,6 +32,7 @@ MAKE_FOLDERS = """
     print("ready", flush=True)
     time.sleep(60)
 """
+NOBODY = 65534
 AHEAD_S = 1000
 """So much longer than on the machine a host runs by its own clock."""
 
@@ -101,11 +102,26 @@ def test_inside_a_container_nothing_is_said_of_another(contained, tmp_path, monk
     assert (tmp_path / ".seatrial-run1").exists()
 
 
+def owner_of_journal() -> Owner:
+    (path,) = state_folder().glob("*.jsonl")
+    return msgspec.convert(json.loads(path.read_text().splitlines()[0])["owner"], Owner)
+
+
+def test_who_may_not_see_all_processes_says_nothing_of_another_container(contained, tmp_path):
+    contained("true", tmp_path, state=state_folder())
+    owner = owner_of_journal()
+    assert owner.state() == "alive"
+    os.seteuid(NOBODY)
+    try:
+        assert owner.state() == "elsewhere"
+    finally:
+        os.seteuid(0)
+
+
 def test_a_number_that_is_used_again_is_another_process(contained, tmp_path):
     """The namespace of a journal that was written before has a process of the same number."""
     process = contained("true", tmp_path, state=state_folder())
-    (path,) = state_folder().glob("*.jsonl")
-    owner = msgspec.convert(json.loads(path.read_text().splitlines()[0])["owner"], Owner)
+    owner = owner_of_journal()
     earlier = msgspec.structs.replace(owner, start_ticks=owner.start_ticks - 100)
     assert (owner.state(), earlier.state()) == ("alive", "dead")
     end(process)

@@ -13,6 +13,7 @@ one file together, for the start of block I/O. It needs root.
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import random
 import statistics
@@ -208,9 +209,8 @@ def fleet_of(sample: Sample) -> FleetRecord:
 
 
 def share_at(values: Sequence[int], share: float) -> str:
-    """Return the value below which such a share of them lies, as a text."""
-    ordered = sorted(values)
-    return format_duration_ns(ordered[min(len(ordered) - 1, int(share * len(ordered)))])
+    """Return the value that such a share of them is at most, as a text."""
+    return format_duration_ns(sorted(values)[math.ceil(share * len(values)) - 1])
 
 
 def section(result: BenchResult) -> str:

@@ -69,5 +69,5 @@ def test_its_ratios_are_taken_inside_each_round():
     assert "| two hosts / one host, rate | 0.900 (0.900 to 0.900) |" in text
     assert "| four hosts / one host, rate | 0.500 (0.500 to 0.500) |" in text
     assert "| received by a host that reads a file, B/s | 600 (600 to 600) |" in text
-    assert "| four hosts that read a file | 10 | 600 µs | 1.0 ms | 1.0 ms |" in text
+    assert "| four hosts that read a file | 10 | 500 µs | 900 µs | 1.0 ms |" in text
     assert "Of 4 hosts, pgbench of 3 loaded the server by the start: the median one 350" in text

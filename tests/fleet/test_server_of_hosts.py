@@ -1,4 +1,4 @@
-"""pgbench on one, two and four hosts against one PostgreSQL, and hosts that are lost meanwhile."""
+"""pgbench on one and on four hosts against one PostgreSQL, and hosts that are lost meanwhile."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ seconds = {SECONDS}
 
 @dataclass(frozen=True)
 class Found:
-    """What the command measured on one, two and four hosts."""
+    """What the command measured on one and on four hosts."""
 
     run: Run
     samples: list[Sample]
@@ -89,7 +89,7 @@ class Found:
 @pytest.fixture(scope="module")
 def found(lab, server, tmp_path_factory):
     folder = tmp_path_factory.mktemp("server")
-    words = ["--hosts", "1,2,4", "--rounds", str(ROUNDS), "--seconds", str(SECONDS), "--json"]
+    words = ["--hosts", "1,4", "--rounds", str(ROUNDS), "--seconds", str(SECONDS), "--json"]
     running = command(server, lab, folder, *words)
     out, error = running.communicate(timeout=200)
     assert running.returncode == 0, out + error
@@ -104,14 +104,13 @@ def stored(folder: Path) -> tuple[Run, list[Sample]]:
 
 
 def test_every_number_of_hosts_shows_the_limit_of_the_server(found):
-    assert (found.run.status, len(found.samples)) == ("complete", 3 * ROUNDS)
+    assert (found.run.status, len(found.samples)) == ("complete", 2 * ROUNDS)
     rates = {}
     for sample in found.samples:
         rates.setdefault(sample.cell.factors["hosts"], []).append(sample.completed_per_s)
     one_client = statistics.median(rates[1])
     assert one_client <= WRITES_PER_S
-    for count in (2, 4):
-        assert statistics.median(rates[count]) == pytest.approx(one_client, rel=0.03), rates
+    assert statistics.median(rates[4]) == pytest.approx(one_client, rel=0.03), rates
 
 
 def test_sums_are_those_of_the_server(found):
@@ -127,10 +126,10 @@ def test_sums_are_those_of_the_server(found):
 
 def test_the_summary_says_that_the_server_is_the_limit(found):
     (scaling,) = summarise(found.run, found.samples).analyses["fleet"]
-    assert [step.hosts for step in scaling.steps] == [1, 2, 4]
+    assert [step.hosts for step in scaling.steps] == [1, 4]
     assert scaling.is_at_limit
     (printed,) = json.loads(found.printed)["scaling"]
-    assert [step["hosts"] for step in printed["steps"]] == [1, 2, 4]
+    assert [step["hosts"] for step in printed["steps"]] == [1, 4]
 
 
 def test_hosts_load_the_server_by_the_start(found):

@@ -39,7 +39,7 @@ def record(skew_ns: int, *lateness_ns: int) -> FleetRecord:
             )
             for number, late_ns in enumerate(lateness_ns, start=1)
         ],
-        asked_hosts=len(lateness_ns),
+        planned_hosts=len(lateness_ns),
         on_loss="stop",
         skew_ns=skew_ns,
         skew_bound_ns=40_000,

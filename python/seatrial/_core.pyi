@@ -109,6 +109,25 @@ class CacheAccesses:
         """
 
 @final
+class CacheDeviceKind:
+    """A kind of cache device."""
+    @property
+    def header_bytes(self, /) -> int:
+        """Memory that a block on it takes."""
+    @property
+    def is_fed(self, /) -> bool:
+        """Whether it is fed from memory."""
+    @property
+    def name(self, /) -> str:
+        """As a user types it."""
+    @property
+    def stream_bytes_max(self, /) -> int | None:
+        """How long sequential streams are that it leaves to the disks; None for no limit."""
+    @property
+    def text(self, /) -> str:
+        """What it is, in a sentence."""
+
+@final
 class CacheSetting:
     """Caches, what serves, and when requests come."""
     def __new__(
@@ -656,10 +675,8 @@ class WatchedRequest:
     def queue_ns(self, /) -> int | None:
         """How long it was in the queue; None if unknown."""
 
-def cache_devices() -> list[tuple[str, str, int, bool]]:
-    """Return of each kind of cache device its name, a description, the memory that a block of it
-    takes, in bytes, and whether it is fed from memory.
-    """
+def cache_devices() -> list[CacheDeviceKind]:
+    """Return the kinds of cache devices."""
 
 def cache_policies() -> list[tuple[str, str, bool]]:
     """Return of each policy its name, a description, and whether a feed can copy from it."""

@@ -142,6 +142,14 @@ impl Admission {
         found.map(|&(_, _, admission)| admission)
     }
 
+    /// Returns how long the streams are that it leaves to the disks (bytes); `None` without one.
+    pub fn stream_bytes_max(self) -> Option<u32> {
+        match self {
+            Admission::Accesses { stream_bytes_max, .. } => Some(stream_bytes_max),
+            Admission::Feed(_) | Admission::Smq => None,
+        }
+    }
+
     /// Returns the memory that a block on the device takes.
     pub fn header_bytes(self) -> u32 {
         match self {

@@ -443,12 +443,30 @@ pub fn cache_policies() -> Vec<(&'static str, &'static str, bool)> {
     Kind::ALL.iter().map(|kind| (kind.name(), kind.text(), kind.has_order())).collect()
 }
 
-/// Return of each kind of cache device its name, a description, the memory that a block of it
-/// takes, in bytes, and whether it is fed from memory.
+/// A kind of cache device.
+#[pyclass(frozen, get_all, name = "CacheDeviceKind")]
+pub struct PyCacheDeviceKind {
+    /// As a user types it.
+    name: &'static str,
+    /// What it is, in a sentence.
+    text: &'static str,
+    /// Memory that a block on it takes.
+    header_bytes: u32,
+    /// Whether it is fed from memory.
+    is_fed: bool,
+    /// How long sequential streams are that it leaves to the disks; None for no limit.
+    stream_bytes_max: Option<u32>,
+}
+
+/// Return the kinds of cache devices.
 #[pyfunction]
-pub fn cache_devices() -> Vec<(&'static str, &'static str, u32, bool)> {
-    let described = |&(name, text, admission): &(_, _, Admission)| {
-        (name, text, admission.header_bytes(), matches!(admission, Admission::Feed(_)))
+pub fn cache_devices() -> Vec<PyCacheDeviceKind> {
+    let described = |&(name, text, admission): &(_, _, Admission)| PyCacheDeviceKind {
+        name,
+        text,
+        header_bytes: admission.header_bytes(),
+        is_fed: matches!(admission, Admission::Feed(_)),
+        stream_bytes_max: admission.stream_bytes_max(),
     };
     DEVICES.iter().map(described).collect()
 }

@@ -25,8 +25,8 @@ use seatrial_load::{address, procfs, sim, uring};
 mod _core {
     #[pymodule_export]
     use super::cache::{
-        PyCacheAccesses, PyCacheSetting, PyCacheSlice, PyPageCache, cache_devices, cache_policies,
-        sampled_accesses, stream_bytes,
+        PyCacheAccesses, PyCacheDeviceKind, PyCacheSetting, PyCacheSlice, PyPageCache,
+        cache_devices, cache_policies, sampled_accesses, stream_bytes,
     };
     #[pymodule_export]
     use super::errors::{

@@ -142,7 +142,7 @@ def test_a_feed_writes_no_more_than_it_may_and_its_headers_take_memory():
 def test_headers_of_a_full_device_take_what_is_known_of_them():
     # 50 GiB in blocks of 8 KiB: 0.6 GiB of memory at 96 bytes, 1.2 GiB at 200 (177 to 223 were
     # measured with zfs-fuse, cache-tier research of November 2026).
-    headers = {name: size for name, _, size, _ in _core.cache_devices()}
+    headers = {each.name: each.header_bytes for each in _core.cache_devices()}
     blocks = (50 << 30) // BLOCK
     taken = {name: round(blocks * headers[name] / 2**30, 1) for name in ("l2arc-2.0", "zfs-fuse")}
     assert taken == {"l2arc-2.0": 0.6, "zfs-fuse": 1.2}
@@ -340,6 +340,9 @@ def test_a_scan_passes_a_device_by_once_it_is_long():
     (bcache,) = (each for each in predicted(scans, **device).tiers if each.device_bytes)
     assert bcache.device_share == pytest.approx(0.511, abs=0.02)
     assert bcache.disk_share == pytest.approx(1 - bcache.device_share)
+    assert predicted(scans, **device).stream_share == pytest.approx(0.489)
+    said = " ".join(notable(predicted(scans, **device)))
+    assert "49 % of the reads are part of sequential streams from 4 MiB on" in said
     # It is never full, and Open-CAS has a limit on a full device alone.
     found = predicted(scans, device_kind="open-cas", **device).tiers
     assert [each.disk_share for each in found if each.device_bytes] == [0.0]

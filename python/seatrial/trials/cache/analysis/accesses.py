@@ -85,6 +85,15 @@ class Accesses:
         """Return the blocks of a sample that a cache of a size has room for."""
         return round(size_bytes / self.block_bytes * self.share)
 
+    def stream_share(self, stream_bytes_min: int) -> float:
+        """Return the share of the reads that are of sequential streams so long, or longer."""
+        reads = sum(each.caches.reads for each in self.samples)
+        of_streams = sum(
+            int(((each.streams_bytes >= stream_bytes_min) & (each.writes == 0)).sum())
+            for each in self.samples
+        )
+        return of_streams / reads
+
 
 def accesses_of(recording: Recording, block_bytes: int) -> Accesses | None:
     """Return the accesses of a recording; None without a read.

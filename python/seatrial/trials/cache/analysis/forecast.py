@@ -164,7 +164,7 @@ def _simulate(
 ) -> list[_core.CacheSlice]:
     """Return the simulated seconds from the moment at which the device is added."""
     warm = round(warm_s)
-    headers = {name: size for name, _, size, _ in _core.cache_devices()}
+    headers = {each.name: each.header_bytes for each in _core.cache_devices()}
     setting = _core.CacheSetting(
         policy=POLICY,
         memory_blocks=max(1, memory_blocks),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
 
+from seatrial import _core
 from seatrial.published import Amount, Count, one_of
 from seatrial.trials.cache.analysis.accesses import Accesses, accesses_of
 from seatrial.trials.cache.analysis.clients import Loop, loop_of
@@ -54,6 +55,9 @@ class CachePrediction(msgspec.Struct, frozen=True, kw_only=True):
         tariff: Prices and their origin.
         knows_disk_times: Whether the recording has the times that reads took.
         knows_device_times: Whether those of the cache device are given.
+        stream_bytes_max: How long the sequential streams are that the kind of cache device leaves
+            to the storage; null where it has no such rule.
+        stream_share: Share of the reads that are part of such a stream.
         clients: Clients that send the load, each of which waits for its reads; null where
             requests come at their recorded times.
         other_ns: Time between two accesses in which such a client waits for no read (ns).
@@ -75,6 +79,8 @@ class CachePrediction(msgspec.Struct, frozen=True, kw_only=True):
     tariff: Tariff
     knows_disk_times: bool
     knows_device_times: bool
+    stream_bytes_max: Count | None = None
+    stream_share: Amount = 0.0
     clients: Count | None = None
     other_ns: Amount | None = None
 
@@ -160,6 +166,8 @@ def predict(
         return share
 
     alone = MemoryAlone(sizes, disk_share)
+    kinds = {each.name: each.stream_bytes_max for each in _core.cache_devices()}
+    stream_bytes_max = kinds.get(wanted.device_kind)
     reads_per_s = int(is_read.sum()) / seconds if seconds else 0.0
     return CachePrediction(
         method="exact" if accesses.share >= 1 else "sampled",
@@ -178,6 +186,8 @@ def predict(
         tariff=wanted.tariff,
         knows_disk_times=bool(times.disk_ns),
         knows_device_times=bool(times.device_ns),
+        stream_bytes_max=stream_bytes_max,
+        stream_share=accesses.stream_share(stream_bytes_max) if stream_bytes_max else 0.0,
         clients=wanted.clients,
         other_ns=loop.other_ns if loop else None,
     )

@@ -118,7 +118,7 @@ def feeding_policies() -> list[str]:
 
 def fed_devices() -> list[str]:
     """Return the kinds of cache devices that are fed from memory."""
-    return [name for name, _, _, is_fed in _core.cache_devices() if is_fed]
+    return [each.name for each in _core.cache_devices() if each.is_fed]
 
 
 def usual_device(policy: str) -> str:
@@ -198,7 +198,7 @@ def _header_bytes(setting: Setting) -> int:
     Raises:
         ValueError: if there is no such kind of device.
     """
-    headers = {name: size for name, _, size, _ in _core.cache_devices()}
+    headers = {each.name: each.header_bytes for each in _core.cache_devices()}
     if setting.kind not in headers:
         raise ValueError(f"there is no cache device of kind {setting.kind!r}")
     return headers[setting.kind]

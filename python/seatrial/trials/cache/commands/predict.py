@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from seatrial.trials.watch.recording import Recording
 
 POLICIES: Final = [name for name, *_ in _core.cache_policies()]
-DEVICES: Final = [name for name, *_ in _core.cache_devices()]
+DEVICES: Final = [each.name for each in _core.cache_devices()]
 
 EPILOG = """\b
 Examples:

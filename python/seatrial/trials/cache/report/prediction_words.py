@@ -72,6 +72,7 @@ def notable(found: CachePrediction) -> list[str]:
         *_faster(found),
         *_money(found),
         *_warm_up(found),
+        *_streams(found),
         *_written(found),
         *_headers(found),
     ]
@@ -194,6 +195,17 @@ def _warm_up(found: CachePrediction) -> Iterator[str]:
         yield (
             f"{sizes_words(each)}: half warm after {format_duration_s(each.warm_s['50%'] or 0)}, "
             f"90 % after {format_duration_s(each.warm_s['90%'] or 0)}."
+        )
+
+
+def _streams(found: CachePrediction) -> Iterator[str]:
+    """Yield how many reads an SSD leaves to the storage, as they are part of long streams."""
+    has_device = any(each.device_bytes for each in found.tiers)
+    if has_device and found.stream_bytes_max and found.stream_share > _LITTLE_SHARE:
+        yield (
+            f"{format_share(found.stream_share)} of the reads are part of sequential streams from "
+            f"{format_size(found.stream_bytes_max)} on, which {found.device_kind} leaves to the "
+            "storage."
         )
 
 

@@ -24,6 +24,7 @@ from seatrial.trials.watch.report.load_words import left_out_lines, unknown_line
 _ENOUGH_SHARE: Final = 0.95
 """Beyond a cache that serves so much of what any serves, little is gained."""
 _LITTLE_SHARE: Final = 0.05
+_TENTHS_BELOW: Final = 10
 _POLICY_POINTS_MIN: Final = 0.05
 _SHORT_S: Final = 600.0
 _READS_MIN: Final = 5000
@@ -213,9 +214,10 @@ def _written(found: CachePrediction) -> Iterator[str]:
     most = max(found.tiers, key=lambda each: each.device_written_bytes_per_day, default=None)
     if most is not None and most.device_written_bytes_per_day:
         per_day = most.device_written_bytes_per_day / most.device_bytes
+        times = f"{per_day:.1f}" if per_day < _TENTHS_BELOW else format_count(round(per_day))
         yield (
             f"{sizes_words(most)}: {format_rate_bytes(most.device_written_bytes_per_day / _DAY_S)} "
-            f"written to the SSD, {per_day:.1f} times its size a day."
+            f"written to the SSD, {times} times its size a day."
         )
 
 

@@ -332,9 +332,9 @@ impl Simulation<'_> {
         if let Some(device) = &mut self.device {
             device.ends(done_ns);
             if read == Read::Copied {
-                // The disk reads it once more.
-                let copied_ns = self.disk.serve(now_ns, access.block, &mut self.random);
-                device.copied(access.block, copied_ns.max(done_ns));
+                // The disk reads it once more, when nobody reads it any longer (`mg_lock_writes`).
+                let copied_ns = self.disk.serve(done_ns, access.block, &mut self.random);
+                device.copied(access.block, copied_ns);
             }
         }
         if outcome.is_some() {

@@ -79,7 +79,7 @@ test-leisurely: ## run the Python tests that only compute, one after the other
 	@.venv/bin/python -m pytest --quiet -o cache_dir=.cache/pytest-leisurely $(LEISURELY)
 
 # These measure no time, and no other test touches their devices: any of their files may run at once.
-# All others run one after the other, in three lanes.
+# All others run one after the other, in two lanes.
 CONCURRENT := $(addprefix tests/,catalogue examples findings importers lab postgres release report \
 	results stats study tidy) \
 	$(wildcard tests/trials/*/analysis tests/trials/*/report tests/trials/*/study) \

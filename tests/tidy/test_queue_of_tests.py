@@ -132,25 +132,19 @@ def test_files_of_the_lane_run_one_after_the_other_and_the_rest_concurrently(
     assert all(before[1] <= after[0] for before, after in itertools.pairwise(spans))
 
 
-def test_what_waits_for_throttled_devices_has_two_lanes_and_the_third_worker_runs_one_alone(
-    tmp_path: Path,
-) -> None:
+def test_what_waits_for_throttled_devices_has_a_lane_of_its_own(tmp_path: Path) -> None:
     folder = tmp_path / "tests/kernel"
     folder.mkdir(parents=True)
-    for name in ("audits", "comparisons", "power_cut", "full_disks"):
-        (folder / f"test_{name}.py").write_text(SLEEPS.format(seconds=0.2))
-    lanes = {f"lane{number}": SLEEPS.format(seconds=0.6) for number in range(2)}
-    free = {f"free{number}": SLEEPS.format(seconds=0.2) for number in range(6)}
-    code, said = run(tmp_path, **lanes, **free)
+    for name in ("audits", "load_lines"):
+        (folder / f"test_{name}.py").write_text(SLEEPS.format(seconds=0.4))
+    lanes = {f"lane{number}": SLEEPS.format(seconds=0.4) for number in range(2)}
+    code, said = run(tmp_path, **lanes, free=SLEEPS.format(seconds=0.1))
     assert code == 0, said
     workers = {path.stem: path.read_text().split()[0] for path in tmp_path.rglob("*.noted")}
-    of_lanes = [
-        {workers[f"test_{name}"] for name in names}
-        for names in (lanes, ("audits", "comparisons"), ("power_cut", "full_disks"))
-    ]
-    assert [len(each) for each in of_lanes] == [1, 1, 1], workers
-    assert len(set.union(*of_lanes)) == 3, workers
-    assert of_lanes[2].isdisjoint(workers[f"test_{name}"] for name in free), workers
+    throttled = {workers["test_audits"], workers["test_load_lines"]}
+    timed = {workers["test_lane0"], workers["test_lane1"]}
+    assert len(throttled) == len(timed) == 1, workers
+    assert throttled != timed, workers
 
 
 def test_the_background_command_has_the_least_weight_in_a_session_of_its_own(

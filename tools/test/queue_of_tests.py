@@ -1,21 +1,20 @@
-"""Runs the Python tests from one queue on three workers, and failed ones once more, alone.
+"""Runs the Python tests from one queue on two workers, and failed ones once more, alone.
 
     python tools/test/queue_of_tests.py --background "make lint test-rust" tests/stats ...
 
-The paths given contain tests that measure no time and share no device: two workers take the next
-of these files, the longest first. All other files are in one of three lanes, and of each lane one
-file runs at a time: a worker runs a lane to its end before it takes others. Those of two lanes wait
+The paths given contain tests that measure no time and share no device: either worker takes the next
+of these files, the longest first. All other files are in one of two lanes, and of each lane one
+file runs at a time: a worker runs a lane to its end before it takes others. Those of one lane wait
 for throttled devices of their own most of the time, and need little of a processor, so that they
-leave the other lanes in peace. The third worker runs a lane, and nothing after it: all three would
-then need more than two processors. The duration of each file is kept in ``.cache``; without one,
-its folder gives an estimate.
+leave the other lane in peace. A third worker was tried: tests of times failed, and no run was
+shorter. The duration of each file is kept in ``.cache``; without one, its folder gives an estimate.
 
 The background command gets the processor time that tests leave (``least_favoured.py``). It may run
 tests that only compute, and are left out here (``--without``).
 
 The tests of many hosts come first, alone: the background command compiles while these wait.
 
-The processors are then busy, and a shared machine sometimes loses them for seconds, so that a test
+Two processors are then busy, and a shared machine sometimes loses them for seconds, so that a test
 may fail because of load. It is run again, alone, at the end; if it passes then, it is reported as
 unsteady, and the cause must be found. More than two unsteady tests fail the run. If many tests
 fail, load is not the cause, and nothing is run again.
@@ -48,42 +47,27 @@ LAST_FAILED = CACHE / "pytest/v/cache/lastfailed"
 # Puts a command behind all others that need a processor.
 LEAST_FAVOURED = (sys.executable, str(Path(__file__).resolve().with_name("least_favoured.py")))
 
-WORKERS = 3
-
-# So many take what is in no lane; any other one ends with its lane.
-OF_ALL_FILES = 2
+WORKERS = 2
 
 # Files that share what is made once, a guest's boot or a cluster, are one entry of the queue.
 TOGETHER = ("tests/lab/inside", "tests/fleet")
 
-# Lanes of those that wait for devices that a control group throttles, for minutes. The two are of
-# about the same length; their devices are in memory, and each has its own. Pools of ZFS and random
-# kills hold what is mounted when they start, so that nothing else mounts for a moment only.
-THROTTLED = {
-    "devices": (
-        "tests/trials/watch/commands/test_headroom.py",
-        *(
-            f"tests/kernel/test_{name}.py"
-            for name in ("audits", "comparisons", "hang_is_live", "load_lines", "steady_states")
-        ),
+# A lane of their own: they wait for devices that a control group throttles, for minutes. Pools of
+# ZFS and random kills hold what is mounted when they start.
+THROTTLED = (
+    "tests/kills/test_random_kills.py",
+    "tests/trials/cache/test_rig.py",
+    "tests/trials/database/measure/test_crash_trial.py",
+    "tests/trials/watch/commands/test_headroom.py",
+    *(
+        f"tests/kernel/test_{name}.py"
+        for name in (
+            *("audits", "comparisons", "device_errors", "full_disks", "hang_is_live"),
+            *("load_lines", "plan_closed_loop", "power_cut", "power_cut_database"),
+            *("preconditioning", "steady_states"),
+        )
     ),
-    "pools": (
-        "tests/kills/test_random_kills.py",
-        "tests/trials/cache/test_rig.py",
-        "tests/trials/database/measure/test_crash_trial.py",
-        *(
-            f"tests/kernel/test_{name}.py"
-            for name in (
-                *("device_errors", "full_disks", "plan_closed_loop", "power_cut"),
-                *("power_cut_database", "preconditioning"),
-            )
-        ),
-    ),
-}
-
-TIMED = "timed"
-LANES = (TIMED, *THROTTLED)
-"""In the order of the workers that take them."""
+)
 
 # Hosts of a lab hold whatever is mounted when they start: nothing else may be mounted then. These
 # also measure what hosts reach together, and start for half a minute.
@@ -129,7 +113,7 @@ def entry_of(test: str) -> str:
 
 
 class Queue(LoadFileScheduling):
-    """Hands files to workers: those of a lane to one of them, all others to the first two."""
+    """Hands files to workers: those of a lane to one of them, all others to both."""
 
     def __init__(
         self, config: pytest.Config, log: object, concurrent: list[str], seconds: dict[str, float]
@@ -138,7 +122,6 @@ class Queue(LoadFileScheduling):
         self._concurrent = concurrent
         self._seconds = seconds
         self._worker_of: dict[str, WorkerController] = {}
-        self._workers: list[WorkerController] = []
 
     def _split_scope(self, nodeid: str) -> str:
         return entry_of(nodeid)
@@ -152,31 +135,27 @@ class Queue(LoadFileScheduling):
         """The lane of an entry; empty for one that may run with any other."""
         if within(f"{entry}::", self._concurrent):
             return ""
-        throttled = (lane for lane, of in THROTTLED.items() if within(f"{entry}::", of))
-        return next(throttled, TIMED)
+        return "throttled" if within(f"{entry}::", THROTTLED) else "timed"
 
     def _lane_for(self, worker: WorkerController, waiting: dict[str, list[str]]) -> str:
-        """The lane that a worker runs, or begins: the first that no other one runs."""
+        """The lane that a worker runs, or begins: the longest that no other one runs."""
         others = {
             lane
             for lane, of in self._worker_of.items()
             if of is not worker and of in self.assigned_work
         }
-        mine = [lane for lane in LANES if lane in waiting and lane not in others]
+        mine = [lane for lane in waiting if lane and lane not in others]
         begun = [lane for lane in mine if self._worker_of.get(lane) is worker]
-        return next(iter(begun or mine), "")
+        lengths_s = {lane: sum(map(self._length_s, waiting[lane])) for lane in begun or mine}
+        return max(lengths_s, key=lambda lane: (lengths_s[lane], lane), default="")
 
     def _next(self, worker: WorkerController) -> str | None:
         """The longest entry that a worker may take, of its lane if that is not at its end."""
-        if worker not in self._workers:
-            self._workers.append(worker)
         waiting: dict[str, list[str]] = {}
         for entry in self.workqueue:
             waiting.setdefault(self._lane_of(entry), []).append(entry)
         if lane := self._lane_for(worker, waiting):
             self._worker_of[lane] = worker
-        elif self._workers.index(worker) >= OF_ALL_FILES:
-            return None
         entries = waiting.get(lane, [])
         return max(entries, key=lambda entry: (self._length_s(entry), entry), default=None)
 

@@ -56,4 +56,6 @@ def test_two_runs_on_one_device_name_each_other(device, tmp_path):
         runs.append(start(*words, folder=tmp_path / name))
     reported = [json.loads(ended(each).out) for each in runs]
     for each, other in zip(reported, reversed(runs), strict=True):
-        assert f"process {other.pid}" in foreign(each)[0]["sentence"]
+        # What passed through the kernel for it may be a finding of its own.
+        sentences = [finding["sentence"] for finding in foreign(each)]
+        assert any(f"process {other.pid}" in sentence for sentence in sentences), sentences

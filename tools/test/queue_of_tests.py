@@ -53,8 +53,11 @@ WORKERS = 2
 TOGETHER = ("tests/lab/inside", "tests/fleet")
 
 # A lane of their own: they wait for devices that a control group throttles, for minutes. Pools of
-# ZFS and random kills hold what is mounted when they start.
+# ZFS and random kills hold what is mounted when they start, so that no layout is mounted then.
 THROTTLED = (
+    "tests/trials/layouts/build",
+    "tests/trials/layouts/commands/test_layout_command.py",
+    "tests/trials/layouts/measure",
     "tests/kills/test_random_kills.py",
     "tests/trials/cache/test_rig.py",
     "tests/trials/database/measure/test_crash_trial.py",

@@ -173,12 +173,14 @@ class Neighbours:
     def __init__(self, lock: RunLock) -> None:
         self._lock = lock
         self._runs: dict[int, Holder] = {}
+        self._runs_of_sample: list[Holder] = []
         self._before: dict[tuple[int, int], tuple[int, int]] = {}
         self._read_bytes: Counter[str] = Counter()
         self._write_bytes: Counter[str] = Counter()
 
     def before(self) -> None:
         """Read before a sample."""
+        self._runs_of_sample = self._lock.neighbours()
         self._before = {
             (each.pid, each.began_ticks): (each.read_bytes, each.write_bytes)
             for each in processes_io()
@@ -188,10 +190,12 @@ class Neighbours:
         """Read after it; return the I/O of others during it, by counter.
 
         ``other_process_read_bytes`` and ``other_process_write_bytes`` are sums over visible
-        processes, on any device; ``other_runs`` is the number of other runs on the same media.
+        processes, on any device; ``other_runs`` is the number of other runs on the same media
+        at its beginning or end.
         """
-        runs = self._lock.neighbours()
-        self._runs |= {run.pid: run for run in runs}
+        # One that ended during the sample was there before it, one that began is there after it.
+        runs = {run.pid: run for run in (*self._runs_of_sample, *self._lock.neighbours())}
+        self._runs |= runs
         own = own_processes()
         read_bytes = write_bytes = 0
         for each in processes_io():

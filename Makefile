@@ -105,7 +105,9 @@ test-fast: lint test-rust ## run lint, Rust tests and pure Python tests: no serv
 		-m "not browser and not root" $(PURE)
 
 # Simulations that count wrong answers: a thousand trials instead of 150.
-LONG := tests/stats/compare/test_gates.py tests/trials/loadline/analysis/test_coverage.py
+LONG := tests/stats/compare/test_gates.py tests/trials/loadline/analysis/test_coverage.py \
+	tests/trials/loadline/analysis/test_pooled.py \
+	tests/importers/test_hostile.py
 
 test-long: setup ## run statistical simulations and planted bounds with more trials
 	@echo "== pytest, long"

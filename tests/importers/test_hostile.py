@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from long import trials
 from seatrial.errors import UsageError
 from seatrial.findings.summary import summarise
 from seatrial.importers import read_jobs, read_results
@@ -64,7 +65,7 @@ def read_or_refuse(place: Path) -> None:
 
 @pytest.mark.parametrize("name", TEXTS)
 @given(data=st.data())
-@settings(max_examples=25, **QUICK)
+@settings(max_examples=trials(12, 100), **QUICK)
 def test_a_truncated_or_edited_file_is_read_or_refused(tmp_path, name, data):
     text = TEXTS[name]
     for _ in range(data.draw(st.integers(1, 3))):

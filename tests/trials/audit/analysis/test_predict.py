@@ -6,7 +6,7 @@ import pytest
 
 from seatrial.errors import UsageError
 from seatrial.trials.audit.analysis.audit import audit_table
-from seatrial.trials.audit.analysis.predict import predict
+from seatrial.trials.audit.analysis.predict import fit_of, predict
 from trials.audit.analysis import articles
 from trials.audit.analysis.articles import RAID0, RAID5
 from trials.audit.analysis.synthetic import COUNTS, READ_VALUES, SIZES, rates, table_of
@@ -27,9 +27,10 @@ def test_intervals_hold_new_measurements():
         audit = audit_table(
             table_of("read", READ_VALUES, sizes=SIZES[::2], noise_log=0.05, seed=seed)
         )
+        fitted = fit_of(audit)
         random = np.random.default_rng(1000 + seed)
         for (size, count), rate in rates("read", READ_VALUES, SIZES[1:-1:4], COUNTS).items():
-            reported = predict(audit, size, count)
+            reported = predict(audit, size, count, fitted=fitted)
             inside.append(reported.low <= rate * random.lognormal(0, 0.05) <= reported.high)
     assert np.mean(inside) >= 0.87
 
@@ -40,9 +41,10 @@ def test_intervals_of_few_cells_pay_for_the_scatter_of_their_rounds():
     for seed in range(20):
         few = table_of("read", READ_VALUES, sizes=SIZES[::5], rounds=3, noise_log=0.08, seed=seed)
         audit = audit_table(few)
+        fitted = fit_of(audit)
         random = np.random.default_rng(500 + seed)
         for (size, count), rate in rates("read", READ_VALUES, SIZES[2:-1:4], COUNTS).items():
-            reported = predict(audit, size, count)
+            reported = predict(audit, size, count, fitted=fitted)
             seen = np.exp(np.mean(np.log(rate * random.lognormal(0, 0.08, 3))))
             inside.append(reported.low <= seen <= reported.high)
     assert np.mean(inside) >= 0.88

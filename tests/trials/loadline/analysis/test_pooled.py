@@ -7,6 +7,7 @@ import random
 import msgspec
 import pytest
 
+from long import trials
 from seatrial._core import Histogram
 from seatrial.trials.loadline.analysis.judged import (
     Judged,
@@ -18,7 +19,7 @@ from seatrial.trials.loadline.analysis.judged import (
 )
 from trials.loadline.analysis.fake import MS_NS, latency_target_of, tally_of
 
-TRIALS = 200
+TRIALS = trials(80, 1000)
 LOOKS = 20
 
 

@@ -38,8 +38,30 @@ USUAL_CELLS: Final = 4
 SPARE_CELLS_MIN: Final = 3
 
 
+def fit_of(audit: TableAudit) -> Fit:
+    """Return the fit of an audit's model to the cells that it rests on.
+
+    Args:
+        audit: Of a table whose model fits.
+    """
+    import numpy as np  # noqa: PLC0415
+
+    from seatrial.trials.audit.queueing.fit import fit  # noqa: PLC0415
+    from seatrial.trials.audit.queueing.forms import Variant  # noqa: PLC0415
+
+    names = tuple(parameter.name for parameter in audit.parameters)
+    variant = Variant(cast("FormName", audit.form), names)  # the model fits, so it is not "none"
+    rests_on = [point.key in audit.rests_on for point in known_points(audit.table)]
+    return fit(variant, observed_of(audit.table).taken(np.array(rests_on)))
+
+
 def predict(
-    audit: TableAudit, block_size_bytes: int, concurrency: int, threads: int | None = None
+    audit: TableAudit,
+    block_size_bytes: int,
+    concurrency: int,
+    threads: int | None = None,
+    *,
+    fitted: Fit | None = None,
 ) -> Prediction:
     """Return the predicted rate of a new measurement of one cell, with its 95 % interval.
 
@@ -48,28 +70,22 @@ def predict(
         block_size_bytes: Size of one request.
         concurrency: Requests in flight: threads times depth.
         threads: Number of threads; None if not given.
+        fitted: `fit_of` the audit, for those who predict many cells of one table.
 
     Raises:
         UsageError: if no model fits, or if the model is known to fail this far from the
             measured cells.
     """
-    import numpy as np  # noqa: PLC0415
-
     if refusal := next(_refusals(audit, block_size_bytes, concurrency, threads), ""):
         raise UsageError(
             seen=(f"No prediction for {format_size(block_size_bytes)} at {concurrency} in flight"),
             cause=refusal,
             next_step="Measure it: seatrial io TARGET --block-size SIZE --threads N",
         )
-    from seatrial.trials.audit.queueing.fit import fit  # noqa: PLC0415
-    from seatrial.trials.audit.queueing.forms import Variant  # noqa: PLC0415
-
-    names = tuple(parameter.name for parameter in audit.parameters)
-    variant = Variant(cast("FormName", audit.form), names)  # the model fits, so it is not "none"
-    rests_on = [point.key in audit.rests_on for point in known_points(audit.table)]
-    fitted = fit(variant, observed_of(audit.table).taken(np.array(rests_on)))
     cells = [(float(block_size_bytes), float(concurrency), float(threads or concurrency))]
-    return predictions(fitted, audit.table, cells, outlier_keys=outlier_keys_of(audit))[0]
+    return predictions(
+        fitted or fit_of(audit), audit.table, cells, outlier_keys=outlier_keys_of(audit)
+    )[0]
 
 
 def predictions(

@@ -1,4 +1,8 @@
-"""What holds for every test: what needs root is skipped without it; none fails for being slow."""
+"""What holds for every test.
+
+What needs root is skipped without it; none fails for being slow. The worker of the queue of tests
+that runs no test of times (``tools/test/queue_of_tests.py``) has a third of the others' weight.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +18,15 @@ os.environ.pop("COLUMNS", None)
 
 settings.register_profile("seatrial", deadline=None)
 settings.load_profile("seatrial")
+
+
+LESS_WEIGHT_NICENESS = 5
+
+
+def pytest_configure() -> None:
+    worker = os.environ.get("PYTEST_XDIST_WORKER")
+    if worker and worker == os.environ.get("SEATRIAL_TESTS_LAST_WORKER"):
+        os.nice(LESS_WEIGHT_NICENESS)
 
 
 def root_reason() -> str:

@@ -1,21 +1,21 @@
-"""Runs the Python tests from one queue on two workers, and failed ones once more, alone.
+"""Runs the Python tests from one queue on three workers, and failed ones once more, alone.
 
     python tools/test/queue_of_tests.py --background "make lint test-rust" tests/stats ...
 
-The paths given contain tests that measure no time and share no device: either worker takes the next
-of these files, the longest first. All other files are in one of two lanes, and of each lane one
-file runs at a time: a worker runs a lane to its end before it takes others. Those of one lane wait
-for throttled devices of their own most of the time, and need little of a processor, so that they
-leave the other lane in peace. A third worker was tried: tests of times failed, and the run was 43 s
-shorter of 28 min. The duration of each file is kept in ``.cache``; without one, its folder gives an
-estimate.
+The paths given contain tests that measure no time and share no device: any worker takes the next of
+these files, the longest first. All other files are in one of two lanes, and of each lane one file
+runs at a time: a worker runs a lane to its end before it takes others. Those of one lane wait for
+throttled devices of their own most of the time, and need little of a processor, so that they leave
+the other lane in peace. The last worker runs no lane and has less weight (``tests/conftest.py``),
+so that tests of times have the processors that they need. The duration of each file is kept in
+``.cache``; without one, its folder gives an estimate.
 
 The background command gets the processor time that tests leave (``least_favoured.py``). It may run
 tests that only compute, and are left out here (``--without``).
 
 The tests of many hosts come first, alone: the background command compiles while these wait.
 
-Two processors are then busy, and a shared machine sometimes loses them for seconds, so that a test
+The processors are then busy, and a shared machine sometimes loses them for seconds, so that a test
 may fail because of load. It is run again, alone, at the end; if it passes then, it is reported as
 unsteady, and the cause must be found. More than two unsteady tests fail the run. If many tests
 fail, load is not the cause, and nothing is run again.
@@ -48,7 +48,11 @@ LAST_FAILED = CACHE / "pytest/v/cache/lastfailed"
 # Puts a command behind all others that need a processor.
 LEAST_FAVOURED = (sys.executable, str(Path(__file__).resolve().with_name("least_favoured.py")))
 
-WORKERS = 2
+WORKERS = 3
+
+# The worker that runs no lane, and the variable in which the workers find its name.
+LAST_WORKER = f"gw{WORKERS - 1}"
+LAST_WORKER_VARIABLE = "SEATRIAL_TESTS_LAST_WORKER"
 
 # Files that share what is made once, a guest's boot or a cluster, are one entry of the queue.
 TOGETHER = ("tests/lab/inside", "tests/fleet")
@@ -117,7 +121,7 @@ def entry_of(test: str) -> str:
 
 
 class Queue(LoadFileScheduling):
-    """Hands files to workers: those of a lane to one of them, all others to both."""
+    """Hands files to workers: those of a lane to one of them, all others to each."""
 
     def __init__(
         self, config: pytest.Config, log: object, concurrent: list[str], seconds: dict[str, float]
@@ -143,6 +147,8 @@ class Queue(LoadFileScheduling):
 
     def _lane_for(self, worker: WorkerController, waiting: dict[str, list[str]]) -> str:
         """The lane that a worker runs, or begins: the longest that no other one runs."""
+        if worker.gateway.id == LAST_WORKER:
+            return ""
         others = {
             lane
             for lane, of in self._worker_of.items()
@@ -209,6 +215,7 @@ def run(concurrent: list[str], without: list[str]) -> int:
     plugin = Plugin(concurrent)
     # Workers look for modules where `python -m pytest` does.
     sys.path[0] = str(Path.cwd())
+    os.environ[LAST_WORKER_VARIABLE] = LAST_WORKER
     queue = [f"--numprocesses={WORKERS}", "--max-worker-restart=0"]
     queue += [f"--ignore={each}" for each in (*ALONE, *without)]
     code = pytest.main([*options(), *queue], plugins=[plugin])
@@ -286,7 +293,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument(
         "--without", action="append", default=[], help="a file or folder that the background runs"
     )
-    parser.add_argument("paths", nargs="*", help="files and folders that either worker may take")
+    parser.add_argument("paths", nargs="*", help="files and folders that any worker may take")
     reported = parser.parse_args(arguments)
     CACHE.mkdir(exist_ok=True)
     LAST_FAILED.unlink(missing_ok=True)

@@ -188,9 +188,9 @@ def apt(tmp_path, monkeypatch):
     for name in ("apt-get", "apt-cache", "dpkg-query", "dpkg-deb"):
         (programs / name).write_text(APT)
         (programs / name).chmod(0o755)
-    for place in ("usr/bin/linux.uml", "sbin/mdadm", "usr/lib/uml/modules/6.1.0/modules.dep"):
-        (files / place).parent.mkdir(parents=True, exist_ok=True)
-        (files / place).write_text("x")
+    for path in ("usr/bin/linux.uml", "sbin/mdadm", "usr/lib/uml/modules/6.1.0/modules.dep"):
+        (files / path).parent.mkdir(parents=True, exist_ok=True)
+        (files / path).write_text("x")
     monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
     monkeypatch.setenv("FILES", str(files))
     monkeypatch.setenv("VERSION", "1.0")

@@ -37,7 +37,7 @@ from pathlib import Path
 from lab.conftest import lab_machine
 from seatrial.lab.session import open_lab, run_inside
 shared, command = Path(sys.argv[1]), ["bash", "-c", sys.argv[2]]
-with open_lab(lab_machine(), "many", disks=DISKS, disk_bytes=256 << 20, place=shared) as lab:
+with open_lab(lab_machine(), "many", disks=DISKS, disk_bytes=256 << 20, directory=shared) as lab:
     run_inside(lab, command, shared=shared, report=print)
 """
 

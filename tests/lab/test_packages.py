@@ -10,7 +10,7 @@ import pytest
 
 from seatrial.errors import TargetError
 from seatrial.lab import packages, session
-from seatrial.lab.packages import Installed, installed, set_up
+from seatrial.lab.packages import PackageSet, installed, set_up
 from seatrial.machine.fingerprint.tree import CommandOutput
 
 
@@ -106,7 +106,7 @@ def test_an_emulator_that_is_not_installed_is_named(apt, monkeypatch):
 
 def test_the_lock_of_a_set_is_shared_by_labs(tmp_path):
     (tmp_path / "lock").touch()
-    made = Installed(name="uml", folder=tmp_path, versions={})
+    made = PackageSet(name="uml", folder=tmp_path, versions={})
     with (
         made.in_use(),
         made.in_use(),

@@ -62,7 +62,7 @@ def test_all_processes_of_a_lab_are_on_the_same_processor(machine, tmp_path, mon
     allowed = os.sched_getaffinity(0)
     seen: list[set[int]] = []
 
-    with open_lab(machine, "pinned", disks=1, disk_bytes=1 << 20, place=tmp_path) as lab:
+    with open_lab(machine, "pinned", disks=1, disk_bytes=1 << 20, directory=tmp_path) as lab:
 
         def look(_line: str) -> None:
             found = lab_processes(str(lab.folder.path), str(machine.program.resolve()))

@@ -23,7 +23,7 @@ kernel/other.ko: kernel/a.ko
 
 def test_modules_come_after_what_they_need(tmp_path):
     (tmp_path / "modules.dep").write_text(MODULES)
-    found = list(qemu._with_needed(tmp_path, ("a", "builtin", "b")))
+    found = list(qemu._with_dependencies(tmp_path, ("a", "builtin", "b")))
     assert [path.name for path in found] == ["c.ko", "b.ko", "a.ko"]
 
 
@@ -51,7 +51,7 @@ def test_a_machine_that_is_emulated_runs_a_command(tmp_path):
         pytest.skip(f"its kernel cannot be had: {error}")
     lines: list[str] = []
     script = "cat /proc/mdstat; cat /sys/block/vdb/serial; echo; uname -r; echo kept >kept; exit 7"
-    with open_lab(machine, "emulated", disks=2, disk_bytes=1 << 20, place=tmp_path) as lab:
+    with open_lab(machine, "emulated", disks=2, disk_bytes=1 << 20, directory=tmp_path) as lab:
         assert lab.devices == ["/dev/vda", "/dev/vdb"]
         argv = ["/bin/sh", "-c", script]
         assert run_inside(lab, argv, shared=tmp_path, report=lines.append) == 7

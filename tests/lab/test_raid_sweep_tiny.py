@@ -47,16 +47,16 @@ class Measured(NamedTuple):
 @pytest.fixture(scope="module")
 def measured(machine, tmp_path_factory) -> Iterator[Measured]:
     """The study, measured once."""
-    with folder_of_nobody() as place:
-        own = {"SEATRIAL_CACHE_DIR": str(cache_folder().parent), "HOME": str(place)}
+    with folder_of_nobody() as folder:
+        own = {"SEATRIAL_CACHE_DIR": str(cache_folder().parent), "HOME": str(folder)}
         needed = [REPOSITORY, cache_folder(), *python_folders()]
-        results = place / "results.seatrial"
+        results = folder / "results.seatrial"
         command = [SEATRIAL, "lab", "raid-sweep-tiny", "--results", str(results)]
         began_s = time.monotonic()
         ended = subprocess.run(
             unprivileged(command, needed, tmp_path_factory.mktemp("scratch")),
-            cwd=place,
-            env=os.environ | own | {"SEATRIAL_STATE_DIR": str(place / "state")},
+            cwd=folder,
+            env=os.environ | own | {"SEATRIAL_STATE_DIR": str(folder / "state")},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -69,7 +69,7 @@ def measured(machine, tmp_path_factory) -> Iterator[Measured]:
         with ResultsFile.open(results, read_only=True) as store:
             run = store.run("last")
             samples = store.samples(run.id)
-        assert sorted(each.name for each in place.iterdir()) == [
+        assert sorted(each.name for each in folder.iterdir()) == [
             "results.seatrial",
             "seatrial-reports",
             "state",

@@ -30,7 +30,7 @@ from pathlib import Path
 from lab.conftest import lab_machine
 from seatrial.lab.session import open_lab, run_inside
 shared, command = sys.argv[1:]
-with open_lab(lab_machine(), "held", disks=1, disk_bytes=1 << 20, place=Path(shared)) as lab:
+with open_lab(lab_machine(), "held", disks=1, disk_bytes=1 << 20, directory=Path(shared)) as lab:
     print("folder", lab.folder.path, flush=True)
     tell = lambda line: print(line, flush=True)
     run_inside(lab, ["/bin/sh", "-c", command], shared=Path(shared), report=tell)
@@ -76,7 +76,7 @@ def kernel_of(machine, folder: str) -> int:
 def test_status_words_and_what_is_shared(machine, tmp_path):
     lines: list[str] = []
     script = "echo out; echo err >&2; echo kept >kept; touch /etc/not-kept; exit 7"
-    with open_lab(machine, "once", disks=2, disk_bytes=DISK_BYTES, place=tmp_path) as lab:
+    with open_lab(machine, "once", disks=2, disk_bytes=DISK_BYTES, directory=tmp_path) as lab:
         folder = lab.folder.path
         argv = ["/bin/sh", "-c", script]
         assert run_inside(lab, argv, shared=tmp_path, report=lines.append) == 7
@@ -135,7 +135,7 @@ def test_a_machine_that_is_killed_is_reported_with_its_last_words(machine, tmp_p
             os.kill(kernel_of(machine, str(lab.folder.path)), signal.SIGKILL)
 
     with (
-        open_lab(machine, "killed", disks=1, disk_bytes=DISK_BYTES, place=tmp_path) as lab,
+        open_lab(machine, "killed", disks=1, disk_bytes=DISK_BYTES, directory=tmp_path) as lab,
         pytest.raises(TargetError, match="ended before its command") as raised,
     ):
         run_inside(lab, ["/bin/sh", "-c", BUSY], shared=tmp_path, report=kill)
@@ -153,10 +153,10 @@ def test_only_the_labs_own_processes_are_ended(tmp_path):
 
 
 def test_a_folder_that_a_kernels_command_line_cannot_name(machine, tmp_path):
-    place = tmp_path / "two words"
-    place.mkdir()
+    folder = tmp_path / "two words"
+    folder.mkdir()
     with (
         pytest.raises(TargetError, match="TMPDIR"),
-        open_lab(machine, "words", disks=1, disk_bytes=DISK_BYTES, place=place),
+        open_lab(machine, "words", disks=1, disk_bytes=DISK_BYTES, directory=folder),
     ):
         pass

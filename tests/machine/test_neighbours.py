@@ -15,8 +15,8 @@ WRITE_ON = """
     block = mmap.mmap(-1, 1 << 20)
     print("up", flush=True)
     while True:
-        for place in range(64):
-            os.pwrite(file, block, place << 20)
+        for mib in range(64):
+            os.pwrite(file, block, mib << 20)
 """
 
 

@@ -28,20 +28,20 @@ HOLD = """
 """
 
 
-def lock(*places, waits=False, report=lambda _: None):
-    return RunLock([Path(place) for place in places], waits=waits, report=report)
+def lock(*paths, waits=False, report=lambda _: None):
+    return RunLock([Path(path) for path in paths], waits=waits, report=report)
 
 
 @pytest.fixture
 def hold(tmp_path_factory):
-    """Have places locked by another process, whose command line is short enough to be shown."""
+    """Have paths locked by another process, whose command line is short enough to be shown."""
     script = tmp_path_factory.mktemp("s") / "hold.py"
     script.write_text(textwrap.dedent(HOLD))
     started = []
 
-    def start(*places):
+    def start(*paths):
         process = subprocess.Popen(
-            [sys.executable, str(script), *map(str, places)],
+            [sys.executable, str(script), *map(str, paths)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -57,8 +57,8 @@ def hold(tmp_path_factory):
         process.communicate()
 
 
-def refused(*places):
-    with pytest.raises(RefusedError) as caught, lock(*places):
+def refused(*paths):
+    with pytest.raises(RefusedError) as caught, lock(*paths):
         pass
     return str(caught.value)
 
@@ -143,7 +143,7 @@ def by_a_new_name(folder, stack):
 @pytest.mark.root
 @pytest.mark.parametrize("way", [by_a_symbolic_link, by_dots, by_a_bind_mount, by_a_new_name])
 def test_a_directory_is_one_by_every_name(tmp_path, hold, way):
-    folder = tmp_path / "place"
+    folder = tmp_path / "measured"
     folder.mkdir()
     hold(folder)
     with ExitStack() as stack:

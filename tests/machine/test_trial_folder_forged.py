@@ -72,12 +72,12 @@ def test_what_has_the_name_of_a_trial_file_is_not_written_to(tmp_path, journal, 
 @pytest.mark.parametrize("put", PUT)
 def test_what_takes_the_place_of_a_trial_file_is_not_written_to(tmp_path, journal, precious, put):
     with opened(tmp_path, journal) as folder:
-        place = folder.claim("trial.dat")
+        path = folder.claim("trial.dat")
         folder.file("trial.dat").rename(folder.file("moved.dat"))
         put(folder.path / "trial.dat", precious)
-        Path(place).write_bytes(b"trial")
+        Path(path).write_bytes(b"trial")
         assert folder.file("moved.dat").read_bytes() == b"trial"
-        assert folder.claim("trial.dat") == place
+        assert folder.claim("trial.dat") == path
     assert precious.read_bytes() == PRECIOUS
 
 

@@ -27,8 +27,8 @@ MAKE_FOLDERS = """
     from seatrial.machine.undo import UndoJournal
 
     journal = UndoJournal("run1")
-    for place in sys.argv[1:]:
-        TrialFolder(place, "run1", journal).open(0, direct=False).file("log").write_bytes(b"x")
+    for directory in sys.argv[1:]:
+        TrialFolder(directory, "run1", journal).open(0, direct=False).file("log").write_bytes(b"x")
     print("ready", flush=True)
     time.sleep(60)
 """

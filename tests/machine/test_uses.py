@@ -53,9 +53,9 @@ class FakeMachine:
         for path, text in files.items():
             self.write(f"{home}/{path.replace('__', '/')}", str(text))
         for link in (f"sys/dev/block/{number}", f"sys/class/block/{name}", f"sys/block/{name}"):
-            place = self.root / link
-            place.parent.mkdir(parents=True, exist_ok=True)
-            place.symlink_to(os.path.relpath(self.root / home, place.parent))
+            path = self.root / link
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.symlink_to(os.path.relpath(self.root / home, path.parent))
 
 
 @pytest.fixture

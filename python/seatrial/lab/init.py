@@ -183,8 +183,8 @@ def _mounts() -> list[str]:
 
 def _modules(folder: str) -> list[str]:
     """Return the commands that load modules, and enable the kernel to load others."""
-    place = "/usr/lib/modules/$($b uname -r)"
-    linked = [f"$b mkdir -p /usr/lib/modules; $b ln -s {shlex.quote(folder)} {place}"]
+    release_folder = "/usr/lib/modules/$($b uname -r)"
+    linked = [f"$b mkdir -p /usr/lib/modules; $b ln -s {shlex.quote(folder)} {release_folder}"]
     return [
         *(linked if folder else []),
         "[ -e /sbin/modprobe ] || $b ln -s $b /sbin/modprobe",

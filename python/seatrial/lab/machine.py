@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import ClassVar, Final
 
 from seatrial.lab.init import Script
-from seatrial.lab.packages import Installed, SetName
+from seatrial.lab.packages import PackageSet, SetName
 
 BOOT_PATIENCE_S: Final = 20.0
 """Until the guest is ready; user-mode Linux takes 3 s, an emulated machine 6 to 15 s."""
@@ -54,7 +54,7 @@ class Machine(ABC):
     limits: ClassVar[str]
     one_processor: ClassVar[bool] = False
 
-    def __init__(self, packages: Installed) -> None:
+    def __init__(self, packages: PackageSet) -> None:
         self.packages = packages
 
     @classmethod

@@ -54,7 +54,7 @@ Report = Callable[[str], None]
 """Called with a sentence for each step."""
 
 
-class Installed(msgspec.Struct, frozen=True, kw_only=True):
+class PackageSet(msgspec.Struct, frozen=True, kw_only=True):
     """A set of packages in the cache.
 
     Attributes:
@@ -99,7 +99,7 @@ def cache_folder() -> Path:
     return (Path(base) if base else Path.home() / ".cache") / "seatrial/lab"
 
 
-def installed(name: SetName) -> Installed | None:
+def installed(name: SetName) -> PackageSet | None:
     """Return a set from the cache; None if it was never downloaded, or lacks a tool of today."""
     folder = cache_folder() / name
     try:
@@ -109,10 +109,10 @@ def installed(name: SetName) -> Installed | None:
     if not record.versions.keys() >= set(TOOLS):
         return None
     # The name is a link to the folder of one version; a newer setup may change it.
-    return Installed(name=name, folder=folder.resolve(), versions=record.versions)
+    return PackageSet(name=name, folder=folder.resolve(), versions=record.versions)
 
 
-def set_up(name: SetName, report: Report) -> Installed:
+def set_up(name: SetName, report: Report) -> PackageSet:
     """Download a set of packages, unless the newest is already in the cache.
 
     Raises:
@@ -121,10 +121,10 @@ def set_up(name: SetName, report: Report) -> Installed:
     """
     _require_apt()
     versions = _wanted(name)
-    there = installed(name)
-    if there is not None and there.versions == versions:
-        report(f"{there.folder} already has the newest packages.")
-        return there
+    present = installed(name)
+    if present is not None and present.versions == versions:
+        report(f"{present.folder} already has the newest packages.")
+        return present
     cache = cache_folder()
     try:
         cache.mkdir(parents=True, exist_ok=True)
@@ -133,43 +133,43 @@ def set_up(name: SetName, report: Report) -> Installed:
         raise _not_writable(cache, error) from None
     try:
         _fill(new, name, versions, report)
-        folder = _put_in_place(new, name, versions)
+        folder = _publish(new, name, versions)
     except OSError as error:
         raise _not_writable(cache, error) from None
     finally:
         shutil.rmtree(new, ignore_errors=True)
     _remove_others(name, folder)
-    return Installed(name=name, folder=folder, versions=versions)
+    return PackageSet(name=name, folder=folder, versions=versions)
 
 
 def _wanted(name: SetName) -> dict[str, str]:
     """Return version by package for all packages that a set needs and the host lacks."""
-    there = _installed_on_host()
+    on_host = _installed_on_host()
     kernel = _KERNELS[name]
     if name == "qemu":
         named = _depends([kernel])[kernel]
         kernel = next(each for each in named if each.startswith("linux-image-"))
     makers = [package for program, package in _MAKERS.items() if program_path(program) is None]
     packages = {kernel}
-    ahead = {*TOOLS, *makers}
-    while ahead:
-        packages |= ahead
-        found = {each for named in _depends(sorted(ahead)).values() for each in named}
-        ahead = {each for each in found if _is_needed(each, there)} - packages
+    pending = {*TOOLS, *makers}
+    while pending:
+        packages |= pending
+        found = {each for named in _depends(sorted(pending)).values() for each in named}
+        pending = {each for each in found if _is_needed(each, on_host)} - packages
     return _versions(sorted(packages))
 
 
-def _is_needed(package: str, there: frozenset[str]) -> bool:
+def _is_needed(package: str, on_host: frozenset[str]) -> bool:
     """Return whether a dependency is needed: only libraries work without being configured."""
     if package.startswith(_ALWAYS_OWN):
         return True
-    return package.startswith("lib") and package not in there
+    return package.startswith("lib") and package not in on_host
 
 
 def _depends(packages: Sequence[str]) -> dict[str, list[str]]:
     """Return what each package depends on."""
     options = ("recommends", "suggests", "conflicts", "breaks", "replaces", "enhances")
-    text = _ask("apt-cache", "depends", *(f"--no-{each}" for each in options), *packages)
+    text = _query("apt-cache", "depends", *(f"--no-{each}" for each in options), *packages)
     found: dict[str, list[str]] = {}
     for line in text.splitlines():
         if not line.startswith((" ", "|")):
@@ -182,7 +182,7 @@ def _depends(packages: Sequence[str]) -> dict[str, list[str]]:
 
 def _versions(packages: Sequence[str]) -> dict[str, str]:
     """Return the newest version of each package that apt knows."""
-    text = _ask("apt-cache", "show", "--no-all-versions", *packages)
+    text = _query("apt-cache", "show", "--no-all-versions", *packages)
     pairs = re.findall(r"^Package: (\S+)$.*?^Version: (\S+)$", text, re.MULTILINE | re.DOTALL)
     versions = dict(pairs)
     missing = [package for package in packages if package not in versions]
@@ -192,23 +192,20 @@ def _versions(packages: Sequence[str]) -> dict[str, str]:
 
 
 def _installed_on_host() -> frozenset[str]:
-    text = _ask("dpkg-query", "--show", "--showformat", "${db:Status-Status} ${Package}\\n")
+    text = _query("dpkg-query", "--show", "--showformat", "${db:Status-Status} ${Package}\\n")
     reported = (line.partition(" ") for line in text.splitlines())
     return frozenset(package for status, _, package in reported if status == "installed")
 
 
-def _ask(*argv: str) -> str:
+def _query(*argv: str) -> str:
+    named = ", ".join(word for word in argv[1:] if not word.startswith(("-", "$"))) or "packages"
     try:
         ended = run_command(argv, _QUERY_S)
     except (CommandMissingError, CommandTimeoutError) as error:
-        raise _unknown(_requested(argv), f"`{argv[0]}` cannot be used: {error}") from None
+        raise _unknown(named, f"`{argv[0]}` cannot be used: {error}") from None
     if ended.status != 0:
-        raise _unknown(_requested(argv), f"Output: {ended.complaint.strip() or 'none'}")
+        raise _unknown(named, f"Output: {ended.complaint.strip() or 'none'}")
     return ended.output
-
-
-def _requested(argv: Sequence[str]) -> str:
-    return ", ".join(word for word in argv[1:] if not word.startswith(("-", "$"))) or "packages"
 
 
 def _fill(new: Path, name: SetName, versions: dict[str, str], report: Report) -> None:
@@ -222,11 +219,11 @@ def _fill(new: Path, name: SetName, versions: dict[str, str], report: Report) ->
     _do(["apt-get", "download", *options, *named], _DOWNLOAD_S, folder=debs)
     new.chmod(0o755)
     root = new / "root"
-    for place in _MERGED:
-        (root / "usr" / place).mkdir(parents=True)
+    for name in _MERGED:
+        (root / "usr" / name).mkdir(parents=True)
         # As on the host, since these files are overlaid on its root.
-        if Path("/", place).is_symlink():
-            (root / place).symlink_to(f"usr/{place}")
+        if Path("/", name).is_symlink():
+            (root / name).symlink_to(f"usr/{name}")
     report("Unpacking the packages")
     for deb in sorted(debs.glob("*.deb")):
         _unpack(deb, root)
@@ -281,7 +278,7 @@ def _do(argv: Sequence[str], patience_s: float, *, folder: Path, stdin: object =
         raise _not_fetched(" ".join(argv[:2]), f"output: {words[-1]}")
 
 
-def _put_in_place(new: Path, name: SetName, versions: dict[str, str]) -> Path:
+def _publish(new: Path, name: SetName, versions: dict[str, str]) -> Path:
     """Give a complete set its name atomically; return its folder."""
     digest = hashlib.sha256(msgspec.json.encode(versions, order="sorted")).hexdigest()[:12]
     folder = new.with_name(f"{name}-{digest}")

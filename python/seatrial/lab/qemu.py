@@ -1,9 +1,8 @@
 """An emulated machine: QEMU without hardware acceleration, for hosts without user-mode Linux.
 
 Source: QEMU's documentation, "Invocation" (``-fsdev local``, ``-device virtio-9p-pci``); the
-kernel's Documentation/filesystems/9p.rst.
-
-Source: the kernel's Documentation/driver-api/early-userspace/buffer-format.rst, format "newc".
+kernel's Documentation/filesystems/9p.rst, and its
+Documentation/driver-api/early-userspace/buffer-format.rst, format "newc".
 """
 
 from __future__ import annotations
@@ -116,7 +115,7 @@ class Qemu(Machine):
         shutil.copy2(self.packages.root / "usr/bin/busybox", busybox)
         second = boot.folder / "second-stage"
         second.write_text(init.second_stage(boot.script, busybox=busybox, modules=""))
-        modules = list(_with_needed(self._modules, _EARLY_MODULES))
+        modules = list(_with_dependencies(self._modules, _EARLY_MODULES))
         first = init.first_stage(
             busybox="/busybox",
             mount_layers=[
@@ -156,25 +155,25 @@ class Qemu(Machine):
         ]
 
 
-def _with_needed(folder: Path, names: tuple[str, ...]) -> Iterator[Path]:
+def _with_dependencies(folder: Path, names: tuple[str, ...]) -> Iterator[Path]:
     """Yield modules after their dependencies, each once; built-in modules have no file.
 
     Source: modules.dep(5).
     """
     needed: dict[str, list[str]] = {}
     for line in (folder / "modules.dep").read_text().splitlines():
-        place, _, others = line.partition(":")
-        needed[place] = others.split()
-    by_name = {Path(place).stem: place for place in needed}
-    given: set[str] = set()
+        file, _, others = line.partition(":")
+        needed[file] = others.split()
+    by_name = {Path(file).stem: file for file in needed}
+    visited: set[str] = set()
 
-    def walk(place: str) -> Iterator[Path]:
-        if place in given:
+    def walk(file: str) -> Iterator[Path]:
+        if file in visited:
             return
-        given.add(place)
-        for other in needed[place]:
+        visited.add(file)
+        for other in needed[file]:
             yield from walk(other)
-        yield folder / place
+        yield folder / file
 
     for name in names:
         if name in by_name:

@@ -55,8 +55,8 @@ def make_disks(folder: TrialFolder, count: int, size_bytes: int) -> tuple[Path, 
     return paths
 
 
-_LOOK_S: Final = 0.1
-_TICKS_ALIKE: Final = 2
+_IDLE_SAMPLE_S: Final = 0.1
+_TICKS_EQUAL_MAX: Final = 2
 """CPUs whose idle time differs by at most this are considered equal."""
 
 
@@ -83,7 +83,7 @@ def idlest(before: Mapping[int, int], after: Mapping[int, int], allowed: set[int
     """
     rested = {number: after.get(number, 0) - before.get(number, 0) for number in allowed}
     most = max(rested.values())
-    return sorted(number for number in allowed if most - rested[number] <= _TICKS_ALIKE)
+    return sorted(number for number in allowed if most - rested[number] <= _TICKS_EQUAL_MAX)
 
 
 def idle_ticks(tree: SystemTree = LIVE) -> dict[int, int]:
@@ -99,7 +99,7 @@ def _chosen(allowed: set[int]) -> int:
     if len(allowed) == 1:
         return min(allowed)
     before = idle_ticks()
-    time.sleep(_LOOK_S)
+    time.sleep(_IDLE_SAMPLE_S)
     # Random among equals, so that labs that start together use different CPUs.
     return random.choice(idlest(before, idle_ticks(), allowed))
 
@@ -130,8 +130,6 @@ end() {
 wait $machine
 end
 """
-
-"""Called with each line of the command's output."""
 
 
 class BootError(TargetError):
@@ -167,7 +165,7 @@ class Lab:
 
 @contextmanager
 def open_lab(
-    machine: Machine, run_id: str, *, disks: int, disk_bytes: int, place: Path | None = None
+    machine: Machine, run_id: str, *, disks: int, disk_bytes: int, directory: Path | None = None
 ) -> Iterator[Lab]:
     """Create a lab's folder and its disks; both are removed at the end.
 
@@ -176,16 +174,16 @@ def open_lab(
         run_id: Names its folder and its undo journal.
         disks: Number of disks.
         disk_bytes: Size of each disk.
-        place: Parent of the folder; by default the folder for temporary files.
+        directory: Parent of the folder; by default the folder for temporary files.
 
     Raises:
         UsageError: if there are too many disks, or the undo journal cannot be used.
         TargetError: if the folder cannot be created or has too little space for the disks.
     """
-    where = (place or Path(tempfile.gettempdir())).resolve()
-    _require_plain(where)
+    parent = (directory or Path(tempfile.gettempdir())).resolve()
+    _require_plain(parent)
     with machine.packages.in_use(), UndoJournal(run_id) as journal:
-        folder = TrialFolder(where, run_id, journal)
+        folder = TrialFolder(parent, run_id, journal)
         with folder.open(disks * disk_bytes, direct=False, shrink_option="--disks"):
             made = make_disks(folder, disks, disk_bytes)
             yield Lab(machine=machine, folder=folder, disks=made, journal=journal)
@@ -375,11 +373,11 @@ class _Console:
         )
 
 
-def _require_plain(place: Path) -> None:
-    if not _UNFIT & set(str(place)):
+def _require_plain(path: Path) -> None:
+    if not _UNFIT & set(str(path)):
         return
     raise TargetError(
-        seen=f"The lab's folder cannot be in {str(place)!r}",
+        seen=f"The lab's folder cannot be in {str(path)!r}",
         cause="A path on a kernel's command line cannot contain blanks, commas, colons or quotes",
         next_step="Set TMPDIR to a folder without them, and try again",
     )
@@ -398,10 +396,9 @@ def machines(choice: Choice) -> list[Machine]:
     Raises:
         TargetError: if there is none; it says what to install.
     """
-    kinds = [kind for kind in KINDS if choice in ("auto", kind.name)]
     found: list[Machine] = []
     obstacles: list[str] = []
-    for kind in kinds:
+    for kind in _kinds(choice):
         packages = installed(kind.package_set)
         if packages is not None and not kind.obstacle():
             found.append(kind(packages))
@@ -430,8 +427,7 @@ def is_fetched(choice: Choice) -> bool:
     Args:
         choice: Only this one; ``auto`` for any.
     """
-    kinds = (kind for kind in KINDS if choice in ("auto", kind.name))
-    return any(installed(kind.package_set) is not None for kind in kinds)
+    return any(installed(kind.package_set) is not None for kind in _kinds(choice))
 
 
 def set_up_for(choice: Choice, report: Report) -> Machine:
@@ -444,5 +440,9 @@ def set_up_for(choice: Choice, report: Report) -> Machine:
     Raises:
         TargetError: if they cannot be downloaded.
     """
-    kind = next(kind for kind in KINDS if choice in ("auto", kind.name))
+    kind = _kinds(choice)[0]
     return kind(set_up(kind.package_set, report))
+
+
+def _kinds(choice: Choice) -> list[type[Machine]]:
+    return [kind for kind in KINDS if choice in ("auto", kind.name)]

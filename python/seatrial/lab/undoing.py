@@ -58,9 +58,9 @@ def _kill_all(folder: str, program: str) -> int:
 
 
 def _is_of(pid: int, folder: str, program: str) -> bool:
-    place = Path("/proc", str(pid))
+    process = Path("/proc", str(pid))
     try:
-        working, running = str((place / "cwd").readlink()), str((place / "exe").readlink())
+        working, running = str((process / "cwd").readlink()), str((process / "exe").readlink())
     except OSError:
         return False
     return (

@@ -154,7 +154,7 @@ class TrialFolder:
 
     def _make(self) -> None:
         known = self._journal.find("file", path=str(self.path), run_id=self.run_id)
-        self._check_place(known[1] if known else None)
+        self._check_existing(known[1] if known else None)
         mount = mount_of(LIVE, str(self.directory))
         # A file system that the run itself mounted is undone by its own entry.
         is_own = mount is None or self._journal.has_mounted(mount.point)
@@ -184,7 +184,7 @@ class TrialFolder:
         elif self._has_inodes:
             self._journal.amend(self._entry, inode=inode)
 
-    def _check_place(self, known: Mapping[str, Any] | None) -> None:
+    def _check_existing(self, known: Mapping[str, Any] | None) -> None:
         """Check that an existing folder of this name is the one that this run created.
 
         Raises:
@@ -280,8 +280,8 @@ def check_space(
         status = os.statvfs(folder.parent)
         # Includes the data folders of databases, which are below.
         held_bytes = sum(
-            Path(place, name).lstat().st_blocks * 512
-            for place, _folders, names in os.walk(folder)
+            Path(parent, name).lstat().st_blocks * 512
+            for parent, _folders, names in os.walk(folder)
             for name in names
         )
     except OSError as error:
@@ -345,14 +345,14 @@ FULL_BYTES: Final = 16 * 1024 * 1024
 """Less free space is too little for PostgreSQL's next WAL segment, at initdb's default size."""
 
 
-def no_space(place: Path, words: str = "") -> SpaceError:
+def no_space(path: Path, words: str = "") -> SpaceError:
     """Return the error for a file system that has no space left.
 
     Args:
-        place: A file or folder on it; the directory under trial is named for a trial folder.
+        path: A file or folder on it; the directory under trial is named for a trial folder.
         words: The operation that failed, or a program's error message, as a phrase.
     """
-    target = directory_of(place)
+    target = directory_of(path)
     reported = f": {words}" if words else ""
     return SpaceError(
         seen=f"No space left on {target}{reported}",
@@ -363,20 +363,20 @@ def no_space(place: Path, words: str = "") -> SpaceError:
     )
 
 
-def directory_of(place: Path) -> Path:
+def directory_of(path: Path) -> Path:
     """Return the directory under trial for a path in a run's folder, else the path."""
-    for part in (place, *place.parents):
+    for part in (path, *path.parents):
         if part.name.startswith(FOLDER_PREFIX):
             return part.parent
-    return place
+    return path
 
 
-def free_text(place: Path) -> str:
+def free_text(path: Path) -> str:
     """Return that the file system of a path is almost full; empty if it is not.
 
     A server that ran out of space may log nothing: its log is on the full file system.
     """
-    existing = next((each for each in (place, *place.parents) if each.exists()), place)
+    existing = next((each for each in (path, *path.parents) if each.exists()), path)
     try:
         status = os.statvfs(existing)
     except OSError:
@@ -389,8 +389,8 @@ def free_text(place: Path) -> str:
     return "no free inodes" if status.f_files and status.f_favail == 0 else ""
 
 
-def as_space_error(error: SeatrialError, place: Path) -> SeatrialError:
+def as_space_error(error: SeatrialError, path: Path) -> SeatrialError:
     """Return an error for a full file system if a program's message reports one."""
     if isinstance(error, SpaceError) or FULL_WORDS not in error.seen + error.cause:
         return error
-    return no_space(place, error.seen.rstrip("."))
+    return no_space(path, error.seen.rstrip("."))

@@ -13,13 +13,14 @@ import errno
 import os
 import re
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Literal, Self
 
 from seatrial.errors import RefusedError, TargetError
+from seatrial.machine.fingerprint.layers import dm_table
 from seatrial.machine.fingerprint.medium import (
     Extent,
     extent_of_device,
@@ -28,12 +29,7 @@ from seatrial.machine.fingerprint.medium import (
     number_text,
 )
 from seatrial.machine.fingerprint.mounts import mount_of
-from seatrial.machine.fingerprint.tree import (
-    LIVE,
-    CommandMissingError,
-    CommandTimeoutError,
-    SystemTree,
-)
+from seatrial.machine.fingerprint.tree import LIVE, SystemTree
 from seatrial.machine.resolve import descriptor_path, open_without_links
 from seatrial.machine.signatures import Signature, probe_signatures, read_signatures
 from seatrial.machine.sizes import size_text
@@ -50,13 +46,12 @@ from seatrial.machine.uses import (
 )
 from seatrial.program import with_root
 
-_TABLE_TIMEOUT_S: Final = 5.0
 _LINEAR: Final = re.compile(r"^\d+ (\d+) linear (\d+:\d+) (\d+)$")
 _THIN: Final = re.compile(r"^\d+ \d+ thin (\d+:\d+) (\d+)")
 _GROUP_CHARACTERS: Final = len("LVM-") + 32
 
 
-def other_ways(number: str, survey: Survey) -> list[BlockNode]:
+def overlapping_devices(number: str, survey: Survey) -> list[BlockNode]:
     """Return every block device that shares bytes with one and is neither its disk nor its part.
 
     For an array or volume: every device that shares bytes with a member and is not a member. The
@@ -77,7 +72,7 @@ def other_ways(number: str, survey: Survey) -> list[BlockNode]:
     return [node_by_number(each, tree) for each in found]
 
 
-def uses_of_other_ways(number: str, survey: Survey) -> list[Use]:
+def uses_of_overlapping(number: str, survey: Survey) -> list[Use]:
     """Return the uses of the bytes of a block device through other devices, each with its name."""
     found: list[Use] = []
     file = extent_of_device(survey.tree, number).medium.file
@@ -85,17 +80,17 @@ def uses_of_other_ways(number: str, survey: Survey) -> list[Use]:
         # The target itself is such a loop device.
         others = [use for use in uses_of_file(file, survey) if use.kind != "loop"]
         found += [replace(use, phrase=f"is part of a file that {use.phrase}") for use in others]
-    for node in other_ways(number, survey):
+    for node in overlapping_devices(number, survey):
         found += [_by(node, use) for use in uses_of_node(node, survey)]
-    return found + list(_uses_of_mapped_alike(number, survey))
+    return found + list(_uses_of_shared_sectors(number, survey))
 
 
-def claimed_ways(number: str, survey: Survey) -> Iterator[Use]:
+def claimed_overlapping(number: str, survey: Survey) -> Iterator[Use]:
     """Yield each other device that cannot be opened with O_EXCL because it is in use.
 
     This catches a mount in a namespace that is not visible from here.
     """
-    for node in ways_to_claim(number, survey):
+    for node in devices_to_claim(number, survey):
         path = node_path(node)
         # A user who may not open it may not write to the target either.
         with suppress(OSError):
@@ -104,13 +99,13 @@ def claimed_ways(number: str, survey: Survey) -> Iterator[Use]:
                 yield _by(node, use)
 
 
-def ways_to_claim(number: str, survey: Survey) -> list[BlockNode]:
+def devices_to_claim(number: str, survey: Survey) -> list[BlockNode]:
     """Return the devices to open with O_EXCL, in addition to the target, to exclude other users.
 
     A disk that extends beyond the target is not claimed; its partitions within the target are.
     """
     target = extent_of_device(survey.tree, number)
-    nodes = other_ways(number, survey)
+    nodes = overlapping_devices(number, survey)
     disks = [node for node in nodes if node.disk() == node]
     whole = {disk.number for disk in disks if _is_taken_whole(disk, target)}
     parts = [node for node in nodes if node not in disks and node.disk().number not in whole]
@@ -132,7 +127,7 @@ def node_path(node: BlockNode) -> Path | None:
     return Path(name) if node.tree.block_number(name) == node.number else None
 
 
-def _uses_of_mapped_alike(number: str, survey: Survey) -> Iterator[Use]:
+def _uses_of_shared_sectors(number: str, survey: Survey) -> Iterator[Use]:
     """Yield the uses of device-mapper devices that are on the same sectors of a member.
 
     Volumes of one LVM group share members, but never sectors. Others are checked by their
@@ -171,17 +166,12 @@ def _table(node: BlockNode) -> list[tuple[str, int, int]] | None:
 
     Source: dmsetup(8), and the kernel's Documentation/admin-guide/device-mapper/linear.rst.
     """
-    name = node.tree.word(f"{node.directory}/dm/name")
-    if not name:
+    if not node.tree.exists(f"{node.directory}/dm"):
         return None
-    try:
-        reported = node.tree.run(["dmsetup", "table", name], _TABLE_TIMEOUT_S)
-    except (CommandMissingError, CommandTimeoutError):
-        return None
-    if reported.status != 0 or not reported.output:
-        return None
-    parts = [_table_part(line) for line in reported.output.splitlines()]
-    return [part for part in parts if part] if all(parts) else None
+    lines, _ = dm_table(node.tree, node.number)
+    parts = [_table_part(line) for line in lines or []]
+    known = [part for part in parts if part]
+    return known if known and len(known) == len(parts) else None
 
 
 def _table_part(line: str) -> tuple[str, int, int] | None:
@@ -390,7 +380,7 @@ def permit_write(
     )
     try:
         permit.verify(permit._descriptor)
-        permit._others = _claim_other_ways(state, bytes_to_write, tree)
+        permit._others = _claim_overlapping(state, bytes_to_write, tree)
         # A second check after the claim catches uses that began between the first check and the
         # claim.
         unseen = hidden_writer(permit._descriptor) if state.kind == "file" else None
@@ -417,74 +407,58 @@ def require_permitted(state: DeviceState, *, destroy: str | None) -> None:
     try:
         if Identity.of(os.fstat(descriptor)) != state.identity:
             raise _exchanged(state.path)
-        _close(_claim_other_ways(state, state.size_bytes, LIVE))
+        _close(_claim_overlapping(state, state.size_bytes, LIVE))
     finally:
         os.close(descriptor)
 
 
 def _inspect_device(real: Path, status: os.stat_result, survey: Survey) -> DeviceState:
     node = node_by_number(number_text(status.st_rdev), survey.tree)
-    # sysfs lists the users of a device even to those who may not open it.
-    uses = _uses_of_medium(node.number, survey)
-    size_bytes = node.size_bytes()
-    signatures: list[Signature] = []
-    denied = failing = ""
-    try:
+
+    def claims() -> Iterable[Use]:
         claimed = exclusive_use(real)
-        uses = uses or ([claimed] if claimed else [])
-        uses = uses or list(claimed_ways(node.number, survey))
-        signatures, failing = _signatures(real)
-    except PermissionError as error:
-        denied = error.strerror or "permission denied"
-    return DeviceState(
+        return [claimed] if claimed else claimed_overlapping(node.number, survey)
+
+    state = DeviceState(
         path=real,
         kind="block",
         identity=Identity.of(status),
-        size_bytes=size_bytes,
+        size_bytes=node.size_bytes(),
         is_read_only=node.is_read_only,
         serial=node.serial(),
-        uses=tuple(uses),
-        signatures=tuple(signatures),
-        denied=denied,
-        failing=failing,
+        # sysfs lists the users of a device even to those who may not open it.
+        uses=tuple(_uses_of_medium(node.number, survey)),
+        signatures=(),
     )
+    return _with_content(state, claims)
 
 
 def _inspect_file(real: Path, status: os.stat_result, survey: Survey) -> DeviceState:
-    uses = uses_of_file(file_text(status), survey)
-    signatures: list[Signature] = []
-    denied = failing = ""
-    try:
-        uses = uses or _hidden_uses(real, status)
-        signatures, failing = _signatures(real)
-    except PermissionError as error:
-        denied = error.strerror or "permission denied"
-    return DeviceState(
+    state = DeviceState(
         path=real,
         kind="file",
         identity=Identity.of(status),
         size_bytes=status.st_size,
         is_read_only=False,
         serial="",
-        uses=tuple(uses),
-        signatures=tuple(signatures),
-        denied=denied,
-        failing=failing,
+        uses=tuple(uses_of_file(file_text(status), survey)),
+        signatures=(),
     )
+    return _with_content(state, lambda: _hidden_uses(real, status))
 
 
-def _signatures(real: Path) -> tuple[list[Signature], str]:
-    """Return a target's signatures and, if they cannot be read, why: a drive may be failing.
-
-    Raises:
-        PermissionError: when it may not be opened.
-    """
+def _with_content(state: DeviceState, hidden_uses: Callable[[], Iterable[Use]]) -> DeviceState:
+    """Return a state with its signatures, and with uses that are found only by opening it."""
     try:
-        return read_signatures(real), ""
-    except PermissionError:
-        raise
-    except OSError as error:
-        return [], error.strerror or str(error)
+        state = replace(state, uses=state.uses or tuple(hidden_uses()))
+        try:
+            return replace(state, signatures=tuple(read_signatures(state.path)))
+        except PermissionError:
+            raise
+        except OSError as error:
+            return replace(state, failing=error.strerror or str(error))  # A drive may be failing.
+    except PermissionError as error:
+        return replace(state, denied=error.strerror or "permission denied")
 
 
 def _require_storage(real: Path, tree: SystemTree) -> None:
@@ -515,7 +489,7 @@ def _hidden_uses(real: Path, status: os.stat_result) -> list[Use]:
 
 
 def _uses_of_medium(number: str, survey: Survey) -> list[Use]:
-    return [*uses_of_device(number, survey.tree, survey), *uses_of_other_ways(number, survey)]
+    return [*uses_of_device(number, survey.tree, survey), *uses_of_overlapping(number, survey)]
 
 
 def _uses(state: DeviceState, tree: SystemTree) -> tuple[Use, ...]:
@@ -562,13 +536,13 @@ def _claim(state: DeviceState, bytes_to_write: int) -> int:
         raise _unwritable(state.path, error) from None
 
 
-def _claim_other_ways(state: DeviceState, bytes_to_write: int, tree: SystemTree) -> Sequence[int]:
+def _claim_overlapping(state: DeviceState, bytes_to_write: int, tree: SystemTree) -> Sequence[int]:
     """Open every other device with the bytes of a device so that nobody else can claim one."""
     if state.kind != "block":
         return ()
     number = number_text(state.identity.st_rdev)
     claimed: list[int] = []
-    for node in ways_to_claim(number, Survey(tree)):
+    for node in devices_to_claim(number, Survey(tree)):
         path = node_path(node)
         if path is None:
             continue

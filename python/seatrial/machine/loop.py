@@ -135,9 +135,9 @@ def _forget_read_ahead(device: str) -> None:
     The kernel raises the read-ahead for such a file and never lowers it (``blk_apply_bdi_limits``
     in block/blk-settings.c), so two loop devices over equal files would differ.
     """
-    place = Path(f"/sys/block/{Path(device).name}/queue/read_ahead_kb")
+    setting = Path(f"/sys/block/{Path(device).name}/queue/read_ahead_kb")
     with suppress(OSError):
-        place.write_text(str(_READ_AHEAD_KIB_DEFAULT))
+        setting.write_text(str(_READ_AHEAD_KIB_DEFAULT))
 
 
 def _require_root(file: Path) -> None:

@@ -74,7 +74,7 @@ class RunLock:
     """The lock on all paths of a run, held as a context.
 
     Args:
-        places: Paths that are measured.
+        paths: Paths that are measured.
         servers: Addresses of the servers that are measured.
         waits: Whether to wait for another run to end rather than to refuse.
         report: Called once with a sentence when it waits.
@@ -83,16 +83,16 @@ class RunLock:
 
     def __init__(
         self,
-        places: Sequence[Path],
+        paths: Sequence[Path],
         *,
         servers: Sequence[str] = (),
         waits: bool,
         report: Report,
         tree: SystemTree = LIVE,
     ) -> None:
-        self._places = {name: str(place) for place in places for name in identities(place, tree)}
-        self._places |= {_server_name(server): server for server in servers}
-        self._media = sorted({name for place in places for name in media(place, tree)})
+        self._paths = {name: str(path) for path in paths for name in identities(path, tree)}
+        self._paths |= {_server_name(server): server for server in servers}
+        self._media = sorted({name for path in paths for name in media(path, tree)})
         self._waits = waits
         self._report = report
         self._sockets: list[socket.socket] = []
@@ -106,16 +106,16 @@ class RunLock:
         reported = False
         unknown_count = 0
         while taken := self._take():
-            place, holder = taken
+            path, holder = taken
             if holder is None and unknown_count < _UNKNOWN_MAX:
                 # The other run has just ended or begun.
                 unknown_count += 1
                 time.sleep(_UNKNOWN_POLL_S)
                 continue
             if not self._waits:
-                raise _refused(place, holder)
+                raise _refused(path, holder)
             if not reported:
-                self._report(f"Waiting for the run on {place} to finish: {holder}")
+                self._report(f"Waiting for the run on {path} to finish: {holder}")
                 reported = True
             time.sleep(POLL_S)
         for name in self._media:
@@ -137,12 +137,12 @@ class RunLock:
 
     def _take(self) -> tuple[str, Holder | None] | None:
         """Take all locks or none, so that two runs cannot wait for each other."""
-        for name, place in sorted(self._places.items()):
+        for name, path in sorted(self._paths.items()):
             made = _bound(_LOCK + name)
             if made is None:
                 holder = _holder(_LOCK + name)
                 self._release()
-                return place, holder
+                return path, holder
             self._sockets.append(made)
         return None
 
@@ -152,15 +152,15 @@ class RunLock:
         self._sockets = []
 
 
-def identities(place: Path, tree: SystemTree = LIVE) -> list[str]:
+def identities(path: Path, tree: SystemTree = LIVE) -> list[str]:
     """Return the names under which a path is locked; paths that share bytes share a name.
 
     A block device is locked with every medium below it, so that two partitions or volumes of one
     disk count as one: each is affected by the load on the other.
     """
-    number = tree.block_number(str(place))
+    number = tree.block_number(str(path))
     if number is None:
-        status = tree.status(str(place))
+        status = tree.status(str(path))
         return [_hashed(f"file {file_text(status)}")] if status else []
     names: list[str] = []
     for each in (number, *layers_below(tree, number)):
@@ -169,10 +169,10 @@ def identities(place: Path, tree: SystemTree = LIVE) -> list[str]:
     return [_hashed(name) for name in dict.fromkeys(names)]
 
 
-def media(place: Path, tree: SystemTree = LIVE) -> list[str]:
-    """Return names of the physical media below a place; two paths to a disk have one in common."""
+def media(path: Path, tree: SystemTree = LIVE) -> list[str]:
+    """Return names of the physical media below a path; two paths to a disk have one in common."""
     names = []
-    for directory in physical_directories(tree, devices_of(tree, str(place))):
+    for directory in physical_directories(tree, devices_of(tree, str(path))):
         number = tree.word(f"{directory}/dev") or ""
         medium = medium_of_disk(tree, number, directory)
         names.append(_hashed(medium.lasting or medium.own))
@@ -237,10 +237,10 @@ def _began_unix_s(pid: int) -> float:
     return int(boot[1]) + ticks / os.sysconf("SC_CLK_TCK")
 
 
-def _refused(place: str, holder: Holder | None) -> RefusedError:
+def _refused(path: str, holder: Holder | None) -> RefusedError:
     end = f", or end it with `kill -INT {holder.pid}`" if holder and holder.pid else ""
     return RefusedError(
-        seen=f"Another run is measuring {place}: {holder or 'it has just ended'}",
+        seen=f"Another run is measuring {path}: {holder or 'it has just ended'}",
         cause="Two runs at once on one directory, file or disk would disturb each other",
         next_step=f"Wait for it with `--wait`{end}",
     )

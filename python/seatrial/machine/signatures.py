@@ -133,19 +133,17 @@ def probe_signatures(path: Path) -> list[Signature]:
 def _magics_at_the_end(size_bytes: int) -> list[_Magic]:
     """Return the magic numbers whose offset depends on the size of the device."""
     sectors = size_bytes // 512
-    places = [
-        # md 0.90: the last whole 64 KiB block but one; md 1.0: 8 KiB from the end, on 4 KiB.
-        *(
-            ("RAID member", "md 0.90", size_bytes // (64 * KIB) * 64 * KIB - 64 * KIB, magic)
-            for magic in _MD_MAGICS
-        ),
-        *(("RAID member", "md 1.0", (sectors - 16) // 8 * 8 * 512, magic) for magic in _MD_MAGICS),
-        ("RAID member", "Intel RST", sectors * 512 - 1 * KIB, b"Intel Raid ISM Cfg Sig. "),
-        ("RAID member", "DDF", sectors * 512 - 512, b"\xde\x11\xde\x11"),
-        ("partition table", "GPT (backup)", sectors * 512 - 512, b"EFI PART"),
-        ("partition table", "GPT (backup)", size_bytes // 4096 * 4096 - 4096, b"EFI PART"),
+    # md 0.90: the last whole 64 KiB block but one; md 1.0: 8 KiB from the end, on 4 KiB.
+    md090_bytes = size_bytes // (64 * KIB) * 64 * KIB - 64 * KIB
+    md10_bytes = (sectors - 16) // 8 * 8 * 512
+    return [
+        *(_Magic("RAID member", "md 0.90", md090_bytes, magic) for magic in _MD_MAGICS),
+        *(_Magic("RAID member", "md 1.0", md10_bytes, magic) for magic in _MD_MAGICS),
+        _Magic("RAID member", "Intel RST", sectors * 512 - 1 * KIB, b"Intel Raid ISM Cfg Sig. "),
+        _Magic("RAID member", "DDF", sectors * 512 - 512, b"\xde\x11\xde\x11"),
+        _Magic("partition table", "GPT (backup)", sectors * 512 - 512, b"EFI PART"),
+        _Magic("partition table", "GPT (backup)", size_bytes // 4096 * 4096 - 4096, b"EFI PART"),
     ]
-    return [_Magic(*place) for place in places]
 
 
 def _holds(descriptor: int, magic: _Magic, size_bytes: int) -> bool:
@@ -160,7 +158,7 @@ def _zfs_labels(descriptor: int, size_bytes: int) -> list[Signature]:
     end_bytes = size_bytes // _ZFS_LABEL_BYTES * _ZFS_LABEL_BYTES
     starts = {0, _ZFS_LABEL_BYTES, end_bytes - 2 * _ZFS_LABEL_BYTES, end_bytes - _ZFS_LABEL_BYTES}
     found = []
-    for start in sorted(place for place in starts if 0 <= place < end_bytes):
+    for start in sorted(each for each in starts if 0 <= each < end_bytes):
         offset_bytes = start + _ZFS_UBERBLOCKS_START_BYTES
         blocks = os.pread(descriptor, _ZFS_LABEL_BYTES // 2, offset_bytes)
         heads = {

@@ -378,13 +378,13 @@ def clean(
     Raises:
         UsageError: when the state folder cannot be used.
     """
-    place = folder or state_folder()
-    if not place.is_dir():
+    folder = folder or state_folder()
+    if not folder.is_dir():
         return []
-    with _explained(place):
+    with _explained(folder):
         # Run names begin with the time; a newer run may be on a file system that an older one
         # mounted.
-        paths = sorted(place.glob(f"*{_SUFFIX}"), reverse=True)
+        paths = sorted(folder.glob(f"*{_SUFFIX}"), reverse=True)
         return [
             undone
             for path in paths
@@ -401,9 +401,9 @@ def kept_journals(folder: Path | None = None) -> dict[str, Kept]:
     Raises:
         UsageError: when the state folder cannot be used.
     """
-    place = folder or state_folder()
-    with _explained(place):
-        paths = sorted(place.glob(f"*{_SUFFIX}")) if place.is_dir() else []
+    folder = folder or state_folder()
+    with _explained(folder):
+        paths = sorted(folder.glob(f"*{_SUFFIX}")) if folder.is_dir() else []
         found = {_run_of(path): _kept_by(path) for path in paths}
     return {run_id: kept for run_id, kept in found.items() if kept is not None}
 

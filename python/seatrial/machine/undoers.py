@@ -41,7 +41,7 @@ from seatrial.machine.undoer import (
     undone,
 )
 from seatrial.machine.uses import uses_of_device
-from seatrial.processes import start_ticks
+from seatrial.processes import start_ticks as ticks_of
 from seatrial.topic import topics
 
 
@@ -69,13 +69,13 @@ def freeze(point: Path) -> None:
     Raises:
         OSError: when the kernel refuses.
     """
-    _report(point, _FREEZE)
+    _ioctl(point, _FREEZE)
 
 
 def undo_frozen(*, point: str) -> Result:
     """Unfreeze a file system that a run froze."""
     try:
-        _report(Path(point), _THAW)
+        _ioctl(Path(point), _THAW)
     except FileNotFoundError:
         return gone("its mount point no longer exists")
     except OSError as error:
@@ -85,7 +85,7 @@ def undo_frozen(*, point: str) -> Result:
     return undone("thawed")
 
 
-def _report(point: Path, command: int) -> None:
+def _ioctl(point: Path, command: int) -> None:
     descriptor = os.open(point, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         fcntl.ioctl(descriptor, command, 0)
@@ -194,7 +194,7 @@ def undo_process(*, pid: int, start_ticks: int, grace_s: float) -> Result:
         return gone("it has ended")
     try:
         # The PID cannot be reused while the handle is open, so it is safe to check it now.
-        if _started(pid) != start_ticks:
+        if ticks_of(pid) != start_ticks:
             return gone("it has ended")
         signal.pidfd_send_signal(handle, signal.SIGTERM)
         if _has_ended(handle, grace_s):
@@ -332,7 +332,3 @@ def _move_process(pid: str, return_to: Path) -> None:
 def _has_ended(handle: int, patience_s: float) -> bool:
     """Wait for the process behind a handle, which becomes readable when it ends."""
     return bool(select.select([handle], [], [], patience_s)[0])
-
-
-def _started(pid: int) -> int | None:
-    return start_ticks(pid)

@@ -65,8 +65,8 @@ def wipe(device: str) -> None:
     """Overwrite the first and last 4 MiB, where all signatures lie."""
     with open(device, "r+b", buffering=0) as disk:  # noqa: PTH123 - a device, unbuffered
         size_bytes = disk.seek(0, os.SEEK_END)
-        for place in (0, size_bytes - WIPED_BYTES):
-            disk.seek(place)
+        for offset_bytes in (0, size_bytes - WIPED_BYTES):
+            disk.seek(offset_bytes)
             disk.write(bytes(WIPED_BYTES))
         os.fsync(disk.fileno())
 

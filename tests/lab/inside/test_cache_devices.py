@@ -104,7 +104,7 @@ def test_each_kind_is_built_hit_removed_added_cold_and_undone(disks, kind):
 
 
 def access(device: str, begins_bytes: Sequence[int], *, writes: bool = False) -> None:
-    """Read or write a block at each place in a process of its own."""
+    """Read or write a block at each offset in a process of its own."""
     child = os.fork()
     if not child:
         descriptor = os.open(device, os.O_RDWR | os.O_DIRECT)
@@ -133,10 +133,10 @@ def test_bcache_leaves_the_streams_to_the_disks_that_a_prediction_leaves_to_them
     What is written is kept.
     """
     spec = variant("bcache")
-    stream = [place * BLOCK_BYTES for place in range(640)]
-    scattered = [(60 << 20) + place * (5 << 20) for place in range(10)]
+    stream = [number * BLOCK_BYTES for number in range(640)]
+    scattered = [(60 << 20) + number * (5 << 20) for number in range(10)]
     # The mean length of streams is inherited from the parent: short ones make it short first.
-    short = [(200 << 20) + place % 20 * (2 << 20) for place in range(60)]
+    short = [(200 << 20) + number % 20 * (2 << 20) for number in range(60)]
     begins = np.array([*short, *stream, *scattered], np.uint64)
     lengths = np.full(len(begins), BLOCK_BYTES, np.uint64)
     found = _core.stream_bytes(
@@ -154,11 +154,11 @@ def test_bcache_leaves_the_streams_to_the_disks_that_a_prediction_leaves_to_them
         checked = [*stream[::10], *stream[61:68], *scattered]
         random.Random(5).shuffle(checked)
         held = places_on_device(cache, use, checked)
-        written_bytes = [(150 << 20) + place * (5 << 20) for place in range(8)]
+        written_bytes = [(150 << 20) + number * (5 << 20) for number in range(8)]
         access(use.device, [*short, *written_bytes], writes=True)
         assert places_on_device(cache, use, written_bytes) == set(written_bytes)
         destroy(built, journal)
-    predicted = {int(place) for place in begins[is_short]} & set(checked)
+    predicted = {int(offset) for offset in begins[is_short]} & set(checked)
     assert held == predicted
     assert 0 < len(predicted & set(scattered)) < len(scattered)
     assert 0 < len(predicted & set(stream)) < len(stream) / 10

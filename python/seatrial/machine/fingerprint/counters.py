@@ -1,7 +1,5 @@
 """Counters read before and after every sample, of the device and of the machine.
 
-Sources: the kernel's Documentation/block/stat.rst, Documentation/accounting/psi.rst, proc(5).
-
 Sources: proc_stat(5); the kernel's Documentation/accounting/psi.rst and
 Documentation/block/stat.rst.
 """
@@ -90,9 +88,9 @@ def counters(path: Path | None, *, tree: SystemTree = LIVE) -> dict[str, float]:
 
 def sources(tree: SystemTree, path: Path | None) -> Sources:
     """Return the files to read for a target, or for the machine alone where it is None."""
-    place = None if path is None else str(path.absolute())
-    status = None if place is None else tree.status(place)
-    return _sources(tree, place, None if status is None else status.st_dev)
+    target = None if path is None else str(path.absolute())
+    status = None if target is None else tree.status(target)
+    return _sources(tree, target, None if status is None else status.st_dev)
 
 
 @lru_cache(maxsize=_TARGETS_KEPT)

@@ -70,8 +70,13 @@ def controller(tree: SystemTree, directory: str) -> Controller | None:
     )
 
 
+def _rate(tree: SystemTree, path: str, unit: str) -> float | None:
+    """Return the number before a unit, such as ``8.0 GT/s PCIe``; None for ``Unknown``."""
+    match = re.match(rf"([0-9.]+) {unit}", tree.text(path) or "")
+    return float(match[1]) if match else None
+
+
 _SAS_PORT: Final = re.compile(r"(.*/port-[0-9:]+)/end_device-")
-_GBIT: Final = re.compile(r"([0-9.]+) Gbit")
 
 
 class SasLink(NamedTuple):
@@ -95,16 +100,10 @@ def sas_link(tree: SystemTree, directory: str) -> SasLink:
     if port is None:
         return SasLink()
     phys = [name for name in tree.names(port[1]) if name.startswith("phy-")]
-    rates = [rate for name in phys if (rate := _sas_gb_s(tree, name)) is not None]
+    files = [f"/sys/class/sas_phy/{name}/negotiated_linkrate" for name in phys]
+    rates = [rate for file in files if (rate := _rate(tree, file, "Gbit")) is not None]
     # All lanes of a port negotiate the same rate.
     return SasLink(min(rates, default=None), len(rates) or None)
-
-
-def _sas_gb_s(tree: SystemTree, phy: str) -> float | None:
-    """Return the negotiated rate of a lane; the kernel writes ``12.0 Gbit`` or ``Unknown``."""
-    text = tree.text(f"/sys/class/sas_phy/{phy}/negotiated_linkrate") or ""
-    match = _GBIT.match(text)
-    return float(match[1]) if match else None
 
 
 _SATA_PORT: Final = re.compile(r"/ata(\d+)/")
@@ -137,13 +136,7 @@ def sata_link(tree: SystemTree, directory: str) -> SataLink:
         return SataLink()
     folder = f"/sys/class/ata_link/link{port}"
     files = ("sata_spd", "sata_spd_limit", "hw_sata_spd_limit")
-    return SataLink(*(_sata_gb_s(tree, f"{folder}/{file}") for file in files))
-
-
-def _sata_gb_s(tree: SystemTree, path: str) -> float | None:
-    """Return a link speed; the kernel writes ``6.0 Gbps`` or ``<unknown>``."""
-    match = re.match(r"([0-9.]+) Gbps", tree.text(path) or "")
-    return float(match[1]) if match else None
+    return SataLink(*(_rate(tree, f"{folder}/{file}", "Gbps") for file in files))
 
 
 _ADDRESS: Final = re.compile(r"[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
@@ -188,8 +181,8 @@ def pci_functions(directory: str) -> list[str]:
 
 def _link(tree: SystemTree, function: str) -> PcieLink:
     """Return one device's end of its link."""
-    speed_now = _speed_gt_s(tree, f"{function}/current_link_speed")
-    speed_max = _speed_gt_s(tree, f"{function}/max_link_speed")
+    speed_now = _rate(tree, f"{function}/current_link_speed", "GT/s")
+    speed_max = _rate(tree, f"{function}/max_link_speed", "GT/s")
     width_now = _width(tree, f"{function}/current_link_width")
     width_max = _width(tree, f"{function}/max_link_width")
     return PcieLink(
@@ -217,12 +210,6 @@ def bandwidth_bytes_per_s(speed_gt_s: float | None, width: int | None) -> int | 
         return None
     share = next(share for rate_max, share in _ENCODINGS if speed_gt_s <= rate_max)
     return round(speed_gt_s * 1e9 * share * width / _BITS_PER_BYTE)
-
-
-def _speed_gt_s(tree: SystemTree, path: str) -> float | None:
-    """Return a lane rate; the kernel writes ``8.0 GT/s PCIe`` or ``Unknown``."""
-    match = re.match(r"([0-9.]+) GT/s", tree.text(path) or "")
-    return float(match[1]) if match else None
 
 
 def _width(tree: SystemTree, path: str) -> int | None:

@@ -143,9 +143,9 @@ def _reason(tool: str, complaint: str) -> str:
 def _nvme_figures(log: Answer, column: int) -> Smart:
     """Return the figures of an NVMe health log, with amounts of data in bytes."""
     figures = {key: _number(log.get(names[column])) for key, names in _NVME_FIELDS.items()}
-    for way in ("read", "written"):
-        units = _number(log.get(f"data_units_{way}"))
-        figures[f"data_{way}_bytes"] = None if units is None else units * _DATA_UNIT_BYTES
+    for direction in ("read", "written"):
+        units = _number(log.get(f"data_units_{direction}"))
+        figures[f"data_{direction}_bytes"] = None if units is None else units * _DATA_UNIT_BYTES
     return _known(figures)
 
 
@@ -287,13 +287,13 @@ def _smart(
     """
     if kind in _WITHOUT_SMART:
         return {}, [], [f"SMART: {_WITHOUT_SMART[kind]}"]
-    ways: dict[str, Callable[[], Smart]] = {"smartctl": lambda: by_smartctl(tree, name)}
+    readers: dict[str, Callable[[], Smart]] = {"smartctl": lambda: by_smartctl(tree, name)}
     if control:
-        ways["nvme"] = lambda: by_nvme_cli(tree, posixpath.basename(control[0]))
+        readers["nvme"] = lambda: by_nvme_cli(tree, posixpath.basename(control[0]))
     figures: dict[str, bool | float] = {}
     tools: list[str] = []
     reasons: list[str] = []
-    for tool, read in ways.items():
+    for tool, read in readers.items():
         try:
             figures |= read()
             tools.append(tool)

@@ -62,7 +62,7 @@ def own_groups(tree: SystemTree, controller: str = "", process: str = "self") ->
     Args:
         tree: The machine.
         controller: One of version 1, such as ``memory``; empty means version 2.
-        process: Number of another process, whose group is meant in place of ours.
+        process: Number of another process, to use its group instead of ours.
     """
     hierarchies = [mount for mount in mounts(tree) if mount.kind in {"cgroup", "cgroup2"}]
     for number, controllers, path in _memberships(tree, process):

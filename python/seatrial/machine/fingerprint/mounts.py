@@ -204,7 +204,6 @@ def _overlay_numbers(tree: SystemTree, mount: Mount) -> list[str]:
 
     Inside a container that folder has its path on the host: it does not exist, or would be found
     on the overlay itself. Both mean that nothing is known.
-    found on the overlay itself. Both mean that nothing is known.
     """
     for _ in range(_OVERLAYS_MAX):
         upper = _option(mount, "upperdir")

@@ -58,7 +58,7 @@ def without_host(text: str, tree: SystemTree) -> str:
 def without_server(source: str, kind: str, tree: SystemTree) -> str:
     """Return the source of a network mount without its server: ``host:/x``.
 
-    In its place is ``(server 0123456789ab)``: a hash with this machine's id, so that the same
+    It is replaced by ``(server 0123456789ab)``: a hash with this machine's id, so that the same
     server has the same mark in all runs of this machine, and nobody can find it by trying names.
     """
     salt = tree.text("/etc/machine-id") or ""

@@ -1,13 +1,9 @@
-"""What other processes did: the kernel's own threads, and the I/O of other programs.
+"""CPU time and I/O of processes: of a process tree, and of all others on the machine.
 
-Sources: proc_pid_stat(5), proc_pid_io(5).
+A write to the page cache counts for its process at once; it reaches the device later.
 
-Sources: proc_pid_stat(5), proc_pid_io(5), proc_tid_children(5); of the time for which a thread
-could run and had no processor the kernel's Documentation/scheduler/sched-stats.rst,
-"/proc/<pid>/schedstat".
-
-Source: proc_pid_io(5). What a process writes to the page cache counts as its own at once, and
-reaches the device later.
+Sources: proc_pid_stat(5), proc_pid_io(5), proc_tid_children(5); the kernel's
+Documentation/scheduler/sched-stats.rst, "/proc/<pid>/schedstat".
 """
 
 from __future__ import annotations
@@ -21,16 +17,25 @@ from seatrial.machine.fingerprint.counters import NS_PER_TICK
 from seatrial.machine.fingerprint.tree import LIVE, SystemTree
 from seatrial.machine.marker import FOLDER_PREFIX
 
-_PROCESSES_MAX: Final = 10_000
+PROCESSES_MAX: Final = 4096
+"""``processes_io`` reports nothing on a machine with more: reading them would take too long."""
+
+_TREE_PROCESSES_MAX: Final = 10_000
+_ALL_PROCESSES_MAX: Final = 20_000
 _TRIES: Final = 3
 _FILE_LIMIT_BYTES: Final = 4096
+_IO_COUNTERS: Final = re.compile(r"^(read_bytes|write_bytes): (\d+)$", re.MULTILINE)
 
 # Positions after the command's name, which may contain blanks and brackets: field 3 is the first.
 _PARENT: Final = 1
+_FLAGS: Final = 6
 _USER: Final = 11
 _SYSTEM: Final = 12
 _REAPED_USER: Final = 13
 _REAPED_SYSTEM: Final = 14
+_TIMES: Final = slice(_USER, _REAPED_SYSTEM + 1)
+_START: Final = 19
+_KERNEL_THREAD: Final = 0x0020_0000  # PF_KTHREAD of include/linux/sched.h
 _DELAY: Final = 1  # of the words of a schedstat file
 
 
@@ -109,18 +114,17 @@ class ProcessTree:
 
     def root_ns(self) -> float | None:
         """Return the CPU time of the root alone, without children; None when it has ended."""
-        fields = self._fields(self.pid)
-        return None if fields is None else (int(fields[_USER]) + int(fields[_SYSTEM])) * NS_PER_TICK
+        fields = _stat(self._tree, self.pid)
+        return (int(fields[_USER]) + int(fields[_SYSTEM])) * NS_PER_TICK if fields else None
 
     def has_child(self, pid: int) -> bool:
         """Return whether a process is a child of the root."""
-        fields = self._fields(pid)
-        return fields is not None and fields[_PARENT] == str(self.pid)
+        return parent_of(pid, self._tree) == self.pid
 
     def _pids(self) -> Iterator[int]:
         """Yield the root and all descendants, parents before children."""
         waiting = [self.pid]
-        for _ in range(_PROCESSES_MAX):
+        for _ in range(_TREE_PROCESSES_MAX):
             if not waiting:
                 return
             pid = waiting.pop()
@@ -133,33 +137,26 @@ class ProcessTree:
         threads = self._tree.names(folder)
         lists = [self._tree.text(f"{folder}/{thread}/children") for thread in threads]
         if threads and lists[0] is None and self._tree.exists(f"{folder}/{threads[0]}"):
-            return self._children_by_parent(pid)
+            # Slower, but works on any kernel.
+            return [each for each in _pids(self._tree) if parent_of(each, self._tree) == pid]
         return [int(word) for words in lists if words for word in words.split()]
-
-    def _children_by_parent(self, pid: int) -> list[int]:
-        """Return the children by the parent of every process: slower, but works on any kernel."""
-        numbers = [int(name) for name in self._tree.names("/proc") if name.isdigit()]
-        parent = str(pid)
-        return [n for n in numbers if (f := self._fields(n)) and f[_PARENT] == parent]
 
     def _reaped_ticks(self) -> int | None:
         """Return the time of the children reaped by the root; None when the root has ended."""
-        fields = self._fields(self.pid)
-        if fields is None:
-            return None
-        return int(fields[_REAPED_USER]) + int(fields[_REAPED_SYSTEM])
+        fields = _stat(self._tree, self.pid)
+        return int(fields[_REAPED_USER]) + int(fields[_REAPED_SYSTEM]) if fields else None
 
     def _of(self, pid: int) -> Usage | None:
         """Return the usage of one process and its reaped children; None when it has ended."""
         # In this order, unknown bytes never belong to a process that has just ended.
         read_bytes = self._read_bytes(pid)
-        fields = self._fields(pid)
-        if fields is None:
+        fields = _stat(self._tree, pid)
+        if not fields:
             return None
-        own = self._counts_root or pid != self.pid
+        is_counted = self._counts_root or pid != self.pid
         return Usage(
-            (int(fields[_USER]) * own + int(fields[_REAPED_USER])) * NS_PER_TICK,
-            (int(fields[_SYSTEM]) * own + int(fields[_REAPED_SYSTEM])) * NS_PER_TICK,
+            (int(fields[_USER]) * is_counted + int(fields[_REAPED_USER])) * NS_PER_TICK,
+            (int(fields[_SYSTEM]) * is_counted + int(fields[_REAPED_SYSTEM])) * NS_PER_TICK,
             read_bytes,
         )
 
@@ -180,17 +177,9 @@ class ProcessTree:
                     found[thread] = float(words[_DELAY])
         return found
 
-    def _fields(self, pid: int) -> list[str] | None:
-        """Return the fields of a process's stat file from the third on; None when it has ended."""
-        text = self._tree.text(f"/proc/{pid}/stat", _FILE_LIMIT_BYTES)
-        fields = (text or "").rpartition(")")[2].split()
-        return fields if len(fields) > _REAPED_SYSTEM else None
-
     def _read_bytes(self, pid: int) -> int | None:
         """Return the bytes that a process read from storage; None where not readable."""
-        text = self._tree.text(f"/proc/{pid}/io", _FILE_LIMIT_BYTES) or ""
-        match = re.search(r"^read_bytes: (\d+)$", text, re.MULTILINE)
-        return int(match[1]) if match else None
+        return _io_counters(self._tree, pid).get("read_bytes")
 
 
 class _Delays:
@@ -222,14 +211,6 @@ def _larger(one: int | None, other: int | None) -> int | None:
     return one if one is None or other is None else max(one, other)
 
 
-PROCESSES_MAX: Final = 4096
-"""Nothing is reported on a machine with more: reading them would take too long."""
-
-_COUNTED: Final = re.compile(r"^(read_bytes|write_bytes): (\d+)$", re.MULTILINE)
-_PARENT_WORD: Final = 1
-_BEGAN: Final = 19
-
-
 class ProcessIo(NamedTuple):
     """The I/O of one process since it began.
 
@@ -252,27 +233,17 @@ class ProcessIo(NamedTuple):
 
 def processes_io(tree: SystemTree = LIVE) -> list[ProcessIo]:
     """Return the I/O of each process that did any; empty where there are too many."""
-    pids = [name for name in tree.names("/proc") if name.isdigit()]
+    pids = _pids(tree)
     if len(pids) > PROCESSES_MAX:
         return []
-    found = (_of(tree, pid) for pid in pids)
+    found = (_process_io(tree, pid) for pid in pids)
     return [each for each in found if each is not None]
 
 
 def own_processes(tree: SystemTree = LIVE) -> frozenset[int]:
     """Return our own process and its descendants."""
-    parents = {
-        int(pid): fields[_PARENT_WORD]
-        for pid in tree.names("/proc")
-        if pid.isdigit() and (fields := _fields(tree, pid))
-    }
-    own = {os.getpid()}
-    for _ in range(len(parents)):
-        more = {pid for pid, parent in parents.items() if int(parent) in own} - own
-        if not more:
-            break
-        own |= more
-    return frozenset(own)
+    parents = {pid: parent for pid in _pids(tree) if (parent := parent_of(pid, tree)) is not None}
+    return frozenset(_descendants([os.getpid()], parents))
 
 
 def is_server_of_a_trial(pid: int, tree: SystemTree = LIVE) -> bool:
@@ -283,43 +254,31 @@ def is_server_of_a_trial(pid: int, tree: SystemTree = LIVE) -> bool:
 
 def parent_of(pid: int, tree: SystemTree = LIVE) -> int | None:
     """Return the parent of a process; None when it has ended."""
-    words = _stat(tree, pid)
-    return int(words[_PARENT_AT]) if words else None
+    fields = _stat(tree, pid)
+    return int(fields[_PARENT]) if fields else None
 
 
 def is_kernel_thread(pid: int, tree: SystemTree = LIVE) -> bool:
     """Return whether a process is a thread of the kernel; False when it has ended."""
-    words = _stat(tree, pid)
-    return bool(words) and bool(int(words[_FLAGS]) & _KERNEL_FLAG)
+    fields = _stat(tree, pid)
+    return bool(fields) and bool(int(fields[_FLAGS]) & _KERNEL_THREAD)
 
 
-def _of(tree: SystemTree, pid: str) -> ProcessIo | None:
-    text = tree.text(f"/proc/{pid}/io", _FILE_LIMIT_BYTES) or ""
-    counted = {name: int(value) for name, value in _COUNTED.findall(text)}
-    if not any(counted.values()):
+def _process_io(tree: SystemTree, pid: int) -> ProcessIo | None:
+    counters = _io_counters(tree, pid)
+    if not any(counters.values()):
         return None
-    fields = _fields(tree, pid)
-    if len(fields) <= _BEGAN:
+    fields = _stat(tree, pid)
+    if len(fields) <= _START:
         return None
     return ProcessIo(
-        pid=int(pid),
-        began_ticks=int(fields[_BEGAN]),
-        parent=int(fields[_PARENT_WORD]),
+        pid=pid,
+        began_ticks=int(fields[_START]),
+        parent=int(fields[_PARENT]),
         name=tree.word(f"/proc/{pid}/comm") or "unnamed",
-        read_bytes=counted.get("read_bytes", 0),
-        write_bytes=counted.get("write_bytes", 0),
+        read_bytes=counters.get("read_bytes", 0),
+        write_bytes=counters.get("write_bytes", 0),
     )
-
-
-def _fields(tree: SystemTree, pid: str) -> list[str]:
-    """Return the fields of a process's stat file from the third on; empty when it has ended."""
-    text = tree.text(f"/proc/{pid}/stat", _FILE_LIMIT_BYTES) or ""
-    return text.rpartition(")")[2].split()
-
-
-_ALL_PROCESSES_MAX: Final = 20_000
-_KERNEL_FLAG: Final = 0x0020_0000  # PF_KTHREAD of include/linux/sched.h
-_PARENT_AT, _FLAGS, _TIMES = 1, 6, slice(11, 15)  # of the words behind the command's name
 
 
 def bystanders(own_pids: Collection[int], *, tree: SystemTree = LIVE) -> dict[str, float]:
@@ -334,9 +293,10 @@ def bystanders(own_pids: Collection[int], *, tree: SystemTree = LIVE) -> dict[st
         own_pids: Roots of process trees to exclude.
         tree: The machine.
     """
-    stats = {pid: words for pid in _pids(tree) if (words := _stat(tree, pid))}
-    own = _descendants(own_pids, {pid: int(words[_PARENT_AT]) for pid, words in stats.items()})
-    kernel = {pid for pid, words in stats.items() if int(words[_FLAGS]) & _KERNEL_FLAG}
+    pids = _pids(tree)[:_ALL_PROCESSES_MAX]
+    stats = {pid: fields for pid in pids if (fields := _stat(tree, pid))}
+    own = _descendants(own_pids, {pid: int(fields[_PARENT]) for pid, fields in stats.items()})
+    kernel = {pid for pid, fields in stats.items() if int(fields[_FLAGS]) & _KERNEL_THREAD}
     found = {}
     if kernel:
         ticks = sum(int(word) for pid in kernel for word in stats[pid][_TIMES])
@@ -351,14 +311,20 @@ def bystanders(own_pids: Collection[int], *, tree: SystemTree = LIVE) -> dict[st
 
 
 def _pids(tree: SystemTree) -> list[int]:
-    return [int(name) for name in tree.names("/proc") if name.isdigit()][:_ALL_PROCESSES_MAX]
+    return [int(name) for name in tree.names("/proc") if name.isdigit()]
 
 
 def _stat(tree: SystemTree, pid: int) -> list[str]:
-    """Return the words behind a process's name; empty when it has ended."""
+    """Return the fields of a process's stat file from the third on; empty when it has ended."""
     text = tree.text(f"/proc/{pid}/stat", _FILE_LIMIT_BYTES)
-    words = (text or "").rpartition(")")[2].split()
-    return words if len(words) >= _TIMES.stop else []
+    fields = (text or "").rpartition(")")[2].split()
+    return fields if len(fields) > _REAPED_SYSTEM else []
+
+
+def _io_counters(tree: SystemTree, pid: int) -> dict[str, int]:
+    """Return the bytes that a process read and wrote; empty where not readable."""
+    text = tree.text(f"/proc/{pid}/io", _FILE_LIMIT_BYTES) or ""
+    return {name: int(value) for name, value in _IO_COUNTERS.findall(text)}
 
 
 def _descendants(roots: Iterable[int], parents: dict[int, int]) -> set[int]:
@@ -378,8 +344,7 @@ def _descendants(roots: Iterable[int], parents: dict[int, int]) -> set[int]:
 
 def _io_bytes(tree: SystemTree, pid: int) -> tuple[int, int] | None:
     """Return what a process read and wrote; 0 if it has just ended, None if not readable."""
-    text = tree.text(f"/proc/{pid}/io", _FILE_LIMIT_BYTES)
-    if not text:
-        return None if tree.exists(f"/proc/{pid}/stat") else (0, 0)
-    amounts = dict(re.findall(r"^(read_bytes|write_bytes): (\d+)$", text, re.MULTILINE))
-    return int(amounts.get("read_bytes", 0)), int(amounts.get("write_bytes", 0))
+    counters = _io_counters(tree, pid)
+    if not counters and tree.exists(f"/proc/{pid}/stat"):
+        return None
+    return counters.get("read_bytes", 0), counters.get("write_bytes", 0)

@@ -107,25 +107,25 @@ def stack(tree: SystemTree, tops: list[str]) -> list[Device]:
     device without children is a physical one, as far as visible on this machine. At most 256
     devices are followed.
     """
-    found = {device.name: device for device in (_placed(tree, p) for p in _reached(tree, tops))}
+    found = {d.name: d for d in (_described(tree, each) for each in _reached(tree, tops))}
     return [
         replace(device, parents=[each.name for each in found.values() if name in each.children])
         for name, device in found.items()
     ]
 
 
-def _placed(tree: SystemTree, place: _StackedDevice) -> Device:
+def _described(tree: SystemTree, stacked: _StackedDevice) -> Device:
     """Return one device with the devices under it."""
-    device = describe(tree, place.number, place.directory)
-    name = lasting_name(tree, place.number)
+    device = describe(tree, stacked.number, stacked.directory)
+    name = lasting_name(tree, stacked.number)
     if device.loop:
-        below = _filesystem_below(tree, place.directory)
+        below = _filesystem_below(tree, stacked.directory)
         device = replace(device, loop=replace(device.loop, filesystem=below))
     return replace(
         device,
-        error_counts=error_counts(tree, place.directory),
+        error_counts=error_counts(tree, stacked.directory),
         medium_hash=short_hash(name) if name else None,
-        children=names_of(tree, place.below),
+        children=names_of(tree, stacked.below),
     )
 
 
@@ -136,7 +136,7 @@ def physical(devices: list[Device]) -> list[Device]:
 
 def physical_directories(tree: SystemTree, tops: list[str]) -> list[str]:
     """Return the sysfs directories of the physical devices under the given ones."""
-    return [place.directory for place in _reached(tree, tops) if not place.below]
+    return [each.directory for each in _reached(tree, tops) if not each.below]
 
 
 def flushing_directories(tree: SystemTree, tops: list[str]) -> list[str]:

@@ -219,11 +219,11 @@ def _fill(new: Path, name: SetName, versions: dict[str, str], report: Report) ->
     _do(["apt-get", "download", *options, *named], _DOWNLOAD_S, folder=debs)
     new.chmod(0o755)
     root = new / "root"
-    for name in _MERGED:
-        (root / "usr" / name).mkdir(parents=True)
+    for each in _MERGED:
+        (root / "usr" / each).mkdir(parents=True)
         # As on the host, since these files are overlaid on its root.
-        if Path("/", name).is_symlink():
-            (root / name).symlink_to(f"usr/{name}")
+        if Path("/", each).is_symlink():
+            (root / each).symlink_to(f"usr/{each}")
     report("Unpacking the packages")
     for deb in sorted(debs.glob("*.deb")):
         _unpack(deb, root)

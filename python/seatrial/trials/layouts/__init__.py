@@ -1,1 +1,1 @@
-"""Arrays on trial: built, measured, broken, taken apart."""
+"""Arrays as targets: they are built, measured, made to fail and removed."""

@@ -1,1 +1,1 @@
-"""What samples on layouts say: what an array write costs, what more drives give, what breaks."""
+"""Analysis of layouts: device I/O for each operation, scaling with drives, and failures."""

@@ -1,15 +1,16 @@
 """Device I/Os for each operation of an array, as counted, with the rule of its level.
 
-Counted are the requests and bytes of every drive (/proc/diskstats) while a sample lasted, over the
-operations that completed in it: a ratio for each round, with an interval over the rounds. What
-the file system, the bitmap and the array's own metadata write besides is part of what is counted.
+The requests and bytes of every drive (/proc/diskstats) during a sample are divided by the
+operations that completed in it: a ratio for each round, with an interval over the rounds. Writes
+of the file system, the bitmap and the array's own metadata are included.
 
 Sources: the kernel's Documentation/admin-guide/md.rst, and drivers/md/raid5.c: a parity array works
-in rows of 4 KiB, one of each member, and for each row that a write touches
-``handle_stripe_dirtying`` takes the cheaper of two ways. Read-modify-write reads what is
-overwritten and the parity; reconstruct-write reads the rest of the row. Equal costs go to
-reconstruct-write (``rmw_level`` 1, the default). A row that is written whole needs no reads.
-dm-raid, and so LVM, is the same code. Measured on md of Linux 6.1 (docs/method.md, "Arrays").
+in rows of 4 KiB, one of each member, and for each row that a write modifies
+``handle_stripe_dirtying`` takes the cheaper of two methods. Read-modify-write reads the overwritten
+data and the parity; reconstruct-write reads the rest of the row. Equal costs go to
+reconstruct-write (``rmw_level`` 1, the default). A row that is completely overwritten needs no
+reads. dm-raid, and so LVM, is the same code. Measured on md of Linux 6.1 (docs/method.md,
+"Arrays").
 """
 
 from __future__ import annotations
@@ -28,32 +29,36 @@ from seatrial.study.layouts.layout import LayoutSpec
 from seatrial.trials.database.study.workloads import is_of_database
 from seatrial.trials.layouts.analysis.model import (
     Accounting,
-    MemberWork,
+    MemberIo,
     Rule,
     layout_of,
     leg_of,
     variant,
 )
-from seatrial.trials.layouts.analysis.recovery import Span, spans_within
+from seatrial.trials.layouts.analysis.recovery import spans_within
 
 PAGE_BYTES: Final = 4096
 """Height of a row of a parity array (``STRIPE_SIZE``)."""
 ONE_REQUEST_BYTES_MAX: Final = 128 * 1024
-"""What any drive takes as one request; larger ones may be split."""
+"""Any drive accepts this size as one request; larger ones may be split."""
+
 MERGED_BYTES_MAX: Final = 64 * 1024
-"""Up to so much the rows of one write reach a drive merged into one request, as they lie one after
-the other there; seen on md of Linux 6.1, whose drives in the lab take 64 KiB at once."""
-PLACES_MAX: Final = 4096
-"""Positions in a stripe that a mean is taken over."""
-PLACE_MATTERS_SHARE: Final = 0.1
-"""Where the place of a file within its stripe changes a count by more, the count is not known."""
-RULED: Final = ("single", "md", "lvm", "md+md", "md+lvm")
-"""Backends whose levels work by these rules; btrfs and ZFS place each write anew."""
+"""Up to this size the rows of one write are adjacent on a drive and are merged into one request.
+Observed on md of Linux 6.1, whose drives in the lab take 64 KiB at once."""
+
+OFFSETS_MAX: Final = 4096
+"""Maximum number of offsets in a stripe over which a mean is computed."""
+
+OFFSET_EFFECT_SHARE_MAX: Final = 0.1
+"""A count that depends more on the file's offset within its stripe is not known."""
+
+RULED_BACKENDS: Final = ("single", "md", "lvm", "md+md", "md+lvm")
+"""Backends whose levels work by these rules; btrfs and ZFS allocate new blocks for each write."""
 
 
 @dataclass(frozen=True)
 class Cost:
-    """Bytes read and written for one operation, in the mean over its places."""
+    """Mean bytes read and written for one operation, over all its offsets."""
 
     read_bytes: float
     write_bytes: float
@@ -65,16 +70,16 @@ class Cost:
         return Cost(self.read_bytes * share, self.write_bytes * share)
 
 
-NOTHING: Final = Cost(0.0, 0.0)
+NO_COST: Final = Cost(0.0, 0.0)
 
 
 def write_rule(spec: LayoutSpec, size_bytes: int, align_bytes: int) -> Rule | None:
-    """Return what a write at any place costs; None where no rule is known.
+    """Return the device I/O for a write at a random offset; None where no rule is known.
 
     Args:
         spec: The layout.
-        size_bytes: Of one write.
-        align_bytes: Its places are multiples of this, each equally often.
+        size_bytes: Size of one write.
+        align_bytes: Its offsets are multiples of this, all equally frequent.
     """
     if not _is_ruled(spec, size_bytes):
         return None
@@ -96,16 +101,16 @@ def write_rule(spec: LayoutSpec, size_bytes: int, align_bytes: int) -> Rule | No
 def read_rule(
     spec: LayoutSpec, size_bytes: int, align_bytes: int, degraded_share: float = 0.0
 ) -> Rule | None:
-    """Return what a read at any place costs; None where no rule is known.
+    """Return the device I/O for a read at a random offset; None where no rule is known.
 
-    Without a drive md reads all n - 1 others for what it held, RAID6 too, where a textbook's
-    RAID6 would read n - 2: 2(n-1)/n in the mean.
+    To reconstruct data of a missing drive, md reads all n - 1 others: 2(n-1)/n reads in the mean.
+    This includes RAID6, for which n - 2 would suffice.
 
     Args:
         spec: The layout.
-        size_bytes: Of one read.
-        align_bytes: Its places are multiples of this.
-        degraded_share: Share of the reads that were done without one of the drives.
+        size_bytes: Size of one read.
+        align_bytes: Its offsets are multiples of this.
+        degraded_share: Share of the reads during which a drive was missing.
     """
     if not _is_ruled(spec, size_bytes):
         return None
@@ -130,13 +135,13 @@ def read_rule(
 
 
 def full_stripe_bytes(spec: LayoutSpec) -> int:
-    """Return how many bytes of data a stripe of a leg holds."""
+    """Return the bytes of data in a full stripe of a leg."""
     return int(spec.facts.data_members(spec.drives) * spec.chunk_kib * 1024)
 
 
 def _is_ruled(spec: LayoutSpec, size_bytes: int) -> bool:
-    """Whether a layout works by these rules; over legs for what lies in one chunk of them."""
-    if spec.backend not in RULED or size_bytes <= 0:
+    """Whether a layout works by these rules; a stripe over legs only for requests in one chunk."""
+    if spec.backend not in RULED_BACKENDS or size_bytes <= 0:
         return False
     return not _is_striped(spec) or size_bytes <= spec.stripe_kib * 1024
 
@@ -151,13 +156,13 @@ def _copies(spec: LayoutSpec) -> int:
     return 2 if spec.level == "raid10" else 1
 
 
-def _is_placed(spec: LayoutSpec) -> bool:
-    """Whether the array's first byte is that of a stripe: no file system, no volume above."""
+def _is_aligned(spec: LayoutSpec) -> bool:
+    """Whether offsets in the target are offsets in the array: no file system, no volume above."""
     return spec.filesystem == "none" and spec.backend != "md+lvm"
 
 
 def _pieces(spec: LayoutSpec, size_bytes: int, align_bytes: int) -> float | None:
-    """Return into how many requests the chunks of a stripe cut one; None where that varies."""
+    """Return into how many requests chunk boundaries split one; None where that varies."""
     if size_bytes > ONE_REQUEST_BYTES_MAX:
         return None
     has_chunks = spec.level not in ("single", "raid1", "mirror") and spec.drives > 1
@@ -165,54 +170,53 @@ def _pieces(spec: LayoutSpec, size_bytes: int, align_bytes: int) -> float | None
     chunks += [spec.stripe_kib * 1024] if _is_striped(spec) else []
     if not chunks:
         return 1.0
-    cut_bytes = math.gcd(*chunks)
-    placed, anywhere = (_pieces_at(size_bytes, cut_bytes, step) for step in (align_bytes, 1))
-    if not _is_placed(spec) and anywhere > placed * (1 + PLACE_MATTERS_SHARE):
+    chunk_bytes = math.gcd(*chunks)
+    aligned, anywhere = (_pieces_at(size_bytes, chunk_bytes, step) for step in (align_bytes, 1))
+    if not _is_aligned(spec) and anywhere > aligned * (1 + OFFSET_EFFECT_SHARE_MAX):
         return None
-    return placed
+    return aligned
 
 
-def _pieces_at(size_bytes: int, cut_bytes: int, align_bytes: int) -> float:
-    """Return the mean number of pieces, over places that are multiples of ``align_bytes``."""
-    step_bytes = math.gcd(cut_bytes, max(align_bytes, 512))
-    places = range(0, cut_bytes, step_bytes)
-    cuts = sum((place + size_bytes - 1) // cut_bytes for place in places)
-    return 1 + cuts / len(places)
+def _pieces_at(size_bytes: int, chunk_bytes: int, align_bytes: int) -> float:
+    """Return the mean number of pieces, over offsets that are multiples of ``align_bytes``."""
+    step_bytes = math.gcd(chunk_bytes, max(align_bytes, 512))
+    offsets = range(0, chunk_bytes, step_bytes)
+    boundaries = sum((offset + size_bytes - 1) // chunk_bytes for offset in offsets)
+    return 1 + boundaries / len(offsets)
 
 
 def _parity_write(spec: LayoutSpec, size_bytes: int, align_bytes: int) -> Rule | None:
-    """Return what a write to a parity array costs; None of pages in part but one alone."""
+    """Return the device I/O for a write to a parity array; None for several partial pages."""
     parity = spec.facts.parity_members
     if size_bytes < PAGE_BYTES:
         return _part_of_page(spec, size_bytes) if PAGE_BYTES % size_bytes == 0 else None
     if size_bytes % PAGE_BYTES or align_bytes % PAGE_BYTES:
         return None
-    placed = _mean_cost(spec, size_bytes, align_bytes) * (1 / size_bytes)
+    aligned = _mean_cost(spec, size_bytes, align_bytes) * (1 / size_bytes)
     anywhere = _mean_cost(spec, size_bytes, PAGE_BYTES) * (1 / size_bytes)
-    worst = placed if _is_placed(spec) else anywhere
+    worst = aligned if _is_aligned(spec) else anywhere
     reads = writes = None
-    is_merged = size_bytes <= MERGED_BYTES_MAX and _pieces(spec, size_bytes, align_bytes) == 1
-    if is_merged:  # in one chunk: the rows are alike, and each drive has one request
-        reads, writes = placed.read_bytes, placed.write_bytes
-    is_whole = size_bytes % full_stripe_bytes(spec) == 0 and placed.read_bytes == 0
+    is_full_stripe = size_bytes % full_stripe_bytes(spec) == 0 and aligned.read_bytes == 0
     words = "the cheaper of read-modify-write and reconstruct-write, row by row"
-    if is_merged:
+    if size_bytes <= MERGED_BYTES_MAX and _pieces(spec, size_bytes, align_bytes) == 1:
+        # Within one chunk all rows have equal costs, and each drive has one request.
+        reads, writes = aligned.read_bytes, aligned.write_bytes
         words = f"min(n-{parity + 1}, {parity + 1}) + {parity + 1}"
-    elif is_whole:
+    elif is_full_stripe:
         words = f"n/(n-{parity}) times the bytes, no reads"
     return Rule(
         reads=reads,
         writes=writes,
-        read_bytes=placed.read_bytes,
-        write_bytes=placed.write_bytes,
-        read_bytes_max=max(placed.read_bytes, worst.read_bytes),
-        write_bytes_max=max(placed.write_bytes, worst.write_bytes),
+        read_bytes=aligned.read_bytes,
+        write_bytes=aligned.write_bytes,
+        read_bytes_max=max(aligned.read_bytes, worst.read_bytes),
+        write_bytes_max=max(aligned.write_bytes, worst.write_bytes),
         words=words,
     )
 
 
 def _part_of_page(spec: LayoutSpec, size_bytes: int) -> Rule:
-    """Return what a write of less than a page costs: its page is no whole one, and is read."""
+    """Return the device I/O for a write of less than a page, which is read first."""
     parity = spec.facts.parity_members
     data = spec.drives - parity
     reads, writes = min(1 + parity, data), 1 + parity
@@ -229,40 +233,40 @@ def _part_of_page(spec: LayoutSpec, size_bytes: int) -> Rule:
 
 
 def _mean_cost(spec: LayoutSpec, size_bytes: int, align_bytes: int) -> Cost:
-    """Return the mean cost over all places in a stripe, cut where another leg begins."""
+    """Return the mean cost over all offsets in a stripe, split at leg boundaries."""
     stripe_bytes = full_stripe_bytes(spec)
-    cut_bytes = spec.stripe_kib * 1024 if _is_striped(spec) else stripe_bytes
-    period_bytes = math.lcm(stripe_bytes, cut_bytes)
+    unit_bytes = spec.stripe_kib * 1024 if _is_striped(spec) else stripe_bytes
+    period_bytes = math.lcm(stripe_bytes, unit_bytes)
     step_bytes = math.gcd(period_bytes, align_bytes)
-    step_bytes *= math.ceil(period_bytes / step_bytes / PLACES_MAX)
-    places = range(0, period_bytes, step_bytes)
-    total = NOTHING
-    for place in places:
-        for start, length_bytes in _parts(place, size_bytes, cut_bytes):
+    step_bytes *= math.ceil(period_bytes / step_bytes / OFFSETS_MAX)
+    offsets = range(0, period_bytes, step_bytes)
+    total = NO_COST
+    for offset in offsets:
+        for start, length_bytes in _split(offset, size_bytes, unit_bytes):
             total += _cost_at(spec, start % stripe_bytes, length_bytes, stripe_bytes)
-    return total * (1 / len(places))
+    return total * (1 / len(offsets))
 
 
-def _parts(place: int, size_bytes: int, cut_bytes: int) -> Iterator[tuple[int, int]]:
-    """Yield start and length of what lies between two cuts."""
-    end = place + size_bytes
-    while place < end:
-        until = min(end, (place // cut_bytes + 1) * cut_bytes)
-        yield place, until - place
-        place = until
+def _split(start: int, size_bytes: int, unit_bytes: int) -> Iterator[tuple[int, int]]:
+    """Yield offset and length of the parts of a request, split at multiples of a unit."""
+    end = start + size_bytes
+    while start < end:
+        until = min(end, (start // unit_bytes + 1) * unit_bytes)
+        yield start, until - start
+        start = until
 
 
 def _cost_at(spec: LayoutSpec, start: int, length_bytes: int, stripe_bytes: int) -> Cost:
-    """Return the cost of a write that begins at a place in a stripe of a leg."""
-    total = NOTHING
-    for place, part in _parts(start, length_bytes, stripe_bytes):
-        for rows, touched in _rows(place % stripe_bytes, part, spec.chunk_kib * 1024):
-            total += _row_cost(spec, touched) * rows
+    """Return the cost of a write that begins at an offset in a stripe of a leg."""
+    total = NO_COST
+    for offset, part_bytes in _split(start, length_bytes, stripe_bytes):
+        for rows, written in _rows(offset % stripe_bytes, part_bytes, spec.chunk_kib * 1024):
+            total += _row_cost(spec, written) * rows
     return total
 
 
 def _rows(start: int, length_bytes: int, chunk_bytes: int) -> Iterator[tuple[int, int]]:
-    """Yield how many rows of a stripe have how many of their data pages written."""
+    """Yield numbers of rows of a stripe with the number of data pages written in each of them."""
     first, row_from = start // chunk_bytes, start % chunk_bytes // PAGE_BYTES
     last, row_to = (
         (start + length_bytes) // chunk_bytes,
@@ -278,18 +282,18 @@ def _rows(start: int, length_bytes: int, chunk_bytes: int) -> Iterator[tuple[int
     yield from ((both, whole + 2), (neither, whole), (rows - both - neither, whole + 1))
 
 
-def _row_cost(spec: LayoutSpec, touched: int) -> Cost:
-    """Return what one row costs of which so many data pages are written whole."""
-    if touched == 0:
-        return NOTHING
+def _row_cost(spec: LayoutSpec, written: int) -> Cost:
+    """Return the cost of one row in which this many data pages are overwritten completely."""
+    if written == 0:
+        return NO_COST
     parity = spec.facts.parity_members
-    untouched = spec.drives - parity - touched
-    reads = min(touched + parity, untouched)
-    return Cost(float(reads * PAGE_BYTES), float((touched + parity) * PAGE_BYTES))
+    unwritten = spec.drives - parity - written
+    reads = min(written + parity, unwritten)
+    return Cost(float(reads * PAGE_BYTES), float((written + parity) * PAGE_BYTES))
 
 
 COMPLETED_MIN: Final = 100
-"""Fewer operations of a round say little next to what the array writes of its own accord."""
+"""With fewer operations in a round, the array's own writes would dominate."""
 PER: Final = {"mixed": "request"}
 LEG: Final = "leg"
 
@@ -297,8 +301,8 @@ Members = Mapping[str, Mapping[str, float]]
 
 
 @dataclass(frozen=True)
-class Counted:
-    """What one sample tells of the drives."""
+class DriveCounters:
+    """The counters of the drives during one sample."""
 
     sample: Sample
     members: Members
@@ -310,7 +314,7 @@ class Counted:
 
     @property
     def moved_bytes(self) -> int:
-        """Bytes that they moved, of the array's own."""
+        """Bytes of the array that they transferred."""
         return sum(part.transferred_bytes for part in self.sample.operations.values())
 
     def total(self, name: str) -> float:
@@ -319,16 +323,16 @@ class Counted:
 
 
 def accounting(cells: Sequence[CellSummary]) -> list[Accounting]:
-    """Return what the drives did, of every cell of which that is known."""
+    """Return the device I/O of every cell with known counters of its drives."""
     found = (accounting_of(summary) for summary in cells)
     return [each for each in found if each]
 
 
 def accounting_of(summary: CellSummary) -> Accounting | None:
-    """Return what the drives did in one cell; None where their counters are not known.
+    """Return the device I/O of one cell; None where the counters of its drives are not known.
 
-    Cells that break something are left out, but for reads without a drive that nothing rebuilds:
-    else the rebuild's own traffic would be counted for the workload's.
+    Cells with injected faults are left out, since the I/O of a rebuild would be counted as that of
+    the workload; the exception are reads from a degraded array that is not rebuilt.
     """
     spec = layout_of(summary)
     if spec is None:
@@ -355,79 +359,72 @@ def accounting_of(summary: CellSummary) -> Accounting | None:
 
 
 def rule_of(cell: Cell, spec: LayoutSpec, degraded_share: float = 0.0) -> Rule | None:
-    """Return what the level asks for one operation of a cell; None where that is not known.
+    """Return the device I/O that the level needs for one operation of a cell; None if unknown.
 
-    Known is it of reads and of writes past the page cache, of one size, at random places, and of
-    writes in sequence that are whole stripes. Other sequences meet in the array's stripe cache.
+    It is known for direct reads and writes of one size at random offsets, and for sequential
+    writes of full stripes. Other sequential requests are merged in the array's stripe cache.
     """
-    places = cell.parsed.address_kinds
+    addresses = cell.parsed.address_kinds
     is_direct = cell.parsed.target.direct
     size_bytes = cell.block_size_bytes
-    if len(places) != 1 or not is_direct or not size_bytes or cell.parsed.sync_every:
+    if len(addresses) != 1 or not is_direct or not size_bytes or cell.parsed.sync_every:
         return None
     align_bytes = min(access.align_bytes or size_bytes for access in cell.parsed.accesses)
-    if cell.operation == "read" and places == {"random"}:
+    if cell.operation == "read" and addresses == {"random"}:
         return read_rule(spec, size_bytes, align_bytes, degraded_share)
     if cell.operation != "write" or degraded_share:
         return None
-    if places == {"random"}:
+    if addresses == {"random"}:
         return write_rule(spec, size_bytes, align_bytes)
-    is_whole = bool(spec.facts.parity_members) and size_bytes % full_stripe_bytes(spec) == 0
-    return (
-        write_rule(spec, size_bytes, size_bytes) if places == {"sequential"} and is_whole else None
-    )
+    is_full = bool(spec.facts.parity_members) and size_bytes % full_stripe_bytes(spec) == 0
+    is_sequential = addresses == {"sequential"}
+    return write_rule(spec, size_bytes, size_bytes) if is_sequential and is_full else None
 
 
-def _counted(sample: Sample, spec: LayoutSpec) -> Counted | None:
-    """Return a sample's counters, of the drives of its own leg where that is a target."""
+def _counted(sample: Sample, spec: LayoutSpec) -> DriveCounters | None:
+    """Return the counters of a sample's drives; if its target is a leg, of that leg's drives."""
     record = sample.layout
     if record is None or sample.outcome.completed < COMPLETED_MIN:
         return None
     leg = leg_of(spec, sample.cell.target)
-    # Of an array behind a cache device, what reaches the array is counted, without the cache.
-    own = {
-        drive: work
-        for drive, work in record.members.items()
-        if not spec.has_cache_device or record.roles.get(drive) != "cache"
-    }
+
+    def is_counted(role: str) -> bool:
+        # Behind a cache device, the requests that reach the array are counted, without the cache.
+        if spec.has_cache_device and role == "cache":
+            return False
+        return not leg or role in (f"{LEG} {leg}", f"spare of {LEG} {leg}")
+
     members = {
-        drive: work
-        for drive, work in own.items()
-        if not leg or _is_of_leg(record.roles.get(drive, ""), leg)
+        drive: counters
+        for drive, counters in record.members.items()
+        if is_counted(record.roles.get(drive, ""))
     }
-    return Counted(sample, members) if members else None
-
-
-def _is_of_leg(role: str, leg: int) -> bool:
-    return role in (f"{LEG} {leg}", f"spare of {LEG} {leg}")
+    return DriveCounters(sample, members) if members else None
 
 
 def _degraded_share(sample: Sample) -> float | None:
-    """Return the share of the operations that met a missing drive; None where more went on."""
+    """Return the share of the operations while degraded; None if the array was also repaired."""
     if not is_broken(sample):
         return 0.0
     spans = spans_within(sample)
-    if sample.cell.operation != "read" or any(_is_repairing(span) for span in spans):
+    is_repaired = any(span.phase not in ("before", "degraded") for span in spans)
+    if sample.cell.operation != "read" or is_repaired:
         return None
-    whole_s = math.fsum(span.length_s for span in spans)
-    missing_s = math.fsum(span.length_s for span in spans if span.phase == "degraded")
-    return missing_s / whole_s if whole_s else None
+    total_s = math.fsum(span.length_s for span in spans)
+    degraded_s = math.fsum(span.length_s for span in spans if span.phase == "degraded")
+    return degraded_s / total_s if total_s else None
 
 
-def _is_repairing(span: Span) -> bool:
-    return span.phase not in ("before", "degraded")
-
-
-def _for_each(parts: Sequence[Counted], name: str) -> Estimate:
+def _for_each(parts: Sequence[DriveCounters], name: str) -> Estimate:
     return estimate_of_rounds([part.total(name) / part.operations for part in parts], "count")
 
 
-def _for_each_byte(parts: Sequence[Counted], name: str) -> Estimate:
+def _for_each_byte(parts: Sequence[DriveCounters], name: str) -> Estimate:
     return estimate_of_rounds([part.total(name) / part.moved_bytes for part in parts], "ratio")
 
 
-def _members(parts: Sequence[Counted]) -> list[MemberWork]:
-    """Return what each drive did that all rounds know, the legs' own first."""
+def _members(parts: Sequence[DriveCounters]) -> list[MemberIo]:
+    """Return the I/O of each drive that is in all rounds, active drives first."""
     roles: dict[str, str] = {}
     for part in parts:
         roles |= part.sample.layout.roles if part.sample.layout else {}
@@ -439,18 +436,20 @@ def _members(parts: Sequence[Counted]) -> list[MemberWork]:
 
 
 def _rank(role: str) -> int:
-    """Return what kind of role it is: drives of all legs are equals, and so are all spares."""
+    """Return the rank of a role's kind; the drives of all legs have one, and so have all spares."""
     kinds = (LEG, "spare", "log", "cache")
-    return next((place for place, kind in enumerate(kinds) if role.startswith(kind)), len(kinds))
+    return next((rank for rank, kind in enumerate(kinds) if role.startswith(kind)), len(kinds))
 
 
-def _member(parts: Sequence[Counted], drive: str, role: str, peers: Sequence[str]) -> MemberWork:
+def _member(
+    parts: Sequence[DriveCounters], drive: str, role: str, peers: Sequence[str]
+) -> MemberIo:
     def for_each(name: str) -> Estimate:
         values = [part.members[drive].get(name, 0.0) / part.operations for part in parts]
         return estimate_of_rounds(values, "count")
 
     has_busy = all("busy_ns" in part.members[drive] for part in parts)
-    return MemberWork(
+    return MemberIo(
         drive=drive,
         role=role,
         reads=for_each("reads"),
@@ -465,7 +464,7 @@ def _bytes(work: Mapping[str, Any]) -> float:
     return float(work.get("read_bytes", 0.0) + work.get("write_bytes", 0.0))
 
 
-def _busy_share(parts: Sequence[Counted], drive: str) -> Estimate:
+def _busy_share(parts: Sequence[DriveCounters], drive: str) -> Estimate:
     shares = [
         min(1.0, part.members[drive]["busy_ns"] / (part.sample.duration_s * 1e9)) for part in parts
     ]
@@ -473,7 +472,7 @@ def _busy_share(parts: Sequence[Counted], drive: str) -> Estimate:
 
 
 def _over_peers(
-    parts: Sequence[Counted],
+    parts: Sequence[DriveCounters],
     drive: str,
     peers: Sequence[str],
     figure: Callable[[Mapping[str, float]], float],

@@ -1,4 +1,4 @@
-"""The figures of the article "One DVD per second" (2009): what each of them shows, as data.
+"""The figures of the article "One DVD per second" (2009) as data, and phrases of the verdict.
 
 The article measured RAID0 of 1 to 12 drives and RAID5 of 3 to 12 on one controller, and RAID0 and
 RAID5 of 2 x 4 to 2 x 8 drives striped over two controllers by lvm2 (RAID00, RAID05 there).
@@ -19,30 +19,35 @@ from seatrial.stats.wording import (
     format_size,
     format_value,
 )
-from seatrial.trials.layouts.analysis.model import Best, LayoutAnalysis, PhaseFigures, Recovery
+from seatrial.trials.layouts.analysis.model import (
+    BestLayout,
+    LayoutAnalysis,
+    PhaseFigures,
+    Recovery,
+)
 
 BLOCK_BYTES: Final = 8192
-"""Of the article's database."""
+"""Page size of the article's database."""
 
 Quantity = Literal["bandwidth", "iops", "copy_time"]
 Against = Literal["drives", "block_size_bytes"]
 
 
 class ArticleFigure(msgspec.Struct, frozen=True, kw_only=True):
-    """What one figure shows, and which cells belong into it.
+    """The content of one figure, and which cells belong to it.
 
     Attributes:
-        number: In the article.
-        title: What it shows.
+        number: Its number in the article.
+        title: Its title.
         against: The horizontal axis; one line for each operation, and for each number of threads
             or each layout, whichever is not fixed.
         quantity: The vertical axis.
-        pattern: ``random`` or ``sequential``; of a copy ``copy``.
-        operations: Whose lines it has.
-        block_size_bytes: The only one; None where it is the axis, or of a copy no matter.
-        threads: Those that it has; empty where all.
-        level: The only one; empty for all.
-        legs: How many legs; 0 for any.
+        pattern: ``random``, ``sequential`` or ``copy``.
+        operations: Operations that have lines.
+        block_size_bytes: The block size; None where it is the axis, or for a copy.
+        threads: Numbers of threads; empty for all.
+        level: The level; empty for all.
+        legs: Number of legs; 0 for any.
         drives: Drives of all legs; 0 where it is the axis, or for any.
     """
 
@@ -73,7 +78,7 @@ def _random_against_drives(number: int, threads: int) -> ArticleFigure:
 
 
 def _against_block_size(number: int, level: str, legs: int, drives: int) -> list[ArticleFigure]:
-    """Return the pair of figures that the article has of one layout: bandwidth, then IOPS."""
+    """Return the article's pair of figures for one layout: bandwidth, then IOPS."""
     name = level.upper() if legs == 1 else f"RAID0{level.removeprefix('raid')}"
     of_legs = f"{legs} x {drives // legs}, " if legs > 1 else ""
     layout = f"{name}, {of_legs}{drives} drives"
@@ -91,10 +96,9 @@ def _against_block_size(number: int, level: str, legs: int, drives: int) -> list
     }
     return [
         msgspec.convert(
-            {"number": number + place, "title": title, "quantity": quantity, **common},
-            ArticleFigure,
+            {"number": each, "title": title, "quantity": quantity, **common}, ArticleFigure
         )
-        for place, (quantity, title) in enumerate(titles.items())
+        for each, (quantity, title) in enumerate(titles.items(), start=number)
     ]
 
 
@@ -152,7 +156,7 @@ FIGURES: Final[tuple[ArticleFigure, ...]] = (
         drives=10,
     ),
 )
-"""In the article's order. Other layouts have figures like 6 to 29, without a number (drawn.py)."""
+"""In the article's order. Figures of other layouts, like 6 to 29, are in measured_figures.py."""
 
 EQUALS_NAMED_MAX: Final = 2
 RECOVERIES_SHOWN_MAX: Final = 2
@@ -173,12 +177,12 @@ def best_words(found: LayoutAnalysis) -> list[str]:
     return [*reported, *([_undecided(open_uses)] if open_uses else [])]
 
 
-def _is_open(best: Best) -> bool:
+def _is_open(best: BestLayout) -> bool:
     """Return whether the first of many is not significantly faster than any other."""
     return best.ratio is None and len(best.equals) > EQUALS_NAMED_MAX
 
 
-def _undecided(open_uses: Sequence[Best]) -> str:
+def _undecided(open_uses: Sequence[BestLayout]) -> str:
     layouts = max(len(each.equals) for each in open_uses) + 1
     uses = [_in_brackets(each.use) for each in open_uses]
     listed = " or ".join([", ".join(uses[:-1]), uses[-1]] if len(uses) > 1 else uses)
@@ -192,14 +196,14 @@ def _in_brackets(use: str) -> str:
     return f"{what} ({detail})" if detail else what
 
 
-def _opening(best: Best) -> str:
+def _opening(best: BestLayout) -> str:
     figure = format_estimate(best.figure)
     if best.among == "redundant":
         return f"with redundancy, {best.target} at {figure}"
     return f"{best.use}: {best.target} at {figure}"
 
 
-def _against(best: Best) -> str:
+def _against(best: BestLayout) -> str:
     reported = ""
     if best.ratio and best.runner_up:
         reported = f", {format_estimate(best.ratio)} of {best.runner_up}"
@@ -228,14 +232,14 @@ def worst_recovery(recoveries: Sequence[Recovery]) -> str:
     worst = min(recoveries, key=_gravity)
     state = lost_words(worst) or _kept_words(worst)
     count = format_count(worst.failed_count) if worst.failed_count else "no"
-    said = f"{_when(worst)}, {worst.cell.target} {state}: {count} failed requests"
+    phrase = f"{_when(worst)}, {worst.cell.target} {state}: {count} failed requests"
     if (phase := _phase_after(worst)) and phase.share:
-        said += f", {format_value(phase.share)} of its rate"
-    return said
+        phrase += f", {format_value(phase.share)} of its rate"
+    return phrase
 
 
 def _phase_after(recovery: Recovery) -> PhaseFigures | None:
-    """Return the phase that shows best what a failure costs."""
+    """Return the phase that shows the effect of a failure best."""
     return recovery.phase("rebuild") or recovery.phase("degraded") or recovery.phase("scrub")
 
 

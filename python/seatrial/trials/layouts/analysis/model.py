@@ -1,4 +1,4 @@
-"""What the analysis of samples on layouts yields. Pure data."""
+"""The results of the analysis of samples on layouts, as plain records."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from seatrial.study.cell import Cell, FactorValue
 from seatrial.study.layouts.layout import LayoutSpec
 
 CHECKED_BLOCK_BYTES = 4096
-"""What is checked in the end is known to so much."""
+"""Unit of the final data check."""
 
 PhaseName = Literal["before", "degraded", "rebuild", "scrub", "after"]
-"""Of a sample in which something is broken: until then, without a drive, while the array is
-rebuilt, while all its data are checked, and with all drives at rest again."""
+"""A phase of a sample with injected faults: before the first fault, with a drive missing, during a
+rebuild, during a scrub, and afterwards."""
 
 
 class Variant(msgspec.Struct, frozen=True, kw_only=True):
     """One layout, or one leg of it, that a run measured.
 
     Attributes:
-        target: What cells call it.
-        label: Of the layout.
+        target: Its name as the target of cells.
+        label: Label of the layout.
         factors: What distinguishes it from other layouts (level, chunk and others).
-        drives: Active drives that it lies on.
-        losses_survived: Drives of it that may fail, whichever they are.
+        drives: Number of active drives.
+        losses_survived: How many of its drives may fail, in any combination.
     """
 
     target: str
@@ -41,16 +41,16 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Rule(msgspec.Struct, frozen=True, kw_only=True):
-    """What a level asks of its drives for one operation of the array (docs/method.md, "Arrays").
+    """The device I/O that a level needs for one operation of the array (docs/method.md, "Arrays").
 
     Attributes:
-        reads: Device reads for each; None where only bytes are known, for requests are merged.
-        writes: Device writes for each; None where only bytes are known.
+        reads: Device reads; None where only bytes are known, because requests are merged.
+        writes: Device writes; None where only bytes are known.
         read_bytes: Bytes read from the drives for each byte requested.
         write_bytes: Bytes written to the drives for each byte requested.
-        write_bytes_max: The same where the file system puts the file as badly as it can, so that
-            its blocks begin anywhere on 4 KiB; equal to ``write_bytes`` where that is known.
-        read_bytes_max: As ``write_bytes_max``, of what is read.
+        write_bytes_max: ``write_bytes`` with the worst placement by the file system, at any
+            multiple of 4 KiB; equal to ``write_bytes`` where the placement is known.
+        read_bytes_max: ``read_bytes`` with the worst placement.
         words: The rule, such as ``min(n-2, 2) + 2``.
     """
 
@@ -63,18 +63,19 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     words: str
 
 
-class MemberWork(msgspec.Struct, frozen=True, kw_only=True):
-    """What one drive did.
+class MemberIo(msgspec.Struct, frozen=True, kw_only=True):
+    """The I/O of one drive.
 
     Attributes:
         drive: Its path.
         role: ``leg 1``, ``spare of leg 1``, ``log``, ``cache``.
         reads: Device reads for each operation of the array.
-        writes: Device writes for each.
-        bytes_ratio: Bytes moved over the mean of the drives of the same role; None where nothing
-            was moved.
-        busy_share: Share of the time in which it had requests.
-        busy_ratio: That over the mean of the drives of the same role; None where none was busy.
+        writes: Device writes for each operation of the array.
+        bytes_ratio: Bytes transferred over the mean of the drives of the same role; None where
+            nothing was transferred.
+        busy_share: Share of the time with requests in flight.
+        busy_ratio: Busy time over the mean of the drives of the same role; None where none was
+            busy.
     """
 
     drive: str
@@ -87,21 +88,21 @@ class MemberWork(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Accounting(msgspec.Struct, frozen=True, kw_only=True):
-    """What the drives did for each operation of a cell; intervals are over rounds.
+    """The device I/O for each operation of a cell; intervals are over rounds.
 
     Attributes:
-        cell: What was measured.
-        variant: On what.
-        per: What one operation is: ``read``, ``write``, ``request``, ``commit``, ``transaction``...
-        reads: Device reads for each (unit ``count``).
-        writes: Device writes for each.
-        flushes: Flushes of drives for each.
+        cell: The cell.
+        variant: The layout.
+        per: The operation: ``read``, ``write``, ``request``, ``commit``, ``transaction``...
+        reads: Device reads for each operation (unit ``count``).
+        writes: Device writes for each operation.
+        flushes: Flushes of drives for each operation.
         read_bytes: Bytes read from the drives for each byte of the array; None where the operation
-            has no bytes of its own, as a transaction.
-        write_bytes: Bytes written to the drives for each.
-        rule: What the level asks for; None where that is not known.
-        members: What each drive did, by role.
-        degraded_share: Share of the operations after a drive had failed; 0 of a whole array.
+            has no size, such as a transaction.
+        write_bytes: Bytes written to the drives for each byte of the array.
+        rule: What the level needs; None where that is not known.
+        members: The I/O of each drive, by role.
+        degraded_share: Share of the operations after a drive had failed; 0 without a failure.
     """
 
     cell: Annotated[Cell, named("key")]
@@ -113,7 +114,7 @@ class Accounting(msgspec.Struct, frozen=True, kw_only=True):
     read_bytes: Estimate | None
     write_bytes: Estimate | None
     rule: Rule | None
-    members: list[MemberWork]
+    members: list[MemberIo]
     degraded_share: float = 0.0
 
 
@@ -122,10 +123,10 @@ class SweepPoint(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         drives: Active drives.
-        target: What cells call the layout.
+        target: The layout, as the target of cells.
         rate: Completed requests per second.
         bandwidth: Bytes per second.
-        p99: Of the operation; None where it is not known.
+        p99: 99th percentile of the operation's latency; None where it is not known.
     """
 
     drives: int
@@ -136,13 +137,13 @@ class SweepPoint(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ArraySaturation(msgspec.Struct, frozen=True, kw_only=True):
-    """From how many drives on more of them give no more.
+    """The number of drives above which the rate no longer increases.
 
     Attributes:
-        drives: From so many on.
-        gain_before: Rate there over that at the next lower count; None where it is the lowest.
-        gain_beyond: The largest gain of any higher count.
-        drives_max: The most that were measured.
+        drives: That number.
+        gain_before: Its rate over that of the next lower number; None if it is the lowest.
+        gain_beyond: The largest gain of any higher number.
+        drives_max: The highest number measured.
         sentence: Such as ``Read bandwidth saturates at 6 drives: up to 12 drives reach ...``.
     """
 
@@ -154,14 +155,14 @@ class ArraySaturation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SweepSeries(msgspec.Struct, frozen=True, kw_only=True):
-    """One figure of layouts that differ in nothing but their number of drives.
+    """Results of layouts that differ only in their number of drives.
 
     Attributes:
         name: Such as ``raid5`` or ``raid5, md+lvm``: distinguishes it from the run's other series.
-        factors: Of the layouts, without what the number of drives changes.
-        cell: Factors of the cell that all have, without the target.
+        factors: Factors of the layouts that do not depend on the number of drives.
+        cell: Common factors of the cells, without the target.
         points: By number of drives, at least two.
-        saturation: None where it significantly still grows, or is undecided.
+        saturation: None where the rate still increases significantly, or it is undecided.
     """
 
     name: str
@@ -175,19 +176,19 @@ class LayoutRatio(msgspec.Struct, frozen=True, kw_only=True):
     """Two layouts that differ in one factor, compared round by round.
 
     Attributes:
-        factor: The one: ``level``, ``backend``, ``chunk_kib``, ``filesystem`` ...
-        a: Target that is the measure.
-        b: Target that is judged.
-        value_a: Of the factor.
-        value_b: Of the factor.
-        drives: Active drives of either.
-        operation: Whose cells were compared.
-        cells: How many both have.
+        factor: ``level``, ``backend``, ``chunk_kib``, ``filesystem`` ...
+        a: The baseline target.
+        b: The target compared with it.
+        value_a: Value of the factor in A.
+        value_b: Value of the factor in B.
+        drives: Active drives of A.
+        operation: The operation of the compared cells.
+        cells: Number of compared cells.
         ratio: Rate of B over A, the geometric mean over the cells, with an interval that is
-            adjusted for all that is compared.
-        p_adjusted: Of no difference, after Holm's adjustment; None where measured once.
+            adjusted for the number of comparisons.
+        p_adjusted: p-value after Holm's adjustment; None where measured once.
         answer: ``higher``, ``lower``, ``same`` or ``undecided``.
-        within_share: For ``same``: the difference is significantly smaller.
+        within_share: For ``same``: the difference is significantly smaller than this share.
         rounds_more: How many more rounds would decide it; None if unknown.
     """
 
@@ -206,17 +207,17 @@ class LayoutRatio(msgspec.Struct, frozen=True, kw_only=True):
     rounds_more: int | None = None
 
 
-class Best(msgspec.Struct, frozen=True, kw_only=True):
-    """Which of a run's layouts does one thing fastest.
+class BestLayout(msgspec.Struct, frozen=True, kw_only=True):
+    """The fastest of a run's layouts for one use.
 
     Attributes:
-        use: What, such as ``random reads of 8 KiB``.
+        use: Such as ``random reads of 8 KiB``.
         among: ``all``, or ``redundant``: those that survive the loss of a drive.
-        target: The fastest.
+        target: The fastest layout.
         figure: Its rate.
-        runner_up: The fastest of those that are significantly slower; empty without any.
-        ratio: Its rate over that one's, paired by round; None without one.
-        equals: Others that may be as fast.
+        runner_up: The fastest of the significantly slower layouts; empty without any.
+        ratio: The rate of the fastest over that of the runner-up, paired by round.
+        equals: Layouts that are not significantly slower.
     """
 
     use: str
@@ -229,14 +230,14 @@ class Best(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PhaseFigures(msgspec.Struct, frozen=True, kw_only=True):
-    """What an array did in one phase of a failure.
+    """The performance of an array in one phase of a failure.
 
     Attributes:
-        phase: Which.
-        length: How long it lasted within the sample (unit ``ns``).
-        rate: Completed requests per second in it.
-        share: That over the rate before, by round; None of ``before`` itself.
-        p99: Response time of all requests in it; None where too few completed to know it.
+        phase: The phase.
+        length: Its duration within the sample (unit ``ns``).
+        rate: Completed requests per second.
+        share: The rate over that of the phase ``before``, by round; None for ``before`` itself.
+        p99: Response time of all requests; None where too few completed.
     """
 
     phase: PhaseName
@@ -247,44 +248,45 @@ class PhaseFigures(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Recovery(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a cell in whose samples something was broken; intervals are over rounds.
+    """The results of a cell with injected faults; intervals are over rounds.
 
     Attributes:
-        cell: What was measured.
-        variant: On what.
-        rounds: Samples in which something happened.
-        faults: What was done, as phrases in order, of the first round.
-        phases: Those that were seen.
-        lowest_share: The slowest second after the first failure over the rate before; the lowest of
-            all rounds, which is no mean and has no interval. None without a rate before.
-        lowest_share_before: The slowest second before it, for what is usual; the lowest, too.
+        cell: The cell.
+        variant: The layout.
+        rounds: Samples with at least one event.
+        faults: The faults of the first round, as phrases in order.
+        phases: The observed phases.
+        lowest_share: The slowest second after the first failure over the rate before it; the lowest
+            of all rounds, an extreme value without an interval. None without a rate before.
+        lowest_share_before: The slowest second before the failure, as the baseline.
         longest_stall_s: The longest time without a completion after the first failure.
-        rebuild_time: How long the rebuild took, of those that ended (unit ``ns``); None of none.
-        after_load_count: Rebuilds that ended after the load had: part of their time they had the
-            drives for themselves.
+        rebuild_time: Duration of the completed rebuilds (unit ``ns``); None if there are none.
+        after_load_count: Rebuilds that ended after the load, and so had the drives to themselves
+            for part of their time.
         rebuild_rate: Bytes of a drive rebuilt per second; None where that is not known.
-        unfinished_count: Rebuilds that had not ended when they were last looked at.
-        unfinished_share: How much of those was done at most; None where that is not known.
-        window: How long one more failure could have lost data (unit ``ns``); where it never could,
-            from a drive's failure until all were there again. Of rounds in which it was seen to
-            end.
-        window_open_s: The longest that did not end, until it was last looked at; None of none.
+        unfinished_count: Rebuilds that had not ended at the last reading.
+        unfinished_share: The largest progress of those; None where that is not known.
+        window: Time during which one more failure could have lost data (unit ``ns``); if it never
+            could, time from a drive's failure until all drives were in service again. Only of
+            rounds in which its end was observed.
+        window_open_s: The longest such time that had not ended at the last reading; None if there
+            is none.
         exposed: Whether one more failure could have lost data at any time.
-        at_stake_bytes: What the array, or the leg's whole layout, holds.
-        failed_count: Requests that failed, over all rounds.
+        at_stake_bytes: Capacity of the array, or of the leg's whole layout.
+        failed_count: Failed requests, over all rounds.
         offered_count: Requests over all rounds.
-        corrupt_blocks: Blocks that held what nobody wrote, each time that one was read, by the load
-            and in the end; None where nothing was checked.
-        checked_blocks: Over all rounds.
-        unreadable_bytes: What could not be read in the end; None where that was not tried.
-        checked_bytes: What was read and checked in the end, over all rounds.
-        wrong_bytes: What of it held something else than was written, in blocks of 4 KiB; None
-            where that was not looked for.
+        corrupt_blocks: Blocks with data that were never written, counted at each read, by the load
+            and the final check; None where nothing was checked.
+        checked_blocks: Blocks checked, over all rounds.
+        unreadable_bytes: Bytes unreadable in the final check; None without that check.
+        checked_bytes: Bytes read in the final check, over all rounds.
+        wrong_bytes: Bytes that differed from what was written, in blocks of 4 KiB; None without
+            that check.
         sums_differ_count: Rounds after which the sums of pgbench's tables, which every transaction
-            keeps equal, differed; None where no such database ran.
+            keeps equal, differed; None without such a database.
         array_failed_count: Rounds in which the array itself failed.
-        mismatch_blocks: What scrubs found, in blocks of 512 bytes; None without any.
-        rebuild_limit_kib_per_s: The limit that was set; None for the kernel's own.
+        mismatch_blocks: Mismatches found by scrubs, in blocks of 512 bytes; None without any scrub.
+        rebuild_limit_kib_per_s: The rebuild limit; None for the kernel's own.
     """
 
     cell: Annotated[Cell, named("key")]
@@ -318,24 +320,24 @@ class Recovery(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def wrong_reads(self) -> int:
-        """Blocks that were wrong when the load read them; of those in the end see wrong_bytes."""
+        """Blocks that were corrupt when the load read them, without those of the final check."""
         at_end = (self.wrong_bytes or 0) // CHECKED_BLOCK_BYTES
         return max(0, (self.corrupt_blocks or 0) - at_end)
 
     def phase(self, name: PhaseName) -> PhaseFigures | None:
-        """Return a phase's figures; None where it was not seen."""
+        """Return a phase's figures; None where it was not observed."""
         return next((each for each in self.phases if each.phase == name), None)
 
 
 class LimitRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One limit of rebuilding: what it costs in time, and what it spares the service.
+    """One rebuild limit: the duration of the rebuild, and the performance during it.
 
     Attributes:
         limit_kib_per_s: The limit; None for the kernel's own.
-        rebuild_time: How long the rebuild took (unit ``ns``); None where none ended.
-        after_load_count: As of a recovery.
-        share: Rate while it ran over that before.
-        p99: Response time while it ran.
+        rebuild_time: Duration of the rebuild (unit ``ns``); None where none ended.
+        after_load_count: Rebuilds that ended after the load.
+        share: Rate during the rebuild over that before the fault.
+        p99: Response time during the rebuild.
     """
 
     limit_kib_per_s: int | None
@@ -346,10 +348,10 @@ class LimitRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LimitTable(msgspec.Struct, frozen=True, kw_only=True):
-    """Cells that differ in nothing but the limit of rebuilding.
+    """Cells that differ only in their rebuild limit.
 
     Attributes:
-        target: What cells call the layout.
+        target: The layout, as the target of cells.
         cell: Their common factors.
         rows: By limit, the kernel's own last.
     """
@@ -363,9 +365,9 @@ class FigurePoint(msgspec.Struct, frozen=True, kw_only=True):
     """One point of a figure.
 
     Attributes:
-        x: Number of drives, or block size in bytes, as the figure has it.
-        target: What cells call the layout.
-        y: In the figure's unit.
+        x: Number of drives, or block size in bytes.
+        target: The layout, as the target of cells.
+        y: The value, in the figure's unit.
     """
 
     x: int
@@ -377,10 +379,10 @@ class FigureLine(msgspec.Struct, frozen=True, kw_only=True):
     """One line of a figure.
 
     Attributes:
-        name: What distinguishes it from the others.
+        name: What distinguishes it from the other lines.
         operation: ``read``, ``write``, ``copy`` ...
         points: By ``x``.
-        saturation: Against drives: from how many on there is no more.
+        saturation: For a line over drives, where it saturates.
     """
 
     name: str
@@ -389,14 +391,14 @@ class FigureLine(msgspec.Struct, frozen=True, kw_only=True):
     saturation: ArraySaturation | None = None
 
 
-class DrawnFigure(msgspec.Struct, frozen=True, kw_only=True):
+class MeasuredFigure(msgspec.Struct, frozen=True, kw_only=True):
     """One figure of the article "One DVD per second", with what this run measured.
 
     Attributes:
-        number: Its number there; 0 where the article shows other layouts in the same way.
-        title: What it shows.
-        against: What ``x`` is.
-        unit: Of ``y``: ``B/s``, ``IOPS`` or ``ns`` (of one copy).
+        number: Its number in the article; 0 for a layout that is not in the article.
+        title: Its title.
+        against: The quantity ``x``.
+        unit: Unit of ``y``: ``B/s``, ``IOPS`` or ``ns`` (of one copy).
         lines: At least one.
     """
 
@@ -408,32 +410,32 @@ class DrawnFigure(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LayoutAnalysis(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that is particular to a run's layouts.
+    """The analysis of a run's layouts.
 
     Attributes:
         variants: In the order of the run's cells.
-        accounting: Of each cell of which the drives' counters are known and nothing was broken, and
-            of reads from an array that a drive was missing from.
-        sweeps: Of each workload that several numbers of drives have in common.
-        ratios: Layouts that differ in one factor.
-        best: Which layout is best for what; empty where there is one only.
-        recoveries: Of each cell in whose samples something was broken.
-        limits: Rebuild time against service, where the limit of rebuilding was a factor.
-        figures: Those of the article that the run has lines for.
+        accounting: For each cell with known counters of its drives and without faults, and for
+            reads from a degraded array.
+        sweeps: For each workload that was measured with several numbers of drives.
+        ratios: Pairs of layouts that differ in one factor.
+        best: The fastest layout for each use; empty if there is only one layout.
+        recoveries: For each cell with injected faults.
+        limits: Rebuild time against performance, where the rebuild limit was a factor.
+        figures: The figures of the article for which the run has results.
     """
 
     variants: list[Variant]
     accounting: list[Accounting]
     sweeps: list[SweepSeries]
     ratios: list[LayoutRatio]
-    best: list[Best]
+    best: list[BestLayout]
     recoveries: list[Recovery]
     limits: list[LimitTable]
-    figures: list[DrawnFigure]
+    figures: list[MeasuredFigure]
 
 
 def layouts_of(analysed: Analysed) -> LayoutAnalysis | None:
-    """Return what is particular to the layouts of a run; None where it has none."""
+    """Return the analysis of a run's layouts; None where it has none."""
     found: LayoutAnalysis | None = analysed.analyses.get("layouts")
     return found
 
@@ -446,7 +448,7 @@ OTHER_FACTORS: Final = (
 
 
 def spec_of(record: LayoutRecord) -> LayoutSpec | None:
-    """Return the variant that a sample was taken on; None of a record of another version."""
+    """Return the variant of a sample; None if another version wrote the record."""
     try:
         return msgspec.convert(record.layout, LayoutSpec)
     except msgspec.ValidationError:
@@ -460,12 +462,12 @@ def layout_of(summary: CellSummary) -> LayoutSpec | None:
 
 
 def is_breaking_summary(summary: CellSummary) -> bool:
-    """Return whether a cell breaks something, or something broke in one of its samples."""
+    """Return whether a cell injects faults, or a drive failed in one of its samples."""
     return is_breaking(summary.cell) or any(is_broken(sample) for sample in summary.samples)
 
 
 def variant_of(summary: CellSummary) -> Variant | None:
-    """Return what a cell was measured on; None where that is no layout."""
+    """Return the layout of a cell; None where its target is not a layout."""
     spec = layout_of(summary)
     return variant(spec, summary.cell.target) if spec else None
 
@@ -487,7 +489,7 @@ def variant(spec: LayoutSpec, target: str) -> Variant:
 
 
 def leg_of(spec: LayoutSpec, target: str) -> int:
-    """Return which leg of a layout a target is, from 1; 0 where it is the whole."""
+    """Return which leg of a layout a target is, from 1; 0 for the whole layout."""
     if spec.expose != "legs":
         return 0
     number = target.removeprefix(f"{spec.label}-leg")
@@ -495,6 +497,6 @@ def leg_of(spec: LayoutSpec, target: str) -> int:
 
 
 def variants_of(cells: Iterable[CellSummary]) -> list[Variant]:
-    """Return what a run's cells were measured on, each once, in the order of the cells."""
+    """Return the layouts of a run's cells, without duplicates, in the order of the cells."""
     found = (variant_of(summary) for summary in cells)
     return list({each.target: each for each in found if each}.values())

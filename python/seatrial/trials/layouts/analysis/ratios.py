@@ -32,9 +32,9 @@ from seatrial.stats.running import Running, running, running_from
 from seatrial.stats.wording import format_plural, format_size, operation_words
 from seatrial.study.cell import Cell, FactorValue
 from seatrial.trials.layouts.analysis.accounting import accounting
-from seatrial.trials.layouts.analysis.drawn import drawn_figures
+from seatrial.trials.layouts.analysis.measured_figures import measured_figures
 from seatrial.trials.layouts.analysis.model import (
-    Best,
+    BestLayout,
     LayoutAnalysis,
     LayoutRatio,
     Variant,
@@ -107,8 +107,8 @@ class LayoutCells:
         return self._phases[id(sample)]
 
 
-class _Question(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether two layouts that differ in one factor differ in the rate of one operation."""
+class _Pair(msgspec.Struct, frozen=True, kw_only=True):
+    """Two layouts that differ in one factor, with the contrast of their rates of one operation."""
 
     factor: str
     a: Variant
@@ -120,17 +120,15 @@ class _Question(msgspec.Struct, frozen=True, kw_only=True):
 
 def layout_ratios(measured: LayoutCells) -> list[LayoutRatio]:
     """Return every pair of layouts that differ in one factor, with its ratio and result."""
-    requested = list(_questions(measured))
-    known = [
-        (place, p) for place, each in enumerate(requested) if (p := p_value(each.of)) is not None
-    ]
-    adjusted = dict(zip([place for place, _ in known], holm([p for _, p in known]), strict=True))
-    still_open = sum(p > ALPHA for p in adjusted.values())
-    alpha = ALPHA / max(1, still_open)
-    return [_judged(each, adjusted.get(place), alpha) for place, each in enumerate(requested)]
+    pairs = list(_pairs(measured))
+    known = {index: p for index, each in enumerate(pairs) if (p := p_value(each.of)) is not None}
+    adjusted = dict(zip(known, holm(list(known.values())), strict=True))
+    undecided = sum(p > ALPHA for p in adjusted.values())
+    alpha = ALPHA / max(1, undecided)
+    return [_ratio(each, adjusted.get(index), alpha) for index, each in enumerate(pairs)]
 
 
-def _questions(measured: LayoutCells) -> Iterator[_Question]:
+def _pairs(measured: LayoutCells) -> Iterator[_Pair]:
     for a, b in itertools.combinations(measured.variants.values(), 2):
         factor = one_difference(a.factors, b.factors)
         if not factor or a.label == b.label:
@@ -140,7 +138,7 @@ def _questions(measured: LayoutCells) -> Iterator[_Question]:
             found = measured.contrast(a.target, b.target, keys)
             if found:
                 of, cells = found
-                yield _Question(factor=factor, a=a, b=b, operation=operation, cells=cells, of=of)
+                yield _Pair(factor=factor, a=a, b=b, operation=operation, cells=cells, of=of)
 
 
 def one_difference(a: Mapping[str, FactorValue], b: Mapping[str, FactorValue]) -> str:
@@ -164,17 +162,17 @@ def _base(factors: Mapping[str, FactorValue]) -> str:
     return str(factors.get(BACKEND)).partition("+")[0]
 
 
-def _judged(question: _Question, p_adjusted: float | None, alpha: float) -> LayoutRatio:
-    ratio = ratio_estimate(question.of, alpha)
+def _ratio(pair: _Pair, p_adjusted: float | None, alpha: float) -> LayoutRatio:
+    ratio = ratio_estimate(pair.of, alpha)
     reported = LayoutRatio(
-        factor=question.factor,
-        a=question.a.target,
-        b=question.b.target,
-        value_a=question.a.factors.get(question.factor, ABSENT),
-        value_b=question.b.factors.get(question.factor, ABSENT),
-        drives=question.a.drives,
-        operation=question.operation,
-        cells=question.cells,
+        factor=pair.factor,
+        a=pair.a.target,
+        b=pair.b.target,
+        value_a=pair.a.factors.get(pair.factor, ABSENT),
+        value_b=pair.b.factors.get(pair.factor, ABSENT),
+        drives=pair.a.drives,
+        operation=pair.operation,
+        cells=pair.cells,
         ratio=ratio,
         p_adjusted=p_adjusted,
         answer="undecided",
@@ -184,7 +182,7 @@ def _judged(question: _Question, p_adjusted: float | None, alpha: float) -> Layo
         return msgspec.structs.replace(reported, answer=answer)
     if p_adjusted is not None and is_same(ratio, MARGIN_SHARE_DEFAULT):
         return msgspec.structs.replace(reported, answer="same", within_share=within_share(ratio))
-    (more,) = rounds_more([question.of], alpha, MARGIN_SHARE_DEFAULT)
+    (more,) = rounds_more([pair.of], alpha, MARGIN_SHARE_DEFAULT)
     return msgspec.structs.replace(reported, rounds_more=more)
 
 
@@ -196,7 +194,7 @@ Among = Literal["all", "redundant"]
 
 
 @dataclass(frozen=True)
-class Use:
+class UseCase:
     """One use that layouts are compared for.
 
     Attributes:
@@ -208,7 +206,7 @@ class Use:
     key: str
 
 
-def best_layouts(measured: LayoutCells) -> list[Best]:
+def best_layouts(measured: LayoutCells) -> list[BestLayout]:
     """Return the fastest layout for each use that two or more layouts have in common.
 
     Since the fastest is selected among many, it is significantly faster than another layout only
@@ -229,8 +227,8 @@ def best_layouts(measured: LayoutCells) -> list[Best]:
 
 
 def _best(
-    measured: LayoutCells, use: Use, targets: Sequence[str], alpha: float, among: Among
-) -> Best:
+    measured: LayoutCells, use: UseCase, targets: Sequence[str], alpha: float, among: Among
+) -> BestLayout:
     ordered = sorted(targets, key=lambda t: -_rate(measured, t, use).value)
     first, others = ordered[0], ordered[1:]
     slower: dict[str, Estimate] = {}
@@ -240,7 +238,7 @@ def _best(
         if ratio and ratio.low is not None and ratio.low > 1:
             slower[other] = ratio
     runner_up = next(iter(slower), "")
-    return Best(
+    return BestLayout(
         use=use.words,
         among=among,
         target=first,
@@ -251,7 +249,7 @@ def _best(
     )
 
 
-def _rate(measured: LayoutCells, target: str, use: Use) -> Estimate:
+def _rate(measured: LayoutCells, target: str, use: UseCase) -> Estimate:
     return measured.by_target[target][use.key].iops
 
 
@@ -261,7 +259,7 @@ def _figure(summary: CellSummary) -> Estimate:
     return summary.bandwidth if is_in_sequence else summary.iops
 
 
-def _uses(measured: LayoutCells) -> Iterator[Use]:
+def _uses(measured: LayoutCells) -> Iterator[UseCase]:
     for operation in ("read", "write"):
         for size_bytes in BLOCK_SIZES_BYTES:
             wanted = _random(operation, size_bytes)
@@ -274,7 +272,9 @@ def _uses(measured: LayoutCells) -> Iterator[Use]:
         if use:
             yield use
     for operation in ("commit", "transaction", "copy"):
-        use = _use(measured, _operation(operation), operation_words(operation))
+        use = _use(
+            measured, lambda cell, of=operation: cell.operation == of, operation_words(operation)
+        )
         if use:
             yield use
 
@@ -291,16 +291,7 @@ def _sequential(operation: str) -> Callable[[Cell], bool]:
     return lambda cell: cell.operation == operation and cell.parsed.address_kinds == {"sequential"}
 
 
-def _made_for(cell: Cell) -> bool:
-    """Return whether a cell is of the kind ``sequential``, not only sequential by its addresses."""
-    return cell.kind == "sequential"
-
-
-def _operation(operation: str) -> Callable[[Cell], bool]:
-    return lambda cell: cell.operation == operation
-
-
-def _use(measured: LayoutCells, wanted: Callable[[Cell], bool], words: str) -> Use | None:
+def _use(measured: LayoutCells, wanted: Callable[[Cell], bool], words: str) -> UseCase | None:
     """Return the matching cell that most layouts have; among several the fastest.
 
     For commits it is the cell with the fewest threads, since a single session waits for each one.
@@ -313,12 +304,13 @@ def _use(measured: LayoutCells, wanted: Callable[[Cell], bool], words: str) -> U
     shared = {key: cells for key, cells in found.items() if len(cells) > 1}
     if not shared:
         return None
-    made_for = {key: cells for key, cells in shared.items() if _made_for(cells[0].cell)}
-    shared = made_for or shared
+    # Cells of the kind are preferred to those that are sequential only by their addresses.
+    sequential = {key: cells for key, cells in shared.items() if cells[0].cell.kind == "sequential"}
+    shared = sequential or shared
     key = max(shared, key=lambda each: _weight(shared[each]))
     cell = shared[key][0].cell
     size = f" of {format_size(cell.block_size_bytes)}" if words.startswith("sequential") else ""
-    return Use(f"{words}{size}{_concurrency(cell)}", key)
+    return UseCase(f"{words}{size}{_concurrency(cell)}", key)
 
 
 def _weight(cells: Sequence[CellSummary]) -> tuple[float, ...]:
@@ -356,5 +348,5 @@ def analyse_layouts(cells: Sequence[CellSummary]) -> LayoutAnalysis | None:
         best=best_layouts(measured),
         recoveries=broken,
         limits=limit_tables(broken),
-        figures=drawn_figures(own, series),
+        figures=measured_figures(own, series),
     )

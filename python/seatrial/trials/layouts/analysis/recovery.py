@@ -1,8 +1,8 @@
-"""What a failure costs: the dip, the rebuild, the time without redundancy, errors, lost data.
+"""The effects of a failure: the dip, the rebuild, the time without redundancy, errors, lost data.
 
-A phase's figure in a round is a mean over its slices; intervals are over rounds. Of a single round
-the interval is that of its slices by the block bootstrap, which says so (``over`` is ``timeline``).
-Never is a single latency the unit.
+A phase's figure in a round is a mean over its slices; intervals are over rounds. For a single round
+the interval is computed from its slices by the block bootstrap (``over`` is ``timeline``). The unit
+is never a single latency.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ FAULTS: Final = (
     *("failed", "bad_sectors", "rotten", "faltering", "dropping_writes"),
     *("replaced", "scrub_started", "fault_failed"),
 )
-"""Events that somebody caused."""
+"""Events that were injected."""
 
 
 @dataclass(frozen=True)
 class Span:
-    """A stretch of one phase.
+    """A period of one phase.
 
     Attributes:
-        phase: Which.
-        from_s: From the sample's start.
-        to_s: Its end; of the last one the sample's end, or that of the last reading after it.
-        missing: Drives that the leg lacks which lacks most.
+        phase: The phase.
+        from_s: Its start, from the sample's start.
+        to_s: Its end; for the last one the end of the sample, or the last reading after it.
+        missing: Missing drives in the leg with the most.
     """
 
     phase: PhaseName
@@ -60,25 +60,25 @@ class Span:
 
     @property
     def length_s(self) -> float:
-        """Its length in seconds."""
+        """Its duration."""
         return self.to_s - self.from_s
 
 
 @dataclass
 class ArrayTimeline:
-    """The state of an array as event follows event."""
+    """The state of an array after each event."""
 
     missing: Counter[int] = field(default_factory=Counter)
     rebuilding: set[int] = field(default_factory=set)
     scrubbing: set[int] = field(default_factory=set)
 
-    def take(self, event: ArrayEvent, *, rebuilds_again: bool) -> None:
-        """Take in what happened.
+    def apply(self, event: ArrayEvent, *, rebuilds_again: bool) -> None:
+        """Update the state.
 
         Args:
-            event: It.
-            rebuilds_again: Whether the same leg starts another rebuild later: then the end of this
-                one brought back one drive, else all; where their number is not set.
+            event: The event.
+            rebuilds_again: Whether the same leg starts another rebuild later. If the event does not
+                report the missing drives, the end of this rebuild then restored one, otherwise all.
         """
         leg = event.leg
         if event.what == "failed":
@@ -96,12 +96,12 @@ class ArrayTimeline:
 
     @property
     def missing_max(self) -> int:
-        """Drives that are missing in the leg that misses most."""
+        """Missing drives in the leg with the most."""
         return max(self.missing.values(), default=0)
 
     @property
     def phase(self) -> PhaseName:
-        """What phase this is, once anything has happened."""
+        """The phase after the first event."""
         if self.rebuilding:
             return "rebuild"
         if self.missing_max:
@@ -110,7 +110,7 @@ class ArrayTimeline:
 
 
 def spans_of(sample: Sample) -> list[Span]:
-    """Return the phases of a sample in order of time; what happened after its end is one more."""
+    """Return the phases of a sample in order of time, including those after its end."""
     spans: list[Span] = []
     phase: PhaseName = "before"
     from_s, missing = 0.0, 0
@@ -123,7 +123,7 @@ def spans_of(sample: Sample) -> list[Span]:
 
 
 def spans_within(sample: Sample) -> list[Span]:
-    """Return the phases of a sample as long as its load lasted."""
+    """Return the phases of a sample while its load lasted."""
     end_s = sample.duration_s
     return [
         Span(span.phase, span.from_s, min(span.to_s, end_s), span.missing)
@@ -133,40 +133,35 @@ def spans_within(sample: Sample) -> list[Span]:
 
 
 def missing_max(sample: Sample) -> int:
-    """Return how many drives one leg missed at most."""
+    """Return the maximum number of missing drives in one leg."""
     return max((timeline.missing_max for _, timeline in _timelines(sample)), default=0)
 
 
 def missing_at_end(sample: Sample) -> int:
-    """Return how many drives one leg missed still when the array was last looked at."""
+    """Return how many drives of one leg were still missing at the last reading."""
     *_, (_, timeline) = [(0.0, ArrayTimeline()), *_timelines(sample)]
     return timeline.missing_max
 
 
 def last_seen_s(sample: Sample) -> float:
-    """Return until when the array was looked at, from the sample's start."""
+    """Return the time of the last reading of the array, from the sample's start."""
     record, series = sample.layout, sample.series
     events = record.events if record else []
-    read_s = series.period_s * _readings(sample) if series else 0.0
+    readings = len(series.columns.get("missing_members", [])) if series else 0
+    read_s = series.period_s * readings if series else 0.0
     return max(sample.duration_s, read_s, *(event.at_s for event in events), 0.0)
-
-
-def _readings(sample: Sample) -> int:
-    """Return how many readings tell of the array."""
-    columns = sample.series.columns if sample.series else {}
-    return len(columns.get("missing_members", []))
 
 
 def _timelines(sample: Sample) -> Iterator[tuple[float, ArrayTimeline]]:
     """Yield the time of each event, and the state of the array from then on."""
     events = sample.layout.events if sample.layout else []
     timeline = ArrayTimeline()
-    for place, event in enumerate(events):
+    for index, event in enumerate(events):
         again = any(
             later.what == "rebuild_started" and later.leg == event.leg
-            for later in events[place + 1 :]
+            for later in events[index + 1 :]
         )
-        timeline.take(event, rebuilds_again=again)
+        timeline.apply(event, rebuilds_again=again)
         yield event.at_s, timeline
 
 
@@ -178,21 +173,21 @@ _P99: Final = 99.0
 
 @dataclass(frozen=True)
 class Part:
-    """One phase of one sample: the whole slices that lie in it.
+    """One phase of one sample: the complete slices within it.
 
     Attributes:
-        counts: Completed requests in each of them.
+        counts: Completed requests in each slice.
         slice_s: Length of a slice.
-        places: Their indices in the timeline.
+        indices: Indices of the slices in the timeline.
     """
 
     counts: list[float]
     slice_s: float
-    places: list[int]
+    indices: list[int]
 
     @property
     def length_s(self) -> float:
-        """How long they last together."""
+        """Total length of the slices."""
         return len(self.counts) * self.slice_s
 
     @property
@@ -202,7 +197,7 @@ class Part:
 
     @cached_property
     def log_half_width(self) -> float | None:
-        """Half of the width of the interval of the rate's logarithm; None where not known."""
+        """Half of the width of the interval of the rate's logarithm; None if unknown."""
         import numpy as np  # noqa: PLC0415  (only an analysis pays for the import)
 
         if len(self.counts) < SLICES_MIN or self.per_s <= 0:
@@ -212,7 +207,7 @@ class Part:
 
     @property
     def slowest_second_per_s(self) -> float | None:
-        """The lowest rate of a second, one second after the other; None if it is shorter."""
+        """The lowest rate of consecutive seconds; None if it is shorter than a second."""
         count = max(1, round(SECOND_S / self.slice_s))
         starts = range(0, len(self.counts) - count + 1, count)
         sums = [math.fsum(self.counts[at : at + count]) for at in starts]
@@ -226,11 +221,11 @@ class PhaseTimeline:
     sample: Sample
     parts: dict[PhaseName, Part]
     broken: Part | None = None
-    """All from the first event on, whatever phase it is of; None where nothing happened."""
+    """All slices from the first event on; None without an event."""
 
     @property
     def before_per_s(self) -> float:
-        """The rate before anything was broken; 0 where that is not known."""
+        """The rate before the first event; 0 where that is not known."""
         part = self.parts.get("before")
         return part.per_s if part else 0.0
 
@@ -241,52 +236,43 @@ class PhaseTimeline:
 
     def p99_ns(self, name: PhaseName) -> float | None:
         """Return the response time (ns) of all requests that ended in a phase, if it is known."""
-        places = set(self.parts[name].places)
-        merged = reduce(
-            lambda one, other: one.merged(other),
-            (
-                Histogram.decode(s.response)
-                for s in self.sample.timeline.slices
-                if s.index in places
-            ),
-            Histogram.of([]),
-        )
+        indices = set(self.parts[name].indices)
+        slices = [s for s in self.sample.timeline.slices if s.index in indices]
+        histograms = (Histogram.decode(each.response) for each in slices)
+        merged = reduce(lambda one, other: one.merged(other), histograms, Histogram.of([]))
         return merged.percentile_ns(_P99) if merged.count >= entries_needed(_P99) else None
 
 
 def phase_timeline_of(sample: Sample) -> PhaseTimeline:
-    """Return a sample's phases; without any where its timeline cannot tell of them."""
+    """Return a sample's phases; none where its timeline is too short for them."""
     if not is_long_enough(sample):
         return PhaseTimeline(sample, {})
     counts = [float(count) for count in slice_counts(sample)]
     slice_s = sample.timeline.slice_ns / NS_PER_S
-    places: dict[PhaseName, list[int]] = {}
+    indices: dict[PhaseName, list[int]] = {}
     for span in spans_within(sample):
         first = math.ceil(span.from_s / slice_s - 1e-6)
         until = min(len(counts), math.floor(span.to_s / slice_s + 1e-6))
-        places.setdefault(span.phase, []).extend(range(first, until))
-    later = [place for phase, own in places.items() if phase != "before" for place in own]
+        indices.setdefault(span.phase, []).extend(range(first, until))
+    later = [index for phase, own in indices.items() if phase != "before" for index in own]
     broken = [*range(min(later), max(later) + 1)] if later else []
-    if "before" in places:
-        places["before"] = _running(counts, places["before"], slice_s)
-    return PhaseTimeline(
-        sample,
-        {
-            phase: Part([counts[place] for place in own], slice_s, own)
-            for phase, own in places.items()
-            if len(own) >= SLICES_OF_PHASE_MIN
-        },
-        Part([counts[place] for place in broken], slice_s, broken) if broken else None,
-    )
+    if "before" in indices:
+        indices["before"] = _without_start_up(counts, indices["before"], slice_s)
+
+    def part(own: list[int]) -> Part:
+        return Part([counts[index] for index in own], slice_s, own)
+
+    parts = {phase: part(own) for phase, own in indices.items() if len(own) >= SLICES_OF_PHASE_MIN}
+    return PhaseTimeline(sample, parts, part(broken) if broken else None)
 
 
-def _running(counts: Sequence[float], places: list[int], slice_s: float) -> list[int]:
-    """Return what is left of the slices before a failure without a start-up phase."""
+def _without_start_up(counts: Sequence[float], indices: list[int], slice_s: float) -> list[int]:
+    """Return slices without those of a start-up phase."""
     import numpy as np  # noqa: PLC0415
 
-    if len(places) < SLICES_MIN:
-        return places
-    return places[start_up_steps(np.array([counts[place] / slice_s for place in places])) :]
+    if len(indices) < SLICES_MIN:
+        return indices
+    return indices[start_up_steps(np.array([counts[index] / slice_s for index in indices])) :]
 
 
 def phase_figures(timelines: Sequence[PhaseTimeline]) -> list[PhaseFigures]:
@@ -314,12 +300,10 @@ def _figures(name: PhaseName, timelines: Sequence[PhaseTimeline]) -> PhaseFigure
         length=estimate_of_rounds([part.length_s * NS_PER_S for part in parts], "ns"),
         rate=rate,
         share=over_before,
-        p99=_p99(p99s) if len(p99s) == len(timelines) else None,
+        p99=estimate_of_rounds(p99s, "ns", resolution_share=HISTOGRAM_RESOLUTION_SHARE)
+        if len(p99s) == len(timelines)
+        else None,
     )
-
-
-def _p99(values_ns: Sequence[float]) -> Estimate:
-    return estimate_of_rounds(values_ns, "ns", resolution_share=HISTOGRAM_RESOLUTION_SHARE)
 
 
 def _half_of_share(timeline: PhaseTimeline, name: PhaseName) -> float | None:
@@ -555,11 +539,11 @@ def limit_tables(found: Sequence[Recovery]) -> list[LimitTable]:
     for each in found:
         common = {k: v for k, v in each.cell.identity().items() if k != REBUILD_LIMIT}
         groups.setdefault(repr(common), []).append(each)
-    return [_limit_table(group) for group in groups.values() if _varies(group)]
-
-
-def _varies(group: Sequence[Recovery]) -> bool:
-    return len({each.rebuild_limit_kib_per_s for each in group}) > 1
+    return [
+        _limit_table(group)
+        for group in groups.values()
+        if len({each.rebuild_limit_kib_per_s for each in group}) > 1
+    ]
 
 
 def _limit_table(group: Sequence[Recovery]) -> LimitTable:

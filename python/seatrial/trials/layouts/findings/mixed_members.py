@@ -14,7 +14,7 @@ from seatrial.stats.model import Figures, Finding, Words
 from seatrial.stats.wording import format_cell, format_estimate, format_plural, format_size
 from seatrial.study.cell import Cell
 from seatrial.trials.layouts.analysis.accounting import LEG
-from seatrial.trials.layouts.analysis.model import Accounting, MemberWork, layouts_of
+from seatrial.trials.layouts.analysis.model import Accounting, MemberIo, layouts_of
 
 BUSY_RATIO_MIN: Final = 1.25
 BYTES_RATIO_MIN: Final = 0.5
@@ -41,7 +41,7 @@ def mixed_members(context: Context) -> list[Finding]:
 
 def _slow(context: Context) -> list[Finding]:
     """Find drives that were significantly busier than the other members with the same work."""
-    found: dict[str, list[tuple[Accounting, MemberWork]]] = {}
+    found: dict[str, list[tuple[Accounting, MemberIo]]] = {}
     for each in analysis.accounting if (analysis := layouts_of(context)) else []:
         for member in each.members:
             if member.role.startswith(LEG) and _is_slow(member):
@@ -49,7 +49,7 @@ def _slow(context: Context) -> list[Finding]:
     return [_slow_finding(drive, seen) for drive, seen in found.items()]
 
 
-def _is_slow(member: MemberWork) -> bool:
+def _is_slow(member: MemberIo) -> bool:
     busy, moved = member.busy_ratio, member.bytes_ratio
     if busy is None or moved is None or busy.low is None or moved.value < BYTES_RATIO_MIN:
         return False
@@ -89,7 +89,7 @@ class SlowMemberFigures(Figures, frozen=True, kw_only=True, tag="mixed_members")
         )
 
 
-def _slow_finding(drive: str, seen: list[tuple[Accounting, MemberWork]]) -> Finding:
+def _slow_finding(drive: str, seen: list[tuple[Accounting, MemberIo]]) -> Finding:
     each, member = max(seen, key=lambda pair: pair[1].busy_ratio.value if pair[1].busy_ratio else 0)
     ratio = member.busy_ratio
     return Finding(

@@ -16,10 +16,10 @@ from seatrial.stats.model import Estimate
 from seatrial.stats.wording import capitalized, format_estimate, format_plural, format_size
 from seatrial.trials.layouts.analysis.figures import FIGURES
 from seatrial.trials.layouts.analysis.model import (
-    DrawnFigure,
     FigureLine,
     FigurePoint,
     LayoutAnalysis,
+    MeasuredFigure,
 )
 
 FIGURE_ID: Final = "layout-figures"
@@ -65,16 +65,16 @@ def layout_figures(found: LayoutAnalysis) -> list[Figure]:
     ]
 
 
-def _estimates(figures: Sequence[DrawnFigure]) -> list[Estimate]:
+def _estimates(figures: Sequence[MeasuredFigure]) -> list[Estimate]:
     return [point.y for each in figures for line in each.lines for point in line.points]
 
 
-def shown_figures(figures: Sequence[DrawnFigure]) -> list[DrawnFigure]:
+def shown_figures(figures: Sequence[MeasuredFigure]) -> list[MeasuredFigure]:
     """Return the figures to draw here: those of the article, and others against drives."""
     return [each for each in figures if each.number or each.against == "drives"]
 
 
-def figure_name(figure: DrawnFigure) -> str:
+def figure_name(figure: MeasuredFigure) -> str:
     """Return the name of a figure: ``Fig 3: random 8 KiB, 1 thread, against ...``."""
     if not figure.number:
         return figure.title
@@ -83,7 +83,7 @@ def figure_name(figure: DrawnFigure) -> str:
     return f"Fig {figure.number}: {title}"
 
 
-def numbers_sentence(figures: Sequence[DrawnFigure]) -> str:
+def numbers_sentence(figures: Sequence[MeasuredFigure]) -> str:
     """Return which of the article's figures a run has, and which are missing, in one line."""
     known = sorted({each.number for each in figures} - {0})
     absent = sorted({each.number for each in FIGURES} - set(known))
@@ -108,7 +108,7 @@ def in_runs(numbers: Sequence[int]) -> str:
     return ", ".join(reported)
 
 
-def _view(figure: DrawnFigure) -> View:
+def _view(figure: MeasuredFigure) -> View:
     estimates = _estimates([figure])
     x_axis = _x_axis(figure)
     y_axis = _y_axis(figure, estimates)
@@ -135,7 +135,7 @@ def _view(figure: DrawnFigure) -> View:
     )
 
 
-def line_names(figure: DrawnFigure) -> dict[int, str]:
+def line_names(figure: MeasuredFigure) -> dict[int, str]:
     """Return the distinguishing names of lines, by identity, without operation and common parts.
 
     Lines of reads and of writes have the same name if they differ in nothing else.
@@ -150,7 +150,7 @@ def line_names(figure: DrawnFigure) -> dict[int, str]:
     return {id(line): name for line, name in zip(figure.lines, names, strict=True)}
 
 
-def _saturation_notes(figure: DrawnFigure) -> list[str]:
+def _saturation_notes(figure: MeasuredFigure) -> list[str]:
     """Return the saturation of the first lines that have one."""
     names = line_names(figure)
     several = len(set(names.values())) > 1
@@ -182,7 +182,7 @@ def _line(line: FigureLine, name: str, styles: Mapping[str, int]) -> Line:
     return Line(name=name, style=styles[name], points=points)
 
 
-def _x_axis(figure: DrawnFigure) -> Axis:
+def _x_axis(figure: MeasuredFigure) -> Axis:
     places = sorted({point.x for line in figure.lines for point in line.points})
     if figure.against == "block_size_bytes":
         return block_size_axis(places)
@@ -196,7 +196,7 @@ def _x_axis(figure: DrawnFigure) -> Axis:
     )
 
 
-def _y_axis(figure: DrawnFigure, estimates: Sequence[Estimate]) -> Axis:
+def _y_axis(figure: MeasuredFigure, estimates: Sequence[Estimate]) -> Axis:
     """Return an axis from 0; a logarithmic one against block size over a wide range."""
     name = _AXIS_NAMES[figure.unit]
     values = [estimate.value for estimate in estimates if estimate.value > 0]
@@ -206,7 +206,7 @@ def _y_axis(figure: DrawnFigure, estimates: Sequence[Estimate]) -> Axis:
     return value_axis(name, figure.unit, estimates)
 
 
-def _best(figure: DrawnFigure) -> str:
+def _best(figure: MeasuredFigure) -> str:
     """Return the best point of each operation, as one sentence."""
     parts, names = [], line_names(figure)
     for operation, lines in grouped(figure.lines, lambda line: line.operation).items():
@@ -221,7 +221,7 @@ def _best(figure: DrawnFigure) -> str:
     return capitalized("; ".join(parts))
 
 
-def _place(figure: DrawnFigure, point: FigurePoint) -> str:
+def _place(figure: MeasuredFigure, point: FigurePoint) -> str:
     if figure.against == "drives":
         return format_plural(point.x, "drive")
     return format_size(point.x)

@@ -28,11 +28,11 @@ from seatrial.trials.database.study.workloads import is_of_database
 from seatrial.trials.layouts.analysis.figures import BLOCK_BYTES
 from seatrial.trials.layouts.analysis.model import (
     Accounting,
-    Best,
-    DrawnFigure,
+    BestLayout,
     LayoutAnalysis,
     LayoutRatio,
     LimitTable,
+    MeasuredFigure,
     PhaseFigures,
     PhaseName,
     Recovery,
@@ -483,7 +483,7 @@ def members_table(accounts: Sequence[Accounting]) -> Table:
     )
 
 
-def best_table(best: Sequence[Best]) -> Table:
+def best_table(best: Sequence[BestLayout]) -> Table:
     """Return the fastest layout for each use."""
     table = Table(
         id="layout-best",
@@ -516,7 +516,7 @@ def _some(names: Sequence[str]) -> str:
     return f"{reported} and {more} more" if more > 0 else reported
 
 
-def _with_equals(best: Best) -> str:
+def _with_equals(best: BestLayout) -> str:
     """Return the fastest layout, and how many others are not significantly slower."""
     if not best.equals:
         return best.target
@@ -545,7 +545,7 @@ def ratios_table(ratios: Sequence[LayoutRatio]) -> Table:
     )
 
 
-def figure_table(figure: DrawnFigure, place: int) -> Table:
+def figure_table(figure: MeasuredFigure, place: int) -> Table:
     """Return the table of a figure against the number of drives.
 
     Args:

@@ -1,4 +1,4 @@
-"""The figures of the article with the lines that a run has for each."""
+"""The figures of the article "One DVD per second", with the results of a run."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from seatrial.stats.estimate import Estimate
 from seatrial.stats.model import CellSummary
 from seatrial.stats.wording import format_plural
 from seatrial.study.cell import FactorValue
-from seatrial.trials.layouts.analysis.figures import FIGURES, Against, ArticleFigure, Quantity
+from seatrial.trials.layouts.analysis.figures import FIGURES, ArticleFigure, Quantity
 from seatrial.trials.layouts.analysis.model import (
-    DrawnFigure,
     FigureLine,
     FigurePoint,
+    MeasuredFigure,
     SweepPoint,
     SweepSeries,
     Variant,
@@ -36,7 +36,7 @@ _NS_PER_S: Final = 1e9
 Identity = Mapping[str, FactorValue]
 
 
-class OnLayout(msgspec.Struct, frozen=True, kw_only=True):
+class LayoutCell(msgspec.Struct, frozen=True, kw_only=True):
     """A cell on a layout."""
 
     summary: CellSummary
@@ -48,7 +48,9 @@ class OnLayout(msgspec.Struct, frozen=True, kw_only=True):
         return self.summary.cell.identity()
 
 
-def drawn_figures(cells: Sequence[CellSummary], series: Sequence[SweepSeries]) -> list[DrawnFigure]:
+def measured_figures(
+    cells: Sequence[CellSummary], series: Sequence[SweepSeries]
+) -> list[MeasuredFigure]:
     """Return the figures for which a run has lines, those of the article first.
 
     Args:
@@ -56,40 +58,43 @@ def drawn_figures(cells: Sequence[CellSummary], series: Sequence[SweepSeries]) -
         series: Its sweeps over the number of drives.
     """
     own = [
-        OnLayout(summary=summary, variant=variant)
+        LayoutCell(summary=summary, variant=variant)
         for summary in cells
         if not summary.blank
         and not is_breaking_summary(summary)
         and (variant := variant_of(summary))
     ]
-    drawn = []
-    for figure in FIGURES:
-        is_against_drives = figure.against == "drives"
-        lines = _of_series(figure, series) if is_against_drives else _of_sizes(figure, own)
-        if lines:
-            drawn.append(
-                _drawn(figure.number, figure.title, figure.against, figure.quantity, lines)
-            )
-    shown = {point.target for each in drawn if each.against == "block_size_bytes"
+    figures = [
+        MeasuredFigure(
+            number=figure.number,
+            title=figure.title,
+            against=figure.against,
+            unit=UNITS[figure.quantity],
+            lines=lines,
+        )
+        for figure in FIGURES
+        if (lines := _article_lines(figure, series, own))
+    ]
+    shown = {point.target for each in figures if each.against == "block_size_bytes"
              for line in each.lines for point in line.points}  # fmt: skip
-    return [*drawn, *_of_other_layouts(own, shown)]
+    return [*figures, *_of_other_layouts(own, shown)]
 
 
-def _drawn(
-    number: int, title: str, against: Against, quantity: Quantity, lines: list[FigureLine]
-) -> DrawnFigure:
-    return DrawnFigure(
-        number=number, title=title, against=against, unit=UNITS[quantity], lines=lines
-    )
+def _article_lines(
+    figure: ArticleFigure, series: Sequence[SweepSeries], cells: Sequence[LayoutCell]
+) -> list[FigureLine]:
+    if figure.against == "drives":
+        return _of_series(figure, series)
+    own = [each for each in cells if _is_of(figure, each.variant) and _fits(figure, each.identity)]
+    return _lines(figure.quantity, own)
 
 
 def _fits(figure: ArticleFigure, identity: Identity) -> bool:
     """Return whether a cell belongs to a figure, whatever its layout."""
-    is_alike = figure.pattern in ("copy", identity.get("pattern"))
     size_bytes = figure.block_size_bytes
     return (
         identity["operation"] in figure.operations
-        and is_alike
+        and figure.pattern in ("copy", identity.get("pattern"))
         and (size_bytes is None or identity["block_size_bytes"] == size_bytes)
         and (not figure.threads or _concurrency(identity) in figure.threads)
     )
@@ -132,12 +137,6 @@ def _time_of_gib(bandwidth: Estimate) -> Estimate:
     )
 
 
-def _of_sizes(figure: ArticleFigure, cells: Sequence[OnLayout]) -> list[FigureLine]:
-    """Return the lines of a figure over block sizes, for its layouts."""
-    own = [each for each in cells if _is_of(figure, each.variant) and _fits(figure, each.identity)]
-    return _lines(figure.quantity, own)
-
-
 def _is_of(figure: ArticleFigure, variant: Variant) -> bool:
     return (
         variant.factors["level"] == figure.level
@@ -146,9 +145,9 @@ def _is_of(figure: ArticleFigure, variant: Variant) -> bool:
     )
 
 
-def _lines(quantity: Quantity, cells: Sequence[OnLayout]) -> list[FigureLine]:
+def _lines(quantity: Quantity, cells: Sequence[LayoutCell]) -> list[FigureLine]:
     """Return a line for each layout, workload, operation, concurrency and file."""
-    groups: dict[tuple[object, ...], list[OnLayout]] = {}
+    groups: dict[tuple[object, ...], list[LayoutCell]] = {}
     for each in cells:
         identity = {k: v for k, v in each.identity.items() if k != "block_size_bytes"}
         groups.setdefault(tuple(identity.items()), []).append(each)
@@ -157,7 +156,7 @@ def _lines(quantity: Quantity, cells: Sequence[OnLayout]) -> list[FigureLine]:
     return [_line(quantity, group, several=several) for group in kept]
 
 
-def _line(quantity: Quantity, group: Sequence[OnLayout], *, several: bool) -> FigureLine:
+def _line(quantity: Quantity, group: Sequence[LayoutCell], *, several: bool) -> FigureLine:
     ordered = sorted(group, key=lambda each: int(each.identity["block_size_bytes"]))
     identity = ordered[0].identity
     words = [ordered[0].variant.target] if several else []
@@ -177,17 +176,21 @@ def _line(quantity: Quantity, group: Sequence[OnLayout], *, several: bool) -> Fi
     )
 
 
-def _of_other_layouts(cells: Sequence[OnLayout], shown: set[str]) -> list[DrawnFigure]:
+def _of_other_layouts(cells: Sequence[LayoutCell], shown: set[str]) -> list[MeasuredFigure]:
     """Return figures like 6 and 7, without a number, for layouts that are not in the article."""
-    random = [
-        each
-        for each in cells
-        if each.identity.get("pattern") == "random" and each.variant.target not in shown
+    by_target: dict[str, list[LayoutCell]] = {}
+    for each in cells:
+        if each.identity.get("pattern") == "random" and each.variant.target not in shown:
+            by_target.setdefault(each.variant.target, []).append(each)
+    return [
+        MeasuredFigure(
+            number=0,
+            title=f"{title}: {target}",
+            against="block_size_bytes",
+            unit=UNITS[quantity],
+            lines=lines,
+        )
+        for target, own in by_target.items()
+        for quantity, title in TITLES.items()
+        if (lines := _lines(quantity, own))
     ]
-    drawn = []
-    for target in dict.fromkeys(each.variant.target for each in random):
-        own = [each for each in random if each.variant.target == target]
-        for quantity, title in TITLES.items():
-            if lines := _lines(quantity, own):
-                drawn.append(_drawn(0, f"{title}: {target}", "block_size_bytes", quantity, lines))
-    return drawn

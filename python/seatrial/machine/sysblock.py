@@ -95,6 +95,12 @@ def node_by_name(name: str, tree: SystemTree = LIVE) -> BlockNode | None:
     return None if number is None else node_by_number(number, tree)
 
 
+def device_size_bytes(path: str, tree: SystemTree = LIVE) -> int:
+    """Return the size (bytes) of the block device at a path; 0 without one."""
+    number = tree.block_number(path)
+    return node_by_number(number, tree).size_bytes() if number else 0
+
+
 def _persistent_names(disk: BlockNode) -> Iterator[str | None]:
     """Yield the persistent names of a disk, the best first."""
     tree, directory = disk.tree, disk.directory

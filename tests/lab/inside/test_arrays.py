@@ -24,7 +24,7 @@ from seatrial.trials.layouts.build.backend import Backend, Built
 from seatrial.trials.layouts.build.build import build, destroy, run_steps, undo_steps, wait_synced
 from seatrial.trials.layouts.build.md_array import array_uuid
 from seatrial.trials.layouts.build.registry import backend
-from seatrial.trials.layouts.build.wrapping import rewired, wrap
+from seatrial.trials.layouts.build.wrapping import with_wrappers, wrap
 
 RUN = "20261121-074500-3fa2"
 NAME = f"seatrial-{RUN}-1"
@@ -46,7 +46,7 @@ def standing(spec: LayoutSpec, disks: list[str]) -> Iterator[tuple[Built, Backen
     with UndoJournal(RUN) as journal:
         bare = assigned(spec, disks)
         laid = wrap([*bare.used, *bare.unused], spec, journal) if spec.flaky else {}
-        who = rewired(bare, laid)
+        who = with_wrappers(bare, laid)
         who.unused[:] = [laid.get(drive, drive) for drive in who.unused]
         built = build(spec, who, NAME, journal)
         wait_synced(built, journal)

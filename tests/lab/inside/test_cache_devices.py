@@ -19,7 +19,7 @@ from seatrial.machine.undo import UndoJournal, clean
 from seatrial.study.layouts.layout import LayoutSpec, assigned
 from seatrial.trials.layouts.build import registry
 from seatrial.trials.layouts.build.build import build, destroy, run_steps
-from seatrial.trials.layouts.build.caching import cache_of, use_of
+from seatrial.trials.layouts.build.caching import cache_of, cache_setup_of
 
 RUN = "20261121-074500-3fa2"
 NAME = f"seatrial-{RUN}-1"
@@ -80,7 +80,7 @@ def test_each_kind_is_built_hit_removed_added_cold_and_undone(disks, kind):
     cache = cache_of(spec)
     with UndoJournal(RUN) as journal:
         built = build(spec, assigned(spec, disks[:2]), NAME, journal)
-        use = use_of(built)
+        use = cache_setup_of(built)
         assert (use.below, use.fast, cache.has_cache(use)) == (disks[0], disks[1], True)
         data = written(use.device)
         hits_after_loads(cache, use)
@@ -148,7 +148,7 @@ def test_bcache_leaves_the_streams_to_the_disks_that_a_prediction_leaves_to_them
     is_short = np.frombuffer(found, np.uint32) < 4 << 20
     with UndoJournal(RUN) as journal:
         built = build(spec, assigned(spec, disks[:2]), NAME, journal)
-        use, cache = use_of(built), cache_of(spec)
+        use, cache = cache_setup_of(built), cache_of(spec)
         access(use.device, begins.tolist())
         time.sleep(SETTLE_S)
         checked = [*stream[::10], *stream[61:68], *scattered]
@@ -187,7 +187,7 @@ def test_a_cache_device_is_in_front_of_an_array(disks):
         # Its file system leaves a mark in the array that is built next.
         assert destroy(build(earlier, assigned(earlier, disks[:2]), NAME, journal), journal)
         built = build(spec, assigned(spec, disks[:3]), NAME, journal)
-        use = use_of(built)
+        use = cache_setup_of(built)
         assert use.below not in disks
         assert hits_after_loads(cache_of(spec), use) > 0
         undone = destroy(built, journal)

@@ -10,7 +10,7 @@ from seatrial.machine.undo import UndoJournal, clean
 from seatrial.study.layouts.layout import LayoutSpec, assigned
 from seatrial.trials.layouts.build.build import build
 from seatrial.trials.layouts.build.registry import backend
-from seatrial.trials.layouts.build.wrapping import rewired, wrap
+from seatrial.trials.layouts.build.wrapping import with_wrappers, wrap
 from trials.layouts.build.killing import kills, kills_on_the_way
 
 RUN = "20261121-074500-3fa2"
@@ -54,7 +54,7 @@ def test_a_kill_at_any_step_of_a_broken_array_on_wrapped_drives_leaves_nothing(d
     def life() -> None:
         journal = UndoJournal(RUN)
         bare = assigned(spec, own)
-        built = build(spec, rewired(bare, wrap(bare.used, spec, journal)), NAME, journal)
+        built = build(spec, with_wrappers(bare, wrap(bare.used, spec, journal)), NAME, journal)
         works = backend(spec.backend)
         works.fail(built, 1, 2)
         works.replace(built, 1, 2, own[2])

@@ -18,7 +18,7 @@ from seatrial.study.layouts.layout import LayoutSpec, assigned
 from seatrial.trials.layouts.build import registry
 from seatrial.trials.layouts.build.backends import __path__ as backends_path
 from seatrial.trials.layouts.build.build import build, destroy
-from seatrial.trials.layouts.build.wrapping import rewired, wrap
+from seatrial.trials.layouts.build.wrapping import with_wrappers, wrap
 
 RUN = "20261121-074500-3fa2"
 NAME = f"seatrial-{RUN}-1"
@@ -74,7 +74,7 @@ def test_the_backend_of_the_page_is_built_broken_and_undone(linear, disks):
     registry.require(spec_of(flaky=True))
     with UndoJournal(RUN) as journal:
         bare = assigned(spec_of(flaky=True), disks[:2])
-        who = rewired(bare, wrap(bare.used, spec_of(flaky=True), journal))
+        who = with_wrappers(bare, wrap(bare.used, spec_of(flaky=True), journal))
         built = build(spec_of(flaky=True), who, NAME, journal)
         room = os.statvfs(built.folders[0])
         assert 96 * MIB < room.f_blocks * room.f_frsize < 128 * MIB

@@ -18,8 +18,8 @@ from seatrial.trials.layouts.build.wrapping import (
     make_bad,
     make_flaky,
     mark_bad,
-    rewired,
     set_delay,
+    with_wrappers,
     wrap,
     wrapping_notes,
     wrapping_obstacle,
@@ -145,11 +145,11 @@ def test_drives_take_the_places_of_those_below_them(disks):
     who = assigned(spec_of(spares=1), disks[:4])
     with UndoJournal("wraps") as journal:
         over = wrap(who.used, spec_of(spares=1, flaky=True), journal)
-        above = rewired(who, over)
+        above = with_wrappers(who, over)
         assert above.legs == [[over[disks[0]], over[disks[1]]]]
         assert above.spares == [[over[disks[2]]]]
         assert above.unused == [disks[3]]
-    assert rewired(who, wrap(who.used, spec_of(), journal)) is who
+    assert with_wrappers(who, wrap(who.used, spec_of(), journal)) is who
 
 
 def test_what_is_in_use_or_of_others_is_not_removed(disks):

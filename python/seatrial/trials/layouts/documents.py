@@ -9,9 +9,9 @@ import msgspec
 
 from seatrial.published import FLATTENED
 from seatrial.report.exports.json_document import Document, as_text
-from seatrial.trials.layouts.build.build import Variant
+from seatrial.trials.layouts.build.build import VariantPlan
 from seatrial.trials.layouts.build.check import LayoutCheck
-from seatrial.trials.layouts.build.standing import Standing
+from seatrial.trials.layouts.build.standing import StandingLayout
 
 
 class LayoutsDocument(Document, frozen=True, kw_only=True):
@@ -24,10 +24,10 @@ class LayoutsDocument(Document, frozen=True, kw_only=True):
     """
 
     kind: Literal["layouts"] = "layouts"
-    variants: list[Variant]
+    variants: list[VariantPlan]
 
 
-class StandingNow(msgspec.Struct, frozen=True, kw_only=True):
+class StandingLayoutState(msgspec.Struct, frozen=True, kw_only=True):
     """A standing layout.
 
     Attributes:
@@ -35,7 +35,7 @@ class StandingNow(msgspec.Struct, frozen=True, kw_only=True):
         is_there: Whether it still exists; a restart of the machine removes it.
     """
 
-    standing: Annotated[Standing, FLATTENED]
+    standing: Annotated[StandingLayout, FLATTENED]
     is_there: bool
 
 
@@ -50,16 +50,16 @@ class StandingDocument(Document, frozen=True, kw_only=True):
     """
 
     kind: Literal["standing"] = "standing"
-    standing: list[StandingNow]
+    standing: list[StandingLayoutState]
     check: LayoutCheck
 
 
-def variants_document(variants: Sequence[Variant]) -> str:
+def variants_document(variants: Sequence[VariantPlan]) -> str:
     """Return the document of a study's variants."""
     return as_text(LayoutsDocument(variants=list(variants)))
 
 
-def standing_document(standing: Sequence[Standing], check: LayoutCheck) -> str:
+def standing_document(standing: Sequence[StandingLayout], check: LayoutCheck) -> str:
     """Return the document of the standing layouts and of what can be built."""
-    rows = [StandingNow(standing=each, is_there=each.is_there()) for each in standing]
+    rows = [StandingLayoutState(standing=each, is_there=each.is_there()) for each in standing]
     return as_text(StandingDocument(standing=rows, check=check))

@@ -47,7 +47,7 @@ def stand(tmp_path, monkeypatch):
             Drives(loop=f"{count}x{DRIVE}", folder=str(tmp_path)), "pools", journal, None, count
         ).open()
         opened.append(drives)
-        drives.ready()
+        drives.recheck()
         return build.build(spec, assigned(spec, drives.paths), "seatrial-pools-1", journal)
 
     make.journal = journal

@@ -105,7 +105,7 @@ def test_steps_run_in_order_each_recorded_before_and_are_undone_in_reverse(files
     journal = UndoJournal(RUN)
     built = built_with(journal)
     assert built.commands == [f"make {tmp_path}/one", f"make {tmp_path}/two"]
-    assert built.places == ("/dev/none",)
+    assert built.paths == ("/dev/none",)
     assert [each.outcome for each in destroy(built, journal)] == ["undone", "undone"]
     assert files.reported == ["make one", "make two", "undo two", "undo one"]
     assert not journal.path.exists()

@@ -13,7 +13,7 @@ from seatrial.machine import guard, uses
 from seatrial.machine.undo import UndoJournal
 from seatrial.study.layouts.layout import Drives
 from seatrial.trials.layouts.build import drives as drives_module
-from seatrial.trials.layouts.build.drives import OpenDrives, looked_at
+from seatrial.trials.layouts.build.drives import OpenDrives, drive_infos
 from seatrial.trials.layouts.build.failing import can_fail, fail_drive
 
 
@@ -82,7 +82,7 @@ class TestLoopDevices:
         with opening(journal, 2, loop="2x64M", folder=str(tmp_path)) as opened:
             read_ahead(opened.paths[0]).write_text("4096")
         with opening(journal, 2, loop="2x64M", folder=str(tmp_path)) as opened:
-            opened.ready()
+            opened.recheck()
             assert {read_ahead(each).read_text() for each in opened.paths} == {"128\n"}
 
     def test_before_every_build_they_are_whole_and_empty_again(self, journal, tmp_path):
@@ -92,7 +92,7 @@ class TestLoopDevices:
                 device.write(b"left behind")
             fail_drive(str(second))
             assert second.read_bytes() == b""
-            opened.ready()
+            opened.recheck()
             assert first.read_bytes()[:11] == bytes(11)
             assert len(second.read_bytes()) == 64 * MIB
 
@@ -101,7 +101,7 @@ class TestLoopDevices:
             run("mkfs.ext4", "-q", opened.paths[0])
             point = mounts(opened.paths[0])
             with pytest.raises(TargetError, match=f"is mounted on {point}"):
-                opened.ready()
+                opened.recheck()
             assert (point / "lost+found").is_dir()
             run("umount", str(point))
 
@@ -160,7 +160,7 @@ class TestDevices:
         with opening(journal, 2, words, devices=[str(link), str(first)]) as opened:
             assert opened.paths == [str(second), str(first)]
             run("mkfs.ext4", "-q", str(first))
-            opened.ready()
+            opened.recheck()
         assert not journal.path.exists()
 
     def test_they_are_judged_again_before_every_build(self, journal, image, loops, mounts):
@@ -169,7 +169,7 @@ class TestDevices:
             run("mkfs.ext4", "-q", str(device))
             point = mounts(device)
             with pytest.raises(RefusedError, match=f"is mounted on {point}"):
-                opened.ready()
+                opened.recheck()
 
     def test_one_look_at_all_open_files_reports_which_drive_somebody_writes_to(
         self, journal, image, loops, monkeypatch
@@ -227,5 +227,5 @@ class TestDevices:
         device = loops(image(), "--sector-size=4096")
         run("mkfs.ext4", "-q", str(device))
         mounts(device)
-        seen = looked_at([str(device)])[str(device)]
+        seen = drive_infos([str(device)])[str(device)]
         assert (seen.size_bytes, seen.logical_block_bytes) == (64 * MIB, 4096)

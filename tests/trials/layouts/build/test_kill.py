@@ -36,7 +36,7 @@ def life(folder: Path) -> None:
     """An array on loop devices: built, written to, broken, mended; left as its process ends."""
     journal = UndoJournal(RUN)
     drives = OpenDrives(Drives(loop="3x192M", folder=str(folder)), RUN, journal, None, 3).open()
-    drives.ready()
+    drives.recheck()
     built = build(SPEC, assigned(SPEC, drives.paths), f"seatrial-{RUN}-1", journal)
     Path(built.folders[0], "data").write_bytes(b"sea" * 100_000)
     BACKEND.fail(built, 1, 2)

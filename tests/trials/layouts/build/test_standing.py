@@ -12,7 +12,12 @@ from seatrial.machine.marker import write_marker
 from seatrial.machine.undo import Kept, UndoJournal, clean
 from seatrial.study.layouts.layout import Layout, assigned, variants
 from seatrial.trials.layouts.build.backend import Built, Construction
-from seatrial.trials.layouts.build.standing import all_standing, destroy, find_standing, keep
+from seatrial.trials.layouts.build.standing import (
+    destroy,
+    find_standing_layout,
+    keep,
+    standing_layouts,
+)
 
 DRIVES = ["/dev/loop1", "/dev/loop2", "/dev/loop3"]
 
@@ -45,40 +50,40 @@ def build(tmp_path):
 
 def test_what_stands_is_listed_with_all_that_is_known_of_it(build):
     kept = build()
-    (found,) = all_standing()
+    (found,) = standing_layouts()
     assert found == kept
     assert found.spec.level == "raid5"
     assert found.assigned.legs == [DRIVES]
-    assert (found.places, found.facts) == (["/mnt/r5"], {"metadata": "1.2"})
+    assert (found.paths, found.facts) == (["/mnt/r5"], {"metadata": "1.2"})
     assert found.misaligned == ["leg 1 is off by 512 B"]
     assert (found.built_s, found.synced_s) == (0.5, 2.0)
 
 
 def test_without_a_file_system_the_devices_are_what_is_measured(build):
-    assert build(folders=()).places == ["/dev/md/r5"]
+    assert build(folders=()).paths == ["/dev/md/r5"]
 
 
 @pytest.mark.parametrize("name", ["r5", "run1", "seatrial-run1-1"])
 def test_it_is_found_by_label_run_and_name_of_the_array(build, name):
     build("run0", "other")
     meant = build()
-    assert find_standing(name) == meant
+    assert find_standing_layout(name) == meant
 
 
 def test_a_name_that_nothing_bears_is_reported_with_those_that_are_there(build):
     with pytest.raises(UsageError, match="No layout was built"):
-        find_standing("r5")
+        find_standing_layout("r5")
     build(label="r10")
     with pytest.raises(UsageError, match="The standing layouts are r10"):
-        find_standing("r5")
+        find_standing_layout("r5")
 
 
 def test_a_name_that_two_bear_is_reported_with_their_runs(build):
     build("run1")
     build("run2")
     with pytest.raises(UsageError, match="2 layouts are named r5: run1, run2"):
-        find_standing("r5")
-    assert find_standing("run2").run_id == "run2"
+        find_standing_layout("r5")
+    assert find_standing_layout("run2").run_id == "run2"
 
 
 def test_clean_names_it_and_leaves_it_and_destroy_undoes_it(build, tmp_path):
@@ -91,7 +96,7 @@ def test_clean_names_it_and_leaves_it_and_destroy_undoes_it(build, tmp_path):
     assert (tmp_path / ".seatrial-run1").is_dir()
     assert [undone.outcome for undone in destroy(standing)] == ["undone"]
     assert not (tmp_path / ".seatrial-run1").exists()
-    assert all_standing() == clean() == []
+    assert standing_layouts() == clean() == []
 
 
 def test_one_that_is_being_destroyed_by_another_process_is_refused(build, child):
@@ -116,7 +121,7 @@ def test_what_else_is_kept_is_no_layout():
     with UndoJournal("run1") as journal:
         journal.record("setting", path="/sys/none", old="1")
         journal.keep(Kept(name="another thing", undone_by="`true`"))
-    assert all_standing() == []
+    assert standing_layouts() == []
 
 
 def test_one_that_a_restart_unmounted_is_seen_not_to_be_there(build, tmp_path):

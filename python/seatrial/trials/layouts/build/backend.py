@@ -1,8 +1,8 @@
 """The interface of all backends: plan, describe, report the state, fail, replace, scrub.
 
-A backend only lists the commands that build an array and how each is undone; build.py runs them
-through the undo journal, and removing an array is undoing them, the last first. So a backend cannot
-forget to clean up.
+A backend only lists the commands that build an array and how each is undone. build.py runs them
+through the undo journal, and an array is removed by undoing them, the last first. So a backend
+cannot forget to clean up.
 """
 
 from __future__ import annotations
@@ -123,9 +123,28 @@ class Built:
     synced_s: float = 0.0
 
     @property
-    def places(self) -> tuple[str, ...]:
+    def paths(self) -> tuple[str, ...]:
         """The measured paths: folders, or devices without a file system."""
         return self.folders or self.construction.devices
+
+    def assign(self, leg: int, member: int, new_device: str) -> None:
+        """Record that a device has replaced an active drive (from 1) of a leg."""
+        self.assigned.legs[leg - 1][member - 1] = new_device
+        if new_device in self.assigned.unused:
+            self.assigned.unused.remove(new_device)
+
+    def require_redundancy(self, leg: int, member: int) -> None:
+        """Check that a drive of a leg can be rebuilt.
+
+        Raises:
+            TargetError: when the level has nothing to rebuild it from.
+        """
+        if not self.spec.facts.losses_survived(self.spec.drives):
+            raise TargetError(
+                seen=f"Drive {member} of leg {leg} cannot be replaced",
+                cause=f"Level {self.spec.level} has no copies or parity to rebuild its data from",
+                next_step="Rebuild the layout, or use a level with redundancy",
+            )
 
 
 class Backend(ABC):
@@ -160,7 +179,7 @@ class Backend(ABC):
 
     @abstractmethod
     def plan(self, spec: LayoutSpec, assigned: Assigned, name: str) -> Construction:
-        """Return how a variant is built; nothing is touched, and no root is needed.
+        """Return how a variant is built; nothing is changed, and no root is needed.
 
         Args:
             spec: The variant.

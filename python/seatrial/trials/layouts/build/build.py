@@ -18,7 +18,7 @@ from seatrial.errors import SeatrialError, SpaceError, TargetError
 from seatrial.machine.fingerprint.mounts import existing, mount_of
 from seatrial.machine.fingerprint.tree import LIVE
 from seatrial.machine.marker import write_marker
-from seatrial.machine.sysblock import node_by_number
+from seatrial.machine.sysblock import device_size_bytes
 from seatrial.machine.undo import UndoJournal, Undone
 from seatrial.machine.undoer import Outcome
 from seatrial.published import Count
@@ -31,7 +31,7 @@ from seatrial.trials.layouts.build.names import array_name, mount_folder, run_of
 from seatrial.trials.layouts.build.nfs import nfs_folder, nfs_steps
 from seatrial.trials.layouts.build.registry import backend as backend_of
 from seatrial.trials.layouts.build.running import require_program, run_step
-from seatrial.trials.layouts.build.wrapping import rewired, wrapping_commands
+from seatrial.trials.layouts.build.wrapping import with_wrappers, wrapping_commands
 
 SYNC_PATIENCE_S: Final = 48 * 3600.0
 """Longest wait for a first synchronisation; a drive of 20 TB takes about a day and a half."""
@@ -41,7 +41,7 @@ _REPORT_EVERY_S: Final = 1.0
 
 
 def commands_of(spec: LayoutSpec, assigned: Assigned, name: str) -> list[str]:
-    """Return the shell commands that a build would run; nothing is touched.
+    """Return the shell commands that a build would run; nothing is changed.
 
     Args:
         spec: The variant.
@@ -53,7 +53,7 @@ def commands_of(spec: LayoutSpec, assigned: Assigned, name: str) -> list[str]:
     """
     schedulers = tuning.scheduler_steps(spec, assigned)
     wrapping, over = wrapping_commands(assigned.used, spec, run_of(name))
-    assigned = rewired(assigned, over)
+    assigned = with_wrappers(assigned, over)
     construction = _construction(spec, assigned, name)
     steps = [
         *schedulers,
@@ -61,12 +61,12 @@ def commands_of(spec: LayoutSpec, assigned: Assigned, name: str) -> list[str]:
         *tuning.read_ahead_steps(spec, assigned, construction),
         *(
             step
-            for device, folder in _filesystem_places(spec, construction, name)
+            for device, folder in _filesystem_mounts(spec, construction, name)
             for step in _filesystem_steps(spec, assigned, name, device, folder)
         ),
         *(
             step
-            for _, folder in _filesystem_places(spec, construction, name)
+            for _, folder in _filesystem_mounts(spec, construction, name)
             for step in (nfs_steps(folder, nfs_folder(folder)) if spec.nfs else ())
         ),
     ]
@@ -99,7 +99,7 @@ def build(spec: LayoutSpec, assigned: Assigned, name: str, journal: UndoJournal)
     built = Built(spec=spec, name=name, assigned=assigned, construction=construction)
     started_s = time.monotonic()
     try:
-        _carry_out(built, journal)
+        _run_build(built, journal)
     except BaseException as error:
         left = [each for each in destroy(built, journal) if each.outcome == Outcome.FAILED]
         for each in left:
@@ -160,23 +160,23 @@ def wait_synced(
         TargetError: when it does not end, or a drive fails meanwhile.
     """
     backend = backend_of(built.spec.backend)
-    moved_s = time.monotonic()
-    started_s = built.syncing_since_s or moved_s
+    progress_s = time.monotonic()
+    started_s = built.syncing_since_s or progress_s
     reported_s = 0.0
     before: list[ArrayState] = []
     entries = run_steps(built, backend.hasten(built), journal)
     try:
         while True:
-            now = [backend.state(built, leg) for leg in range(1, built.spec.legs + 1)]
+            now = _states(built)
             if not any(state.operation or state.missing for state in now):
                 # A synchronisation that was never observed took no time.
-                has_gone_on = before or built.syncing_since_s is not None
-                built.synced_s = time.monotonic() - started_s if has_gone_on else 0.0
+                was_observed = before or built.syncing_since_s is not None
+                built.synced_s = time.monotonic() - started_s if was_observed else 0.0
                 break
             at_s = time.monotonic()
-            moved_s = moved_s if now == before else at_s
-            gone_on = at_s - started_s <= patience_s and at_s - moved_s <= no_progress_s
-            if not gone_on or any(state.has_failed for state in now):
+            progress_s = progress_s if now == before else at_s
+            is_late = at_s - started_s > patience_s or at_s - progress_s > no_progress_s
+            if is_late or any(state.has_failed for state in now):
                 raise _not_synced(built, now, at_s - started_s)
             before = now
             if report and at_s - reported_s >= _REPORT_EVERY_S:
@@ -201,7 +201,7 @@ def built_bytes(built: Built) -> int:
     if built.folders:
         reported = [os.statvfs(folder) for folder in built.folders]
         return min(each.f_blocks * each.f_frsize for each in reported)
-    return min((_size_bytes(device) for device in built.construction.devices), default=0)
+    return min((device_size_bytes(device) for device in built.construction.devices), default=0)
 
 
 def _construction(spec: LayoutSpec, assigned: Assigned, name: str) -> Construction:
@@ -209,18 +209,19 @@ def _construction(spec: LayoutSpec, assigned: Assigned, name: str) -> Constructi
     return with_cache(spec, assigned, name, backend_of(spec.backend).plan(spec, assigned, name))
 
 
-def _carry_out(built: Built, journal: UndoJournal) -> None:
+def _run_build(built: Built, journal: UndoJournal) -> None:
     spec, assigned, construction = built.spec, built.assigned, built.construction
     run_steps(built, tuning.scheduler_steps(spec, assigned), journal)
     for folder in construction.folders:
         _make_mount_folder(built, folder, journal)
     run_steps(built, construction.steps, journal)
     built.folders = construction.folders
-    if spec.initial_sync and _is_syncing(built):
+    # A small array may have finished already.
+    if spec.initial_sync and any(state.operation or state.missing for state in _states(built)):
         built.syncing_since_s = time.monotonic()
     run_steps(built, tuning.read_ahead_steps(spec, assigned, construction), journal)
-    for device, folder in _filesystem_places(spec, construction, built.name):
-        problem = filesystems.too_small(spec.filesystem, _size_bytes(device))
+    for device, folder in _filesystem_mounts(spec, construction, built.name):
+        problem = filesystems.too_small(spec.filesystem, device_size_bytes(device))
         if problem:
             raise _too_small(spec, problem)
         _make_mount_folder(built, folder, journal)
@@ -234,18 +235,17 @@ def _carry_out(built: Built, journal: UndoJournal) -> None:
         built.folders = (point,)
 
 
-def _is_syncing(built: Built) -> bool:
-    """Return whether an array is synchronising; a small one may have finished already.
+def _states(built: Built) -> list[ArrayState]:
+    """Return the state of each leg.
 
     Raises:
-        TargetError: when its state is unknown.
+        TargetError: when it is unknown.
     """
     backend = backend_of(built.spec.backend)
-    states = (backend.state(built, leg) for leg in range(1, built.spec.legs + 1))
-    return any(state.operation or state.missing for state in states)
+    return [backend.state(built, leg) for leg in range(1, built.spec.legs + 1)]
 
 
-def _filesystem_places(
+def _filesystem_mounts(
     spec: LayoutSpec, construction: Construction, name: str
 ) -> list[tuple[str, str]]:
     """Return each device that gets a file system, and its mount point."""
@@ -260,7 +260,7 @@ def _filesystem_steps(
 ) -> list[Step]:
     bare = device in assigned.used
     return [
-        filesystems.make_step(spec, name, device, bare=bare, size_bytes=_size_bytes(device)),
+        filesystems.make_step(spec, name, device, bare=bare, size_bytes=device_size_bytes(device)),
         filesystems.mount_step(spec, device, folder),
     ]
 
@@ -281,11 +281,6 @@ def _make_mount_folder(built: Built, folder: str, journal: UndoJournal) -> None:
     path.parent.mkdir(mode=0o711, exist_ok=True)
     write_marker(path.parent, journal.run_id)
     path.mkdir(mode=0o711, exist_ok=True)
-
-
-def _size_bytes(device: str) -> int:
-    number = LIVE.block_number(device)
-    return node_by_number(number).size_bytes() if number else 0
 
 
 def _too_small(spec: LayoutSpec, problem: str) -> SpaceError:
@@ -315,7 +310,7 @@ PLANNED_RUN: Final = "RUN"
 """Placeholder in shown commands for the run id, which does not exist yet."""
 
 
-class Variant(msgspec.Struct, frozen=True, kw_only=True):
+class VariantPlan(msgspec.Struct, frozen=True, kw_only=True):
     """One variant of a study's layouts.
 
     Attributes:
@@ -337,8 +332,8 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True):
     obstacle: str
 
 
-def describe(spec: LayoutSpec, drives: Sequence[DriveInfo]) -> Variant:
-    """Return the description of a variant before it is built; nothing is touched.
+def describe(spec: LayoutSpec, drives: Sequence[DriveInfo]) -> VariantPlan:
+    """Return the description of a variant before it is built; nothing is changed.
 
     Args:
         spec: The variant.
@@ -346,19 +341,19 @@ def describe(spec: LayoutSpec, drives: Sequence[DriveInfo]) -> Variant:
     """
     by_name = {drive.name: drive for drive in drives}
     try:
-        places = assigned(spec, list(by_name))
+        roles = assigned(spec, list(by_name))
     except ValueError as error:
-        places = None
+        roles = None
         obstacle = f"{error}."
     else:
         obstacle = _obstacle(spec)
-    return Variant(
+    return VariantPlan(
         label=spec.label,
         spec=spec,
-        assigned=places,
-        holds_bytes=usable_bytes(spec, [by_name[each] for each in places.used]) if places else None,
+        assigned=roles,
+        holds_bytes=usable_bytes(spec, [by_name[each] for each in roles.used]) if roles else None,
         survives=survives(spec),
-        commands=_commands(spec, places) if places else [],
+        commands=_commands(spec, roles) if roles else [],
         obstacle=obstacle,
     )
 
@@ -379,9 +374,9 @@ def _obstacle(spec: LayoutSpec) -> str:
     return ""
 
 
-def _commands(spec: LayoutSpec, places: Assigned) -> list[str]:
+def _commands(spec: LayoutSpec, roles: Assigned) -> list[str]:
     try:
         registry.check(spec)
-        return commands_of(spec, places, array_name(PLANNED_RUN, 1))
+        return commands_of(spec, roles, array_name(PLANNED_RUN, 1))
     except SeatrialError:
         return []

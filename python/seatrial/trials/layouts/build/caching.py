@@ -16,6 +16,7 @@ from types import MappingProxyType
 from typing import ClassVar
 
 from seatrial.errors import TargetError
+from seatrial.machine.fingerprint.layers import SECTOR_BYTES
 from seatrial.machine.fingerprint.tree import LIVE
 from seatrial.machine.undoer import Undoer
 from seatrial.study.layouts.layout import Assigned, LayoutSpec
@@ -23,12 +24,12 @@ from seatrial.trials.layouts.build import caches as _folder
 from seatrial.trials.layouts.build.backend import Built, Construction, Program, Step
 
 CacheCounts = dict[str, float]
-"""Counters and values of a cache device, by their names in ``CacheKind.counted`` and ``GAUGES``."""
+"""Counters and gauges of a cache device, by their names in ``COUNTERS`` and ``GAUGES``."""
 
 HITS = "device_hits_per_s"
 MISSES = "memory_misses_per_s"
 FILL = "device_fill_bytes"
-COUNTED: Mapping[str, str] = MappingProxyType(
+COUNTERS: Mapping[str, str] = MappingProxyType(
     {
         "reads": MISSES,
         "read_hits": HITS,
@@ -42,26 +43,26 @@ COUNTED: Mapping[str, str] = MappingProxyType(
         "array_writes": "array_writes_per_s",
     }
 )
-"""Counters, and the column with their increase per second; no kind has all."""
+"""Counters, and the column with their rate per second; no kind has all."""
 GAUGES: Mapping[str, str] = MappingProxyType(
     {"fill_bytes": FILL, "dirty_bytes": "device_dirty_bytes"}
 )
-"""Values, and their columns."""
+"""Gauges, and their columns."""
+
 INSERTED = "inserted_bytes"
-"""Data written to the cache so far, of a kind whose fill is known by whole buckets only."""
-_SECTOR_BYTES = 512
+"""Data written to the cache so far, for a kind that reports its fill only in whole buckets."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class CacheUse:
+class CacheSetup:
     """A cache device of an array.
 
     Attributes:
-        name: Of the array.
+        name: Name of the array.
         below: The array's block device.
         fast: The drive of the cache.
         mode: ``writethrough`` or ``writeback``.
-        device: What is used instead of the array.
+        device: The cached device, which is used instead of the array.
     """
 
     name: str
@@ -90,30 +91,30 @@ class CacheDevice(ABC):
 
     @abstractmethod
     def device(self, name: str) -> str:
-        """Return the path of the cached device of an array that is built next."""
+        """Return the path of the cached device of the next array."""
 
     @abstractmethod
-    def build_steps(self, use: CacheUse) -> list[Step]:
+    def build_steps(self, setup: CacheSetup) -> list[Step]:
         """Return the steps that build it, with its cache."""
 
     @abstractmethod
-    def add_steps(self, use: CacheUse) -> list[Step]:
+    def add_steps(self, setup: CacheSetup) -> list[Step]:
         """Return the steps that add the cache to an array that lost it; the cache is empty."""
 
     @abstractmethod
-    def remove_steps(self, use: CacheUse) -> list[Step]:
-        """Return the steps that remove the cache; what the array lacks is written to it first.
+    def remove_steps(self, setup: CacheSetup) -> list[Step]:
+        """Return the steps that remove the cache; dirty data is written to the array first.
 
         The array stays in use under the same path.
         """
 
     @abstractmethod
-    def has_cache(self, use: CacheUse) -> bool:
-        """Return whether the cache is there."""
+    def has_cache(self, setup: CacheSetup) -> bool:
+        """Return whether the cache is attached."""
 
     @abstractmethod
-    def read(self, use: CacheUse) -> CacheCounts:
-        """Return the present counters.
+    def read(self, setup: CacheSetup) -> CacheCounts:
+        """Return the current counters.
 
         Raises:
             OSError: when they cannot be read.
@@ -121,16 +122,16 @@ class CacheDevice(ABC):
         """
 
     @abstractmethod
-    def facts(self, use: CacheUse) -> dict[str, str]:
+    def facts(self, setup: CacheSetup) -> dict[str, str]:
         """Return its settings: policy, sequential cut-off, promotion and sizes, as reported."""
 
     @abstractmethod
-    def capacity_bytes(self, use: CacheUse) -> int:
-        """Return how much data it holds."""
+    def capacity_bytes(self, setup: CacheSetup) -> int:
+        """Return the capacity of the cache."""
 
     @abstractmethod
-    def granule_bytes(self, use: CacheUse) -> int:
-        """Return what is cached as a whole; 1 for the request itself."""
+    def granule_bytes(self, setup: CacheSetup) -> int:
+        """Return the size of a cached block; 1 if requests are cached with their own size."""
 
 
 @functools.cache
@@ -156,7 +157,7 @@ def with_cache(
     if kind is None:
         return construction
     device = kind.device(name)
-    use = CacheUse(
+    setup = CacheSetup(
         name=name,
         below=construction.devices[0],
         fast=assigned.caches[0],
@@ -165,13 +166,13 @@ def with_cache(
     )
     return replace(
         construction,
-        steps=(*construction.steps, *kind.build_steps(use)),
+        steps=(*construction.steps, *kind.build_steps(setup)),
         devices=(device,),
         backing=construction.devices[0],
     )
 
 
-def use_of(built: Built) -> CacheUse:
+def cache_setup_of(built: Built) -> CacheSetup:
     """Return the cache device of an array.
 
     Raises:
@@ -179,7 +180,7 @@ def use_of(built: Built) -> CacheUse:
     """
     if not built.spec.has_cache_device:
         raise ValueError(f"{built.name} has no cache device")
-    return CacheUse(
+    return CacheSetup(
         name=built.name,
         below=built.construction.backing,
         fast=built.assigned.caches[0],
@@ -195,7 +196,7 @@ def obstacle_of(spec: LayoutSpec) -> str:
 
 
 def drive_counts(device: str) -> dict[str, float]:
-    """Return reads, writes and bytes written of a block device, by the kernel's own count.
+    """Return reads, writes and bytes written of a block device, as counted by the kernel.
 
     Source: the kernel's Documentation/block/stat.rst.
 
@@ -213,5 +214,5 @@ def drive_counts(device: str) -> dict[str, float]:
     return {
         "reads": float(words[0]),
         "writes": float(words[4]),
-        "written_bytes": float(words[6]) * _SECTOR_BYTES,
+        "written_bytes": float(words[6]) * SECTOR_BYTES,
     }

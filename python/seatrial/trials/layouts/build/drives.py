@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final, Self
 
 from seatrial.errors import DirectError, RefusedError, StudyError, TargetError
-from seatrial.machine.device import Device, open_device
+from seatrial.machine.device import open_device
 from seatrial.machine.direct import direct_alignment
 from seatrial.machine.file import TrialFolder
 from seatrial.machine.fingerprint.medium import Extent, extent_of_device, number_text
@@ -27,8 +27,8 @@ _USES_SHOWN_MAX: Final = 2
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Refused:
-    """A device refused by the guard: ``why`` is a phrase, ``release`` what to do."""
+class _RefusedDrive:
+    """A device refused by the guard: ``why`` is a phrase, ``release`` how to end its use."""
 
     state: DeviceState
     why: str
@@ -78,15 +78,17 @@ class OpenDrives:
             SpaceError: when their files would not fit into the folder.
             UsageError: when the journal cannot be written.
         """
+        devices = self._drives.devices
         if self._drives.loop:
             self._make_loops()
-        elif self._drives.devices:
-            self._take_devices()
+        elif devices:
+            _require_enough(len(devices), self._needed)
+            self.paths = [str(state.path) for state in _judge(devices, self._words)]
         else:
             raise _none_named(self._needed, of_lab=bool(self._drives.lab))
         return self
 
-    def ready(self) -> None:
+    def recheck(self) -> None:
         """Check the drives again before a build; loop devices are recreated empty.
 
         Raises:
@@ -100,7 +102,7 @@ class OpenDrives:
 
     def known(self) -> dict[str, DriveInfo]:
         """Return the known facts of the open drives for a plan, by path."""
-        return looked_at(self.paths)
+        return drive_infos(self.paths)
 
     def close(self) -> list[Undone]:
         """Release the drives: detach loop devices and remove their files.
@@ -119,11 +121,6 @@ class OpenDrives:
     def __exit__(self, *_exception: object) -> None:
         self.close()
 
-    def _take_devices(self) -> None:
-        devices = self._drives.devices
-        _require_enough(len(devices), self._needed)
-        self.paths = [str(state.path) for state in _judge(devices, self._words)]
-
     def _make_loops(self) -> None:
         count, self._loop_bytes = parse_drives(self._drives.loop)
         _require_enough(count, self._needed)
@@ -133,7 +130,7 @@ class OpenDrives:
         self._folder = folder
         try:
             folder.open(count * self._loop_bytes, direct=False, shrink_option="--loop")
-            direct = _takes_direct(folder.path)
+            direct = _supports_direct(folder.path)
             for number in range(1, count + 1):
                 backing = folder.file(f"drive{number}.img")
                 with backing.open("ab") as file:
@@ -145,21 +142,21 @@ class OpenDrives:
         self.paths = [str(loop.path) for loop in self._loops]
 
 
-def looked_at(devices: Sequence[str]) -> dict[str, DriveInfo]:
+def drive_infos(devices: Sequence[str]) -> dict[str, DriveInfo]:
     """Return facts of some devices without claiming them, by path as given.
 
     Raises:
         TargetError: when one does not exist or may not be read.
     """
-    return {path: _info(path, open_device(path)) for path in devices}
-
-
-def _info(path: str, device: Device) -> DriveInfo:
-    return DriveInfo(
-        name=path,
-        size_bytes=device.size_bytes,
-        logical_block_bytes=device.logical_block_bytes,
-    )
+    opened = {path: open_device(path) for path in devices}
+    return {
+        path: DriveInfo(
+            name=path,
+            size_bytes=device.size_bytes,
+            logical_block_bytes=device.logical_block_bytes,
+        )
+        for path, device in opened.items()
+    }
 
 
 def _judge(devices: Sequence[str], words: frozenset[str]) -> list[DeviceState]:
@@ -174,7 +171,7 @@ def _judge(devices: Sequence[str], words: frozenset[str]) -> list[DeviceState]:
     for state in states:
         if state.kind != "block" or state.size_bytes == 0:
             raise _no_drive(state)
-    _require_apart(devices, states)
+    _require_distinct(devices, states)
     refused = [each for state in states if (each := _refusal(state, words))]
     if refused:
         raise _refused(states, refused)
@@ -183,16 +180,16 @@ def _judge(devices: Sequence[str], words: frozenset[str]) -> list[DeviceState]:
     return states
 
 
-def _refusal(state: DeviceState, words: frozenset[str]) -> _Refused | None:
+def _refusal(state: DeviceState, words: frozenset[str]) -> _RefusedDrive | None:
     if state.uses:
         shown = ", ".join(use.phrase for use in state.uses[:_USES_SHOWN_MAX])
-        return _Refused(state=state, why=shown, release=state.uses[0].release)
+        return _RefusedDrive(state=state, why=shown, release=state.uses[0].release)
     if state.destroy_word not in words:
-        return _Refused(state=state, why=f"{bearing(state)} and is not named")
+        return _RefusedDrive(state=state, why=f"{bearing(state)} and is not named")
     return None
 
 
-def _require_apart(given: Sequence[str], states: Sequence[DeviceState]) -> None:
+def _require_distinct(given: Sequence[str], states: Sequence[DeviceState]) -> None:
     """Check that no two names refer to the same bytes, by links, partitions or multipath."""
     taken: list[tuple[str, Extent]] = []
     for name, state in zip(given, states, strict=True):
@@ -207,7 +204,7 @@ def _require_apart(given: Sequence[str], states: Sequence[DeviceState]) -> None:
         taken.append((name, extent))
 
 
-def _refused(states: Sequence[DeviceState], refused: Sequence[_Refused]) -> RefusedError:
+def _refused(states: Sequence[DeviceState], refused: Sequence[_RefusedDrive]) -> RefusedError:
     each = "; ".join(f"{one.state} {one.why}" for one in refused)
     in_use = [one for one in refused if one.release]
     words = ",".join(dict.fromkeys(state.destroy_word for state in states))
@@ -236,7 +233,7 @@ def _renew(loop: LoopDevice, size_bytes: int) -> None:
     run_checked(["blockdev", "--flushbufs", str(loop.path)])
 
 
-def _takes_direct(folder: Path) -> bool:
+def _supports_direct(folder: Path) -> bool:
     """Return whether files there support O_DIRECT, so that drives are not memory."""
     try:
         direct_alignment(folder)

@@ -54,16 +54,16 @@ def _own_backing(device: str) -> Path | None:
 _BLOCK_BYTES: Final = 4096
 
 
-def answers(drive: str) -> bool:
+def responds(drive: str) -> bool:
     """Return whether a drive responds; one that cannot be made to fail is assumed to.
 
     Only drives that a run can make fail are tested, by a direct read of 4 KiB: any other drive
     reports its failure on its own.
     """
-    return not can_fail(drive) or can_be_read(drive)
+    return not can_fail(drive) or is_readable(drive)
 
 
-def can_be_read(device: str, offset_bytes: int = 0, length_bytes: int = _BLOCK_BYTES) -> bool:
+def is_readable(device: str, offset_bytes: int = 0, length_bytes: int = _BLOCK_BYTES) -> bool:
     """Return whether bytes of a device can be read, bypassing the page cache."""
     try:
         read_direct(device, offset_bytes, length_bytes)

@@ -180,16 +180,16 @@ def undo_signature(*, device: str, label: str) -> Result:
     """Wipe a file system's signature from a bare drive, if it has the label set by the run."""
     if not Path(device).exists():
         return gone("the drive is gone")
-    requested = attempt(["blkid", "-p", "-o", "export", device])
-    if requested.status == _BLKID_NOTHING:
-        return gone("it carries no mark")
-    if requested.status != 0:
-        return failed(f"it cannot be looked into: {requested.complaint.strip() or 'ambivalent'}")
-    reported = dict(line.partition("=")[::2] for line in requested.output.splitlines())
+    probed = attempt(["blkid", "-p", "-o", "export", device])
+    if probed.status == _BLKID_NOTHING:
+        return gone("it has no signature")
+    if probed.status != 0:
+        return failed(f"it cannot be probed: {probed.complaint.strip() or 'ambivalent'}")
+    reported = dict(line.partition("=")[::2] for line in probed.output.splitlines())
     if reported.get("LABEL", "") != label:
-        return foreign("its content is not labelled as ours")
+        return foreign("its file system does not have our label")
     run_checked(["wipefs", "--all", os.path.realpath(device)])
-    return undone("its file system's mark was wiped off")
+    return undone("its file system's signature was wiped")
 
 
 FILESYSTEM_UNDOERS: Final = {

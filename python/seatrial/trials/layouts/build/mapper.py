@@ -6,7 +6,6 @@ nodes itself (``--noudevrules``) and does not wait for udev, which a lab lacks.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -29,11 +28,11 @@ def mapper_obstacle(targets: frozenset[str]) -> str:
         targets: Such as ``dust`` and ``delay``.
     """
     if program_path("dmsetup") is None:
-        return "The program dmsetup is not installed; `apt-get install dmsetup` brings it"
+        return "The program dmsetup is not installed; `apt-get install dmsetup` installs it"
     if "device-mapper" not in (LIVE.text("/proc/devices") or ""):
         return "This kernel has no device-mapper (module dm-mod)"
-    there = {line.split()[0] for line in run_command("dmsetup", "targets").splitlines()}
-    missing = sorted(f"dm-{name}" for name in targets - there)
+    loaded = {line.split()[0] for line in run_command("dmsetup", "targets").splitlines()}
+    missing = sorted(f"dm-{name}" for name in targets - loaded)
     return f"This kernel has not loaded {' and '.join(missing)}" if missing else ""
 
 
@@ -107,18 +106,16 @@ def mapped_name(device: str) -> str:
 
 def mapped_node(name: str) -> BlockNode | None:
     """Return the block device with a mapper name."""
-    return next(
-        (node for node in _mapped() if LIVE.word(f"{node.directory}/dm/name") == name), None
-    )
+    nodes = (node_by_name(each) for each in LIVE.names("/sys/block") if each.startswith("dm-"))
+    found = (node for node in nodes if node and LIVE.word(f"{node.directory}/dm/name") == name)
+    return next(found, None)
 
 
 def undo_dm(*, name: str) -> Result:
     """Remove a run's mapped device, unless it is in use."""
-    if not name.startswith(NAME_PREFIX):
-        return foreign("its name is not one that seatrial gives")
-    node = mapped_node(name)
-    if node is None:
-        return gone("it no longer exists")
+    node = _own_node(name)
+    if isinstance(node, Result):
+        return node
     uses = uses_of_device(node.number)
     if uses:
         return failed(f"it {uses[0].phrase}; {uses[0].release}")
@@ -130,25 +127,23 @@ def undo_dm(*, name: str) -> Result:
 
 def undo_flaky(*, name: str) -> Result:
     """Make a run's flaky drive pass all requests again."""
-    if not name.startswith(NAME_PREFIX):
-        return foreign("its name is not one that seatrial gives")
-    node = mapped_node(name)
-    if node is None:
-        return gone("it no longer exists")
+    node = _own_node(name)
+    if isinstance(node, Result):
+        return node
     if not LIVE.names(f"{node.directory}/slaves"):
-        return gone("it was made to fail for good meanwhile")
+        return gone("it was made to fail permanently meanwhile")
     reload_over_below(name, "linear {below} 0")
-    return undone("passes all requests on again")
+    return undone("passes all requests again")
+
+
+def _own_node(name: str) -> BlockNode | Result:
+    """Return the mapped device of a run, or why there is nothing to undo."""
+    if not name.startswith(NAME_PREFIX):
+        return foreign("its name was not created by seatrial")
+    return mapped_node(name) or gone("it no longer exists")
 
 
 MAPPER_UNDOERS: Final[dict[str, Undoer]] = {
     "dm": Undoer(undo=undo_dm, subject="name"),
     "flaky": Undoer(undo=undo_flaky, subject="name"),
 }
-
-
-def _mapped() -> Iterator[BlockNode]:
-    for kernel_name in LIVE.names("/sys/block"):
-        node = node_by_name(kernel_name) if kernel_name.startswith("dm-") else None
-        if node is not None:
-            yield node

@@ -25,7 +25,7 @@ from seatrial.machine.fingerprint.tree import LIVE, SystemTree
 from seatrial.machine.undoer import Result, Undoer, comes_true, failed, gone, undone
 from seatrial.study.layouts.layout import LEVELS
 from seatrial.trials.layouts.build.backend import ArrayState, Program, Step
-from seatrial.trials.layouts.build.failing import answers
+from seatrial.trials.layouts.build.failing import responds
 from seatrial.trials.layouts.build.names import MD_NAME_MAX, identity, shortened
 from seatrial.trials.layouts.build.running import attempt, run_checked
 from seatrial.trials.layouts.build.tuning import setting_step
@@ -55,8 +55,8 @@ def array_uuid(device: str) -> str:
         return ""
     magic, major, _features, _padding, uuid = _HEAD.unpack_from(block)
     (own_sector,) = _OWN_SECTOR.unpack_from(block, _OWN_SECTOR_AT)
-    is_one = magic == _MAGIC and major == 1 and own_sector * _SECTOR_BYTES == _OFFSET_BYTES
-    return uuid.hex() if is_one else ""
+    is_valid = magic == _MAGIC and major == 1 and own_sector * _SECTOR_BYTES == _OFFSET_BYTES
+    return uuid.hex() if is_valid else ""
 
 
 PROGRAM: Final = Program(name="mdadm", package="mdadm")
@@ -68,7 +68,7 @@ _FASTEST_KIB_PER_S: Final = 20_000_000
 _LOWEST_KIB_PER_S: Final = 1000
 """md's own lower limit (Documentation/admin-guide/md.rst, ``speed_limit_min``)."""
 _SLOT_PATIENCE_S: Final = 5.0
-_ROUNDS_MAX: Final = 5
+_ATTEMPTS_MAX: Final = 5
 _UNSTARTED: Final = frozenset({"clear", "inactive"})
 _OPERATIONS: Final = {
     "recover": "rebuild",
@@ -211,7 +211,7 @@ def state(
     disks = tree.integer(f"{folder}/raid_disks") or 0
     is_broken = (tree.text(f"{folder}/array_state") or "clear") in {"clear", "broken"}
     if level == "raid0":
-        silent = sum(not answers(member) for member in members)
+        silent = sum(not responds(member) for member in members)
         return ArrayState(missing=silent, has_failed=is_broken or silent > 0)
     missing = tree.integer(f"{folder}/degraded") or 0
     parity = LEVELS[level].parity_members
@@ -337,22 +337,22 @@ def hasten_steps(device: str, tree: SystemTree = LIVE) -> list[Step]:
 
 def undo_md(*, device: str, uuid: str, members: str) -> Result:
     """Stop an array and clear its drives, if they have the UUID that the run gave it."""
-    did = []
-    for _round in range(_ROUNDS_MAX):
+    removed = []
+    for _attempt in range(_ATTEMPTS_MAX):
         # udev may have assembled it under another number.
         arrays = _arrays_of(uuid, device, members.split(","))
         for array in arrays:
             problem = _stopped(array)
             if problem:
                 return failed(problem)
-            did.append(f"{array} stopped")
-        marked = [member for member in members.split(",") if _bears(member, uuid)]
+            removed.append(f"{array} stopped")
+        marked = [member for member in members.split(",") if _is_member(member, uuid)]
         if marked:
             run_checked(["mdadm", "--zero-superblock", *marked])
-            did.append("its drives cleared")
+            removed.append("its drives cleared")
         if not arrays and not marked:
             break
-    return undone(", ".join(dict.fromkeys(did))) if did else gone("nothing carries its UUID")
+    return undone(", ".join(dict.fromkeys(removed))) if removed else gone("nothing has its UUID")
 
 
 MD_UNDOERS: Final = {"md": Undoer(undo=undo_md, subject="device", survives_reboot=True)}
@@ -404,9 +404,9 @@ def _arrays_of(uuid: str, device: str, members: Sequence[str]) -> list[str]:
     """Return the nodes of our arrays: by UUID, or incomplete ones of ours."""
     names = [name for name in LIVE.names("/sys/block") if re.fullmatch(r"md\d+", name)]
     found = [f"/dev/{name}" for name in names if _uuid_of(name) == _plain(uuid)]
-    half = posixpath.basename(device)
-    if half in names and f"/dev/{half}" not in found and _is_half_made(half, members):
-        found.append(f"/dev/{half}")
+    name = posixpath.basename(device)
+    if name in names and f"/dev/{name}" not in found and _is_incomplete(name, members):
+        found.append(f"/dev/{name}")
     return found
 
 
@@ -419,7 +419,7 @@ def _uuid_of(name: str) -> str:
     return _plain(reported)
 
 
-def _is_half_made(name: str, members: Sequence[str]) -> bool:
+def _is_incomplete(name: str, members: Sequence[str]) -> bool:
     """Return whether an array is not started yet and contains only our drives."""
     array_state = LIVE.text(f"/sys/block/{name}/md/array_state") or "clear"
     ours = {LIVE.block_number(member) for member in members}
@@ -430,19 +430,20 @@ def _is_half_made(name: str, members: Sequence[str]) -> bool:
 
 def _stopped(array: str) -> str:
     """Stop an array; return what prevents it, as a phrase, or nothing."""
-    said: list[str] = []
+    complaints: list[str] = []
 
     def stops() -> bool:
         ended = attempt(["mdadm", "--stop", array])
-        said.append(ended.complaint.strip())
+        complaints.append(ended.complaint.strip())
         return ended.status == 0 or not LIVE.exists(_folder(array))
 
     if comes_true(stops):
         return ""
-    return f"{array} cannot be stopped: {said[-1] or 'something uses it'}; see /proc/mdstat"
+    reason = complaints[-1] or "something uses it"
+    return f"{array} cannot be stopped: {reason}; see /proc/mdstat"
 
 
-def _bears(member: str, uuid: str) -> bool:
+def _is_member(member: str, uuid: str) -> bool:
     return LIVE.block_number(member) is not None and array_uuid(member) == _plain(uuid)
 
 

@@ -9,7 +9,7 @@ from seatrial.machine.undoer import comes_true
 from seatrial.study.layouts.layout import Assigned, LayoutSpec
 from seatrial.trials.layouts.build import md_array
 from seatrial.trials.layouts.build.backend import ArrayState, Built, Step
-from seatrial.trials.layouts.build.failing import answers, fail_drive
+from seatrial.trials.layouts.build.failing import fail_drive, responds
 
 _SPARE_PATIENCE_S: Final = 10.0
 
@@ -22,14 +22,15 @@ def leg_name(name: str, leg: int) -> str:
 def create_steps(spec: LayoutSpec, assigned: Assigned, name: str, devices: list[str]) -> list[Step]:
     """Return the steps that create the legs of a variant, one a node of ``devices``."""
     steps = []
-    for place, device in enumerate(devices):
+    for leg, device in enumerate(devices, start=1):
+        members = assigned.legs[leg - 1]
         steps.append(
             md_array.create_step(
                 device,
-                name=leg_name(name, place + 1),
+                name=leg_name(name, leg),
                 level=spec.level,
-                members=assigned.legs[place],
-                spares=assigned.spares[place],
+                members=members,
+                spares=assigned.spares[leg - 1],
                 later=assigned.unused,
                 chunk_kib=spec.chunk_kib,
                 member_bytes=spec.member_bytes,
@@ -37,8 +38,7 @@ def create_steps(spec: LayoutSpec, assigned: Assigned, name: str, devices: list[
             )
         )
         if spec.level == "raid0" and spec.member_bytes:
-            size_bytes = spec.member_bytes * len(assigned.legs[place])
-            steps.append(md_array.shrink_step(device, size_bytes))
+            steps.append(md_array.shrink_step(device, spec.member_bytes * len(members)))
     return steps
 
 
@@ -46,7 +46,7 @@ def state(built: Built, leg: int) -> ArrayState:
     """Return the current state of a leg (from 1); a bare drive is in service or has failed."""
     members = built.assigned.legs[leg - 1]
     if built.spec.level == "single":
-        missing = sum(not answers(member) for member in members)
+        missing = sum(not responds(member) for member in members)
         return ArrayState(missing=missing, has_failed=missing > 0)
     return md_array.state(built.construction.leg_devices[leg - 1], built.spec.level, members)
 
@@ -75,7 +75,7 @@ def fail(built: Built, leg: int, member: int) -> str:
     if built.assigned.spares[leg - 1]:
         # A spare replaces it as soon as the array's thread has released the failed drive.
         comes_true(lambda: _serves(built, leg, member, drive), _SPARE_PATIENCE_S)
-    _take_note(built, leg)
+    _update_roles(built, leg)
     return drive
 
 
@@ -85,15 +85,10 @@ def replace(built: Built, leg: int, member: int, new_device: str) -> None:
     Raises:
         TargetError: when the leg has no redundancy, or md refuses.
     """
-    if not built.spec.facts.losses_survived(built.spec.drives):
-        raise TargetError(
-            seen=f"Drive {member} of leg {leg} cannot be replaced",
-            cause=f"Level {built.spec.level} has no copies or parity to rebuild its data from",
-            next_step="Rebuild the layout, or use a level with redundancy",
-        )
+    built.require_redundancy(leg, member)
     md_array.replace(built.construction.leg_devices[leg - 1], new_device)
     comes_true(lambda: _serves(built, leg, member, ""), _SPARE_PATIENCE_S)
-    _take_note(built, leg)
+    _update_roles(built, leg)
 
 
 def facts(built: Built) -> dict[str, str]:
@@ -119,7 +114,7 @@ def _serves(built: Built, leg: int, member: int, failed_drive: str) -> bool:
     return md_array.member_at(device, member - 1, _known(built)) not in {"", failed_drive}
 
 
-def _take_note(built: Built, leg: int) -> None:
+def _update_roles(built: Built, leg: int) -> None:
     """Update the roles of the drives from the array's slots."""
     device, known = built.construction.leg_devices[leg - 1], _known(built)
     active = built.assigned.legs[leg - 1]

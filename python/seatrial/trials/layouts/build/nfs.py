@@ -1,7 +1,7 @@
 """NFS in the lab: the guest's own server exports a layout's file system, and mounts it again.
 
-Only there, as the export table and the threads of a server are those of the whole machine, and a
-lab has nobody else. It serves version 4 alone, on the loopback interface.
+This is possible only in a lab, because a server's export table and threads belong to the whole
+machine. It serves version 4 only, on the loopback interface.
 
 Sources: exports(5), rpc.nfsd(8), rpc.mountd(8), nfs(5); the kernel's
 Documentation/admin-guide/nfs/nfs-client.rst.
@@ -24,7 +24,7 @@ PROGRAMS: Final = (
     Program(name="mount.nfs4", package="nfs-common"),
 )
 IN_LAB: Final = "SEATRIAL_LAB"
-"""Variable that the lab's commands have."""
+"""Environment variable of commands in the lab."""
 CLIENT: Final = "127.0.0.1"
 SOURCE: Final = f"{CLIENT}:/"
 THREADS: Final = 16
@@ -57,8 +57,8 @@ def nfs_obstacle() -> str:
     """Return why nothing can be exported here, as a sentence; empty if it can."""
     if not os.environ.get(IN_LAB):
         return (
-            "A layout is exported over NFS in the lab only: the NFS server is that of the whole "
-            "machine"
+            "A layout can be exported over NFS only in the lab, because the NFS server belongs to "
+            "the whole machine"
         )
     if program_path("modprobe") and "\tnfsd" not in (LIVE.text("/proc/filesystems") or ""):
         attempt(["modprobe", "-a", "nfsd", "nfsv4"])

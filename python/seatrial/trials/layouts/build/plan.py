@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from seatrial.errors import UsageError
 from seatrial.study.layouts.layout import LayoutSpec, assigned
 from seatrial.study.model import Plan
 from seatrial.trials.layouts.build.build import PLANNED_RUN, commands_of
 from seatrial.trials.layouts.build.names import array_name
 from seatrial.trials.layouts.build.registry import check
-
-if TYPE_CHECKING:
-    pass
 
 
 def variants_of(plan: Plan) -> list[LayoutSpec]:
@@ -32,7 +27,7 @@ def check_layouts(plan: Plan) -> None:
 
 
 def building_commands(plan: Plan) -> dict[str, list[str]]:
-    """Return the commands that build each layout of a plan, by label; nothing is touched.
+    """Return the commands that build each layout of a plan, by label; nothing is changed.
 
     Raises:
         StudyError: when a layout is not supported by its backend.

@@ -25,12 +25,12 @@ from seatrial.trials.layouts.build.backend import Built
 from seatrial.trials.layouts.build.build import build, wait_synced
 from seatrial.trials.layouts.build.drives import OpenDrives
 from seatrial.trials.layouts.build.names import array_name
-from seatrial.trials.layouts.build.wrapping import rewired, wrap
+from seatrial.trials.layouts.build.wrapping import with_wrappers, wrap
 
 _KIND = "layout"
 
 
-class Standing(msgspec.Struct, frozen=True, kw_only=True):
+class StandingLayout(msgspec.Struct, frozen=True, kw_only=True):
     """A kept layout.
 
     Attributes:
@@ -62,12 +62,12 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     synced_s: Amount
 
     @property
-    def places(self) -> list[str]:
+    def paths(self) -> list[str]:
         """The paths to measure: folders, or devices without a file system."""
         return self.folders or self.devices
 
     def is_there(self, tree: SystemTree = LIVE) -> bool:
-        """Return whether it still exists, as after a reboot it does not.
+        """Return whether it still exists; a reboot removes it.
 
         Args:
             tree: The machine.
@@ -78,9 +78,9 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
         return points.issuperset(self.folders)
 
 
-def build_standing(
+def build_standing_layout(
     spec: LayoutSpec, drives: Drives, *, destroy: str | None, report: Callable[[str], None]
-) -> Standing:
+) -> StandingLayout:
     """Build a variant and keep it after the end of this process.
 
     A build that fails or is interrupted is undone.
@@ -105,11 +105,11 @@ def build_standing(
         for device in drives.devices:
             report(f"All data on {inspect(device)} will be lost.")
         opened = OpenDrives(drives, run_id, journal, destroy, spec.members).open()
-        opened.ready()
-        places = assigned(spec, opened.paths)
-        report(f"Building {spec.label} on {', '.join(places.used)}.")
-        places = rewired(places, wrap(places.used, spec, journal))
-        built = build(spec, places, array_name(run_id, 1), journal)
+        opened.recheck()
+        roles = assigned(spec, opened.paths)
+        report(f"Building {spec.label} on {', '.join(roles.used)}.")
+        roles = with_wrappers(roles, wrap(roles.used, spec, journal))
+        built = build(spec, roles, array_name(run_id, 1), journal)
         if spec.initial_sync:
             if spec.facts.losses_survived(spec.drives):
                 report("Waiting for the synchronisation.")
@@ -120,7 +120,7 @@ def build_standing(
 
 def keep(
     journal: UndoJournal, built: Built, facts: Mapping[str, str], misaligned: Sequence[str]
-) -> Standing:
+) -> StandingLayout:
     """Keep a layout after the end of this process.
 
     Args:
@@ -132,7 +132,7 @@ def keep(
     Raises:
         UsageError: when the journal cannot be written; then it is not kept.
     """
-    standing = Standing(
+    standing = StandingLayout(
         run_id=journal.run_id,
         name=built.name,
         spec=built.spec,
@@ -152,27 +152,27 @@ def keep(
     return standing
 
 
-def all_standing() -> list[Standing]:
+def standing_layouts() -> list[StandingLayout]:
     """Return the kept layouts of this user, oldest first.
 
     Raises:
         UsageError: when the state folder cannot be used.
     """
     return [
-        msgspec.convert(kept.about[_KIND], Standing)
+        msgspec.convert(kept.about[_KIND], StandingLayout)
         for kept in kept_journals().values()
         if _KIND in kept.about
     ]
 
 
-def find_standing(name: str) -> Standing:
+def find_standing_layout(name: str) -> StandingLayout:
     """Return a kept layout by its variant's label, its run or its array's name.
 
     Raises:
         UsageError: when none, or more than one, has this name.
     """
-    there = all_standing()
-    named = [each for each in there if name in (each.run_id, each.name, each.spec.label)]
+    existing = standing_layouts()
+    named = [each for each in existing if name in (each.run_id, each.name, each.spec.label)]
     if len(named) == 1:
         return named[0]
     if named:
@@ -184,12 +184,14 @@ def find_standing(name: str) -> Standing:
         )
     raise UsageError(
         seen=f"There is no layout named {name}",
-        cause=_who_stands(there),
+        cause=f"The standing layouts are {', '.join(each.spec.label for each in existing)}"
+        if existing
+        else "No layout was built with `seatrial layout build`, or all were destroyed",
         next_step="List the layouts with `seatrial layout show`",
     )
 
 
-def destroy(standing: Standing) -> list[Undone]:
+def destroy(standing: StandingLayout) -> list[Undone]:
     """Remove a layout, the last change first; what fails stays for ``seatrial clean``.
 
     Raises:
@@ -198,9 +200,3 @@ def destroy(standing: Standing) -> list[Undone]:
     """
     journal = UndoJournal(standing.run_id, release=True)
     return [*journal.ended_by_reboot, *journal.undo_all()]
-
-
-def _who_stands(there: Sequence[Standing]) -> str:
-    if not there:
-        return "No layout was built with `seatrial layout build`, or all were destroyed"
-    return f"The standing layouts are {', '.join(each.spec.label for each in there)}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from seatrial import program
 from seatrial.report.table import NO_FIGURE, Table
@@ -11,12 +11,8 @@ from seatrial.report.terminal import table_text, wrapped
 from seatrial.stats.wording import format_duration_s, format_plural, format_size, moment
 from seatrial.study.layouts.layout import Assigned, LayoutSpec
 from seatrial.study.layouts.text import layout_text
-from seatrial.trials.layouts.build.build import Variant
-from seatrial.trials.layouts.build.standing import Standing
-
-if TYPE_CHECKING:
-    pass
-
+from seatrial.trials.layouts.build.build import VariantPlan
+from seatrial.trials.layouts.build.standing import StandingLayout
 
 _INDENT_MIN: Final = 13
 _SYNC_SHOWN_FROM_S: Final = 0.1
@@ -24,7 +20,7 @@ _SYNC_SHOWN_FROM_S: Final = 0.1
 _GONE: Final = "it no longer exists: the machine was restarted, or the layout was removed"
 
 
-def variants_text(variants: Sequence[Variant]) -> str:
+def variants_text(variants: Sequence[VariantPlan]) -> str:
     """Return the variants as a table, followed by the reasons why some cannot be built here."""
     rows = [
         [
@@ -44,7 +40,7 @@ def variants_text(variants: Sequence[Variant]) -> str:
         title=f"{format_plural(len(variants), 'variant')}",
         labels=8,
         headers=[
-            *("Variant", "Backend", "Level", "Drives", "Capacity", "Tolerates", "File system"),
+            *("VariantPlan", "Backend", "Level", "Drives", "Capacity", "Tolerates", "File system"),
             "Available",
         ],
         rows=rows,
@@ -60,7 +56,7 @@ def variants_text(variants: Sequence[Variant]) -> str:
     return "\n".join([table_text(table), *reasons]).rstrip()
 
 
-def variant_text(variant: Variant) -> str:
+def variant_text(variant: VariantPlan) -> str:
     """Return one variant with its drives and the commands that build it."""
     spec = variant.spec
     facts = [
@@ -73,37 +69,37 @@ def variant_text(variant: Variant) -> str:
     return "\n".join([_facts_text(facts), *([""] if variant.commands else []), *variant.commands])
 
 
-def standing_text(standing: Standing) -> str:
+def standing_text(standing: StandingLayout) -> str:
     """Return a standing layout with its location and facts."""
     spec = standing.spec
-    there = standing.is_there()
+    exists = standing.is_there()
     facts = [
         ("layout", f"{spec.label}: {layout_text(spec)}"),
-        ("location", ", ".join(standing.places) if there else _GONE),
+        ("location", ", ".join(standing.paths) if exists else _GONE),
         *_roles(standing.assigned),
         ("built", _built_text(standing)),
         *standing.facts.items(),
         ("aligned", " ".join(standing.misaligned) or "yes: drives, array and file system"),
         (
             "measure",
-            f"{program.called()} run {standing.places[0]}" if there and standing.folders else "",
+            f"{program.called()} run {standing.paths[0]}" if exists and standing.folders else "",
         ),
         ("remove", f"{program.called()} layout destroy {standing.run_id}"),
     ]
     return _facts_text([(name, text) for name, text in facts if text])
 
 
-def _roles(places: Assigned) -> Iterator[tuple[str, str]]:
-    for number, leg in enumerate(places.legs, start=1):
-        yield (f"leg {number}" if len(places.legs) > 1 else "drives"), " ".join(leg)
-        if spares := places.spares[number - 1]:
+def _roles(roles: Assigned) -> Iterator[tuple[str, str]]:
+    for number, leg in enumerate(roles.legs, start=1):
+        yield (f"leg {number}" if len(roles.legs) > 1 else "drives"), " ".join(leg)
+        if spares := roles.spares[number - 1]:
             yield "spares", " ".join(spares)
-    for name, drives in (("logs", places.logs), ("caches", places.caches)):
+    for name, drives in (("logs", roles.logs), ("caches", roles.caches)):
         if drives:
             yield name, " ".join(drives)
 
 
-def _built_text(standing: Standing) -> str:
+def _built_text(standing: StandingLayout) -> str:
     reported = f"{moment(standing.built_at)}, in {format_duration_s(standing.built_s)}"
     if standing.synced_s < _SYNC_SHOWN_FROM_S:
         return reported

@@ -76,12 +76,13 @@ def read_ahead_steps(
     """
     if spec.read_ahead_kib is None:
         return []
-    places = [f"{_queue(device, tree)}/read_ahead_kb" for device in construction.devices]
+    folders = [_queue(device, tree) for device in construction.devices]
     if construction.folders:
-        places = [f"{_of_filesystem(spec, assigned, tree)}/read_ahead_kb"]
+        folders = [_of_filesystem(spec, assigned, tree)]
+    settings = dict.fromkeys(f"{folder}/read_ahead_kb" for folder in folders)
     return [
-        setting_step(place, str(spec.read_ahead_kib), old=tree.text(place) or "128")
-        for place in dict.fromkeys(places)
+        setting_step(path, str(spec.read_ahead_kib), old=tree.text(path) or "128")
+        for path in settings
     ]
 
 

@@ -21,7 +21,7 @@ from seatrial.machine.fingerprint.tree import LIVE, SystemTree
 from seatrial.machine.undoer import Result, Undoer, comes_true, failed, foreign, gone, undone
 from seatrial.study.layouts.layout import LEVELS
 from seatrial.trials.layouts.build.backend import ArrayState, Program, Step
-from seatrial.trials.layouts.build.failing import can_be_read
+from seatrial.trials.layouts.build.failing import is_readable
 from seatrial.trials.layouts.build.names import identity
 from seatrial.trials.layouts.build.running import attempt, run_checked
 from seatrial.trials.layouts.build.tuning import setting_step
@@ -65,7 +65,7 @@ def lvm_obstacle(tree: SystemTree = LIVE) -> str:
     """Return why this kernel lacks LVM, as a sentence; empty if it has it."""
     if "device-mapper" in (tree.text("/proc/devices") or ""):
         return ""
-    return "This kernel has no device-mapper (module dm-mod), which LVM works by"
+    return "This kernel has no device-mapper (module dm-mod), which LVM needs"
 
 
 def unfit(level: str, drives: int, stripe_kib: int, *, is_clean: bool) -> str:
@@ -74,7 +74,7 @@ def unfit(level: str, drives: int, stripe_kib: int, *, is_clean: bool) -> str:
     Source: lvmraid(7): raid6 has at least 3 stripes, and is always synchronised.
     """
     if stripe_kib & (stripe_kib - 1):
-        return f"LVM's stripes are a power of two in size, which {stripe_kib} KiB is not"
+        return f"LVM's stripe size must be a power of two, but it is {stripe_kib} KiB"
     if level != "raid6":
         return ""
     if drives < _RAID6_DRIVES_MIN:
@@ -226,12 +226,12 @@ def scrub(group: str, devices: Sequence[str]) -> None:
 
 
 def failed_count(group: str) -> int:
-    """Return how many devices of a group's volume are failed for the kernel."""
+    """Return how many devices of a group's volume the kernel reports as failed."""
     words = attempt(["dmsetup", "status", "--noflush", mapped(group)]).output.split()
     return words[5].count("D") if len(words) > 5 and words[2] == "raid" else 0
 
 
-def notice(group: str, failed_before: int) -> None:
+def detect_failure(group: str, failed_before: int) -> None:
     """Make the kernel detect a failed device, which takes a request to it.
 
     Args:
@@ -243,17 +243,17 @@ def notice(group: str, failed_before: int) -> None:
         TargetError: when it does not.
     """
 
-    def noticed() -> bool:
-        for place in range(_PROBES):
-            answered = can_be_read(node(group), place * _PROBE_STEP_BYTES)
+    def is_detected() -> bool:
+        for offset_bytes in range(0, _PROBES * _PROBE_STEP_BYTES, _PROBE_STEP_BYTES):
+            answered = is_readable(node(group), offset_bytes)
             # A mirror never marks its last drive as failed: it returns the errors.
             if not answered or failed_count(group) > failed_before:
                 return True
         return False
 
-    if not comes_true(noticed, _NOTICE_PATIENCE_S):
+    if not comes_true(is_detected, _NOTICE_PATIENCE_S):
         raise TargetError(
-            seen=f"{node(group)} did not notice the drive failure",
+            seen=f"{node(group)} did not detect the drive failure",
             cause="None of its reads reached the failed drive",
             next_step="Fail another drive",
         )
@@ -300,15 +300,15 @@ def undo_lvm(*, group: str, devices: str) -> Result:
     paths = [path for path in devices.split(",") if LIVE.block_number(path) is not None]
     if not paths:
         return gone("its devices are gone")
-    did = []
+    removed = []
     if any(row["vg_name"] == group for row in _report("vgs", paths, "vg", "-o", "vg_name")):
         ended = attempt(lvm_command("vgremove", paths, "-ff", "-y", group), environment=ENVIRONMENT)
         if ended.status != 0:
             return failed(f"{_last_line(ended.complaint)}; see `lsblk`")
-        did.append("removed")
+        removed.append("removed")
     for name in _left_behind(group):
         run_checked(["dmsetup", "remove", "--noudevsync", "--noudevrules", "--retry", name])
-        did.append(f"{name} removed")
+        removed.append(f"{name} removed")
     ours = {volume_uuid(group, path) for path in paths}
     rows = _report("pvs", paths, "pv", "-o", "pv_name,pv_uuid,vg_name")
     marked = [row for row in rows if row["pv_uuid"] in ours]
@@ -316,8 +316,8 @@ def undo_lvm(*, group: str, devices: str) -> Result:
         return foreign("its devices belong to another group now")
     if marked:
         _run("pvremove", paths, "-ff", "-y", *(str(row["pv_name"]) for row in marked))
-        did.append("its devices cleared")
-    return undone(", ".join(did)) if did else gone("nothing is left of it")
+        removed.append("its devices cleared")
+    return undone(", ".join(removed)) if removed else gone("nothing is left of it")
 
 
 LVM_UNDOERS: Final = {"lvm": Undoer(undo=undo_lvm, subject="group", survives_reboot=True)}

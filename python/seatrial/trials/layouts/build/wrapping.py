@@ -42,8 +42,11 @@ DELAY_EXACT_FROM_MS: Final = 40.0
 _STACK_DEPTH_MAX: Final = 4
 _HEAD_BYTES: Final = 1 << 20
 
-Whim = Literal["falter", "drop_writes"]
-_WHIMS: Final[Mapping[Whim, str]] = {"falter": "1 1", "drop_writes": "0 1 1 drop_writes"}
+FlakyMode = Literal["falter", "drop_writes"]
+_FLAKEY_PARAMETERS: Final[Mapping[FlakyMode, str]] = {
+    "falter": "1 1",
+    "drop_writes": "0 1 1 drop_writes",
+}
 """Parameters of dm-flakey: seconds up, seconds down, and the feature; without one, every request
 fails."""
 
@@ -74,21 +77,21 @@ def wrap(drives: Sequence[str], spec: LayoutSpec, journal: UndoJournal) -> dict[
         journal: Records the changes, as ``dm``.
 
     Returns:
-        The device to use in place of each drive; empty if none is wrapped.
+        The device to use instead of each drive; empty if none is wrapped.
 
     Raises:
         TargetError: when the kernel refuses.
     """
     return {
-        drive: _wrapped(drive, name, spec, delay_ms, journal)
-        for drive, name, delay_ms in _wanted(drives, spec, journal.run_id)
+        drive: _wrap_drive(drive, name, spec, delay_ms, journal)
+        for drive, name, delay_ms in _planned_wrappers(drives, spec, journal.run_id)
     }
 
 
 def wrapping_commands(
     drives: Sequence[str], spec: LayoutSpec, run_id: str
 ) -> tuple[list[str], dict[str, str]]:
-    """Return the commands of ``wrap``, and the device to use in place of each drive.
+    """Return the commands of ``wrap``, and the device to use instead of each drive.
 
     Args:
         drives: As for ``wrap``; they need not exist, so their length is unknown.
@@ -96,26 +99,26 @@ def wrapping_commands(
         run_id: The run.
     """
     commands, over = [], {}
-    for drive, name, delay_ms in _wanted(drives, spec, run_id):
+    for drive, name, delay_ms in _planned_wrappers(drives, spec, run_id):
         device = drive
         for layer, table in _layers(spec, delay_ms, "SECTORS"):
-            laid = f"{name}-{layer}"
-            words = ("dmsetup", "create", laid, "--table", table.format(below=device))
+            mapped = f"{name}-{layer}"
+            words = ("dmsetup", "create", mapped, "--table", table.format(below=device))
             commands.append(shlex.join(words))
-            device = f"/dev/mapper/{laid}"
+            device = f"/dev/mapper/{mapped}"
         over[drive] = device
     return commands, over
 
 
-def _wanted(
+def _planned_wrappers(
     drives: Sequence[str], spec: LayoutSpec, run_id: str
 ) -> Iterator[tuple[str, str, float]]:
     """Yield each drive to wrap, the name of its layers, and its delay (ms)."""
     if not spec.flaky and not any(spec.delay_ms):
         return
     delays_ms = spec.delay_ms or [0.0] * len(drives)
-    for place, (drive, delay_ms) in enumerate(zip(drives, delays_ms, strict=True), start=1):
-        yield drive, f"{NAME_PREFIX}{run_id}-{place}", delay_ms
+    for number, (drive, delay_ms) in enumerate(zip(drives, delays_ms, strict=True), start=1):
+        yield drive, f"{NAME_PREFIX}{run_id}-{number}", delay_ms
 
 
 def _layers(spec: LayoutSpec, delay_ms: float, sectors: int | str) -> Iterator[tuple[str, str]]:
@@ -126,8 +129,8 @@ def _layers(spec: LayoutSpec, delay_ms: float, sectors: int | str) -> Iterator[t
         yield "delay", _delay_table("{below}", sectors, delay_ms)
 
 
-def rewired(assigned: Assigned, wrapping: Mapping[str, str]) -> Assigned:
-    """Return the roles with the wrapped drives in place of the bare ones."""
+def with_wrappers(assigned: Assigned, wrapping: Mapping[str, str]) -> Assigned:
+    """Return the roles with the wrapped drives instead of the bare ones."""
     if not wrapping:
         return assigned
 
@@ -176,10 +179,10 @@ def make_fail(device: str) -> None:
     reload(name, f"0 {_sectors(device)} error")
     # Undoing the array cannot reach its signature any more.
     for kernel_name in below:
-        _forget(Path(f"/dev/{kernel_name}"))
+        _wipe(Path(f"/dev/{kernel_name}"))
 
 
-def _forget(drive: Path) -> None:
+def _wipe(drive: Path) -> None:
     """Remove all signatures from a drive; wipefs leaves the label of an LVM physical volume."""
     run_command("wipefs", "--all", str(drive))
     with drive.open("r+b", buffering=0) as device:
@@ -187,12 +190,12 @@ def _forget(drive: Path) -> None:
         os.fsync(device.fileno())
 
 
-def make_flaky(device: str, whim: Whim, journal: UndoJournal) -> int:
+def make_flaky(device: str, mode: FlakyMode, journal: UndoJournal) -> int:
     """Make a drive fail every other second, or drop writes, until that is undone.
 
     Args:
         device: A wrapped drive.
-        whim: The kind of fault.
+        mode: The kind of fault.
         journal: Records the change, as ``flaky``.
 
     Returns:
@@ -204,7 +207,7 @@ def make_flaky(device: str, whim: Whim, journal: UndoJournal) -> int:
     name = _wrapper(device, "dust")
     entry = journal.record("flaky", name=name)
     try:
-        reload_over_below(name, f"flakey {{below}} 0 {_WHIMS[whim]}")
+        reload_over_below(name, f"flakey {{below}} 0 {_FLAKEY_PARAMETERS[mode]}")
     except BaseException:
         journal.undo(entry)
         raise
@@ -222,14 +225,16 @@ def set_delay(device: str, delay_ms: float) -> None:
     reload(name, _delay_table(f"/dev/{below[0]}", _sectors(device), delay_ms))
 
 
-def _wrapped(drive: str, name: str, spec: LayoutSpec, delay_ms: float, journal: UndoJournal) -> str:
+def _wrap_drive(
+    drive: str, name: str, spec: LayoutSpec, delay_ms: float, journal: UndoJournal
+) -> str:
     device = drive
     for layer, table in _layers(spec, delay_ms, _sectors(drive)):
-        device = _laid(f"{name}-{layer}", table.format(below=device), journal)
+        device = _create(f"{name}-{layer}", table.format(below=device), journal)
     return device
 
 
-def _laid(name: str, table: str, journal: UndoJournal) -> str:
+def _create(name: str, table: str, journal: UndoJournal) -> str:
     entry = journal.record("dm", name=name)
     try:
         return make(name, table)

@@ -13,7 +13,7 @@ from seatrial.cli.options import (
     json_option,
     plan_option,
 )
-from seatrial.trials.layouts.build.build import Variant
+from seatrial.trials.layouts.build.build import VariantPlan
 
 if TYPE_CHECKING:
     from seatrial.study.schema import Study
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 from seatrial.study.problems import suggestion
 from seatrial.trials.layouts.build.build import describe
-from seatrial.trials.layouts.build.standing import all_standing, build_standing
+from seatrial.trials.layouts.build.standing import build_standing_layout, standing_layouts
 from seatrial.trials.layouts.build.terminal import standing_text, variant_text, variants_text
 
 EPILOG = """\b
@@ -130,7 +130,7 @@ def build(
     if plan_only:
         return _show_plan(found, as_json=as_json)
 
-    standing = build_standing(
+    standing = build_standing_layout(
         found.spec,
         study.drives,
         destroy=destroy,
@@ -160,7 +160,7 @@ def destroy(name: str | None, all_of_them: bool, as_json: bool) -> int:
 
     _require_one_of(name, all_of_them)
     # Newest first: it may be built on an older one.
-    chosen = [standing.find_standing(name)] if name else standing.all_standing()[::-1]
+    chosen = [standing.find_standing_layout(name)] if name else standing.standing_layouts()[::-1]
     return report_undone(
         [undone for each in chosen for undone in standing.destroy(each)], as_json=as_json
     )
@@ -183,7 +183,7 @@ def _study(file: str, devices: str, loop: str, loop_dir: str) -> Study:
     return with_absolute_paths(study)
 
 
-def _variants(study: Study, label: str | None) -> list[Variant]:
+def _variants(study: Study, label: str | None) -> list[VariantPlan]:
     """Return the variants of a study, or the one of a label."""
     from seatrial.cli.places import drives_info  # noqa: PLC0415
     from seatrial.study.layouts.targets import drives_of  # noqa: PLC0415
@@ -198,7 +198,7 @@ def _variants(study: Study, label: str | None) -> list[Variant]:
     return [describe(spec, drives) for spec in chosen]
 
 
-def _show_plan(variant: Variant, *, as_json: bool) -> int:
+def _show_plan(variant: VariantPlan, *, as_json: bool) -> int:
     from seatrial.trials.layouts.documents import variants_document  # noqa: PLC0415 - only here
 
     if as_json:
@@ -213,7 +213,7 @@ def _show_standing(*, as_json: bool) -> int:
     from seatrial.trials.layouts.build.check import check_layouts  # noqa: PLC0415
     from seatrial.trials.layouts.documents import standing_document  # noqa: PLC0415
 
-    there, check = all_standing(), check_layouts()
+    there, check = standing_layouts(), check_layouts()
     if as_json:
         click.echo(standing_document(there, check), nl=False)
         return 0

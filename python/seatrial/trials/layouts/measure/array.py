@@ -29,7 +29,7 @@ from seatrial.trials.layouts.build.build import build, built_bytes, destroy, wai
 from seatrial.trials.layouts.build.drives import OpenDrives
 from seatrial.trials.layouts.build.names import array_name
 from seatrial.trials.layouts.build.registry import backend as backend_of
-from seatrial.trials.layouts.build.wrapping import rewired, wrap, wrapping_notes
+from seatrial.trials.layouts.build.wrapping import with_wrappers, wrap, wrapping_notes
 
 SECTOR_BYTES: Final = 512
 NS_PER_MS: Final = 1_000_000
@@ -246,14 +246,14 @@ class Array:
         Raises:
             SeatrialError: when it cannot be built.
         """
-        drives.ready()
+        drives.recheck()
         backend = backend_of(spec.backend)
         bare = assigned(spec, drives.paths)
         watcher.stage(f"Building {spec.label} of {_drives_text(spec.members)}")
         try:
             laid = wrap(bare.used, spec, journal)
             name = array_name(journal.run_id, number)
-            built = build(spec, rewired(bare, laid), name, journal)
+            built = build(spec, with_wrappers(bare, laid), name, journal)
             commands = list(built.commands)
             if spec.initial_sync:
                 wait_synced(built, journal, report=lambda share: _report_sync(watcher, spec, share))
@@ -264,7 +264,7 @@ class Array:
         return cls(
             backend=backend,
             built=built,
-            places=dict(zip(spec.target_labels, built.places, strict=True)),
+            places=dict(zip(spec.target_labels, built.paths, strict=True)),
             record=record,
             journal=journal,
         )

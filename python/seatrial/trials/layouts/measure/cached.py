@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
 from seatrial.errors import SeatrialError
-from seatrial.machine.fingerprint.medium import number_text
-from seatrial.machine.sysblock import node_by_number
+from seatrial.machine.sysblock import device_size_bytes
 from seatrial.machine.undo import UndoJournal
 from seatrial.results.cache import CacheForecast, CacheRecord
 from seatrial.results.model import Sample
@@ -21,12 +19,12 @@ from seatrial.trials.cache.measure.arcstats import Sampler, series_of
 from seatrial.trials.layouts.build.backend import Built, Step
 from seatrial.trials.layouts.build.build import run_steps
 from seatrial.trials.layouts.build.caching import (
-    COUNTED,
+    COUNTERS,
     GAUGES,
     INSERTED,
     CacheCounts,
     cache_of,
-    use_of,
+    cache_setup_of,
 )
 
 BASELINE_S: Final = 4.0
@@ -59,7 +57,7 @@ class CachedSample:
         if kind is None:
             raise ValueError(f"{built.name} has no cache device")
         self._kind = kind
-        self._use = use_of(built)
+        self._setup = cache_setup_of(built)
         self._built = built
         self._cell = cell
         self._journal = journal
@@ -78,7 +76,7 @@ class CachedSample:
             OSError: when they cannot be read.
         """
         try:
-            found = self._kind.read(self._use)
+            found = self._kind.read(self._setup)
         except SeatrialError as error:
             raise OSError(str(error)) from error
         if self._built.spec.cold_cache and INSERTED in found and self._cold:
@@ -93,20 +91,20 @@ class CachedSample:
         Raises:
             SeatrialError: when the device cannot be removed or added, or the load fails.
         """
-        self._run(self._kind.remove_steps(self._use))
+        self._run(self._kind.remove_steps(self._setup))
         before = self._before(spec, probe)
         if before is None:
-            self._run(self._kind.add_steps(self._use))
+            self._run(self._kind.add_steps(self._setup))
         else:
             # With a few blocks that it has, the path to the device is the only limit.
-            self._run(self._kind.add_steps(self._use))
+            self._run(self._kind.add_steps(self._setup))
             self._ceiling_per_s = _last_per_s(probe(_over_few(spec, self._block_bytes(spec))))
-            self._run(self._kind.remove_steps(self._use))
-            self._run(self._kind.add_steps(self._use))
+            self._run(self._kind.remove_steps(self._setup))
+            self._run(self._kind.add_steps(self._setup))
             before = msgspec.structs.replace(
                 before,
-                cache_bytes=self._kind.capacity_bytes(self._use),
-                granule_bytes=self._kind.granule_bytes(self._use),
+                cache_bytes=self._kind.capacity_bytes(self._setup),
+                granule_bytes=self._kind.granule_bytes(self._setup),
                 ceiling_per_s=self._ceiling_per_s,
             )
             self._forecast = forecast_of_layout(self._kind.name, before, 0.0, self._seed)
@@ -126,12 +124,12 @@ class CachedSample:
         """Return the sample with the device's counters and what was predicted."""
         found = self.read()
         if totals := getattr(self._kind, "totals", None):
-            found = found | totals(self._use)
+            found = found | totals(self._setup)
         series = series_of(
             self._sampler.readings,
             sample.started_at,
             sample.duration_s,
-            counted=COUNTED,
+            counted=COUNTERS,
             gauges=GAUGES,
         )
         forecast = self._forecast and msgspec.structs.replace(
@@ -143,11 +141,11 @@ class CachedSample:
             zfs=f"{spec.cache}{mode}",
             working_set_bytes=int(self._cell.spec["range"]["length_bytes"]),
             arc_bytes=0,
-            cache_bytes=self._kind.capacity_bytes(self._use),
+            cache_bytes=self._kind.capacity_bytes(self._setup),
             added_at_s=0.0 if spec.cold_cache else None,
             cold=self._cold,
             ended=found,
-            settings=self._kind.facts(self._use),
+            settings=self._kind.facts(self._setup),
             ceiling_per_s=self._ceiling_per_s,
             forecast=forecast or None,
             notes=self._notes,
@@ -170,7 +168,7 @@ class CachedSample:
             granule_bytes=1,
             working_set_bytes=spec["range"]["length_bytes"],
             cache_bytes=0,
-            array_bytes=_size_bytes(self._use.device),
+            array_bytes=device_size_bytes(self._setup.device),
             reads_per_s=alone.completed_per_s,
             ceiling_per_s=0.0,
             length_s=length_s,
@@ -178,14 +176,10 @@ class CachedSample:
 
     def _block_bytes(self, spec: Mapping[str, Any]) -> int:
         size_bytes = int(spec["accesses"][0]["sizes"][0]["bytes"])
-        return max(size_bytes, self._kind.granule_bytes(self._use))
+        return max(size_bytes, self._kind.granule_bytes(self._setup))
 
     def _run(self, steps: list[Step]) -> None:
         run_steps(self._built, steps, self._journal)
-
-
-def _size_bytes(device: str) -> int:
-    return node_by_number(number_text(Path(device).stat().st_rdev)).size_bytes()
 
 
 def _over_few(spec: Mapping[str, Any], block_bytes: int) -> SpecDocument:

@@ -77,7 +77,7 @@ class Trial:
         self._members = Members(
             list(record.roles),
             lambda: self._watch.is_working,
-            places=built.places,
+            places=built.paths,
             is_buffered=is_buffered,
         )
         self._faults = ArrayFaults(

@@ -56,7 +56,7 @@ class _Scrub:
             self.counts = {name: int(count) for name, count in _COUNT.findall(output)}
 
 
-def begin(*words: str) -> subprocess.Popen[str]:
+def start_btrfs(*words: str) -> subprocess.Popen[str]:
     """Start a btrfs command that runs as long as its operation; the caller watches it.
 
     It outlives its parent: the operation runs in the kernel, and is cancelled by undoing.
@@ -98,7 +98,7 @@ class BtrfsScrubs:
                 cause="The previous scrub has not finished",
                 next_step="Allow more time between two scrubs",
             )
-        process = begin("scrub", "start", "-B", "-R", folder)
+        process = start_btrfs("scrub", "start", "-B", "-R", folder)
         self._scrubs[folder] = _Scrub(process=process)
 
     def is_running(self, folder: str) -> bool:
@@ -135,8 +135,6 @@ class BtrfsScrubs:
 
 
 _METADATA: Final = {"raid5": "raid1", "raid6": "raid1c3"}
-_COPIES_LOST: Final = 1
-"""Failed drives that a raid1 of btrfs survives: it has two copies, also on many drives."""
 _DRIVE_MIN_BYTES: Final = 109 << 20
 """Smallest drive that mkfs.btrfs accepts with its default block sizes."""
 
@@ -164,15 +162,16 @@ def undo_btrfs(*, fsid: str, point: str, devices: str) -> Result:
         if found.outcome == Outcome.FAILED:
             return found
         if LIVE.exists(home):
-            return failed("it is mounted in another place, too; `findmnt -t btrfs` shows where")
-    borne = {device: read_fsid(device) for device in devices.split(",")}
-    wiped = [device for device, its in borne.items() if its == fsid]
+            return failed("it is also mounted elsewhere; `findmnt -t btrfs` shows where")
+    found_fsids = {device: read_fsid(device) for device in devices.split(",")}
+    wiped = [device for device, its in found_fsids.items() if its == fsid]
     for device in wiped:
         run_checked(["wipefs", "--all", "--force", device])
     # A failed drive has no UUID, but the kernel would still add it to the next file system of that
     # UUID.
-    for device in (device for device, its in borne.items() if its in {fsid, ""}):
-        attempt(["btrfs", "device", "scan", "--forget", device])
+    for device, its in found_fsids.items():
+        if its in {fsid, ""}:
+            attempt(["btrfs", "device", "scan", "--forget", device])
     # Status files of btrfs scrub; the name is unique to our file system.
     for path in Path("/var/lib/btrfs").glob(f"scrub.*.{fsid}*"):
         path.unlink(missing_ok=True)
@@ -224,13 +223,13 @@ class Btrfs(Backend):
 
     def plan(self, spec: LayoutSpec, assigned: Assigned, name: str) -> Construction:
         """Return how it is built: one file system, or one for each exposed leg."""
-        steps: list[Step] = []
-        folders = []
-        for place, label in enumerate(spec.target_labels):
-            folder = mount_folder(name, label)
-            steps += _steps(spec, assigned, name, place, folder)
-            folders.append(folder)
-        return Construction(steps=tuple(steps), folders=tuple(folders))
+        folders = tuple(mount_folder(name, label) for label in spec.target_labels)
+        steps = (
+            step
+            for leg, folder in enumerate(folders, start=1)
+            for step in _steps(spec, assigned, name, leg, folder)
+        )
+        return Construction(steps=tuple(steps), folders=folders)
 
     def describe(self, built: Built) -> dict[str, str]:
         """Return facts: profiles of data and metadata, chunk, usage, and scrubs."""
@@ -263,7 +262,7 @@ class Btrfs(Backend):
             missing=missing,
             operation=operation,
             share=share,
-            has_failed=missing > _survived(built.spec) or _is_read_only(folder),
+            has_failed=missing > _losses_survived(built.spec) or _is_read_only(folder),
         )
 
     def fail(self, built: Built, leg: int, member: int) -> str:
@@ -285,15 +284,14 @@ class Btrfs(Backend):
             raise _not_replaced(
                 new_device, folder, "It is still one of its drives, possibly a failed one"
             )
-        replacing = begin("replace", "start", "-B", "-r", "-f", str(member), new_device, folder)
+        options = ("-B", "-r", "-f", str(member), new_device, folder)
+        replacing = start_btrfs("replace", "start", *options)
         self._replacing[folder] = replacing
         if not comes_true(lambda: LIVE.exists(link) or replacing.poll() is not None):
             raise _not_replaced(new_device, folder, "The kernel did not start the replacement")
         if replacing.poll():
             raise _not_replaced(new_device, folder, f"Output: {replacing.communicate()[0]}")
-        built.assigned.legs[leg - 1][member - 1] = new_device
-        if new_device in built.assigned.unused:
-            built.assigned.unused.remove(new_device)
+        built.assign(leg, member, new_device)
 
     def start_scrub(self, built: Built, leg: int) -> None:
         """Start to read all data of a leg and to correct checksum errors."""
@@ -321,9 +319,9 @@ class Btrfs(Backend):
         ]
 
 
-def _steps(spec: LayoutSpec, assigned: Assigned, name: str, place: int, folder: str) -> list[Step]:
-    drives = assigned.legs[place]
-    fsid = str(identity(name, _part(place + 1)))
+def _steps(spec: LayoutSpec, assigned: Assigned, name: str, leg: int, folder: str) -> list[Step]:
+    drives = assigned.legs[leg - 1]
+    fsid = _fsid(name, leg)
     metadata = _METADATA.get(spec.level, spec.level)
     size = ("--byte-count", str(spec.member_bytes)) if spec.member_bytes else ()
     options = ("-o", ",".join(spec.mount_options)) if spec.mount_options else ()
@@ -348,12 +346,12 @@ def _steps(spec: LayoutSpec, assigned: Assigned, name: str, place: int, folder: 
 
 def _home(built: Built, leg: int) -> str:
     """Return the sysfs folder of a leg's file system."""
-    return f"/sys/fs/btrfs/{identity(built.name, _part(leg))}"
+    return f"/sys/fs/btrfs/{_fsid(built.name, leg)}"
 
 
-def _part(leg: int) -> str:
-    """Return the word that distinguishes the UUID of a leg's file system."""
-    return f"btrfs-{leg}"
+def _fsid(name: str, leg: int) -> str:
+    """Return the UUID of a leg's file system."""
+    return str(identity(name, f"btrfs-{leg}"))
 
 
 def _missing(home: str) -> int:
@@ -372,16 +370,15 @@ def _fails(info: str) -> bool:
     return int(reported.get("write_errs", 0)) + int(reported.get("flush_errs", 0)) > 0
 
 
-def _survived(spec: LayoutSpec) -> int:
-    if spec.level == "raid1":
-        return _COPIES_LOST
-    return spec.facts.losses_survived(spec.drives)
+def _losses_survived(spec: LayoutSpec) -> int:
+    # A raid1 of btrfs has two copies, also on many drives.
+    return 1 if spec.level == "raid1" else spec.facts.losses_survived(spec.drives)
 
 
 def _is_read_only(folder: str) -> bool:
     """Return whether btrfs has become read-only, as when metadata cannot be written."""
-    there = [mount for mount in mounts(LIVE) if mount.point == folder]
-    return bool(there) and "ro" in there[-1].options.split(",")
+    found = [mount for mount in mounts(LIVE) if mount.point == folder]
+    return bool(found) and "ro" in found[-1].options.split(",")
 
 
 def _replaced_share(folder: str) -> float | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import ClassVar, Final
 
-from seatrial.errors import TargetError
 from seatrial.machine.undoer import Undoer
 from seatrial.study.layouts.layout import Assigned, LayoutSpec
 from seatrial.trials.layouts.build import volume_group
@@ -42,13 +41,13 @@ class Lvm(Backend):
     def plan(self, spec: LayoutSpec, assigned: Assigned, name: str) -> Construction:
         """Return the creation of a group and a volume for each leg."""
         steps = []
-        for place in range(spec.legs):
+        for leg, (active, spares) in enumerate(zip(assigned.legs, assigned.spares, strict=True), 1):
             members = [
-                *(Member(path=path) for path in assigned.legs[place]),
-                *(Member(path=path, serves=False) for path in assigned.spares[place]),
+                *(Member(path=path) for path in active),
+                *(Member(path=path, serves=False) for path in spares),
             ]
             steps += volume_group.create_steps(
-                leg_name(name, place + 1),
+                leg_name(name, leg),
                 members,
                 later=assigned.unused,
                 level=spec.level,
@@ -82,7 +81,7 @@ class Lvm(Backend):
         fail_drive(drive)
         if not built.spec.facts.losses_survived(built.spec.drives):
             return drive
-        volume_group.notice(group, failed_before)
+        volume_group.detect_failure(group, failed_before)
         if spares:
             volume_group.repair(group, _devices(built))
             active[member - 1] = spares.pop(0)
@@ -94,18 +93,11 @@ class Lvm(Backend):
         Raises:
             TargetError: when there is nothing to rebuild from, or LVM refuses.
         """
-        if not built.spec.facts.losses_survived(built.spec.drives):
-            raise TargetError(
-                seen=f"Drive {member} of leg {leg} cannot be replaced",
-                cause=f"Level {built.spec.level} has no copies or parity to rebuild its data from",
-                next_step="Rebuild the layout, or use a level with redundancy",
-            )
+        built.require_redundancy(leg, member)
         group = leg_name(built.name, leg)
         volume_group.extend(group, _devices(built), new_device)
         volume_group.repair(group, _devices(built))
-        built.assigned.legs[leg - 1][member - 1] = new_device
-        if new_device in built.assigned.unused:
-            built.assigned.unused.remove(new_device)
+        built.assign(leg, member, new_device)
 
     def start_scrub(self, built: Built, leg: int) -> None:
         """Start a check of a leg."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import ClassVar, Final
 
-from seatrial.errors import TargetError
 from seatrial.machine.undoer import Undoer
 from seatrial.study.layouts.layout import Assigned, LayoutSpec
 from seatrial.trials.layouts.build import md_legs
@@ -50,11 +49,7 @@ class Single(Backend):
         Raises:
             TargetError: always.
         """
-        raise TargetError(
-            seen=f"{built.assigned.legs[leg - 1][0]} cannot be replaced",
-            cause="A single drive has no copies or parity to rebuild its data from",
-            next_step="Rebuild the layout, or use a level with redundancy",
-        )
+        built.require_redundancy(leg, member)
 
 
 BACKEND: Final = Single()

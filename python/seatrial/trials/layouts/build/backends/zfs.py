@@ -32,6 +32,7 @@ from seatrial.trials.layouts.build.backend import (
     Step,
 )
 from seatrial.trials.layouts.build.failing import can_fail, fail_drive
+from seatrial.trials.layouts.build.md_legs import leg_name
 from seatrial.trials.layouts.build.names import NAME_PREFIX, mount_folder
 from seatrial.trials.layouts.build.running import attempt, run_checked
 
@@ -45,15 +46,15 @@ def wipe_labels(device: str, pool: str) -> bool:
         OSError: when the drive is in use, or cannot be written.
         TargetError: when its partition table cannot be wiped.
     """
-    borne = [place for place in _label_places(device) if _has_label_of(place, pool)]
-    for place in borne:
-        _zero_labels(place)
+    labelled = [path for path in _with_partitions(device) if _has_label_of(path, pool)]
+    for path in labelled:
+        _zero_labels(path)
         # The partition table that OpenZFS created belongs to the pool, too.
         run_checked(["wipefs", "--all", "--force", device])
-    return bool(borne)
+    return bool(labelled)
 
 
-def _label_places(device: str) -> list[str]:
+def _with_partitions(device: str) -> list[str]:
     """Return a drive and its existing partitions."""
     number = LIVE.block_number(device)
     if number is None:
@@ -61,10 +62,10 @@ def _label_places(device: str) -> list[str]:
     return [device, *(f"/dev/{part.name}" for part in node_by_number(number).partitions())]
 
 
-def _has_label_of(place: str, pool: str) -> bool:
+def _has_label_of(path: str, pool: str) -> bool:
     """Return whether the first label is of a pool of that name."""
     try:
-        with Path(place).open("rb", buffering=0) as file:
+        with Path(path).open("rb", buffering=0) as file:
             label = file.read(_LABEL_BYTES)
     except OSError:
         return False
@@ -72,9 +73,9 @@ def _has_label_of(place: str, pool: str) -> bool:
     return len(word).to_bytes(4, "big") + word in label
 
 
-def _zero_labels(place: str) -> None:
+def _zero_labels(path: str) -> None:
     """Zero all four labels; fails if the drive is in use."""
-    descriptor = os.open(place, os.O_RDWR | os.O_EXCL | os.O_CLOEXEC)
+    descriptor = os.open(path, os.O_RDWR | os.O_EXCL | os.O_CLOEXEC)
     try:
         end_bytes = os.lseek(descriptor, 0, os.SEEK_END) // _LABEL_BYTES * _LABEL_BYTES
         for start_bytes in (0, end_bytes - 2 * _LABEL_BYTES):
@@ -102,7 +103,7 @@ class Vdev:
     below: list[Vdev] = field(default_factory=list)
 
     def serves(self, *, is_resilvering: bool) -> bool:
-        """Return whether its place in the array has all its data.
+        """Return whether this slot of the array has all its data.
 
         During a resilvering a replacement does not.
         """
@@ -124,12 +125,12 @@ class PoolStatus:
     Attributes:
         state: State of the whole, such as ``ONLINE`` or ``DEGRADED``.
         scan: Its report of the last scrub or resilvering.
-        places: The array's places: drives, or replacements in progress.
+        slots: The array's slots: drives, or replacements in progress.
     """
 
     state: str
     scan: str
-    places: list[Vdev]
+    slots: list[Vdev]
 
     @property
     def operation(self) -> str:
@@ -152,12 +153,12 @@ class PoolStatus:
     @property
     def checksum_errors(self) -> list[int]:
         """Checksum errors of each drive."""
-        return [each.checksum_errors for place in self.places for each in place.walk()]
+        return [each.checksum_errors for slot in self.slots for each in slot.walk()]
 
     def missing(self, members: int) -> int:
-        """Count the places of ``members`` that are not in service."""
+        """Count the slots of ``members`` that are not in service."""
         resilvering = self.operation == "rebuild"
-        serving = sum(place.serves(is_resilvering=resilvering) for place in self.places)
+        serving = sum(slot.serves(is_resilvering=resilvering) for slot in self.slots)
         return max(members - serving, 0)
 
 
@@ -185,11 +186,11 @@ def parse_status(text: str) -> PoolStatus:
         else:
             reported[key] = f"{reported.get(key, '')} {line.strip()}".strip()
     scan = reported.get("scan", reported.get("scrub", ""))
-    return PoolStatus(state=reported.get("state", ""), scan=scan, places=_places(table))
+    return PoolStatus(state=reported.get("state", ""), scan=scan, slots=_slots(table))
 
 
-def _places(table: list[str]) -> list[Vdev]:
-    """Return the array's places: rows in a group, or directly in the pool."""
+def _slots(table: list[str]) -> list[Vdev]:
+    """Return the array's slots: rows in a group, or directly in the pool."""
     stack: list[tuple[int, Vdev]] = []
     pool: Vdev | None = None
     for line in table:
@@ -208,9 +209,7 @@ def _places(table: list[str]) -> list[Vdev]:
             pool = vdev
         stack.append((indent, vdev))
     tops = pool.below if pool else []
-    return [
-        place for top in tops for place in (top.below if _GROUPS.fullmatch(top.name) else [top])
-    ]
+    return [slot for top in tops for slot in (top.below if _GROUPS.fullmatch(top.name) else [top])]
 
 
 def _count(words: list[str]) -> int:
@@ -282,20 +281,19 @@ class Zfs(Backend):
 
     def plan(self, spec: LayoutSpec, assigned: Assigned, name: str) -> Construction:
         """Return how it is built: one pool, or one for each exposed leg."""
-        steps = []
-        folders = []
-        for place, label in enumerate(spec.target_labels):
-            folder = mount_folder(name, label)
-            steps.append(_create(spec, assigned, name, place, folder))
-            folders.append(folder)
-        return Construction(steps=tuple(steps), folders=tuple(folders))
+        folders = tuple(mount_folder(name, label) for label in spec.target_labels)
+        steps = (
+            _create(spec, assigned, name, leg, folder)
+            for leg, folder in enumerate(folders, start=1)
+        )
+        return Construction(steps=tuple(steps), folders=folders)
 
     def describe(self, built: Built) -> dict[str, str]:
         """Return facts: version, block sizes and the report of the last scrub or resilvering."""
         facts = {"chunk": "recordsize, as ZFS has no chunk"}
         for leg in range(1, len(built.folders) + 1):
             mark = f" of leg {leg}" if len(built.folders) > 1 else ""
-            pool = _pool(built.spec, built.name, leg - 1)
+            pool = _pool(built.spec, built.name, leg)
             facts |= {f"{key}{mark}": value for key, value in _properties(pool).items()}
             facts[f"scan{mark}"] = read_status(pool).scan or "none"
         return facts
@@ -318,7 +316,7 @@ class Zfs(Backend):
         if can_fail(drive):
             fail_drive(drive)
         else:
-            pool = _pool(built.spec, built.name, leg - 1)
+            pool = _pool(built.spec, built.name, leg)
             run_checked(["zpool", "offline", "-f", pool, drive])
         return drive
 
@@ -328,49 +326,45 @@ class Zfs(Backend):
         Raises:
             TargetError: when ZFS refuses.
         """
-        drives = built.assigned.legs[leg - 1]
-        pool = _pool(built.spec, built.name, leg - 1)
-        run_checked(["zpool", "replace", "-f", pool, drives[member - 1], new_device])
-        drives[member - 1] = new_device
-        if new_device in built.assigned.unused:
-            built.assigned.unused.remove(new_device)
+        old_device = built.assigned.legs[leg - 1][member - 1]
+        pool = _pool(built.spec, built.name, leg)
+        run_checked(["zpool", "replace", "-f", pool, old_device, new_device])
+        built.assign(leg, member, new_device)
 
     def start_scrub(self, built: Built, leg: int) -> None:
         """Start to read all data of a leg and to correct checksum errors."""
-        run_checked(["zpool", "scrub", _pool(built.spec, built.name, leg - 1)])
+        run_checked(["zpool", "scrub", _pool(built.spec, built.name, leg)])
 
     def mismatch_blocks(self, built: Built, leg: int) -> int | None:
         """Return the errors found by reading, in blocks of 512 bytes.
 
         ZFS counts its blocks with a wrong checksum on each drive; their sizes vary, so each counts
-        as the
-        smallest: one sector.
+        as the smallest: one sector.
         """
         return sum(_status(built, leg).checksum_errors)
 
 
-def _create(spec: LayoutSpec, assigned: Assigned, name: str, place: int, folder: str) -> Step:
-    drives = assigned.legs[place]
-    pool = _pool(spec, name, place)
-    extras = [("spare", assigned.spares[place]), ("log", assigned.logs)]
-    extras.append(("cache", assigned.caches))
+def _create(spec: LayoutSpec, assigned: Assigned, name: str, leg: int, folder: str) -> Step:
+    drives, spares = assigned.legs[leg - 1], assigned.spares[leg - 1]
+    pool = _pool(spec, name, leg)
+    extras = (("spare", spares), ("log", assigned.logs), ("cache", assigned.caches))
     words = [word for kind, members in extras if members for word in (kind, *members)]
     properties = [part for each in spec.mount_options for part in ("-O", _property(each))]
     # A pool that has lost too much returns errors instead of waiting for ever.
-    kept = ("-o", "cachefile=none", "-o", "failmode=continue", *properties, *spec.mkfs_options)
-    every = [*drives, *assigned.spares[place], *assigned.logs, *assigned.caches, *assigned.unused]
+    options = ("-o", "cachefile=none", "-o", "failmode=continue", *properties, *spec.mkfs_options)
+    devices = [*drives, *spares, *assigned.logs, *assigned.caches, *assigned.unused]
     return Step(
         command=(
-            *("zpool", "create", "-f", *kept, "-m", folder, pool),
+            *("zpool", "create", "-f", *options, "-m", folder, pool),
             *(*_KINDS.get(spec.level, (spec.level,)), *drives, *words),
         ),
         undo="zfs",
-        details={"pool": pool, "devices": ",".join(every)},
+        details={"pool": pool, "devices": ",".join(devices)},
     )
 
 
-def _pool(spec: LayoutSpec, name: str, place: int) -> str:
-    return f"{name}-leg{place + 1}" if spec.expose == "legs" else name
+def _pool(spec: LayoutSpec, name: str, leg: int) -> str:
+    return leg_name(name, leg) if spec.expose == "legs" else name
 
 
 def _property(option: str) -> str:
@@ -387,7 +381,7 @@ def _properties(pool: str) -> dict[str, str]:
 
 
 def _status(built: Built, leg: int) -> PoolStatus:
-    return read_status(_pool(built.spec, built.name, leg - 1))
+    return read_status(_pool(built.spec, built.name, leg))
 
 
 def _is_imported(pool: str) -> bool:

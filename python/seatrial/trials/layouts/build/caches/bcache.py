@@ -10,18 +10,20 @@ from __future__ import annotations
 
 import os
 import re
+from contextlib import suppress
 from pathlib import Path
 from typing import ClassVar, Final
 
+from seatrial.machine.fingerprint.layers import selected
 from seatrial.machine.fingerprint.tree import LIVE, SystemTree
-from seatrial.machine.sysblock import node_by_number
+from seatrial.machine.sysblock import device_size_bytes
 from seatrial.machine.undoer import Result, Undoer, comes_true, failed, foreign, gone, undone
 from seatrial.trials.layouts.build.backend import Program, Step
 from seatrial.trials.layouts.build.caching import (
     INSERTED,
     CacheCounts,
     CacheDevice,
-    CacheUse,
+    CacheSetup,
     drive_counts,
 )
 from seatrial.trials.layouts.build.names import identity
@@ -83,13 +85,17 @@ def parse_size_bytes(text: str) -> float:
 
 def undo_bcache(*, below: str, fast: str, uuid: str) -> Result:
     """Stop our cached device and its cache set, and wipe their superblocks."""
-    there = [device for device in (below, fast) if LIVE.block_number(device) is not None]
-    if not there:
+    found = {
+        device: read_set_id(device)
+        for device in (below, fast)
+        if LIVE.block_number(device) is not None
+    }
+    if not found:
         return gone("its devices are gone")
-    ours = [device for device in there if read_set_id(device) == uuid]
+    ours = [device for device, set_uuid in found.items() if set_uuid == uuid]
     if not ours:
-        others = [device for device in there if read_set_id(device)]
-        return foreign("its drives belong to another cache") if others else gone("it is wiped")
+        is_other = any(found.values())
+        return foreign("its drives belong to another cache") if is_other else gone("it is wiped")
     for device in ours:
         if not _stopped(device):
             return failed(f"{device} is still used by bcache; something uses the cached device")
@@ -104,14 +110,12 @@ def _folder(device: str, tree: SystemTree = LIVE) -> str:
 
 
 def _stopped(device: str) -> bool:
-    """Stop what runs on a drive; return whether it has ended."""
+    """Stop the bcache on a drive; return whether it has ended."""
     folder = Path(_folder(device))
-    for place in (folder / "stop", folder / "set/stop"):
-        if place.exists():
-            try:
-                place.write_text("1")
-            except OSError:
-                continue
+    for file in (folder / "stop", folder / "set/stop"):
+        with suppress(OSError):
+            if file.exists():
+                file.write_text("1")
     return comes_true(lambda: not folder.exists(), _STOP_PATIENCE_S)
 
 
@@ -141,57 +145,57 @@ class Bcache(CacheDevice):
         free = (n for n in range(_NUMBERS_END) if not LIVE.exists(f"/sys/block/bcache{n}"))
         return f"/dev/bcache{next(free)}"
 
-    def build_steps(self, use: CacheUse) -> list[Step]:
+    def build_steps(self, setup: CacheSetup) -> list[Step]:
         """Return the superblocks and the registration."""
-        size_bytes = _size_bytes(use.fast)
+        size_bytes = device_size_bytes(setup.fast)
         bucket = _BUCKET_SMALL_BYTES if size_bytes < _SMALL_BYTES else _BUCKET_BYTES
-        uuid = set_id(use.name)
+        uuid = set_id(setup.name)
         make = ("make-bcache", "--wipe-bcache", "--cset-uuid", uuid)
-        undo = {"below": use.below, "fast": use.fast, "uuid": uuid}
-        mode = ["--writeback"] if use.mode == "writeback" else []
+        undo = {"below": setup.below, "fast": setup.fast, "uuid": uuid}
+        mode = ["--writeback"] if setup.mode == "writeback" else []
         return [
-            # An earlier array on these drives may have left the mark of its file system.
-            *(Step(command=("wipefs", "--all", each)) for each in (use.below, use.fast)),
-            Step(command=(*make, *mode, "-B", use.below), undo="bcache", details=undo),
-            Step(command=(*make, "-b", f"{bucket >> 10}k", "-C", use.fast)),
-            Step(command=("tee", _REGISTER), stdin=use.below),
-            Step(command=("tee", _REGISTER), stdin=use.fast),
+            # An earlier array on these drives may have left the signature of its file system.
+            *(Step(command=("wipefs", "--all", each)) for each in (setup.below, setup.fast)),
+            Step(command=(*make, *mode, "-B", setup.below), undo="bcache", details=undo),
+            Step(command=(*make, "-b", f"{bucket >> 10}k", "-C", setup.fast)),
+            Step(command=("tee", _REGISTER), stdin=setup.below),
+            Step(command=("tee", _REGISTER), stdin=setup.fast),
             # Both name the same set, so that the kernel attaches one to the other.
-            *self._unhindered(use),
+            *self._without_congestion_bypass(setup),
         ]
 
-    def _unhindered(self, use: CacheUse) -> list[Step]:
+    def _without_congestion_bypass(self, setup: CacheSetup) -> list[Step]:
         """Return the steps that turn off the bypass of a busy cache.
 
-        It depends on the latency of the moment, so that no two rounds would be alike.
+        It depends on the current latency, so that rounds would not be comparable.
         """
-        folder = f"/sys/fs/bcache/{set_id(use.name)}"
+        folder = f"/sys/fs/bcache/{set_id(setup.name)}"
         return [
             Step(command=("tee", f"{folder}/congested_{name}_threshold_us"), stdin=_NO_CONGESTION)
             for name in ("read", "write")
         ]
 
-    def add_steps(self, use: CacheUse) -> list[Step]:
+    def add_steps(self, setup: CacheSetup) -> list[Step]:
         """Return the attachment: the cache is new to the array, and knows nothing of it."""
-        attach = f"{self._settings(use)}/attach"
-        return [Step(command=("tee", attach), stdin=set_id(use.name))]
+        attach = f"{self._settings(setup)}/attach"
+        return [Step(command=("tee", attach), stdin=set_id(setup.name))]
 
-    def remove_steps(self, use: CacheUse) -> list[Step]:
+    def remove_steps(self, setup: CacheSetup) -> list[Step]:
         """Return the detachment, which the kernel finishes when nothing is dirty."""
-        folder = self._settings(use)
+        folder = self._settings(setup)
         waits = 'until [ "$(cat "$0/state")" = "no cache" ]; do sleep 0.05; done'
         return [
             Step(command=("tee", f"{folder}/detach"), stdin="1"),
             Step(command=("sh", "-c", waits, folder)),
         ]
 
-    def has_cache(self, use: CacheUse) -> bool:
+    def has_cache(self, setup: CacheSetup) -> bool:
         """Return whether the cache is attached."""
-        return (LIVE.text(f"{self._settings(use)}/state") or "").strip() not in {"", "no cache"}
+        return (LIVE.text(f"{self._settings(setup)}/state") or "").strip() not in {"", "no cache"}
 
-    def read(self, use: CacheUse) -> CacheCounts:
+    def read(self, setup: CacheSetup) -> CacheCounts:
         """Return the drives' own counts, and the fill by the cache's buckets."""
-        fast, below = drive_counts(use.fast), drive_counts(use.below)
+        fast, below = drive_counts(setup.fast), drive_counts(setup.below)
         found = {
             "reads": fast["reads"] + below["reads"],
             "read_hits": fast["reads"],
@@ -200,27 +204,27 @@ class Bcache(CacheDevice):
             "array_reads": below["reads"],
             "array_writes": below["writes"],
         }
-        shares = parse_priority(LIVE.text(f"{_folder(use.fast)}/priority_stats") or "")
-        if inserted := LIVE.text(f"{_folder(use.fast)}/written"):
+        shares = parse_priority(LIVE.text(f"{_folder(setup.fast)}/priority_stats") or "")
+        if inserted := LIVE.text(f"{_folder(setup.fast)}/written"):
             found[INSERTED] = parse_size_bytes(inserted)
-        dirty = LIVE.text(f"{self._settings(use)}/dirty_data")
-        if shares and self.has_cache(use):
+        dirty = LIVE.text(f"{self._settings(setup)}/dirty_data")
+        if shares and self.has_cache(setup):
             held = shares.get("Clean", 0.0) + shares.get("Dirty", 0.0)
-            found["fill_bytes"] = held * _size_bytes(use.fast)
+            found["fill_bytes"] = held * device_size_bytes(setup.fast)
         if dirty:
             found["dirty_bytes"] = parse_size_bytes(dirty)
         return found
 
-    def totals(self, use: CacheUse) -> dict[str, float]:
-        """Return what bcache counts itself, up to 22 s behind."""
-        folder = f"{self._settings(use)}/stats_total"
+    def totals(self, setup: CacheSetup) -> dict[str, float]:
+        """Return bcache's own counters, which are up to 22 s old."""
+        folder = f"{self._settings(setup)}/stats_total"
         found = {name: LIVE.integer(f"{folder}/{name}") for name in _TOTALS}
         return {name: float(value) for name, value in found.items() if value is not None}
 
-    def facts(self, use: CacheUse) -> dict[str, str]:
+    def facts(self, setup: CacheSetup) -> dict[str, str]:
         """Return the settings in sysfs."""
-        own, cache = self._settings(use), _folder(use.fast)
-        places = {
+        own, cache = self._settings(setup), _folder(setup.fast)
+        files = {
             "cache_mode": f"{own}/cache_mode",
             "sequential_cutoff": f"{own}/sequential_cutoff",
             "writeback_percent": f"{own}/writeback_percent",
@@ -229,34 +233,25 @@ class Bcache(CacheDevice):
             "block_size": f"{cache}/block_size",
             "replacement": f"{cache}/cache_replacement_policy",
         }
-        found = {name: (LIVE.text(path) or "").strip() for name, path in places.items()}
-        found = {
-            name: chosen[1] if (chosen := re.search(r"\[(\w+)\]", text)) else text
-            for name, text in found.items()
-            if text
-        }
+        settings = {name: selected(LIVE.text(path)) for name, path in files.items()}
+        found = {name: value for name, value in settings.items() if value}
         return found | {"promotion": "every block that is read and not bypassed"}
 
-    def capacity_bytes(self, use: CacheUse) -> int:
+    def capacity_bytes(self, setup: CacheSetup) -> int:
         """Return the size of its buckets."""
-        buckets = LIVE.integer(f"{_folder(use.fast)}/nbuckets")
-        bucket_text = (LIVE.text(f"{_folder(use.fast)}/bucket_size") or "").strip()
+        buckets = LIVE.integer(f"{_folder(setup.fast)}/nbuckets")
+        bucket_text = (LIVE.text(f"{_folder(setup.fast)}/bucket_size") or "").strip()
         if not buckets or not bucket_text:
-            return _size_bytes(use.fast)
+            return device_size_bytes(setup.fast)
         return int(buckets * parse_size_bytes(bucket_text))
 
-    def granule_bytes(self, use: CacheUse) -> int:
+    def granule_bytes(self, setup: CacheSetup) -> int:
         """Return that the request itself is cached."""
-        del use
+        del setup
         return 1
 
-    def _settings(self, use: CacheUse) -> str:
-        return f"/sys/block/{Path(use.device).name}/bcache"
-
-
-def _size_bytes(device: str) -> int:
-    number = LIVE.block_number(device)
-    return node_by_number(number).size_bytes() if number else 0
+    def _settings(self, setup: CacheSetup) -> str:
+        return f"/sys/block/{Path(setup.device).name}/bcache"
 
 
 CACHE_DEVICES: Final = (Bcache(),)

@@ -12,14 +12,14 @@ from typing import ClassVar, Final
 from seatrial.machine.undoer import Undoer
 from seatrial.trials.layouts.build import volume_group
 from seatrial.trials.layouts.build.backend import Step
-from seatrial.trials.layouts.build.caching import CacheCounts, CacheDevice, CacheUse, drive_counts
+from seatrial.trials.layouts.build.caching import CacheCounts, CacheDevice, CacheSetup, drive_counts
 from seatrial.trials.layouts.build.mapper import SECTOR_BYTES, mapper_obstacle
 from seatrial.trials.layouts.build.running import run_checked
 from seatrial.trials.layouts.build.volume_group import Member
 
 _FAST: Final = "fast"
 CHUNK_BYTES: Final = 64 << 10
-"""LVM's smallest usual chunk of dm-cache: what is promoted as a whole."""
+"""LVM's smallest usual chunk of dm-cache, the unit of promotion."""
 
 
 def group_of(name: str) -> str:
@@ -65,7 +65,7 @@ def parse_writecache(text: str) -> dict[str, float]:
 
 
 class _LvmCache(CacheDevice):
-    """What both kinds share: a group of the array and the fast drive."""
+    """Both kinds of LVM cache: a volume group of the array and the fast drive."""
 
     programs: ClassVar = volume_group.PROGRAMS
     undoers: ClassVar[dict[str, Undoer]] = volume_group.LVM_UNDOERS
@@ -79,39 +79,38 @@ class _LvmCache(CacheDevice):
         """Return the volume."""
         return volume_group.node(group_of(name))
 
-    def build_steps(self, use: CacheUse) -> list[Step]:
+    def build_steps(self, setup: CacheSetup) -> list[Step]:
         """Return a group with a volume on the array, one on the fast drive, and their union."""
-        group = group_of(use.name)
-        seen = [use.below, use.fast]
-        members = [Member(path=use.below), Member(path=use.fast, serves=False)]
+        group = group_of(setup.name)
+        seen = [setup.below, setup.fast]
+        members = [Member(path=setup.below), Member(path=setup.fast, serves=False)]
         # A volume that becomes a write cache must not be active.
-        fast = ("-y", "-an", "-Zn", "-Wn", "-l", "100%PVS", "-n", _FAST, group, use.fast)
+        fast = ("-y", "-an", "-Zn", "-Wn", "-l", "100%PVS", "-n", _FAST, group, setup.fast)
         return [
             *volume_group.create_steps(group, members, level="raid0", stripe_kib=CHUNK_BYTES >> 10),
             volume_group.step("lvcreate", seen, *fast),
-            *self.add_steps(use),
+            *self.add_steps(setup),
         ]
 
-    def remove_steps(self, use: CacheUse) -> list[Step]:
-        """Return the split, which writes what is dirty to the array first."""
-        volume = f"{group_of(use.name)}/{volume_group.VOLUME}"
-        return [volume_group.step("lvconvert", [use.below, use.fast], "-y", "--splitcache", volume)]
+    def remove_steps(self, setup: CacheSetup) -> list[Step]:
+        """Return the split, which writes dirty data to the array first."""
+        return self._convert(setup, "--splitcache")
 
-    def has_cache(self, use: CacheUse) -> bool:
+    def has_cache(self, setup: CacheSetup) -> bool:
         """Return whether the volume has the target."""
-        return self._status(use).split()[2:3] == [self.target]
+        return self._status(setup).split()[2:3] == [self.target]
 
-    def _status(self, use: CacheUse) -> str:
+    def _status(self, setup: CacheSetup) -> str:
         """Return the volume's status.
 
         Raises:
             TargetError: when it is gone.
         """
-        name = volume_group.mapped(group_of(use.name))
+        name = volume_group.mapped(group_of(setup.name))
         return run_checked(["dmsetup", "status", "--noflush", name])
 
-    def _counts(self, use: CacheUse) -> CacheCounts:
-        fast, below = drive_counts(use.fast), drive_counts(use.below)
+    def _counts(self, setup: CacheSetup) -> CacheCounts:
+        fast, below = drive_counts(setup.fast), drive_counts(setup.below)
         return {
             "device_reads": fast["reads"],
             "device_written_bytes": fast["written_bytes"],
@@ -119,10 +118,9 @@ class _LvmCache(CacheDevice):
             "array_writes": below["writes"],
         }
 
-    def _convert(self, use: CacheUse, *options: str) -> list[Step]:
-        volume = f"{group_of(use.name)}/{volume_group.VOLUME}"
-        words = ("-y", *options, "--cachevol", _FAST, volume)
-        return [volume_group.step("lvconvert", [use.below, use.fast], *words)]
+    def _convert(self, setup: CacheSetup, *options: str) -> list[Step]:
+        words = ("-y", *options, f"{group_of(setup.name)}/{volume_group.VOLUME}")
+        return [volume_group.step("lvconvert", [setup.below, setup.fast], *words)]
 
 
 class DmCache(_LvmCache):
@@ -131,18 +129,19 @@ class DmCache(_LvmCache):
     name: ClassVar = "dm-cache"
     target: ClassVar = "cache"
 
-    def add_steps(self, use: CacheUse) -> list[Step]:
+    def add_steps(self, setup: CacheSetup) -> list[Step]:
         """Return the conversion, with an empty cache."""
-        options = ("--type", "cache", "--cachemode", use.mode, "--cachepolicy", "smq")
-        return self._convert(use, *options, "--chunksize", f"{CHUNK_BYTES >> 10}k")
+        options = ("--type", "cache", "--cachemode", setup.mode, "--cachepolicy", "smq")
+        chunk = ("--chunksize", f"{CHUNK_BYTES >> 10}k")
+        return self._convert(setup, *options, *chunk, "--cachevol", _FAST)
 
-    def read(self, use: CacheUse) -> CacheCounts:
+    def read(self, setup: CacheSetup) -> CacheCounts:
         """Return the counters of the target and of the drives."""
         try:
-            own = parse_cache(self._status(use))
+            own = parse_cache(self._status(setup))
         except ValueError:
-            return self._counts(use)
-        return self._counts(use) | {
+            return self._counts(setup)
+        return self._counts(setup) | {
             "reads": own["read_hits"] + own["read_misses"],
             "read_hits": own["read_hits"],
             "writes": own["write_hits"] + own["write_misses"],
@@ -153,9 +152,9 @@ class DmCache(_LvmCache):
             "dirty_bytes": own["dirty_bytes"],
         }
 
-    def facts(self, use: CacheUse) -> dict[str, str]:
+    def facts(self, setup: CacheSetup) -> dict[str, str]:
         """Return mode, policy, chunk and migration threshold, as the target reports them."""
-        words = self._status(use).split()
+        words = self._status(setup).split()
         policy = words[words.index("migration_threshold") + 2]
         return {
             "cache_mode": "writeback" if "writeback" in words else "writethrough",
@@ -166,13 +165,13 @@ class DmCache(_LvmCache):
             "promotion": "chunks that are missed while high in its hotspot queue",
         }
 
-    def capacity_bytes(self, use: CacheUse) -> int:
+    def capacity_bytes(self, setup: CacheSetup) -> int:
         """Return the size of its chunks."""
-        return int(parse_cache(self._status(use))["capacity_bytes"])
+        return int(parse_cache(self._status(setup))["capacity_bytes"])
 
-    def granule_bytes(self, use: CacheUse) -> int:
+    def granule_bytes(self, setup: CacheSetup) -> int:
         """Return the chunk."""
-        return int(parse_cache(self._status(use))["chunk_bytes"])
+        return int(parse_cache(self._status(setup))["chunk_bytes"])
 
 
 class DmWritecache(_LvmCache):
@@ -182,19 +181,19 @@ class DmWritecache(_LvmCache):
     target: ClassVar = "writecache"
     block_bytes: Final = 4096
 
-    def add_steps(self, use: CacheUse) -> list[Step]:
+    def add_steps(self, setup: CacheSetup) -> list[Step]:
         """Return the conversion, with an empty cache."""
         options = ("--type", "writecache", "--cachesettings", f"block_size={self.block_bytes}")
-        return self._convert(use, *options)
+        return self._convert(setup, *options, "--cachevol", _FAST)
 
-    def read(self, use: CacheUse) -> CacheCounts:
+    def read(self, setup: CacheSetup) -> CacheCounts:
         """Return the counters of the target and of the drives, its blocks as requests."""
         try:
-            own = parse_writecache(self._status(use))
+            own = parse_writecache(self._status(setup))
         except ValueError:
-            return self._counts(use)
+            return self._counts(setup)
         held = own["blocks"] - own["free_blocks"]
-        return self._counts(use) | {
+        return self._counts(setup) | {
             "reads": own["reads"],
             "read_hits": own["read_hits"],
             "writes": own["writes"],
@@ -203,9 +202,9 @@ class DmWritecache(_LvmCache):
             "dirty_bytes": held * self.block_bytes,
         }
 
-    def facts(self, use: CacheUse) -> dict[str, str]:
+    def facts(self, setup: CacheSetup) -> dict[str, str]:
         """Return its block and what it admits."""
-        del use
+        del setup
         return {
             "cache_mode": "writeback",
             "block_size": f"{self.block_bytes} B",
@@ -213,13 +212,13 @@ class DmWritecache(_LvmCache):
             "promotion": "writes only; a read that it does not hold goes to the array",
         }
 
-    def capacity_bytes(self, use: CacheUse) -> int:
+    def capacity_bytes(self, setup: CacheSetup) -> int:
         """Return the size of its blocks."""
-        return int(parse_writecache(self._status(use))["blocks"]) * self.block_bytes
+        return int(parse_writecache(self._status(setup))["blocks"]) * self.block_bytes
 
-    def granule_bytes(self, use: CacheUse) -> int:
+    def granule_bytes(self, setup: CacheSetup) -> int:
         """Return its block."""
-        del use
+        del setup
         return self.block_bytes
 
 

@@ -117,7 +117,7 @@ def access(device: str, begins_bytes: Sequence[int], *, writes: bool = False) ->
 
 
 def places_on_device(cache, use, begins_bytes: Sequence[int]) -> set[int]:
-    """Which places are read from the cache device alone; each is read once."""
+    """Which offsets are read from the cache device alone; each is read once."""
     held = set()
     for begin_bytes in begins_bytes:
         before = cache.read(use)["array_reads"]

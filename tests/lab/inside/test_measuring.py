@@ -220,7 +220,7 @@ def test_a_drive_that_falters_is_left_out_and_one_that_drops_writes_is_found_out
     happened = whats(faltering)
     assert happened == ["faltering", "failed", "rebuild_started", "rebuild_ended"]
     fault, left = faltering.layout.events[:2]
-    assert (left.member, left.detail) == (fault.member, "left out by the array itself")
+    assert (left.member, left.detail) == (fault.member, "excluded by the array itself")
     # The others and the spare serve: nobody but the array has seen an error.
     assert faltering.outcome.failed == 0
     assert faltering.layout.unreadable_bytes == 0

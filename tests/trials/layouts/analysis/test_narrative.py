@@ -48,16 +48,16 @@ def test_the_best_layout_for_a_use_is_reported_with_doubt():
 def test_uses_for_which_none_of_many_is_significantly_best_are_reported_in_one_phrase():
     samples = [
         sample
-        for place in range(5)
+        for number in range(5)
         for operation in ("read", "write")
         for sample in rounds(
-            spec_of("raid0", 4, label=f"c{place}", chunk_kib=16 << place),
+            spec_of("raid0", 4, label=f"c{number}", chunk_kib=16 << number),
             10_000,
             count=1,
             block_size_bytes=8192,
             operation=operation,
             threads=10,
-            seed=place,
+            seed=number,
         )
     ]
     run = of_run(*samples)
@@ -70,12 +70,12 @@ def test_uses_for_which_none_of_many_is_significantly_best_are_reported_in_one_p
 
 def test_what_is_decided_is_reported_with_what_is_not():
     samples = []
-    for place in range(4):
-        spec = spec_of("raid0", 4, label=f"c{place}", chunk_kib=16 << place)
-        fast = 4 if place == 2 else 1
-        samples += rounds(spec, 10_000 * fast, block_size_bytes=8192, seed=place)
+    for number in range(4):
+        spec = spec_of("raid0", 4, label=f"c{number}", chunk_kib=16 << number)
+        fast = 4 if number == 2 else 1
+        samples += rounds(spec, 10_000 * fast, block_size_bytes=8192, seed=number)
         samples += rounds(
-            spec, 9_000, block_size_bytes=8192, seed=50 + place, operation="write", spread=0.05
+            spec, 9_000, block_size_bytes=8192, seed=50 + number, operation="write", spread=0.05
         )
     run = of_run(*samples)
     assert run.verdict.startswith("Random reads of 8 KiB: c2 at ")
@@ -90,13 +90,13 @@ def test_the_best_of_equal_layouts_is_hardly_ever_significantly_best():
     for trial in range(60):
         samples = [
             sample
-            for place in range(5)
+            for number in range(5)
             for sample in rounds(
-                spec_of("raid0", 4, label=f"c{place}", chunk_kib=16 << place),
+                spec_of("raid0", 4, label=f"c{number}", chunk_kib=16 << number),
                 10_000,
                 spread=0.03,
                 block_size_bytes=8192,
-                seed=1000 * trial + place,
+                seed=1000 * trial + number,
             )
         ]
         false += bool(of_best(samples).runner_up)

@@ -131,7 +131,7 @@ def test_raid6_keeps_redundancy_with_one_drive_gone():
 
 
 def test_raid6_is_without_redundancy_only_while_two_drives_are_gone():
-    """Two drives fail and one spare takes one's place: one loss is survived again, not two."""
+    """Two drives fail and one spare replaces one of them: one loss is survived again, not two."""
     spec = spec_of("raid6", 5, spares=1)
     events = [
         *(event(2.0, "failed"), event(3.0, "failed"), event(3.2, "rebuild_started", missing=2)),

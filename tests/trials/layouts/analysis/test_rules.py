@@ -59,20 +59,20 @@ def test_reads_without_a_drive(level, drives, reads):
 
 
 def brute_force(drives, parity, chunk, size, align):
-    """Bytes read and written for each byte, page by page, over every place in a stripe."""
+    """Bytes read and written for each byte, page by page, over every offset in a stripe."""
     data = drives - parity
     width = chunk * data
-    places = range(0, width, align)
+    offsets = range(0, width, align)
     read = written = 0
-    for place in places:
+    for offset in offsets:
         touched = {}
-        for at in range(place, place + size, PAGE):
+        for at in range(offset, offset + size, PAGE):
             stripe, inside = divmod(at, width)
             touched.setdefault((stripe, inside % chunk), set()).add(inside // chunk)
         for members in touched.values():
             read += min(len(members) + parity, data - len(members)) * PAGE
             written += (len(members) + parity) * PAGE
-    return read / len(places) / size, written / len(places) / size
+    return read / len(offsets) / size, written / len(offsets) / size
 
 
 @pytest.mark.parametrize(

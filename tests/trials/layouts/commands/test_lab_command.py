@@ -22,7 +22,12 @@ from seatrial.lab.uml import UserModeLinux
 from seatrial.results.store import ResultsFile
 from seatrial.study.load import load_study
 from seatrial.trials.layouts.commands import lab as lab_run
-from seatrial.trials.layouts.commands.lab import End, LabRequest, bring_home_left, measure_in_lab
+from seatrial.trials.layouts.commands.lab import (
+    GuestResult,
+    LabRequest,
+    import_killed_runs,
+    measure_in_lab,
+)
 
 STUDY = """
 name = "one-array"
@@ -129,7 +134,7 @@ def test_where_nothing_boots_each_reason_is_reported_and_what_to_install(
 
 
 def test_an_error_inside_is_the_same_error_outside():
-    end = End(error=("SpaceError", "It is full.", "Too much.", "Less."))
+    end = GuestResult(error=("SpaceError", "It is full.", "Too much.", "Less."))
     with pytest.raises(SpaceError, match="It is full"):
         end.raise_error()
 
@@ -151,7 +156,7 @@ def test_what_a_killed_lab_measured_comes_home_and_is_gone_on_with(
     ended = seatrial("clean", folder=tmp_path)
     assert ended.code == 0, ended.out
     results = tmp_path / "results.seatrial"
-    (run,) = bring_home_left(results)
+    (run,) = import_killed_runs(results)
     assert run.status == "interrupted"
     assert not left[0].exists()
     with ResultsFile.open(results, read_only=True) as store:
@@ -192,9 +197,9 @@ def test_an_interrupted_lab_reports_what_it_measured(study, tmp_path, lab_enviro
     assert list(tmp_path.glob("results.seatrial.lab-*")) == []
 
 
-def next_folder(place: Path) -> Path:
-    wait_for(lambda: any(place.glob("results.seatrial.lab-*")))
-    return next(place.glob("results.seatrial.lab-*"))
+def next_folder(folder: Path) -> Path:
+    wait_for(lambda: any(folder.glob("results.seatrial.lab-*")))
+    return next(folder.glob("results.seatrial.lab-*"))
 
 
 def wait_for(condition) -> None:

@@ -11,8 +11,9 @@ import pytest
 from seatrial.machine.fingerprint.tree import SystemTree
 from seatrial.machine.loop import attach
 from seatrial.machine.undo import UndoJournal
+from seatrial.study.layouts.layout import Assigned
 from seatrial.trials.layouts.measure import array as members_module
-from seatrial.trials.layouts.measure.array import Members, roles
+from seatrial.trials.layouts.measure.array import MemberCounters, roles
 
 BEFORE = "100 5 800 40 50 2 400 30 0 60 70 0 0 0 0 9 3"
 
@@ -30,11 +31,11 @@ def stat(tmp_path, monkeypatch) -> Path:
 
 
 def test_each_count_has_its_unit(stat):
-    members = Members(["/dev/sdx"])
+    members = MemberCounters(["/dev/sdx"])
     members.begin()
     stat.write_text("107 5 856 40 62 2 496 30 0 85 99 0 0 0 0 11 3")
     members.end()
-    assert members.grown["/dev/sdx"] == {
+    assert members.deltas["/dev/sdx"] == {
         "reads": 7,
         "writes": 12,
         "flushes": 2,
@@ -47,7 +48,7 @@ def test_each_count_has_its_unit(stat):
 
 
 def test_requests_in_flight_are_waited_for_but_not_for_ever(stat):
-    members = Members(["/dev/sdx"])
+    members = MemberCounters(["/dev/sdx"])
     members.begin()
     stat.write_text(BEFORE.replace(" 30 0 ", " 30 1 "))
     members.end()
@@ -56,7 +57,7 @@ def test_requests_in_flight_are_waited_for_but_not_for_ever(stat):
 
 
 def test_an_array_at_work_is_not_waited_for(stat):
-    members = Members(["/dev/sdx"], lambda: True)
+    members = MemberCounters(["/dev/sdx"], lambda: True)
     members.begin()
     members.end()
     assert members.settled_s < 0.1
@@ -64,11 +65,11 @@ def test_an_array_at_work_is_not_waited_for(stat):
 
 
 def test_a_drive_that_vanishes_is_named(stat):
-    members = Members(["/dev/sdx"])
+    members = MemberCounters(["/dev/sdx"])
     members.begin()
     stat.unlink()
     members.end()
-    assert members.grown == {}
+    assert members.deltas == {}
     assert "/dev/sdx" in members.notes[0]
 
 
@@ -78,27 +79,29 @@ def test_what_the_page_cache_holds_is_written_before_the_load_and_after_a_buffer
     """What earlier samples left is not this one's, and what this one leaves is."""
     written = []
 
-    def write_back(place):
-        written.append(place)
+    def write_back(path):
+        written.append(path)
         stat.write_text(BEFORE.replace(" 50 2 400 ", f" {50 + 10 * len(written)} 2 400 "))
 
     monkeypatch.setattr(members_module, "write_back", write_back)
     for is_buffered, own in ((False, 0), (True, 10)):
-        members = Members(["/dev/sdx"], places=[str(tmp_path)], is_buffered=is_buffered)
+        members = MemberCounters(["/dev/sdx"], paths=[str(tmp_path)], is_buffered=is_buffered)
         members.begin()
         members.end()
-        assert members.grown["/dev/sdx"]["writes"] == own
+        assert members.deltas["/dev/sdx"]["writes"] == own
     assert written == [tmp_path] * 3
 
 
 def test_what_cannot_be_written_back_is_reported(stat, tmp_path):
-    members = Members(["/dev/sdx"], places=[str(tmp_path / "gone")])
+    members = MemberCounters(["/dev/sdx"], paths=[str(tmp_path / "gone")])
     members.begin()
     assert "could not be flushed" in members.notes[0]
 
 
 def test_roles_are_reported_by_drive():
-    reported = roles([["a", "b"], ["c"]], [["d"], []], ["e"], ["f"])
+    reported = roles(
+        Assigned(legs=[["a", "b"], ["c"]], spares=[["d"], []], logs=["e"], caches=["f"], unused=[])
+    )
     assert reported == {
         **{"a": "leg 1", "b": "leg 1", "c": "leg 2", "d": "spare of leg 1"},
         **{"e": "log", "f": "cache"},
@@ -113,13 +116,13 @@ def test_writes_to_a_loop_device_are_counted_one_by_one(tmp_path):
     backing.write_bytes(bytes(1 << 20))
     with UndoJournal("members", tmp_path / "state") as journal:
         loop = attach(backing, journal)
-        members = Members([str(loop.path)])
+        members = MemberCounters([str(loop.path)])
         members.begin()
         descriptor = os.open(loop.path, os.O_WRONLY | os.O_DIRECT)
         with mmap.mmap(-1, 4096) as block:
-            for place in range(10):
-                os.pwritev(descriptor, [block], place * 8192)
+            for number in range(10):
+                os.pwritev(descriptor, [block], number * 8192)
         os.close(descriptor)
         members.end()
-    grown = members.grown[str(loop.path)]
+    grown = members.deltas[str(loop.path)]
     assert (grown["writes"], grown["write_bytes"]) == (10, 10 * 4096)

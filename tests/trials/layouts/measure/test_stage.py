@@ -23,10 +23,10 @@ STUDY = """
     rounds = {{ min = {rounds}, max = {rounds} }}
     [drives]
     loop = "4x256M"
-    folder = "{place}"
+    folder = "{directory}"
     [[target]]
     label = "plain"
-    path = "{place}"
+    path = "{directory}"
     size = "4MiB"
     [[layout]]
     name = "pair"
@@ -49,7 +49,7 @@ LEFT_OUT = """
     rounds = {{ min = 1, max = 1 }}
     [drives]
     loop = "1x160MiB"
-    folder = "{place}"
+    folder = "{directory}"
     [[layout]]
     name = "few"
     backend = "btrfs"
@@ -79,7 +79,7 @@ BROKEN = """
 
 @dataclass
 class Measured:
-    """A run of the broken study, and what was left of it in its place and in the state folder."""
+    """A run of the broken study, and what was left of it in its directory and in the state folder."""
 
     run: Run
     samples: list[Sample]
@@ -100,21 +100,21 @@ def broken(tmp_path_factory) -> Measured:
     """Two rounds on a plain folder and two arrays, of which one is broken in each round."""
     require_btrfs()
     folder = tmp_path_factory.mktemp("broken")
-    place, state = folder / "place", folder / "state"
-    place.mkdir()
+    directory, state = folder / "directory", folder / "state"
+    directory.mkdir()
     watcher = Stages()
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("SEATRIAL_STATE_DIR", str(state))
-        study = STUDY.format(place=place, rounds=2, seconds=0.2) + BROKEN
+        study = STUDY.format(directory=directory, rounds=2, seconds=0.2) + BROKEN
         run, samples = measured(folder, study, watcher=watcher)
-    return Measured(run, samples, watcher.reported, leftovers(place, state))
+    return Measured(run, samples, watcher.reported, leftovers(directory, state))
 
 
 @pytest.fixture
-def place(tmp_path) -> Path:
+def directory(tmp_path) -> Path:
     """A folder for the files of loop devices, on whose devices btrfs can be made."""
     require_btrfs()
-    folder = tmp_path / "place"
+    folder = tmp_path / "directory"
     folder.mkdir()
     return folder
 
@@ -126,15 +126,15 @@ def state(tmp_path) -> Path:
     assert seatrial("clean", folder=tmp_path).code == 0
 
 
-def leftovers(place: Path, state: Path) -> list[str]:
-    """Whatever a run left: loop devices, mounts, files in its place, journals."""
-    files = [*place.iterdir(), *(each for each in state.iterdir() if each.name != "undo.lock")]
-    return devices_of(place) + [str(each) for each in files]
+def leftovers(directory: Path, state: Path) -> list[str]:
+    """Whatever a run left: loop devices, mounts, files in its directory, journals."""
+    files = [*directory.iterdir(), *(each for each in state.iterdir() if each.name != "undo.lock")]
+    return devices_of(directory) + [str(each) for each in files]
 
 
-def devices_of(place: Path) -> list[str]:
+def devices_of(directory: Path) -> list[str]:
     """Loop devices with files in a folder, and what is mounted from them."""
-    loops = loops_over(place)
+    loops = loops_over(directory)
     mounts = [line.split()[:2] for line in Path("/proc/mounts").read_text().splitlines()]
     return loops + [point for source, point in mounts if source in loops]
 
@@ -192,43 +192,43 @@ def test_a_mirror_that_lost_a_drive_loses_nothing_and_is_replaced(broken):
         assert sample.counters["drives_settled_s"] > 0
 
 
-def test_a_killed_study_is_resumed_on_new_arrays(tmp_path, place, state):
+def test_a_killed_study_is_resumed_on_new_arrays(tmp_path, directory, state):
     study = tmp_path / "study.toml"
-    study.write_text(STUDY.format(place=place, rounds=1, seconds=0.5))
+    study.write_text(STUDY.format(directory=directory, rounds=1, seconds=0.5))
     process = start("study", study, folder=tmp_path)
-    wait_until(lambda: any("pair" in each for each in devices_of(place)), "an array's mount")
+    wait_until(lambda: any("pair" in each for each in devices_of(directory)), "an array's mount")
     process.send_signal(signal.SIGKILL)
     process.communicate()
-    assert devices_of(place), "the kill left its drives"
+    assert devices_of(directory), "the kill left its drives"
     resumed = seatrial("study", study, "--resume", "--json", folder=tmp_path)
     assert resumed.code == 0, resumed
     run, samples = stored(tmp_path)
     assert run.status == "complete"
     assert len(samples) == len({each.cell.key for each in samples}) == 3
     assert all(each.verification.corrupt_blocks == 0 for each in samples)
-    assert leftovers(place, state) == []
+    assert leftovers(directory, state) == []
 
 
 def test_variants_that_are_left_out_for_want_of_drives_are_not_waited_for(
-    place, state, tmp_path, monkeypatch
+    directory, state, tmp_path, monkeypatch
 ):
     monkeypatch.setenv("SEATRIAL_STATE_DIR", str(state))
-    _, samples = measured(tmp_path, LEFT_OUT.format(place=place))
+    _, samples = measured(tmp_path, LEFT_OUT.format(directory=directory))
     assert {sample.cell.target for sample in samples} == {"few-1"}
-    assert leftovers(place, state) == []
+    assert leftovers(directory, state) == []
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_whatever_ends_it_on_an_array_nothing_is_left(tmp_path, place, state, number):
+def test_whatever_ends_it_on_an_array_nothing_is_left(tmp_path, directory, state, number):
     study = tmp_path / "study.toml"
-    study.write_text(STUDY.format(place=place, rounds=1, seconds=20))
+    study.write_text(STUDY.format(directory=directory, rounds=1, seconds=20))
     process = start("study", study, folder=tmp_path)
-    wait_until(lambda: any("pair" in each for each in devices_of(place)), "an array's mount")
+    wait_until(lambda: any("pair" in each for each in devices_of(directory)), "an array's mount")
     process.send_signal(number)
     if number == signal.SIGKILL:
         process.communicate()
-        assert devices_of(place), "the kill left its drives"
+        assert devices_of(directory), "the kill left its drives"
         assert seatrial("clean", folder=tmp_path).code == 0
     else:
         assert ended(process).code == 4
-    assert leftovers(place, state) == []
+    assert leftovers(directory, state) == []

@@ -20,10 +20,10 @@ def test_a_drive_that_fails_of_itself_makes_its_sample_one_of_a_failure(missing)
     """Else the figures of an array that lacks a drive would pass for those of a whole one."""
     states = [ArrayState(), ArrayState(missing=missing)]
     built = SimpleNamespace(
-        spec=SimpleNamespace(legs=1, label="r", has_cache_device=False, nfs=False), places=()
+        spec=SimpleNamespace(legs=1, label="r", has_cache_device=False, nfs=False), paths=()
     )
     backend = SimpleNamespace(name="made", state=lambda _built, _leg: states.pop(0))
-    array = SimpleNamespace(backend=backend, built=built, is_spent=False)
+    array = SimpleNamespace(backend=backend, built=built, is_damaged=False)
     cell = cell_of()
     cell = msgspec.structs.replace(cell, spec={"target": {"direct": True}})
     record = LayoutRecord(layout={}, device="/dev/md200", built_s=1.0)
@@ -35,5 +35,5 @@ def test_a_drive_that_fails_of_itself_makes_its_sample_one_of_a_failure(missing)
 
     sample = trial.measure(load, {}, None)
     assert is_broken(sample) is bool(missing)
-    assert array.is_spent is bool(missing)
+    assert array.is_damaged is bool(missing)
     assert [event.what for event in sample.layout.events] == ["failed"] * missing

@@ -7,7 +7,7 @@ import pytest
 from seatrial.errors import TargetError
 from seatrial.results.model import Series
 from seatrial.trials.layouts.build.backend import ArrayState
-from seatrial.trials.layouts.measure.watch import Look, Watch, joined, series_of
+from seatrial.trials.layouts.measure.watch import ArrayReading, ArrayWatch, joined, series_of
 
 WHOLE = ArrayState()
 DEGRADED = ArrayState(missing=1)
@@ -22,11 +22,11 @@ def rebuilding(share: float | None, missing: int = 1) -> ArrayState:
 def reported(*states: ArrayState) -> list[str]:
     """What happened to an array of one leg that was seen in these states."""
     seen = iter(states)
-    watch = Watch(1, lambda _leg: next(seen))
+    watch = ArrayWatch(1, lambda _leg: next(seen))
     for _ in states:
-        watch.look()
-    assert [each.leg for each in watch.happened] == [1] * len(watch.happened)
-    return [each.what for each in watch.happened]
+        watch.read()
+    assert [each.leg for each in watch.timed_events] == [1] * len(watch.timed_events)
+    return [each.what for each in watch.timed_events]
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def reported(*states: ArrayState) -> list[str]:
         ([WHOLE, WHOLE], []),
         ([WHOLE, DEGRADED, DEGRADED], []),
         ([WHOLE, rebuilding(0.1), rebuilding(0.9), WHOLE], ["rebuild_started", "rebuild_ended"]),
-        # It came and went between two looks.
+        # It came and went between two readings.
         ([WHOLE, DEGRADED, WHOLE], ["rebuild_ended"]),
         # The next drive's rebuild follows at once.
         (
@@ -53,22 +53,22 @@ def test_what_changes_between_two_looks_is_reported_once(states, events):
 
 def test_a_drive_that_falters_and_is_then_missing_was_left_out():
     states = iter([ArrayState(), ArrayState(missing=1), ArrayState(missing=2)])
-    watch = Watch(1, lambda _leg: next(states))
-    watch.look()
+    watch = ArrayWatch(1, lambda _leg: next(states))
+    watch.read()
     watch.note("faltering", 1, "/dev/dm-1")
-    watch.look()
-    watch.look()  # The second one has no drive that falters to account for it.
-    reported = [(each.what, each.member) for each in watch.happened]
+    watch.read()
+    watch.read()  # The second one has no drive that falters to account for it.
+    reported = [(each.what, each.member) for each in watch.timed_events]
     assert reported == [("faltering", "/dev/dm-1"), ("failed", "/dev/dm-1")]
 
 
 def test_legs_are_looked_at_together_and_distinguished():
     states = {1: WHOLE, 2: rebuilding(0.25)}
-    watch = Watch(2, states.__getitem__)
-    watch.look()
-    assert [(each.what, each.leg) for each in watch.happened] == [("rebuild_started", 2)]
+    watch = ArrayWatch(2, states.__getitem__)
+    watch.read()
+    assert [(each.what, each.leg) for each in watch.timed_events] == [("rebuild_started", 2)]
     assert (watch.missing, watch.is_working, watch.share) == (1, True, 0.25)
-    assert (watch.looks[0].missing, watch.looks[0].rebuild_share) == (1, 0.25)
+    assert (watch.readings[0].missing, watch.readings[0].rebuild_share) == (1, 0.25)
 
 
 def test_an_array_that_cannot_be_looked_at_is_reported_of_once_and_keeps_its_state():
@@ -80,18 +80,18 @@ def test_an_array_that_cannot_be_looked_at_is_reported_of_once_and_keeps_its_sta
             raise TargetError(seen="It hangs.", cause="A drive.", next_step="Wait.")
         return found
 
-    watch = Watch(1, state)
+    watch = ArrayWatch(1, state)
     for _ in range(4):
-        watch.look()
-    assert len(watch.complaints) == 1
-    assert len(watch.looks) == 2
-    assert [each.what for each in watch.happened] == ["rebuild_ended"]
+        watch.read()
+    assert len(watch.errors) == 1
+    assert len(watch.readings) == 2
+    assert [each.what for each in watch.timed_events] == ["rebuild_ended"]
 
 
 LOOKS = [
-    Look(at_s=100.05, missing=0, rebuild_share=None),
-    Look(at_s=100.30, missing=1, rebuild_share=None),
-    Look(at_s=100.55, missing=1, rebuild_share=0.5),
+    ArrayReading(at_s=100.05, missing=0, rebuild_share=None),
+    ArrayReading(at_s=100.30, missing=1, rebuild_share=None),
+    ArrayReading(at_s=100.55, missing=1, rebuild_share=0.5),
 ]
 
 
@@ -112,8 +112,8 @@ def test_the_series_of_a_database_keeps_its_own_period():
 
 
 def test_moments_of_events_count_from_the_start_of_the_sample():
-    watch = Watch(1, lambda _leg: WHOLE)
+    watch = ArrayWatch(1, lambda _leg: WHOLE)
     watch.note("fault_failed", 1, detail="why")
-    (event,) = watch.events(watch.happened[0].at_s - 2.5)
+    (event,) = watch.events(watch.timed_events[0].at_s - 2.5)
     assert event.at_s == pytest.approx(2.5)
     assert (event.what, event.leg, event.detail) == ("fault_failed", 1, "why")

@@ -78,10 +78,10 @@ def make_record(of: LayoutSpec, requests: int, kind: str, built: int, **more) ->
     }
     idle = dict.fromkeys(working, 0.0)
     roles = {
-        drive: f"leg {1 + place // of.leg_members}"
-        if place % of.leg_members < of.drives
-        else f"spare of leg {1 + place // of.leg_members}"
-        for place, drive in enumerate(drives)
+        drive: f"leg {1 + index // of.leg_members}"
+        if index % of.leg_members < of.drives
+        else f"spare of leg {1 + index // of.leg_members}"
+        for index, drive in enumerate(drives)
     }
     return LayoutRecord(
         layout=msgspec.to_builtins(of),
@@ -161,14 +161,14 @@ def broken_sample(of: LayoutSpec, cell: Cell, index: int) -> Sample:
     operation = cell.operation
     usual = 100.0 * WOBBLE[index]
     slices = []
-    for place in range(round(ENDS_S * 1e9 / SLICE_NS)):
-        at_s = place * SLICE_NS / 1e9
+    for index in range(round(ENDS_S * 1e9 / SLICE_NS)):
+        at_s = index * SLICE_NS / 1e9
         is_low = FAILED_S <= at_s < REBUILT_S
-        count = round(usual * (0.3 if is_low else 1.0) * (0.97 + 0.02 * (place % 4)))
+        count = round(usual * (0.3 if is_low else 1.0) * (0.97 + 0.02 * (index % 4)))
         histogram = repeated(9_000_000 if is_low else 2_500_000, count)
         slices.append(
             Slice(
-                index=place,
+                index=index,
                 operation=operation,
                 completed=count,
                 transferred_bytes=count * 8 * KIB,
@@ -229,8 +229,8 @@ def rebuild_series() -> Series:
     period_s = 0.5
     share: list[float | None] = []
     missing: list[float | None] = []
-    for place in range(round(ENDS_S / period_s)):
-        at_s = place * period_s
+    for index in range(round(ENDS_S / period_s)):
+        at_s = index * period_s
         rebuilding = REBUILD_S <= at_s < REBUILT_S
         share.append((at_s - REBUILD_S) / (REBUILT_S - REBUILD_S) if rebuilding else None)
         missing.append(1.0 if FAILED_S <= at_s < REBUILT_S else 0.0)

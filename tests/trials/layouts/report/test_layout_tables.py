@@ -36,8 +36,8 @@ def found(summary: Summary) -> dict[str, Table]:
 
 
 def column(table: Table, header: str) -> list[str]:
-    place = table.headers.index(header)
-    return [row[place] for row in table.rows]
+    column = table.headers.index(header)
+    return [row[column] for row in table.rows]
 
 
 def test_results_have_the_layout_as_first_column(found: dict[str, Table]):

@@ -167,7 +167,7 @@ def _of_drive(path: str, drive: DriveGeometry) -> Iterator[str]:
     if drive.start_bytes % grain_bytes:
         yield (
             f"Partition {path} starts at {format_size(drive.start_bytes)} of its disk, not at a "
-            f"multiple of {format_size(grain_bytes)}: every request touches an additional sector."
+            f"multiple of {format_size(grain_bytes)}: every request accesses an additional sector."
         )
     if drive.data_offset_bytes and drive.data_offset_bytes % grain_bytes:
         yield (

@@ -4,7 +4,7 @@ The guest stores its samples in a folder shared with the host, next to the resul
 lab loses no completed sample. The next ``seatrial lab`` with the same results file imports such a
 run.
 
-The order and the result are files in the shared folder; the samples are in a results file there,
+The request and the result are files in the shared folder; the samples are in a results file there,
 each committed as it ends.
 """
 
@@ -117,9 +117,16 @@ def command(
         _set_up(machine)
         if not file:
             return 0
-    _refuse_destroy(measuring.destroy)
-    _refuse_live()
-    study = lab_study(_named(file), disks, **changes)
+    if measuring.destroy:
+        raise click.UsageError("The lab's disks are always new, so --destroy does not apply.")
+    from seatrial.cli.live import refuse_live  # noqa: PLC0415 - not for --help
+
+    refuse_live(
+        "--live cannot show a run of the lab", "Its disks and requests are those of the guest"
+    )
+    if not file:
+        raise click.UsageError("Missing argument STUDY, or --setup.")
+    study = lab_study(file, disks, **changes)
     if measuring.plan_only:
         from seatrial.cli.study_command import plan_for, show_or_measure  # noqa: PLC0415
 
@@ -130,25 +137,6 @@ def command(
 for option in command.params:
     if isinstance(option, click.Option) and option.name in ("destroy", "live", "port"):
         option.hidden = True  # it is refused, with the reason
-
-
-def _refuse_destroy(words: str | None) -> None:
-    if words:
-        raise click.UsageError("The lab's disks are always new, so --destroy does not apply.")
-
-
-def _refuse_live() -> None:
-    from seatrial.cli.live import refuse_live  # noqa: PLC0415 - not for --help
-
-    refuse_live(
-        "--live cannot show a run of the lab", "Its disks and requests are those of the guest"
-    )
-
-
-def _named(file: str | None) -> str:
-    if not file:
-        raise click.UsageError("Missing argument STUDY, or --setup.")
-    return file
 
 
 def lab_study(name: str, disks: str, **changes: Any) -> Study:  # noqa: ANN401 - as override takes
@@ -190,7 +178,7 @@ def _offer_set_up(choice: Choice) -> None:
     if is_fetched(choice) or not (sys.stdin.isatty() and sys.stderr.isatty()):
         return
     reported = (
-        "The lab needs Debian packages (about 40 MB, once, no root), which are not here yet. "
+        "The lab needs Debian packages (about 40 MB, once, no root), which are not in the cache. "
         f"Download them with apt into {cache_folder()}?"
     )
     if click.confirm(reported, default=True, err=True):
@@ -218,7 +206,7 @@ def _measure(
     plan = plan_for(study)
     _offer_set_up(choice)
     found = machines(choice)
-    for left in bring_home_left(measuring.results):
+    for left in import_killed_runs(measuring.results):
         click.echo(f"Imported run {left.id} of a killed lab.", err=True)
     request = LabRequest(
         study=study,
@@ -244,12 +232,12 @@ def _measure(
 
 
 RESULTS: Final = "results.seatrial"
-_ORDER: Final = "order.json"
-_END: Final = "end.json"
+_REQUEST: Final = "guest_request.json"
+_RESULT: Final = "end.json"
 
 
-class Order(msgspec.Struct, frozen=True, kw_only=True):
-    """The order for the guest.
+class GuestRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """What the guest is to measure.
 
     Attributes:
         study: The study, from ``study_to_mapping``.
@@ -271,10 +259,10 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
 
     def write(self, folder: Path) -> None:
         """Write it into the shared folder."""
-        (folder / _ORDER).write_bytes(msgspec.json.encode(self))
+        (folder / _REQUEST).write_bytes(msgspec.json.encode(self))
 
 
-class End(msgspec.Struct, frozen=True, kw_only=True):
+class GuestResult(msgspec.Struct, frozen=True, kw_only=True):
     """The result of the guest.
 
     Attributes:
@@ -286,10 +274,10 @@ class End(msgspec.Struct, frozen=True, kw_only=True):
     error: tuple[str, str, str, str] | None = None
 
     @classmethod
-    def read(cls, folder: Path) -> End | None:
+    def read(cls, folder: Path) -> GuestResult | None:
         """Read it from the shared folder; None if it does not exist."""
         try:
-            return msgspec.json.decode((folder / _END).read_bytes(), type=cls)
+            return msgspec.json.decode((folder / _RESULT).read_bytes(), type=cls)
         except (OSError, msgspec.DecodeError):
             return None
 
@@ -300,41 +288,42 @@ class End(msgspec.Struct, frozen=True, kw_only=True):
             raise getattr(errors, kind, SeatrialError)(seen=seen, cause=cause, next_step=next_step)
 
 
-def measure(folder: Path) -> End:
-    """Execute the order in the shared folder; return the result."""
-    from seatrial.cli import terminal  # noqa: PLC0415 - the side outside needs none of it
+def measure(folder: Path) -> GuestResult:
+    """Execute the request in the shared folder; return the result."""
+    from seatrial.cli import terminal  # noqa: PLC0415 - not needed on the host
     from seatrial.cli.outcome import strategy_of  # noqa: PLC0415
     from seatrial.cli.study_command import plan_for  # noqa: PLC0415
     from seatrial.measure.run import RunRequest, execute  # noqa: PLC0415
     from seatrial.study.layouts.layout import Drives  # noqa: PLC0415
 
-    order = msgspec.json.decode((folder / _ORDER).read_bytes(), type=Order)
-    study = study_from_mapping(order.study, "the study")
-    plan = plan_for(recheck(msgspec.structs.replace(study, drives=Drives(devices=order.devices))))
+    guest_request = msgspec.json.decode((folder / _REQUEST).read_bytes(), type=GuestRequest)
+    study = study_from_mapping(guest_request.study, "the study")
+    drives = Drives(devices=guest_request.devices)
+    plan = plan_for(recheck(msgspec.structs.replace(study, drives=drives)))
     with (
         ResultsFile.open(folder / RESULTS, create=True) as store,
-        terminal.watcher(quiet=order.is_quiet) as watcher,
+        terminal.watcher(quiet=guest_request.is_quiet) as watcher,
     ):
         request = RunRequest(
             plan=plan,
-            command=order.command,
-            label=order.label,
-            destroy=order.destroy,
-            resume=store.run(order.resume) if order.resume else None,
+            command=guest_request.command,
+            label=guest_request.label,
+            destroy=guest_request.destroy,
+            resume=store.run(guest_request.resume) if guest_request.resume else None,
         )
         _run, end = execute(request, store, watcher=watcher, strategy=strategy_of(plan))
-    return End(reason=end.reason)
+    return GuestResult(reason=end.reason)
 
 
 def main() -> NoReturn:
-    """Execute the order in the folder given as argument, and write the result there."""
+    """Execute the request in the folder given as argument, and write the result there."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     folder = Path(sys.argv[1])
     try:
         end = measure(folder)
     except SeatrialError as error:
-        end = End(error=(type(error).__name__, error.seen, error.cause, error.next_step))
-    (folder / _END).write_bytes(msgspec.json.encode(end))
+        end = GuestResult(error=(type(error).__name__, error.seen, error.cause, error.next_step))
+    (folder / _RESULT).write_bytes(msgspec.json.encode(end))
     sys.exit(0)
 
 
@@ -379,12 +368,12 @@ def measure_in_lab(request: LabRequest) -> tuple[Run, str]:
     """
     with _shared(request.results) as folder:
         if request.resume:
-            _hand_over(request.resume, request.results, folder)
+            _copy_to_guest(request.resume, request.results, folder)
         interrupted = False
         try:
-            interrupted = _boot_any(request, folder)
+            interrupted = _run_in_first(request, folder)
         finally:
-            run, end, words = _bring_home(folder, request.results)
+            run, end, words = _import_run(folder, request.results)
     if end is not None:
         end.raise_error()
     if run is not None:
@@ -394,13 +383,13 @@ def measure_in_lab(request: LabRequest) -> tuple[Run, str]:
     raise _nothing_measured(words)
 
 
-def bring_home_left(results: Path) -> list[Run]:
+def import_killed_runs(results: Path) -> list[Run]:
     """Import the runs of killed labs next to a results file; return the runs."""
     runs = []
     for folder in sorted(results.absolute().parent.glob(f"{results.name}{_SUFFIX}*")):
         try:
             with _locked(folder):
-                run, _end, _words = _bring_home(folder, results)
+                run, _end, _words = _import_run(folder, results)
         except BlockingIOError:
             continue
         if run is not None:
@@ -408,7 +397,7 @@ def bring_home_left(results: Path) -> list[Run]:
     return runs
 
 
-def _boot_any(request: LabRequest, folder: Path) -> bool:
+def _run_in_first(request: LabRequest, folder: Path) -> bool:
     """Run the study in the first machine that boots; return whether it was interrupted."""
     refusals: list[BootError] = []
     for machine in request.machines:
@@ -421,11 +410,11 @@ def _boot_any(request: LabRequest, folder: Path) -> bool:
     raise TargetError(
         seen=" ".join(error.seen for error in refusals),
         cause=last.cause,
-        next_step=_way_out([machine.name for machine in request.machines]),
+        next_step=_boot_advice([machine.name for machine in request.machines]),
     )
 
 
-def _way_out(tried: Sequence[str]) -> str:
+def _boot_advice(tried: Sequence[str]) -> str:
     """Return the next step if none of the machines booted."""
     outside = "run the study as root with --loop, or on another machine"
     absent = next((kind for kind in KINDS if kind.name not in tried), None)
@@ -445,7 +434,7 @@ def _run(request: LabRequest, machine: Machine, folder: Path) -> bool:
         if not request.is_quiet:
             disks = f"{count} disks of {size_bytes >> 20} MiB"
             click.echo(f"Starting {machine.label} with {disks}; {machine.limits}.", err=True)
-        order = Order(
+        guest_request = GuestRequest(
             study=study_to_mapping(request.study),
             devices=lab.devices,
             # They were created for this run and are empty.
@@ -455,14 +444,14 @@ def _run(request: LabRequest, machine: Machine, folder: Path) -> bool:
             is_quiet=request.is_quiet,
             resume=request.resume,
         )
-        order.write(folder)
+        guest_request.write(folder)
         try:
             run_inside(
                 lab,
                 [sys.executable, "-m", "seatrial.trials.layouts.commands.lab", str(folder)],
                 shared=folder,
                 report=lambda line: click.echo(line, err=True),
-                # The guest runs this installation, whichever way it was found.
+                # The guest runs this installation, however it was found.
                 environment={"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
                 memory_bytes=request.memory_bytes,
             )
@@ -489,7 +478,7 @@ def unfinished(plan: Plan, results: Path) -> str:
     return run.id
 
 
-def _hand_over(run_id: str, results: Path, folder: Path) -> None:
+def _copy_to_guest(run_id: str, results: Path, folder: Path) -> None:
     """Copy a run into the shared folder, for the guest to resume."""
     with (
         ResultsFile.open(results, read_only=True) as store,
@@ -498,7 +487,7 @@ def _hand_over(run_id: str, results: Path, folder: Path) -> None:
         copy_run(store, run_id, inner)
 
 
-def _bring_home(folder: Path, results: Path) -> tuple[Run | None, End | None, str]:
+def _import_run(folder: Path, results: Path) -> tuple[Run | None, GuestResult | None, str]:
     """Import the run of a shared folder, if there is one, and remove the folder.
 
     Returns the run, the guest's result, and the last output of the lab's kernel.
@@ -511,7 +500,7 @@ def _bring_home(folder: Path, results: Path) -> tuple[Run | None, End | None, st
             if runs:
                 with ResultsFile.open(results, create=True) as store:
                     run = bring_run(source, runs[0].id, store)
-    end = End.read(folder)
+    end = GuestResult.read(folder)
     log = folder / KERNEL_LOG
     lines = log.read_text(errors="replace").splitlines() if log.exists() else []
     shutil.rmtree(folder)
@@ -521,8 +510,7 @@ def _bring_home(folder: Path, results: Path) -> tuple[Run | None, End | None, st
 @contextmanager
 def _shared(results: Path) -> Iterator[Path]:
     """Create the folder shared by guest and host, locked until the end."""
-    place = results.absolute()
-    folder = place.with_name(f"{place.name}{_SUFFIX}{new_run_id()}")
+    folder = results.absolute().with_name(f"{results.name}{_SUFFIX}{new_run_id()}")
     try:
         folder.mkdir(mode=0o700)
     except OSError as error:

@@ -213,10 +213,10 @@ def _show_standing(*, as_json: bool) -> int:
     from seatrial.trials.layouts.build.check import check_layouts  # noqa: PLC0415
     from seatrial.trials.layouts.documents import standing_document  # noqa: PLC0415
 
-    there, check = standing_layouts(), check_layouts()
+    existing, check = standing_layouts(), check_layouts()
     if as_json:
-        click.echo(standing_document(there, check), nl=False)
+        click.echo(standing_document(existing, check), nl=False)
         return 0
-    reported = [standing_text(each) for each in there] or ["There are no standing layouts."]
+    reported = [standing_text(each) for each in existing] or ["There are no standing layouts."]
     click.echo("\n\n".join([*reported, layouts_text(check)]))
     return 0

@@ -1,1 +1,1 @@
-"""Arrays: what is wrong, and why; one file for each kind of finding."""
+"""Findings about arrays; one file for each kind of finding."""

@@ -38,7 +38,7 @@ class LegImbalanceFigures(Figures, frozen=True, kw_only=True, tag="leg_imbalance
         return Words(
             sentence=(
                 f"{self.slower_target} is slower than {self.fast_target}, although both are "
-                f"{_alike(self.drives_a, self.drives_b)}: the rate of {self.b_target} is "
+                f"{_equality_text(self.drives_a, self.drives_b)}: the rate of {self.b_target} is "
                 f"{ratio_words(self.ratio)} that of {self.a_target} over "
                 f"{format_plural(self.total_cells, 'test')}. In an array the slower one delays "
                 "every stripe."
@@ -189,23 +189,18 @@ def _layout_and_leg(label: str) -> tuple[str, str]:
     return (layout, number) if number.isdecimal() else (label, "")
 
 
-def _alike(drives_a: Sequence[Device], drives_b: Sequence[Device]) -> str:
-    """Return what makes two targets equal: their drives if known, else their layout."""
-    if _are_legs(drives_a, drives_b):
-        return _described(drives_a)
-    return "legs of one layout"
+def _equality_text(drives_a: Sequence[Device], drives_b: Sequence[Device]) -> str:
+    """Return what makes two targets equal, such as ``one Samsung SSD 990 PRO of 1.8 TiB``."""
+    if not _are_legs(drives_a, drives_b):
+        return "legs of one layout"
+    first = drives_a[0]
+    size = f" of {format_size(first.size_bytes)}" if first.size_bytes else ""
+    count = "one" if len(drives_a) == 1 else str(len(drives_a))
+    return f"{count} {first.model}{size}"
 
 
 def _identity(device: Device) -> str:
     return device.serial_hash or device.name
-
-
-def _described(drives: Sequence[Device]) -> str:
-    """Return the drives in words, such as ``one Samsung SSD 990 PRO of 1.8 TiB``."""
-    first = drives[0]
-    size = f" of {format_size(first.size_bytes)}" if first.size_bytes else ""
-    count = "one" if len(drives) == 1 else str(len(drives))
-    return f"{count} {first.model}{size}"
 
 
 def _path(device: Device) -> dict[str, object]:

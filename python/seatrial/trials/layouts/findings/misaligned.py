@@ -51,8 +51,8 @@ class MisalignedFigures(Figures, frozen=True, kw_only=True, tag="misaligned"):
         return Words(
             sentence=f"{named}: {self.reason.rstrip('.')}.",
             cause=(
-                "A misaligned request touches two chunks or two stripes instead of one, and parity "
-                "arrays need additional reads (read-modify-write)."
+                "A misaligned request accesses two chunks or two stripes instead of one, and "
+                "parity arrays need additional reads (read-modify-write)."
             ),
             next=(
                 "Remove the option that shifts the data. Alignment is set by stride and "

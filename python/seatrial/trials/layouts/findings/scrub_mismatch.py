@@ -11,12 +11,12 @@ from seatrial.stats.model import CellSummary, Figures, Finding, Words
 from seatrial.stats.wording import format_size
 
 SECTOR_BYTES: Final = 512
-MEANT: Final = ("rotten", "dropping_writes")
+CORRUPTING: Final = ("rotten", "dropping_writes")
 
 
 @from_samples(rank=320, section="Layouts", sees_faults=True)
 def scrub_mismatch(context: Context) -> list[Finding]:
-    """Find samples whose scrub counted mismatches; injected corruption apart.
+    """Find samples whose scrub counted mismatches; injected corruption is reported separately.
 
     Means:
         A scrub found inconsistent copies or parity.
@@ -30,9 +30,11 @@ def scrub_mismatch(context: Context) -> list[Finding]:
         checksums can.
     """
     concerned = [summary for summary in context.cells if _mismatch_blocks(summary)]
-    meant = [summary for summary in concerned if _has_rotted(summary)]
-    others = [summary for summary in concerned if summary not in meant]
-    return [_finding(context, part, is_meant=part is meant) for part in (others, meant) if part]
+    injected = [summary for summary in concerned if _has_injected(summary)]
+    others = [summary for summary in concerned if summary not in injected]
+    return [
+        _finding(context, part, is_injected=part is injected) for part in (others, injected) if part
+    ]
 
 
 def _mismatch_blocks(summary: CellSummary) -> int:
@@ -40,9 +42,9 @@ def _mismatch_blocks(summary: CellSummary) -> int:
     return sum(record.mismatch_blocks or 0 for record in records)
 
 
-def _has_rotted(summary: CellSummary) -> bool:
+def _has_injected(summary: CellSummary) -> bool:
     records = (sample.layout for sample in summary.samples if sample.layout)
-    return any(event.what in MEANT for record in records for event in record.events)
+    return any(event.what in CORRUPTING for record in records for event in record.events)
 
 
 class ScrubMismatchFigures(Figures, frozen=True, kw_only=True, tag="scrub_mismatch"):
@@ -51,11 +53,11 @@ class ScrubMismatchFigures(Figures, frozen=True, kw_only=True, tag="scrub_mismat
     mismatch_blocks_count: int
     cells_count: int
     concerned: Annotated[Concerned, HIDDEN]
-    is_meant: Annotated[bool, HIDDEN]
+    is_injected: Annotated[bool, HIDDEN]
 
     def words(self) -> Words:
         """Return sentence, cause and next step."""
-        what = "the injected corruption" if self.is_meant else "inconsistent copies or parity"
+        what = "the injected corruption" if self.is_injected else "inconsistent copies or parity"
         return Words(
             sentence=(
                 f"A scrub found {what}: "
@@ -63,7 +65,7 @@ class ScrubMismatchFigures(Figures, frozen=True, kw_only=True, tag="scrub_mismat
             ),
             cause=(
                 "The study silently changed blocks of a drive, or dropped writes to it."
-                if self.is_meant
+                if self.is_injected
                 else "A drive silently corrupted data, or a write was interrupted between two "
                 "drives; on raid1 and raid10 also memory that changed during the write (swap)."
             ),
@@ -75,15 +77,15 @@ class ScrubMismatchFigures(Figures, frozen=True, kw_only=True, tag="scrub_mismat
         )
 
 
-def _finding(context: Context, concerned: list[CellSummary], *, is_meant: bool) -> Finding:
+def _finding(context: Context, concerned: list[CellSummary], *, is_injected: bool) -> Finding:
     blocks = sum(_mismatch_blocks(summary) for summary in concerned)
     return Finding(
-        severity="note" if is_meant else "critical",
+        severity="note" if is_injected else "critical",
         cells=identities(concerned),
         figures=ScrubMismatchFigures(
             mismatch_blocks_count=blocks,
             cells_count=len(concerned),
             concerned=context.concerned(concerned),
-            is_meant=is_meant,
+            is_injected=is_injected,
         ),
     )

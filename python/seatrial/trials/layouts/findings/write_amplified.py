@@ -22,7 +22,7 @@ FLUSHED_MIN: Final = 0.1
 
 
 @dataclass(frozen=True)
-class Above:
+class ExcessIo:
     """A cell whose device I/O exceeds the rule.
 
     Attributes:
@@ -48,7 +48,7 @@ class WriteAmplifiedFigures(Figures, frozen=True, kw_only=True, tag="write_ampli
     write_bytes_ratio: float | None
     rule: str
     reported: Annotated[Accounting, HIDDEN]
-    worst: Annotated[Above, HIDDEN]
+    worst: Annotated[ExcessIo, HIDDEN]
 
     def words(self) -> Words:
         """Return sentence, cause and next step."""
@@ -89,7 +89,7 @@ def write_amplified(context: Context) -> list[Finding]:
         need no reads; a larger or external bitmap reduces writes.
     """
     entries = analysis.accounting if (analysis := layouts_of(context)) else []
-    found = [above for each in entries if each.per == "write" and (above := _above(each))]
+    found = [excess for each in entries if each.per == "write" and (excess := _excess(each))]
     if not found:
         return []
     worst = max(found, key=lambda each: each.ratio)
@@ -114,7 +114,7 @@ def write_amplified(context: Context) -> list[Finding]:
     ]
 
 
-def _above(each: Accounting) -> Above | None:
+def _excess(each: Accounting) -> ExcessIo | None:
     rule = each.rule
     if rule is None:
         return None
@@ -129,18 +129,15 @@ def _above(each: Accounting) -> Above | None:
 
 def _judged(
     each: Accounting, reads: tuple[Estimate, float], writes: tuple[Estimate, float]
-) -> Above | None:
-    least = [_least(figure) for figure, _ in (reads, writes)]
-    allowed = reads[1] + writes[1]
+) -> ExcessIo | None:
+    read_low, write_low = (
+        figure.value if figure.low is None else figure.low for figure, _ in (reads, writes)
+    )
+    ratio = (read_low + write_low) / (reads[1] + writes[1])
     is_once = each.reads.rounds < 2
-    ratio = sum(least) / allowed
     if ratio <= 1 + (ABOVE_ONCE_MIN if is_once else ABOVE_SHARE_MIN):
         return None
-    return Above(each, ratio, reads_more=least[0] - reads[1] > least[1] - writes[1])
-
-
-def _least(figure: Estimate) -> float:
-    return figure.value if figure.low is None else figure.low
+    return ExcessIo(each, ratio, reads_more=read_low - reads[1] > write_low - writes[1])
 
 
 def _counted(each: Accounting) -> str:
@@ -166,13 +163,13 @@ def _ruled(rule: Rule | None) -> str:
     return f"at most {read:.2f}x read and {written:.2f}x written ({rule.words})"
 
 
-def _cause(above: Above) -> str:
-    if above.reads_more:
+def _cause(excess: ExcessIo) -> str:
+    if excess.reads_more:
         return (
             "There are too many reads: writes are not full stripes, because the file is not "
             "aligned to the stripes, or because a layer splits or delays requests."
         )
-    if above.accounting.flushes.value >= FLUSHED_MIN:
+    if excess.accounting.flushes.value >= FLUSHED_MIN:
         return (
             "There are too many writes, some of them flushes: the file system's journal, or "
             "commits that also write metadata."

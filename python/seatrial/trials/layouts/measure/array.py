@@ -21,7 +21,8 @@ from seatrial.machine.undoer import Outcome
 from seatrial.measure.progress import Watcher
 from seatrial.postgres.page_cache import sync_file_system
 from seatrial.results.model import LayoutRecord
-from seatrial.study.layouts.layout import LayoutSpec, assigned
+from seatrial.stats.wording import format_plural
+from seatrial.study.layouts.layout import Assigned, LayoutSpec, assigned
 from seatrial.study.model import PlannedTarget
 from seatrial.trials.layouts.build.alignment import check_alignment
 from seatrial.trials.layouts.build.backend import Backend, Built
@@ -34,10 +35,10 @@ from seatrial.trials.layouts.build.wrapping import with_wrappers, wrap, wrapping
 SECTOR_BYTES: Final = 512
 NS_PER_MS: Final = 1_000_000
 IDLE_S: Final = 0.3
-"""Drives without a completed or pending request for so long are idle: writes that an array or file
-system delays for seconds (md's bitmap, a journal) are not waited for."""
+"""Drives are idle after this time without a completed or pending request. Writes that an array or
+file system delays for seconds (md's bitmap, a journal) are not waited for."""
 SETTLE_S_MAX: Final = 3.0
-LOOK_EVERY_S: Final = 0.05
+POLL_S: Final = 0.05
 
 _FIELDS: Final = {
     "reads": (0, 1),
@@ -54,14 +55,14 @@ Counts = dict[str, float]
 Reading = dict[str, Counts]
 
 
-class Members:
+class MemberCounters:
     """Counters of the drives of an array over a period.
 
     Args:
         drives: Their paths, in any form.
         is_working: Whether the array has its own I/O (a rebuild, a scrub): its drives do not become
             idle then, and are not waited for.
-        places: Folders or devices of the array that are written to. Their dirty pages are written
+        paths: Folders or devices of the array that are written to. Their dirty pages are written
             back before the first reading, as they belong to earlier samples.
         is_buffered: Whether the load uses the page cache: then its dirty pages are written back
             before the second reading, as they belong to the load.
@@ -72,22 +73,18 @@ class Members:
         drives: Sequence[str],
         is_working: Callable[[], bool] = lambda: False,
         *,
-        places: Sequence[str] = (),
+        paths: Sequence[str] = (),
         is_buffered: bool = False,
     ) -> None:
         self._names = {drive: Path(drive).resolve().name for drive in drives}
         self._is_working = is_working
-        self._places = list(places)
+        self._paths = list(paths)
         self._is_buffered = is_buffered
         self._before: Reading = {}
-        self._grown: Reading = {}
+        self.deltas: Reading = {}
+        """I/O of each drive, by path, after ``end``."""
         self.settled_s: float | None = None
         self.notes: list[str] = []
-
-    @property
-    def grown(self) -> dict[str, Counts]:
-        """I/O of each drive, by path, after ``end``."""
-        return self._grown
 
     def begin(self) -> None:
         """Take the first reading, right before the load, when no writes are pending."""
@@ -103,12 +100,12 @@ class Members:
         is_idle = self._settle(time.monotonic() + SETTLE_S_MAX)
         after = self._read()
         self.settled_s = time.monotonic() - began_s
-        self._grown = {
+        self.deltas = {
             drive: {name: value - self._before[drive].get(name, 0.0) for name, value in own.items()}
             for drive, own in after.items()
             if drive in self._before
         }
-        gone = [drive for drive in self._names if drive not in self._grown]
+        gone = [drive for drive in self._names if drive not in self.deltas]
         if gone:
             self.notes.append(f"The I/O of {', '.join(gone)} is unknown: the kernel removed it.")
         if is_working:
@@ -123,30 +120,30 @@ class Members:
             )
 
     def _write_back(self) -> None:
-        for place in self._places:
+        for path in self._paths:
             try:
-                write_back(Path(place))
+                write_back(Path(path))
             except OSError as error:
                 self.notes.append(
-                    f"The page cache of {place} could not be flushed ({error.strerror}): the "
+                    f"The page cache of {path} could not be flushed ({error.strerror}): the "
                     "drives' requests may include those of another sample."
                 )
 
     def _settle(self, give_up_s: float) -> bool:
         """Wait until no drive has had a request for a while; return whether they became idle."""
-        quiet_since_s, last = time.monotonic(), self._marks()
+        idle_since_s, last = time.monotonic(), self._activity()
         while not self._is_working():
-            time.sleep(LOOK_EVERY_S)
-            now_s, marks = time.monotonic(), self._marks()
-            if marks != last or any(in_flight for _, in_flight in marks):
-                quiet_since_s, last = now_s, marks
-            elif now_s - quiet_since_s >= IDLE_S:
+            time.sleep(POLL_S)
+            now_s, activity = time.monotonic(), self._activity()
+            if activity != last or any(in_flight for _, in_flight in activity):
+                idle_since_s, last = now_s, activity
+            elif now_s - idle_since_s >= IDLE_S:
                 return True
             if now_s >= give_up_s:
                 return False
         return False
 
-    def _marks(self) -> list[tuple[int, int]]:
+    def _activity(self) -> list[tuple[int, int]]:
         """Return completed requests and requests in flight of each drive."""
         return [
             (fields[0] + fields[4], fields[_IN_FLIGHT])
@@ -159,35 +156,31 @@ class Members:
         return {drive: _counts(fields) for drive, fields in found.items() if fields}
 
 
-def write_back(place: Path) -> None:
+def write_back(path: Path) -> None:
     """Write back all dirty pages of a file system or a block device.
 
     Args:
-        place: A folder of the file system, or the device.
+        path: A folder of the file system, or the device.
 
     Raises:
         OSError: when something could not be written.
     """
-    if place.is_dir():
-        sync_file_system(place)
+    if path.is_dir():
+        sync_file_system(path)
         return
-    descriptor = os.open(place, os.O_RDONLY | os.O_CLOEXEC)
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
 
 
-def roles(
-    legs: Sequence[Sequence[str]],
-    spares: Sequence[Sequence[str]],
-    logs: Sequence[str],
-    caches: Sequence[str],
-) -> dict[str, str]:
+def roles(drives: Assigned) -> dict[str, str]:
     """Return the role of each drive, by path: ``leg 1``, ``spare of leg 1``, ``log``, ``cache``."""
-    reported = {drive: f"leg {number}" for number, leg in enumerate(legs, 1) for drive in leg}
-    reported |= {drive: f"spare of leg {n}" for n, own in enumerate(spares, 1) for drive in own}
-    return reported | dict.fromkeys(logs, "log") | dict.fromkeys(caches, "cache")
+    found = {drive: f"leg {n}" for n, leg in enumerate(drives.legs, 1) for drive in leg}
+    for number, spares in enumerate(drives.spares, 1):
+        found |= dict.fromkeys(spares, f"spare of leg {number}")
+    return found | dict.fromkeys(drives.logs, "log") | dict.fromkeys(drives.caches, "cache")
 
 
 def _fields(name: str) -> list[int]:
@@ -197,9 +190,9 @@ def _fields(name: str) -> list[int]:
 
 def _counts(fields: Sequence[int]) -> Counts:
     return {
-        name: float(fields[place] * unit)
-        for name, (place, unit) in _FIELDS.items()
-        if place < len(fields)
+        name: float(fields[index] * unit)
+        for name, (index, unit) in _FIELDS.items()
+        if index < len(fields)
     }
 
 
@@ -210,18 +203,18 @@ class Array:
     Attributes:
         backend: Its backend.
         built: The built array.
-        places: Measured path of each of its targets, by label.
-        record: The record of every sample on the whole of it.
+        paths: Measured path of each of its targets, by label.
+        record: The record of every sample on the whole layout.
         journal: The journal that undoes it.
-        is_spent: Whether a fault was injected, so that no other cell may be measured there.
+        is_damaged: Whether a fault was injected, so that no other cell may be measured there.
     """
 
     backend: Backend
     built: Built
-    places: dict[str, str]
+    paths: dict[str, str]
     record: LayoutRecord
     journal: UndoJournal
-    is_spent: bool = False
+    is_damaged: bool = False
 
     @classmethod
     def build(
@@ -249,11 +242,11 @@ class Array:
         drives.recheck()
         backend = backend_of(spec.backend)
         bare = assigned(spec, drives.paths)
-        watcher.stage(f"Building {spec.label} of {_drives_text(spec.members)}")
+        watcher.stage(f"Building {spec.label} of {format_plural(spec.members, 'drive')}")
         try:
-            laid = wrap(bare.used, spec, journal)
+            wrappers = wrap(bare.used, spec, journal)
             name = array_name(journal.run_id, number)
-            built = build(spec, with_wrappers(bare, laid), name, journal)
+            built = build(spec, with_wrappers(bare, wrappers), name, journal)
             commands = list(built.commands)
             if spec.initial_sync:
                 wait_synced(built, journal, report=lambda share: _report_sync(watcher, spec, share))
@@ -264,7 +257,7 @@ class Array:
         return cls(
             backend=backend,
             built=built,
-            places=dict(zip(spec.target_labels, built.paths, strict=True)),
+            paths=dict(zip(spec.target_labels, built.paths, strict=True)),
             record=record,
             journal=journal,
         )
@@ -273,22 +266,22 @@ class Array:
         """Return the record of every sample on a target: the whole, or a leg of it."""
         if not target.leg:
             return self.record
-        meant = (f"leg {target.leg}", f"spare of leg {target.leg}")
+        own = (f"leg {target.leg}", f"spare of leg {target.leg}")
         return msgspec.structs.replace(
             self.record,
             device=self.built.construction.leg_devices[target.leg - 1]
             if self.built.construction.leg_devices
-            else self.places[target.label],
-            roles={drive: role for drive, role in self.record.roles.items() if role in meant},
+            else self.paths[target.label],
+            roles={drive: role for drive, role in self.record.roles.items() if role in own},
         )
 
-    def take_apart(self) -> list[Undone]:
+    def remove(self) -> list[Undone]:
         """Undo everything; return what could not be undone, and stays in the journal."""
         reported = [*destroy(self.built, self.journal), *_unwrap(self.journal)]
         return [each for each in reported if each.outcome == Outcome.FAILED]
 
 
-def not_taken_apart(label: str, left: list[Undone]) -> TargetError:
+def not_removed(label: str, left: list[Undone]) -> TargetError:
     """Return the error for an array that blocks the next one."""
     each = "; ".join(f"{one.kind} {one.subject}: {one.detail}" for one in left)
     return TargetError(
@@ -304,13 +297,12 @@ def _unwrap(journal: UndoJournal) -> list[Undone]:
 
 
 def _record(backend: Backend, built: Built, commands: list[str]) -> LayoutRecord:
-    who = built.assigned
     notes = wrapping_notes(built.spec)
     facts: dict[str, str] = {}
-    outlier: list[str] = []
+    misaligned: list[str] = []
     try:
         facts = backend.describe(built)
-        outlier = check_alignment(built)
+        misaligned = check_alignment(built)
     except (SeatrialError, OSError) as error:
         notes.append(f"The state of the array is unknown: {error}")
     return LayoutRecord(
@@ -320,8 +312,8 @@ def _record(backend: Backend, built: Built, commands: list[str]) -> LayoutRecord
         synced_s=built.synced_s,
         usable_bytes=built_bytes(built),
         facts=facts,
-        misaligned=outlier,
-        roles=roles(who.legs, who.spares, who.logs, who.caches),
+        misaligned=misaligned,
+        roles=roles(built.assigned),
         commands=commands,
         notes=notes,
     )
@@ -330,7 +322,3 @@ def _record(backend: Backend, built: Built, commands: list[str]) -> LayoutRecord
 def _report_sync(watcher: Watcher, spec: LayoutSpec, share: float | None) -> None:
     reported = "" if share is None else f": {share:.0%}"
     watcher.stage(f"Synchronising {spec.label}{reported}")
-
-
-def _drives_text(count: int) -> str:
-    return "1 drive" if count == 1 else f"{count} drives"

@@ -1,4 +1,4 @@
-"""A sample on an array with a cache device: a cold start, what is predicted, what is counted."""
+"""A sample on an array with a cache device: cold start, prediction and counters."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ BASELINE_S: Final = 4.0
 """How long the load is measured without the cache device."""
 CEILING_S: Final = 4.0
 _LAST_SHARE: Final = 0.25
-"""Of the ceiling's slices, those at the end, when the device has the blocks."""
+"""The last slices of the ceiling's sample, when the device has the blocks."""
 _CEILING_BLOCKS: Final = 16
 _CEILING_BYTES_MIN: Final = 512 << 10
 NOTHING_PREDICTED: Final = (
@@ -49,7 +49,7 @@ class CachedSample:
         built: The array.
         cell: The cell.
         journal: Records every change before it is made.
-        seed: Of what simulated clients read.
+        seed: Seed of the addresses that simulated clients read.
     """
 
     def __init__(self, built: Built, cell: Cell, journal: UndoJournal, seed: int) -> None:
@@ -70,7 +70,7 @@ class CachedSample:
         self._notes: list[str] = []
 
     def read(self) -> CacheCounts:
-        """Return the present counters.
+        """Return the current counters.
 
         Raises:
             OSError: when they cannot be read.
@@ -80,7 +80,7 @@ class CachedSample:
         except SeatrialError as error:
             raise OSError(str(error)) from error
         if self._built.spec.cold_cache and INSERTED in found and self._cold:
-            # Buckets that are open count as filled: what was inserted is nearer to the truth.
+            # Open buckets count as filled: the inserted bytes are more accurate.
             inserted_bytes = found[INSERTED] - self._cold[INSERTED]
             found["fill_bytes"] = min(found.get("fill_bytes", 0.0), inserted_bytes)
         return found
@@ -96,7 +96,7 @@ class CachedSample:
         if before is None:
             self._run(self._kind.add_steps(self._setup))
         else:
-            # With a few blocks that it has, the path to the device is the only limit.
+            # With a few blocks, all in the cache, the path to the device is the only limit.
             self._run(self._kind.add_steps(self._setup))
             self._ceiling_per_s = _last_per_s(probe(_over_few(spec, self._block_bytes(spec))))
             self._run(self._kind.remove_steps(self._setup))
@@ -121,7 +121,7 @@ class CachedSample:
         self._sampler.__exit__(*exception)
 
     def recorded(self, sample: Sample) -> Sample:
-        """Return the sample with the device's counters and what was predicted."""
+        """Return the sample with the device's counters and the prediction."""
         found = self.read()
         if totals := getattr(self._kind, "totals", None):
             found = found | totals(self._setup)
@@ -153,7 +153,7 @@ class CachedSample:
         return msgspec.structs.replace(sample, series=sample.series or series, cache=record)
 
     def _before(self, spec: Mapping[str, Any], probe: Probe) -> BeforeCache | None:
-        """Return what is known without the device; None of a load that is not predicted."""
+        """Return the measurement without the device; None for a load that is not predicted."""
         sizes = [size["bytes"] for access in spec["accesses"] for size in access["sizes"]]
         kinds = {access["address"]["kind"] for access in spec["accesses"]}
         operations = {access["operation"] for access in spec["accesses"]}

@@ -20,32 +20,32 @@ from typing import Final, Protocol, Self
 
 from seatrial.errors import SeatrialError, TargetError
 from seatrial.machine.undo import UndoJournal
-from seatrial.measure.progress import Watcher
+from seatrial.stats.wording import format_plural
 from seatrial.study.layouts.layout import Failure
 from seatrial.trials.layouts.build.backend import Backend, Built
 from seatrial.trials.layouts.build.wrapping import make_bad, make_flaky, mark_bad
-from seatrial.trials.layouts.measure.watch import Happened, Watch
+from seatrial.trials.layouts.measure.watch import ArrayWatch, TimedEvent
 
-LOOK_EVERY_S: Final = 0.2
+POLL_S: Final = 0.2
 REPAIR_S_MAX: Final = 900.0
 """Maximum wait for a rebuild after the load; longer ones should be measured under load."""
-STANDSTILL_S_MAX: Final = 60.0
-QUIET_S: Final = 3.0
-"""A degraded array without activity for so long has no spare to rebuild on."""
+NO_PROGRESS_S_MAX: Final = 60.0
+IDLE_S: Final = 3.0
+"""A degraded array has no spare to rebuild on after this time without activity."""
 JOIN_S_MAX: Final = 60.0
 
 
-class Faults(Protocol):
+class FaultInjector(Protocol):
     """The faults of an array. Each method raises SeatrialError or OSError on failure."""
 
     def prepare(self, failures: Sequence[Failure]) -> None:
         """Collect, before the load, information that faults need."""
 
-    def do(self, failure: Failure, watch: Watch) -> None:
+    def do(self, failure: Failure, watch: ArrayWatch) -> None:
         """Inject a fault, and note it."""
 
 
-class Breaking:
+class FaultInjection:
     """Injects faults into an array and watches it; a context that ends its thread.
 
     Args:
@@ -54,7 +54,9 @@ class Breaking:
         watch: Watches the array.
     """
 
-    def __init__(self, failures: Sequence[Failure], faults: Faults, watch: Watch) -> None:
+    def __init__(
+        self, failures: Sequence[Failure], faults: FaultInjector, watch: ArrayWatch
+    ) -> None:
         self.watch = watch
         self.notes: list[str] = []
         self._failures = list(failures)
@@ -62,7 +64,7 @@ class Breaking:
         self._began_s = 0.0
         self._load_over = threading.Event()
         self._ending = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="breaking", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="injection", daemon=True)
 
     def begin(self) -> None:
         """Start the clock, right before the load.
@@ -79,7 +81,7 @@ class Breaking:
 
     def __enter__(self) -> Self:
         self._faults.prepare(self._failures)
-        self.watch.look()
+        self.watch.read()
         return self
 
     def __exit__(self, *_exception: object) -> None:
@@ -89,7 +91,7 @@ class Breaking:
             self._thread.join(JOIN_S_MAX)
         if self._thread.is_alive():
             self.notes.append(
-                f"A command on the array has not ended within {JOIN_S_MAX:g} s: a drive may hang."
+                f"A command on the array did not end within {JOIN_S_MAX:g} s: a drive may hang."
             )
         self.notes += [
             f"{failure.fault} after {failure.after_s:g} s was not done: the load had ended."
@@ -104,53 +106,53 @@ class Breaking:
             report: Called with the progress, about once a second.
         """
         give_up_s = time.monotonic() + REPAIR_S_MAX
-        moved_s, last, reported_s = time.monotonic(), self._standing(), 0.0
+        changed_s, last, reported_s = time.monotonic(), self._state(), 0.0
         while self._thread.is_alive():
-            now_s, standing = time.monotonic(), self._standing()
-            if standing != last:
-                moved_s, last = now_s, standing
-            if self._is_over(now_s - moved_s):
+            now_s, state = time.monotonic(), self._state()
+            if state != last:
+                changed_s, last = now_s, state
+            if self._is_over(now_s - changed_s):
                 return
-            if now_s > give_up_s or now_s - moved_s > STANDSTILL_S_MAX:
+            if now_s > give_up_s or now_s - changed_s > NO_PROGRESS_S_MAX:
                 self._give_up(now_s)
                 return
             if self.watch.is_working and now_s - reported_s >= 1.0:
                 reported_s = now_s
                 report(_share(self.watch))
-            time.sleep(LOOK_EVERY_S)
+            time.sleep(POLL_S)
 
-    def _standing(self) -> tuple[int, bool, float | None, int]:
+    def _state(self) -> tuple[int, bool, float | None, int]:
         """Return a state that changes as long as there is progress."""
         watch = self.watch
-        return watch.missing, watch.is_working, watch.share, len(watch.happened)
+        return watch.missing, watch.is_working, watch.share, len(watch.timed_events)
 
     def _is_over(self, unchanged_s: float) -> bool:
         watch = self.watch
         if watch.is_working:
             return False
         # The effect of the last fault may not be visible yet.
-        patience_s = QUIET_S if watch.missing and not watch.has_failed else 2 * LOOK_EVERY_S
+        patience_s = IDLE_S if watch.missing and not watch.has_failed else 2 * POLL_S
         return unchanged_s >= patience_s
 
     def _give_up(self, now_s: float) -> None:
         load_s = now_s - self._began_s
         self.notes.append(
-            f"What goes on in the array was at {_share(self.watch)} when it was no longer waited "
-            f"for, {load_s:.0f} s after the sample began."
+            f"The array's background activity was {_share(self.watch)} complete when the wait for "
+            f"it ended, {load_s:.0f} s after the sample began."
         )
 
     def _run(self) -> None:
         try:
             while not self._ending.is_set():
-                self._do_what_is_due()
-                self.watch.look()
+                self._inject_due()
+                self.watch.read()
                 self._ending.wait(self._pause_s())
         except Exception as error:
             self.notes.append(
-                f"The watching of the array ended with {type(error).__name__}: {error}"
+                f"The observation of the array ended with {type(error).__name__}: {error}"
             )
 
-    def _do_what_is_due(self) -> None:
+    def _inject_due(self) -> None:
         while self._failures and not self._load_over.is_set():
             failure = self._failures[0]
             if time.monotonic() < self._began_s + failure.after_s:
@@ -164,17 +166,12 @@ class Breaking:
 
     def _pause_s(self) -> float:
         if not self._failures or self._load_over.is_set():
-            return LOOK_EVERY_S
+            return POLL_S
         due_s = self._began_s + self._failures[0].after_s - time.monotonic()
-        return min(LOOK_EVERY_S, max(0.0, due_s))
+        return min(POLL_S, max(0.0, due_s))
 
 
-def reporting(watcher: Watcher, label: str) -> Callable[[str], None]:
-    """Return a function that reports the progress of an array's repair to a watcher."""
-    return lambda share: watcher.stage(f"Waiting for {label} to be whole again: {share}")
-
-
-def _share(watch: Watch) -> str:
+def _share(watch: ArrayWatch) -> str:
     return "an unknown share" if watch.share is None else f"{watch.share:.0%}"
 
 
@@ -185,7 +182,7 @@ MAGIC: Final = b"SEATRIAL"
 """Magic number of every sector of verifiable data (crates/load/src/verify/sector.rs)."""
 WIPED_BYTES: Final = 1 << 20
 ENDS_SHARE: Final = 0.02
-"""At both ends of a drive, reserved for an array's metadata."""
+"""Share of a drive at each end that is reserved for an array's metadata."""
 
 
 def choose_blocks(drive: str, count: int, draw: random.Random, *, verifiable: bool) -> list[int]:
@@ -201,7 +198,10 @@ def choose_blocks(drive: str, count: int, draw: random.Random, *, verifiable: bo
     Raises:
         TargetError: when the drive cannot be read.
     """
-    wanted: Callable[[bytes], bool] = _is_marked if verifiable else any
+
+    def is_data(block: bytes) -> bool:
+        return block.startswith(MAGIC) if verifiable else any(block)
+
     found: set[int] = set()
     give_up_s = time.monotonic() + SEARCH_S_MAX
     with _opened(drive, os.O_RDONLY) as descriptor, mmap.mmap(-1, BLOCK_BYTES) as buffer:
@@ -210,7 +210,7 @@ def choose_blocks(drive: str, count: int, draw: random.Random, *, verifiable: bo
         while len(found) < count and time.monotonic() < give_up_s:
             at_bytes = draw.randrange(first, blocks - first) * BLOCK_BYTES
             os.preadv(descriptor, [buffer], at_bytes)
-            if wanted(buffer[:]):
+            if is_data(buffer[:]):
                 found.add(at_bytes)
     return sorted(found)
 
@@ -240,10 +240,6 @@ def wipe(drive: str) -> None:
         os.pwritev(descriptor, [zeros], 0)
         os.pwritev(descriptor, [zeros], (size_bytes - WIPED_BYTES) // BLOCK_BYTES * BLOCK_BYTES)
         os.fsync(descriptor)
-
-
-def _is_marked(block: bytes) -> bool:
-    return block.startswith(MAGIC)
 
 
 @contextmanager
@@ -316,7 +312,7 @@ class ArrayFaults:
             except SeatrialError as error:
                 self.notes.append(f"{failure.fault}: {error}")
 
-    def do(self, failure: Failure, watch: Watch) -> None:
+    def do(self, failure: Failure, watch: ArrayWatch) -> None:
         """Inject a fault, and note when and where.
 
         Raises:
@@ -343,8 +339,8 @@ class ArrayFaults:
                 self._backend.start_scrub(self._built, failure.leg)
                 self.scrubbed.append(failure.leg)
                 return
-        watch.happened.append(
-            Happened(at_s=at_s, what=what, leg=failure.leg, member=drive, detail=detail)
+        watch.timed_events.append(
+            TimedEvent(at_s=at_s, what=what, leg=failure.leg, member=drive, detail=detail)
         )
 
     def end(self) -> None:
@@ -381,12 +377,12 @@ class ArrayFaults:
     def _make_bad(self, failure: Failure) -> tuple[str, str]:
         drive, blocks_bytes = self._drive(failure), self._chosen(failure)
         make_bad(drive)
-        return drive, _reported(blocks_bytes)
+        return drive, _blocks_text(blocks_bytes)
 
     def _rot(self, failure: Failure) -> tuple[str, str]:
         drive, blocks_bytes = self._drive(failure), self._chosen(failure)
         rot(drive, blocks_bytes)
-        return drive, _reported(blocks_bytes)
+        return drive, _blocks_text(blocks_bytes)
 
     def _chosen(self, failure: Failure) -> list[int]:
         blocks_bytes = self._blocks_bytes.get(failure, [])
@@ -399,6 +395,6 @@ class ArrayFaults:
         return blocks_bytes
 
 
-def _reported(blocks_bytes: Sequence[int]) -> str:
-    count = "1 block" if len(blocks_bytes) == 1 else f"{len(blocks_bytes)} blocks"
+def _blocks_text(blocks_bytes: Sequence[int]) -> str:
+    count = format_plural(len(blocks_bytes), "block")
     return f"{count} of 4 KiB, the first at byte {blocks_bytes[0]}"

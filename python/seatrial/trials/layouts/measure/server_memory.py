@@ -1,8 +1,8 @@
 """The page cache of a lab's NFS server, kept empty during a sample.
 
-Client and server are one kernel, whose memory would serve every read of a direct client. A server
-that holds a small part of what is read, as those that are measured for their drives, is had by
-dropping the pages of the exported files all the time; those of the client are other ones.
+Client and server share one kernel, whose page cache would serve every read of a direct client. To
+simulate a server whose memory is small compared with the data, the pages of the exported files are
+dropped continually. The client has its own pages.
 
 Source: posix_fadvise(2), ``POSIX_FADV_DONTNEED``.
 """
@@ -18,7 +18,7 @@ from typing import Final, Self
 PERIOD_S: Final = 0.1
 
 
-class ForgetfulServer:
+class PageCacheDropper:
     """Drops the clean pages of all files in a folder, as a context.
 
     Args:

@@ -27,7 +27,7 @@ from seatrial.study.model import Plan
 from seatrial.topic import topic_of
 from seatrial.trials.layouts.build.drives import OpenDrives
 from seatrial.trials.layouts.build.registry import require
-from seatrial.trials.layouts.measure.array import Array, not_taken_apart
+from seatrial.trials.layouts.measure.array import Array, not_removed
 from seatrial.trials.layouts.measure.trial import Trial
 
 PLAIN: Final = ""
@@ -98,7 +98,7 @@ class LayoutStage:
             UsageError: when a server cannot have the settings of a cell.
         """
         if self._target_state == "resumed":
-            self._undo_what_is_left()
+            self._undo_leftovers()
         for group, spec in self._specs.items():
             require(spec)
             part = self.plan.of_group(group, {})
@@ -158,8 +158,8 @@ class LayoutStage:
         if spec is None or self._stands(spec):
             return
         if self._array:
-            watcher.stage(f"Taking {self._array.built.spec.label} apart")
-        self._end_array(is_in_the_way=True)
+            watcher.stage(f"Removing {self._array.built.spec.label}")
+        self._end_array(is_blocking=True)
         self._built_count += 1
         self._array = Array.build(spec, self._drives, self._journal, self._built_count, watcher)
         try:
@@ -175,7 +175,7 @@ class LayoutStage:
 
     def take_down(self) -> None:
         """Remove the current array; what cannot be undone stays in the journal."""
-        self._end_array(is_in_the_way=False)
+        self._end_array(is_blocking=False)
 
     def path(self, label: str, name: str) -> Path:
         """Return the path of a file of the plan on an available target."""
@@ -234,7 +234,7 @@ class LayoutStage:
 
         if target.layout is None or self._array is None:
             return load()
-        self._array.is_spent |= bool(cell.parsed.fail)
+        self._array.is_damaged |= bool(cell.parsed.fail)
         trial = Trial(
             self._array,
             self._array.record_of(target),
@@ -247,24 +247,24 @@ class LayoutStage:
 
     def _stands(self, spec: LayoutSpec) -> bool:
         array = self._array
-        return array is not None and array.built.spec == spec and not array.is_spent
+        return array is not None and array.built.spec == spec and not array.is_damaged
 
     def _on(self, label: str) -> Stage:
         """Return the stage of an available target."""
         is_layout = self.plan.target(label).group != PLAIN
         stage = self._stage if is_layout else self._plain
         if stage is None:
-            raise RuntimeError(f"bring_up comes before anything is done on {label}")
+            raise RuntimeError(f"bring_up must be called before {label} is used")
         return stage
 
     def _open_on(self, array: Array, watcher: Watcher, *, filled_next: str) -> None:
         """Open a stage on an array, and fill and load what its cells need."""
         group = array.built.spec.label
-        # The fills of a round come first; later, their data is gone with the previous array.
+        # The fills of a round come first; later, their data was removed with the previous array.
         is_first = group not in self._reported and self._target_state == "new"
         target_state: TargetState = "new" if is_first else "emptied"
         self._stage = Stage(
-            self.plan.of_group(group, array.places),
+            self.plan.of_group(group, array.paths),
             self.run_id,
             self._journal,
             target_state=target_state,
@@ -273,12 +273,12 @@ class LayoutStage:
         )
         self._stage.open()
         if group not in self._reported and self._report_target:
-            for label, place in array.places.items():
-                self._report_target(label, context.target_fingerprint(Path(place)))
+            for label, path in array.paths.items():
+                self._report_target(label, context.target_fingerprint(Path(path)))
         self._reported.add(group)
         self._stage.prepare(watcher)
 
-    def _end_array(self, *, is_in_the_way: bool) -> None:
+    def _end_array(self, *, is_blocking: bool) -> None:
         """Close the stage on the array, then remove the array.
 
         Raises:
@@ -288,11 +288,11 @@ class LayoutStage:
         self._stage = self._array = None
         if stage:
             stage.__exit__(None, None, None)
-        left = array.take_apart() if array else []
-        if left and array and is_in_the_way:
-            raise not_taken_apart(array.built.spec.label, left)
+        left = array.remove() if array else []
+        if left and array and is_blocking:
+            raise not_removed(array.built.spec.label, left)
 
-    def _undo_what_is_left(self) -> None:
+    def _undo_leftovers(self) -> None:
         """Undo everything that a killed run left: its drives cannot be used for a new array.
 
         Raises:
@@ -301,7 +301,7 @@ class LayoutStage:
         reported = self._journal.undo_all()
         left = [each for each in reported if each.outcome == Outcome.FAILED]
         if left:
-            raise not_taken_apart("What the killed run had built", left)
+            raise not_removed("A layout of the killed run", left)
 
 
 def _seed(study_seed: int, key: str, round_number: int) -> int:

@@ -19,19 +19,20 @@ from seatrial.measure.recorder import INTERRUPTED
 from seatrial.results.model import LayoutRecord, Sample
 from seatrial.study.cell import Cell
 from seatrial.study.layouts.layout import failures_of
+from seatrial.trials.layouts.build.backend import Step
 from seatrial.trials.layouts.build.build import run_steps
 from seatrial.trials.layouts.build.nfs import exported_folder
 from seatrial.trials.layouts.measure import verify
-from seatrial.trials.layouts.measure.array import Array, Members
+from seatrial.trials.layouts.measure.array import Array, MemberCounters
 from seatrial.trials.layouts.measure.cached import CachedSample, Probe
-from seatrial.trials.layouts.measure.faults import ArrayFaults, Breaking, reporting
-from seatrial.trials.layouts.measure.server_memory import ForgetfulServer
-from seatrial.trials.layouts.measure.watch import Watch, joined, series_of
+from seatrial.trials.layouts.measure.faults import ArrayFaults, FaultInjection
+from seatrial.trials.layouts.measure.server_memory import PageCacheDropper
+from seatrial.trials.layouts.measure.watch import ArrayWatch, joined, series_of
 
 SETTLED: Final = "drives_settled_s"
 """Counter: time waited after the load until the drives were idle."""
 START_S_MAX: Final = 60.0
-OF_ITSELF: Final = "of its own accord, seen after the load"
+SPONTANEOUS: Final = "spontaneously, detected after the load"
 """Detail of a drive failure in a sample without injected faults."""
 
 Load = Callable[[Background], Sample]
@@ -71,19 +72,19 @@ class Trial:
         self._failures = failures_of(cell.parsed.fail)
         self._limit_kib_per_s = cell.parsed.rebuild_limit_kib_per_s
         self._verifies = cell.parsed.verify
-        self._watch = Watch(built.spec.legs, lambda leg: backend.state(built, leg))
+        self._watch = ArrayWatch(built.spec.legs, lambda leg: backend.state(built, leg))
         # Writes to a failed array may never complete.
         is_buffered = not cell.parsed.target.direct and not self._failures
-        self._members = Members(
+        self._members = MemberCounters(
             list(record.roles),
             lambda: self._watch.is_working,
-            places=built.paths,
+            paths=built.paths,
             is_buffered=is_buffered,
         )
         self._faults = ArrayFaults(
             backend, built, random.Random(seed), verifiable=self._verifies, journal=journal
         )
-        self._breaking = Breaking(self._failures, self._faults, self._watch)
+        self._injection = FaultInjection(self._failures, self._faults, self._watch)
 
     def measure(self, load: Load, spec: Mapping[str, Any], probe: Probe) -> Sample:
         """Measure, wait until the array is repaired, and check for lost data.
@@ -103,40 +104,40 @@ class Trial:
         counting = self._cached or nullcontext()
         built = self._array.built
         server = (
-            ForgetfulServer(Path(exported_folder(built.folders[0]))) if built.spec.nfs else None
+            PageCacheDropper(Path(exported_folder(built.folders[0]))) if built.spec.nfs else None
         )
         with (
-            self._limited(),
-            self._flaky_at_most_now(),
-            self._breaking,
+            self._rebuild_limited(),
+            self._flaky_drives_restored(),
+            self._injection,
             counting,
             server or nullcontext(),
         ):
-            background = _OnArray(self._members, self._breaking, self._report)
+            background = _ArrayBackground(self._members, self._injection)
             sample = load(background)
-            is_whole = sample.status != INTERRUPTED
-            if self._failures and is_whole:
-                background.settle()
-            self._watch.look()
+            is_complete = sample.status != INTERRUPTED
+            if self._failures and is_complete:
+                waiting = f"Waiting for the rebuild of {built.spec.label}"
+                self._injection.settle(lambda share: self._watcher.stage(f"{waiting}: {share}"))
+            self._watch.read()
         if self._watch.missing and not self._failures:
             # The array failed without an injected fault: the figures are those of a failure.
-            self._watch.note("failed", detail=OF_ITSELF)
-            self._array.is_spent = True
+            self._watch.note("failed", detail=SPONTANEOUS)
+            self._array.is_damaged = True
         found = self._reported(sample, background)
         if self._cached:
             found = self._cached.recorded(found)
-        return self._checked(found, spec) if self._failures and is_whole else found
+        return self._checked(found, spec) if self._failures and is_complete else found
+
+    def _limit_steps(self) -> list[Step]:
+        if not self._limit_kib_per_s:
+            return []
+        return self._array.backend.limit_rebuild(self._array.built, self._limit_kib_per_s)
 
     @contextmanager
-    def _limited(self) -> Iterator[None]:
+    def _rebuild_limited(self) -> Iterator[None]:
         """Limit the array's rebuild during the sample."""
-        built = self._array.built
-        steps = (
-            self._array.backend.limit_rebuild(built, self._limit_kib_per_s)
-            if self._limit_kib_per_s
-            else []
-        )
-        entries = run_steps(built, steps, self._journal)
+        entries = run_steps(self._array.built, self._limit_steps(), self._journal)
         try:
             yield
         finally:
@@ -144,22 +145,19 @@ class Trial:
                 self._journal.undo(entry)
 
     @contextmanager
-    def _flaky_at_most_now(self) -> Iterator[None]:
+    def _flaky_drives_restored(self) -> Iterator[None]:
         """End the flaky state of drives with the sample."""
         try:
             yield
         finally:
             self._faults.end()
 
-    def _report(self, share: str) -> None:
-        reporting(self._watcher, self._array.built.spec.label)(share)
-
-    def _reported(self, sample: Sample, background: _OnArray) -> Sample:
+    def _reported(self, sample: Sample, background: _ArrayBackground) -> Sample:
         """Return the sample with the facts about its array."""
         start_s = background.start_s(sample.started_at)
         record = msgspec.structs.replace(
             self._record,
-            members=self._members.grown,
+            members=self._members.deltas,
             events=self._watch.events(start_s),
             mismatch_blocks=self._faults.mismatch_blocks(),
             rebuild_limit_kib_per_s=self._limit_kib_per_s or None,
@@ -167,9 +165,9 @@ class Trial:
         )
         series = sample.series
         if self._failures and series is not None:
-            series = joined(series, self._watch.looks, start_s)
+            series = joined(series, self._watch.readings, start_s)
         elif self._failures:
-            series = series_of(self._watch.looks, start_s, sample.duration_s)
+            series = series_of(self._watch.readings, start_s, sample.duration_s)
         counters = sample.counters
         if self._members.settled_s is not None:
             counters = counters | {SETTLED: self._members.settled_s}
@@ -178,14 +176,11 @@ class Trial:
     def _notes(self) -> Iterator[str]:
         yield from self._members.notes
         yield from self._faults.notes
-        yield from self._breaking.notes
-        for words in self._watch.complaints:
+        yield from self._injection.notes
+        for words in self._watch.errors:
             yield f"The state of the array was unknown at times: {words}"
-        if self._limit_kib_per_s and not self._has_limits():
+        if self._limit_kib_per_s and not self._limit_steps():
             yield f"The rebuild was not limited: {self._array.backend.name} has no such limit."
-
-    def _has_limits(self) -> bool:
-        return bool(self._array.backend.limit_rebuild(self._array.built, self._limit_kib_per_s))
 
     def _checked(self, sample: Sample, spec: Mapping[str, Any]) -> Sample:
         """Read all data of a cell that verifies, and add the result."""
@@ -214,30 +209,25 @@ class Trial:
         )
 
 
-class _OnArray:
-    """Background activity on an array: drives are counted, faults injected, the state watched."""
+class _ArrayBackground:
+    """Background activity during a load: counters of the drives, faults, readings of the state."""
 
-    def __init__(self, members: Members, breaking: Breaking, report: Callable[[str], None]) -> None:
+    def __init__(self, members: MemberCounters, injection: FaultInjection) -> None:
         self._members = members
-        self._breaking = breaking
-        self._report = report
+        self._injection = injection
         self._began_s = 0.0
         self._began_unix_s = 0.0
 
     def __enter__(self) -> Self:
         self._members.begin()
         self._began_s, self._began_unix_s = time.monotonic(), time.time()
-        self._breaking.begin()
+        self._injection.begin()
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        self._breaking.load_ended()
+        self._injection.load_ended()
         if error is None:
             self._members.end()
-
-    def settle(self) -> None:
-        """Wait until the array is idle."""
-        self._breaking.settle(self._report)
 
     def start_s(self, started_at: float) -> float:
         """Return the start of a sample by the monotonic clock.

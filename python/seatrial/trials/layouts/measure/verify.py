@@ -30,7 +30,7 @@ DEPTH: Final = 16
 KEPT_MAX: Final = 32
 
 
-class Checked(msgspec.Struct, frozen=True, kw_only=True):
+class DataCheck(msgspec.Struct, frozen=True, kw_only=True):
     """The result of reading everything.
 
     Attributes:
@@ -38,7 +38,7 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True):
         checked_bytes: Bytes read and checked.
         wrong_bytes: Bytes of these that differ from what was written.
         unreadable_bytes: Bytes that could not be read.
-        notes: Doubts about the result, as sentences.
+        notes: Limitations of the result, as sentences.
     """
 
     verification: Verification
@@ -48,7 +48,7 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True):
     notes: list[str] = []
 
 
-def check_all(spec: Mapping[str, Any], watcher: Watcher, *, is_lost: bool = False) -> Checked:
+def check_all(spec: Mapping[str, Any], watcher: Watcher, *, is_lost: bool = False) -> DataCheck:
     """Read the whole trial file of a cell that verifies, and check every block of it.
 
     It is read in large blocks; where some are unreadable or wrong, their part of the file is read
@@ -67,22 +67,24 @@ def check_all(spec: Mapping[str, Any], watcher: Watcher, *, is_lost: bool = Fals
     watcher.stage(f"Reading all data of {spec['target']['path']}: {format_size(size_bytes)}")
     # The page cache says nothing about the drives.
     notes = [] if spec["target"]["direct"] else _drop(Path(spec["target"]["path"]))
-    parts: list[Checked] = []
+    parts: list[DataCheck] = []
     ranges = [(0, size_bytes)]
     while ranges:
         start_bytes, length_bytes = ranges.pop()
         is_small = length_bytes <= FINE_PART_BYTES
         found = _pass(spec, start_bytes, length_bytes, COARSE_BYTES, watcher)
         if is_lost or not (found.unreadable_bytes or found.wrong_bytes):
-            parts.append(_refined(spec, found, size_bytes, watcher))
+            parts.append(_with_fine_blocks(spec, found, size_bytes, watcher))
         elif is_small:
             parts.append(_pass(spec, start_bytes, length_bytes, FINE_BYTES, watcher))
         else:
-            ranges += _divided(start_bytes, length_bytes)
-    return _together(parts, notes)
+            ranges += _split(start_bytes, length_bytes)
+    return _combined(parts, notes)
 
 
-def _refined(spec: Mapping[str, Any], found: Checked, size_bytes: int, watcher: Watcher) -> Checked:
+def _with_fine_blocks(
+    spec: Mapping[str, Any], found: DataCheck, size_bytes: int, watcher: Watcher
+) -> DataCheck:
     """Return a pass over all data, with wrong large blocks read again in small ones.
 
     Up to 32 blocks, which are listed; further ones count as a whole.
@@ -90,13 +92,13 @@ def _refined(spec: Mapping[str, Any], found: Checked, size_bytes: int, watcher: 
     block_bytes = _block_bytes(0, size_bytes, COARSE_BYTES)
     offsets = (each.offset_bytes // block_bytes for each in found.verification.corruptions)
     fine = [
-        _pass(spec, place * block_bytes, block_bytes, FINE_BYTES, watcher)
-        for place in sorted(set(offsets))
+        _pass(spec, block * block_bytes, block_bytes, FINE_BYTES, watcher)
+        for block in sorted(set(offsets))
     ]
     if not fine:
         return found
     blocks = len(fine) * max(1, block_bytes // FINE_BYTES)
-    rest = Checked(
+    rest = DataCheck(
         verification=Verification(
             checked_blocks=found.verification.checked_blocks - blocks,
             corrupt_blocks=found.verification.corrupt_blocks - blocks,
@@ -105,42 +107,31 @@ def _refined(spec: Mapping[str, Any], found: Checked, size_bytes: int, watcher: 
         wrong_bytes=found.wrong_bytes - len(fine) * block_bytes,
         unreadable_bytes=found.unreadable_bytes,
     )
-    return _together([rest, *fine], [])
+    return _combined([rest, *fine], [])
 
 
 def _drop(path: Path) -> list[str]:
-    """Drop a file or device from the page cache; return doubts about it."""
+    """Drop a file or device from the page cache; return what remained, as a note."""
     try:
         if path.is_file():
-            left_bytes = drop_cached(path.parent).bytes_cached_after
-        else:
-            left_bytes = _drop_device(path)
+            if left_bytes := drop_cached(path.parent).bytes_cached_after:
+                return [f"{format_size(left_bytes)} of the checked data were in the page cache."]
+            return []
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+        finally:
+            os.close(descriptor)
     except OSError as error:
-        return [f"The data that were checked may be the page cache's: {error.strerror}."]
-    if left_bytes:
-        return [f"{format_size(left_bytes)} of what was checked lay in the page cache still."]
+        return [f"The checked data may be those of the page cache: {error.strerror}."]
     return []
-
-
-def _drop_device(path: Path) -> int:
-    """Drop a block device from the page cache; return the bytes left, 0 as far as known.
-
-    Raises:
-        OSError: when it cannot be written back.
-    """
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
-    finally:
-        os.close(descriptor)
-    return 0
 
 
 def unreadable(spec: Mapping[str, Any], error: TargetError) -> tuple[int, str]:
     """Return the bytes lost with a file that cannot be opened, and a note on it."""
     words = error.seen.rstrip(".")
-    return int(spec["target"]["size_bytes"]), f"No data could be checked in the end: {words}."
+    return int(spec["target"]["size_bytes"]), f"The final data check was impossible: {words}."
 
 
 def merged(before: Verification | None, found: Verification) -> Verification:
@@ -154,7 +145,7 @@ def merged(before: Verification | None, found: Verification) -> Verification:
     )
 
 
-def _divided(start_bytes: int, length_bytes: int) -> list[tuple[int, int]]:
+def _split(start_bytes: int, length_bytes: int) -> list[tuple[int, int]]:
     part_bytes = max(FINE_PART_BYTES, length_bytes // PARTS // COARSE_BYTES * COARSE_BYTES)
     end_bytes = start_bytes + length_bytes
     return [
@@ -162,9 +153,9 @@ def _divided(start_bytes: int, length_bytes: int) -> list[tuple[int, int]]:
     ]
 
 
-def _together(parts: list[Checked], notes: list[str]) -> Checked:
+def _combined(parts: list[DataCheck], notes: list[str]) -> DataCheck:
     corruptions = [each for part in parts for each in part.verification.corruptions]
-    return Checked(
+    return DataCheck(
         verification=Verification(
             checked_blocks=sum(part.verification.checked_blocks for part in parts),
             corrupt_blocks=sum(part.verification.corrupt_blocks for part in parts),
@@ -200,7 +191,7 @@ def _pass(
     length_bytes: int,
     block_bytes_max: int,
     watcher: Watcher,
-) -> Checked:
+) -> DataCheck:
     """Read a part once in blocks of at most so many bytes; errors do not end it."""
     block_bytes = _block_bytes(start_bytes, length_bytes, block_bytes_max)
     access = {
@@ -229,7 +220,7 @@ def _pass(
     read_bytes = sum(each["transferred_bytes"] for each in measured.parts["operations"].values())
     found = msgspec.convert(measured.parts["verification"], Verification)
     blocks_of_read = max(1, block_bytes // FINE_BYTES)
-    return Checked(
+    return DataCheck(
         verification=Verification(
             checked_blocks=found.checked_blocks * blocks_of_read,
             corrupt_blocks=found.corrupt_blocks * blocks_of_read,

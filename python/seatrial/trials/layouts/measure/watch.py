@@ -1,4 +1,4 @@
-"""Watches an array under load: rebuild progress, missing drives, events.
+"""Observes an array under load: rebuild progress, missing drives, events.
 
 It does not change the array. Times are of the monotonic clock, in s.
 """
@@ -6,7 +6,7 @@ It does not change the array. Times are of the monotonic clock, in s.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -29,7 +29,7 @@ Raises:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Look:
+class ArrayReading:
     """One reading of all legs: time, missing drives, and rebuild progress, if any."""
 
     at_s: float
@@ -38,7 +38,7 @@ class Look:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Happened:
+class TimedEvent:
     """An event at a time of the monotonic clock."""
 
     at_s: float
@@ -50,33 +50,33 @@ class Happened:
 
 
 @dataclass
-class Watch:
+class ArrayWatch:
     """The observations of an array so far; used by one thread at a time.
 
     Attributes:
         legs: Number of legs.
         read_state: Returns the state of a leg.
         states: Last known state of each.
-        looks: All readings, in order.
-        happened: All events, in order.
-        complaints: Distinct errors of readings.
+        readings: All readings, in order.
+        timed_events: All events, in order.
+        errors: Distinct errors of readings.
     """
 
     legs: int
     read_state: ReadState
     states: dict[int, ArrayState] = field(default_factory=dict)
-    looks: list[Look] = field(default_factory=list)
-    happened: list[Happened] = field(default_factory=list)
-    complaints: list[str] = field(default_factory=list)
+    readings: list[ArrayReading] = field(default_factory=list)
+    timed_events: list[TimedEvent] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
 
-    def look(self) -> None:
+    def read(self) -> None:
         """Read the state of every leg, and note changes since the last time."""
         now: dict[int, ArrayState] = {}
         for leg in range(1, self.legs + 1):
             try:
                 now[leg] = self.read_state(leg)
             except (SeatrialError, OSError) as error:
-                self._complain(str(error))
+                self._note_error(str(error))
                 return
         at_s = time.monotonic()
         for leg, state in now.items():
@@ -85,12 +85,13 @@ class Watch:
         shares = [state.share or 0.0 for state in now.values() if state.operation == REBUILD]
         missing = sum(state.missing for state in now.values())
         rebuild_share = min(shares) if shares else None
-        self.looks.append(Look(at_s=at_s, missing=missing, rebuild_share=rebuild_share))
+        self.readings.append(ArrayReading(at_s=at_s, missing=missing, rebuild_share=rebuild_share))
 
     def note(self, what: str, leg: int = 0, member: str = "", detail: str = "") -> None:
         """Note an event that happens now."""
-        now_s = time.monotonic()
-        self.happened.append(Happened(at_s=now_s, what=what, leg=leg, member=member, detail=detail))
+        self.timed_events.append(
+            TimedEvent(at_s=time.monotonic(), what=what, leg=leg, member=member, detail=detail)
+        )
 
     @property
     def is_working(self) -> bool:
@@ -125,43 +126,44 @@ class Watch:
                 detail=each.detail,
                 missing=each.missing,
             )
-            for each in sorted(self.happened, key=lambda each: each.at_s)
+            for each in sorted(self.timed_events, key=lambda each: each.at_s)
         ]
 
     def _note_changes(self, at_s: float, leg: int, before: ArrayState, now: ArrayState) -> None:
         if now.missing > before.missing:
-            self._note_left_out(at_s, leg)
+            self._note_excluded(at_s, leg)
         changes = (
             (now.has_failed and not before.has_failed, "array_failed"),
             (before.operation != SCRUB and now.operation == SCRUB, "scrub_started"),
             (before.operation == SCRUB and now.operation != SCRUB, "scrub_ended"),
             (_has_rebuilt(before, now), "rebuild_ended"),
-            (_is_rebuilding_anew(before, now), "rebuild_started"),
+            (_has_started_rebuild(before, now), "rebuild_started"),
         )
-        for is_so, what in changes:
-            if is_so:
-                self.happened.append(Happened(at_s=at_s, what=what, leg=leg, missing=now.missing))
+        for has_changed, what in changes:
+            if has_changed:
+                event = TimedEvent(at_s=at_s, what=what, leg=leg, missing=now.missing)
+                self.timed_events.append(event)
 
-    def _note_left_out(self, at_s: float, leg: int) -> None:
+    def _note_excluded(self, at_s: float, leg: int) -> None:
         """Note that a leg has excluded a faltering drive."""
-        own = [each for each in self.happened if each.leg == leg]
+        own = [each for each in self.timed_events if each.leg == leg]
         gone = {each.member for each in own if each.what == "failed"}
         faltering = (each.member for each in own if each.what == "faltering")
         member = next((each for each in faltering if each not in gone), None)
         if member is not None:
-            self.happened.append(
-                Happened(
+            self.timed_events.append(
+                TimedEvent(
                     at_s=at_s,
                     what="failed",
                     leg=leg,
                     member=member,
-                    detail="left out by the array itself",
+                    detail="excluded by the array itself",
                 )
             )
 
-    def _complain(self, words: str) -> None:
-        if words not in self.complaints:
-            self.complaints.append(words)
+    def _note_error(self, words: str) -> None:
+        if words not in self.errors:
+            self.errors.append(words)
 
 
 def _has_rebuilt(before: ArrayState, now: ArrayState) -> bool:
@@ -173,49 +175,49 @@ def _has_rebuilt(before: ArrayState, now: ArrayState) -> bool:
     return now.missing < before.missing or (stopped and now.missing == 0)
 
 
-def _is_rebuilding_anew(before: ArrayState, now: ArrayState) -> bool:
+def _has_started_rebuild(before: ArrayState, now: ArrayState) -> bool:
     """Return whether a rebuild has begun: the first one, or that of the next missing drive."""
     return now.operation == REBUILD and (
         before.operation != REBUILD or now.missing < before.missing
     )
 
 
-def series_of(looks: Sequence[Look], start_s: float, duration_s: float) -> Series:
+def series_of(readings: Sequence[ArrayReading], start_s: float, duration_s: float) -> Series:
     """Return the readings over a sample as a series.
 
     Args:
-        looks: In order.
+        readings: In order.
         start_s: Start of the sample (monotonic).
         duration_s: Of the sample.
     """
     entries = round(duration_s / SERIES_PERIOD_S)
     return Series(
-        period_s=SERIES_PERIOD_S, columns=_columns(looks, start_s, SERIES_PERIOD_S, entries)
+        period_s=SERIES_PERIOD_S, columns=_columns(readings, start_s, SERIES_PERIOD_S, entries)
     )
 
 
-def joined(series: Series, looks: Sequence[Look], start_s: float) -> Series:
+def joined(series: Series, readings: Sequence[ArrayReading], start_s: float) -> Series:
     """Return a database sample's series with the array's readings added."""
     entries = max((len(column) for column in series.columns.values()), default=0)
-    columns: Mapping[str, list[float | None]] = _columns(looks, start_s, series.period_s, entries)
+    columns = _columns(readings, start_s, series.period_s, entries)
     return Series(period_s=series.period_s, columns={**series.columns, **columns})
 
 
 def _columns(
-    looks: Sequence[Look], start_s: float, period_s: float, entries: int
+    readings: Sequence[ArrayReading], start_s: float, period_s: float, entries: int
 ) -> dict[str, list[float | None]]:
     """Return the last reading in each period, or else the one before."""
-    found: list[Look | None] = []
+    found: list[ArrayReading | None] = []
     at = -1
     for entry in range(entries):
         end_s = start_s + (entry + 1) * period_s
-        while at + 1 < len(looks) and looks[at + 1].at_s <= end_s:
+        while at + 1 < len(readings) and readings[at + 1].at_s <= end_s:
             at += 1
-        is_recent = at >= 0 and looks[at].at_s > end_s - period_s - _PATIENCE_S
-        found.append(looks[at] if is_recent else None)
+        is_recent = at >= 0 and readings[at].at_s > end_s - period_s - _PATIENCE_S
+        found.append(readings[at] if is_recent else None)
     return {
-        REBUILD_SHARE: [look.rebuild_share if look else None for look in found],
-        MISSING: [float(look.missing) if look else None for look in found],
+        REBUILD_SHARE: [reading.rebuild_share if reading else None for reading in found],
+        MISSING: [float(reading.missing) if reading else None for reading in found],
     }
 
 

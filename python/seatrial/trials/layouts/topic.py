@@ -78,7 +78,7 @@ class LayoutsTopic(Topic):
         return list(layout_tables(summary))
 
     def key_figures(self, summary: Summary, figures: Sequence[Figure]) -> list[Figure]:
-        """Return the figures of the layouts, and what failures did over time."""
+        """Return the figures of the layouts, and the timelines of failures."""
         from seatrial.report.part import picked
 
         del summary
@@ -125,7 +125,7 @@ class LayoutsTopic(Topic):
         return overview(cells, layouts) if layouts else None
 
     def verdict_line(self, summary: Summary) -> str:
-        """Return which layout is best for the first use, or what the first failure did."""
+        """Return which layout is best for the first use, or the effects of the worst failure."""
         from seatrial.trials.layouts.analysis.overview import verdict_line
 
         return verdict_line(summary)

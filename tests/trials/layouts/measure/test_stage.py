@@ -79,7 +79,7 @@ BROKEN = """
 
 @dataclass
 class Measured:
-    """A run of the broken study, and what was left of it in its directory and in the state folder."""
+    """A run of the broken study, and what was left of it in its directory and state folder."""
 
     run: Run
     samples: list[Sample]

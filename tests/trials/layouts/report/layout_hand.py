@@ -161,14 +161,14 @@ def broken_sample(of: LayoutSpec, cell: Cell, index: int) -> Sample:
     operation = cell.operation
     usual = 100.0 * WOBBLE[index]
     slices = []
-    for index in range(round(ENDS_S * 1e9 / SLICE_NS)):
-        at_s = index * SLICE_NS / 1e9
+    for number in range(round(ENDS_S * 1e9 / SLICE_NS)):
+        at_s = number * SLICE_NS / 1e9
         is_low = FAILED_S <= at_s < REBUILT_S
-        count = round(usual * (0.3 if is_low else 1.0) * (0.97 + 0.02 * (index % 4)))
+        count = round(usual * (0.3 if is_low else 1.0) * (0.97 + 0.02 * (number % 4)))
         histogram = repeated(9_000_000 if is_low else 2_500_000, count)
         slices.append(
             Slice(
-                index=index,
+                index=number,
                 operation=operation,
                 completed=count,
                 transferred_bytes=count * 8 * KIB,

@@ -17,7 +17,6 @@ from seatrial.stats.wording import capitalized, format_estimate, format_plural, 
 from seatrial.trials.layouts.analysis.figures import FIGURES
 from seatrial.trials.layouts.analysis.model import (
     FigureLine,
-    FigurePoint,
     LayoutAnalysis,
     MeasuredFigure,
 )
@@ -47,18 +46,18 @@ def layout_figures(found: LayoutAnalysis) -> list[Figure]:
     Args:
         found: The analysis of a run's layouts.
     """
-    drawn = shown_figures(found.figures)
-    if not drawn:
+    shown = shown_figures(found.figures)
+    if not shown:
         return []
-    numbers = [each.number for each in drawn]
+    numbers = [each.number for each in shown]
     first = next((number for number in _FIRST_SHOWN if number in numbers), numbers[0])
     return [
         Figure(
             id=FIGURE_ID,
             kind="lines",
             topic="The figures of the article “One DVD per second”",
-            notes=[rounds_note("bands and strokes", _estimates(drawn))],
-            views=[_view(each) for each in drawn],
+            notes=[rounds_note("bands and strokes", _estimates(shown))],
+            views=[_view(each) for each in shown],
             chosen=numbers.index(first),
             table=NUMBERS_ID,
         )
@@ -183,16 +182,16 @@ def _line(line: FigureLine, name: str, styles: Mapping[str, int]) -> Line:
 
 
 def _x_axis(figure: MeasuredFigure) -> Axis:
-    places = sorted({point.x for line in figure.lines for point in line.points})
+    values = sorted({point.x for line in figure.lines for point in line.points})
     if figure.against == "block_size_bytes":
-        return block_size_axis(places)
+        return block_size_axis(values)
     return Axis(
         name="Number of drives",
         unit="drives",
         scale="linear",
-        low=places[0] - 0.5,
-        high=places[-1] + 0.5,
-        ticks=[Tick(place, str(place)) for place in places],
+        low=values[0] - 0.5,
+        high=values[-1] + 0.5,
+        ticks=[Tick(value, str(value)) for value in values],
     )
 
 
@@ -209,19 +208,14 @@ def _y_axis(figure: MeasuredFigure, estimates: Sequence[Estimate]) -> Axis:
 def _best(figure: MeasuredFigure) -> str:
     """Return the best point of each operation, as one sentence."""
     parts, names = [], line_names(figure)
+    sign = 1 if figure.unit == "ns" else -1
     for operation, lines in grouped(figure.lines, lambda line: line.operation).items():
-        least = figure.unit == "ns"
-        ranked = sorted(
+        line, point = min(
             ((line, point) for line in lines for point in line.points),
-            key=lambda each: each[1].y.value if least else -each[1].y.value,
+            key=lambda each: sign * each[1].y.value,
         )
-        line, point = ranked[0]
-        where = f"{_place(figure, point)}, {names[id(line)]}"
+        is_drives = figure.against == "drives"
+        x = format_plural(point.x, "drive") if is_drives else format_size(point.x)
+        where = f"{x}, {names[id(line)]}"
         parts.append(f"{requests_word(operation)}: {format_estimate(point.y)} with {where}")
     return capitalized("; ".join(parts))
-
-
-def _place(figure: MeasuredFigure, point: FigurePoint) -> str:
-    if figure.against == "drives":
-        return format_plural(point.x, "drive")
-    return format_size(point.x)

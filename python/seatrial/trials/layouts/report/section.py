@@ -34,7 +34,7 @@ from seatrial.trials.layouts.report.tables import (
     consequences_table,
     data_text,
     failure_tables,
-    failure_words,
+    failure_text,
     figure_table,
     informative,
     members_table,
@@ -43,7 +43,7 @@ from seatrial.trials.layouts.report.tables import (
     rebuild_text,
 )
 from seatrial.trials.layouts.report.words import (
-    Variant,
+    BuiltVariant,
     array_marks,
     dips_of,
     mean_of_builds,
@@ -86,7 +86,7 @@ def layout_part(summary: Summary, detail: Detail) -> PagePart:
 
 
 def _figures_part(found: LayoutAnalysis | None, figures: Sequence[Figure]) -> dict[str, object]:
-    """Return the article's figures, which of them are missing, and numbers that no table has."""
+    """Return the article's figures, which of them are missing, and tables of their numbers."""
     if not found or not found.figures:
         return {"figures": [], "figures_had": "", "figure_tables": [], "figures_id": NUMBERS_ID}
     against_drives = [each for each in shown_figures(found.figures) if each.against == "drives"]
@@ -94,7 +94,7 @@ def _figures_part(found: LayoutAnalysis | None, figures: Sequence[Figure]) -> di
         "figures": [figure for figure in figures if figure.id == FIGURE_ID],
         "figures_had": numbers_sentence(found.figures),
         "figure_tables": [
-            figure_table(e, place) for place, e in enumerate(against_drives, start=1)
+            figure_table(each, number) for number, each in enumerate(against_drives, start=1)
         ],
         "figures_id": NUMBERS_ID,
     }
@@ -107,15 +107,15 @@ def _timelines(
     by_key = {part.cell.key: part for part in cells}
     ranked = sorted(found.recoveries, key=_gravity)
     kept = {recovery.cell.key for recovery in ranked[:timelines_max]}
-    drawn = {}
+    figures = {}
     for number, recovery in enumerate(found.recoveries, start=1):
         part = by_key.get(recovery.cell.key)
         if part is None or recovery.cell.key not in kept:
             continue
         figure = timeline_figure(part, f"failure-{number}", rounds_max, reported=_reported)
         if figure is not None:
-            drawn[recovery.cell.key] = figure
-    return drawn
+            figures[recovery.cell.key] = figure
+    return figures
 
 
 def _gravity(recovery: Recovery) -> tuple[bool, float]:
@@ -156,9 +156,7 @@ def _failures_part(found: LayoutAnalysis | None, timelines: dict[str, Figure]) -
 def _failure_heading(recovery: Recovery) -> str:
     lowest = recovery.lowest_share
     dip = "" if lowest is None else f", slowest second {format_share(lowest)} of the rate before"
-    return (
-        f"{failure_words(recovery)}: rebuild {rebuild_text(recovery)}{dip}, {data_text(recovery)}"
-    )
+    return f"{failure_text(recovery)}: rebuild {rebuild_text(recovery)}{dip}, {data_text(recovery)}"
 
 
 def _accounting_part(found: LayoutAnalysis | None) -> dict[str, object]:
@@ -184,7 +182,7 @@ def _more(rows: int) -> str:
     return format_plural(rows - ROWS_MAX, "more row") if rows > ROWS_MAX else ""
 
 
-def _construction(variant: Variant, number: int) -> dict[str, object]:
+def _construction(variant: BuiltVariant, number: int) -> dict[str, object]:
     """Return a layout's drives, commands, facts and notes."""
     record = variant.record
     roles = Table(
@@ -237,7 +235,7 @@ def layout_columns(summary: Summary) -> dict[str, dict[str, Field]]:
     return columns
 
 
-def _built(variant: Variant) -> dict[str, Field]:
+def _built(variant: BuiltVariant) -> dict[str, Field]:
     spec, record = variant.spec, variant.record
     return {
         "layout": spec.label,
@@ -255,7 +253,7 @@ def _built(variant: Variant) -> dict[str, Field]:
     }
 
 
-def _mean_s(variant: Variant, name: str) -> float:
+def _mean_s(variant: BuiltVariant, name: str) -> float:
     mean = mean_of_builds(variant, name)
     return mean.value / _NS_PER_S if mean else 0.0
 

@@ -33,7 +33,6 @@ from seatrial.trials.layouts.analysis.model import (
     LayoutRatio,
     LimitTable,
     MeasuredFigure,
-    PhaseFigures,
     PhaseName,
     Recovery,
     layouts_of,
@@ -42,13 +41,13 @@ from seatrial.trials.layouts.report.figures import figure_name
 from seatrial.trials.layouts.report.words import (
     KIB,
     PHASE_NAMES,
-    Variant,
+    BuiltVariant,
     chunk_text,
     drives_text,
     mean_of_builds,
     others_text,
     variants_of,
-    with_doubt,
+    with_interval,
     workload_text,
 )
 
@@ -58,7 +57,7 @@ _KERNEL_LIMIT: Final = "kernel default"
 def failure_tables(found: LayoutAnalysis) -> list[Table]:
     """Return one table with a row for each failure, and tables of rebuild limits."""
     tables = [failures_table(found.recoveries)] if found.recoveries else []
-    return [*tables, *(limit_table(each, place) for place, each in enumerate(found.limits, 1))]
+    return [*tables, *(limit_table(each, number) for number, each in enumerate(found.limits, 1))]
 
 
 def failures_table(recoveries: Sequence[Recovery]) -> Table:
@@ -86,27 +85,25 @@ def failures_table(recoveries: Sequence[Recovery]) -> Table:
 
 
 def _timeline_texts(recovery: Recovery) -> list[str]:
-    """Return the rate before, the shares during rebuild and after, and of the slowest second."""
+    """Return the rate before, and the shares during rebuild, after it and in the slowest second."""
     before = recovery.phase("before")
     names: tuple[PhaseName, ...] = ("rebuild", "degraded", "scrub")
     meanwhile = next(filter(None, map(recovery.phase, names)), None)
     return [
-        with_doubt(before.rate) if before else NO_FIGURE,
-        _share_text(meanwhile),
-        _share_text(recovery.phase("after")),
+        with_interval(before.rate) if before else NO_FIGURE,
+        *(
+            NO_FIGURE if phase is None else with_interval(phase.share)
+            for phase in (meanwhile, recovery.phase("after"))
+        ),
         NO_FIGURE if recovery.lowest_share is None else format_share(recovery.lowest_share),
     ]
-
-
-def _share_text(phase: PhaseFigures | None) -> str:
-    return NO_FIGURE if phase is None else with_doubt(phase.share)
 
 
 def rebuild_text(recovery: Recovery) -> str:
     """Return the rebuild time, or its progress: ``unfinished, 40 % done``."""
     if recovery.rebuild_time:
         rest = ", finished without load" if recovery.after_load_count else ""
-        return f"{with_doubt(recovery.rebuild_time)}{rest}"
+        return f"{with_interval(recovery.rebuild_time)}{rest}"
     if not recovery.unfinished_count:
         return "none"
     share = recovery.unfinished_share
@@ -118,7 +115,7 @@ def unprotected_text(recovery: Recovery) -> str:
     if not recovery.exposed:
         return "never"
     if recovery.window:
-        return with_doubt(recovery.window)
+        return with_interval(recovery.window)
     open_s = recovery.window_open_s
     return NO_FIGURE if open_s is None else f"over {format_duration_s(open_s)}"
 
@@ -160,10 +157,10 @@ def phases_table(recovery: Recovery, identifier: str) -> Table:
         rows=[
             [
                 capitalized(PHASE_NAMES[phase.phase]),
-                with_doubt(phase.length),
-                with_doubt(phase.rate),
-                with_doubt(phase.share),
-                with_doubt(phase.p99),
+                with_interval(phase.length),
+                with_interval(phase.rate),
+                with_interval(phase.share),
+                with_interval(phase.p99),
             ]
             for phase in recovery.phases
         ],
@@ -213,7 +210,7 @@ def _lowest_text(recovery: Recovery) -> str:
 
 
 def _rate_text(rate: Estimate | None) -> str:
-    return NO_FIGURE if rate is None else f"{with_doubt(rate)} per drive"
+    return NO_FIGURE if rate is None else f"{with_interval(rate)} per drive"
 
 
 def limit_text(limit_kib_per_s: int | None) -> str:
@@ -221,32 +218,32 @@ def limit_text(limit_kib_per_s: int | None) -> str:
     return f"{format_size(limit_kib_per_s * KIB)}/s" if limit_kib_per_s else _KERNEL_LIMIT
 
 
-def limit_table(limits: LimitTable, place: int) -> Table:
+def limit_table(limits: LimitTable, number: int) -> Table:
     """Return the rebuild time and the remaining service for each limit.
 
     Args:
         limits: The limits.
-        place: Its number, for the identifier of the table.
+        number: Its number, for the identifier of the table.
     """
     cell = {name: value for name, value in limits.cell.items() if name != "target"}
     return Table(
-        id=f"layout-limits-{place}",
+        id=f"layout-limits-{number}",
         title=f"Rebuild time against service, {limits.target}: {format_identity(cell)}",
         labels=1,
         headers=["Rebuild speed limit", "Rebuild time", "Rate relative to before", "p99"],
         rows=[
             [
                 limit_text(row.limit_kib_per_s),
-                with_doubt(row.rebuild_time),
-                with_doubt(row.share),
-                with_doubt(row.p99),
+                with_interval(row.rebuild_time),
+                with_interval(row.share),
+                with_interval(row.p99),
             ]
             for row in limits.rows
         ],
     )
 
 
-def failure_words(recovery: Recovery) -> str:
+def failure_text(recovery: Recovery) -> str:
     """Return a failure in words: layout, workload and faults."""
     faults = "; ".join(recovery.faults)
     words = f"{recovery.variant.target}, {workload_text(recovery.cell)}"
@@ -254,22 +251,14 @@ def failure_words(recovery: Recovery) -> str:
 
 
 _LESS_INFORMATIVE: Final = (
-    *(
-        "Bytes read",
-        "Other drives",
-        "Not significantly slower",
-        "Runner-up",
-        "Ratio",
-        "Chunk",
-        "Sync time",
-        "Slowest second",
-    ),
-    *("Build time", "Rule (bytes)", "No redundancy", "File system", "After"),
+    *("Bytes read", "Other drives", "Not significantly slower", "Runner-up", "Ratio", "Chunk"),
+    *("Sync time", "Slowest second", "Build time", "Rule (bytes)", "No redundancy"),
+    *("File system", "After"),
 )
 """Columns that are dropped on a narrow terminal, least important first."""
 
 _NAMES_MAX: Final = 4
-_HARDLY_ANY: Final = 0.005
+_NEGLIGIBLE: Final = 0.005
 """Device requests per request of the array below which 0.00 is shown."""
 
 
@@ -291,7 +280,7 @@ def analysed_tables(found: LayoutAnalysis) -> list[Table]:
     return [*tables, *([best_table(found.best)] if found.best else [])]
 
 
-def built_table(variants: Sequence[Variant]) -> Table:
+def built_table(variants: Sequence[BuiltVariant]) -> Table:
     """Return a row for each variant as built."""
     table = Table(
         id="layout-built",
@@ -306,7 +295,7 @@ def built_table(variants: Sequence[Variant]) -> Table:
     return without_empty(table)
 
 
-def _built_row(variant: Variant) -> list[str]:
+def _built_row(variant: BuiltVariant) -> list[str]:
     spec, record = variant.spec, variant.record
     return [
         spec.label,
@@ -317,8 +306,8 @@ def _built_row(variant: Variant) -> list[str]:
         chunk_text(variant),
         spec.filesystem,
         format_size(record.usable_bytes) if record.usable_bytes else NO_FIGURE,
-        with_doubt(mean_of_builds(variant, "built_s")),
-        with_doubt(mean_of_builds(variant, "synced_s")),
+        with_interval(mean_of_builds(variant, "built_s")),
+        with_interval(mean_of_builds(variant, "synced_s")),
         "no" if record.misaligned else "yes",
     ]
 
@@ -361,7 +350,7 @@ def informative(accounts: Sequence[Accounting]) -> list[Accounting]:
 def by_size(accounts: Sequence[Accounting]) -> list[Accounting]:
     """Return one cell per layout, kind and size of request: that of the lowest concurrency."""
     sizes = grouped(accounts, lambda each: (each.variant.target, _request_text(each)))
-    return [min(same, key=lambda each: _at_a_time(each.cell)) for same in sizes.values()]
+    return [min(same, key=lambda each: _in_flight(each.cell)) for same in sizes.values()]
 
 
 def _distance(account: Accounting) -> tuple[bool, float, int]:
@@ -369,10 +358,10 @@ def _distance(account: Accounting) -> tuple[bool, float, int]:
     cell = account.cell
     is_random = cell.factors.get("pattern") == "random"
     size_bytes = cell.block_size_bytes or BLOCK_BYTES
-    return not is_random, abs(math.log2(size_bytes / BLOCK_BYTES)), _at_a_time(cell)
+    return not is_random, abs(math.log2(size_bytes / BLOCK_BYTES)), _in_flight(cell)
 
 
-def _at_a_time(cell: Cell) -> int:
+def _in_flight(cell: Cell) -> int:
     return cell.threads * cell.depth
 
 
@@ -381,7 +370,7 @@ def _state(account: Accounting) -> str:
     share = account.degraded_share
     if not share:
         return ""
-    return "degraded" if share > 1 - _HARDLY_ANY else f"{format_share(share)} degraded"
+    return "degraded" if share > 1 - _NEGLIGIBLE else f"{format_share(share)} degraded"
 
 
 def _request_text(account: Accounting) -> str:
@@ -420,7 +409,7 @@ def _account_row(account: Accounting, *, with_words: bool) -> list[str]:
 def per_text(estimate: Estimate) -> str:
     """Return requests per operation: ``2.02 ± 1 %``; ``0.00`` if there were hardly any."""
     top = estimate.value if estimate.high is None else estimate.high
-    return "0.00" if top < _HARDLY_ANY else with_doubt(estimate)
+    return "0.00" if top < _NEGLIGIBLE else with_interval(estimate)
 
 
 def _rule_text(account: Accounting) -> str:
@@ -446,7 +435,7 @@ def _bytes_rule_text(account: Accounting) -> str:
 
 
 def _range_text(low: float, high: float) -> str:
-    return _short(low) if high - low < _HARDLY_ANY else f"{_short(low)} to {_short(high)}"
+    return _short(low) if high - low < _NEGLIGIBLE else f"{_short(low)} to {_short(high)}"
 
 
 def _short(value: float) -> str:
@@ -498,8 +487,8 @@ def best_table(best: Sequence[BestLayout]) -> Table:
                 each.use,
                 "redundant" if each.among == "redundant" else "all",
                 _with_equals(each),
-                with_doubt(each.figure),
-                with_doubt(each.ratio),
+                with_interval(each.figure),
+                with_interval(each.ratio),
                 each.runner_up or NO_FIGURE,
                 _some(each.equals),
             ]
@@ -536,7 +525,7 @@ def ratios_table(ratios: Sequence[LayoutRatio]) -> Table:
                 f"{each.b} ({each.value_b})",
                 f"{each.a} ({each.value_a})",
                 each.operation,
-                with_doubt(each.ratio),
+                with_interval(each.ratio),
                 each.answer,
                 str(each.cells),
             ]
@@ -545,26 +534,26 @@ def ratios_table(ratios: Sequence[LayoutRatio]) -> Table:
     )
 
 
-def figure_table(figure: MeasuredFigure, place: int) -> Table:
+def figure_table(figure: MeasuredFigure, number: int) -> Table:
     """Return the table of a figure against the number of drives.
 
     Args:
         figure: The figure.
-        place: Its number, for the identifier of the table.
+        number: Its number, for the identifier of the table.
     """
-    places = sorted({point.x for line in figure.lines for point in line.points})
+    counts = sorted({point.x for line in figure.lines for point in line.points})
     rows = []
     for line in figure.lines:
-        known = {point.x: with_doubt(point.y) for point in line.points}
-        until = f"at {line.saturation.drives}" if line.saturation else NO_FIGURE
-        figures = [known.get(count, NO_FIGURE) for count in places]
-        rows.append([line.operation, line.name, *figures, until])
+        known = {point.x: with_interval(point.y) for point in line.points}
+        saturation = f"at {line.saturation.drives}" if line.saturation else NO_FIGURE
+        figures = [known.get(count, NO_FIGURE) for count in counts]
+        rows.append([line.operation, line.name, *figures, saturation])
     return Table(
-        id=f"layout-figure-{place}",
+        id=f"layout-figure-{number}",
         title=figure_name(figure),
         labels=2,
         headers=[
-            *("Requests", "Layouts", *(format_plural(count, "drive") for count in places)),
+            *("Requests", "Layouts", *(format_plural(count, "drive") for count in counts)),
             "Saturates",
         ],
         rows=rows,

@@ -1,4 +1,4 @@
-"""Layouts in words: the variants of a run, their drives, chunks, times and events."""
+"""Texts about layouts: the variants of a run, their drives, chunks, times and events."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ CHUNKED: Final = ("raid0", "raid10", "raid5", "raid6")
 """Levels with a configurable chunk size."""
 
 
-class Variant(msgspec.Struct, frozen=True, kw_only=True):
+class BuiltVariant(msgspec.Struct, frozen=True, kw_only=True):
     """One variant of a layout in a run.
 
     Attributes:
-        spec: The plan.
+        spec: The variant.
         records: The records of all its samples, each with its round.
     """
 
@@ -49,7 +49,7 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True):
         return self.records[0][1]
 
 
-def variants_of(summary: Summary) -> list[Variant]:
+def variants_of(summary: Summary) -> list[BuiltVariant]:
     """Return the variants of a run in the order of its cells; empty if it built none."""
     found = [
         (sample.round, sample.layout)
@@ -59,7 +59,7 @@ def variants_of(summary: Summary) -> list[Variant]:
     ]
     by_label = grouped(found, lambda each: str(each[1].layout.get("label", "")))
     known = ((spec_of(records[0][1]), records) for records in by_label.values())
-    return [Variant(spec=spec, records=records) for spec, records in known if spec]
+    return [BuiltVariant(spec=spec, records=records) for spec, records in known if spec]
 
 
 def layout_sentences(summary: Summary) -> list[str]:
@@ -69,7 +69,7 @@ def layout_sentences(summary: Summary) -> list[str]:
     return [*dict.fromkeys(ends), *misaligned(variants_of(summary))]
 
 
-def misaligned(variants: Sequence[Variant]) -> list[str]:
+def misaligned(variants: Sequence[BuiltVariant]) -> list[str]:
     """Return a sentence with its label for each misalignment of the variants."""
     return [
         f"{variant.spec.label}: {sentence}"
@@ -95,7 +95,7 @@ def others_text(spec: LayoutSpec) -> str:
     return ", ".join(reported) or NO_FIGURE
 
 
-def chunk_text(variant: Variant) -> str:
+def chunk_text(variant: BuiltVariant) -> str:
     """Return the chunk of a leg, and that of the stripe over legs if it differs.
 
     For a file system that is the array itself, the backend reports its chunk.
@@ -110,7 +110,7 @@ def chunk_text(variant: Variant) -> str:
     return own or stripe or NO_FIGURE
 
 
-def mean_of_builds(variant: Variant, name: str) -> Estimate | None:
+def mean_of_builds(variant: BuiltVariant, name: str) -> Estimate | None:
     """Return the mean of ``built_s`` or ``synced_s`` over the rounds, in ns.
 
     None if it is 0 throughout, as for an array that needs no synchronisation.
@@ -124,12 +124,12 @@ def mean_of_builds(variant: Variant, name: str) -> Estimate | None:
     return estimate_of_rounds([length_s * 1e9 for length_s in lengths_s], "ns")
 
 
-def with_doubt(estimate: Estimate | None) -> str:
+def with_interval(estimate: Estimate | None) -> str:
     """Return a figure with its interval: ``2.13 s ± 3 %``, ``2.1 s (1 round)``; a dash for None."""
     if estimate is None:
         return NO_FIGURE
-    doubt = doubt_text(estimate)
-    reported = doubt if doubt.startswith(("±", "(")) else f"({doubt})"
+    interval = doubt_text(estimate)
+    reported = interval if interval.startswith(("±", "(")) else f"({interval})"
     return f"{format_value(estimate).removesuffix(' count')} {reported}"
 
 
@@ -208,7 +208,7 @@ def _at(at_s: float) -> str:
     return f"{format_number(round(at_s, 2))} s"
 
 
-def happened_after(sample: Sample) -> Sequence[ArrayEvent]:
+def events_after_end(sample: Sample) -> Sequence[ArrayEvent]:
     """Return the events after the end of the sample, which are outside of its chart."""
     events = sample.layout.events if sample.layout else []
     return [event for event in events if event.at_s > sample.duration_s]

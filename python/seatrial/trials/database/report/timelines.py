@@ -48,7 +48,7 @@ from seatrial.trials.layouts.report.words import (
     ARRAY_COLUMNS,
     array_marks,
     event_text,
-    happened_after,
+    events_after_end,
 )
 from seatrial.trials.replay.analysis.model import is_of_replay
 
@@ -166,7 +166,7 @@ def _view(sample: Sample, reported: Marker | None, *, is_median: bool) -> View:
     if reported is None:
         return View(label=name, title=_title(sample, name), timeline=_timeline(sample))
     title, dips = reported(sample)
-    after = [event_text(event) for event in happened_after(sample)]
+    after = [event_text(event) for event in events_after_end(sample)]
     return View(
         label=name,
         title=capitalized(f"{name}: {title}"),

@@ -1,1 +1,1 @@
-"""Watch: the block requests that a machine sends, by device, process and database relation."""
+"""Observation of a machine's block requests by device, process and database relation."""

@@ -9,11 +9,11 @@ import msgspec
 
 from seatrial.published import Amount, Count, one_of, publish
 from seatrial.report.exports.json_document import Document, as_text
-from seatrial.trials.watch.analysis.activity import OPERATIONS, Group, Lost, broken_down
+from seatrial.trials.watch.analysis.activity import OPERATIONS, Losses, RequestGroup, broken_down
 from seatrial.trials.watch.analysis.events import Frame, Mark, Stall
 from seatrial.trials.watch.analysis.headroom import Headroom
 from seatrial.trials.watch.analysis.load.comparison import LoadFigure
-from seatrial.trials.watch.analysis.load.whole import Load
+from seatrial.trials.watch.analysis.load.profile import LoadProfile
 from seatrial.trials.watch.recording import RecordingAbout
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ class WatchDocument(Document, frozen=True, kw_only=True):
     ended_at: float
     duration_s: float
     requests: list[WatchedRequests]
-    lost: Lost
+    lost: Losses
     marks: list[Mark]
     stalls: list[Stall]
     readings: dict[str, dict[str, float]]
@@ -104,7 +104,7 @@ def watch_document(frame: Frame) -> str:
     return msgspec.json.encode(publish(document)).decode()
 
 
-def _requests(group: Group) -> WatchedRequests:
+def _requests(group: RequestGroup) -> WatchedRequests:
     return WatchedRequests(
         disk=group.disk,
         operation=group.operation,
@@ -145,11 +145,11 @@ class RecordingDocument(Document, frozen=True, kw_only=True):
     verdict: str
     notable: list[str]
     doubts: list[str]
-    load: Load
+    load: LoadProfile
 
 
 def recording_document(
-    about: RecordingAbout, load: Load, verdict: str, notable: list[str], doubts: list[str]
+    about: RecordingAbout, load: LoadProfile, verdict: str, notable: list[str], doubts: list[str]
 ) -> str:
     """Return what kind of load a recording is.
 

@@ -15,7 +15,7 @@ import msgspec
 
 from seatrial import _core
 from seatrial.errors import native_errors
-from seatrial.trials.watch.analysis.activity import Lost
+from seatrial.trials.watch.analysis.activity import Losses
 
 if TYPE_CHECKING:
     import numpy as np
@@ -109,7 +109,7 @@ class RecordingAbout(msgspec.Struct, frozen=True, kw_only=True):
     devices: tuple[DeviceAbout, ...]
     processes: tuple[str, ...] = ()
     relations: tuple[str, ...] = ()
-    lost: Lost = Lost()
+    lost: Losses = Losses()
     knows_arrival: bool = True
     knows_sync: bool = True
     knows_failures: bool = True
@@ -163,7 +163,7 @@ class StoredAbout(msgspec.Struct, frozen=True, kw_only=True):
     devices: tuple[DeviceAbout, ...] = ()
     processes: tuple[str, ...] = ()
     relations: tuple[str, ...] = ()
-    lost: Lost = Lost()
+    lost: Losses = Losses()
     knows: Knows
     made_up: tuple[str, ...] = ()
     left_out: tuple[LeftOut, ...] = ()

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from seatrial.study.sampled import Sampled
     from seatrial.study.schema import Study
     from seatrial.topic import AnalysisInput
-    from seatrial.trials.watch.analysis.replayed import Replayed
+    from seatrial.trials.watch.analysis.replayed import ReplayResult
 
 # ruff: noqa: PLC0415 - every command imports all topics, and most commands use none of this
 
@@ -160,7 +160,7 @@ class WatchTopic(EngineTopic):
 
         return measure_recording(cell, spec, occasion)
 
-    def analyse(self, measured: AnalysisInput) -> list[Replayed] | None:
+    def analyse(self, measured: AnalysisInput) -> list[ReplayResult] | None:
         """Return how each replay of a recording went; None without any."""
         from seatrial.trials.watch.study.workload import RECORDING
 
@@ -172,11 +172,11 @@ class WatchTopic(EngineTopic):
 
     def document_part(self) -> DocumentPart:
         """Return the topic's part of the document of a run."""
-        from seatrial.trials.watch.analysis.replayed import Replayed
+        from seatrial.trials.watch.analysis.replayed import ReplayResult
 
         return DocumentPart(
             "recordings",
-            list[Replayed],
+            list[ReplayResult],
             "For each recording that was replayed: what was recorded and what was replayed.",
             _replays_of,
         )
@@ -240,7 +240,7 @@ class WatchTopic(EngineTopic):
         return picked(figures, "recording-")
 
 
-def _replays_of(summary: Summary) -> list[Replayed]:
+def _replays_of(summary: Summary) -> list[ReplayResult]:
     return summary.analyses.get(TOPIC.name) or []
 
 

@@ -7,9 +7,9 @@ import time
 import pytest
 
 from seatrial.stats.estimate import Estimate
-from seatrial.trials.watch.analysis.activity import Group, Interval, Lost
+from seatrial.trials.watch.analysis.activity import Interval, Losses, RequestGroup
 from seatrial.trials.watch.analysis.headroom import (
-    DiskLine,
+    DiskLoadLine,
     headroom_of,
     share_words,
     without_line,
@@ -23,7 +23,7 @@ def sustained(value: float, low: float | None, high: float | None) -> Estimate:
     return Estimate(value=value, low=low, high=high, rounds=3, unit="IOPS")
 
 
-def line(**changed) -> DiskLine:
+def line(**changed) -> DiskLoadLine:
     facts = {
         "disk": "sda",
         "run": "r1",
@@ -35,11 +35,11 @@ def line(**changed) -> DiskLine:
         "block_bytes": 8 * KIB,
         "pattern": "random",
     }
-    return DiskLine(**(facts | changed))
+    return DiskLoadLine(**(facts | changed))
 
 
-def group(operation: str, requests: int, kib: int = 8, disk: str = "sda", **named) -> Group:
-    return Group(
+def group(operation: str, requests: int, kib: int = 8, disk: str = "sda", **named) -> RequestGroup:
+    return RequestGroup(
         disk=disk,
         operation=operation,
         length_bytes_min=named.pop("length_bytes_min", kib * KIB),
@@ -49,8 +49,8 @@ def group(operation: str, requests: int, kib: int = 8, disk: str = "sda", **name
     )
 
 
-def interval(*groups: Group) -> Interval:
-    return Interval(seconds=2.0, groups=list(groups), lost=Lost())
+def interval(*groups: RequestGroup) -> Interval:
+    return Interval(seconds=2.0, groups=list(groups), lost=Losses())
 
 
 def test_the_share_has_the_interval_of_the_limit():

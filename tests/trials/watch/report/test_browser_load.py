@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from report.browsing import Visit, brightness
-from seatrial.trials.watch.analysis.load.whole import load_of
+from seatrial.trials.watch.analysis.load.profile import load_of
 from seatrial.trials.watch.report.load_page import render
 from trials.watch.recordings import recording
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from seatrial.trials.watch.analysis.activity import Lost
-from seatrial.trials.watch.analysis.load.whole import Load, load_of
+from seatrial.trials.watch.analysis.activity import Losses
+from seatrial.trials.watch.analysis.load.profile import LoadProfile, load_of
 from seatrial.trials.watch.recording import PLACE, TIME, RecordingAbout
 from seatrial.trials.watch.report.load_figures import load_figures
 from seatrial.trials.watch.report.load_text import load_tables, load_text
@@ -23,13 +23,13 @@ def about(**changes: object) -> RecordingAbout:
     return RecordingAbout(**{**known, **changes})
 
 
-def random_reads(**columns: object) -> Load:
+def random_reads(**columns: object) -> LoadProfile:
     offsets = RANDOM.integers(0, 1 << 20, COUNT) * 8192
     given = {"arrived_ns": TIMES, "offset_bytes": offsets, "length_bytes": [8192] * COUNT}
     return load_of(recording(seconds=60.0, **{**given, **columns}))
 
 
-def said(load: Load) -> str:
+def said(load: LoadProfile) -> str:
     return " ".join(notable(load))
 
 
@@ -79,8 +79,8 @@ def test_latencies_failures_and_flushes_are_said_where_they_are():
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"lost": Lost(unmatched=2, unrecorded=5)}, "7 requests not recorded."),
-        ({"lost": Lost(missed=1)}, "1 event not handed over"),
+        ({"lost": Losses(unmatched=2, unrecorded=5)}, "7 requests not recorded."),
+        ({"lost": Losses(missed=1)}, "1 event not handed over"),
         ({"is_cut_off": True}, "The end of the recording is missing."),
         ({"knows_device": False}, "Unknown in test: the latency."),
         ({"knows_sync": False, "knows_process": False}, "whether a process waits, the process."),

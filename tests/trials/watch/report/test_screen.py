@@ -10,13 +10,13 @@ from rich.console import Console
 
 from cli.terminal import INTERRUPT, Terminal
 from seatrial import _core
-from seatrial.trials.watch.analysis.activity import Group, Interval, Lost
+from seatrial.trials.watch.analysis.activity import Interval, Losses, RequestGroup
 from seatrial.trials.watch.analysis.events import Frame, Mark, Stall
 from seatrial.trials.watch.report.screen import Screen, heat_column, shade
 
 
-def group(operation: str, times_ns: list[int], **fields: str) -> Group:
-    return Group(
+def group(operation: str, times_ns: list[int], **fields: str) -> RequestGroup:
+    return RequestGroup(
         disk="sda",
         operation=operation,
         requests=len(times_ns),
@@ -27,8 +27,8 @@ def group(operation: str, times_ns: list[int], **fields: str) -> Group:
     )
 
 
-def interval(*groups: Group, **fields: object) -> Interval:
-    return Interval(seconds=1.0, groups=[*groups], lost=Lost(**fields), ended_at=1e9)
+def interval(*groups: RequestGroup, **fields: object) -> Interval:
+    return Interval(seconds=1.0, groups=[*groups], lost=Losses(**fields), ended_at=1e9)
 
 
 def shown(screen: Screen, last: Interval, height_rows: int = 40) -> str:
@@ -83,7 +83,7 @@ def test_it_fits(height_rows):
 
 
 def test_level_1_has_means():
-    only = Group(disk="sda", operation="read", requests=4, transferred_bytes=4096,
+    only = RequestGroup(disk="sda", operation="read", requests=4, transferred_bytes=4096,
                  device_ns_sum=4_000_000)  # fmt: skip
     screen = Screen("sda", 1)
     screen.add(Frame(interval(only), [], []))

@@ -8,7 +8,7 @@ import pytest
 
 from report.json_schema import assert_published
 from seatrial import _core
-from seatrial.trials.watch.analysis.activity import Group, Interval, Lost, broken_down
+from seatrial.trials.watch.analysis.activity import Interval, Losses, RequestGroup, broken_down
 from seatrial.trials.watch.analysis.events import Frame
 from seatrial.trials.watch.documents import watch_document
 from seatrial.trials.watch.report import terminal
@@ -16,9 +16,9 @@ from seatrial.trials.watch.report import terminal
 US = 1000
 
 
-def group(requests: int = 10, *, us: int = 100, operation: str = "read", **named) -> Group:
+def group(requests: int = 10, *, us: int = 100, operation: str = "read", **named) -> RequestGroup:
     times = _core.Histogram.from_counts([us * US], [requests])
-    return Group(
+    return RequestGroup(
         disk=named.pop("disk", "sda"),
         operation=operation,
         requests=requests,
@@ -32,8 +32,8 @@ def group(requests: int = 10, *, us: int = 100, operation: str = "read", **named
     )
 
 
-def interval(*groups: Group, **lost: int) -> Interval:
-    return Interval(seconds=2.0, groups=list(groups), lost=Lost(**lost))
+def interval(*groups: RequestGroup, **lost: int) -> Interval:
+    return Interval(seconds=2.0, groups=list(groups), lost=Losses(**lost))
 
 
 def test_sums_are_by_what_is_requested_and_the_rest_is_unnamed():
@@ -101,7 +101,7 @@ def test_relations_are_in_a_row_each_and_what_is_not_mapped_is_the_last(monkeypa
 
 
 def test_counters_have_means_alone():
-    counted = Group(
+    counted = RequestGroup(
         disk="sda", operation="write", requests=4, transferred_bytes=4096, device_ns_sum=8000 * US
     )
     text = terminal.summary_text(interval(counted))

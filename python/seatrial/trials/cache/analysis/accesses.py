@@ -116,7 +116,7 @@ def accesses_of(recording: Recording, block_bytes: int) -> Accesses | None:
     streams_bytes = _streams_bytes(recording)
     samples = []
     for seed, salt in enumerate(SALTS[:1] if is_exact else SALTS):
-        blocks, requests = found.taken(share, salt)
+        blocks, requests = found.sampled(share, salt)
         writes = (recording.operation[requests] == WRITE).astype(np.uint8)
         at_ns = recording.arrived_ns[requests].astype(np.uint64)
         sample = Sample(blocks, writes, streams_bytes[requests], at_ns, seed)

@@ -157,7 +157,7 @@ def commit_path_of(recording: Recording, commits_per_s: float | None = None) -> 
 
     from seatrial.trials.watch.analysis.activity import OPERATIONS  # noqa: PLC0415 - likewise
     from seatrial.trials.watch.analysis.load.mix import latencies_ns  # noqa: PLC0415 - likewise
-    from seatrial.trials.watch.analysis.load.streams import are_alone  # noqa: PLC0415 - likewise
+    from seatrial.trials.watch.analysis.load.streams import are_serial  # noqa: PLC0415 - likewise
 
     write, flush = (OPERATIONS.index(name) for name in ("write", "flush"))
     latency_ns = latencies_ns(recording)
@@ -167,7 +167,7 @@ def commit_path_of(recording: Recording, commits_per_s: float | None = None) -> 
     clients = np.flatnonzero(counts >= max(1.0, CLIENT_SHARE_MIN * len(known)))
     of_clients = np.isin(recording.process, clients)
     writes = waited & of_clients
-    if writes.sum() < PAIRS_MIN or not are_alone(recording.arrived_ns[writes], latency_ns[writes]):
+    if writes.sum() < PAIRS_MIN or not are_serial(recording.arrived_ns[writes], latency_ns[writes]):
         return None
     chain = writes | ((recording.operation == flush) & of_clients)
     rows = _rows(

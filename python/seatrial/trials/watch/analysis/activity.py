@@ -1,4 +1,4 @@
-"""Block requests of an interval, summed up by whatever is requested."""
+"""Block requests of an interval, summed by any of their attributes."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ if TYPE_CHECKING:
     from seatrial._core import Histogram
 
 
-class Lost(msgspec.Struct, frozen=True, kw_only=True):
-    """What was not seen since the start.
+class Losses(msgspec.Struct, frozen=True, kw_only=True):
+    """Requests and events that were lost since the start.
 
     Attributes:
         unmatched: Completions of requests that were issued before the start, or that could not be
             distinguished from another one.
-        uncounted: Requests for which the kernel's tables had no room.
-        unrecorded: Requests that are counted, but were not read one by one.
-        missed: Events that the kernel did not hand over.
-        unseen_bytes: What the disks transferred by their own counters beyond what was counted;
-            requests that are in flight make it too large or too small for a moment.
+        uncounted: Requests for which the kernel's tables had no space.
+        unrecorded: Requests that were counted but not recorded individually.
+        missed: Events that the kernel did not deliver.
+        unseen_bytes: Bytes that the disks transferred by their own counters in excess of the
+            counted ones; requests in flight distort it temporarily.
     """
 
     unmatched: int = 0
@@ -34,25 +34,25 @@ class Lost(msgspec.Struct, frozen=True, kw_only=True):
     unseen_bytes: int = 0
 
 
-class Group(msgspec.Struct, frozen=True, kw_only=True):
-    """Requests alike in what they are broken down by.
+class RequestGroup(msgspec.Struct, frozen=True, kw_only=True):
+    """Requests with equal values of some attributes.
 
     Attributes:
-        disk: Its name in the kernel.
+        disk: Name of the disk in the kernel.
         operation: ``read``, ``write``, ``flush``, ``discard`` or ``other``.
         is_sync: Whether a process waits for them; None where that is unknown.
-        length_bytes_min: They are at least so long, and less than twice as long; 0 without data;
-            None where requests of several lengths are together.
-        pid: Process that sent them; 0 where that is unknown or they are of several.
+        length_bytes_min: Lower end of their size class: each is less than twice as long; 0 without
+            data; None if several classes are summed.
+        pid: Process that issued them; 0 where that is unknown or there are several.
         process: Its name; empty where that is unknown.
         relation: Table, index or other part of a database; empty where that is not requested.
-        client: Whose process it is in a measurement, such as its load engine; empty where that is
+        client: Role of the process in a measurement, such as the load engine; empty where that is
             unknown or nothing is measured.
-        requests: Completed requests.
-        failed: Requests that failed, which are among them.
-        transferred_bytes: Their bytes.
-        device_ns_sum: Sum of their times at the device; with those in the queue where only their
-            sum is known.
+        requests: Completed requests, including failed ones.
+        failed: Failed requests.
+        transferred_bytes: Bytes transferred.
+        device_ns_sum: Sum of their times at the device, including those in the queue where only the
+            sum of both is known.
         queued: Requests whose time in the queue is known.
         queue_ns_sum: Sum of these times.
         device: Times at the device; None where only the mean is known.
@@ -76,8 +76,8 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     device: Histogram | None = None
     queue: Histogram | None = None
 
-    def merged(self, other: Group) -> Group:
-        """Return the sum of both, named as this one."""
+    def merged(self, other: RequestGroup) -> RequestGroup:
+        """Return the sum of both, with the attributes of this one."""
         return msgspec.structs.replace(
             self,
             requests=self.requests + other.requests,
@@ -97,36 +97,34 @@ def _both(one: Histogram | None, other: Histogram | None) -> Histogram | None:
 
 Readings = Mapping[str, Mapping[str, float]]
 """Values by panel and name. ``pressure``: shares of the time; ``group_bytes`` and
-``group_requests``: per second, of the control group that is watched; ``run_rate`` (per second) and
-``run_p99`` (ns): figures of the test that is measured; ``server_requests``,
-``server_buffers``: per second; ``server_ns``: ns of them per second; ``server_wal``: bytes per
-second; ``server_waits``: sessions at one moment."""
+``group_requests``: per second, of the observed control group; ``run_rate`` (per second) and
+``run_p99`` (ns): figures of the current test; ``server_requests``, ``server_buffers``: per second;
+``server_ns``: their time in ns per second; ``server_wal``: bytes per second; ``server_waits``:
+sessions at one time."""
 
 
 class Interval(msgspec.Struct, frozen=True, kw_only=True):
-    """What completed in an interval.
+    """The requests that completed in an interval.
 
     Attributes:
         seconds: Its length.
-        groups: What completed, in no order.
-        lost: What was not seen since the start of the watch.
+        groups: The completed requests, unordered.
+        lost: Losses since the start of the observation.
         ended_at: Its end, as Unix time in seconds; 0 where that is unknown.
-        readings: What was read besides.
+        readings: Other readings.
     """
 
     seconds: float
-    groups: list[Group]
-    lost: Lost
+    groups: list[RequestGroup]
+    lost: Losses
     ended_at: float = 0.0
     readings: Readings = {}
 
     def merged(self, other: Interval) -> Interval:
         """Return both as one; ``other`` is the later one."""
-        whole = [*self.groups, *other.groups]
-        seconds = self.seconds + other.seconds
         return Interval(
-            seconds=seconds,
-            groups=broken_down(whole, _KEPT),
+            seconds=self.seconds + other.seconds,
+            groups=broken_down([*self.groups, *other.groups], _KEPT),
             lost=other.lost,
             ended_at=other.ended_at,
         )
@@ -134,15 +132,17 @@ class Interval(msgspec.Struct, frozen=True, kw_only=True):
 
 OPERATIONS: Final = tuple(_core.WATCHED_OPERATIONS)
 NOT_MAPPED: Final = "not mapped"
-"""The relation of requests to a place that is no known file's."""
+"""The relation of requests to a block that belongs to no known file."""
+
 OTHER_PROGRAMS: Final = "other programs"
-"""The same, sent by a process that is not the server's."""
+"""The relation of such requests that were issued by a process other than the server's."""
 BREAKDOWNS: Final[tuple[str, ...]] = (
     *("disk", "operation", "is_sync", "length_bytes_min", "pid", "process", "relation", "client"),
 )
-"""All that requests can be broken down by."""
+"""All attributes by which requests can be broken down."""
+
 _KEPT: Final = tuple(each for each in BREAKDOWNS if each != "pid")
-"""What a sum of intervals is divided by: processes of one name are one, however many there were."""
+"""Attributes kept in a sum of intervals: processes of one name are merged."""
 _UNNAMED: Final[Mapping[str, object]] = {
     "is_sync": None,
     "length_bytes_min": None,
@@ -155,20 +155,23 @@ _UNNAMED: Final[Mapping[str, object]] = {
 }
 
 
-def broken_down(groups: Iterable[Group], by: Sequence[str]) -> list[Group]:
-    """Return the sums of requests that are alike in the given attributes, the most bytes first."""
-    found: dict[tuple[object, ...], list[Group]] = {}
+def broken_down(groups: Iterable[RequestGroup], by: Sequence[str]) -> list[RequestGroup]:
+    """Return the sums of requests with equal values of the given attributes, most bytes first."""
+    found: dict[tuple[object, ...], list[RequestGroup]] = {}
     for each in groups:
         found.setdefault(tuple(getattr(each, name) for name in by), []).append(each)
     others = {name: value for name, value in _UNNAMED.items() if name not in by}
-    sums = [msgspec.structs.replace(reduce(Group.merged, own), **others) for own in found.values()]
+    sums = [
+        msgspec.structs.replace(reduce(RequestGroup.merged, own), **others)
+        for own in found.values()
+    ]
     return sorted(sums, key=_weight, reverse=True)
 
 
-def _weight(group: Group) -> tuple[int, int]:
+def _weight(group: RequestGroup) -> tuple[int, int]:
     return group.transferred_bytes, group.requests
 
 
 def size_class_bytes(length_bytes: int) -> int:
-    """Return the highest power of two that a length reaches; 0 for none."""
+    """Return the largest power of two that is at most a length; 0 for 0."""
     return 1 << (length_bytes.bit_length() - 1) if length_bytes else 0

@@ -1,7 +1,7 @@
-"""An interval as the page gets it: short, and still divisible by all that requests differ in.
+"""The compact form of an interval for the live page, which can still be broken down.
 
-Latencies are counted in rows of a sixteenth of a doubling: row ``r`` covers ``2 ** (r / 16)`` ns up
-to the same of ``r + 1``, which is 4.4 %. Whatever the page shows is a sum of these counts.
+Latencies are counted in rows, sixteen for each doubling: row ``r`` covers ``2 ** (r / 16)`` ns to
+``2 ** ((r + 1) / 16)`` ns, which is 4.4 %. Everything on the page is a sum of these counts.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from seatrial.trials.watch.analysis.activity import (
-    Group,
     Interval,
-    Lost,
+    Losses,
     Readings,
+    RequestGroup,
     broken_down,
 )
 
@@ -27,31 +27,33 @@ if TYPE_CHECKING:
 
 ROWS_PER_DOUBLING: Final = 16
 GROUPS_MAX: Final = 400
-"""Groups of an interval; what comes after them is summed up by disk, operation and client."""
+"""Maximum groups of an interval; further ones are summed by disk, operation and client."""
+
 OTHERS: Final = "others"
-"""Process and relation of what is summed up."""
+"""Process and relation of the summed groups."""
 _BY: Final = ("disk", "operation", "is_sync", "length_bytes_min", "process", "relation", "client")
 
 
 class CompactGroup(msgspec.Struct, frozen=True, array_like=True):
-    """Requests that are alike; texts are places in the interval's list of names.
+    """A group of requests; texts are indices in the interval's list of names.
 
     Attributes:
-        disk: Its name.
-        operation: What they did.
+        disk: Name of the disk.
+        operation: The operation.
         sync: 1 if a process waits for them, 0 if not, -1 where that is unknown.
-        length_bytes_min: At least so long, and less than twice as long; -1 where that is unknown.
+        length_bytes_min: Lower end of the size class; -1 where that is unknown.
         process: Name of the process.
         relation: Table, index or other part of a database.
-        client: Whose process it is in a measurement.
+        client: Role of the process in a measurement.
         requests: Completed requests.
-        failed: Those that failed.
-        transferred_bytes: Their bytes.
+        failed: Failed requests.
+        transferred_bytes: Bytes transferred.
         device_ns_sum: Sum of the times at the device.
         queued: Requests whose time in the queue is known.
         queue_ns_sum: Sum of these times.
         max_ns: The longest time at the device; 0 where that is unknown.
-        rows: Rows and counts of the times at the device in turn; empty where only the sum is known.
+        rows: Alternating rows and counts of the times at the device; empty where only the sum is
+            known.
     """
 
     disk: int
@@ -72,25 +74,25 @@ class CompactGroup(msgspec.Struct, frozen=True, array_like=True):
 
 
 class CompactInterval(msgspec.Struct, frozen=True, kw_only=True):
-    """What completed in an interval.
+    """The requests that completed in an interval.
 
     Attributes:
         at: Its end, as Unix time in seconds.
         seconds: Its length.
         names: All texts of its groups.
-        groups: What completed.
-        lost: What was not seen since the start of the watch.
-        in_flight: Mean of the requests in flight, by disk.
-        cost: Share of one processor that this program used, in the interval.
-        readings: What was read besides.
-        headroom: The load of each disk on its load line, in a sentence each.
+        groups: The completed requests.
+        lost: Losses since the start of the observation.
+        in_flight: Mean number of requests in flight, by disk.
+        cost: Share of one processor that this program used in the interval.
+        readings: Other readings.
+        headroom: The load of each disk on its load line, as sentences.
     """
 
     at: float
     seconds: float
     names: list[str]
     groups: list[CompactGroup]
-    lost: Lost
+    lost: Losses
     in_flight: Mapping[str, float]
     cost: float
     readings: Readings
@@ -103,13 +105,13 @@ def compact(
     cost: float,
     headroom: Iterable[Headroom] = (),
 ) -> CompactInterval:
-    """Return an interval as the page gets it.
+    """Return the compact form of an interval.
 
     Args:
-        interval: What completed.
-        in_flight: Mean of the requests in flight, by disk.
+        interval: The interval.
+        in_flight: Mean number of requests in flight, by disk.
         cost: Share of one processor that this program used.
-        headroom: Of the disks.
+        headroom: Headroom of the disks.
     """
     names: dict[str, int] = {}
     groups = [_group(each, names) for each in bounded(broken_down(interval.groups, _BY))]
@@ -126,26 +128,26 @@ def compact(
     )
 
 
-def bounded(groups: Sequence[Group]) -> list[Group]:
-    """Return at most ``GROUPS_MAX`` groups and the sums of the others; no request is left out."""
+def bounded(groups: Sequence[RequestGroup]) -> list[RequestGroup]:
+    """Return at most ``GROUPS_MAX`` groups and the sums of the others; all requests are counted."""
     first, rest = groups[:GROUPS_MAX], groups[GROUPS_MAX:]
     sums = broken_down(rest, ("disk", "operation", "client"))
     named = [msgspec.structs.replace(each, process=OTHERS, relation=OTHERS) for each in sums]
     return [*first, *named]
 
 
-def _group(group: Group, names: dict[str, int]) -> CompactGroup:
-    def place(text: str) -> int:
+def _group(group: RequestGroup, names: dict[str, int]) -> CompactGroup:
+    def index(text: str) -> int:
         return names.setdefault(text, len(names))
 
     return CompactGroup(
-        disk=place(group.disk),
-        operation=place(group.operation),
+        disk=index(group.disk),
+        operation=index(group.operation),
         sync=-1 if group.is_sync is None else int(group.is_sync),
         length_bytes_min=-1 if group.length_bytes_min is None else group.length_bytes_min,
-        process=place(group.process),
-        relation=place(group.relation),
-        client=place(group.client),
+        process=index(group.process),
+        relation=index(group.relation),
+        client=index(group.client),
         requests=group.requests,
         failed=group.failed,
         transferred_bytes=group.transferred_bytes,

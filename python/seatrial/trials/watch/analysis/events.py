@@ -1,4 +1,4 @@
-"""What happens while block requests are watched: stalls, and markers that a user sets."""
+"""Events during the observation of block requests: stalls, and markers set by a user."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ class Stall(msgspec.Struct, frozen=True, kw_only=True):
     """A time in which requests were outstanding and none completed.
 
     Attributes:
-        number: Counts the stalls of a watch, from 1.
-        disk: Its name in the kernel; empty where that is unknown.
+        number: Number of the stall, from 1.
+        disk: Name of the disk in the kernel; empty where that is unknown.
         started_at: Unix time in seconds.
-        length_s: How long it has lasted.
+        length_s: Its duration so far.
         is_over: Whether it has ended.
         cause: ``device``, ``filesystem`` or ``unknown``.
-        in_flight: Requests that the disk had at the last look.
-        blocked: Tasks that were blocked at the last look.
-        text: What was seen; for an unknown cause, with what would settle it.
+        in_flight: Requests in flight on the disk at the last reading.
+        blocked: Blocked tasks at the last reading.
+        text: The observations; for an unknown cause, with what would identify it.
     """
 
     number: int
@@ -50,7 +50,7 @@ class Mark(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         at: Unix time in seconds.
-        text: What the user says of it.
+        text: The user's text.
     """
 
     at: float
@@ -59,7 +59,7 @@ class Mark(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True)
 class Frame:
-    """An interval that ends now, what happened in it, and how far disks are from their limits."""
+    """An interval that has just ended, with its events and the headroom of the disks."""
 
     interval: Interval
     marks: Sequence[Mark] = ()

@@ -1,8 +1,8 @@
-"""Headroom: the present load of a disk as a point on the load line that was measured of it.
+"""Headroom: the current load of a disk relative to its measured load line.
 
-How busy a disk is (``%util``) says nothing about one that serves several requests at once. A load
-line says up to which rate a percentile kept its limit, for one mix and size of requests; of another
-mix or size, no share of it is given.
+Utilisation (``%util``) is meaningless for a disk that serves several requests in parallel. A load
+line has the highest rate at which a percentile of the latency kept its limit, for one mix and size
+of requests. For another mix or size no share is given.
 """
 
 from __future__ import annotations
@@ -18,34 +18,36 @@ from seatrial.stats.wording import format_iops, format_share, half_width_of
 from seatrial.study.units import format_size
 from seatrial.trials.loadline.analysis.narrative import exact_duration
 from seatrial.trials.watch.analysis.activity import (
-    Group,
     Interval,
+    RequestGroup,
     broken_down,
     size_class_bytes,
 )
 
 MIX_MAX: Final = 0.1
-"""A load whose share of reads differs by more from the line's is not comparable with it."""
+"""Maximum difference of the share of reads for a comparable load."""
+
 SIZE_SHARE_MIN: Final = 0.8
-"""So many of the requests have to be of the line's size, to a factor of two."""
+"""Minimum share of requests of the line's size class for a comparable load."""
+
 MEAN_SIZE_FACTOR_MAX: Final = 1.25
-"""Where only the mean size is known: by how much it may differ."""
+"""Maximum ratio of the mean sizes for a comparable load where only the mean is known."""
 _NAMED_MAX: Final = 3
 _DATA: Final = ("read", "write")
 
 
-class DiskLine(msgspec.Struct, frozen=True, kw_only=True):
-    """A load line that was measured of a disk which is watched.
+class DiskLoadLine(msgspec.Struct, frozen=True, kw_only=True):
+    """A measured load line of an observed disk.
 
     Attributes:
         disk: Name of the disk in the kernel.
         run: The run that measured it.
         measured_at: Unix time in seconds.
-        percentile: Name of the percentile that was limited.
+        percentile: Name of the limited percentile.
         limit_ns: Its limit.
-        sustained: The highest rate that kept it (``IOPS``); None where none did.
+        sustained: The highest rate at which it was kept (``IOPS``); None where there is none.
         read_share: Share of reads among its requests.
-        block_bytes: Size of each.
+        block_bytes: Size of its requests.
         pattern: Order of the addresses, such as ``random``.
     """
 
@@ -68,7 +70,7 @@ class DiskLine(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def condition(self) -> str:
-        """What the percentile was kept below, such as ``p99 below 3 ms``."""
+        """The limit, such as ``p99 below 3 ms``."""
         return f"{self.percentile} below {exact_duration(self.limit_ns)}"
 
     @property
@@ -82,10 +84,10 @@ class DiskLoad(msgspec.Struct, frozen=True, kw_only=True):
     """Reads and writes of a disk in an interval.
 
     Attributes:
-        per_s: How many per second.
+        per_s: Requests per second.
         read_share: Share of reads.
-        mean_bytes: Mean size; 0 without any.
-        by_class: Requests of each class of sizes, by its lower end in bytes; None where unknown.
+        mean_bytes: Mean size; 0 without requests.
+        by_class: Requests of each size class, by its lower end in bytes; None where unknown.
     """
 
     per_s: float
@@ -95,21 +97,21 @@ class DiskLoad(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Headroom(msgspec.Struct, frozen=True, kw_only=True):
-    """The present load of a disk on its load line.
+    """The current load of a disk on its load line.
 
     Attributes:
         disk: Name of the disk.
-        per_s: Reads and writes per second, now.
+        per_s: Current reads and writes per second.
         run: The run that measured the line.
         measured_at: When it began, as Unix time in seconds.
         limit_per_s: The highest rate that kept the percentile; None where none did.
         limit_per_s_low: Lower end of its interval; None where unknown.
         limit_per_s_high: Upper end; None where no measured rate exceeded it.
-        share: Of ``limit_per_s``; None where the load is not comparable with the line, or no rate
-            kept the percentile.
-        share_low: Of ``limit_per_s_high``; None where that is unknown as well.
-        share_high: Of ``limit_per_s_low``; likewise.
-        text: All of it in a sentence.
+        share: Share of ``limit_per_s``; None where the load is not comparable with the line, or no
+            rate kept the percentile.
+        share_low: Share of ``limit_per_s_high``; None where unknown.
+        share_high: Share of ``limit_per_s_low``; None where unknown.
+        text: All of this as a sentence.
     """
 
     disk: str
@@ -125,19 +127,18 @@ class Headroom(msgspec.Struct, frozen=True, kw_only=True):
     text: str
 
 
-def headroom_of(lines: Sequence[DiskLine], interval: Interval) -> list[Headroom]:
-    """Return the headroom of each disk with a load line; of several the most alike counts.
+def headroom_of(lines: Sequence[DiskLoadLine], interval: Interval) -> list[Headroom]:
+    """Return the headroom of each disk with a load line; of several the most similar is used.
 
     Args:
         lines: The lines, the newest first.
-        interval: What completed.
+        interval: The completed requests.
     """
     found = []
     for disk in dict.fromkeys(each.disk for each in lines):
         load = load_of(disk, interval)
         own = [each for each in lines if each.disk == disk]
-        alike = [each for each in own if not differences(each, load)]
-        line = alike[0] if alike else min(own, key=lambda each: _distance(each, load))
+        line = min(own, key=lambda each: _distance(each, load))
         found.append(_headroom(line, load))
     return found
 
@@ -156,53 +157,48 @@ def load_of(disk: str, interval: Interval) -> DiskLoad:
     )
 
 
-def _by_class(groups: Iterable[Group]) -> dict[int, int] | None:
+def _by_class(groups: Iterable[RequestGroup]) -> dict[int, int] | None:
     found = broken_down(groups, ["length_bytes_min"])
     if any(each.length_bytes_min is None for each in found):
         return None
     return {each.length_bytes_min or 0: each.requests for each in found}
 
 
-def differences(line: DiskLine, load: DiskLoad) -> list[str]:
-    """Return why a load is not comparable with a line, as phrases; empty where it is.
-
-    Nothing differs where nothing is requested.
-    """
+def differences(line: DiskLoadLine, load: DiskLoad) -> list[str]:
+    """Return why a load is not comparable with a line, as phrases; empty if it is or is idle."""
     return list(_differences(line, load)) if load.per_s else []
 
 
-def _differences(line: DiskLine, load: DiskLoad) -> Iterator[str]:
+def _differences(line: DiskLoadLine, load: DiskLoad) -> Iterator[str]:
     if abs(load.read_share - line.read_share) > MIX_MAX:
         yield f"{format_share(load.read_share)} of the requests are reads"
     if line.pattern == "sequential":
         yield "a watch does not know which requests are sequential"
-    share = _share_alike(line.block_bytes, load)
-    if share is None:
+    if load.by_class is None:
         factor = max(
             load.mean_bytes / line.block_bytes, line.block_bytes / max(1.0, load.mean_bytes)
         )
         if factor > MEAN_SIZE_FACTOR_MAX:
             yield f"their mean size is {format_size(round(load.mean_bytes))}"
-    elif share < SIZE_SHARE_MIN:
-        least_bytes = size_class_bytes(line.block_bytes)
-        sizes = f"{format_size(least_bytes)} to {format_size(2 * least_bytes)}"
+        return
+    class_bytes = size_class_bytes(line.block_bytes)
+    share = load.by_class.get(class_bytes, 0) / max(1, sum(load.by_class.values()))
+    if share < SIZE_SHARE_MIN:
+        sizes = f"{format_size(class_bytes)} to {format_size(2 * class_bytes)}"
         yield f"{format_share(share)} are of {sizes}"
 
 
-def _share_alike(block_bytes: int, load: DiskLoad) -> float | None:
-    if load.by_class is None:
-        return None
-    return load.by_class.get(size_class_bytes(block_bytes), 0) / max(1, sum(load.by_class.values()))
+def _distance(line: DiskLoadLine, load: DiskLoad) -> tuple[int, float]:
+    """Return a key by which a comparable line comes first, then the most similar."""
+    reasons = differences(line, load)
+    # The first, and so the newest, of comparable lines is used.
+    return len(reasons), abs(line.read_share - load.read_share) if reasons else 0.0
 
 
-def _distance(line: DiskLine, load: DiskLoad) -> tuple[int, float]:
-    return len(differences(line, load)), abs(line.read_share - load.read_share)
-
-
-def _headroom(line: DiskLine, load: DiskLoad) -> Headroom:
+def _headroom(line: DiskLoadLine, load: DiskLoad) -> Headroom:
     limit = line.sustained
-    unlike = differences(line, load)
-    shared = limit if not unlike else None
+    reasons = differences(line, load)
+    comparable = limit if not reasons else None
     return Headroom(
         disk=line.disk,
         per_s=load.per_s,
@@ -211,23 +207,23 @@ def _headroom(line: DiskLine, load: DiskLoad) -> Headroom:
         limit_per_s=limit.value if limit else None,
         limit_per_s_low=limit.low if limit else None,
         limit_per_s_high=limit.high if limit else None,
-        share=load.per_s / shared.value if shared else None,
-        share_low=load.per_s / shared.high if shared and shared.high else None,
-        share_high=load.per_s / shared.low if shared and shared.low else None,
-        text=f"{line.disk}: {_text(line, load, unlike)}.",
+        share=load.per_s / comparable.value if comparable else None,
+        share_low=load.per_s / comparable.high if comparable and comparable.high else None,
+        share_high=load.per_s / comparable.low if comparable and comparable.low else None,
+        text=f"{line.disk}: {_text(line, load, reasons)}.",
     )
 
 
-def _text(line: DiskLine, load: DiskLoad, unlike: Sequence[str]) -> str:
-    now = f"{_rate(load.per_s)} IOPS"
+def _text(line: DiskLoadLine, load: DiskLoad, reasons: Sequence[str]) -> str:
+    now = f"{format_iops(load.per_s, load.per_s / 100)} IOPS"
     limit = line.sustained
     if limit is None:
         return f"{now}; no measured rate kept {line.condition} ({line.name})"
-    if unlike:
+    if reasons:
         command = _command(line, load)
         return (
             f"{now}, not comparable with {_limit(limit)} that kept {line.condition} "
-            f"({line.name}), because {' and '.join(unlike)}; {command} measures a line of such "
+            f"({line.name}), because {' and '.join(reasons)}; {command} measures a line of such "
             "requests"
         )
     share = _share(load.per_s, limit)
@@ -254,22 +250,14 @@ def _share(per_s: float, limit: Estimate) -> str:
     return share if low == high else f"{share} ({low.removesuffix(' %')} to {high})"
 
 
-def _rate(per_s: float) -> str:
-    return format_iops(per_s, per_s / 100)
-
-
-def _usual_bytes(load: DiskLoad) -> int:
-    """Return the size class of most requests; that of their mean where sizes are unknown."""
-    if load.by_class:
-        return max(load.by_class.items(), key=lambda each: each[1])[0]
-    return size_class_bytes(round(load.mean_bytes))
-
-
-def _command(line: DiskLine, load: DiskLoad) -> str:
-    """Return the command that measures a line of requests as they are now."""
+def _command(line: DiskLoadLine, load: DiskLoad) -> str:
+    """Return the command that measures a line of requests like the current ones."""
     limit = exact_duration(line.limit_ns).replace("µ", "u").replace(" ", "").replace(",", "")
     mix = f"{load.read_share:.1f}"
-    size = format_size(max(512, _usual_bytes(load))).replace(" ", "").removesuffix("iB")
+    class_bytes = size_class_bytes(round(load.mean_bytes))
+    if load.by_class:
+        class_bytes = max(load.by_class.items(), key=lambda each: each[1])[0]
+    size = format_size(max(512, class_bytes)).replace(" ", "").removesuffix("iB")
     return (
         f"`seatrial loadline TARGET --percentile {line.percentile} --limit {limit} "
         f"--read-share {mix} --block-size {size}`"
@@ -277,7 +265,7 @@ def _command(line: DiskLine, load: DiskLoad) -> str:
 
 
 def share_words(headrooms: Iterable[Headroom]) -> str:
-    """Return the shares in short, such as ``vda at 13 % of its load line``; empty without any."""
+    """Return the shares, such as ``vda at 13 % of its load line``; empty without any."""
     return ", ".join(
         f"{each.disk} at {_share_of(each)} of its load line"
         for each in headrooms
@@ -291,8 +279,8 @@ def _share_of(headroom: Headroom) -> str:
     return format_share(headroom.share or 0.0)
 
 
-def without_line(disks: Sequence[str], lines: Sequence[DiskLine], results: str) -> str:
-    """Return which disks have no load line, and what measures one; empty where all have one."""
+def without_line(disks: Sequence[str], lines: Sequence[DiskLoadLine], results: str) -> str:
+    """Return which disks have no load line, and how to measure one; empty where all have one."""
     known = {each.disk for each in lines}
     missing = [each for each in disks if each not in known]
     if not missing:

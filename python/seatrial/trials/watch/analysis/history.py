@@ -1,4 +1,4 @@
-"""What the page may ask for again: the events of the last hour, within a bound of memory."""
+"""The events of the last hour, which the page may request again, with bounded memory."""
 
 from __future__ import annotations
 
@@ -10,18 +10,19 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 HISTORY_S: Final = 3600.0
-"""What is kept; older events are dropped."""
+"""Older events are dropped."""
+
 HISTORY_BYTES_MAX: Final = 64 << 20
-"""The most that is kept, whatever its time."""
+"""Maximum size of all events kept."""
 
 
 class Event(NamedTuple):
-    """One thing that happened.
+    """One event of the live page.
 
     Attributes:
-        number: Counts the events from 1.
+        number: Number of the event, from 1.
         sort: ``interval``, ``stall``, ``mark`` or ``run``.
-        at_s: When it came, by the clock of the history.
+        at_s: When it was added, by the clock of the history.
         data: JSON.
     """
 
@@ -32,7 +33,13 @@ class Event(NamedTuple):
 
 
 class History:
-    """Events in order, of which the oldest are dropped. May be used by several threads."""
+    """Events in order; the oldest are dropped. Thread-safe.
+
+    Args:
+        seconds_max: Maximum age of an event.
+        bytes_max: Maximum size of all events.
+        clock: Returns the time (s).
+    """
 
     def __init__(
         self,
@@ -40,7 +47,6 @@ class History:
         bytes_max: int = HISTORY_BYTES_MAX,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Take the bounds, and the clock (s) by which time is counted."""
         self.session = secrets.token_hex(4)
         self._seconds_max = seconds_max
         self._bytes_max = bytes_max
@@ -57,11 +63,11 @@ class History:
 
     @property
     def kept_bytes(self) -> int:
-        """What the kept events hold."""
+        """Total size of the kept events."""
         return self._bytes
 
     def add(self, sort: str, data: bytes) -> None:
-        """Append an event, and drop what is too old or too much."""
+        """Append an event, and drop old ones that exceed a bound."""
         with self._lock:
             now_s = self._clock()
             self._last += 1
@@ -73,7 +79,7 @@ class History:
                 self._bytes -= len(self._events.popleft().data)
 
     def after(self, number: int) -> list[Event]:
-        """Return the kept events that came after one; all for 0."""
+        """Return the kept events after a number; all for 0."""
         with self._lock:
             if not self._events or number >= self._last:
                 return []

@@ -1,4 +1,4 @@
-"""How a replay of a recording went, compared with what was recorded."""
+"""The replay of a recording, compared with the recording itself."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ PERCENTILES: Final = ("p50", "p99", "max")
 _NS_PER_S: Final = 1e9
 
 
-class OperationReplayed(msgspec.Struct, frozen=True, kw_only=True):
-    """An operation as it was recorded and as it was replayed.
+class OperationReplay(msgspec.Struct, frozen=True, kw_only=True):
+    """The recorded and the replayed requests of an operation.
 
     Attributes:
         operation: ``read``, ``write`` or ``sync``, which a recorded flush becomes.
         recorded: Requests of the recording that are sent in each round.
         completed: Requests that completed, over all rounds.
         recorded_ns: Percentiles of the recorded latency; empty where it is unknown.
-        response_ns: The same of the replay, from when a request was due, by name.
+        response_ns: Percentiles of the replayed response time, counted from when a request was due.
     """
 
     operation: str
@@ -39,13 +39,13 @@ class OperationReplayed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LagPoint(msgspec.Struct, frozen=True, array_like=True):
-    """How far a replay was behind at a time, in seconds."""
+    """The lag of a replay at a time, in seconds."""
 
     at_s: float
     lag_s: float
 
 
-class Replayed(msgspec.Struct, frozen=True, kw_only=True):
+class ReplayResult(msgspec.Struct, frozen=True, kw_only=True):
     """A recording's replay on one target at one speed.
 
     Attributes:
@@ -53,11 +53,11 @@ class Replayed(msgspec.Struct, frozen=True, kw_only=True):
         target: Label of the target.
         workload: Name of the workload.
         speed: Recorded time over time of the replay; 0 for as fast as possible.
-        rounds: How often it was replayed.
+        rounds: Number of rounds.
         requests: Requests that are sent in each round.
         completed: Requests that completed, over all rounds.
         failed: Requests that failed.
-        skipped: Requests that were not sent, because a sample ended before.
+        skipped: Requests that were not sent before the end of a sample.
         recorded_s: Time from the first to the last recorded request.
         replayed_s: Mean duration of a sample.
         operations: By operation.
@@ -65,7 +65,7 @@ class Replayed(msgspec.Struct, frozen=True, kw_only=True):
         lag_max_s: Longest lag of the curve; None at full speed or where it is unknown.
         lag: The curve of the first round: by how much the completions were behind the requests
             that were due, rounded down to a step of the curve.
-        wrapped: Requests whose offset lies elsewhere, because the target is smaller.
+        wrapped: Requests whose offset was changed because the target is smaller.
         extended: Requests that were extended to whole blocks.
         left_out: Requests that are not sent, by reason.
         keeps_dependence: Whether each request waited for as many completions as in the recording.
@@ -82,7 +82,7 @@ class Replayed(msgspec.Struct, frozen=True, kw_only=True):
     skipped: Count
     recorded_s: Amount
     replayed_s: Amount
-    operations: list[OperationReplayed]
+    operations: list[OperationReplay]
     lag_mean_s: Amount | None
     lag_max_s: Amount | None
     lag: list[LagPoint]
@@ -97,16 +97,16 @@ class Replayed(msgspec.Struct, frozen=True, kw_only=True):
         return self.completed == self.requests * self.rounds
 
 
-def replayed_of(cells: Iterable[CellSummary]) -> list[Replayed]:
+def replayed_of(cells: Iterable[CellSummary]) -> list[ReplayResult]:
     """Return the replays among cells, in their order."""
     return [_replayed(each) for each in cells if each.cell.kind == RECORDING]
 
 
-def _replayed(summary: CellSummary) -> Replayed:
+def _replayed(summary: CellSummary) -> ReplayResult:
     played = played_of(summary.cell)
     sent, samples = played.sent, summary.samples
     lag = lag_curve(samples[0], sent.due_step_s, sent.due_counts) if samples else []
-    return Replayed(
+    return ReplayResult(
         cell=summary.cell.key,
         target=summary.cell.target,
         workload=summary.cell.workload,
@@ -119,7 +119,7 @@ def _replayed(summary: CellSummary) -> Replayed:
         recorded_s=sent.recorded_span_s,
         replayed_s=sum(each.duration_s for each in samples) / max(1, len(samples)),
         operations=[
-            OperationReplayed(
+            OperationReplay(
                 operation=name,
                 recorded=recorded.requests,
                 completed=sum(
@@ -160,7 +160,7 @@ def _lag_mean_s(samples: Sequence[Sample]) -> float | None:
 
 
 def lag_curve(sample: Sample, step_s: float, due_counts: Sequence[int]) -> list[LagPoint]:
-    """Return by how much the completions of a sample were behind what was due.
+    """Return by how much the completions of a sample were behind the due requests.
 
     If fewer requests have completed by the end of a step than were due by the end of an earlier
     one, the replay is behind by the time between the two. The lag includes the latency of
@@ -169,7 +169,7 @@ def lag_curve(sample: Sample, step_s: float, due_counts: Sequence[int]) -> list[
     Args:
         sample: The sample.
         step_s: Length of a step.
-        due_counts: How many requests were due by the end of each step.
+        due_counts: Number of requests that were due by the end of each step.
     """
     import numpy as np  # noqa: PLC0415 - takes 0.1 s
 

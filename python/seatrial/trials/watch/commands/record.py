@@ -12,7 +12,7 @@ from seatrial.errors import RefusedError, UsageError
 from seatrial.study.units import SIZE_EXPECTED, format_size, parse_size_bytes
 
 if TYPE_CHECKING:
-    from seatrial.trials.watch.analysis.activity import Lost
+    from seatrial.trials.watch.analysis.activity import Losses
     from seatrial.trials.watch.measure.recorder import Recorded, RecordTo
 
 ROTATE: Final = "1GiB"
@@ -165,7 +165,7 @@ def recorded_text(recorded: Recorded) -> str:
     return f"{text}.{_lost_text(recorded.lost)}"
 
 
-def _lost_text(lost: Lost) -> str:
+def _lost_text(lost: Losses) -> str:
     dropped = lost.unrecorded + lost.uncounted + lost.missed
     if not dropped:
         return ""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from seatrial.trials.watch.analysis.events import Frame
-from seatrial.trials.watch.analysis.headroom import DiskLine, Headroom, headroom_of
+from seatrial.trials.watch.analysis.headroom import DiskLoadLine, Headroom, headroom_of
 from seatrial.trials.watch.measure.marks import Marks
 from seatrial.trials.watch.measure.readings import Pressure, ServerWatch
 from seatrial.trials.watch.measure.stalls import StallWatch
@@ -40,7 +40,7 @@ class Sight:
         stack: ExitStack,
         watcher: Watcher,
         feed: Feed | None,
-        lines: Sequence[DiskLine] = (),
+        lines: Sequence[DiskLoadLine] = (),
     ) -> None:
         """Start to look for stalls and markers; the stack ends that.
 

@@ -211,7 +211,7 @@ def show(*, recording: Path, output: Output, as_json: bool) -> int:
     Operations, sizes, sequential runs, different bytes and working sets, reuse by size of cache,
     burstiness, requests in flight, latencies; by table, process and device where known.
     """
-    from seatrial.trials.watch.analysis.load.whole import load_of  # noqa: PLC0415 - not for --help
+    from seatrial.trials.watch.analysis.load.profile import load_of  # noqa: PLC0415 - not for --help
     from seatrial.trials.watch.recording import read  # noqa: PLC0415
     from seatrial.trials.watch.report import load_words  # noqa: PLC0415
 
@@ -331,8 +331,8 @@ def _imitation(recording: Path) -> Imitation:
         UsageError: if it has nothing that a study could imitate, or cannot be read.
     """
     from seatrial.trials.watch.analysis.load.imitation import imitation_of  # noqa: PLC0415
+    from seatrial.trials.watch.analysis.load.profile import load_of  # noqa: PLC0415
     from seatrial.trials.watch.analysis.load.streams import streams_of  # noqa: PLC0415
-    from seatrial.trials.watch.analysis.load.whole import load_of  # noqa: PLC0415
     from seatrial.trials.watch.recording import read  # noqa: PLC0415
 
     recorded = read(recording)
@@ -363,7 +363,7 @@ def compare(*, first: Path, second: str, results: Path, as_json: bool) -> int:
         figures_of_run,
         sizes_in_common,
     )
-    from seatrial.trials.watch.analysis.load.whole import load_of  # noqa: PLC0415
+    from seatrial.trials.watch.analysis.load.profile import load_of  # noqa: PLC0415
     from seatrial.trials.watch.recording import read  # noqa: PLC0415
 
     load = load_of(read(first))

@@ -18,7 +18,7 @@ from seatrial.study.load import study_from_mapping
 from seatrial.study.values import many
 from seatrial.trials.loadline.analysis.lines import load_lines
 from seatrial.trials.loadline.study import LOADLINE, Loadline
-from seatrial.trials.watch.analysis.headroom import DiskLine
+from seatrial.trials.watch.analysis.headroom import DiskLoadLine
 
 RUNS_READ_MAX: Final = 16
 """Runs with load lines that are read, the newest first."""
@@ -26,7 +26,7 @@ _MADE_OF_OTHERS: Final = ("md", "dm")
 _READ_SHARES: Final = {"read": 1.0, "write": 0.0}
 
 
-def lines_of(disks: Sequence[str], results: Path) -> list[DiskLine]:
+def lines_of(disks: Sequence[str], results: Path) -> list[DiskLoadLine]:
     """Return the load lines of disks, the newest first; none where the file cannot be read.
 
     Lines through the page cache, and those of arrays and volumes, are left out: their requests are
@@ -59,7 +59,7 @@ def _has_line(run: Run) -> bool:
     return any(isinstance(each, dict) and each.get("kind") == LOADLINE for each in workloads)
 
 
-def _lines(store: ResultsFile, run: Run, devices: Sequence[Device]) -> Iterator[DiskLine]:
+def _lines(store: ResultsFile, run: Run, devices: Sequence[Device]) -> Iterator[DiskLoadLine]:
     """Yield the lines of a run; its samples are read only where one is of the devices."""
     try:
         study = study_from_mapping(run.study, run.study_name)
@@ -77,7 +77,7 @@ def _lines(store: ResultsFile, run: Run, devices: Sequence[Device]) -> Iterator[
         workload = workloads[line.workload]
         if line.target not in disk_of or False in many(workload.direct):
             continue
-        yield DiskLine(
+        yield DiskLoadLine(
             disk=disk_of[line.target],
             run=run.id,
             measured_at=run.started_at,

@@ -13,7 +13,7 @@ import msgspec
 from seatrial import _core
 from seatrial.errors import SeatrialError, SpaceError, native_errors
 from seatrial.machine.fingerprint.layers import SECTOR_BYTES
-from seatrial.trials.watch.analysis.activity import NOT_MAPPED, Lost
+from seatrial.trials.watch.analysis.activity import NOT_MAPPED, Losses
 from seatrial.trials.watch.measure.volume import DeviceNumber
 from seatrial.trials.watch.recording import SOURCE, UNKNOWN, Knows, StoredAbout
 
@@ -50,7 +50,7 @@ class Recorded(NamedTuple):
     requests: int
     total_bytes: int
     files: int
-    lost: Lost
+    lost: Losses
 
 
 class Beginning(NamedTuple):
@@ -150,7 +150,7 @@ class Recorder:
         except SeatrialError as error:
             raise self._ended(error) from None
 
-    def secure(self, lost: Lost) -> None:
+    def secure(self, lost: Losses) -> None:
         """Make sure about once a second that all until now can be read even after a kill.
 
         Raises:
@@ -166,7 +166,7 @@ class Recorder:
             raise self._ended(error) from None
         self._secured_s = time.monotonic()
 
-    def finish(self, lost: Lost) -> Recorded:
+    def finish(self, lost: Losses) -> Recorded:
         """Complete the recording.
 
         Raises:
@@ -202,7 +202,7 @@ class Recorder:
         return type(error)(seen=error.seen, cause=f"{error.cause}; {kept}", next_step=next_step)
 
 
-def _json(lost: Lost) -> str:
+def _json(lost: Losses) -> str:
     return msgspec.json.encode(lost).decode()
 
 

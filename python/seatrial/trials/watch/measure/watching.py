@@ -23,9 +23,9 @@ from seatrial.postgres.processes import read_pid_file
 from seatrial.trials.watch.analysis.activity import (
     NOT_MAPPED,
     OTHER_PROGRAMS,
-    Group,
     Interval,
-    Lost,
+    Losses,
+    RequestGroup,
     size_class_bytes,
 )
 from seatrial.trials.watch.measure.clients import Clients
@@ -219,9 +219,9 @@ class Watcher:
         ended_at = time.time()
         seconds, self._since_s = now_s - self._since_s, now_s
         if not self._watched.sees_disks:
-            groups, lost = [], Lost()
+            groups, lost = [], Losses()
         elif self._kernel is None:
-            groups, lost = list(self._grown()), Lost()
+            groups, lost = list(self._grown()), Losses()
         else:
             counted = self._kernel.take_groups()
             self._seen_bytes += sum(
@@ -268,7 +268,9 @@ class Watcher:
             and _has_requests(key[0])
         )
 
-    def _grouped(self, kernel: _core.Watch, counted: Sequence[_core.WatchedGroup]) -> list[Group]:
+    def _grouped(
+        self, kernel: _core.Watch, counted: Sequence[_core.WatchedGroup]
+    ) -> list[RequestGroup]:
         names = device_names()
         relations = self._watched.relations
         if relations is not None:
@@ -282,7 +284,7 @@ class Watcher:
             self._record(kernel, self._recorder)
         clients = self._watched.clients
         return [
-            Group(
+            RequestGroup(
                 disk=names.get((each.major, each.minor), f"{each.major}:{each.minor}"),
                 operation=each.operation,
                 is_sync=each.is_sync,
@@ -313,7 +315,7 @@ class Watcher:
             own = [each for each in kernel.take_requests() if each.pid == pid]
             recorder.add(own, [""] * len(own))
 
-    def _grown(self) -> Iterator[Group]:
+    def _grown(self) -> Iterator[RequestGroup]:
         before, self._counters = self._counters, _diskstats()
         names = device_names()
         for (number, operation), counted in self._counters.items():
@@ -322,7 +324,7 @@ class Watcher:
             earlier = before.get((number, operation), _Counted(0, 0, 0))
             requests = counted.requests - earlier.requests
             if requests > 0 and number in names:
-                yield Group(
+                yield RequestGroup(
                     disk=names[number],
                     operation=operation,
                     requests=requests,
@@ -401,7 +403,7 @@ def _owners(request: _core.WatchedRequest, relations: Relations) -> list[tuple[s
     return [(others.get(owner, owner), part_bytes) for owner, part_bytes in owners]
 
 
-def _by_relation(owned: Sequence[_Owned], names: dict[DeviceNumber, str]) -> list[Group]:
+def _by_relation(owned: Sequence[_Owned], names: dict[DeviceNumber, str]) -> list[RequestGroup]:
     """Return requests by relation.
 
     A request to several files counts where most of its bytes are, and its bytes where each is.
@@ -439,10 +441,10 @@ class _Alike(NamedTuple):
 
 def _group(
     alike: _Alike, requests: Sequence[_core.WatchedRequest], transferred_bytes: int
-) -> Group:
+) -> RequestGroup:
     device_ns = [each.device_ns for each in requests]
     queue_ns = [each.queue_ns for each in requests if each.queue_ns is not None]
-    return Group(
+    return RequestGroup(
         **alike._asdict(),
         requests=len(requests),
         failed=sum(each.failed for each in requests),
@@ -471,9 +473,9 @@ def _has_requests(disk: DeviceNumber) -> bool:
     return Path(f"/sys/dev/block/{disk[0]}:{disk[1]}/mq").is_dir()
 
 
-def _lost(kernel: _core.Watch, unseen_bytes: int) -> Lost:
+def _lost(kernel: _core.Watch, unseen_bytes: int) -> Losses:
     lost = kernel.lost()
-    return Lost(
+    return Losses(
         unmatched=lost.unmatched,
         uncounted=lost.uncounted,
         unrecorded=lost.unrecorded,

@@ -36,7 +36,7 @@ from seatrial.trials.watch.analysis.load.over_time import (
     heat_of,
     rates_of,
 )
-from seatrial.trials.watch.analysis.load.whole import Load, Party
+from seatrial.trials.watch.analysis.load.profile import BreakdownRow, LoadProfile
 from seatrial.trials.watch.report.load_words import cache_for
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ _WHOLE_SHARE: Final = 0.97
 """An axis up to here ends at 100 %."""
 
 
-def load_figures(load: Load, recording: Recording) -> list[Figure]:
+def load_figures(load: LoadProfile, recording: Recording) -> list[Figure]:
     """Return the charts of a load, the most telling first; none of what is unknown."""
     if not load.requests:
         return []
@@ -58,11 +58,11 @@ def load_figures(load: Load, recording: Recording) -> list[Figure]:
         *([_over_time(load, rates_of(recording))] if load.arrivals else []),
         *_reuse(load),
         *_sizes(load),
-        *_parties(load),
+        *_breakdown(load),
     ]
 
 
-def _heat(load: Load, recording: Recording) -> Iterator[Figure]:
+def _heat(load: LoadProfile, recording: Recording) -> Iterator[Figure]:
     column_s, windows = heat_of(recording)
     if not windows:
         return
@@ -94,7 +94,7 @@ def _heat(load: Load, recording: Recording) -> Iterator[Figure]:
     )
 
 
-def _over_time(load: Load, rates: Rates) -> Figure:
+def _over_time(load: LoadProfile, rates: Rates) -> Figure:
     panels = [
         _panel("Requests per second", "IOPS", rates.requests_per_s, stacked=True),
         _panel("Transfer per second", "B/s", _some(rates.bytes_per_s), stacked=True),
@@ -149,7 +149,7 @@ def _panel(
     )
 
 
-def _reuse(load: Load) -> Iterator[Figure]:
+def _reuse(load: LoadProfile) -> Iterator[Figure]:
     if load.reuse is None or not load.reuse.hit_ratios:
         return
     ratios = load.reuse.hit_ratios
@@ -203,7 +203,7 @@ def size_axis(name: str, sizes_bytes: Sequence[int]) -> Axis:
     return Axis(name=name, unit="B", scale="log", low=axis.low, high=axis.high, ticks=ticks)
 
 
-def _sizes(load: Load) -> Iterator[Figure]:
+def _sizes(load: LoadProfile) -> Iterator[Figure]:
     rows, shares = [], []
     for own in load.mix:
         if not own.transferred_bytes:
@@ -221,21 +221,21 @@ def _sizes(load: Load) -> Iterator[Figure]:
         yield _bars("load-sizes", "Sizes", "Sizes of requests, by operation", rows, shares)
 
 
-def _parties(load: Load) -> Iterator[Figure]:
+def _breakdown(load: LoadProfile) -> Iterator[Figure]:
     kinds = {"relation": load.relations, "process": load.processes}
-    for name, parties in kinds.items():
-        if sum(bool(each.name) for each in parties) > 1:
-            yield _party_figure(name, parties)
+    for name, rows in kinds.items():
+        if sum(bool(each.name) for each in rows) > 1:
+            yield _party_figure(name, rows)
 
 
-def _party_figure(name: str, parties: Sequence[Party]) -> Figure:
+def _party_figure(name: str, rows: Sequence[BreakdownRow]) -> Figure:
     rows, shares = [], []
     for operation in ("reads", "writes"):
-        total = sum(getattr(each, operation) for each in parties)
+        total = sum(getattr(each, operation) for each in rows)
         if not total:
             continue
         rows.append(Row(label=operation.capitalize(), points={}))
-        ordered = sorted(parties, key=lambda each: -getattr(each, operation))
+        ordered = sorted(rows, key=lambda each: -getattr(each, operation))
         for each in ordered[:_PARTIES_MAX]:
             count = getattr(each, operation)
             if count:

@@ -12,7 +12,7 @@ from seatrial.report.markup import fill
 from seatrial.report.part import charts_section, key_section, plain_table, tables_section
 from seatrial.stats.wording import format_count, format_duration_s, moment
 from seatrial.study.units import format_size
-from seatrial.trials.watch.analysis.load.whole import Load
+from seatrial.trials.watch.analysis.load.profile import LoadProfile
 from seatrial.trials.watch.report.load_figures import load_figures
 from seatrial.trials.watch.report.load_text import load_tables
 from seatrial.trials.watch.report.load_words import confidence, doubts, kind_line, notable
@@ -43,7 +43,7 @@ class PageWords(NamedTuple):
     next_step: str
 
 
-def render(name: str, recording: Recording, load: Load, next_step: str) -> str:
+def render(name: str, recording: Recording, load: LoadProfile, next_step: str) -> str:
     """Return the page as a self-contained HTML document.
 
     Args:
@@ -135,7 +135,7 @@ def page_of(
     return page_document(title, body, figures, title)
 
 
-def _particulars(recording: Recording, load: Load) -> dict[str, str]:
+def _particulars(recording: Recording, load: LoadProfile) -> dict[str, str]:
     about = recording.about
     devices = ", ".join(
         each.name + (f" ({format_size(each.size_bytes)})" if each.size_bytes else "")

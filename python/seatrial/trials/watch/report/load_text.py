@@ -15,7 +15,7 @@ from seatrial.stats.wording import (
     format_share,
 )
 from seatrial.study.units import format_size
-from seatrial.trials.watch.analysis.load.whole import Load, Party
+from seatrial.trials.watch.analysis.load.profile import BreakdownRow, LoadProfile
 from seatrial.trials.watch.recording import RecordingAbout
 from seatrial.trials.watch.report.load_words import confidence, kind_line, notable, number
 
@@ -23,7 +23,7 @@ _ROWS_MAX: Final = 10
 _CACHE_ROWS: Final = 6
 
 
-def load_text(load: Load, about: RecordingAbout, next_step: str) -> str:
+def load_text(load: LoadProfile, about: RecordingAbout, next_step: str) -> str:
     """Return the load as lines: its kind, what stands out, how certain that is, what next."""
     first = [
         wrapped(kind_line(load)),
@@ -37,7 +37,7 @@ def load_text(load: Load, about: RecordingAbout, next_step: str) -> str:
     return "\n\n".join(["\n".join(first), *tables])
 
 
-def load_tables(load: Load) -> list[Table]:
+def load_tables(load: LoadProfile) -> list[Table]:
     """Return the tables of a load; none is empty."""
     found = [
         _mix_table(load),
@@ -53,7 +53,7 @@ def load_tables(load: Load) -> list[Table]:
     return [without_empty(each) for each in found if each.rows]
 
 
-def _mix_table(load: Load) -> Table:
+def _mix_table(load: LoadProfile) -> Table:
     rows = [
         [
             each.operation,
@@ -77,7 +77,7 @@ def _mix_table(load: Load) -> Table:
     )  # fmt: skip
 
 
-def _rate(transferred_bytes: int, load: Load) -> str:
+def _rate(transferred_bytes: int, load: LoadProfile) -> str:
     if load.arrivals is None or not transferred_bytes:
         return NO_FIGURE
     return format_rate_bytes(transferred_bytes / load.seconds)
@@ -88,7 +88,7 @@ def _latencies(times_ns: dict[str, int]) -> list[str]:
     return [format_duration_ns(times_ns[name]) if name in times_ns else NO_FIGURE for name in names]
 
 
-def _sizes_table(load: Load) -> Table:
+def _sizes_table(load: LoadProfile) -> Table:
     rows = []
     for each in load.mix:
         if not each.transferred_bytes:
@@ -116,7 +116,7 @@ def _sizes_table(load: Load) -> Table:
     )
 
 
-def _sequential_table(load: Load) -> Table:
+def _sequential_table(load: LoadProfile) -> Table:
     rows = [
         [
             each.operation,
@@ -137,7 +137,7 @@ def _sequential_table(load: Load) -> Table:
     )
 
 
-def _working_set_table(load: Load) -> Table:
+def _working_set_table(load: LoadProfile) -> Table:
     found = load.footprint
     rows = [
         [
@@ -160,7 +160,7 @@ def _working_set_table(load: Load) -> Table:
     )
 
 
-def _reuse_table(load: Load) -> Table:
+def _reuse_table(load: LoadProfile) -> Table:
     ratios = load.reuse.hit_ratios if load.reuse else []
     step = max(1, (len(ratios) - 1) // _CACHE_ROWS)
     shown = [*ratios[:-1:step], *ratios[-1:]]
@@ -183,7 +183,7 @@ def _reuse_table(load: Load) -> Table:
     )
 
 
-def _dispersion_table(load: Load) -> Table:
+def _dispersion_table(load: LoadProfile) -> Table:
     return Table(
         id="load-dispersion",
         title="Burstiness: variance of the number of arrivals over its mean (chance: 1)",
@@ -201,11 +201,11 @@ def _dispersion_table(load: Load) -> Table:
     )
 
 
-def _parties_table(name: str, label: str, parties: Iterable[Party], load: Load) -> Table:
-    parties = list(parties)
-    reads = sum(each.reads for each in parties)
-    writes = sum(each.writes for each in parties)
-    more = f", the first {_ROWS_MAX} of {len(parties)}" if len(parties) > _ROWS_MAX else ""
+def _parties_table(name: str, label: str, rows: Iterable[BreakdownRow], load: LoadProfile) -> Table:
+    rows = list(rows)
+    reads = sum(each.reads for each in rows)
+    writes = sum(each.writes for each in rows)
+    more = f", the first {_ROWS_MAX} of {len(rows)}" if len(rows) > _ROWS_MAX else ""
     rows = [
         [
             each.name or "unknown",
@@ -218,9 +218,9 @@ def _parties_table(name: str, label: str, parties: Iterable[Party], load: Load) 
             if each.latency_ns_p99 is not None
             else NO_FIGURE,
         ]
-        for each in parties[:_ROWS_MAX]
+        for each in rows[:_ROWS_MAX]
     ]
-    is_known = any(each.name for each in parties)
+    is_known = any(each.name for each in rows)
     return Table(
         id=f"load-{name}",
         title=f"By {name}{more}",

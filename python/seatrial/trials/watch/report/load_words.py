@@ -17,9 +17,9 @@ from seatrial.study.units import format_size
 from seatrial.trials.watch.analysis.activity import NOT_MAPPED, OTHER_PROGRAMS
 from seatrial.trials.watch.analysis.load.arrivals import Dispersion
 from seatrial.trials.watch.analysis.load.mix import OperationShare
+from seatrial.trials.watch.analysis.load.profile import LoadProfile
 from seatrial.trials.watch.analysis.load.reuse import HitRatio, Reuse
 from seatrial.trials.watch.analysis.load.sequential import TRANSFERS, WINDOW
-from seatrial.trials.watch.analysis.load.whole import Load
 from seatrial.trials.watch.recording import OPERATION, PLACE, TIME, RecordingAbout
 
 SEQUENTIAL_SHARE_MIN: Final = 0.7
@@ -33,7 +33,7 @@ _SHORT_S: Final = 60.0
 _NO_REUSE_SHARE: Final = 0.05
 
 
-def kind_line(load: Load) -> str:
+def kind_line(load: LoadProfile) -> str:
     """Return what kind of load it is in one line."""
     if not load.requests:
         return "No requests."
@@ -52,7 +52,7 @@ def kind_line(load: Load) -> str:
     return f"{line[0].upper()}{line[1:]}."
 
 
-def _kind(load: Load, own: OperationShare) -> str:
+def _kind(load: LoadProfile, own: OperationShare) -> str:
     """Return ``71 % random reads of 8 KiB``; without the share where there is hardly more.
 
     What there is hardly any of is left out.
@@ -89,7 +89,7 @@ def _sizes(own: OperationShare) -> str:
     return format_size(low) if low == high else f"{format_size(low)} to {format_size(high)}"
 
 
-def notable(load: Load) -> list[str]:
+def notable(load: LoadProfile) -> list[str]:
     """Return what stands out, each in a sentence, the most telling first."""
     return [
         *_hot(load.reuse),
@@ -142,7 +142,7 @@ def _share(ratio: HitRatio) -> str:
     return f"{format_share(ratio.share)} ({low} to {high})"
 
 
-def _bursts(load: Load) -> Iterator[str]:
+def _bursts(load: LoadProfile) -> Iterator[str]:
     arrivals = load.arrivals
     if arrivals is None or not arrivals.dispersion:
         return
@@ -176,7 +176,7 @@ def number(value: float) -> str:
     return f"{value:,.0f}" if value >= 10 else f"{value:.2g}"
 
 
-def _runs(load: Load) -> Iterator[str]:
+def _runs(load: LoadProfile) -> Iterator[str]:
     for each in load.sequentiality:
         share = each.sequential / each.requests
         if share > RANDOM_SHARE_MAX:
@@ -187,7 +187,7 @@ def _runs(load: Load) -> Iterator[str]:
             )
 
 
-def _in_flight(load: Load) -> Iterator[str]:
+def _in_flight(load: LoadProfile) -> Iterator[str]:
     found = load.concurrency
     if found is not None:
         yield (
@@ -197,7 +197,7 @@ def _in_flight(load: Load) -> Iterator[str]:
         )
 
 
-def _tail(load: Load) -> Iterator[str]:
+def _tail(load: LoadProfile) -> Iterator[str]:
     for each in load.mix:
         times = each.latency_ns
         if "p99" in times and times["p99"] >= _TAIL_RATIO_MIN * max(1, times["p50"]):
@@ -209,18 +209,18 @@ def _tail(load: Load) -> Iterator[str]:
             )
 
 
-def _flushes(load: Load) -> Iterator[str]:
+def _flushes(load: LoadProfile) -> Iterator[str]:
     counts = {each.operation: each.requests for each in load.mix}
     if counts.get("flush") and counts.get("write"):
         yield f"A flush every {counts['write'] / counts['flush']:,.1f} writes."
 
 
-def _failed(load: Load) -> Iterator[str]:
+def _failed(load: LoadProfile) -> Iterator[str]:
     if failed := sum(each.failed for each in load.mix):
         yield f"{format_plural(failed, 'request')} failed."
 
 
-def _relations(load: Load) -> Iterator[str]:
+def _relations(load: LoadProfile) -> Iterator[str]:
     known = [e for e in load.relations if e.name not in (NOT_MAPPED, OTHER_PROGRAMS, "")]
     reads = sum(each.reads for each in load.relations)
     writes = sum(each.writes for each in load.relations)
@@ -234,7 +234,7 @@ def _relations(load: Load) -> Iterator[str]:
         yield f"{format_share(most.writes / writes)} of the writes are to {most.name}."
 
 
-def doubts(load: Load, about: RecordingAbout) -> list[str]:
+def doubts(load: LoadProfile, about: RecordingAbout) -> list[str]:
     """Return what limits all this, each in a sentence."""
     return [*_lost(about), *left_out_lines(about), *unknown_lines(about), *_method(load)]
 
@@ -283,7 +283,7 @@ def _unknown(about: RecordingAbout) -> Iterator[str]:
         yield f"Unknown in {about.source}: {', '.join(unknown)}."
 
 
-def _method(load: Load) -> Iterator[str]:
+def _method(load: LoadProfile) -> Iterator[str]:
     if load.seconds < _SHORT_S and load.arrivals is not None:
         yield (
             f"Short: {format_duration_s(load.seconds)} say little of working sets and of bursts "
@@ -301,7 +301,7 @@ def _method(load: Load) -> Iterator[str]:
         )
 
 
-def confidence(load: Load, about: RecordingAbout) -> str:
+def confidence(load: LoadProfile, about: RecordingAbout) -> str:
     """Return how certain all this is, as one paragraph."""
     length = f" in {format_duration_s(load.seconds)}" if TIME not in about.made_up else ""
     basis = f"{format_count(load.requests)} requests{length}, from {about.source}."

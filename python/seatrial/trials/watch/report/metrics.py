@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from seatrial.report.exports.openmetrics import cumulative, text_of
-from seatrial.trials.watch.analysis.activity import Group, Interval, Lost, broken_down
+from seatrial.trials.watch.analysis.activity import Interval, Losses, RequestGroup, broken_down
 from seatrial.trials.watch.analysis.events import Stall
 from seatrial.trials.watch.report.native import families_of, histogram_family
 
@@ -24,8 +24,8 @@ class Totals:
     """The sums of a watch since its start."""
 
     def __init__(self) -> None:
-        self.groups: Sequence[Group] = ()
-        self.lost = Lost()
+        self.groups: Sequence[RequestGroup] = ()
+        self.lost = Losses()
         self.in_flight: Mapping[str, float] = {}
         self.stalls: dict[int, Stall] = {}
 
@@ -107,7 +107,7 @@ def _times(totals: Totals) -> Metric:
     return times
 
 
-def _counter(name: str, meaning: str, groups: Iterable[Group], field: str) -> Metric:
+def _counter(name: str, meaning: str, groups: Iterable[RequestGroup], field: str) -> Metric:
     from prometheus_client.metrics_core import CounterMetricFamily  # noqa: PLC0415
 
     family = CounterMetricFamily(f"seatrial_watch_{name}", meaning, labels=_BY)
@@ -116,11 +116,11 @@ def _counter(name: str, meaning: str, groups: Iterable[Group], field: str) -> Me
     return family
 
 
-def _labels(group: Group) -> list[str]:
+def _labels(group: RequestGroup) -> list[str]:
     return [getattr(group, name) for name in _BY]
 
 
-def _losses(lost: Lost) -> Iterator[Metric]:
+def _losses(lost: Losses) -> Iterator[Metric]:
     from prometheus_client.metrics_core import CounterMetricFamily  # noqa: PLC0415
 
     family = CounterMetricFamily(

@@ -20,7 +20,7 @@ from seatrial.stats.wording import (
     format_share,
     format_value,
 )
-from seatrial.trials.watch.analysis.replayed import PERCENTILES, OperationReplayed, Replayed
+from seatrial.trials.watch.analysis.replayed import PERCENTILES, OperationReplay, ReplayResult
 
 if TYPE_CHECKING:
     from seatrial.stats.model import CellSummary
@@ -35,7 +35,7 @@ def speed_words(speed: float) -> str:
     return f"{speed:g}x" if speed else "full speed"
 
 
-def replayed_words(replayed: Replayed) -> str:
+def replayed_words(replayed: ReplayResult) -> str:
     """Return in a few words whether a recording was replayed whole, and how late."""
     sent = replayed.requests * replayed.rounds
     whole = (
@@ -48,7 +48,7 @@ def replayed_words(replayed: Replayed) -> str:
     return f"replayed {whole} at {speed_words(replayed.speed)}{rounds}{late}"
 
 
-def lag_words(replayed: Replayed) -> str:
+def lag_words(replayed: ReplayResult) -> str:
     """Return how late requests were sent."""
     if replayed.lag_mean_s is None:
         return "lag unknown"
@@ -58,7 +58,7 @@ def lag_words(replayed: Replayed) -> str:
     return f"sent {format_duration_ns(replayed.lag_mean_s * 1e9)} late on average"
 
 
-def replayed_table(replays: Sequence[Replayed]) -> Table:
+def replayed_table(replays: Sequence[ReplayResult]) -> Table:
     """Return latencies as recorded and as replayed, a row for each operation."""
     return Table(
         id=_TABLE_ID,
@@ -86,7 +86,7 @@ def replayed_table(replays: Sequence[Replayed]) -> Table:
     )
 
 
-def _completed_text(replayed: Replayed, operation: OperationReplayed) -> str:
+def _completed_text(replayed: ReplayResult, operation: OperationReplay) -> str:
     """Return how many requests completed, over all rounds, of how many."""
     count = operation.recorded * replayed.rounds
     if operation.completed == count:
@@ -94,7 +94,7 @@ def _completed_text(replayed: Replayed, operation: OperationReplayed) -> str:
     return f"{format_count(operation.completed)} of {format_count(count)}"
 
 
-def _latencies(operation: OperationReplayed, name: str) -> tuple[str, str]:
+def _latencies(operation: OperationReplay, name: str) -> tuple[str, str]:
     recorded_ns = operation.recorded_ns.get("p100" if name == "max" else name)
     replayed = operation.response_ns.get(name)
     return (
@@ -103,7 +103,7 @@ def _latencies(operation: OperationReplayed, name: str) -> tuple[str, str]:
     )
 
 
-def replayed_notes(replayed: Replayed) -> list[str]:
+def replayed_notes(replayed: ReplayResult) -> list[str]:
     """Return what differs between the recording and what was sent, as sentences."""
     notes = []
     if replayed.speed:
@@ -143,7 +143,7 @@ def replayed_notes(replayed: Replayed) -> list[str]:
     return notes
 
 
-def replayed_tiles(cells: Sequence[CellSummary], replays: Sequence[Replayed]) -> list[Tile]:
+def replayed_tiles(cells: Sequence[CellSummary], replays: Sequence[ReplayResult]) -> list[Tile]:
     """Return the p99 of each operation that was replayed, else the rate."""
     summaries = {each.cell.key: each for each in cells}
     tiles = []
@@ -170,12 +170,12 @@ def replayed_tiles(cells: Sequence[CellSummary], replays: Sequence[Replayed]) ->
     return tiles
 
 
-def _recorded_detail(operation: OperationReplayed) -> str:
+def _recorded_detail(operation: OperationReplay) -> str:
     recorded_ns = operation.recorded_ns.get("p99")
     return "" if recorded_ns is None else f"recorded {format_duration_ns(recorded_ns)}"
 
 
-def replayed_part(replays: Sequence[Replayed]) -> PagePart:
+def replayed_part(replays: Sequence[ReplayResult]) -> PagePart:
     """Return the section of a page: what was sent of each recording, and how it went."""
     section = fill(
         "trials/watch/report/templates/replayed.html",
@@ -194,7 +194,7 @@ def replayed_part(replays: Sequence[Replayed]) -> PagePart:
     return PagePart("recordings", HEADING, section, [])
 
 
-def replayed_figures(replays: Sequence[Replayed]) -> list[Figure]:
+def replayed_figures(replays: Sequence[ReplayResult]) -> list[Figure]:
     """Return the chart of how far replays were behind; none where they never were."""
     drawn = [each for each in replays if any(point.lag_s for point in each.lag)]
     if not drawn:
@@ -214,7 +214,7 @@ def replayed_figures(replays: Sequence[Replayed]) -> list[Figure]:
     ]
 
 
-def _lag_view(replayed: Replayed) -> View:
+def _lag_view(replayed: ReplayResult) -> View:
     lags_s = [each.lag_s for each in replayed.lag]
     panel = Panel(
         title="Behind the recorded times",

@@ -18,7 +18,7 @@ from seatrial.stats.wording import (
     format_rate_bytes,
     format_share,
 )
-from seatrial.trials.watch.analysis.activity import Group, Interval, broken_down
+from seatrial.trials.watch.analysis.activity import Interval, RequestGroup, broken_down
 from seatrial.trials.watch.analysis.events import CAUSE_WORDS, Frame, Stall
 from seatrial.trials.watch.report.terminal import (
     event_lines,
@@ -147,7 +147,7 @@ class Screen:
             yield f"{label:>8} │{shades}"
 
 
-def heat_column(groups: Iterable[Group]) -> Counter[int]:
+def heat_column(groups: Iterable[RequestGroup]) -> Counter[int]:
     """Return how many requests are in each row of the heat map; row 0 is the slowest."""
     found: Counter[int] = Counter()
     for group in groups:
@@ -171,7 +171,7 @@ def shade(count: int, highest: int) -> str:
     return _SHADES[min(len(_SHADES) - 1, 1 + int(share * (len(_SHADES) - 1.01)))]
 
 
-def _figures(group: Group, interval: Interval) -> list[str]:
+def _figures(group: RequestGroup, interval: Interval) -> list[str]:
     rate = format_iops(group.requests / interval.seconds).removesuffix(" IOPS")
     rate_bytes = group.transferred_bytes / interval.seconds
     bytes_text = format_rate_bytes(rate_bytes) if rate_bytes else NO_FIGURE

@@ -22,9 +22,9 @@ from seatrial.trials.watch.analysis.activity import (
     NOT_MAPPED,
     OPERATIONS,
     OTHER_PROGRAMS,
-    Group,
     Interval,
-    Lost,
+    Losses,
+    RequestGroup,
     broken_down,
 )
 from seatrial.trials.watch.analysis.events import CAUSE_WORDS, Mark, Stall
@@ -69,11 +69,11 @@ def _server(interval: Interval) -> Iterator[str]:
         yield f"WAL {format_rate_bytes(wal)}"
 
 
-def _rate(group: Group, interval: Interval) -> str:
+def _rate(group: RequestGroup, interval: Interval) -> str:
     return f"{format_iops(group.requests / interval.seconds).removesuffix(' IOPS')}/s"
 
 
-def _latency(group: Group) -> str:
+def _latency(group: RequestGroup) -> str:
     mean = format_duration_ns(group.device_ns_sum / max(1, group.requests))
     if group.device is None:
         return f"mean {mean}"
@@ -175,12 +175,12 @@ def _relation_table(interval: Interval) -> Table:
     )
 
 
-def _requests(by_key: Mapping[tuple[str, str], Group], name: str) -> int:
+def _requests(by_key: Mapping[tuple[str, str], RequestGroup], name: str) -> int:
     found = (by_key.get((name, operation)) for operation in ("read", "write"))
     return sum(each.requests for each in found if each is not None)
 
 
-def _side(group: Group | None, total: Group | None, interval: Interval) -> list[str]:
+def _side(group: RequestGroup | None, total: RequestGroup | None, interval: Interval) -> list[str]:
     if group is None or total is None:
         return [NO_FIGURE] * 4
     return [
@@ -206,7 +206,7 @@ def _table(interval: Interval, by: str) -> Table:
     )  # fmt: skip
 
 
-def _row(group: Group, by: str, interval: Interval, alike: Group) -> list[str]:
+def _row(group: RequestGroup, by: str, interval: Interval, alike: RequestGroup) -> list[str]:
     return [
         _label(group, by),
         group.operation,
@@ -225,14 +225,14 @@ def _row(group: Group, by: str, interval: Interval, alike: Group) -> list[str]:
     ]
 
 
-def _label(group: Group, by: str) -> str:
+def _label(group: RequestGroup, by: str) -> str:
     value = getattr(group, by)
     if by == "length_bytes_min":
         return f"{format_size(value)} to {format_size(2 * value)}" if value else "no data"
     return str(value) or NO_FIGURE
 
 
-def _percentile(group: Group, percent: float) -> str:
+def _percentile(group: RequestGroup, percent: float) -> str:
     if group.device is None:
         return NO_FIGURE
     return format_duration_ns(group.device.percentile_ns(percent))
@@ -255,7 +255,7 @@ def _unseen(interval: Interval) -> Iterator[str]:
         )
 
 
-def loss_sentences(lost: Lost) -> Iterator[str]:
+def loss_sentences(lost: Losses) -> Iterator[str]:
     """Yield what was not seen since the start, but for what only the disks' counters say."""
     if lost.missed:
         yield f"{format_plural(lost.missed, 'event')} not handed over by the kernel."

@@ -10,14 +10,14 @@ import pytest
 from seatrial.study.load import study_from_mapping
 from seatrial.trials.watch.analysis.load.comparison import compared, figures_of, sizes_in_common
 from seatrial.trials.watch.analysis.load.imitation import imitation_of
-from seatrial.trials.watch.analysis.load.whole import Load, load_of
+from seatrial.trials.watch.analysis.load.profile import LoadProfile, load_of
 from seatrial.trials.watch.report.imitation_text import study_text
 from trials.watch.recordings import FLUSH, READ, WRITE, recording
 
 COUNT = 4000
 
 
-def mixed_load(*, seed: int = 1, seconds: float = 100.0) -> Load:
+def mixed_load(*, seed: int = 1, seconds: float = 100.0) -> LoadProfile:
     """Random reads of two sizes, 30 % sequential writes, a flush every tenth write."""
     random = np.random.default_rng(seed)
     operation = np.where(random.random(COUNT) < 0.3, WRITE, READ)

@@ -12,9 +12,9 @@ from seatrial.trials.watch.analysis.load import reuse
 from seatrial.trials.watch.analysis.load.arrivals import arrivals_of
 from seatrial.trials.watch.analysis.load.footprint import footprint_of, unique_bytes
 from seatrial.trials.watch.analysis.load.mix import mix_of
+from seatrial.trials.watch.analysis.load.profile import concurrency_of, load_of
 from seatrial.trials.watch.analysis.load.reuse import reuse_of
 from seatrial.trials.watch.analysis.load.sequential import sequentiality_of
-from seatrial.trials.watch.analysis.load.whole import concurrency_of, load_of
 from trials.watch.recordings import FLUSH, READ, WRITE, recording
 
 KIB = 1024

@@ -10,6 +10,7 @@ import pytest
 
 from seatrial.study.load import study_from_mapping
 from seatrial.trials.watch.analysis.load.imitation import imitation_of
+from seatrial.trials.watch.analysis.load.profile import load_of
 from seatrial.trials.watch.analysis.load.streams import (
     BURST_GAP_NS,
     BURSTS_MAX,
@@ -20,7 +21,6 @@ from seatrial.trials.watch.analysis.load.streams import (
     grouped_sizes_bytes,
     streams_of,
 )
-from seatrial.trials.watch.analysis.load.whole import load_of
 from seatrial.trials.watch.recording import Recording
 from seatrial.trials.watch.report.imitation_text import study_text
 from trials.watch.recordings import FLUSH, WRITE, recording
@@ -79,8 +79,8 @@ def known() -> Recording:
 
 
 def parts_of(found: list[Stream]) -> tuple[Stream, Stream, Stream]:
-    log = next(each for each in found if each.is_waited_for)
-    small = next(each for each in found if not each.is_waited_for and not each.is_large)
+    log = next(each for each in found if each.is_sync)
+    small = next(each for each in found if not each.is_sync and not each.is_large)
     large = next(each for each in found if each.is_large)
     return log, small, large
 

@@ -1,1 +1,1 @@
-"""What kind of load a recording is: each module computes one property of it."""
+"""The characteristics of a recorded load; each module computes one of them."""

@@ -1,9 +1,8 @@
-"""Arrivals: how many requests a second, and how unevenly they come.
+"""Arrivals: the rate of requests, and how bursty it is.
 
-The index of dispersion for counts is the variance of the number of arrivals in windows of a
-length, divided by its mean: 1 of arrivals that know nothing of each other (Poisson), less of a
-steady pace, more of bursts. Its interval is a bootstrap over blocks of neighbouring windows, since
-neighbours resemble each other.
+The index of dispersion for counts is the variance of the number of arrivals in windows of one
+length, divided by its mean: 1 for independent arrivals (Poisson), less for a steady rate, more for
+bursts. Its interval is a bootstrap over blocks of neighbouring windows, which are correlated.
 
 Sources: D. Cox, P. Lewis, "The Statistical Analysis of Series of Events", 1966; R. Gusella,
 "Characterizing the Variability of Arrival Processes with Indexes of Dispersion", IEEE JSAC 9 (2),
@@ -38,8 +37,8 @@ class Dispersion(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         window_s: Length of the windows.
-        windows: How many there are.
-        index: Variance of the number of arrivals over its mean; 1 of Poisson arrivals.
+        windows: Number of windows.
+        index: Variance of the number of arrivals over its mean; 1 for Poisson arrivals.
         low: Lower end of the 95 % interval.
         high: Upper end.
     """
@@ -55,13 +54,13 @@ class Arrivals(msgspec.Struct, frozen=True, kw_only=True):
     """How requests arrive.
 
     Attributes:
-        resolution_ns: What all times are multiples of.
+        resolution_ns: Greatest common divisor of all times.
         requests_per_s: Mean rate.
         bytes_per_s: Mean rate of transfer.
-        peak_per_s: The highest rate in a second; of a shorter recording the mean.
-        idle_share: Share of seconds without a request; 0 of a shorter recording.
+        peak_per_s: The highest rate in a second; the mean for a shorter recording.
+        idle_share: Share of seconds without a request; 0 for a shorter recording.
         dispersion: By scale, the shortest first; scales below the resolution, or with fewer than 64
-            windows, are left out.
+            windows, are omitted.
     """
 
     resolution_ns: Count
@@ -108,7 +107,7 @@ def length_s(recording: Recording) -> float:
 
 
 def counts_in(arrived_ns: NDArray[np.int64], window_s: float, windows: int) -> NDArray[np.int64]:
-    """Return the number of arrivals in each of so many windows; later ones are left out."""
+    """Return the number of arrivals in each window; later arrivals are ignored."""
     import numpy as np  # noqa: PLC0415 - takes 0.1 s
 
     numbers = arrived_ns // max(1, round(window_s * 1e9))
@@ -144,7 +143,7 @@ def dispersion_of(counts: NDArray[np.int64], window_s: float) -> Dispersion:
 
 
 def _index(parts: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the indexes of sums of counts, sums of their squares, and numbers of windows."""
+    """Return the indices for sums of counts, sums of their squares, and numbers of windows."""
     import numpy as np  # noqa: PLC0415 - takes 0.1 s
 
     sums, squares, sizes = parts

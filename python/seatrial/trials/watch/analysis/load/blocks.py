@@ -1,4 +1,4 @@
-"""The blocks that requests access, in order: what a cache sees of a recording."""
+"""The blocks that requests access, in order: the input of a simulated cache."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ BLOCK_BYTES: Final = 4096
 _ACCESSES_MAX: Final = 200_000_000
 _CHUNK_ACCESSES: Final = 4_000_000
 SALTS: Final = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0xD6E8FEB86659FD93)
-"""Of the samples of blocks; as many are taken."""
+"""Salts of the hashes, one for each sample of blocks."""
 
 
 @dataclass(frozen=True, eq=False)
 class BlockAccesses:
-    """Accesses to blocks: each read or write accesses all blocks that it touches.
+    """Accesses to blocks: each read or write accesses all blocks that it overlaps.
 
     Attributes:
         block_bytes: Size of a block.
-        requests: Which requests of the recording access blocks; shape (requests,), as the next.
-        firsts: The first block of each; no two devices have a block in common.
-        counts: How many blocks each accesses.
+        requests: Indices of the requests that access blocks; shape (requests,), as the next two.
+        firsts: The first block of each; block numbers of different devices are distinct.
+        counts: Number of blocks of each.
     """
 
     block_bytes: int
@@ -42,32 +42,31 @@ class BlockAccesses:
 
     @property
     def accesses(self) -> int:
-        """How many accesses there are."""
+        """Number of accesses."""
         return int(self.counts.sum())
 
-    def taken(
+    def sampled(
         self, share: float = 1.0, salt: int = SALTS[0]
     ) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
         """Return accesses in order: their blocks, and the request of each.
 
         Args:
-            share: Of the blocks, sampled by a hash of their numbers.
-            salt: Another one gives another sample.
+            share: Share of the blocks, which are sampled by a hash of their numbers.
+            salt: Salt of the hash, which determines the sample.
         """
         import numpy as np  # noqa: PLC0415 - takes 0.1 s
 
         blocks, requests = [np.empty(0, np.uint64)], [np.empty(0, np.int64)]
-        for begin, behind in self._chunks():
-            own = self.counts[begin:behind]
+        for begin, end in self._chunks():
+            own = self.counts[begin:end]
             starts = np.cumsum(own) - own
-            first = np.repeat(self.firsts[begin:behind] - starts, own)
+            first = np.repeat(self.firsts[begin:end] - starts, own)
             found = (first + np.arange(int(own.sum()))).astype(np.uint64)
-            of_request = np.repeat(self.requests[begin:behind], own)
+            of_request = np.repeat(self.requests[begin:end], own)
             if share < 1.0:
-                taken = np.frombuffer(
-                    _core.sampled_accesses(found.data, share, salt), dtype=np.bool_
-                )
-                found, of_request = found[taken], of_request[taken]
+                mask = _core.sampled_accesses(found.data, share, salt)
+                is_sampled = np.frombuffer(mask, dtype=np.bool_)
+                found, of_request = found[is_sampled], of_request[is_sampled]
             blocks.append(found)
             requests.append(of_request)
         return np.concatenate(blocks), np.concatenate(requests)
@@ -80,16 +79,16 @@ class BlockAccesses:
         begin = 0
         while begin < len(self.counts):
             before = int(sums[begin - 1]) if begin else 0
-            behind = int(np.searchsorted(sums, before + _CHUNK_ACCESSES))
-            behind = min(max(behind, begin + 1), len(self.counts))
-            yield begin, behind
-            begin = behind
+            end = int(np.searchsorted(sums, before + _CHUNK_ACCESSES))
+            end = min(max(end, begin + 1), len(self.counts))
+            yield begin, end
+            begin = end
 
 
 def block_accesses(recording: Recording, block_bytes: int = BLOCK_BYTES) -> BlockAccesses | None:
-    """Return the accesses of reads and writes; None of a recording without them.
+    """Return the accesses of reads and writes; None for a recording without them.
 
-    Blocks are four times as large, or more, where there would be more than 200 million accesses.
+    The block size is quadrupled until there are at most 200 million accesses.
     """
     import numpy as np  # noqa: PLC0415 - takes 0.1 s
 

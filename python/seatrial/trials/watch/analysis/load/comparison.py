@@ -1,4 +1,4 @@
-"""Two loads side by side: a recording and a run that imitates it, or before and after."""
+"""Comparison of two loads: a recording with a run that imitates it, or with another recording."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import msgspec
 from seatrial.published import one_of
 from seatrial.results.model import Sample
 from seatrial.trials.watch.analysis.load.mix import OperationShare
+from seatrial.trials.watch.analysis.load.profile import LoadProfile
 from seatrial.trials.watch.analysis.load.reuse import Reuse
 from seatrial.trials.watch.analysis.load.sequential import TRANSFERS
-from seatrial.trials.watch.analysis.load.whole import Load
 
 NEAR_SHARE: Final = 0.1
-"""Two figures that differ by no more are near."""
+"""Maximum difference of two figures that are reported as near."""
 UNITS: Final = ("per_s", "bytes_per_s", "share", "bytes", "ns", "count")
 
 
@@ -24,11 +24,11 @@ class LoadFigure(msgspec.Struct, frozen=True, kw_only=True):
     """One figure of two loads.
 
     Attributes:
-        name: What it is, in words.
-        unit: Of both.
-        a: Of the first load, which is a recording; null where it is unknown or absent.
-        b: Of the second, a recording or a run; of several rounds the mean.
-        b_min: Smallest round of a run; null of a recording.
+        name: Name of the figure.
+        unit: Unit of both values.
+        a: Value of the first load, a recording; null where it is unknown or absent.
+        b: Value of the second, a recording or a run; the mean of several rounds.
+        b_min: Smallest round of a run; null for a recording.
         b_max: Largest round.
         is_near: Whether they differ by at most 10 %, shares by at most 0.1; null where one of them
             is absent.
@@ -48,7 +48,7 @@ class Value(NamedTuple):
 
     Attributes:
         unit: One of ``UNITS``.
-        values: One of a recording; of a run one a round.
+        values: One value for a recording; one for each round of a run.
     """
 
     unit: str
@@ -60,7 +60,7 @@ Figures = Mapping[str, Value]
 
 
 def compared(a: Figures, b: Figures) -> list[LoadFigure]:
-    """Return the figures of two loads, in the order of the first; of each, if only one has it."""
+    """Return the figures of two loads, those of the first in its order, then the others."""
     names = [*a, *(name for name in b if name not in a)]
     return [_figure(name, a.get(name), b.get(name)) for name in names]
 
@@ -70,8 +70,7 @@ def _figure(name: str, a: Value | None, b: Value | None) -> LoadFigure:
     unit = (a or b or Value("count", [])).unit
     is_near = None
     if one is not None and other is not None:
-        room = NEAR_SHARE if unit == "share" else NEAR_SHARE * abs(one)
-        is_near = abs(other - one) <= room
+        is_near = abs(other - one) <= NEAR_SHARE * (1 if unit == "share" else abs(one))
     rounds = b.values if b is not None and len(b.values) > 1 else []
     return LoadFigure(
         name=name,
@@ -84,12 +83,12 @@ def _figure(name: str, a: Value | None, b: Value | None) -> LoadFigure:
     )
 
 
-def figures_of(load: Load) -> dict[str, Value]:
+def figures_of(load: LoadProfile) -> dict[str, Value]:
     """Return the figures of a recording that are known."""
     return {name: Value(unit, [value]) for name, unit, value in _figures(load) if value is not None}
 
 
-def _figures(load: Load) -> Iterator[tuple[str, str, float | None]]:
+def _figures(load: LoadProfile) -> Iterator[tuple[str, str, float | None]]:
     arrivals = load.arrivals
     by_operation = {each.operation: each for each in load.mix}
     sequential = {each.operation: each.sequential / each.requests for each in load.sequentiality}
@@ -124,12 +123,12 @@ def _hottest(reuse: Reuse | None) -> float | None:
 
 
 def figures_of_run(samples: Sequence[Sample]) -> dict[str, Value]:
-    """Return the figures of a run's samples that a recording has as well, a value a round.
+    """Return the figures of a run's samples that recordings have, with a value for each round.
 
-    Latencies are service times, as the system sees them.
+    Latencies are service times, as seen by the system.
 
     Args:
-        samples: Of one cell, one a round.
+        samples: The samples of one cell, one for each round.
     """
     found: dict[str, Value] = {}
     for sample in samples:
@@ -153,10 +152,10 @@ def _figures_of_sample(sample: Sample) -> Iterator[tuple[str, str, float]]:
             yield f"{label} of {name}s", "ns", float(times.percentile_ns(percent))
 
 
-def sizes_in_common(a: Load, b: Load) -> LoadFigure:
-    """Return how much of two distributions of operation and size is the same, 0 to 1.
+def sizes_in_common(a: LoadProfile, b: LoadProfile) -> LoadFigure:
+    """Return the overlap of two distributions of operation and size, 0 to 1.
 
-    That is 1 less the total variation distance. Sizes beyond the 16 most frequent count as one.
+    This is 1 minus the total variation distance. Sizes beyond the 16 most frequent count as one.
     """
     one, other = _shares(a), _shares(b)
     common = sum(min(share, other.get(key, 0.0)) for key, share in one.items())
@@ -165,7 +164,7 @@ def sizes_in_common(a: Load, b: Load) -> LoadFigure:
     )
 
 
-def _shares(load: Load) -> dict[tuple[str, int], float]:
+def _shares(load: LoadProfile) -> dict[tuple[str, int], float]:
     found: dict[tuple[str, int], float] = {}
     count = sum(each.requests for each in load.mix if each.operation in TRANSFERS) or 1
     for own in load.mix:

@@ -1,6 +1,6 @@
-"""Footprint: how many different bytes are touched, in all and in windows of time.
+"""Footprint: the number of distinct bytes accessed, in total and in windows of time.
 
-The working set of a window is what is touched in it at least once.
+The working set of a window consists of the bytes accessed in it at least once.
 
 Source: P. Denning, "The Working Set Model for Program Behavior", CACM 11 (5), 1968.
 """
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from seatrial.trials.watch.recording import Recording
 
 WINDOWS_S: Final = (1.0, 10.0, 60.0, 600.0, 3600.0)
-"""Lengths of windows that are looked at, where the recording has at least three of them."""
+"""Lengths of windows, each of which is used if the recording has at least three of them."""
 _WINDOWS_MIN: Final = 3
 CHART_WINDOWS: Final = 60
 
@@ -34,9 +34,9 @@ class WorkingSet(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         window_s: The length.
-        windows: How many there are.
-        mean_bytes: Their mean working set.
-        max_bytes: The largest one.
+        windows: Number of windows.
+        mean_bytes: Mean working set.
+        max_bytes: Largest working set.
     """
 
     window_s: float
@@ -46,17 +46,17 @@ class WorkingSet(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Footprint(msgspec.Struct, frozen=True, kw_only=True):
-    """Different bytes that are read and written.
+    """Distinct bytes that are read and written.
 
     Attributes:
-        read_bytes: Different bytes that are read.
-        written_bytes: Different bytes that are written.
-        unique_bytes: Different bytes that are read or written.
-        span_bytes: From the lowest byte to the highest, of all devices together.
-        working_sets: By length of the window, the shortest first; empty where times are made up.
+        read_bytes: Distinct bytes that are read.
+        written_bytes: Distinct bytes that are written.
+        unique_bytes: Distinct bytes that are read or written.
+        span_bytes: From the lowest byte to the highest, summed over the devices.
+        working_sets: By length of the window, the shortest first; empty if times are synthetic.
         window_s: Length of the windows of the next two.
         over_time_bytes: Working set of each window.
-        so_far_bytes: Different bytes from the beginning to the end of each window.
+        so_far_bytes: Distinct bytes from the start of the recording to the end of each window.
     """
 
     read_bytes: Count
@@ -70,7 +70,7 @@ class Footprint(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def footprint_of(recording: Recording) -> Footprint:
-    """Return the footprint of reads and writes, exactly."""
+    """Return the exact footprint of reads and writes."""
     import numpy as np  # noqa: PLC0415 - takes 0.1 s
 
     transfers = [OPERATIONS.index(name) for name in TRANSFERS]
@@ -84,10 +84,10 @@ def footprint_of(recording: Recording) -> Footprint:
     order = np.argsort(begins, kind="stable")
     begins, ends, arrived_s = begins[order], ends[order], arrived_s[order]
     operation, numbers = recording.operation[own][order], numbers[order]
-    nowhere = np.zeros(len(begins), dtype=np.int64)
+    one_group = np.zeros(len(begins), dtype=np.int64)
     by_operation = [
-        int(unique_bytes(begins[at], ends[at], nowhere[at], 1)[0])
-        for at in (operation == number for number in transfers)
+        int(unique_bytes(begins[mask], ends[mask], one_group[mask], 1)[0])
+        for mask in (operation == number for number in transfers)
     ]
     over_time = unique_bytes(begins, ends, numbers, CHART_WINDOWS)
     return Footprint(
@@ -109,10 +109,10 @@ def footprint_of(recording: Recording) -> Footprint:
 def _on_one_line(
     recording: Recording, own: NDArray[np.bool_]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
-    """Return where requests begin and end, with all devices one behind the other.
+    """Return begins and ends of requests in one address space of all devices, and its size.
 
-    Devices are as large as what is touched of them, and places are compared, never summed, so that
-    no sum overflows with fewer than a few thousand devices of a petabyte.
+    A device occupies only its accessed span, so that sums do not overflow with fewer than a few
+    thousand devices of a petabyte.
     """
     import numpy as np  # noqa: PLC0415 - takes 0.1 s
 
@@ -133,13 +133,13 @@ def _on_one_line(
 def unique_bytes(
     begins: NDArray[np.int64], ends: NDArray[np.int64], groups: NDArray[np.int64], count: int
 ) -> NDArray[np.int64]:
-    """Return how many different bytes the ranges of each group cover.
+    """Return the number of distinct bytes that the ranges of each group cover.
 
     Args:
-        begins: First bytes in rising order; shape (ranges,), as all.
-        ends: The bytes behind the last ones.
+        begins: First bytes in ascending order; shape (ranges,), as the next two.
+        ends: Exclusive ends.
         groups: Numbers of the groups, below ``count``.
-        count: How many groups there are.
+        count: Number of groups.
 
     Returns:
         Bytes by group; shape (count,).
@@ -149,14 +149,14 @@ def unique_bytes(
     if not len(begins):
         return np.zeros(count, dtype=np.int64)
     if count > 1:
-        # Numbers of 16 bits are sorted by radix.
+        # numpy sorts 16-bit numbers by radix sort.
         narrow = groups.astype(np.uint16) if count <= 1 << 16 else groups
         order = np.argsort(narrow, kind="stable")
         begins, ends, groups = begins[order], ends[order], groups[order]
     firsts = np.flatnonzero(np.concatenate(([True], groups[1:] != groups[:-1])))
     covered = np.empty(len(ends), dtype=np.int64)
-    for first, behind in zip(firsts, [*firsts[1:], len(ends)], strict=True):
-        np.maximum.accumulate(ends[first:behind], out=covered[first:behind])
+    for first, end in zip(firsts, [*firsts[1:], len(ends)], strict=True):
+        np.maximum.accumulate(ends[first:end], out=covered[first:end])
     before = np.concatenate(([np.iinfo(np.int64).min], covered[:-1]))
     before[firsts] = np.iinfo(np.int64).min
     added = np.maximum(0, ends - np.maximum(begins, before))
@@ -172,12 +172,12 @@ def _working_set(
     window_s: float,
     windows: int,
 ) -> WorkingSet:
-    """Return the working sets of whole windows; what arrives after the last is left out."""
+    """Return the working sets of complete windows; later requests are ignored."""
     import numpy as np  # noqa: PLC0415 - takes 0.1 s
 
     numbers = (arrived_s / window_s).astype(np.int64)
-    whole = numbers < windows
-    found = unique_bytes(begins[whole], ends[whole], numbers[whole], windows)
+    mask = numbers < windows
+    found = unique_bytes(begins[mask], ends[mask], numbers[mask], windows)
     return WorkingSet(
         window_s=window_s,
         windows=windows,
@@ -189,20 +189,17 @@ def _working_set(
 def _so_far(
     begins: NDArray[np.int64], ends: NDArray[np.int64], numbers: NDArray[np.int64]
 ) -> list[int]:
-    """Return the different bytes up to the end of each window.
-
-    The elementary ranges between any two ends are each first touched in one window.
-    """
+    """Return the distinct bytes up to the end of each window."""
     import numpy as np  # noqa: PLC0415 - takes 0.1 s
 
     if not len(begins):
         return [0] * CHART_WINDOWS
     found, kept_begins, kept_ends = [], begins[:0], ends[:0]
     for window in range(CHART_WINDOWS):
-        first, behind = np.searchsorted(numbers, [window, window + 1])
+        first, end = np.searchsorted(numbers, [window, window + 1])
         kept_begins, kept_ends = _union(
-            np.concatenate((kept_begins, begins[first:behind])),
-            np.concatenate((kept_ends, ends[first:behind])),
+            np.concatenate((kept_begins, begins[first:end])),
+            np.concatenate((kept_ends, ends[first:end])),
         )
         found.append(int((kept_ends - kept_begins).sum()))
     return found
@@ -211,7 +208,7 @@ def _so_far(
 def _union(
     begins: NDArray[np.int64], ends: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the union of ranges as ranges that do not touch, in order."""
+    """Return the union of ranges as disjoint ranges, in order."""
     import numpy as np  # noqa: PLC0415 - takes 0.1 s
 
     if not len(begins):

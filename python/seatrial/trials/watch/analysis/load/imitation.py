@@ -1,8 +1,8 @@
-"""A study that imitates a load, as far as the language of studies goes.
+"""A synthetic study that imitates a load, within the limits of the study language.
 
-Imitated are operations and their shares, sizes, the share of sequential requests of each operation,
-how much is touched, the mean rate and, where all requests are random and of one size, how skewed
-the accesses are. The rest is named.
+It imitates the operations and their shares, sizes, the share of sequential requests of each
+operation, the footprint, the mean rate and, if all requests are random and of one size, the skew of
+the accesses. The other properties are listed.
 """
 
 from __future__ import annotations
@@ -17,37 +17,38 @@ from seatrial.stats.wording import format_duration_s, format_iops, format_share
 from seatrial.study.load import Table
 from seatrial.study.units import format_size
 from seatrial.trials.watch.analysis.load.mix import OperationShare
+from seatrial.trials.watch.analysis.load.profile import LoadProfile
 from seatrial.trials.watch.analysis.load.reuse import HOTTEST
 from seatrial.trials.watch.analysis.load.sequential import TRANSFERS
-from seatrial.trials.watch.analysis.load.streams import Group, Stream
-from seatrial.trials.watch.analysis.load.whole import Load
+from seatrial.trials.watch.analysis.load.streams import BurstGroup, Stream
 
 SECONDS: Final = 30
 """Length of a sample of the study."""
 ROUNDS: Final = 3
 THREAD_PER_S_MAX: Final = 30_000
-"""What one thread sends without falling behind; several would share a sequence among them."""
+"""Rate that one thread can sustain; several threads would divide a sequential stream."""
+
 IN_FLIGHT_MIN: Final = 64
 IN_FLIGHT_MAX: Final = 1024
-"""So many requests may be in flight, so that a slow target delays none of the schedule."""
+"""Limits of the queue depth, which must be large enough that a slow target delays no request."""
 PAUSE_S_MIN: Final = 1e-6
 SECTOR_BYTES: Final = 512
 MIB: Final = 1 << 20
 FILE_BYTES_MIN: Final = 16 * MIB
 SKEW_MIN: Final = 0.4
-"""By so much a part's share of the accesses exceeds its share of the blocks where it is hot."""
+"""Minimum difference between the hot region's share of the accesses and its share of the blocks."""
 _BURSTY_INDEX_MIN: Final = 2.0
 _ONE_SHARE_MIN: Final = 0.99
 _SEQUENTIAL_SHARE_MAX: Final = 0.1
-_LIMIT_ROOM: Final = 1.2
+_LIMIT_FACTOR: Final = 1.2
 
 
-class Hot(NamedTuple):
-    """The part of the blocks that is hottest.
+class HotRegion(NamedTuple):
+    """The most accessed blocks.
 
     Attributes:
-        share: Of the blocks that are touched.
-        access_share: Of the accesses.
+        share: Share of the accessed blocks.
+        access_share: Share of the accesses.
     """
 
     share: float
@@ -55,12 +56,12 @@ class Hot(NamedTuple):
 
 
 class Imitation(msgspec.Struct, frozen=True, kw_only=True):
-    """A study, and how near it is.
+    """A study, and how similar it is.
 
     Attributes:
-        study: The study as a mapping, as a study file has it.
-        imitated: What it imitates, in a sentence each.
-        left_out: What it does not, in a sentence each.
+        study: The study as a mapping, in the format of a study file.
+        imitated: The imitated properties, as sentences.
+        left_out: The other properties, as sentences.
     """
 
     study: Table
@@ -68,13 +69,13 @@ class Imitation(msgspec.Struct, frozen=True, kw_only=True):
     left_out: list[str]
 
 
-def imitation_of(load: Load, name: str, streams: Sequence[Stream] = ()) -> Imitation | None:
-    """Return a study that imitates a load; None of a load without reads and writes.
+def imitation_of(load: LoadProfile, name: str, streams: Sequence[Stream] = ()) -> Imitation | None:
+    """Return a study that imitates a load; None for a load without reads and writes.
 
     Args:
         load: The load.
-        name: Of the study.
-        streams: Those that the load consists of; without them its requests are all mixed.
+        name: Name of the study.
+        streams: The streams of the load; without them its requests are mixed.
     """
     transfers = [each for each in load.mix if each.operation in TRANSFERS and _kept(each)]
     if not transfers:
@@ -122,7 +123,7 @@ def imitation_of(load: Load, name: str, streams: Sequence[Stream] = ()) -> Imita
 
 
 def _kept(own: OperationShare) -> list[tuple[int, int]]:
-    """Return lengths and counts of the frequent sizes that a study can have."""
+    """Return lengths and counts of the frequent sizes that a study supports."""
     return [
         (each.length_bytes, each.requests)
         for each in own.sizes
@@ -130,10 +131,10 @@ def _kept(own: OperationShare) -> list[tuple[int, int]]:
     ]
 
 
-def _skew(load: Load, transfers: list[OperationShare]) -> Hot | None:
-    """Return the hot part, where a study can have one.
+def _skew(load: LoadProfile, transfers: list[OperationShare]) -> HotRegion | None:
+    """Return the hot region; None unless all requests are random and of one size.
 
-    It can if all requests are random and of one size, since a mix of sizes has no hot part.
+    A study with several sizes does not support a hot region.
     """
     lengths = {each.sizes[0].length_bytes for each in transfers}
     is_one_size = len(lengths) == 1 and all(
@@ -145,14 +146,11 @@ def _skew(load: Load, transfers: list[OperationShare]) -> Hot | None:
     return hottest(load) if is_one_size and is_random else None
 
 
-def hottest(load: Load) -> Hot | None:
-    """Return the part of the blocks that is hottest; None where all are about alike.
-
-    Of the parts that are looked at it is the one whose accesses exceed its share the most.
-    """
+def hottest(load: LoadProfile) -> HotRegion | None:
+    """Return the region whose share of the accesses exceeds its size most; None without skew."""
     if load.reuse is None:
         return None
-    parts = [Hot(share, load.reuse.hottest[f"{share:.0%}"]) for share in HOTTEST]
+    parts = [HotRegion(share, load.reuse.hottest[f"{share:.0%}"]) for share in HOTTEST]
     most = max(parts, key=lambda each: each.access_share - each.share)
     return most if most.access_share - most.share >= SKEW_MIN else None
 
@@ -168,13 +166,12 @@ def _read_share(transfers: list[OperationShare]) -> float:
     return round(reads / sum(each.requests for each in transfers), 4)
 
 
-def _file_bytes(load: Load) -> int:
-    """Return the different bytes that are touched, in whole MiB."""
-    touched = max(FILE_BYTES_MIN, load.footprint.unique_bytes)
-    return math.ceil(touched / MIB) * MIB
+def _file_bytes(load: LoadProfile) -> int:
+    """Return the footprint, rounded up to whole MiB."""
+    return math.ceil(max(FILE_BYTES_MIN, load.footprint.unique_bytes) / MIB) * MIB
 
 
-def _line(load: Load, own: OperationShare) -> Table:
+def _line(load: LoadProfile, own: OperationShare) -> Table:
     sizes = _kept(own)
     total = sum(count for _, count in sizes)
     return {
@@ -185,12 +182,12 @@ def _line(load: Load, own: OperationShare) -> Table:
     }
 
 
-def _sequential_share(load: Load, operation: str) -> float:
+def _sequential_share(load: LoadProfile, operation: str) -> float:
     found = (e.sequential / e.requests for e in load.sequentiality if e.operation == operation)
     return next(found, 0.0)
 
 
-def _stream_line(load: Load, own: Stream) -> Table:
+def _stream_line(load: LoadProfile, own: Stream) -> Table:
     """Return the line of one stream, with its arrivals."""
     return {
         "share": round(own.requests / load.requests, 6) or 0.000001,
@@ -204,7 +201,7 @@ def _stream_line(load: Load, own: Stream) -> Table:
     }
 
 
-def _stream(load: Load, own: Stream) -> Table:
+def _stream(load: LoadProfile, own: Stream) -> Table:
     if own.pause_s is not None:
         found: Table = {"arrival": "think", "pause": max(own.pause_s, PAUSE_S_MIN)}
         if own.flushes:
@@ -225,20 +222,20 @@ def _stream(load: Load, own: Stream) -> Table:
     ]}  # fmt: skip
 
 
-def _group(own: Group) -> Table:
+def _group(own: BurstGroup) -> Table:
     times = {"spacing": round(own.spacing_s, 9), "pause": round(own.pause_s, 9)}
     return {"requests": own.requests, **{name: each for name, each in times.items() if each}}
 
 
-def _sample(load: Load) -> Table:
-    """Return how long a sample lasts, and what it may write at most."""
-    moved = sum(each.transferred_bytes for each in load.mix if each.operation in TRANSFERS)
-    per_s = moved / load.seconds if load.arrivals else 0.0
-    limit_bytes = max(_file_bytes(load), round(per_s * SECONDS * _LIMIT_ROOM))
+def _sample(load: LoadProfile) -> Table:
+    """Return the duration of a sample, and the maximum that it may transfer."""
+    total_bytes = sum(each.transferred_bytes for each in load.mix if each.operation in TRANSFERS)
+    per_s = total_bytes / load.seconds if load.arrivals else 0.0
+    limit_bytes = max(_file_bytes(load), round(per_s * SECONDS * _LIMIT_FACTOR))
     return {"seconds": SECONDS, "limit_bytes": math.ceil(limit_bytes / MIB) * MIB}
 
 
-def _arrivals(load: Load) -> Table:
+def _arrivals(load: LoadProfile) -> Table:
     sample = _sample(load)
     if load.arrivals is None:
         return sample | {"threads": 1}
@@ -254,10 +251,10 @@ def _arrivals(load: Load) -> Table:
     }
 
 
-def _schedule(load: Load) -> Table:
-    """Return the schedule that is as bursty in the shortest windows as the recording.
+def _schedule(load: LoadProfile) -> Table:
+    """Return the schedule with the recording's burstiness in the shortest windows.
 
-    The index of dispersion of batches of geometric sizes at random is 2 n - 1, whatever the window.
+    Batches of geometric sizes with mean n at random times have an index of dispersion of 2 n - 1.
     """
     if _is_steady(load):
         return {"arrival": "fixed"}
@@ -265,8 +262,8 @@ def _schedule(load: Load) -> Table:
     return {"arrival": "batches", "burst": burst} if burst > 1 else {"arrival": "poisson"}
 
 
-def _batch(load: Load) -> int:
-    """Return how many requests come together on average; 1 where each comes alone."""
+def _batch(load: LoadProfile) -> int:
+    """Return the mean batch size; 1 if requests arrive individually."""
     assert load.arrivals is not None  # noqa: S101 - a defect of ours, not of a user
     shortest = next(iter(load.arrivals.dispersion), None)
     if shortest is None or shortest.low < _BURSTY_INDEX_MIN:
@@ -274,40 +271,41 @@ def _batch(load: Load) -> int:
     return min(max(1, round((shortest.index + 1) / 2)), IN_FLIGHT_MAX)
 
 
-def _transfers_per_s(load: Load) -> float:
+def _transfers_per_s(load: LoadProfile) -> float:
     """Return reads and writes per second: a study's rate counts nothing else."""
     count = sum(each.requests for each in load.mix if each.operation in TRANSFERS)
     return count / load.seconds
 
 
-def _is_steady(load: Load) -> bool:
+def _is_steady(load: LoadProfile) -> bool:
     assert load.arrivals is not None  # noqa: S101 - a defect of ours, not of a user
     found = load.arrivals.dispersion
     return bool(found) and all(each.high < 1 for each in found)
 
 
-def _flushes(load: Load) -> Table:
+def _flushes(load: LoadProfile) -> Table:
     counts = {each.operation: each.requests for each in load.mix}
     if not counts.get("flush") or not counts.get("write"):
         return {}
     return {"sync_every": max(1, round(counts["write"] / counts["flush"]))}
 
 
-def _imitated(load: Load, transfers: list[OperationShare], hot: Hot | None) -> Iterator[str]:
+def _imitated(
+    load: LoadProfile, transfers: list[OperationShare], hot: HotRegion | None
+) -> Iterator[str]:
     yield f"Reads: {format_share(_read_share(transfers))} of reads and writes, as recorded."
     for each in transfers:
         covered = sum(count for _, count in _kept(each)) / each.requests
-        rest = "" if covered == 1 else "; the others are given these sizes"
+        rest = "" if covered == 1 else "; the others get these sizes"
         yield f"Sizes of {each.operation}s: those of {format_share(covered)} of them{rest}."
     if hot is None:
         for each in transfers:
             share = format_share(_sequential_share(load, each.operation))
-            yield f"Places of {each.operation}s: {share} sequential, the others random."
+            yield f"Addresses of {each.operation}s: {share} sequential, the others random."
     else:
         part, accesses = format_share(hot.share), format_share(hot.access_share)
         yield f"Skew: the hottest {part} of the file receive {accesses} of the requests."
-    touched = format_size(load.footprint.unique_bytes)
-    yield f"Size of the file: {format_size(_file_bytes(load))}, for {touched} that are touched."
+    yield _size_sentence(load)
     if load.arrivals is not None:
         per_s = format_iops(_transfers_per_s(load)).removesuffix(" IOPS")
         yield f"Rate: {per_s} reads and writes a second, {_times_words(load)}."
@@ -315,13 +313,13 @@ def _imitated(load: Load, transfers: list[OperationShare], hot: Hot | None) -> I
         yield f"Flushes: a sync after every {every['sync_every']} writes."
 
 
-def _imitated_streams(load: Load, streams: Sequence[Stream]) -> Iterator[str]:
+def _imitated_streams(load: LoadProfile, streams: Sequence[Stream]) -> Iterator[str]:
     for own in streams:
         name = f"{own.operation.capitalize()}s"
-        if own.is_waited_for:
+        if own.is_sync:
             name += " that a process waits for"
         else:
-            name += " in the background" if own.is_waited_for is not None else ""
+            name += " in the background" if own.is_sync is not None else ""
             name += " of more than 64 KiB" if own.is_large else " of at most 64 KiB"
         share = format_share(own.requests / sum(each.requests for each in streams))
         sequential = format_share(own.sequential / own.requests)
@@ -329,11 +327,15 @@ def _imitated_streams(load: Load, streams: Sequence[Stream]) -> Iterator[str]:
             f"{name}: {share} of reads and writes, {sequential} sequential; "
             f"{_stream_words(load, own)}."
         )
-    touched = format_size(load.footprint.unique_bytes)
-    yield f"Size of the file: {format_size(_file_bytes(load))}, for {touched} that are touched."
+    yield _size_sentence(load)
 
 
-def _stream_words(load: Load, own: Stream) -> str:
+def _size_sentence(load: LoadProfile) -> str:
+    accessed = format_size(load.footprint.unique_bytes)
+    return f"Size of the file: {format_size(_file_bytes(load))}, for {accessed} accessed."
+
+
+def _stream_words(load: LoadProfile, own: Stream) -> str:
     if own.pause_s is not None:
         flush = " and its flush" if own.flushes else ""
         return f"each {format_duration_s(own.pause_s)} (mean) after the end of the last one{flush}"
@@ -345,7 +347,7 @@ def _stream_words(load: Load, own: Stream) -> str:
     return f"{per_s} a second in recorded bursts of {of} at random times"
 
 
-def _times_words(load: Load) -> str:
+def _times_words(load: LoadProfile) -> str:
     if _is_steady(load):
         return "evenly spaced"
     burst = _batch(load)
@@ -355,17 +357,20 @@ def _times_words(load: Load) -> str:
 
 
 def _left_out(
-    load: Load, transfers: list[OperationShare], hot: Hot | None, streams: Sequence[Stream]
+    load: LoadProfile,
+    transfers: list[OperationShare],
+    hot: HotRegion | None,
+    streams: Sequence[Stream],
 ) -> Iterator[str]:
     if hot is None and (lacking := hottest(load)) is not None:
         yield (
-            f"Skew: {format_share(lacking.share)} of the touched blocks receive "
+            f"Skew: {format_share(lacking.share)} of the accessed blocks receive "
             f"{format_share(lacking.access_share)} of the accesses, but a study with several "
-            "sizes, or with sequential requests, touches all blocks alike. A cache serves less "
-            "of it."
+            "sizes, or with sequential requests, accesses all blocks equally. A cache serves "
+            "less of it."
         )
     if load.arrivals is None:
-        yield "Rate: the times are unknown; each thread sends a request after the one before."
+        yield "Rate: the times are unknown; each thread sends a request after the previous one."
     elif load.arrivals.dispersion and not streams:
         most = max(load.arrivals.dispersion, key=lambda each: each.low)
         ratio = most.low / (2 * _batch(load) - 1)
@@ -380,5 +385,5 @@ def _left_out(
         yield f"Operations: {', '.join(others)}."
     uneven = [each.operation for each in transfers if len(_kept(each)) < len(each.sizes)]
     if uneven:
-        yield f"Sizes that are no multiple of 512 bytes, of {' and '.join(uneven)}s."
-    yield "Which request waits for which, and how the load changes over time."
+        yield f"Sizes that are not multiples of 512 bytes, of {' and '.join(uneven)}s."
+    yield "Dependencies between requests, and changes of the load over time."

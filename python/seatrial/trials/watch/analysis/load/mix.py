@@ -1,4 +1,4 @@
-"""What is done, how much of it at a time, and how long it takes: operations, sizes, latencies."""
+"""The mix of requests: operations, sizes and latencies."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class SizeShare(msgspec.Struct, frozen=True):
 
     Attributes:
         length_bytes: Their length.
-        requests: How many there are.
+        requests: Number of requests.
     """
 
     length_bytes: Count
@@ -37,17 +37,17 @@ class OperationShare(msgspec.Struct, frozen=True, kw_only=True):
     """The requests of one operation.
 
     Attributes:
-        operation: What they do.
-        requests: How many there are.
-        failed: How many of them failed.
-        transferred_bytes: Their bytes.
-        sync: How many of them a process waits for; null where that is unknown.
+        operation: The operation.
+        requests: Number of requests.
+        failed: Number of failed requests.
+        transferred_bytes: Bytes transferred.
+        sync: Number of requests that a process waits for; null where that is unknown.
         length_bytes: Percentiles of their lengths (p10, p50, p90).
         sizes: The most frequent lengths, at most 16, the most frequent first.
         other_sizes: Requests of other lengths.
         latency_ns: Percentiles of the time from arrival to completion (p50, p90, p99, p99.9, p100);
-            empty where that is unknown, without those of which too few requests know. Where only
-            the time at the device is known, these are its percentiles.
+            empty where that is unknown, and without percentiles for which there are too few
+            requests. If only the time at the device is known, these are its percentiles.
     """
 
     operation: Annotated[str, one_of(*OPERATIONS)]
@@ -97,16 +97,14 @@ def _percentiles_bytes(lengths: NDArray[np.int64], counts: NDArray[np.int64]) ->
     import numpy as np  # noqa: PLC0415 - takes 0.1 s
 
     shares = np.cumsum(counts) / counts.sum()
-    places = np.searchsorted(shares, [0.1 - 1e-12, 0.5 - 1e-12, 0.9 - 1e-12])
-    return {
-        name: int(lengths[place]) for name, place in zip(("p10", "p50", "p90"), places, strict=True)
-    }
+    indices = np.searchsorted(shares, [0.1 - 1e-12, 0.5 - 1e-12, 0.9 - 1e-12])
+    return {name: int(lengths[at]) for name, at in zip(("p10", "p50", "p90"), indices, strict=True)}
 
 
 def latencies_ns(recording: Recording) -> NDArray[np.int64]:
     """Return the time of each request from arrival to completion; -1 where that is unknown.
 
-    A queue time that is unknown counts as none: the result is then the time at the device.
+    An unknown queue time counts as 0: the result is then the time at the device.
     """
     import numpy as np  # noqa: PLC0415 - takes 0.1 s
 
@@ -115,17 +113,15 @@ def latencies_ns(recording: Recording) -> NDArray[np.int64]:
 
 
 def percentiles_ns(times_ns: NDArray[np.int64]) -> dict[str, int]:
-    """Return percentiles by name: the smallest value that so many reach at most.
+    """Return percentiles by name; ``p100`` is the largest value.
 
-    One of which too few values know is absent: ten must lie above it. ``p100`` is the largest.
+    A percentile is absent if there are too few values for it: ten must be above it.
     """
     import numpy as np  # noqa: PLC0415 - takes 0.1 s
 
     known = [each for each in PERCENTS if each == 100 or len(times_ns) >= entries_needed(each)]
     if not len(times_ns):
         return {}
-    places = [max(0, int(np.ceil(len(times_ns) * each / 100)) - 1) for each in known]
-    ordered = np.partition(times_ns, places)
-    return {
-        f"p{percent:g}": int(ordered[place]) for percent, place in zip(known, places, strict=True)
-    }
+    indices = [max(0, int(np.ceil(len(times_ns) * each / 100)) - 1) for each in known]
+    ordered = np.partition(times_ns, indices)
+    return {f"p{percent:g}": int(ordered[at]) for percent, at in zip(known, indices, strict=True)}

@@ -1,4 +1,4 @@
-"""A recording over time: rates by operation, and how many requests took how long."""
+"""A recording over time: rates by operation, and distributions of latencies."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class HeatWindow(msgspec.Struct, frozen=True, kw_only=True):
     """Latencies of the requests that arrive in one window.
 
     Attributes:
-        index: Its place: it begins at ``index * window_s``.
+        index: Index of the window, which begins at ``index * window_s``.
         p50_ns: Their median.
         p99_ns: Their 99th percentile.
         max_ns: The longest.
@@ -60,8 +60,8 @@ def rates_of(recording: Recording) -> Rates:
     numbers = np.minimum(recording.arrived_ns / 1e9 / window_s, WINDOWS - 1).astype(np.int64)
     requests: dict[str, list[float]] = {}
     transferred: dict[str, list[float]] = {}
-    for place, name in enumerate(OPERATIONS):
-        own = recording.operation == place
+    for number, name in enumerate(OPERATIONS):
+        own = recording.operation == number
         if not own.any():
             continue
         counts = np.bincount(numbers[own], minlength=WINDOWS)

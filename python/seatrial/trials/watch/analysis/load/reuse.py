@@ -1,11 +1,11 @@
-"""Reuse: how many other blocks are touched before a block is touched again.
+"""Reuse: how many other blocks are accessed before a block is accessed again.
 
-The reuse distance of an access is the number of different blocks since the last one to the same
-block. A cache of so many blocks that drops the least recently used one serves exactly the accesses
-with a smaller distance, so the distribution is the hit ratio by size of cache.
+The reuse distance of an access is the number of distinct blocks since the last access to the same
+block. An LRU cache of n blocks serves exactly the accesses with a distance below n, so the
+distribution of distances is the hit ratio by cache size.
 
-Small inputs are computed exactly. Of large ones, blocks are sampled by a hash of their number, and
-distances scaled up (SHARDS). Four samples with hashes of their own give the error.
+Small inputs are computed exactly. For large ones, blocks are sampled by a hash of their number, and
+distances are scaled up (SHARDS). The error is estimated from four samples with different hashes.
 
 Sources: R. Mattson et al., "Evaluation techniques for storage hierarchies", IBM Systems Journal 9
 (2), 1970; C. Waldspurger et al., "Efficient MRC Construction with SHARDS", FAST 2015.
@@ -30,22 +30,22 @@ if TYPE_CHECKING:
 _BLOCKS_MIN: Final = 32
 EXACT_ACCESSES_MAX: Final = 4_000_000
 SAMPLED_ACCESSES: Final = 150_000
-"""About so many accesses are in each sample."""
+"""Approximate number of accesses in each sample."""
 _T_95: Final = 3.182
 """Student's t for 95 % and three degrees of freedom: four samples."""
 POINTS: Final = 40
 HOTTEST: Final = (0.01, 0.1, 0.2)
 _ENDLESS: Final = 1 << 62
-"""Blocks of a cache that never drops one."""
+"""Size in blocks of a cache that never evicts one."""
 
 
 class HitRatio(msgspec.Struct, frozen=True, kw_only=True):
-    """The hit ratio of a cache that drops the least recently used block.
+    """The hit ratio of an LRU cache.
 
     Attributes:
         cache_bytes: Its size.
-        share: Share of the accesses that it serves; the first access to a block is none.
-        low: Lower end of the 95 % interval over four samples; the same where it is exact.
+        share: Share of the accesses that are hits; the first access to a block is a miss.
+        low: Lower end of the 95 % interval over four samples; equal to ``share`` if exact.
         high: Upper end.
     """
 
@@ -60,13 +60,13 @@ class Reuse(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         method: ``exact``, or ``sampled`` by hash of the block (SHARDS).
-        sampled_share: Share of the blocks in each sample; 1 where it is exact.
-        block_bytes: Size of a block; each request accesses all blocks that it touches.
-        accesses: How many there are.
+        sampled_share: Share of the blocks in each sample; 1 if exact.
+        block_bytes: Size of a block; each request accesses all blocks that it overlaps.
+        accesses: Number of accesses.
         repeated_share: Share of accesses to a block that was accessed before.
-        hit_ratios: By size of cache, the smallest first.
-        hottest: Share of the accesses that go to the most accessed 1 %, 10 % and 20 % of the
-            blocks that are touched.
+        hit_ratios: By cache size, the smallest first.
+        hottest: Share of the accesses to the most accessed 1 %, 10 % and 20 % of the accessed
+            blocks.
     """
 
     method: Annotated[str, one_of("exact", "sampled")]
@@ -79,7 +79,7 @@ class Reuse(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def reuse_of(recording: Recording) -> Reuse | None:
-    """Return how blocks are reused; None of a recording without reads and writes."""
+    """Return how blocks are reused; None for a recording without reads and writes."""
     found = block_accesses(recording)
     if found is None:
         return None
@@ -88,7 +88,7 @@ def reuse_of(recording: Recording) -> Reuse | None:
     samples = [
         blocks
         for salt in (SALTS[:1] if is_exact else SALTS)
-        if len(blocks := found.taken(sampled_share, salt)[0])
+        if len(blocks := found.sampled(sampled_share, salt)[0])
     ]
     return _reuse(samples, sampled_share, found)
 
@@ -98,7 +98,7 @@ def _reuse(samples: list[NDArray[np.uint64]], sampled_share: float, found: Block
 
     caches = [_core.CacheAccesses(blocks.data) for blocks in samples]
     largest = max((each.different for each in caches), default=0) / sampled_share
-    # A sample tells no sizes apart of which it has but a few blocks.
+    # A sample cannot resolve sizes of which it has only a few blocks.
     smallest = 1.0 if sampled_share >= 1 else _BLOCKS_MIN / sampled_share
     spaced = np.geomspace(smallest, max(2 * smallest, largest), POINTS)
     sizes = [*np.unique(spaced.astype(np.int64)).tolist(), _ENDLESS]
@@ -132,7 +132,7 @@ def _reuse(samples: list[NDArray[np.uint64]], sampled_share: float, found: Block
 
 
 def _hottest(samples: list[NDArray[np.uint64]]) -> dict[str, float]:
-    """Return the share of the accesses to the most accessed blocks of those touched."""
+    """Return the share of the accesses to the most accessed blocks."""
     import numpy as np  # noqa: PLC0415 - takes 0.1 s
 
     shares: dict[str, list[float]] = {f"{share:.0%}": [] for share in HOTTEST}
@@ -140,6 +140,6 @@ def _hottest(samples: list[NDArray[np.uint64]]) -> dict[str, float]:
         _, counts = np.unique(blocks, return_counts=True)
         sums = np.cumsum(np.sort(counts)[::-1])
         for share in HOTTEST:
-            place = max(1, round(share * len(sums))) - 1
-            shares[f"{share:.0%}"].append(float(sums[place] / sums[-1]))
+            last = max(1, round(share * len(sums))) - 1
+            shares[f"{share:.0%}"].append(float(sums[last] / sums[-1]))
     return {name: float(np.mean(found)) for name, found in shares.items() if found}

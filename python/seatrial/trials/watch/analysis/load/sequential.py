@@ -1,8 +1,8 @@
 """Sequentiality: which requests begin where an earlier one ended, and how long such runs are.
 
-A request is sequential if it begins where one of the 16 requests before it ended, of the same
-device, operation and, where that is known, process. So streams that alternate are still found
-sequential. A run is a first request and those that follow it so.
+A request is sequential if it begins where one of the previous 16 requests of the same device,
+operation and, if known, process ended. So interleaved streams are recognised as sequential. A run
+is a request with those that follow it sequentially.
 
 Source: the windowed seek distance of I. Ahmad, "Easy and Efficient Disk I/O Workload
 Characterization in VMware ESX Server", IISWC 2007, whose window has 16 requests.
@@ -24,9 +24,10 @@ if TYPE_CHECKING:
     from seatrial.trials.watch.recording import Recording
 
 WINDOW: Final = 16
-"""A request is compared with so many before it."""
+"""Number of previous requests with which a request is compared."""
+
 TRANSFERS: Final = ("read", "write")
-"""The operations that have places."""
+"""The operations that have addresses."""
 
 
 class Sequentiality(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,13 +35,13 @@ class Sequentiality(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         operation: ``read`` or ``write``.
-        requests: How many there are.
-        sequential: How many of them begin where one of the 16 before ended.
-        sequential_bytes: Their bytes.
-        runs: How many runs there are; a request that nothing follows is one of its own.
+        requests: Number of requests.
+        sequential: Number of those that begin where one of the previous 16 ended.
+        sequential_bytes: Bytes of the sequential requests.
+        runs: Number of runs; a single request is a run as well.
         run_bytes_mean: Mean length of a run.
-        run_bytes: Percentiles of the length of the run that a byte belongs to (p50, p90): half of
-            all bytes are in runs of at least the median.
+        run_bytes: Percentiles of the run length, weighted by bytes (p50, p90): half of all bytes
+            are in runs of at least the median.
     """
 
     operation: Annotated[str, one_of(*TRANSFERS)]
@@ -53,7 +54,7 @@ class Sequentiality(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def sequentiality_of(recording: Recording) -> list[Sequentiality]:
-    """Return the sequentiality of reads and writes; operations that do not occur are left out."""
+    """Return the sequentiality of reads and writes, without operations that do not occur."""
     found = []
     for name in TRANSFERS:
         own = (recording.operation == OPERATIONS.index(name)) & (recording.length_bytes > 0)
@@ -74,7 +75,7 @@ def _of(recording: Recording, name: str, own: NDArray[np.bool_]) -> Sequentialit
     runs_bytes = np.bincount(_roots(first), weights=lengths)
     runs_bytes = np.sort(runs_bytes[runs_bytes > 0])
     shares = np.cumsum(runs_bytes) / runs_bytes.sum()
-    places = np.searchsorted(shares, [0.5, 0.9])
+    indices = np.searchsorted(shares, [0.5, 0.9])
     return Sequentiality(
         operation=name,
         requests=len(first),
@@ -83,8 +84,8 @@ def _of(recording: Recording, name: str, own: NDArray[np.bool_]) -> Sequentialit
         runs=len(runs_bytes),
         run_bytes_mean=float(runs_bytes.mean()),
         run_bytes={
-            label: int(runs_bytes[min(place, len(runs_bytes) - 1)])
-            for label, place in zip(("p50", "p90"), places, strict=True)
+            label: int(runs_bytes[min(at, len(runs_bytes) - 1)])
+            for label, at in zip(("p50", "p90"), indices, strict=True)
         },
     )
 
@@ -100,12 +101,12 @@ def _groups(recording: Recording, own: NDArray[np.bool_]) -> NDArray[np.int64]:
 def predecessors(
     groups: NDArray[np.int64], begins: NDArray[np.int64], ends: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Return for each request the nearest before it in its group that it follows, else itself.
+    """Return for each request the nearest predecessor in its group, or its own index.
 
     Args:
-        groups: Of the requests, in order; shape (requests,), as all.
-        begins: Their first bytes.
-        ends: The bytes behind their last ones.
+        groups: Groups of the requests, in order; shape (requests,), as the next two.
+        begins: First bytes.
+        ends: Exclusive ends.
     """
     import numpy as np  # noqa: PLC0415 - takes 0.1 s
 

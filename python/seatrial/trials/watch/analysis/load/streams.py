@@ -1,11 +1,11 @@
-"""The streams that a load consists of: requests of one kind, with their own arrivals.
+"""The streams of a load: requests of one kind, with their own arrivals.
 
-A database's requests come from parts that know little of each other. Who commits writes the log and
-waits for it, so that one such write follows another. Background writers send bursts of pages, and
+A database's requests come from largely independent sources. Committing sessions write the log and
+wait for it, so that these writes follow each other. Background writers send bursts of pages, and
 the kernel bursts of large requests. So reads and writes are divided by whether a process waits for
-them: those by whether it has one in flight at a time, the others by size. Each stream either has
-one request in flight at a time, a pause after each (a closed loop with a think time), or arrives in
-bursts at random times.
+them; those it waits for by whether the process has only one in flight, the others by size. A stream
+is either a closed loop with a think time, one request in flight at a time, or it arrives in bursts
+at random times.
 
 Source: D. Ferrari, "On the foundations of artificial workload design", SIGMETRICS 1984, for streams
 by component.
@@ -29,27 +29,33 @@ if TYPE_CHECKING:
     from seatrial.trials.watch.recording import Recording
 
 LARGE_BYTES: Final = 64 << 10
-"""Larger requests that nobody waits for are a stream of their own: what the kernel has merged."""
+"""Larger background requests, which the kernel has merged, are a separate stream."""
+
 SIZES_MAX: Final = 16
 BURST_GAP_NS: Final = 1_000_000
-"""Requests belong to one burst while the gap between them is no longer."""
+"""Maximum gap between requests of one burst."""
+
 GROUP_GAP_NS: Final = 50_000
-"""And to one group of it; a storage drains meanwhile."""
+"""Maximum gap between requests of one group of a burst; the queue drains in longer gaps."""
+
 BURSTS_MAX: Final = 16
-"""So many bursts stand for all."""
+"""Maximum number of representative bursts."""
+
 GROUPS_MAX: Final = 32
-"""So many groups of a burst are kept, those with the longest pauses between them."""
-ALONE_SHARE_MIN: Final = 0.9
-"""So many requests begin when the one before has ended, where each follows another."""
+"""Maximum number of groups of a burst, separated by its longest pauses."""
+
+SERIAL_SHARE_MIN: Final = 0.9
+"""Minimum share of requests that begin after the previous one has ended, in a serial stream."""
+
 _SECTOR_BYTES: Final = 512
-_MET_MIN: Final = 2.0
+_BURST_SIZE_MIN: Final = 2.0
 
 
-class Group(NamedTuple):
+class BurstGroup(NamedTuple):
     """Requests of a burst that follow each other closely.
 
     Attributes:
-        requests: How many.
+        requests: Number of requests.
         spacing_s: Mean time between two of them.
         pause_s: Time from the last of them to the next group; 0 after the last group.
     """
@@ -60,43 +66,43 @@ class Group(NamedTuple):
 
 
 class Burst(msgspec.Struct, frozen=True):
-    """A recorded burst, and for how many it stands.
+    """A recorded burst that represents others.
 
     Attributes:
-        count: Bursts of about its size.
-        groups: What it consists of.
+        count: Number of bursts of about its size.
+        groups: Its groups of requests.
     """
 
     count: int
-    groups: list[Group]
+    groups: list[BurstGroup]
 
     @property
     def requests(self) -> int:
-        """Its requests."""
+        """Number of its requests."""
         return sum(each.requests for each in self.groups)
 
 
 class Stream(msgspec.Struct, frozen=True, kw_only=True):
-    """Requests of one kind and how they come.
+    """Requests of one kind, and their arrivals.
 
     Attributes:
         operation: ``read`` or ``write``.
-        is_waited_for: Whether a process waits for them; None where that is unknown.
-        is_large: Whether all are larger than 64 KiB; only what nobody waits for is divided so.
-        requests: How many there are.
-        sizes_bytes: Sizes and how many requests have each; of more than 16 sizes the means of 16
-            groups of about equal number.
-        sequential: How many begin where one of the 16 before ended.
-        in_flight_max: Most of them at once; 0 where latencies are unknown.
-        pause_s: Mean pause between the end of one, or of its flush, and the next, where one follows
-            another; None where they come by themselves.
-        bursts: Those that they come in where none waits for another; none where each comes by
-            itself.
-        flushes: Flushes that belong to them.
+        is_sync: Whether a process waits for them; None where that is unknown.
+        is_large: Whether all are larger than 64 KiB; only background requests are divided by this.
+        requests: Number of requests.
+        sizes_bytes: Sizes and the number of requests of each; if there are more than 16 sizes, the
+            means of 16 groups of about equal number.
+        sequential: Number of those that begin where one of the previous 16 ended.
+        in_flight_max: Maximum number in flight; 0 where latencies are unknown.
+        pause_s: Mean think time from the end of a request, or of its flush, to the next one; None
+            if the stream is not serial.
+        bursts: Representative bursts of a stream that is not serial; empty if requests arrive
+            individually.
+        flushes: Number of their flushes.
     """
 
     operation: str
-    is_waited_for: bool | None
+    is_sync: bool | None
     is_large: bool
     requests: int
     sizes_bytes: list[tuple[int, int]]
@@ -115,25 +121,23 @@ def streams_of(recording: Recording) -> list[Stream]:
     found = []
     for name in TRANSFERS:
         own = (recording.operation == OPERATIONS.index(name)) & (length >= _SECTOR_BYTES)
-        for waited in np.unique(recording.is_sync[own]):
-            alike = own & (recording.is_sync == waited)
-            if waited == 1:
-                alone = _of_processes_with_one_in_flight(recording, alike)
-                parts = [alike & alone, alike & ~alone]
+        for sync in np.unique(recording.is_sync[own]):
+            of_sync = own & (recording.is_sync == sync)
+            if sync == 1:
+                serial = _of_serial_processes(recording, of_sync)
+                parts = [of_sync & serial, of_sync & ~serial]
             else:
-                parts = [alike & (length <= LARGE_BYTES), alike & (length > LARGE_BYTES)]
+                parts = [of_sync & (length <= LARGE_BYTES), of_sync & (length > LARGE_BYTES)]
             for members in parts:
                 if members.any():
-                    found.append(_stream(recording, name, int(waited), members))
+                    found.append(_stream(recording, name, int(sync), members))
     return sorted(found, key=lambda each: -each.requests)
 
 
-def _of_processes_with_one_in_flight(
-    recording: Recording, own: NDArray[np.bool_]
-) -> NDArray[np.bool_]:
+def _of_serial_processes(recording: Recording, own: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Return which requests are of processes that have one of these in flight at a time.
 
-    Sessions that commit do; a checkpointer, whose writes are waited for likewise, does not.
+    This is true of committing sessions, but not of a checkpointer, which waits for many writes.
     """
     import numpy as np  # noqa: PLC0415 - takes 0.1 s
 
@@ -141,19 +145,19 @@ def _of_processes_with_one_in_flight(
     found = np.zeros(len(own), dtype=bool)
     for process in np.unique(recording.process[own]):
         members = own & (recording.process == process)
-        if are_alone(recording.arrived_ns[members], latency_ns[members]):
+        if are_serial(recording.arrived_ns[members], latency_ns[members]):
             found |= members
     return found
 
 
-def _stream(recording: Recording, name: str, waited: int, own: NDArray[np.bool_]) -> Stream:
+def _stream(recording: Recording, name: str, sync: int, own: NDArray[np.bool_]) -> Stream:
     lengths = recording.length_bytes[own]
     arrived_ns = recording.arrived_ns[own]
     latency_ns = latencies_ns(recording)[own]
     flushes = 0
     pause_s = None
     in_flight = _in_flight_max(arrived_ns, latency_ns)
-    if waited == 1 and are_alone(arrived_ns, latency_ns):
+    if sync == 1 and are_serial(arrived_ns, latency_ns):
         is_log = name == "write"
         flush = recording.operation == OPERATIONS.index("flush")
         flushes = int(flush.sum()) if is_log else 0
@@ -162,8 +166,8 @@ def _stream(recording: Recording, name: str, waited: int, own: NDArray[np.bool_]
         pause_s = max(0.0, length_s(recording) - busy_ns / 1e9) / len(lengths)
     return Stream(
         operation=name,
-        is_waited_for=None if waited < 0 else waited == 1,
-        is_large=waited != 1 and bool(lengths[0] > LARGE_BYTES),
+        is_sync=None if sync < 0 else sync == 1,
+        is_large=sync != 1 and bool(lengths[0] > LARGE_BYTES),
         requests=len(lengths),
         sizes_bytes=grouped_sizes_bytes(lengths),
         sequential=_sequential(recording, own),
@@ -174,14 +178,14 @@ def _stream(recording: Recording, name: str, waited: int, own: NDArray[np.bool_]
     )
 
 
-def are_alone(arrived_ns: NDArray[np.int64], latency_ns: NDArray[np.int64]) -> bool:
-    """Return whether requests begin when those before them have ended."""
+def are_serial(arrived_ns: NDArray[np.int64], latency_ns: NDArray[np.int64]) -> bool:
+    """Return whether requests begin after the previous ones have ended."""
     import numpy as np  # noqa: PLC0415 - takes 0.1 s
 
     if len(arrived_ns) < 2 or (latency_ns < 0).any():
         return False
     ends_ns = np.maximum.accumulate(arrived_ns + latency_ns)
-    return float((arrived_ns[1:] >= ends_ns[:-1]).mean()) >= ALONE_SHARE_MIN
+    return float((arrived_ns[1:] >= ends_ns[:-1]).mean()) >= SERIAL_SHARE_MIN
 
 
 def _in_flight_max(arrived_ns: NDArray[np.int64], latency_ns: NDArray[np.int64]) -> int:
@@ -194,25 +198,25 @@ def _in_flight_max(arrived_ns: NDArray[np.int64], latency_ns: NDArray[np.int64])
 
 
 def bursts_of(arrived_ns: NDArray[np.int64]) -> list[Burst]:
-    """Return recorded bursts that stand for all, the smallest first; none where there are none.
+    """Return representative recorded bursts, the smallest first; empty without bursts.
 
-    Bursts end where a gap is longer than 1 ms. They are sorted by size and divided into parts of
-    about as many requests each, of each of which the burst in the middle is taken: a bootstrap of
-    blocks, stratified by their length. The order of bursts is not kept.
+    A gap of more than 1 ms separates bursts. They are sorted by size and divided into parts with
+    about equal numbers of requests, and the middle burst of each part is chosen: a bootstrap of
+    blocks, stratified by their length. The order of bursts is not preserved.
 
     Source: H. Kuensch, "The jackknife and the bootstrap for general stationary observations",
-    Annals of Statistics 17 (3), 1989, for drawing blocks in place of single observations.
+    Annals of Statistics 17 (3), 1989, for drawing blocks instead of single observations.
 
     Args:
-        arrived_ns: When the requests arrived, in order; shape (requests,), at least one.
+        arrived_ns: Arrival times of the requests, in order; shape (requests,), at least one.
     """
     import numpy as np  # noqa: PLC0415 - takes 0.1 s
 
     ends = np.append(np.flatnonzero(np.diff(arrived_ns) > BURST_GAP_NS) + 1, len(arrived_ns))
     begins = np.append(0, ends[:-1])
     sizes = ends - begins
-    # A request finds E(n^2) / E(n) requests in its burst.
-    if float((sizes.astype(np.float64) ** 2).sum() / sizes.sum()) < _MET_MIN:
+    # The mean size of the burst of a request is E(n^2) / E(n).
+    if float((sizes.astype(np.float64) ** 2).sum() / sizes.sum()) < _BURST_SIZE_MIN:
         return []
     order = np.argsort(sizes, kind="stable")
     before = np.cumsum(sizes[order]) - sizes[order] / 2
@@ -226,7 +230,7 @@ def bursts_of(arrived_ns: NDArray[np.int64]) -> list[Burst]:
     return found
 
 
-def _groups(arrived_ns: NDArray[np.int64]) -> list[Group]:
+def _groups(arrived_ns: NDArray[np.int64]) -> list[BurstGroup]:
     import numpy as np  # noqa: PLC0415 - takes 0.1 s
 
     gaps_ns = np.diff(arrived_ns)
@@ -235,7 +239,7 @@ def _groups(arrived_ns: NDArray[np.int64]) -> list[Group]:
     begins, ends = np.append(0, cuts + 1), np.append(cuts, len(gaps_ns))
     pauses_ns = np.append(gaps_ns[cuts], 0)
     return [
-        Group(
+        BurstGroup(
             requests=int(end - begin + 1),
             spacing_s=float(arrived_ns[end] - arrived_ns[begin]) / max(1, end - begin) / 1e9,
             pause_s=float(pause_ns) / 1e9,
@@ -245,7 +249,7 @@ def _groups(arrived_ns: NDArray[np.int64]) -> list[Group]:
 
 
 def grouped_sizes_bytes(lengths: NDArray[np.int64]) -> list[tuple[int, int]]:
-    """Return at most 16 sizes in whole sectors and their numbers, with about the mean of all."""
+    """Return at most 16 sizes in whole sectors and their numbers, with about the same mean."""
     import numpy as np  # noqa: PLC0415 - takes 0.1 s
 
     values, counts = np.unique(lengths, return_counts=True)

@@ -1,4 +1,4 @@
-"""What kind of load a recording is: all properties together."""
+"""The characteristics of a recorded load, all together, and its concurrency."""
 
 from __future__ import annotations
 
@@ -21,24 +21,22 @@ from seatrial.trials.watch.analysis.load.sequential import Sequentiality, sequen
 from seatrial.trials.watch.recording import PLACE, TIME
 
 if TYPE_CHECKING:
-    from seatrial.trials.watch.recording import Recording
-if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
     from seatrial.trials.watch.recording import Recording
 
 
-class Party(msgspec.Struct, frozen=True, kw_only=True):
-    """Who sent requests, or what they belong to.
+class BreakdownRow(msgspec.Struct, frozen=True, kw_only=True):
+    """The requests of one device, process or relation.
 
     Attributes:
-        name: Of the process, the relation or the device; empty where it is unknown.
+        name: Name of the process, the relation or the device; empty where it is unknown.
         reads: Read requests.
         writes: Write requests.
-        transferred_bytes: Their bytes.
-        latency_ns_p99: 99th percentile from arrival to completion; null where it is unknown, as of
-            fewer than 1,000 requests.
+        transferred_bytes: Bytes transferred.
+        latency_ns_p99: 99th percentile from arrival to completion; null where it is unknown, or
+            with fewer than 1,000 requests.
     """
 
     name: str
@@ -48,21 +46,21 @@ class Party(msgspec.Struct, frozen=True, kw_only=True):
     latency_ns_p99: Count | None
 
 
-class Load(msgspec.Struct, frozen=True, kw_only=True):
-    """What kind of load a recording is.
+class LoadProfile(msgspec.Struct, frozen=True, kw_only=True):
+    """The characteristics of a recorded load.
 
     Attributes:
         requests: Number of requests.
         seconds: Length of the recording.
         mix: By operation, the most requests first.
-        sequentiality: Of reads and of writes; empty where places are made up.
-        arrivals: Rate and burstiness; null where times are made up.
-        footprint: Different bytes, and working sets.
+        sequentiality: For reads and for writes; empty if addresses are synthetic.
+        arrivals: Rate and burstiness; null if times are synthetic.
+        footprint: Distinct bytes, and working sets.
         reuse: Reuse of blocks; null without reads and writes.
         concurrency: Requests in flight; null where no latency is known.
         devices: By device, the most bytes first.
-        processes: By process likewise; empty where it is unknown.
-        relations: By relation likewise; empty where requests are not assigned.
+        processes: By process, the most bytes first; empty where it is unknown.
+        relations: By relation, the most bytes first; empty where requests are not assigned.
     """
 
     requests: Count
@@ -73,19 +71,19 @@ class Load(msgspec.Struct, frozen=True, kw_only=True):
     footprint: Footprint
     reuse: Reuse | None
     concurrency: Concurrency | None
-    devices: list[Party]
-    processes: list[Party]
-    relations: list[Party]
+    devices: list[BreakdownRow]
+    processes: list[BreakdownRow]
+    relations: list[BreakdownRow]
 
     def share_of(self, operation: str) -> float:
         """Return the share of an operation in all requests."""
         return sum(e.requests for e in self.mix if e.operation == operation) / (self.requests or 1)
 
 
-def load_of(recording: Recording) -> Load:
-    """Return what kind of load a recording is."""
+def load_of(recording: Recording) -> LoadProfile:
+    """Return the characteristics of a recorded load."""
     about = recording.about
-    return Load(
+    return LoadProfile(
         requests=recording.requests,
         seconds=length_s(recording),
         mix=mix_of(recording),
@@ -94,43 +92,42 @@ def load_of(recording: Recording) -> Load:
         footprint=footprint_of(recording),
         reuse=reuse_of(recording),
         concurrency=concurrency_of(recording),
-        devices=_sorted(_parties(recording, "device", [each.name for each in about.devices])),
-        processes=_sorted(_parties(recording, "process", about.processes)),
-        relations=_sorted(_parties(recording, "relation", about.relations)),
+        devices=_sorted(_breakdown(recording, "device", [each.name for each in about.devices])),
+        processes=_sorted(_breakdown(recording, "process", about.processes)),
+        relations=_sorted(_breakdown(recording, "relation", about.relations)),
     )
 
 
-def _sorted(parties: Iterator[Party]) -> list[Party]:
-    return sorted(parties, key=lambda each: (-each.transferred_bytes, -each.reads - each.writes))
+def _sorted(rows: Iterator[BreakdownRow]) -> list[BreakdownRow]:
+    return sorted(rows, key=lambda each: (-each.transferred_bytes, -each.reads - each.writes))
 
 
-def _parties(
+def _breakdown(
     recording: Recording, column: str, names: list[str] | tuple[str, ...]
-) -> Iterator[Party]:
-    """Yield the requests by the values of a column; nothing where all are unknown."""
+) -> Iterator[BreakdownRow]:
+    """Yield the requests by the values of a column; nothing if all are unknown."""
     import numpy as np  # noqa: PLC0415 - takes 0.1 s
 
     if not names or not recording.requests:
         return
-    places = getattr(recording, column).astype(np.int64) + 1
+    indices = getattr(recording, column).astype(np.int64) + 1
     count = len(names) + 1
-    reads = np.bincount(places[recording.operation == 0], minlength=count)
-    writes = np.bincount(places[recording.operation == 1], minlength=count)
-    sums = np.bincount(places, weights=recording.length_bytes, minlength=count)
+    reads = np.bincount(indices[recording.operation == 0], minlength=count)
+    writes = np.bincount(indices[recording.operation == 1], minlength=count)
+    sums = np.bincount(indices, weights=recording.length_bytes, minlength=count)
     latency_ns = latencies_ns(recording)
-    order = np.argsort(places, kind="stable")
-    edges = np.searchsorted(places[order], np.arange(count + 1))
-    for place in range(count):
-        own = latency_ns[order[edges[place] : edges[place + 1]]]
+    order = np.argsort(indices, kind="stable")
+    edges = np.searchsorted(indices[order], np.arange(count + 1))
+    for index in range(count):
+        own = latency_ns[order[edges[index] : edges[index + 1]]]
         if not len(own):
             continue
-        known = own[own >= 0]
-        yield Party(
-            name=names[place - 1] if place else "",
-            reads=int(reads[place]),
-            writes=int(writes[place]),
-            transferred_bytes=int(sums[place]),
-            latency_ns_p99=percentiles_ns(known).get("p99"),
+        yield BreakdownRow(
+            name=names[index - 1] if index else "",
+            reads=int(reads[index]),
+            writes=int(writes[index]),
+            transferred_bytes=int(sums[index]),
+            latency_ns_p99=percentiles_ns(own[own >= 0]).get("p99"),
         )
 
 
@@ -143,10 +140,10 @@ class Concurrency(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         known_share: Share of the requests whose latency is known; only these are counted.
         mean: Mean number in flight over time.
-        found: Percentiles of the number in flight that a request finds when it arrives, without
-            itself (p50, p99, p100).
+        found: Percentiles of the number of other requests in flight when a request arrives (p50,
+            p99, p100).
         busy_share: Share of time with at least one request in flight.
-        window_s: Length of the windows of the next one.
+        window_s: Length of the windows of ``over_time``.
         over_time: Mean number in flight in each window.
     """
 
@@ -174,11 +171,11 @@ def concurrency_of(recording: Recording) -> Concurrency | None:
     edges_ns = np.linspace(0, seconds * 1e9, CHART_WINDOWS + 1)
     window_s = seconds / CHART_WINDOWS
     in_flight_ns = np.diff(_passed_ns(begins_ns, edges_ns) - _passed_ns(ends_ns, edges_ns))
-    places = np.percentile(found, [50, 99, 100], method="inverted_cdf")
+    percentiles = np.percentile(found, [50, 99, 100], method="inverted_cdf")
     return Concurrency(
         known_share=float(known.mean()),
         mean=float(latency_ns[known].sum(dtype=np.float64)) / 1e9 / seconds,
-        found=dict(zip(("p50", "p99", "p100"), map(int, places), strict=True)),
+        found=dict(zip(("p50", "p99", "p100"), map(int, percentiles), strict=True)),
         busy_share=_busy_ns(begins_ns, begins_ns + latency_ns[known]) / 1e9 / seconds,
         window_s=window_s,
         over_time=[max(0.0, float(each)) for each in in_flight_ns / 1e9 / window_s],
@@ -186,7 +183,7 @@ def concurrency_of(recording: Recording) -> Concurrency | None:
 
 
 def _passed_ns(times_ns: NDArray[np.int64], edges_ns: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return for each edge the sum of the time that has passed since all times before it."""
+    """Return for each edge the sum of the durations from all earlier times to it."""
     import numpy as np  # noqa: PLC0415 - takes 0.1 s
 
     sums = np.concatenate(([0.0], np.cumsum(times_ns, dtype=np.float64)))
@@ -196,7 +193,7 @@ def _passed_ns(times_ns: NDArray[np.int64], edges_ns: NDArray[np.float64]) -> ND
 
 
 def _busy_ns(begins_ns: NDArray[np.int64], ends_ns: NDArray[np.int64]) -> float:
-    """Return the length of the union of the ranges, whose begins are in order."""
+    """Return the length of the union of ranges, which are sorted by their begin."""
     import numpy as np  # noqa: PLC0415 - takes 0.1 s
 
     highest = np.maximum.accumulate(ends_ns)

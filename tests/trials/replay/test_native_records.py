@@ -16,12 +16,12 @@ from seatrial.trials.database.measure.preflight import Shown
 from seatrial.trials.replay.commands.compare_sides import _TraceTimeline
 from seatrial.trials.replay.reading import Reading
 from seatrial.trials.replay.trace import Trace
-from seatrial.trials.watch.recording import StoredAbout
+from seatrial.trials.watch.recording import StoredMetadata
 
 READ_BY: dict[str, Any] = {
     "capture": Reading,
     "reading": Reading,
-    "recording": StoredAbout,
+    "recording": StoredMetadata,
     "replay": ReplayRecord,
     "sequences": tuple[Shown, ...],
     "timeline": _TraceTimeline,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from seatrial.trials.watch.recording import DeviceAbout, Recording, RecordingAbout
+from seatrial.trials.watch.recording import RecordedDevice, Recording, RecordingMetadata
 
 READ, WRITE, FLUSH = 0, 1, 2
 
@@ -14,12 +14,12 @@ def recording(
 ) -> Recording:
     """A recording of one device; reads of 4 KiB at 0 unless columns say otherwise."""
     count = len(columns["arrived_ns"])
-    about = RecordingAbout(
+    about = RecordingMetadata(
         version=1,
         began_at_s=1.8e9,
         seconds=seconds,
         source="test",
-        devices=(DeviceAbout(name="sda"), DeviceAbout(name="sdb")),
+        devices=(RecordedDevice(name="sda"), RecordedDevice(name="sdb")),
         processes=processes,
     )
     filling = {

@@ -7,13 +7,13 @@ import pytest
 
 from seatrial.trials.watch.recording import (
     COLUMN_TYPES,
-    DeviceAbout,
+    RecordedDevice,
     Recording,
-    RecordingAbout,
+    RecordingMetadata,
 )
 
-ABOUT = RecordingAbout(
-    version=1, began_at_s=1.8e9, seconds=1.0, source="test", devices=(DeviceAbout(name="sda"),)
+ABOUT = RecordingMetadata(
+    version=1, began_at_s=1.8e9, seconds=1.0, source="test", devices=(RecordedDevice(name="sda"),)
 )
 THREE = {"operation": [0, 1, 2], "offset_bytes": [0, 4096, 0], "length_bytes": [512, 4096, 0]}
 

@@ -14,7 +14,7 @@ from seatrial.trials.watch.analysis.events import Frame, Mark, Stall
 from seatrial.trials.watch.analysis.headroom import Headroom
 from seatrial.trials.watch.analysis.load.comparison import LoadFigure
 from seatrial.trials.watch.analysis.load.profile import LoadProfile
-from seatrial.trials.watch.recording import RecordingAbout
+from seatrial.trials.watch.recording import RecordingMetadata
 
 if TYPE_CHECKING:
     from seatrial._core import Histogram
@@ -24,18 +24,18 @@ _PERCENTS: Final = (50.0, 90.0, 99.0, 99.9, 100.0)
 
 
 class WatchedRequests(msgspec.Struct, frozen=True, kw_only=True):
-    """Requests of an interval that are alike.
+    """Requests of an interval that share these properties.
 
     Attributes:
         disk: Its name in the kernel.
-        operation: What they did.
+        operation: Their operation.
         is_sync: Whether a process waited for them; null where that is unknown.
-        length_bytes_min: They are at least so long, and less than twice as long; null where that
-            is unknown.
+        length_bytes_min: The shortest length of their class, which extends to less than twice
+            that; null where it is unknown.
         process: Name of the process that sent them; empty where that is unknown.
         relation: Table, index or other part of the database; empty without ``--url``.
         requests: Completed requests.
-        failed: Requests that failed, which are among them.
+        failed: Those of them that failed.
         transferred_bytes: Their bytes.
         device_ns_mean: Mean time at the device; at level 1 with the time in the queue.
         device_ns: Percentiles of the time at the device (p50, p90, p99, p99.9, p100); empty at
@@ -66,10 +66,10 @@ class WatchDocument(Document, frozen=True, kw_only=True):
         ended_at: Unix time in seconds.
         duration_s: Length of the interval.
         requests: The most bytes first.
-        lost: What was not seen since the start.
+        lost: Requests since the start that are not included.
         marks: Markers that were set meanwhile.
-        stalls: Stalls that began, lasted or ended meanwhile, as they were last seen.
-        readings: What was read besides, by panel and name: ``pressure`` (shares of the time in
+        stalls: Stalls that began, lasted or ended meanwhile, in their latest state.
+        readings: Further readings, by panel and name: ``pressure`` (shares of the time in
             which tasks waited for I/O), ``group_bytes`` and ``group_requests`` (per second, of the
             control group of the server or process, by operation and device), ``server_requests``
             and ``server_buffers`` (per second), ``server_ns`` (their ns per second),
@@ -128,20 +128,20 @@ def _percentiles(times: Histogram | None) -> dict[str, int]:
 
 
 class RecordingDocument(Document, frozen=True, kw_only=True):
-    """What kind of load a recording is.
+    """The load of a recording.
 
     ``seatrial trace show --json``.
 
     Attributes:
-        about: What the recording says of itself.
-        verdict: What kind of load it is, in one line.
-        notable: What stands out, in a sentence each.
-        doubts: What limits all this, in a sentence each.
+        about: The metadata of the recording.
+        verdict: The kind of the load, in one line.
+        notable: Notable properties, in a sentence each.
+        doubts: Limits of the figures, in a sentence each.
         load: The figures.
     """
 
     kind: Literal["recording"] = "recording"
-    about: RecordingAbout
+    about: RecordingMetadata
     verdict: str
     notable: list[str]
     doubts: list[str]
@@ -149,17 +149,9 @@ class RecordingDocument(Document, frozen=True, kw_only=True):
 
 
 def recording_document(
-    about: RecordingAbout, load: LoadProfile, verdict: str, notable: list[str], doubts: list[str]
+    about: RecordingMetadata, load: LoadProfile, verdict: str, notable: list[str], doubts: list[str]
 ) -> str:
-    """Return what kind of load a recording is.
-
-    Args:
-        about: What the recording says of itself.
-        load: The figures.
-        verdict: What kind of load it is.
-        notable: What stands out.
-        doubts: What limits all this.
-    """
+    """Return the load of a recording as JSON; see :class:`RecordingDocument`."""
     return as_text(
         RecordingDocument(about=about, verdict=verdict, notable=notable, doubts=doubts, load=load)
     )
@@ -173,7 +165,7 @@ class LoadsDocument(Document, frozen=True, kw_only=True):
     Attributes:
         a: The first recording.
         b: The second one.
-        figures: Of both.
+        figures: Figures of both loads.
     """
 
     kind: Literal["loads"] = "loads"

@@ -1,4 +1,4 @@
-"""A recording of block requests: what it says of itself, and its columns.
+"""A recording of block requests: its metadata and its columns.
 
 A recording is one file, or several where it was rotated (docs/recording.md). In memory a request
 takes 55 bytes, and while it is read up to twice as much.
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 UNKNOWN: Final = -1
-"""What a column holds where the source does not know the value."""
+"""The value of a column where the source does not know it."""
 COLUMN_TYPES: Final[Mapping[str, str]] = {
     "arrived_ns": "int64",
     "device": "int32",
@@ -39,17 +39,17 @@ COLUMN_TYPES: Final[Mapping[str, str]] = {
 """The columns of a recording and the types of their values, in order."""
 TIME: Final = "time"
 OPERATION: Final = "operation"
-PLACE: Final = "place"
-"""What of requests may be made up."""
+ADDRESS: Final = "place"
+"""The parts of requests that may be synthetic."""
 SOURCE: Final = "seatrial watch"
-"""The source of what was recorded here, not imported."""
+"""The source of a recording that was made here, not imported."""
 VERSION: Final = 1
 """Version of the format."""
 _NS_PER_S: Final = 1e9
 _OF_UNKNOWN: Final = ("is_sync", "queue_ns", "device_ns", "process", "relation")
 
 
-class DeviceAbout(msgspec.Struct, frozen=True, kw_only=True):
+class RecordedDevice(msgspec.Struct, frozen=True, kw_only=True):
     """A device of a recording.
 
     Attributes:
@@ -61,41 +61,42 @@ class DeviceAbout(msgspec.Struct, frozen=True, kw_only=True):
     size_bytes: int | None = None
 
 
-class LeftOut(msgspec.Struct, frozen=True, kw_only=True):
-    """What an import left out.
+class Omission(msgspec.Struct, frozen=True, kw_only=True):
+    """Records that an import omitted for one reason.
 
     Attributes:
-        reason: Why, or what it is.
-        count: How much of it.
+        reason: The reason, or what they are.
+        count: How many.
     """
 
     reason: str
     count: int
 
 
-class RecordingAbout(msgspec.Struct, frozen=True, kw_only=True):
-    """What a recording says of itself.
+class RecordingMetadata(msgspec.Struct, frozen=True, kw_only=True):
+    """The metadata of a recording.
 
     Attributes:
         version: Version of the format.
         began_at_s: Unix time of its beginning, to which arrivals refer; 0 where it is unknown.
         seconds: Its length; requests may arrive at its end, and none later.
-        source: What recorded it: ``seatrial watch``, or the format that it was imported from.
+        source: ``seatrial watch``, or the format that it was imported from.
         devices: Devices, in the order of their numbers in the column ``device``.
         processes: Processes as ``name (pid)``, or as the source names them.
         relations: Tables, indexes and other parts of a server.
-        lost: What was not recorded.
-        knows_arrival: Whether arrivals are those in the block layer; else requests are known from
-            when they were issued to the device.
+        lost: Requests that were not recorded.
+        knows_arrival: Whether arrivals are those in the block layer; else they are the times at
+            which requests were issued to the device.
         knows_sync: Whether it is known which requests a process waits for.
         knows_failures: Whether it is known which requests failed.
         knows_queue: Whether the time in the queue is known.
-        knows_device: Whether the time at the device is known, if only with that in the queue.
+        knows_device: Whether the time at the device is known, at least together with that in the
+            queue.
         knows_process: Whether the process is known.
         knows_relations: Whether requests are assigned to relations.
-        made_up: What is made up, as the source does not know it: ``time``, ``operation`` (all are
-            reads), ``place``.
-        left_out: What an import left out.
+        made_up: What is synthetic, as the source does not have it: ``time``, ``operation`` (all are
+            reads), ``place`` (the address).
+        left_out: Records that an import omitted.
         seatrial_version: The version that wrote it.
         is_cut_off: Whether its end is missing, as its recorder was killed or its disk was full.
         total_bytes: Size of its files; 0 if it was not read from any.
@@ -106,7 +107,7 @@ class RecordingAbout(msgspec.Struct, frozen=True, kw_only=True):
     began_at_s: float
     seconds: float
     source: str
-    devices: tuple[DeviceAbout, ...]
+    devices: tuple[RecordedDevice, ...]
     processes: tuple[str, ...] = ()
     relations: tuple[str, ...] = ()
     lost: Losses = Losses()
@@ -118,15 +119,15 @@ class RecordingAbout(msgspec.Struct, frozen=True, kw_only=True):
     knows_process: bool = True
     knows_relations: bool = False
     made_up: tuple[str, ...] = ()
-    left_out: tuple[LeftOut, ...] = ()
+    left_out: tuple[Omission, ...] = ()
     seatrial_version: str = ""
     is_cut_off: bool = False
     total_bytes: int = 0
     files: int = 0
 
 
-class Knows(msgspec.Struct, frozen=True, kw_only=True):
-    """What a source knows, as the file states it; see :class:`RecordingAbout`."""
+class KnownFields(msgspec.Struct, frozen=True, kw_only=True):
+    """Which fields a source has, as the file states it; see :class:`RecordingMetadata`."""
 
     arrival: bool
     sync: bool
@@ -137,8 +138,8 @@ class Knows(msgspec.Struct, frozen=True, kw_only=True):
     relations: bool
 
 
-class StoredAbout(msgspec.Struct, frozen=True, kw_only=True):
-    """What the file says of itself; the same as :class:`RecordingAbout`, as it is stored.
+class StoredMetadata(msgspec.Struct, frozen=True, kw_only=True):
+    """:class:`RecordingMetadata` as it is stored in a file.
 
     Attributes:
         began_at_ns: Unix time of its beginning, in ns.
@@ -147,10 +148,10 @@ class StoredAbout(msgspec.Struct, frozen=True, kw_only=True):
         devices: Devices.
         processes: Processes.
         relations: Relations.
-        lost: What was not recorded.
-        knows: What the source knows.
-        made_up: What is made up.
-        left_out: What an import left out.
+        lost: Requests that were not recorded.
+        knows: Which fields the source has.
+        made_up: What is synthetic.
+        left_out: Records that an import omitted.
         seatrial_version: The version that wrote it.
         file: Number of the file, from 0.
         is_last: Whether no file follows.
@@ -160,13 +161,13 @@ class StoredAbout(msgspec.Struct, frozen=True, kw_only=True):
     began_at_ns: int
     length_ns: int = 0
     source: str
-    devices: tuple[DeviceAbout, ...] = ()
+    devices: tuple[RecordedDevice, ...] = ()
     processes: tuple[str, ...] = ()
     relations: tuple[str, ...] = ()
     lost: Losses = Losses()
-    knows: Knows
+    knows: KnownFields
     made_up: tuple[str, ...] = ()
-    left_out: tuple[LeftOut, ...] = ()
+    left_out: tuple[Omission, ...] = ()
     seatrial_version: str = ""
     file: int = 0
     is_last: bool = True
@@ -178,24 +179,25 @@ class Recording:
     """Recorded requests as columns of equal length, sorted by arrival.
 
     Attributes:
-        about: What the recording says of itself.
+        about: Its metadata.
         arrived_ns: When each arrived, from the beginning; shape (requests,), as all.
-        device: Place in ``about.devices``.
-        operation: Place in ``_core.WATCHED_OPERATIONS``.
+        device: Index in ``about.devices``.
+        operation: Index in ``_core.WATCHED_OPERATIONS``.
         is_sync: 1 if a process waits for it, 0 if none does, -1 where that is unknown.
         failed: Whether it failed; False where that is unknown.
-        offset_bytes: Its first byte on the device; 0 for what has no place, such as a flush.
+        offset_bytes: Its first byte on the device; 0 for a request without an address, such as a
+            flush.
         length_bytes: Its length.
         queue_ns: Its time in the queue, before it was issued; -1 where that is unknown.
         device_ns: Its time at the device; -1 where that is unknown.
-        process: Place in ``about.processes``; -1 where that is unknown.
-        relation: Place in ``about.relations``; -1 where it was not assigned.
+        process: Index in ``about.processes``; -1 where that is unknown.
+        relation: Index in ``about.relations``; -1 where it was not assigned.
 
     Raises:
         ValueError: if the columns differ in length, or arrivals are not in order.
     """
 
-    about: RecordingAbout
+    about: RecordingMetadata
     arrived_ns: NDArray[np.int64]
     device: NDArray[np.int32]
     operation: NDArray[np.uint8]
@@ -224,7 +226,7 @@ class Recording:
     @classmethod
     def of(
         cls,
-        about: RecordingAbout,
+        about: RecordingMetadata,
         *,
         arrived_ns: object,
         operation: object,
@@ -235,8 +237,8 @@ class Recording:
         """Return a recording of columns in any order of arrival; those left out are unknown.
 
         Args:
-            about: What it says of itself.
-            arrived_ns: Anything that numpy makes an array of, as all columns.
+            about: Its metadata.
+            arrived_ns: Any array-like of numpy, as all columns.
             operation: See the class.
             offset_bytes: See the class.
             length_bytes: See the class.
@@ -291,8 +293,8 @@ def read(path: Path) -> Recording:
     return Recording.of(_about(reader), **whole)
 
 
-def read_about(path: Path) -> RecordingAbout:
-    """Read what a recording says of itself, without its requests.
+def read_about(path: Path) -> RecordingMetadata:
+    """Read the metadata of a recording, without its requests.
 
     Raises:
         SeatrialError: as :func:`read`.
@@ -327,9 +329,9 @@ def _parts(reader: _core.RecordingReader) -> Iterator[dict[str, NDArray[np.gener
         }
 
 
-def _about(reader: _core.RecordingReader) -> RecordingAbout:
-    stored = msgspec.json.decode(reader.about_json, type=StoredAbout)
-    return RecordingAbout(
+def _about(reader: _core.RecordingReader) -> RecordingMetadata:
+    stored = msgspec.json.decode(reader.about_json, type=StoredMetadata)
+    return RecordingMetadata(
         version=VERSION,
         began_at_s=stored.began_at_ns / _NS_PER_S,
         seconds=stored.length_ns / _NS_PER_S,

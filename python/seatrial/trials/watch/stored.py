@@ -22,7 +22,7 @@ from seatrial.results.model import (
     Timeline,
 )
 from seatrial.study.cell import Cell
-from seatrial.trials.watch.recording import SOURCE, RecordingAbout, read_about, read_parts
+from seatrial.trials.watch.recording import SOURCE, RecordingMetadata, read_about, read_parts
 from seatrial.trials.watch.topic import WATCHED
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def is_recording_of(path: Path, run: Run) -> bool:
     return _digest(_dated(path)[0]) == run.plan_hash
 
 
-def _dated(path: Path) -> tuple[RecordingAbout, bool]:
+def _dated(path: Path) -> tuple[RecordingMetadata, bool]:
     """Return what a recording says of itself, with a date, and whether it is its own."""
     about = read_about(path)
     if about.began_at_s > 0:
@@ -107,7 +107,7 @@ def _dated(path: Path) -> tuple[RecordingAbout, bool]:
     return msgspec.structs.replace(about, began_at_s=path.stat().st_mtime), False
 
 
-def _digest(about: RecordingAbout) -> str:
+def _digest(about: RecordingMetadata) -> str:
     return hashlib.sha256(msgspec.json.encode(about)).hexdigest()[:16]
 
 
@@ -167,14 +167,14 @@ def _add(
         sum_.add(ended_ns[good], response_ns[good], lengths_bytes[good], slice_ns)
 
 
-def _slice_ns(about: RecordingAbout) -> int:
+def _slice_ns(about: RecordingMetadata) -> int:
     slice_ns = SLICE_NS
     while about.seconds * _NS_PER_S / slice_ns > SLICES_MAX:
         slice_ns *= 2
     return slice_ns
 
 
-def _sample(about: RecordingAbout, number: int, code: int, sum_: _Sum, position: int) -> Sample:
+def _sample(about: RecordingMetadata, number: int, code: int, sum_: _Sum, position: int) -> Sample:
     device, operation = about.devices[number].name, _core.WATCHED_OPERATIONS[code]
     completed = sum_.response.count
     slices = [
@@ -224,7 +224,7 @@ def _sample(about: RecordingAbout, number: int, code: int, sum_: _Sum, position:
     )
 
 
-def _notes(about: RecordingAbout, *, is_dated: bool) -> Iterator[str]:
+def _notes(about: RecordingMetadata, *, is_dated: bool) -> Iterator[str]:
     yield (
         "Rates are those of the load that was watched, not the most that the storage can do; there "
         "is one test for each operation of each device."

@@ -44,7 +44,7 @@ class WatchTopic(EngineTopic):
     shows_io = False
     says_operation = False
     rate_unit = "requests/s"
-    titles = MappingProxyType({"recording": "Recordings", WATCHED: "Watched requests"})
+    titles = MappingProxyType({"recording": "Recordings", WATCHED: "WatchOptions requests"})
     recorded_kinds = (WATCHED,)
     observer = "seatrial.trials.watch.commands.observing"
     commands = MappingProxyType(

@@ -22,9 +22,9 @@ from seatrial.postgres.connection import connect
 from seatrial.postgres.page_cache import drop_cached
 from seatrial.trials.watch.analysis.activity import Interval, broken_down
 from seatrial.trials.watch.measure.readings import ServerWatch
-from seatrial.trials.watch.measure.recorder import RecordTo
+from seatrial.trials.watch.measure.recorder import RecordingTarget
 from seatrial.trials.watch.measure.relations import Relations
-from seatrial.trials.watch.measure.watching import Watched, Watcher
+from seatrial.trials.watch.measure.watching import Watcher, WatchOptions
 from seatrial.trials.watch.recording import read
 from trials.replay.targets import Target
 from trials.watch.measure.volumes import volume_below
@@ -75,7 +75,7 @@ def test_reads_are_those_of_the_tables_in_proportion_to_their_sizes(cluster):
         cluster.start(OPTIONS) as server,
         contextlib.closing(connect(server.address.with_dbname(name))) as connection,
     ):
-        watcher = Watcher(Watched(relations=Relations(connection)))
+        watcher = Watcher(WatchOptions(relations=Relations(connection)))
         os.sync()
         drop_cached(cluster.folder)
         watcher.take()
@@ -107,8 +107,8 @@ def test_requests_are_recorded_with_their_relations(cluster, tmp_path):
         cluster.start(OPTIONS) as server,
         contextlib.closing(connect(server.address.with_dbname(name))) as connection,
     ):
-        to = RecordTo(tmp_path / "r", 1 << 30)
-        watcher = Watcher(Watched(relations=Relations(connection), record=to))
+        to = RecordingTarget(tmp_path / "r", 1 << 30)
+        watcher = Watcher(WatchOptions(relations=Relations(connection), record=to))
         os.sync()
         drop_cached(cluster.folder)
         for table in ROWS:
@@ -163,7 +163,7 @@ def test_what_is_written_meanwhile_stays_mapped(cluster):
     ):
         target, name = Target(server, cluster), "changing"
         relations = Relations(connection)
-        watcher = Watcher(Watched(relations=relations))
+        watcher = Watcher(WatchOptions(relations=relations))
         target.run(
             name, "INSERT INTO large SELECT i, repeat('y', 200) FROM generate_series(1, 50000) i"
         )

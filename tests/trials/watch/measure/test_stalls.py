@@ -12,17 +12,17 @@ from pathlib import Path
 import pytest
 
 from seatrial.trials.watch.analysis.events import Stall
-from seatrial.trials.watch.measure.blocked import Blocked
-from seatrial.trials.watch.measure.stalls import Look, StallFinder, StallWatch
+from seatrial.trials.watch.measure.blocked import BlockedTask
+from seatrial.trials.watch.measure.stalls import DiskReading, StallFinder, StallWatch
 
 FROZEN = "percpu_rwsem_wait"
 
 
-def task(disk: str, wait: str, since_s: float = 0.0) -> Blocked:
-    return Blocked(7, 7, "postgres", wait, disk, since_s, 3)
+def task(disk: str, wait: str, since_s: float = 0.0) -> BlockedTask:
+    return BlockedTask(7, 7, "postgres", wait, disk, since_s, 3)
 
 
-def looked(steps: list[tuple[Look, list[Blocked]]]) -> list:
+def looked(steps: list[tuple[DiskReading, list[BlockedTask]]]) -> list:
     """The stalls that are found in looks at ``sda``, a tenth of a second apart."""
     finder = StallFinder()
     found = []
@@ -32,7 +32,7 @@ def looked(steps: list[tuple[Look, list[Blocked]]]) -> list:
 
 
 def test_requests_in_flight_and_none_that_completes_are_a_stall_of_the_device():
-    steps = [(Look(5, 0), [])] + [(Look(5, 2), [])] * 6 + [(Look(7, 0), [])]
+    steps = [(DiskReading(5, 0), [])] + [(DiskReading(5, 2), [])] * 6 + [(DiskReading(7, 0), [])]
     found = looked(steps)
     assert (found[0].disk, found[0].cause, found[0].in_flight) == ("sda", "device", 2)
     assert not found[0].is_over
@@ -43,45 +43,45 @@ def test_requests_in_flight_and_none_that_completes_are_a_stall_of_the_device():
 
 
 def test_an_idle_disk_a_busy_one_and_a_short_pause_are_none():
-    assert looked([(Look(5, 0), [])] * 20) == []
-    assert looked([(Look(number, 8), []) for number in range(20)]) == []
+    assert looked([(DiskReading(5, 0), [])] * 20) == []
+    assert looked([(DiskReading(number, 8), []) for number in range(20)]) == []
     short = [
-        (Look(5, 1), []),
-        (Look(5, 1), []),
-        (Look(6, 1), []),
-        (Look(6, 1), []),
-        (Look(7, 0), []),
+        (DiskReading(5, 1), []),
+        (DiskReading(5, 1), []),
+        (DiskReading(6, 1), []),
+        (DiskReading(6, 1), []),
+        (DiskReading(7, 0), []),
     ]
     assert looked(short * 3) == []
 
 
 def test_tasks_that_are_blocked_above_an_idle_disk_are_a_stall_of_the_file_system():
-    found = looked([(Look(5, 0), [task("sda", FROZEN)])] * 6 + [(Look(5, 0), [])])
+    found = looked([(DiskReading(5, 0), [task("sda", FROZEN)])] * 6 + [(DiskReading(5, 0), [])])
     assert {each.cause for each in found} == {"filesystem"}
     assert "postgres (pid 7) is blocked in percpu_rwsem_wait" in found[0].text
     assert found[-1].is_over
 
 
 def test_a_frozen_file_system_is_seen_while_its_disk_serves_reads():
-    reads = [(Look(number, 1), [task("sda", FROZEN)]) for number in range(8)]
+    reads = [(DiskReading(number, 1), [task("sda", FROZEN)]) for number in range(8)]
     assert {each.cause for each in looked(reads)} == {"filesystem"}
     # A journal that waits for a disk that is at work is none.
-    assert looked([(Look(number, 1), [task("sda", "jbd2_log_wait_commit")])
+    assert looked([(DiskReading(number, 1), [task("sda", "jbd2_log_wait_commit")])
                    for number in range(8)]) == []  # fmt: skip
 
 
 def test_what_does_not_decide_is_unknown_and_says_what_would_settle_it():
-    throttled = looked([(Look(5, 0), [task("sda", "blk_io_schedule")])] * 6)
+    throttled = looked([(DiskReading(5, 0), [task("sda", "blk_io_schedule")])] * 6)
     assert {each.cause for each in throttled} == {"unknown"}
     assert "io.max" in throttled[0].text
-    elsewhere = looked([(Look(5, 0), [task("", FROZEN)])] * 6)
+    elsewhere = looked([(DiskReading(5, 0), [task("", FROZEN)])] * 6)
     assert {(each.disk, each.cause) for each in elsewhere} == {("", "unknown")}
     assert "/proc/PID/stack" in elsewhere[0].text
 
 
 def test_the_second_stall_is_another_one():
-    once = [(Look(5, 2), [])] * 6
-    found = looked([*once, (Look(7, 0), []), *[(Look(7, 2), [])] * 6])
+    once = [(DiskReading(5, 2), [])] * 6
+    found = looked([*once, (DiskReading(7, 0), []), *[(DiskReading(7, 2), [])] * 6])
     assert [each.number for each in found if not each.is_over][-1] == 2
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from machine.fingerprint.fake_trees import FakeMachine
 from seatrial.errors import TargetError
 from seatrial.machine.fingerprint.tree import CommandOutput
-from seatrial.trials.watch.measure.volume import Leg, Piece, Segment, Volume, volume_of
+from seatrial.trials.watch.measure.volume import DiskExtent, Leg, Segment, Volume, volume_of
 
 SECTOR = 512
 KIB = 1024
@@ -49,26 +49,26 @@ def volume(folder: Path, *tables: str) -> Volume:
     return volume_of(os.makedev(253, 0), machine.tree)
 
 
-def sectors(pieces: Sequence[Piece]) -> list[tuple[tuple[int, int], int, int]]:
-    return [(each.disk, each.start_bytes // SECTOR, each.end_bytes // SECTOR) for each in pieces]
+def sectors(extents: Sequence[DiskExtent]) -> list[tuple[tuple[int, int], int, int]]:
+    return [(each.disk, each.start_bytes // SECTOR, each.end_bytes // SECTOR) for each in extents]
 
 
 def test_a_volume_of_two_segments_on_a_partition_and_a_disk(tmp_path):
     found = volume(tmp_path, "0 8192 linear 8:1 2048\n8192 4096 linear 8:16 384\n")
     assert found.disks == (SDA, SDB)
-    pieces = found.pieces(8000 * SECTOR, 8292 * SECTOR)
+    extents = found.extents(8000 * SECTOR, 8292 * SECTOR)
     begin = PARTITION_START + 2048
-    assert sectors([*pieces]) == [(SDA, begin + 8000, begin + 8192), (SDB, 384, 484)]
-    assert [*found.pieces(20000 * SECTOR, 20001 * SECTOR)] == []
+    assert sectors([*extents]) == [(SDA, begin + 8000, begin + 8192), (SDB, 384, 484)]
+    assert [*found.extents(20000 * SECTOR, 20001 * SECTOR)] == []
 
 
 def test_a_striped_volume_has_a_piece_on_each_disk_however_long_it_is(tmp_path):
     found = volume(tmp_path, "0 419430400 striped 2 128 8:0 2048 8:16 4096\n")
-    whole = [*found.pieces(0, 419430400 * SECTOR)]
+    whole = [*found.extents(0, 419430400 * SECTOR)]
     half = 419430400 // 2
     assert sectors(whole) == [(SDA, 2048, 2048 + half), (SDB, 4096, 4096 + half)]
     # The second chunk and half of the third one: the next row of the first disk.
-    part = [*found.pieces(128 * SECTOR, 320 * SECTOR)]
+    part = [*found.extents(128 * SECTOR, 320 * SECTOR)]
     assert sectors(part) == [(SDA, 2048 + 128, 2048 + 192), (SDB, 4096, 4096 + 128)]
 
 
@@ -79,7 +79,7 @@ def test_an_encrypted_volume_on_a_striped_one_is_followed_to_the_disks(tmp_path)
     )
     found = volume(tmp_path, crypt, "0 131072 striped 2 128 8:0 2048 8:16 2048\n")
     assert found.disks == (SDA, SDB)
-    assert sectors([*found.pieces(0, 64 * KIB)]) == [(SDA, 2048 + 16384, 2048 + 16384 + 128)]
+    assert sectors([*found.extents(0, 64 * KIB)]) == [(SDA, 2048 + 16384, 2048 + 16384 + 128)]
 
 
 @pytest.mark.parametrize(
@@ -124,12 +124,12 @@ def array(folder: Path, level: str, sizes_kib: Sequence[int], slots: Sequence[st
 def test_a_mirror_has_all_bytes_on_each_member_and_none_on_a_spare(tmp_path):
     found = array(tmp_path, "raid1", [100, 100, 100], ["1", "0", "none"])
     assert found.disks == (SDC, SDB)
-    assert sectors([*found.pieces(512, 1024)]) == [(SDC, 2050, 2051), (SDB, 2049, 2050)]
+    assert sectors([*found.extents(512, 1024)]) == [(SDC, 2050, 2051), (SDB, 2049, 2050)]
 
 
 def test_a_raid_0_is_followed_if_its_members_have_one_size(tmp_path):
     found = array(tmp_path / "a", "raid0", [1024, 1024], ["0", "1"])
-    assert sectors([*found.pieces(0, 192 * KIB)]) == [(SDB, 2048, 2304), (SDC, 2049, 2177)]
+    assert sectors([*found.extents(0, 192 * KIB)]) == [(SDB, 2048, 2304), (SDC, 2049, 2177)]
     with pytest.raises(TargetError) as refused:
         array(tmp_path / "b", "raid0", [1024, 2048], ["0", "1"])
     assert "several zones" in refused.value.cause
@@ -161,13 +161,13 @@ def test_each_sector_of_a_range_lies_where_the_kernel_puts_it(stripes, chunk, st
     segment = Segment(begin * SECTOR, (begin + 500) * SECTOR, legs, chunk * SECTOR)
     found = Volume((253, 0), (segment,))
     first = begin + start
-    pieces = [*found.pieces(first * SECTOR, (first + length) * SECTOR)]
+    extents = [*found.extents(first * SECTOR, (first + length) * SECTOR)]
     expected = {by_sector(stripes, chunk, start + each) for each in range(length)}
     places = [
         (disk[1] // 16, sector - 1000 * (disk[1] // 16))
-        for disk, from_sector, to_sector in sectors(pieces)
+        for disk, from_sector, to_sector in sectors(extents)
         for sector in range(from_sector, to_sector)
     ]
     assert len(places) == length
     assert set(places) == expected
-    assert len(pieces) <= stripes
+    assert len(extents) <= stripes

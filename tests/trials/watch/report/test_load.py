@@ -7,7 +7,7 @@ import pytest
 
 from seatrial.trials.watch.analysis.activity import Losses
 from seatrial.trials.watch.analysis.load.profile import LoadProfile, load_of
-from seatrial.trials.watch.recording import PLACE, TIME, RecordingAbout
+from seatrial.trials.watch.recording import ADDRESS, TIME, RecordingMetadata
 from seatrial.trials.watch.report.load_figures import load_figures
 from seatrial.trials.watch.report.load_text import load_tables, load_text
 from seatrial.trials.watch.report.load_words import doubts, kind_line, notable
@@ -18,9 +18,9 @@ RANDOM = np.random.default_rng(11)
 TIMES = np.sort(RANDOM.integers(0, 60 * 10**9, COUNT))
 
 
-def about(**changes: object) -> RecordingAbout:
+def about(**changes: object) -> RecordingMetadata:
     known = {"version": 1, "began_at_s": 0.0, "seconds": 60.0, "source": "test", "devices": ()}
-    return RecordingAbout(**{**known, **changes})
+    return RecordingMetadata(**{**known, **changes})
 
 
 def random_reads(**columns: object) -> LoadProfile:
@@ -85,7 +85,7 @@ def test_latencies_failures_and_flushes_are_said_where_they_are():
         ({"knows_device": False}, "Unknown in test: the latency."),
         ({"knows_sync": False, "knows_process": False}, "whether a process waits, the process."),
         ({"made_up": (TIME,)}, "Times are made up"),
-        ({"made_up": (PLACE,)}, "Places are made up"),
+        ({"made_up": (ADDRESS,)}, "Places are made up"),
     ],
 )
 def test_what_limits_it_is_said(changes: dict[str, object], words: str):

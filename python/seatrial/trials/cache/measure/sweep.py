@@ -37,10 +37,10 @@ from seatrial.trials.database.measure.processes import Crowd, Process
 from seatrial.trials.database.measure.server_session import ServerSession
 from seatrial.trials.database.study.workloads import DatabaseSpec
 from seatrial.trials.replay.measure.replay import engine_spec
-from seatrial.trials.watch.measure.recorder import POLL_S, RecordTo
+from seatrial.trials.watch.measure.recorder import POLL_S, RecordingTarget
 from seatrial.trials.watch.measure.relations import Relations
-from seatrial.trials.watch.measure.watching import Watched
 from seatrial.trials.watch.measure.watching import Watcher as DiskWatcher
+from seatrial.trials.watch.measure.watching import WatchOptions
 
 if TYPE_CHECKING:
     import psycopg
@@ -238,8 +238,8 @@ def _recording(connection: psycopg.Connection, path: Path) -> Iterator[None]:
         relations = Relations(own)
         for each in relations.not_followed.values():
             raise each
-        to = RecordTo(path, _ROTATE_BYTES)
-        watcher = DiskWatcher(Watched(relations.disks, None, relations, to))
+        to = RecordingTarget(path, _ROTATE_BYTES)
+        watcher = DiskWatcher(WatchOptions(relations.disks, None, relations, to))
         ended = threading.Event()
         failed: list[SeatrialError] = []
 

@@ -27,12 +27,12 @@ from seatrial.trials.cache.report.prediction_words import (
     notable,
     verdict_line,
 )
-from seatrial.trials.watch.recording import RecordingAbout
+from seatrial.trials.watch.recording import RecordingMetadata
 from seatrial.trials.watch.report.load_figures import size_axis
 from seatrial.trials.watch.report.load_page import PageWords, page_of
 
 
-def render(name: str, about: RecordingAbout, found: CachePrediction, next_step: str) -> str:
+def render(name: str, about: RecordingMetadata, found: CachePrediction, next_step: str) -> str:
     """Return the page as a self-contained HTML document.
 
     Args:
@@ -57,7 +57,7 @@ def render(name: str, about: RecordingAbout, found: CachePrediction, next_step: 
     )  # fmt: skip
 
 
-def _particulars(about: RecordingAbout, found: CachePrediction) -> dict[str, str]:
+def _particulars(about: RecordingMetadata, found: CachePrediction) -> dict[str, str]:
     return {
         "Recorded": moment(about.began_at_s) if about.began_at_s > 0 else "unknown",
         "Length": format_duration_s(found.seconds),

@@ -23,13 +23,13 @@ from seatrial.trials.cache.report.prediction_words import (
     per_read_words,
     verdict_line,
 )
-from seatrial.trials.watch.recording import RecordingAbout
+from seatrial.trials.watch.recording import RecordingMetadata
 
 _ROWS: int = 10
 _DAY_S: float = 86_400.0
 
 
-def prediction_text(found: CachePrediction, about: RecordingAbout, next_step: str) -> str:
+def prediction_text(found: CachePrediction, about: RecordingMetadata, next_step: str) -> str:
     """Return a prediction as lines: the answer, what stands out, how certain it is, what next."""
     first = [
         wrapped(verdict_line(found)),

@@ -18,7 +18,7 @@ from seatrial.study.units import format_size
 from seatrial.trials.cache.analysis.curves import BEST, CachePoint, PolicyCurve
 from seatrial.trials.cache.analysis.prediction import CachePrediction
 from seatrial.trials.cache.analysis.tiers import CacheTiers
-from seatrial.trials.watch.recording import RecordingAbout
+from seatrial.trials.watch.recording import RecordingMetadata
 from seatrial.trials.watch.report.load_words import left_out_lines, unknown_lines
 
 _ENOUGH_SHARE: Final = 0.95
@@ -230,7 +230,7 @@ def _headers(found: CachePrediction) -> Iterator[str]:
         )
 
 
-def doubts(found: CachePrediction, about: RecordingAbout) -> list[str]:
+def doubts(found: CachePrediction, about: RecordingMetadata) -> list[str]:
     """Return what limits all this, in a sentence each."""
     return [*_doubts(found), *unknown_lines(about), *left_out_lines(about)]
 
@@ -274,7 +274,7 @@ def _doubts(found: CachePrediction) -> Iterator[str]:
         yield "The SSD's read latency is unknown: name a run that measured it with --ssd-like."
 
 
-def confidence(found: CachePrediction, about: RecordingAbout) -> str:
+def confidence(found: CachePrediction, about: RecordingMetadata) -> str:
     """Return how certain all this is, as one paragraph."""
     basis = f"{format_count(found.reads)} reads of blocks of {format_size(found.block_bytes)}"
     return " ".join([f"{basis}, simulated.", *doubts(found, about)])

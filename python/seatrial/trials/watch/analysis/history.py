@@ -21,13 +21,13 @@ class Event(NamedTuple):
 
     Attributes:
         number: Number of the event, from 1.
-        sort: ``interval``, ``stall``, ``mark`` or ``run``.
+        kind: ``interval``, ``stall``, ``mark`` or ``run``.
         at_s: When it was added, by the clock of the history.
         data: JSON.
     """
 
     number: int
-    sort: str
+    kind: str
     at_s: float
     data: bytes
 
@@ -66,12 +66,12 @@ class History:
         """Total size of the kept events."""
         return self._bytes
 
-    def add(self, sort: str, data: bytes) -> None:
+    def add(self, kind: str, data: bytes) -> None:
         """Append an event, and drop old ones that exceed a bound."""
         with self._lock:
             now_s = self._clock()
             self._last += 1
-            self._events.append(Event(self._last, sort, now_s, data))
+            self._events.append(Event(self._last, kind, now_s, data))
             self._bytes += len(data)
             while self._bytes > self._bytes_max or (
                 self._events and self._events[0].at_s < now_s - self._seconds_max

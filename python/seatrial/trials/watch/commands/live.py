@@ -1,8 +1,8 @@
 """The live page of a watch: its server on loopback, in a thread of its own.
 
-The page is for the browser that got the printed token; metrics are for whoever has the second one.
-Events carry numbers, so a browser that lost its connection gets what it missed, as far as the
-history of the watch goes back.
+The page is for the browser that got the printed token; metrics need the second token. Events carry
+numbers, so a browser that lost its connection gets the events that it missed, as far as the history
+of the watch goes back.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ _TOKEN_BYTES: Final = 24
 
 
 def require_packages(option: str = "--port") -> None:
-    """Raise if a server cannot be started, which an option asks for.
+    """Raise if a server cannot be started, which an option needs.
 
     Raises:
         UsageError: if starlette or uvicorn is not installed.
@@ -79,27 +79,27 @@ def require_packages(option: str = "--port") -> None:
 
 
 class Feed:
-    """What is seen, for the page and for metrics; filled by the watch, read by its server.
+    """The data of the page and of metrics; filled by the watch, read by its server.
 
     Attributes:
         startup: The watch.
-        history: What the page may ask for again.
+        history: Events that the page may request again.
         totals: The sums since the start.
-        whole: All that was seen since the start.
+        total: All intervals as one; None before the first.
     """
 
     def __init__(self, startup: Startup) -> None:
         self.startup = startup
         self.history = History()
         self.totals = Totals()
-        self.whole: Interval | None = None
+        self.total: Interval | None = None
         self._processor_s = time.process_time()
         self._lock = threading.Lock()
 
     def interval(
         self,
         interval: Interval,
-        whole: Interval,
+        total: Interval,
         in_flight: Mapping[str, float],
         headroom: Sequence[Headroom] = (),
     ) -> None:
@@ -110,11 +110,11 @@ class Feed:
         data = msgspec.json.encode(compact(interval, in_flight, cost, headroom))
         with self._lock:
             self.totals.add(interval, in_flight)
-            self.whole = whole
+            self.total = total
         self.history.add("interval", data)
 
     def stall(self, stall: Stall) -> None:
-        """Add a stall, or what has become of it."""
+        """Add a stall, or its new state."""
         with self._lock:
             self.totals.add_stall(stall)
         self.history.add("stall", msgspec.json.encode(stall))
@@ -128,8 +128,8 @@ class Feed:
         self.history.add("mark", msgspec.json.encode(mark))
 
     def saved(self, worksheet: Mapping[str, Any]) -> str:
-        """Return all that is kept as a page of its own."""
-        return saved_page(self.startup, self.history.after(0), self.whole, worksheet)
+        """Return the whole history as a page of its own."""
+        return saved_page(self.startup, self.history.after(0), self.total, worksheet)
 
     def metrics(self, accept: str) -> tuple[str | bytes, str]:
         """Return the sums in the format that a scraper prefers, and its media type.
@@ -144,11 +144,11 @@ class Feed:
             return metrics_text(*known), MEDIA_TYPE
 
 
-class Ending(msgspec.Struct, frozen=True, kw_only=True):
-    """How what is shown has ended, as a page shows it.
+class EndMessage(msgspec.Struct, frozen=True, kw_only=True):
+    """The end of the watch or run, as a page shows it.
 
     Attributes:
-        sentence: What became of it.
+        sentence: The result.
         has_report: Whether its report is served.
     """
 
@@ -167,7 +167,7 @@ class LivePage:
     """
 
     def __init__(self, feed: Feed, port: int, command: str = "seatrial watch") -> None:
-        """Start it; ``port`` 0 takes a free one, ``command`` is what prints the address.
+        """Start it; ``port`` 0 takes a free one, ``command`` is the one that prints the address.
 
         Raises:
             UsageError: when the port cannot be used.
@@ -176,8 +176,8 @@ class LivePage:
         from starlette.applications import Starlette  # noqa: PLC0415 - likewise
 
         self._feed = feed
-        self._place = listening(port)
-        port = int(self._place.getsockname()[1])
+        self._socket = listening(port)
+        port = int(self._socket.getsockname()[1])
         session = Session()
         self._metrics_token = secrets.token_urlsafe(_TOKEN_BYTES)
         self.address = f"http://{LOOPBACK}:{port}/?token={session.token}"
@@ -190,7 +190,7 @@ class LivePage:
             lasts_s=_COOKIE_S,
         )
         self.requested_s: float | None = None
-        self._ending: Ending | None = None
+        self._ending: EndMessage | None = None
         self._run_report = ""
         self._readers = 0
         config = uvicorn.Config(
@@ -206,9 +206,9 @@ class LivePage:
         self._thread.start()
 
     def end(self, sentence: str, report: str = "") -> None:
-        """Tell pages how what is shown has ended, and serve its report, an HTML page."""
+        """Notify pages of the end, and serve the report, an HTML page."""
         self._run_report = report
-        self._ending = Ending(sentence=sentence, has_report=bool(report))
+        self._ending = EndMessage(sentence=sentence, has_report=bool(report))
 
     def stop(self) -> None:
         """End it; open pages are notified first."""
@@ -217,10 +217,10 @@ class LivePage:
         time.sleep(2 * _POLL_S)  # the last events are sent
         self._server.should_exit = True
         self._thread.join(_STOP_S)
-        self._place.close()
+        self._socket.close()
 
     def _run(self) -> None:
-        self._server.run(sockets=[self._place])
+        self._server.run(sockets=[self._socket])
 
     def _routes(self) -> list[Route]:
         from starlette.routing import Route  # noqa: PLC0415 - an optional extra
@@ -280,7 +280,7 @@ class LivePage:
                 "has_ended": self._ending is not None,
             }
             yield _message("startup", json.dumps(startup).encode())
-            spoken_s = time.monotonic()
+            last_sent_s = time.monotonic()
             while True:
                 ending = self._ending
                 events = history.after(last)
@@ -290,9 +290,9 @@ class LivePage:
                     yield chunk
                 now_s = time.monotonic()
                 if events:
-                    last, spoken_s = events[-1].number, now_s
-                elif now_s - spoken_s >= _ALIVE_S:
-                    spoken_s = now_s
+                    last, last_sent_s = events[-1].number, now_s
+                elif now_s - last_sent_s >= _ALIVE_S:
+                    last_sent_s = now_s
                     yield b": alive\n\n"
                 if ending is not None:
                     yield _message("ended", msgspec.json.encode(ending))
@@ -355,14 +355,14 @@ def served(
     """Start the live page; return what feeds it, and the page.
 
     Args:
-        watcher: What counts.
-        name: What is watched, as a heading says it.
+        watcher: The source of intervals.
+        name: The disks or the database, as in a heading.
         every_s: Length of an interval.
         port: The TCP port; 0 takes a free one.
         has_server: Whether a database server's own statistics are read.
-        run: The run that is shown, as a heading says it; empty for a watch alone.
+        run: The run that is shown, as in a heading; empty for a watch alone.
         without_line: Which disks have no load line; empty where all have one.
-        command: What prints the address.
+        command: The command that prints the address.
 
     Raises:
         UsageError: when the port cannot be used.
@@ -392,23 +392,23 @@ def served(
 
 
 def _chunks(events: list[Event], session: str) -> list[bytes]:
-    """Return events as they are sent, several at once."""
+    """Return the messages of events, several in a chunk."""
     chunks: list[list[bytes]] = []
-    room_bytes = 0
+    free_bytes = 0
     for each in events:
-        message = _message(each.sort, each.data, f"{session}:{each.number}")
-        if len(message) > room_bytes:
+        message = _message(each.kind, each.data, f"{session}:{each.number}")
+        if len(message) > free_bytes:
             chunks.append([])
-            room_bytes = _CHUNK_BYTES
+            free_bytes = _CHUNK_BYTES
         chunks[-1].append(message)
-        room_bytes -= len(message)
+        free_bytes -= len(message)
     return [b"".join(each) for each in chunks]
 
 
-def _message(sort: str, data: bytes, number: str = "") -> bytes:
+def _message(kind: str, data: bytes, number: str = "") -> bytes:
     """Return one server-sent event (HTML Living Standard, section 9.2); JSON has no line breaks."""
     head = f"id: {number}\n" if number else ""
-    return f"{head}event: {sort}\ndata: ".encode() + data + b"\n\n"
+    return f"{head}event: {kind}\ndata: ".encode() + data + b"\n\n"
 
 
 async def _body(request: Request) -> bytes | None:

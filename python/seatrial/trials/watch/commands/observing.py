@@ -23,12 +23,12 @@ from seatrial.postgres.connection import parse_url
 from seatrial.trials.watch.analysis.activity import Readings
 from seatrial.trials.watch.analysis.headroom import without_line
 from seatrial.trials.watch.commands.live import Feed, LivePage, require_packages, served
-from seatrial.trials.watch.commands.sight import Sight, intervals, level_text
+from seatrial.trials.watch.commands.observation import Observation, intervals, level_text
 from seatrial.trials.watch.commands.watch import EVERY_S, devices_of
 from seatrial.trials.watch.measure.clients import Clients
 from seatrial.trials.watch.measure.lines import lines_of
 from seatrial.trials.watch.measure.volume import DeviceNumber
-from seatrial.trials.watch.measure.watching import Watched, Watcher
+from seatrial.trials.watch.measure.watching import Watcher, WatchOptions
 
 _READING_S_MAX: Final = 1.5 * EVERY_S
 """An older one is of a test that has ended."""
@@ -36,7 +36,7 @@ _LOCAL: Final[tuple[str, ...]] = ("localhost", "127.0.0.1", "::1")
 
 
 class Progress:
-    """Reads what the run says until it has ended, from a thread of its own.
+    """Reads the progress of the run until it has ended, in a thread of its own.
 
     Attributes:
         has_ended: Set when the run has ended, or is gone.
@@ -61,7 +61,7 @@ class Progress:
         return self._readings if is_new else {}
 
     def end(self) -> bool:
-        """Tell the pages how the run has ended; return whether they have its report."""
+        """Notify the pages of the end of the run; return whether they have its report."""
         if self._end is None:
             self._page.end("The command has gone, and so has its run.")
             return False
@@ -106,7 +106,7 @@ def observe(run: ObservedRun, source: IO[bytes], answers: IO[bytes]) -> None:
         SeatrialError: if the page cannot be served.
     """
     require_packages("--live")
-    watcher = Watcher(_watched(run))
+    watcher = Watcher(_options(run))
     with ExitStack() as stack:
         stack.callback(watcher.stop)
         name = ", ".join(watcher.disks()) or "no disk"
@@ -126,9 +126,9 @@ def observe(run: ObservedRun, source: IO[bytes], answers: IO[bytes]) -> None:
         _answer(answers, Answer(address=page.address, level=level))
         progress = Progress(feed, page, source)
         with ExitStack() as watching:
-            sight = Sight(watching, watcher, feed, lines)
+            observation = Observation(watching, watcher, feed, lines)
             for interval in intervals(watcher, EVERY_S, None, progress.has_ended):
-                sight.see(interval, readings=progress.readings())
+                observation.add(interval, readings=progress.readings())
         watcher.stop()
         has_report = progress.end()
         stays = has_report and page.requested_s is not None
@@ -139,19 +139,19 @@ def observe(run: ObservedRun, source: IO[bytes], answers: IO[bytes]) -> None:
             stays = time.monotonic() - requested_s < IDLE_S
 
 
-def _watched(run: ObservedRun) -> Watched:
-    """Return the disks of the targets; all disks where they lie on no single ones."""
+def _options(run: ObservedRun) -> WatchOptions:
+    """Return the disks of the targets; all disks where they are on no single ones."""
     clients = Clients(run.pid)
     has_local_server = any(_is_local(each) for each in run.servers)
     if not (run.places or run.makes_devices or has_local_server):
-        return Watched(sees_disks=False, clients=clients)
+        return WatchOptions(sees_disks=False, clients=clients)
     disks: set[DeviceNumber] = set()
     if not (run.makes_devices or has_local_server):
         try:
             disks = {number for place in run.places for number in devices_of(place)}
         except SeatrialError:
             disks = set()
-    return Watched(devices=sorted(disks), clients=clients)
+    return WatchOptions(devices=sorted(disks), clients=clients)
 
 
 def _is_local(url: str) -> bool:

@@ -1,4 +1,4 @@
-"""``seatrial watch --record``: where a recording goes, and what became of it."""
+"""``seatrial watch --record``: the file of a recording, and its result."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from seatrial.study.units import SIZE_EXPECTED, format_size, parse_size_bytes
 
 if TYPE_CHECKING:
     from seatrial.trials.watch.analysis.activity import Losses
-    from seatrial.trials.watch.measure.recorder import Recorded, RecordTo
+    from seatrial.trials.watch.measure.recorder import RecordingResult, RecordingTarget
 
 ROTATE: Final = "1GiB"
 _ROTATE_BYTES_MIN: Final = 1 << 16
@@ -34,7 +34,7 @@ def read_size_bytes(_context: click.Context, _parameter: click.Parameter, writte
     return size_bytes
 
 
-def record_to(output: Output, rotate_bytes: int) -> RecordTo | None:
+def record_to(output: Output, rotate_bytes: int) -> RecordingTarget | None:
     """Return where a recording can be written without a loss; None where none is wanted.
 
     Raises:
@@ -49,31 +49,31 @@ def record_to(output: Output, rotate_bytes: int) -> RecordTo | None:
         )
     if output.place is None:
         return None
-    from seatrial.trials.watch.measure.recorder import RecordTo  # noqa: PLC0415 - not for --help
+    from seatrial.trials.watch.measure.recorder import RecordingTarget  # noqa: PLC0415 - not for --help
 
-    place = trace_to_write(output.place, force=output.force, kind=RECORDING)
-    _require_no_others(place, force=output.force)
-    return RecordTo(place, rotate_bytes)
+    path = trace_to_write(output.place, force=output.force, kind=RECORDING)
+    _require_no_others(path, force=output.force)
+    return RecordingTarget(path, rotate_bytes)
 
 
-def _require_no_others(place: Path, *, force: bool) -> None:
-    """Remove further files of a recording that is replaced, and what was cut off.
+def _require_no_others(path: Path, *, force: bool) -> None:
+    """Remove further files of a recording that is replaced, and one that was cut off.
 
     Raises:
         RefusedError: if there are some, and they are not to be replaced.
     """
     others = sorted(
         each
-        for each in place.parent.iterdir()
-        if each.name.startswith(f"{place.name}.")
-        and each.name.removeprefix(f"{place.name}.").split(".")[0].isdigit()
+        for each in path.parent.iterdir()
+        if each.name.startswith(f"{path.name}.")
+        and each.name.removeprefix(f"{path.name}.").split(".")[0].isdigit()
     )
-    cut_off = Path(f"{place}.part.end")
+    cut_off = Path(f"{path}.part.end")
     if cut_off.exists() and not force:
         raise RefusedError(
-            seen=f"A recording to {place} was cut off, and can be read",
+            seen=f"A recording to {path} was cut off, and can be read",
             cause="Its recorder was killed, or its machine went down",
-            next_step=f"See it with `seatrial trace show {place}`, which completes it, or replace "
+            next_step=f"See it with `seatrial trace show {path}`, which completes it, or replace "
             "it with --force",
         )
     for each in others:
@@ -83,7 +83,7 @@ def _require_no_others(place: Path, *, force: bool) -> None:
 
 
 def store(recording: Path, results: Path, *, label: str = "") -> str:
-    """Store a recording as a run of a results file; return what came of it, and how to go on.
+    """Store a recording as a run of a results file; return the result and the next step.
 
     Args:
         recording: Its first file.
@@ -114,12 +114,12 @@ def store(recording: Path, results: Path, *, label: str = "") -> str:
 def recording_of(reference: str, results: Path) -> Path:
     """Return the first file of the recording that a user names: a file, or a run that is one.
 
-    The recording of a run is sought beside its results file and in the current folder, and told
-    from others of its name by what it says of itself.
+    The recording of a run is searched for in the folder of its results file and in the current
+    folder; its metadata must match the run.
 
     Args:
         reference: A path, or a run as ``load_source`` takes it.
-        results: The results file that runs are sought in.
+        results: The results file to search for runs.
 
     Raises:
         ResultsFileError: when a results file cannot be read.
@@ -142,21 +142,21 @@ def recording_of(reference: str, results: Path) -> Path:
         )
     file, _, _run = reference.rpartition(":")
     named = next((each for each in (path, Path(file)) if is_results_file(each)), results)
-    places = list(dict.fromkeys(each.resolve() for each in (named.parent, Path())))
-    for place in places:
-        found = place / origin.file
+    folders = list(dict.fromkeys(each.resolve() for each in (named.parent, Path())))
+    for folder in folders:
+        found = folder / origin.file
         if found.is_file() and is_recording_of(found, run):
             return found
     raise UsageError(
         seen=f"The recording {origin.file} of the run {reference} is not in "
-        + " or ".join(map(str, places)),
+        + " or ".join(map(str, folders)),
         cause="A results file holds the latencies of a recording, not its requests",
         next_step=f"Name the file instead of the run: PATH/{origin.file}",
     )
 
 
-def recorded_text(recorded: Recorded) -> str:
-    """Return what a recording became, as a sentence or two."""
+def recorded_text(recorded: RecordingResult) -> str:
+    """Return the result of a recording, as a sentence or two."""
     files = "" if recorded.files == 1 else f" in {recorded.files} files"
     size = format_size(recorded.total_bytes)
     text = f"Recorded {recorded.requests:,} requests to {recorded.path}{files}: {size}"
@@ -169,4 +169,4 @@ def _lost_text(lost: Losses) -> str:
     dropped = lost.unrecorded + lost.uncounted + lost.missed
     if not dropped:
         return ""
-    return f"\nNot recorded: {dropped:,} requests, which the recording says, too."
+    return f"\nNot recorded: {dropped:,} requests. The recording states this, too."

@@ -271,14 +271,14 @@ def import_(
     from seatrial.trials.watch.recording import read_about  # noqa: PLC0415
     from seatrial.trials.watch.report.import_text import import_text  # noqa: PLC0415
 
-    place = trace_to_write(output, force=force, kind=RECORDING)
+    path = trace_to_write(output, force=force, kind=RECORDING)
     wanted = None if trace_format == "auto" else trace_format
-    with keeping_owner(place), native_errors():
-        found, requests, total_bytes, files = _core.import_recording(trace, wanted, place)
-    about = read_about(place)
+    with keeping_owner(path), native_errors():
+        found, requests, total_bytes, files = _core.import_recording(trace, wanted, path)
+    about = read_about(path)
     click.echo(import_text(found, requests, total_bytes, files, about))
     if about.knows_device:
-        click.echo(store_run(place, results, label=label))
+        click.echo(store_run(path, results, label=label))
     click.echo(f"Load:  seatrial trace show {output}")
     return 0
 
@@ -303,7 +303,7 @@ def store(*, recording: Path, label: str, results: Path) -> int:
 def study(*, recording: Path, output: Output) -> int:
     """Write a study that imitates the recording FILE, and say what of it is imitated.
 
-    Operations, sizes, the share of sequential requests, how much is touched and the rate. Without
+    Operations, sizes, the share of sequential requests, the working set and the rate. Without
     --output the study is printed.
     """
     from seatrial.trials.watch.report.imitation_text import (  # noqa: PLC0415 - not for --help
@@ -352,7 +352,7 @@ def _imitation(recording: Path) -> Imitation:
 @results_option
 @json_option
 def compare(*, first: Path, second: str, results: Path, as_json: bool) -> int:
-    """Compare the load of the recording A with B: rate, mix, sizes, places, latencies.
+    """Compare the load of the recording A with B: rate, mix, sizes, addresses, latencies.
 
     B is another recording, or a run of the results file, such as `last`: then the rate, the mix and
     the latencies of its only test are compared.
@@ -408,7 +408,7 @@ def _fills(sample: Sample) -> bool:
 
 
 def next_step_of(recording: Path, output: Output) -> str:
-    """Return what to do next with a recording: look at its charts, then imitate it."""
+    """Return the next step with a recording: view its charts, then imitate it."""
     if output.place is not None:
         return f"Imitate it elsewhere: `seatrial trace study {recording} -o study.toml`"
     return f"See it over time: `seatrial trace show {recording} --output load.html`"

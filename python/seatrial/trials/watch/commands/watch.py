@@ -21,7 +21,7 @@ from seatrial.trials.watch.commands.record import (
 )
 
 if TYPE_CHECKING:
-    from seatrial.trials.watch.measure.watching import Watched
+    from seatrial.trials.watch.measure.watching import WatchOptions
 
 EPILOG = """\b
 Examples:
@@ -100,9 +100,9 @@ def command(
     one, all disks are watched.
     """
     from seatrial.trials.watch.analysis.headroom import without_line  # noqa: PLC0415
-    from seatrial.trials.watch.commands.shows import show_for  # noqa: PLC0415 - not for --help
-    from seatrial.trials.watch.commands.sight import (  # noqa: PLC0415
-        Sight,
+    from seatrial.trials.watch.commands.displays import display_for  # noqa: PLC0415 - not for --help
+    from seatrial.trials.watch.commands.observation import (  # noqa: PLC0415
+        Observation,
         intervals,
         level_text,
     )
@@ -140,15 +140,15 @@ def command(
             stack.callback(page.stop)
             click.echo(f"Page, on this machine only: {page.address}", err=True)
             click.echo(f"Metrics: {page.metrics_address}", err=True)
-        sight = Sight(stack, watcher, feed, lines)
+        observation = Observation(stack, watcher, feed, lines)
         if url is not None:
-            sight.ask_server(stack, url, every_s)
-        show = stack.enter_context(show_for(watcher, name, as_json=as_json))
+            observation.start_server_readings(stack, url, every_s)
+        display = stack.enter_context(display_for(watcher, name, as_json=as_json))
         with suppress(KeyboardInterrupt):  # the usual end
             for interval in intervals(watcher, every_s, for_s):
-                sight.see(interval, show)
+                observation.add(interval, display)
         recorded = watcher.end_recording()
-    show.end(sight.whole, sight.headroom())
+    display.end(observation.total, observation.headroom())
     if recorded is not None:
         click.echo(recorded_text(recorded), err=True)
         click.echo(store(recorded.path, results), err=True)
@@ -156,7 +156,7 @@ def command(
 
 
 def _name(target: str | None, url: str | None, pid: int | None) -> str:
-    """Return what is watched, as a heading says it."""
+    """Return the disks, the database and the process, as in a heading."""
     who = f", process {pid}" if pid is not None else ""
     if url is not None:
         from seatrial.postgres.connection import parse_url  # noqa: PLC0415 - not for --help
@@ -166,12 +166,14 @@ def _name(target: str | None, url: str | None, pid: int | None) -> str:
     return f"{target or 'all disks'}{who}"
 
 
-def _watched(target: str | None, url: str | None, pid: int | None, *, needs_disks: bool) -> Watched:
-    """Return what to watch. Of a server whose files cannot be read, only what it says itself."""
-    from seatrial.trials.watch.measure.watching import Watched  # noqa: PLC0415
+def _watched(
+    target: str | None, url: str | None, pid: int | None, *, needs_disks: bool
+) -> WatchOptions:
+    """Return the options; a server whose files cannot be read has its own statistics alone."""
+    from seatrial.trials.watch.measure.watching import WatchOptions  # noqa: PLC0415
 
     if url is None:
-        return Watched(devices_of(target), pid)
+        return WatchOptions(devices_of(target), pid)
     from seatrial.postgres.connection import connect, parse_url  # noqa: PLC0415
     from seatrial.trials.watch.measure.relations import Relations  # noqa: PLC0415
 
@@ -184,10 +186,10 @@ def _watched(target: str | None, url: str | None, pid: int | None, *, needs_disk
         if needs_disks:
             raise
         click.echo(f"{error.seen} {error.cause}", err=True)
-        return Watched(devices_of(target), sees_disks=target is not None)
+        return WatchOptions(devices_of(target), sees_disks=target is not None)
     for each in relations.not_followed.values():
         click.echo(f"Without table and index: {each.seen} {each.cause}", err=True)
-    return Watched(devices_of(target) if target else relations.disks, pid, relations)
+    return WatchOptions(devices_of(target) if target else relations.disks, pid, relations)
 
 
 def devices_of(target: str | None) -> list[tuple[int, int]]:
@@ -208,7 +210,7 @@ def devices_of(target: str | None) -> list[tuple[int, int]]:
     except OSError as error:
         raise TargetError(
             seen=f"{target} cannot be watched: {os.strerror(error.errno or 0)}.",
-            cause="The name is wrong, or this user may not look there.",
+            cause="The name is wrong, or this user has no access to it.",
             next_step="Name a block device (lsblk lists them), or a directory on one",
         ) from None
     number = status.st_rdev if stat.S_ISBLK(status.st_mode) else status.st_dev

@@ -21,10 +21,10 @@ from seatrial.trials.watch.measure.volume import volume_of
 _KTHREADD: Final = 2
 """The parent of all threads of the kernel."""
 _THREADS: Final = 17
-"""Place of the number of threads among the fields of a stat after the name."""
+"""Index of the number of threads among the fields of a stat after the name."""
 _UNINTERRUPTIBLE: Final = "D"
 _FILES_MAX: Final = 64
-"""Open files of a task that are looked at."""
+"""Open files of a task that are read."""
 _AT_FILE: Final = frozenset(
     (
         *(0, 1, 3, 5, 8, 16, 17, 18, 19, 20, 40, 74, 75, 77, 78, 91, 93),
@@ -39,9 +39,9 @@ _AT_PATH: Final = frozenset(
         *(326, 332, 426, 437),
     )
 )
-"""Those that are about files in another way: open, rename, unlink, sync, io_uring_enter ..."""
+"""Other calls about files: open, rename, unlink, sync, io_uring_enter ..."""
 _NO_CALL: Final = ("-1", "running")
-"""In place of a number: a page fault, for example."""
+"""Texts instead of a number: a page fault, for example."""
 _ELSEWHERE: Final = (
     *("kernel_clone", "wait_for_vfork_done", "__refrigerator", "__wait_rcu_gp", "wait_rcu_gp"),
     "do_coredump",
@@ -54,7 +54,7 @@ _ARGUMENTS: Final = 6
 _STANDARD_ERROR: Final = 2
 
 
-class Blocked(NamedTuple):
+class BlockedTask(NamedTuple):
     """A task that sleeps uninterruptibly.
 
     Attributes:
@@ -63,9 +63,9 @@ class Blocked(NamedTuple):
         command: Its name.
         wait: Kernel function that it waits in; empty where that may not be read.
         disk: Name of the disk of the file concerned; empty where that is unknown.
-        since_s: First look at which it was blocked there.
-        switches: How often it has given up a processor by itself; the same at the next look if it
-            has not run meanwhile.
+        since_s: The first search at which it was blocked there.
+        switches: Voluntary context switches; unchanged at the next search if it has not run
+            meanwhile.
     """
 
     pid: int
@@ -78,14 +78,14 @@ class Blocked(NamedTuple):
 
 
 def blocked_tasks(
-    now_s: float, before: Mapping[int, Blocked], kernel_pids: set[int]
-) -> Iterator[Blocked]:
+    now_s: float, before: Mapping[int, BlockedTask], kernel_pids: set[int]
+) -> Iterator[BlockedTask]:
     """Yield all blocked tasks of programs; threads of the kernel are left out.
 
     Args:
-        now_s: The time of this look.
-        before: What the last look found, by task.
-        kernel_pids: Threads of the kernel that earlier looks found; new ones are added.
+        now_s: The time of this search.
+        before: The result of the last search, by task.
+        kernel_pids: Threads of the kernel that earlier searches found; new ones are added.
     """
     for pid in _numbers("/proc"):
         if pid in kernel_pids:
@@ -102,7 +102,7 @@ def blocked_tasks(
                 yield found
 
 
-def _blocked(pid: int, tid: int, now_s: float, before: Blocked | None) -> Blocked | None:
+def _blocked(pid: int, tid: int, now_s: float, before: BlockedTask | None) -> BlockedTask | None:
     folder = f"/proc/{pid}/task/{tid}"
     head, _, tail = _text(f"{folder}/stat").rpartition(")")
     fields = tail.split()
@@ -116,7 +116,7 @@ def _blocked(pid: int, tid: int, now_s: float, before: Blocked | None) -> Blocke
     if wait.startswith(_ELSEWHERE) or not _is_about_files(folder):
         return None
     command = head.partition("(")[2]
-    return Blocked(pid, tid, command, wait, _disk(folder), now_s, switches)
+    return BlockedTask(pid, tid, command, wait, _disk(folder), now_s, switches)
 
 
 def _disk(folder: str) -> str:
@@ -150,22 +150,22 @@ def _files_of_call(folder: str) -> list[int] | None:
         return None
     try:
         with open(f"{folder}/mem", "rb", buffering=0) as memory:  # noqa: PTH123 - fast
-            places = memory_at(memory, arguments[2], 8 * min(arguments[1], _FILES_MAX))
+            addresses = memory_at(memory, arguments[2], 8 * min(arguments[1], _FILES_MAX))
             return [
-                int.from_bytes(memory_at(memory, place + _FILE_IN_IOCB, 4), sys.byteorder)
-                for (place,) in struct.iter_unpack("=Q", places)
+                int.from_bytes(memory_at(memory, address + _FILE_IN_IOCB, 4), sys.byteorder)
+                for (address,) in struct.iter_unpack("=Q", addresses)
             ]
     except (OSError, ValueError, OverflowError):  # ended meanwhile, or not allowed
         return None
 
 
-def memory_at(memory: IO[bytes], place: int, length_bytes: int) -> bytes:
-    """Return what the memory of a process holds at an address.
+def memory_at(memory: IO[bytes], address: int, length_bytes: int) -> bytes:
+    """Return the bytes at an address of a process's memory.
 
     Raises:
         ValueError: if it holds less.
     """
-    memory.seek(place)
+    memory.seek(address)
     found = memory.read(length_bytes)
     if len(found) < length_bytes:
         raise ValueError(f"{len(found)} of {length_bytes} bytes")

@@ -1,4 +1,4 @@
-"""Whose requests are those of a measurement: its load engine's, its server's, or of others."""
+"""The client of a request: a measurement's load engine, its server, or another program."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _KNOWN_MAX: Final = 20_000
 
 
 class Clients:
-    """Tells processes of a run apart from others; a process is looked up once."""
+    """Identifies the processes of a run; each process is looked up once."""
 
     def __init__(self, engine_pid: int) -> None:
-        """Take the process of the load engine; what it starts are helpers of the run."""
+        """Take the process of the load engine; its child processes are helpers of the run."""
         self._engine_pid = engine_pid
         self._known: dict[tuple[int, str], str] = {}
 

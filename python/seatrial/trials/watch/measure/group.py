@@ -1,4 +1,4 @@
-"""What a control group asks of its devices, by the kernel's own counters.
+"""The I/O of a control group on its devices, by the kernel's own counters.
 
 They need no rights beyond reading the group's folder. Each layer counts what passes it, so a volume
 and the disk below it both have the same bytes.
@@ -37,7 +37,7 @@ _V1_OPERATIONS: Final = {"Read": "read", "Write": "write", "Discard": "discard"}
 _V1_WORDS: Final = 3
 
 
-class Counter(NamedTuple):
+class GroupCounter(NamedTuple):
     """One of the counters of a group.
 
     Attributes:
@@ -51,14 +51,14 @@ class Counter(NamedTuple):
     operation: str
 
 
-def v2_counters(text: str) -> dict[Counter, int]:
+def v2_counters(text: str) -> dict[GroupCounter, int]:
     """Return the counters in a group's ``io.stat``; fields that are not known here are left out.
 
     Args:
         text: Its text. Some kernels end the line of a device that has no counters with that of the
             next one.
     """
-    found: dict[Counter, int] = {}
+    found: dict[GroupCounter, int] = {}
     device = ""
     for word in text.split():
         name, is_field, value = word.partition("=")
@@ -66,11 +66,11 @@ def v2_counters(text: str) -> dict[Counter, int]:
             device = word
         elif name in _V2_FIELDS and device and value.isdigit():
             panel, operation = _V2_FIELDS[name]
-            found[Counter(panel, device, operation)] = int(value)
+            found[GroupCounter(panel, device, operation)] = int(value)
     return found
 
 
-def v1_counters(panel: str, text: str) -> dict[Counter, int]:
+def v1_counters(panel: str, text: str) -> dict[GroupCounter, int]:
     """Return the counters in a file of version 1, whose lines are ``8:0 Read 4096``.
 
     Args:
@@ -79,7 +79,7 @@ def v1_counters(panel: str, text: str) -> dict[Counter, int]:
     """
     words = (line.split() for line in text.splitlines())
     return {
-        Counter(panel, each[0], _V1_OPERATIONS[each[1]]): int(each[2])
+        GroupCounter(panel, each[0], _V1_OPERATIONS[each[1]]): int(each[2])
         for each in words
         if len(each) == _V1_WORDS and each[1] in _V1_OPERATIONS and each[2].isdigit()
     }
@@ -127,11 +127,11 @@ class GroupWatch:
         self._before, self._before_s = now, now_s
         return panels
 
-    def _read(self) -> dict[Counter, int]:
+    def _read(self) -> dict[GroupCounter, int]:
         text = self._tree.text(f"{self.folder}/io.stat")
         if text is not None:
             return v2_counters(text)
-        found: dict[Counter, int] = {}
+        found: dict[GroupCounter, int] = {}
         for panel, file in _V1_FILES.items():
             found |= v1_counters(panel, self._tree.text(f"{self.folder}/{file}") or "")
         return found

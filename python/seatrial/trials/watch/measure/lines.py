@@ -102,14 +102,14 @@ def only(value: str | Sequence[str]) -> str:
 
 def _disk(target: Target | None, run: Run, devices: Sequence[Device]) -> str:
     """Return the name of the disk that saw the requests of a target; empty for any other."""
-    measured = _seen_at(target.stack) if target else None
+    measured = _device_with_requests(target.stack) if target else None
     if measured is None:
         return ""
     own = run.fingerprint_before.machine
     return next((each.name for each in devices if _is_same(measured, each, own)), "")
 
 
-def _seen_at(layers: Sequence[Device]) -> Device | None:
+def _device_with_requests(layers: Sequence[Device]) -> Device | None:
     """Return the first device of a stack that has requests; None for one made of others."""
     by_name = {each.name: each for each in layers}
     device = next(iter(layers), None)
@@ -121,15 +121,15 @@ def _seen_at(layers: Sequence[Device]) -> Device | None:
 def _is_same(measured: Device, present: Device, then: Machine) -> bool:
     """Return whether a device is the one that was measured.
 
-    One without a serial number or another lasting name is known by its place, size and model, on a
-    machine with the same processor and memory.
+    One without a serial number or another lasting name is identified by its name, size and model,
+    on a machine with the same processor and memory.
     """
     if measured.medium_hash or present.medium_hash:
         return measured.medium_hash == present.medium_hash
     now = machine(LIVE)
     is_here = (then.cpu_model, then.memory_bytes) == (now.cpu_model, now.memory_bytes)
-    return is_here and _place(measured) == _place(present)
+    return is_here and _identity(measured) == _identity(present)
 
 
-def _place(device: Device) -> tuple[object, ...]:
+def _identity(device: Device) -> tuple[object, ...]:
     return device.name, device.kind, device.size_bytes, device.model

@@ -1,4 +1,4 @@
-"""Markers from another process: each watch has a file in the state folder that they are added to.
+"""Markers from another process, which adds them to the file of each watch in the state folder.
 
 A file belongs to a watch that runs if that watch holds its lock.
 """

@@ -1,7 +1,7 @@
-"""What is read besides requests: how long tasks waited for I/O, and what a server says of itself.
+"""Readings besides requests: how long tasks waited for I/O, and a server's own statistics.
 
-Both need no rights on the disks. The server's figures are of all its databases, and of what it asks
-of the kernel: a read may be served by the page cache.
+Both need no rights on the disks. The server's figures are of all its databases, and of its requests
+to the kernel: a read may be served by the page cache.
 """
 
 from __future__ import annotations
@@ -66,13 +66,13 @@ class Pressure:
 
 
 class ServerWatch:
-    """Asks a server from a thread of its own until it is stopped.
+    """Reads a server's statistics in a thread of its own until it is stopped.
 
     A server that hangs delays nothing else: there are no readings until it answers.
     """
 
     def __init__(self, address: Address, secret: Secret | None, every_s: float) -> None:
-        """Connect, and start to ask.
+        """Connect, and start to read.
 
         Raises:
             TargetError: when the server cannot be reached.
@@ -100,8 +100,8 @@ class ServerWatch:
 
     def _run(self) -> None:
         while not self._ended.is_set():
-            with suppress(Exception):  # the server is gone, or does not let us ask: try again
-                self._ask()
+            with suppress(Exception):  # the server is gone, or refuses: try again
+                self._poll()
             if self._session is not None:
                 with suppress(Exception):
                     self._session.close()
@@ -111,8 +111,8 @@ class ServerWatch:
             with suppress(SeatrialError):
                 self._session = Session(self._address, self._secret)
 
-    def _ask(self) -> None:
-        """Ask until the end.
+    def _poll(self) -> None:
+        """Read until the end.
 
         Raises:
             psycopg.Error: when the server is lost.

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -15,7 +15,7 @@ from seatrial.errors import SeatrialError, SpaceError, native_errors
 from seatrial.machine.fingerprint.layers import SECTOR_BYTES
 from seatrial.trials.watch.analysis.activity import NOT_MAPPED, Losses
 from seatrial.trials.watch.measure.volume import DeviceNumber
-from seatrial.trials.watch.recording import SOURCE, UNKNOWN, Knows, StoredAbout
+from seatrial.trials.watch.recording import SOURCE, UNKNOWN, KnownFields, StoredMetadata
 
 POLL_S: Final = 0.5
 """How long requests are in the kernel's memory at most, and not in the recording."""
@@ -23,7 +23,7 @@ CHECKPOINT_S: Final = 1.0
 """How much of a recording a kill costs at most."""
 
 
-class RecordTo(NamedTuple):
+class RecordingTarget(NamedTuple):
     """Where a recording goes.
 
     Attributes:
@@ -35,8 +35,8 @@ class RecordTo(NamedTuple):
     rotate_bytes: int
 
 
-class Recorded(NamedTuple):
-    """What a recording became.
+class RecordingResult(NamedTuple):
+    """A completed recording.
 
     Attributes:
         path: Its first file.
@@ -53,8 +53,8 @@ class Recorded(NamedTuple):
     lost: Losses
 
 
-class Beginning(NamedTuple):
-    """When a recording begins, by two clocks at once.
+class StartTime(NamedTuple):
+    """The start of a recording, by two clocks.
 
     Attributes:
         unix_ns: Unix time in ns.
@@ -65,7 +65,7 @@ class Beginning(NamedTuple):
     monotonic_ns: int
 
     @classmethod
-    def now(cls) -> Beginning:
+    def now(cls) -> StartTime:
         """Return this moment."""
         return cls(time.time_ns(), time.monotonic_ns())
 
@@ -75,8 +75,8 @@ class Recorder:
 
     def __init__(
         self,
-        to: RecordTo,
-        began: Beginning,
+        to: RecordingTarget,
+        began: StartTime,
         *,
         devices: dict[DeviceNumber, str],
         knows_queue: bool,
@@ -97,10 +97,10 @@ class Recorder:
         """
         self._to = to
         self._began = began
-        about = StoredAbout(
+        about = StoredMetadata(
             began_at_ns=began.unix_ns,
             source=SOURCE,
-            knows=Knows(
+            knows=KnownFields(
                 arrival=knows_queue,
                 sync=True,
                 failures=True,
@@ -129,11 +129,8 @@ class Recorder:
             SpaceError: if the disk is full.
             UsageError: if the file cannot be written.
         """
-        try:
-            with native_errors():
-                self._writer.take(kernel)
-        except SeatrialError as error:
-            raise self._ended(error) from None
+        with self._abandoned_on_error():
+            self._writer.take(kernel)
 
     def add(self, requests: Sequence[_core.WatchedRequest], relations: Sequence[str]) -> None:
         """Record requests, each with its relation; empty or ``not mapped`` where it has none.
@@ -144,14 +141,11 @@ class Recorder:
         """
         for name in set(relations) - self._relations.keys():
             self._relations[name] = self._writer.relation(name)
-        try:
-            with native_errors():
-                self._writer.add(requests, [self._relations[name] for name in relations])
-        except SeatrialError as error:
-            raise self._ended(error) from None
+        with self._abandoned_on_error():
+            self._writer.add(requests, [self._relations[name] for name in relations])
 
     def secure(self, lost: Losses) -> None:
-        """Make sure about once a second that all until now can be read even after a kill.
+        """Set a checkpoint about once a second, so that a kill costs no earlier requests.
 
         Raises:
             SpaceError: if the disk is full.
@@ -159,38 +153,40 @@ class Recorder:
         """
         if time.monotonic() - self._secured_s < CHECKPOINT_S - POLL_S / 2:
             return
-        try:
-            with native_errors():
-                self._writer.checkpoint(self._length_ns(), _json(lost))
-        except SeatrialError as error:
-            raise self._ended(error) from None
+        with self._abandoned_on_error():
+            self._writer.checkpoint(self._length_ns(), _json(lost))
         self._secured_s = time.monotonic()
 
-    def finish(self, lost: Losses) -> Recorded:
+    def finish(self, lost: Losses) -> RecordingResult:
         """Complete the recording.
 
         Raises:
             SpaceError: if the disk is full.
             UsageError: if the file cannot be written.
         """
-        try:
-            with native_errors():
-                written = self._writer.finish(self._length_ns(), _json(lost))
-        except SeatrialError as error:
-            raise self._ended(error) from None
-        return Recorded(self._to.path, *written, lost)
+        with self._abandoned_on_error():
+            written = self._writer.finish(self._length_ns(), _json(lost))
+        return RecordingResult(self._to.path, *written, lost)
 
     def _length_ns(self) -> int:
         return time.monotonic_ns() - self._began.monotonic_ns
 
-    def _ended(self, error: SeatrialError) -> SeatrialError:
-        """Return an error with what is kept: the recording as far as it was secured."""
+    @contextmanager
+    def _abandoned_on_error(self) -> Iterator[None]:
+        """Abandon the recording on an error, which then says how much of it is kept."""
+        try:
+            with native_errors():
+                yield
+        except SeatrialError as error:
+            raise self._abandoned(error) from None
+
+    def _abandoned(self, error: SeatrialError) -> SeatrialError:
         self._writer.abandon()
         path = self._to.path
         kept = f"`seatrial trace show {path}` completes what was recorded until then"
         with suppress(SeatrialError), native_errors():
             reader = _core.RecordingReader(path)
-            about = msgspec.json.decode(reader.about_json, type=StoredAbout)
+            about = msgspec.json.decode(reader.about_json, type=StoredMetadata)
             seconds = about.length_ns / 1e9
             kept = (
                 f"{reader.requests:,} requests of the first {seconds:.1f} s are kept in {path}, of "

@@ -2,7 +2,7 @@
 
 A file belongs to a relation by its number (pg_relation_filepath), to the WAL or to another part of
 the server by its folder (PostgreSQL manual, "Database File Layout"). What was written to a file
-that is gone meanwhile still belongs to its former owner, unless its place was given to another one.
+that is gone meanwhile still belongs to its former owner, unless another file was stored there.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _PARTS: Final = {
     "global": "shared catalogues",
 }
 _VOLUMES_S: Final = 30.0
-"""How long the layers below a file system are taken for unchanged."""
+"""How long the layers below a file system count as unchanged."""
 _KTHREADD: Final = "2"
 """The parent of all threads of the kernel."""
 _KERNEL_THREADS: Final = ("kworker/", "jbd2/", "xfsaild/", "kswapd", "loop")
@@ -77,7 +77,7 @@ def relation_name(name: str, kind: str, table: str) -> str:
     return f"{name}{words}"
 
 
-class _File(NamedTuple):
+class _FileState(NamedTuple):
     """What a file looked like when its extents were read."""
 
     inode: int
@@ -110,7 +110,7 @@ class Relations:
                 next_step="Run it as root on the machine of the server, or without --url",
             )
         self._names: dict[str, str] = {}
-        self._files: dict[Path, _File] = {}
+        self._files: dict[Path, _FileState] = {}
         self._former: dict[DeviceNumber, list[Extent]] = {}
         self._maps: dict[DeviceNumber, tuple[ExtentMap, ExtentMap]] = {}
         self._commands: set[str] = set()
@@ -142,8 +142,8 @@ class Relations:
     def is_of_other_program(self, pid: int, command: str) -> bool:
         """Return whether a process is neither the server's nor one of the kernel's threads.
 
-        Those write for whoever has written to the page cache. A process that has ended meanwhile
-        is known by its name alone.
+        Those write for any process that has written to the page cache. A process that has ended
+        meanwhile is known by its name alone.
         """
         if command in self._commands or command.startswith(_KERNEL_THREADS):
             return False
@@ -154,8 +154,8 @@ class Relations:
         """Read the extents of files that are new or have changed since the last time."""
         names = (LIVE.word(f"/proc/{pid}/comm") for pid in server_processes(self.folder))
         self._commands = {*filter(None, names)}
-        found: dict[Path, _File] = {}
-        self._look_at_volumes_again()
+        found: dict[Path, _FileState] = {}
+        self._expire_volumes()
         by_disk: dict[DeviceNumber, list[Extent]] = {}
         is_named = False
         for path, status in _files(self.folder):
@@ -179,14 +179,14 @@ class Relations:
             for number, extents in by_disk.items()
         }
 
-    def _look_at_volumes_again(self) -> None:
-        """Forget from time to time what file systems lie on, as volumes grow and are moved."""
+    def _expire_volumes(self) -> None:
+        """Forget the volumes of file systems from time to time, as they grow and are moved."""
         if time.monotonic() >= self._volumes_until_s:
             self._volumes, self.not_followed = {}, {}
             self._volumes_until_s = time.monotonic() + _VOLUMES_S
 
     def _volume(self, device: int) -> Volume | None:
-        """Return what a file system lies on; None where that cannot be followed."""
+        """Return the volume of a file system; None where that cannot be followed."""
         if device not in self._volumes:
             try:
                 self._volumes[device] = volume_of(device)
@@ -196,17 +196,17 @@ class Relations:
         return self._volumes[device]
 
     def _read(
-        self, path: Path, status: os.stat_result, volume: Volume, known: _File | None
-    ) -> _File:
-        looks = (status.st_ino, status.st_size, status.st_blocks, status.st_mtime_ns)
+        self, path: Path, status: os.stat_result, volume: Volume, known: _FileState | None
+    ) -> _FileState:
+        state = (status.st_ino, status.st_size, status.st_blocks, status.st_mtime_ns)
         is_known = known is not None and known.is_whole and known.volume == volume
-        if known is not None and is_known and known[: len(looks)] == looks:
+        if known is not None and is_known and known[: len(state)] == state:
             return known
         try:
             found = extents_of(path, volume, self._owner(path))
         except OSError:  # deleted meanwhile, or a file system without FIEMAP
             found = FileExtents({}, is_whole=True)
-        return _File(*looks, found.is_whole, volume, found.extents)
+        return _FileState(*state, found.is_whole, volume, found.extents)
 
     def _read_names(self) -> None:
         for oid, name in self._connection.execute(_DATABASES):
@@ -265,8 +265,8 @@ _HEADER: Final = struct.Struct("=QQLLLL")
 _EXTENT: Final = struct.Struct("=QQQQQLLLL")
 _EXTENTS_AT_ONCE: Final = 512
 _LAST: Final = 0x1
-_NO_PLACE: Final = 0x2 | 0x4 | 0x8
-"""Unknown place, delayed allocation, encoded: the address is no place on the disk."""
+_NO_ADDRESS: Final = 0x2 | 0x4 | 0x8
+"""Unknown address, delayed allocation, encoded: the extent has no address on the disk."""
 
 
 class Extent(NamedTuple):
@@ -274,7 +274,7 @@ class Extent(NamedTuple):
 
     Attributes:
         start_bytes: Its offset on the disk.
-        end_bytes: The offset behind it.
+        end_bytes: Offset of its end.
         owner: The file's owner, as the map's user names it.
     """
 
@@ -287,8 +287,8 @@ class FileExtents(NamedTuple):
     """The parts of disks that hold a file.
 
     Attributes:
-        extents: They, by disk.
-        is_whole: Whether all of the file has its place; what was written a moment ago may get one
+        extents: The parts, by disk.
+        is_whole: Whether all of the file has an address; what was written a moment ago may get one
             later (delayed allocation).
     """
 
@@ -301,32 +301,32 @@ def extents_of(path: Path, volume: Volume, owner: str) -> FileExtents:
 
     Args:
         path: The file.
-        volume: What its file system lies on.
-        owner: Whose it is.
+        volume: The volume of its file system.
+        owner: Its owner.
 
     Raises:
         OSError: if the file cannot be opened, or its file system has no FIEMAP.
     """
     file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
-        places = list(_places(file))
+        addresses = list(_addresses(file))
     finally:
         os.close(file)
     found: dict[DeviceNumber, list[Extent]] = {}
-    for place in places:
-        for piece in volume.pieces(*place) if place else ():
-            extent = Extent(piece.start_bytes, piece.end_bytes, owner)
-            found.setdefault(piece.disk, []).append(extent)
-    return FileExtents(found, is_whole=None not in places)
+    for address in addresses:
+        for part in volume.extents(*address) if address else ():
+            extent = Extent(part.start_bytes, part.end_bytes, owner)
+            found.setdefault(part.disk, []).append(extent)
+    return FileExtents(found, is_whole=None not in addresses)
 
 
-def _places(file: int) -> Iterator[tuple[int, int] | None]:
-    """Yield where the extents of an open file begin and end; None for one without a place."""
+def _addresses(file: int) -> Iterator[tuple[int, int] | None]:
+    """Yield start and end of each extent of an open file; None for one without an address."""
     start_bytes, is_last = 0, False
-    room = b"\0" * (_EXTENT.size * _EXTENTS_AT_ONCE)
+    empty = b"\0" * (_EXTENT.size * _EXTENTS_AT_ONCE)
     while not is_last:
         request = _HEADER.pack(start_bytes, (1 << 64) - 1, 0, 0, _EXTENTS_AT_ONCE, 0)
-        buffer = array.array("B", request + room)
+        buffer = array.array("B", request + empty)
         fcntl.ioctl(file, _FIEMAP, buffer)
         count = _HEADER.unpack_from(buffer)[3]
         if not count:
@@ -336,8 +336,8 @@ def _places(file: int) -> Iterator[tuple[int, int] | None]:
             logical_bytes, physical_bytes, length_bytes, _, _, flags, *_ = entry
             start_bytes = logical_bytes + length_bytes
             is_last = bool(flags & _LAST)
-            has_place = not flags & _NO_PLACE
-            yield (physical_bytes, physical_bytes + length_bytes) if has_place else None
+            has_address = not flags & _NO_ADDRESS
+            yield (physical_bytes, physical_bytes + length_bytes) if has_address else None
 
 
 class ExtentMap:
@@ -360,10 +360,10 @@ class ExtentMap:
 
         The kernel merges requests to neighbouring files into one.
         """
-        place = max(0, bisect.bisect_right(self._starts, start_bytes) - 1)
+        index = max(0, bisect.bisect_right(self._starts, start_bytes) - 1)
         at_bytes = start_bytes
         while at_bytes < end_bytes:
-            found = self._extents[place] if place < len(self._extents) else None
+            found = self._extents[index] if index < len(self._extents) else None
             if found is None or at_bytes < found.start_bytes:
                 until_bytes = min(end_bytes, found.start_bytes) if found else end_bytes
                 yield None, until_bytes - at_bytes
@@ -372,6 +372,6 @@ class ExtentMap:
                 until_bytes = min(end_bytes, found.end_bytes)
                 yield found.owner, until_bytes - at_bytes
                 at_bytes = until_bytes
-                place += 1
+                index += 1
             else:
-                place += 1
+                index += 1

@@ -2,7 +2,7 @@
 
 A stall is a time in which requests are outstanding and none completes for longer than a threshold
 (docs/method.md). Here it is seen from outside: the disks' own counters are read ten times a second,
-and blocked tasks are searched for twice a second. Its edges are therefore exact to a look.
+and blocked tasks are searched for twice a second, which limits how exact its edges are.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ import msgspec
 
 from seatrial.stats.wording import format_plural
 from seatrial.trials.watch.analysis.events import DEVICE, FILE_SYSTEM, UNKNOWN, Stall
-from seatrial.trials.watch.measure.blocked import Blocked, blocked_tasks
+from seatrial.trials.watch.measure.blocked import BlockedTask, blocked_tasks
 
 THRESHOLD_S: Final = 0.25
-"""A shorter one cannot be distinguished from a slow disk by looks that are this far apart."""
-LOOK_EVERY_S: Final = 0.1
+"""Disks that are read at this interval cannot distinguish a shorter stall from a slow disk."""
+POLL_S: Final = 0.1
 SEARCH_EVERY_S: Final = 0.5
 FORGET_EVERY_S: Final = 60.0
 _NAMES_MAX: Final = 3
@@ -36,7 +36,7 @@ _FROZEN: Final = "percpu_rwsem_wait"
 """Where writers to a frozen file system wait, whatever its disk does meanwhile."""
 
 
-class Look(NamedTuple):
+class DiskReading(NamedTuple):
     """The counters of a disk at one moment.
 
     Attributes:
@@ -49,70 +49,75 @@ class Look(NamedTuple):
 
 
 class _Disk:
-    """What was seen of one disk since its last completion."""
+    """The readings of one disk since its last completion."""
 
-    def __init__(self, look: Look, now_s: float) -> None:
-        self.look = look
+    def __init__(self, reading: DiskReading, now_s: float) -> None:
+        self.reading = reading
         self.since_s: float | None = None
         self.completed_s = now_s
         self.open: Stall | None = None
-        self.looks = self.busy = self.blocked = 0
+        self.readings = self.busy = self.blocked = 0
 
     def begin(self) -> None:
         self.since_s, self.open = None, None
-        self.looks = self.busy = self.blocked = 0
+        self.readings = self.busy = self.blocked = 0
 
 
 class StallFinder:
-    """Finds stalls in looks at disks; knows neither a clock nor the kernel."""
+    """Finds stalls in readings of disks; uses neither a clock nor the kernel."""
 
     def __init__(self, unix_offset_s: float = 0.0) -> None:
-        """Take what makes Unix time of the looks' own time (s)."""
+        """Take the difference between Unix time and the time of the readings (s)."""
         self._offset_s = unix_offset_s
         self._disks: dict[str, _Disk] = {}
         self._seen = 0
 
     def step(
-        self, now_s: float, looks: Mapping[str, Look], tasks: Iterable[Blocked]
+        self, now_s: float, readings: Mapping[str, DiskReading], tasks: Iterable[BlockedTask]
     ) -> list[Stall]:
-        """Return the stalls that have begun, grown or ended with this look.
+        """Return the stalls that have begun, grown or ended with this reading.
 
         Args:
             now_s: When it was.
-            looks: The disks by name; ``""`` stands for those that are unknown.
+            readings: The disks by name; ``""`` stands for those that are unknown.
             tasks: All tasks that are blocked for at least the threshold.
         """
-        by_disk: dict[str, list[Blocked]] = {}
+        by_disk: dict[str, list[BlockedTask]] = {}
         for task in tasks:
-            if not task.disk or task.disk in looks:
+            if not task.disk or task.disk in readings:
                 by_disk.setdefault(task.disk, []).append(task)
         found = []
-        for name, look in {**looks, "": Look(0, 0)}.items():
-            disk = self._disks.setdefault(name, _Disk(look, now_s))
-            found += self._step(name, disk, look, now_s, by_disk.get(name, []))
-        for name in self._disks.keys() - looks.keys() - {""}:  # the disk is gone
+        for name, reading in {**readings, "": DiskReading(0, 0)}.items():
+            disk = self._disks.setdefault(name, _Disk(reading, now_s))
+            found += self._step(name, disk, reading, now_s, by_disk.get(name, []))
+        for name in self._disks.keys() - readings.keys() - {""}:  # the disk is gone
             disk = self._disks.pop(name)
             found += [self._ended(disk.open, now_s)] if disk.open else []
         return found
 
     def _step(
-        self, name: str, disk: _Disk, look: Look, now_s: float, tasks: Sequence[Blocked]
+        self,
+        name: str,
+        disk: _Disk,
+        reading: DiskReading,
+        now_s: float,
+        tasks: Sequence[BlockedTask],
     ) -> list[Stall]:
-        has_completed = look.completed != disk.look.completed
-        disk.look = look
+        has_completed = reading.completed != disk.reading.completed
+        disk.reading = reading
         if has_completed:
             disk.completed_s = now_s
         # Whatever the disk completes meanwhile, a writer to a frozen file system waits.
-        held = [task for task in tasks if not has_completed or task.wait == _FROZEN]
-        if not held and (has_completed or not look.in_flight):
+        waiting_tasks = [task for task in tasks if not has_completed or task.wait == _FROZEN]
+        if not waiting_tasks and (has_completed or not reading.in_flight):
             ended = [self._ended(disk.open, now_s)] if disk.open else []
             disk.begin()
             return ended
-        disk.looks += 1
-        disk.busy += bool(look.in_flight) and not has_completed
-        disk.blocked += any(not task.wait.startswith(_WAITS_FOR_BLOCKS) for task in held)
+        disk.readings += 1
+        disk.busy += bool(reading.in_flight) and not has_completed
+        disk.blocked += any(not task.wait.startswith(_WAITS_FOR_BLOCKS) for task in waiting_tasks)
         if disk.since_s is None:
-            known = [task.since_s for task in held]
+            known = [task.since_s for task in waiting_tasks]
             disk.since_s = min([now_s, *known])
         length_s = now_s - disk.since_s
         if length_s < THRESHOLD_S:
@@ -128,9 +133,9 @@ class StallFinder:
             length_s=round(length_s, 3),
             is_over=False,
             cause=cause,
-            in_flight=look.in_flight,
-            blocked=len(held),
-            text=_text(name, cause, look, held),
+            in_flight=reading.in_flight,
+            blocked=len(waiting_tasks),
+            text=_text(name, cause, reading, waiting_tasks),
         )
         return [disk.open]
 
@@ -140,18 +145,18 @@ class StallFinder:
 
 
 def _cause(disk: _Disk, name: str) -> str:
-    """Return what held for at least half of the looks, as crates/gauge/src/stall.rs does."""
+    """Return the cause that at least half of the readings show (as crates/gauge/src/stall.rs)."""
     if not name:
         return UNKNOWN
-    if 2 * disk.busy >= disk.looks:
+    if 2 * disk.busy >= disk.readings:
         return DEVICE
-    return FILE_SYSTEM if 2 * disk.blocked >= disk.looks else UNKNOWN
+    return FILE_SYSTEM if 2 * disk.blocked >= disk.readings else UNKNOWN
 
 
-def _text(name: str, cause: str, look: Look, tasks: Sequence[Blocked]) -> str:
+def _text(name: str, cause: str, reading: DiskReading, tasks: Sequence[BlockedTask]) -> str:
     waits = _waits(tasks)
     if cause == DEVICE:
-        seen = f"{format_plural(look.in_flight, 'request')} in flight and none completes"
+        seen = f"{format_plural(reading.in_flight, 'request')} in flight and none completes"
         return f"{name}: {seen}{f'; {waits}' if waits else ''}"
     if cause == FILE_SYSTEM:
         frozen = any(task.wait == _FROZEN for task in tasks)
@@ -169,7 +174,7 @@ def _text(name: str, cause: str, look: Look, tasks: Sequence[Blocked]) -> str:
     )
 
 
-def _waits(tasks: Sequence[Blocked]) -> str:
+def _waits(tasks: Sequence[BlockedTask]) -> str:
     """Return ``fio (pid 3) is blocked in percpu_rwsem_wait``; empty without tasks."""
     if not tasks:
         return ""
@@ -181,7 +186,7 @@ def _waits(tasks: Sequence[Blocked]) -> str:
     return f"{who} {verb} blocked{f' in {where}' if where else ''}"
 
 
-def read_looks(names: Iterable[str]) -> dict[str, Look]:
+def read_disks(names: Iterable[str]) -> dict[str, DiskReading]:
     """Return what disks have completed and have in flight (the kernel's block/stat.rst)."""
     found = {}
     for name in names:
@@ -190,8 +195,8 @@ def read_looks(names: Iterable[str]) -> dict[str, Look]:
         except OSError:  # removed meanwhile
             continue
         fields = [int(each) for each in text.split()]
-        completed = sum(fields[place] for place in (0, 4, 11, 15) if place < len(fields))
-        found[name] = Look(completed, fields[8])
+        completed = sum(fields[index] for index in (0, 4, 11, 15) if index < len(fields))
+        found[name] = DiskReading(completed, fields[8])
     return found
 
 
@@ -202,7 +207,7 @@ class StallWatch:
         """Start it.
 
         Args:
-            disks: Returns the names of the disks to look at; called once a second.
+            disks: Returns the names of the disks to read; called once a second.
             report: Called from the thread when a stall begins and ends, and once a second while
                 it lasts.
         """
@@ -227,20 +232,20 @@ class StallWatch:
 
     def _run(self) -> None:
         finder = StallFinder(time.time() - time.monotonic())
-        search = _Search()
+        search = _TaskSearch()
         names: Sequence[str] = []
-        looked_s = -1.0
+        listed_s = -1.0
         reported: dict[int, float] = {}
-        while not self._ended.wait(LOOK_EVERY_S):
+        while not self._ended.wait(POLL_S):
             now_s = time.monotonic()
-            if now_s - looked_s >= 1.0:
-                names, looked_s = self._disks(), now_s
-            looks = read_looks(names)
+            if now_s - listed_s >= 1.0:
+                names, listed_s = self._disks(), now_s
+            readings = read_disks(names)
             with self._lock:
-                for name, look in looks.items():
-                    self._in_flight.setdefault(name, []).append(look.in_flight)
+                for name, reading in readings.items():
+                    self._in_flight.setdefault(name, []).append(reading.in_flight)
             tasks = search.at(now_s) if names else []
-            for stall in finder.step(now_s, looks, tasks):
+            for stall in finder.step(now_s, readings, tasks):
                 last_s = reported.get(stall.number)
                 if stall.is_over or last_s is None or now_s - last_s >= 1.0:
                     reported[stall.number] = now_s
@@ -249,17 +254,17 @@ class StallWatch:
                     reported.pop(stall.number, None)
 
 
-class _Search:
+class _TaskSearch:
     """The blocked tasks, searched for twice a second, and twice as often while there are some."""
 
     def __init__(self) -> None:
         self._at_s = 0.0
-        self._known: dict[int, Blocked] = {}
+        self._known: dict[int, BlockedTask] = {}
         self._kernel_pids: set[int] = set()
         self._forgotten_s = 0.0
 
-    def at(self, now_s: float) -> list[Blocked]:
-        """Return those that one search found, and another at least the threshold later again."""
+    def at(self, now_s: float) -> list[BlockedTask]:
+        """Return the tasks that two searches found, at least the threshold apart."""
         every_s = SEARCH_EVERY_S / 2 if self._known else SEARCH_EVERY_S
         if now_s - self._at_s >= every_s:
             self._at_s = now_s

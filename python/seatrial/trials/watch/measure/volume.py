@@ -1,4 +1,4 @@
-"""What a file system lies on, down to the disks at which the kernel counts requests.
+"""The disks below a file system, at which the kernel counts requests.
 
 Requests to device-mapper and md devices are seen at the disks below them only, at other offsets.
 Followed are partitions, the device-mapper targets linear, striped and crypt, and md's RAID 0 and 1.
@@ -25,23 +25,23 @@ DeviceNumber = tuple[int, int]
 
 _TABLE_LINE: Final = re.compile(
     r"""(?P<start>\d+)\ (?P<length>\d+)\ (?:
-        (?:linear|crypt\ \S+\ \S+\ \d+)\ (?P<places>\d+:\d+\ \d+)(?:\ .*)?
+        (?:linear|crypt\ \S+\ \S+\ \d+)\ (?P<areas>\d+:\d+\ \d+)(?:\ .*)?
         |striped\ (?P<stripes>\d+)\ (?P<chunk>[1-9]\d*)(?P<striped>(?:\ \d+:\d+\ \d+)+)
     )\ *$""",
     re.VERBOSE,
 )
 """``start length target arguments``, all in sectors."""
 _LAYERS_MAX: Final = 16
-"""More of them than anybody builds; a table cannot refer to itself, but be on the safe side."""
+"""A limit, although a table cannot refer to itself."""
 
 
-class Piece(NamedTuple):
+class DiskExtent(NamedTuple):
     """A part of a disk.
 
     Attributes:
-        disk: Which one.
-        start_bytes: Its offset on it.
-        end_bytes: The offset behind it.
+        disk: The disk.
+        start_bytes: Offset of the part on the disk.
+        end_bytes: Offset of its end.
     """
 
     disk: DeviceNumber
@@ -66,9 +66,9 @@ class Segment(NamedTuple):
 
     Attributes:
         start_bytes: Its offset on the volume.
-        end_bytes: The offset behind it.
-        legs: Where its bytes lie: in turn on each, or with ``is_mirror`` on all of them.
-        chunk_bytes: How many bytes lie on a leg before it is the next one's turn.
+        end_bytes: Offset of its end.
+        legs: The legs, in turn; with ``is_mirror`` all bytes are on each.
+        chunk_bytes: Bytes on a leg before the next leg follows.
         is_mirror: Whether all legs hold the same.
     """
 
@@ -78,30 +78,30 @@ class Segment(NamedTuple):
     chunk_bytes: int = 0
     is_mirror: bool = False
 
-    def pieces(self, start_bytes: int, end_bytes: int) -> Iterator[Piece]:
+    def extents(self, start_bytes: int, end_bytes: int) -> Iterator[DiskExtent]:
         """Yield the parts of disks that hold a part of it, those of one leg after the other.
 
-        The chunks of a leg are neighbours on it, so each leg has one piece however long it is.
+        The chunks of a leg are neighbours on it, so each leg has one extent whatever its length.
 
         Args:
             start_bytes: Offset of the part on the volume, at least that of the segment.
-            end_bytes: The offset behind it, at most that of the segment.
+            end_bytes: Offset of its end, at most that of the segment.
         """
         from_bytes, to_bytes = start_bytes - self.start_bytes, end_bytes - self.start_bytes
-        for place, leg in enumerate(self.legs):
-            begin_bytes, behind_bytes = from_bytes, to_bytes
+        for index, leg in enumerate(self.legs):
+            begin_bytes, stop_bytes = from_bytes, to_bytes
             if not self.is_mirror and len(self.legs) > 1:
-                begin_bytes, behind_bytes = (
-                    self._on_leg(place, each) for each in (from_bytes, to_bytes)
+                begin_bytes, stop_bytes = (
+                    self._on_leg(index, each) for each in (from_bytes, to_bytes)
                 )
-            if begin_bytes < behind_bytes:
+            if begin_bytes < stop_bytes:
                 offset_bytes = leg.offset_bytes
-                yield from leg.below.pieces(offset_bytes + begin_bytes, offset_bytes + behind_bytes)
+                yield from leg.below.extents(offset_bytes + begin_bytes, offset_bytes + stop_bytes)
 
-    def _on_leg(self, place: int, offset_bytes: int) -> int:
+    def _on_leg(self, index: int, offset_bytes: int) -> int:
         """Return how many of the segment's first bytes lie on a leg."""
         rows, rest_bytes = divmod(offset_bytes, self.chunk_bytes * len(self.legs))
-        own_bytes = min(max(rest_bytes - place * self.chunk_bytes, 0), self.chunk_bytes)
+        own_bytes = min(max(rest_bytes - index * self.chunk_bytes, 0), self.chunk_bytes)
         return rows * self.chunk_bytes + own_bytes
 
 
@@ -124,15 +124,15 @@ class Volume(NamedTuple):
         legs = [leg for segment in self.segments for leg in segment.legs]
         return tuple(dict.fromkeys(disk for leg in legs for disk in leg.below.disks))
 
-    def pieces(self, start_bytes: int, end_bytes: int) -> Iterator[Piece]:
+    def extents(self, start_bytes: int, end_bytes: int) -> Iterator[DiskExtent]:
         """Yield the parts of disks that hold a part of it; nothing for what lies on none."""
         if not self.segments:
-            yield Piece(self.number, start_bytes, end_bytes)
+            yield DiskExtent(self.number, start_bytes, end_bytes)
         for each in self.segments:
             begin_bytes = max(start_bytes, each.start_bytes)
-            behind_bytes = min(end_bytes, each.end_bytes)
-            if begin_bytes < behind_bytes:
-                yield from each.pieces(begin_bytes, behind_bytes)
+            stop_bytes = min(end_bytes, each.end_bytes)
+            if begin_bytes < stop_bytes:
+                yield from each.extents(begin_bytes, stop_bytes)
 
 
 def volume_of(device: int, tree: SystemTree = LIVE) -> Volume:
@@ -149,8 +149,8 @@ def volume_of(device: int, tree: SystemTree = LIVE) -> Volume:
     if not node.size_bytes():
         raise TargetError(
             seen="The file system lies on no single disk.",
-            cause="It is btrfs, ZFS, tmpfs, an overlay or a network's, whose extents name no place "
-            "on a disk.",
+            cause="It is btrfs, ZFS, tmpfs, an overlay or a network's, whose extents have no "
+            "address on a disk.",
             next_step="Name the disk itself (lsblk lists them), or watch all disks",
         )
     return _volume(node, _LAYERS_MAX)
@@ -185,12 +185,12 @@ def _segment(node: BlockNode, line: str, layers_max: int) -> Segment:
     """Return a line of a device-mapper table.
 
     Raises:
-        TargetError: if its target is none whose places are fixed and known here.
+        TargetError: if the addresses of its target are not fixed or not known here.
     """
     if (found := _TABLE_LINE.match(line)) is None:
         kind = " ".join(line.split()[2:3]) or "unknown"
-        raise _not_followed(node, f"the places of its target {kind} are not known here")
-    words = (found["places"] or found["striped"]).split()
+        raise _not_followed(node, f"the addresses of its target {kind} are not known here")
+    words = (found["areas"] or found["striped"]).split()
     if found["striped"] and len(words) != 2 * int(found["stripes"]):
         raise _not_followed(node, "its table names fewer stripes than it has")
     below = [node_by_number(each, node.tree) for each in words[::2]]

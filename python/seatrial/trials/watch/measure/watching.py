@@ -32,33 +32,33 @@ from seatrial.trials.watch.measure.clients import Clients
 from seatrial.trials.watch.measure.group import GroupWatch
 from seatrial.trials.watch.measure.recorder import (
     POLL_S,
-    Beginning,
-    Recorded,
     Recorder,
-    RecordTo,
+    RecordingResult,
+    RecordingTarget,
+    StartTime,
 )
 from seatrial.trials.watch.measure.relations import Relations
 from seatrial.trials.watch.measure.volume import DeviceNumber
 
 _DISKSTATS: Final = Path("/proc/diskstats")
 _COUNTED: Final = (("read", 0), ("write", 4), ("discard", 11))
-"""Operations of a disk's counters and the place of the first: requests, merged, sectors, ms."""
+"""Operations of a disk's counters and the index of the first: requests, merged, sectors, ms."""
 _FLUSHES: Final = 15
 _COMPARED: Final = ("read", "write")
 """Counters of a disk with which counted bytes are compared."""
 _COMPARED_AS: Final = (*_COMPARED, "other")
-"""The same as they are counted here: a disk counts zeroes that it is to write as writes."""
+"""The same operations as they are counted here: a disk counts the writing of zeroes as writes."""
 
 
 class Level(msgspec.Struct, frozen=True, kw_only=True):
-    """A way to watch.
+    """A level of detail of a watch.
 
     Attributes:
         number: 1 to 3, as docs/watch.md describes them.
         sees: What it shows.
         lacks: What it cannot see.
         cost: What watching costs, as measured (docs/watch.md).
-        reason: Why no higher level; empty where none was requested or possible.
+        reason: Why the level is not higher; empty where none was requested or possible.
     """
 
     number: int
@@ -108,8 +108,8 @@ NO_DISK: Final = Level(
 )
 
 
-class Watched(NamedTuple):
-    """What to watch.
+class WatchOptions(NamedTuple):
+    """The options of a watch.
 
     Attributes:
         devices: Whole disks; all of them if empty.
@@ -117,13 +117,13 @@ class Watched(NamedTuple):
         relations: The server whose relations requests are assigned to.
         record: Where requests are recorded.
         sees_disks: False where the disks are of another machine: then nothing is counted here.
-        clients: Tells the processes of a measurement apart, where one is watched.
+        clients: Identifies the processes of a measurement, where one is watched.
     """
 
     devices: Sequence[DeviceNumber] = ()
     pid: int | None = None
     relations: Relations | None = None
-    record: RecordTo | None = None
+    record: RecordingTarget | None = None
     sees_disks: bool = True
     clients: Clients | None = None
 
@@ -131,7 +131,7 @@ class Watched(NamedTuple):
 class Watcher:
     """Counts block requests until it is stopped."""
 
-    def __init__(self, watched: Watched) -> None:
+    def __init__(self, watched: WatchOptions) -> None:
         """Start at the highest level that this process may use.
 
         Raises:
@@ -150,7 +150,7 @@ class Watcher:
         if not watched.sees_disks:
             self.level = SERVER if watched.clients is None else NO_DISK
             return
-        began = Beginning.now()
+        began = StartTime.now()
         try:
             with native_errors():
                 self._kernel = _core.Watch([*watched.devices], records=self._has_records)
@@ -174,7 +174,7 @@ class Watcher:
     def _has_records(self) -> bool:
         return self._watched.relations is not None or self._watched.record is not None
 
-    def _recording(self, to: RecordTo, began: Beginning, kernel: _core.Watch) -> Recorder:
+    def _recording(self, to: RecordingTarget, began: StartTime, kernel: _core.Watch) -> Recorder:
         names = device_names()
         wanted = self._watched.devices or [each for each in names if _has_requests(each)]
         try:
@@ -197,7 +197,7 @@ class Watcher:
         """
         self._polled = self.take()
 
-    def end_recording(self) -> Recorded | None:
+    def end_recording(self) -> RecordingResult | None:
         """Record what was completed until now, and complete the recording; None without one.
 
         Raises:
@@ -221,7 +221,7 @@ class Watcher:
         if not self._watched.sees_disks:
             groups, lost = [], Losses()
         elif self._kernel is None:
-            groups, lost = list(self._grown()), Losses()
+            groups, lost = list(self._counter_deltas()), Losses()
         else:
             counted = self._kernel.take_groups()
             self._seen_bytes += sum(
@@ -257,7 +257,7 @@ class Watcher:
             self._kernel.stop()
 
     def _disks_bytes(self) -> int:
-        """Return what the watched disks have read and written since the start, by themselves."""
+        """Return the bytes that the watched disks have counted since the start."""
         now = _diskstats()
         return sum(
             counted.transferred_bytes - self._first[key].transferred_bytes
@@ -315,13 +315,13 @@ class Watcher:
             own = [each for each in kernel.take_requests() if each.pid == pid]
             recorder.add(own, [""] * len(own))
 
-    def _grown(self) -> Iterator[RequestGroup]:
+    def _counter_deltas(self) -> Iterator[RequestGroup]:
         before, self._counters = self._counters, _diskstats()
         names = device_names()
         for (number, operation), counted in self._counters.items():
             if self._watched.devices and number not in self._watched.devices:
                 continue
-            earlier = before.get((number, operation), _Counted(0, 0, 0))
+            earlier = before.get((number, operation), _DiskCounters(0, 0, 0))
             requests = counted.requests - earlier.requests
             if requests > 0 and number in names:
                 yield RequestGroup(
@@ -333,27 +333,29 @@ class Watcher:
                 )
 
 
-class _Counted(NamedTuple):
+class _DiskCounters(NamedTuple):
     requests: int
     transferred_bytes: int
     total_ns: int
 
 
-def _diskstats() -> dict[tuple[DeviceNumber, str], _Counted]:
+def _diskstats() -> dict[tuple[DeviceNumber, str], _DiskCounters]:
     """Return the counters of all disks (the kernel's Documentation/admin-guide/iostats.rst)."""
     found = {}
     for line in _DISKSTATS.read_text(encoding="ascii", errors="replace").splitlines():
         parts = line.split()
         number = (int(parts[0]), int(parts[1]))
         fields = [int(each) for each in parts[3:]]
-        for operation, place in _COUNTED:
-            if len(fields) >= place + 4:
-                requests, _, sectors, ms = fields[place : place + 4]
-                found[number, operation] = _Counted(
+        for operation, index in _COUNTED:
+            if len(fields) >= index + 4:
+                requests, _, sectors, ms = fields[index : index + 4]
+                found[number, operation] = _DiskCounters(
                     requests, sectors * SECTOR_BYTES, ms * NS_PER_MS
                 )
         if len(fields) >= _FLUSHES + 2:
-            found[number, "flush"] = _Counted(fields[_FLUSHES], 0, fields[_FLUSHES + 1] * NS_PER_MS)
+            found[number, "flush"] = _DiskCounters(
+                fields[_FLUSHES], 0, fields[_FLUSHES + 1] * NS_PER_MS
+            )
     return found
 
 
@@ -370,7 +372,7 @@ def device_names() -> dict[DeviceNumber, str]:
 
 
 def _is_drive(name: str) -> bool:
-    """Return whether a disk has a size, and no disks below that are watched in its place."""
+    """Return whether a disk has a size, and no disks below that are watched instead."""
     folder = Path("/sys/block", name)
     try:
         return int((folder / "size").read_text()) > 0 and not any((folder / "slaves").iterdir())
@@ -408,12 +410,12 @@ def _by_relation(owned: Sequence[_Owned], names: dict[DeviceNumber, str]) -> lis
 
     A request to several files counts where most of its bytes are, and its bytes where each is.
     """
-    found: dict[_Alike, list[_core.WatchedRequest]] = {}
-    bytes_of: Counter[_Alike] = Counter()
+    found: dict[_GroupKey, list[_core.WatchedRequest]] = {}
+    bytes_of: Counter[_GroupKey] = Counter()
     for each, owners in owned:
         name = names.get((each.major, each.minor), f"{each.major}:{each.minor}")
-        for place, (relation, part_bytes) in enumerate(owners):
-            alike = _Alike(
+        for index, (relation, part_bytes) in enumerate(owners):
+            key = _GroupKey(
                 name,
                 each.operation,
                 each.is_sync,
@@ -422,14 +424,14 @@ def _by_relation(owned: Sequence[_Owned], names: dict[DeviceNumber, str]) -> lis
                 each.command,
                 relation,
             )
-            bytes_of[alike] += part_bytes
-            own = found.setdefault(alike, [])
-            if not place:
+            bytes_of[key] += part_bytes
+            own = found.setdefault(key, [])
+            if not index:
                 own.append(each)
-    return [_group(alike, own, bytes_of[alike]) for alike, own in found.items()]
+    return [_group(key, own, bytes_of[key]) for key, own in found.items()]
 
 
-class _Alike(NamedTuple):
+class _GroupKey(NamedTuple):
     disk: str
     operation: str
     is_sync: bool
@@ -440,12 +442,12 @@ class _Alike(NamedTuple):
 
 
 def _group(
-    alike: _Alike, requests: Sequence[_core.WatchedRequest], transferred_bytes: int
+    key: _GroupKey, requests: Sequence[_core.WatchedRequest], transferred_bytes: int
 ) -> RequestGroup:
     device_ns = [each.device_ns for each in requests]
     queue_ns = [each.queue_ns for each in requests if each.queue_ns is not None]
     return RequestGroup(
-        **alike._asdict(),
+        **key._asdict(),
         requests=len(requests),
         failed=sum(each.failed for each in requests),
         transferred_bytes=transferred_bytes,
@@ -457,8 +459,8 @@ def _group(
     )
 
 
-def _refused(error: SeatrialError, watched: Watched) -> TargetError:
-    """Return why the kernel's counters are not enough for what is wanted."""
+def _refused(error: SeatrialError, watched: WatchOptions) -> TargetError:
+    """Return why the kernel's counters are not enough for the options."""
     wanted = "--record" if watched.record is not None else "--pid"
     return TargetError(
         seen=f"{wanted} needs every request: {error.seen}",

@@ -5,12 +5,12 @@ from __future__ import annotations
 from seatrial.report.terminal import wrapped
 from seatrial.stats.wording import format_count, format_duration_s, format_plural
 from seatrial.study.units import format_size
-from seatrial.trials.watch.recording import TIME, RecordingAbout
+from seatrial.trials.watch.recording import TIME, RecordingMetadata
 from seatrial.trials.watch.report.load_words import left_out_lines, unknown_lines
 
 
 def import_text(
-    found: str, requests: int, total_bytes: int, files: int, about: RecordingAbout
+    found: str, requests: int, total_bytes: int, files: int, about: RecordingMetadata
 ) -> str:
     """Return what was read, and what of it is unknown or left out.
 

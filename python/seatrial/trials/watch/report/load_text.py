@@ -16,14 +16,14 @@ from seatrial.stats.wording import (
 )
 from seatrial.study.units import format_size
 from seatrial.trials.watch.analysis.load.profile import BreakdownRow, LoadProfile
-from seatrial.trials.watch.recording import RecordingAbout
+from seatrial.trials.watch.recording import RecordingMetadata
 from seatrial.trials.watch.report.load_words import confidence, kind_line, notable, number
 
 _ROWS_MAX: Final = 10
 _CACHE_ROWS: Final = 6
 
 
-def load_text(load: LoadProfile, about: RecordingAbout, next_step: str) -> str:
+def load_text(load: LoadProfile, about: RecordingMetadata, next_step: str) -> str:
     """Return the load as lines: its kind, what stands out, how certain that is, what next."""
     first = [
         wrapped(kind_line(load)),

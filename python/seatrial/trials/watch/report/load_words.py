@@ -20,7 +20,7 @@ from seatrial.trials.watch.analysis.load.mix import OperationShare
 from seatrial.trials.watch.analysis.load.profile import LoadProfile
 from seatrial.trials.watch.analysis.load.reuse import HitRatio, Reuse
 from seatrial.trials.watch.analysis.load.sequential import TRANSFERS, WINDOW
-from seatrial.trials.watch.recording import OPERATION, PLACE, TIME, RecordingAbout
+from seatrial.trials.watch.recording import ADDRESS, OPERATION, TIME, RecordingMetadata
 
 SEQUENTIAL_SHARE_MIN: Final = 0.7
 RANDOM_SHARE_MAX: Final = 0.3
@@ -234,12 +234,12 @@ def _relations(load: LoadProfile) -> Iterator[str]:
         yield f"{format_share(most.writes / writes)} of the writes are to {most.name}."
 
 
-def doubts(load: LoadProfile, about: RecordingAbout) -> list[str]:
+def doubts(load: LoadProfile, about: RecordingMetadata) -> list[str]:
     """Return what limits all this, each in a sentence."""
     return [*_lost(about), *left_out_lines(about), *unknown_lines(about), *_method(load)]
 
 
-def _lost(about: RecordingAbout) -> Iterator[str]:
+def _lost(about: RecordingMetadata) -> Iterator[str]:
     lost = about.lost
     requests = lost.unmatched + lost.uncounted + lost.unrecorded
     if requests:
@@ -255,22 +255,22 @@ def _lost(about: RecordingAbout) -> Iterator[str]:
 _MADE_UP: Final = {
     TIME: "Times are made up: rates, bursts and working sets by time are unknown.",
     OPERATION: "Reads and writes are not told apart: all requests count as reads.",
-    PLACE: "Places are made up: which requests are sequential is unknown.",
+    ADDRESS: "Places are made up: which requests are sequential is unknown.",
 }
 
 
-def left_out_lines(about: RecordingAbout) -> list[str]:
+def left_out_lines(about: RecordingMetadata) -> list[str]:
     """Return what an import left out, in a sentence each."""
     return [f"Left out: {format_count(each.count)} {each.reason}." for each in about.left_out]
 
 
-def unknown_lines(about: RecordingAbout) -> list[str]:
+def unknown_lines(about: RecordingMetadata) -> list[str]:
     """Return what the source does not know, in a sentence each."""
     made_up = [_MADE_UP[name] for name in about.made_up if name in _MADE_UP]
     return [*made_up, *_unknown(about)]
 
 
-def _unknown(about: RecordingAbout) -> Iterator[str]:
+def _unknown(about: RecordingMetadata) -> Iterator[str]:
     names = {
         "the latency": about.knows_device,
         "the time in the queue": about.knows_queue or not about.knows_device,
@@ -301,7 +301,7 @@ def _method(load: LoadProfile) -> Iterator[str]:
         )
 
 
-def confidence(load: LoadProfile, about: RecordingAbout) -> str:
+def confidence(load: LoadProfile, about: RecordingMetadata) -> str:
     """Return how certain all this is, as one paragraph."""
     length = f" in {format_duration_s(load.seconds)}" if TIME not in about.made_up else ""
     basis = f"{format_count(load.requests)} requests{length}, from {about.source}."

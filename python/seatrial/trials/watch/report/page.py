@@ -129,7 +129,7 @@ def saved_page(
     )
     about = {"mode": "saved", "saved": saved, "startup": startup, "worksheet": worksheet}
     # The events are JSON already, and many.
-    kept = b",".join(b'["%s",%s]' % (each.sort.encode(), each.data) for each in events)
+    kept = b",".join(b'["%s",%s]' % (each.kind.encode(), each.data) for each in events)
     data = b'%s,"events":[%s]}' % (msgspec.json.encode(about)[:-1], kept)
     return _document(f"{_title(startup)}, {saved}", body, data, is_live=False)
 

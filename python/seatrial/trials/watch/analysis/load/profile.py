@@ -18,7 +18,7 @@ from seatrial.trials.watch.analysis.load.mix import (
 )
 from seatrial.trials.watch.analysis.load.reuse import Reuse, reuse_of
 from seatrial.trials.watch.analysis.load.sequential import Sequentiality, sequentiality_of
-from seatrial.trials.watch.recording import PLACE, TIME
+from seatrial.trials.watch.recording import ADDRESS, TIME
 
 if TYPE_CHECKING:
     import numpy as np
@@ -87,7 +87,7 @@ def load_of(recording: Recording) -> LoadProfile:
         requests=recording.requests,
         seconds=length_s(recording),
         mix=mix_of(recording),
-        sequentiality=[] if PLACE in about.made_up else sequentiality_of(recording),
+        sequentiality=[] if ADDRESS in about.made_up else sequentiality_of(recording),
         arrivals=None if TIME in about.made_up else arrivals_of(recording),
         footprint=footprint_of(recording),
         reuse=reuse_of(recording),

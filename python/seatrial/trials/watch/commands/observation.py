@@ -1,4 +1,4 @@
-"""What a watch sees besides requests, where all of it goes, and its intervals."""
+"""All readings of a watch, which go to the display and the page, and its intervals."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from seatrial.trials.watch.measure.stalls import StallWatch
 if TYPE_CHECKING:
     from seatrial.trials.watch.analysis.activity import Interval, Readings
     from seatrial.trials.watch.analysis.events import Stall
+    from seatrial.trials.watch.commands.displays import Display
     from seatrial.trials.watch.commands.live import Feed
-    from seatrial.trials.watch.commands.shows import Show
     from seatrial.trials.watch.measure.watching import Watcher
 
 
-NOTHING: Readings = {}
+NO_READINGS: Readings = {}
 
 
-class Sight:
-    """What is seen besides requests, and where all of it goes.
+class Observation:
+    """Adds further readings to intervals, and passes them to the display and the page.
 
     Attributes:
-        whole: All intervals as one; None before the first.
+        total: All intervals as one; None before the first.
     """
 
     def __init__(
@@ -42,15 +42,15 @@ class Sight:
         feed: Feed | None,
         lines: Sequence[DiskLoadLine] = (),
     ) -> None:
-        """Start to look for stalls and markers; the stack ends that.
+        """Start to search for stalls and markers; the stack ends that.
 
         Args:
-            stack: What ends it.
-            watcher: What counts.
-            feed: What feeds the page; None without one.
+            stack: Ends the search.
+            watcher: The source of intervals.
+            feed: The feed of the page; None without one.
             lines: Load lines of the disks.
         """
-        self.whole: Interval | None = None
+        self.total: Interval | None = None
         self._feed = feed
         self._lines = lines
         self._stalls: deque[Stall] = deque()
@@ -64,22 +64,22 @@ class Sight:
         self._server: ServerWatch | None = None
         self._group = watcher.group()
 
-    def ask_server(self, stack: ExitStack, url: str, every_s: float) -> None:
-        """Start to ask a server for its own statistics."""
+    def start_server_readings(self, stack: ExitStack, url: str, every_s: float) -> None:
+        """Start to read a server's own statistics."""
         from seatrial.postgres.connection import parse_url  # noqa: PLC0415 - only here
 
         self._server = ServerWatch(*parse_url(url), every_s)
         stack.callback(self._server.stop)
 
-    def see(
-        self, interval: Interval, show: Show | None = None, readings: Readings = NOTHING
+    def add(
+        self, interval: Interval, display: Display | None = None, readings: Readings = NO_READINGS
     ) -> None:
-        """Hand over an interval that ends now.
+        """Add an interval that ends now.
 
         Args:
-            interval: What was counted.
-            show: Where it goes besides the page.
-            readings: What was read besides, which is added to what this reads.
+            interval: The interval.
+            display: The display, besides the page.
+            readings: Further readings, which are added to those of this class.
         """
         server = self._server.take() if self._server else {}
         group = self._group.take() if self._group else {}
@@ -87,19 +87,19 @@ class Sight:
         interval = msgspec.structs.replace(interval, readings=readings)
         in_flight = self._stall_watch.take_in_flight()
         headroom = headroom_of(self._lines, interval)
-        self.whole = self.whole.merged(interval) if self.whole else interval
+        self.total = self.total.merged(interval) if self.total else interval
         stalls = {each.number: each for each in self._taken()}
         marks = self._marks.take() if self._marks else []
         if self._feed is not None:
             for mark in marks:
                 self._feed.mark(mark)
-            self._feed.interval(interval, self.whole, in_flight, headroom)
-        if show is not None:
-            show.frame(Frame(interval, marks, [*stalls.values()], headroom))
+            self._feed.interval(interval, self.total, in_flight, headroom)
+        if display is not None:
+            display.frame(Frame(interval, marks, [*stalls.values()], headroom))
 
     def headroom(self) -> list[Headroom]:
         """Return the headroom of all intervals as one; empty before the first."""
-        return headroom_of(self._lines, self.whole) if self.whole else []
+        return headroom_of(self._lines, self.total) if self.total else []
 
     def _stalled(self, stall: Stall) -> None:
         self._stalls.append(stall)
@@ -117,7 +117,7 @@ def intervals(
     """Yield an interval each time that one is over; the last one may be shorter.
 
     Args:
-        watcher: What counts.
+        watcher: The source of intervals.
         every_s: Length of an interval.
         for_s: When to end; None for never.
         stop: Ends it as well.
@@ -138,7 +138,7 @@ def intervals(
 
 
 def level_text(watcher: Watcher) -> str:
-    """Return what a watch shows and what it cannot see, in a line or two."""
+    """Return the level of a watch and its limits, in a line or two."""
     level = watcher.level
     reason = f"\nNo higher level: {level.reason}" if level.reason else ""
     return f"Level {level.number} of 3: {level.sees}; {level.lacks}.{reason}"

@@ -1,4 +1,4 @@
-"""Where a watch goes on this terminal: a screen, lines, or one JSON object per interval."""
+"""The display of a watch on this terminal: a screen, lines, or one JSON object per interval."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ if TYPE_CHECKING:
     from seatrial.trials.watch.report.screen import Screen
 
 
-class Show(Protocol):
+class Display(Protocol):
     """Shows intervals as they end."""
 
     def frame(self, frame: Frame) -> None:
-        """Show an interval that ends now, and what has happened in it."""
+        """Show an interval that ends now, and its events."""
 
-    def end(self, whole: Interval | None, headroom: Sequence[Headroom] = ()) -> None:
-        """Show all of it as one."""
+    def end(self, total: Interval | None, headroom: Sequence[Headroom] = ()) -> None:
+        """Show all intervals as one."""
 
 
-class Lines:
+class LineDisplay:
     """A line per interval, and tables at the end."""
 
     def __init__(self, *, has_disks: bool) -> None:
@@ -54,27 +54,27 @@ class Lines:
         parts = [terminal.interval_line(frame.interval), share_words(frame.headroom)]
         click.echo(f"{time.strftime('%H:%M:%S')}  {'; '.join(filter(None, parts))}")
 
-    def end(self, whole: Interval | None, headroom: Sequence[Headroom] = ()) -> None:
+    def end(self, total: Interval | None, headroom: Sequence[Headroom] = ()) -> None:
         """Print the tables."""
-        if whole is not None and self._has_disks:
-            click.echo(f"\n{terminal.headline(whole)}")
+        if total is not None and self._has_disks:
+            click.echo(f"\n{terminal.headline(total)}")
             for each in headroom:
                 click.echo(wrapped(each.text))
-            click.echo(f"\n{terminal.summary_text(whole)}")
+            click.echo(f"\n{terminal.summary_text(total)}")
 
 
-class JsonLines:
+class JsonDisplay:
     """A JSON object per interval."""
 
     def frame(self, frame: Frame) -> None:
         """Print the interval."""
         click.echo(watch_document(frame))
 
-    def end(self, whole: Interval | None, headroom: Sequence[Headroom] = ()) -> None:
+    def end(self, total: Interval | None, headroom: Sequence[Headroom] = ()) -> None:
         """Print nothing more."""
 
 
-class LiveScreen(Lines):
+class ScreenDisplay(LineDisplay):
     """A screen that is drawn anew with each interval, and tables at the end."""
 
     def __init__(self, live: Live, screen: Screen, *, has_disks: bool) -> None:
@@ -90,13 +90,13 @@ class LiveScreen(Lines):
 
 
 @contextmanager
-def show_for(watcher: Watcher, name: str, *, as_json: bool) -> Iterator[Show]:
-    """Yield what suits the options and the terminal."""
+def display_for(watcher: Watcher, name: str, *, as_json: bool) -> Iterator[Display]:
+    """Yield the display for the options and the terminal."""
     has_disks = bool(watcher.disks())
     if as_json:
-        yield JsonLines()
+        yield JsonDisplay()
     elif not sys.stdout.isatty() or os.environ.get("TERM") == "dumb":
-        yield Lines(has_disks=has_disks)
+        yield LineDisplay(has_disks=has_disks)
     else:
         from rich.live import Live  # noqa: PLC0415 - loaded on a terminal only
 
@@ -104,4 +104,4 @@ def show_for(watcher: Watcher, name: str, *, as_json: bool) -> Iterator[Show]:
 
         with Live(auto_refresh=False, transient=True) as live:
             screen = Screen(name, watcher.level.number)
-            yield LiveScreen(live, screen, has_disks=has_disks)
+            yield ScreenDisplay(live, screen, has_disks=has_disks)

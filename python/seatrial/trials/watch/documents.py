@@ -175,11 +175,5 @@ class LoadsDocument(Document, frozen=True, kw_only=True):
 
 
 def loads_document(a: str, b: str, figures: list[LoadFigure]) -> str:
-    """Return two loads side by side.
-
-    Args:
-        a: Name of the first recording.
-        b: Name of the second one.
-        figures: Of both.
-    """
+    """Return two loads side by side as JSON; see :class:`LoadsDocument`."""
     return as_text(LoadsDocument(a=a, b=b, figures=figures))

@@ -91,7 +91,7 @@ def run_of(path: Path, *, label: str = "") -> tuple[Run, list[Sample]]:
 
 
 def is_recording_of(path: Path, run: Run) -> bool:
-    """Return whether a run is a recording, and that of a path.
+    """Return whether a run is the recording of a path.
 
     Raises:
         SeatrialError: as ``recording.read``.
@@ -100,7 +100,7 @@ def is_recording_of(path: Path, run: Run) -> bool:
 
 
 def _dated(path: Path) -> tuple[RecordingMetadata, bool]:
-    """Return what a recording says of itself, with a date, and whether it is its own."""
+    """Return the metadata of a recording, with a date, and whether the date is its own."""
     about = read_about(path)
     if about.began_at_s > 0:
         return about, True
@@ -112,7 +112,7 @@ def _digest(about: RecordingMetadata) -> str:
 
 
 class _Sum:
-    """What is known of the requests of one operation to one device."""
+    """The sums of the requests of one operation to one device."""
 
     def __init__(self) -> None:
         self.failed = 0
@@ -134,11 +134,11 @@ class _Sum:
 
         self.transferred_bytes += int(lengths_bytes.sum())
         self.response = self.response.merged(_core.Histogram.of(response_ns.tolist()))
-        places = ended_ns // slice_ns
-        for place in np.unique(places).tolist():
-            own = places == place
-            requests, size_bytes, times = self.slices.get(place, (0, 0, _core.Histogram.of([])))
-            self.slices[place] = (
+        indices = ended_ns // slice_ns
+        for index in np.unique(indices).tolist():
+            own = indices == index
+            requests, size_bytes, times = self.slices.get(index, (0, 0, _core.Histogram.of([])))
+            self.slices[index] = (
                 requests + int(own.sum()),
                 size_bytes + int(lengths_bytes[own].sum()),
                 times.merged(_core.Histogram.of(response_ns[own].tolist())),

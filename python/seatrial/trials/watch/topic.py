@@ -69,11 +69,11 @@ class WatchTopic(EngineTopic):
     )
 
     def plays_trace(self, cell: Cell) -> bool:
-        """Return whether a cell was watched: its pace is that of whoever sent the requests."""
+        """Return whether a cell was watched: its pace is that of the watched programs."""
         return cell.kind == WATCHED
 
     def command_for(self, cell: Cell) -> str:
-        """Return the command that records such a cell, or replays it."""
+        """Return the command that records a cell, or replays it."""
         return "seatrial watch --record FILE" if cell.kind == WATCHED else "seatrial trace replay"
 
     def weakened(self, a: Entrant, b: Entrant, matched: Matched) -> Iterator[str]:
@@ -125,7 +125,7 @@ class WatchTopic(EngineTopic):
     def notes(
         self, study: Study, targets: Sequence[PlannedTarget], cells: Sequence[Cell]
     ) -> Iterator[str]:
-        """Yield what differs between each recording and what is sent."""
+        """Yield the differences between each recording and its replay."""
         from seatrial.trials.watch.study.recorded import plan_notes
 
         del study, targets
@@ -144,10 +144,10 @@ class WatchTopic(EngineTopic):
 
     def sample_write_bytes(self, cell: Cell) -> int:
         """Return the bytes of the writes that a recording contains."""
-        from seatrial.trials.watch.study.recorded import played_of
+        from seatrial.trials.watch.study.recorded import replay_of
 
         on_storage = cell.parsed.target.kind == "file"
-        return played_of(cell).sent.written_bytes if on_storage else 0
+        return replay_of(cell).sent.written_bytes if on_storage else 0
 
     def sample_words(self, cells: Sequence[Cell]) -> str:
         """Return that a sample lasts until the recording's end."""
@@ -161,7 +161,7 @@ class WatchTopic(EngineTopic):
         return measure_recording(cell, spec, occasion)
 
     def analyse(self, measured: AnalysisInput) -> list[ReplayResult] | None:
-        """Return how each replay of a recording went; None without any."""
+        """Return the result of each replay of a recording; None without any."""
         from seatrial.trials.watch.study.workload import RECORDING
 
         if not any(each.cell.kind == RECORDING for each in measured.cells):
@@ -177,12 +177,12 @@ class WatchTopic(EngineTopic):
         return DocumentPart(
             "recordings",
             list[ReplayResult],
-            "For each recording that was replayed: what was recorded and what was replayed.",
+            "For each recording that was replayed: the recorded and the replayed requests.",
             _replays_of,
         )
 
     def tiles(self, cells: Sequence[CellSummary], analyses: Mapping[str, Any]) -> list[Tile]:
-        """Return rate and p99 of each replay on a target, latencies of what was watched."""
+        """Return rate and p99 of each replay on a target, and latencies of watched requests."""
         if watched := [each for each in cells if each.cell.kind == WATCHED and not each.blank]:
             from seatrial.trials.watch.report.watched import watched_tiles
 
@@ -195,7 +195,7 @@ class WatchTopic(EngineTopic):
         return replayed_tiles(cells, replays)
 
     def verdict_line(self, summary: Summary) -> str:
-        """Return whether the first recording was replayed whole, and how late."""
+        """Return whether the first recording was replayed completely, and how late."""
         replays = _replays_of(summary)
         if not replays:
             return ""
@@ -213,7 +213,7 @@ class WatchTopic(EngineTopic):
         return [replayed_table(replays)]
 
     def part(self, summary: Summary, detail: Detail) -> PagePart | None:
-        """Return the section on what was sent of each recording; None without any."""
+        """Return the section on the replay of each recording; None without any."""
         del detail
         replays = _replays_of(summary)
         if not replays:
@@ -223,7 +223,7 @@ class WatchTopic(EngineTopic):
         return replayed_part(replays)
 
     def figures(self, summary: Summary, detail: Detail) -> list[Figure]:
-        """Return the chart of how far replays were behind."""
+        """Return the chart of the lag of replays."""
         del detail
         replays = _replays_of(summary)
         if not replays:
@@ -233,7 +233,7 @@ class WatchTopic(EngineTopic):
         return replayed_figures(replays)
 
     def key_figures(self, summary: Summary, figures: Sequence[Figure]) -> list[Figure]:
-        """Return the chart of how far replays were behind."""
+        """Return the chart of the lag of replays."""
         del summary
         from seatrial.report.part import picked
 

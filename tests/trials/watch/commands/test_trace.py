@@ -148,10 +148,10 @@ def test_a_recording_is_shown_as_text_page_and_document(tmp_path: Path):
 def test_what_a_format_makes_up_is_not_analysed(tmp_path: Path):
     (tmp_path / "t.lis").write_text("".join(f"{place * 8} 8 0 {place}\n" for place in range(200)))
     imported = seatrial("trace", "import", "t.lis", "-o", "t.rec", folder=tmp_path)
-    assert "Times are made up" in imported.out
+    assert "Times are synthetic" in imported.out
     shown = seatrial("trace", "show", "t.rec", "-o", "t.html", folder=tmp_path)
     assert shown.out.startswith("Sequential reads of 4 KiB.\n")
-    assert "Reads and writes are not told apart" in shown.out
+    assert "Reads and writes are not distinguished" in shown.out
     assert "/s" not in shown.out.replace("and writes", "")
     document = json.loads(seatrial("trace", "show", "t.rec", "--json", folder=tmp_path).out)
     assert document["load"]["arrivals"] is None

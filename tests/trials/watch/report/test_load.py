@@ -84,8 +84,8 @@ def test_latencies_failures_and_flushes_are_said_where_they_are():
         ({"is_cut_off": True}, "The end of the recording is missing."),
         ({"knows_device": False}, "Unknown in test: the latency."),
         ({"knows_sync": False, "knows_process": False}, "whether a process waits, the process."),
-        ({"made_up": (TIME,)}, "Times are made up"),
-        ({"made_up": (ADDRESS,)}, "Places are made up"),
+        ({"made_up": (TIME,)}, "Times are synthetic"),
+        ({"made_up": (ADDRESS,)}, "Addresses are synthetic"),
     ],
 )
 def test_what_limits_it_is_said(changes: dict[str, object], words: str):

@@ -10,7 +10,7 @@ import msgspec
 from seatrial.published import Amount, Count
 from seatrial.stats.model import CellSummary, Estimate
 from seatrial.stats.timeline import slice_counts
-from seatrial.trials.watch.study.recorded import played_of
+from seatrial.trials.watch.study.recorded import replay_of
 from seatrial.trials.watch.study.workload import RECORDING
 
 if TYPE_CHECKING:
@@ -103,14 +103,14 @@ def replayed_of(cells: Iterable[CellSummary]) -> list[ReplayResult]:
 
 
 def _replayed(summary: CellSummary) -> ReplayResult:
-    played = played_of(summary.cell)
-    sent, samples = played.sent, summary.samples
+    replay = replay_of(summary.cell)
+    sent, samples = replay.sent, summary.samples
     lag = lag_curve(samples[0], sent.due_step_s, sent.due_counts) if samples else []
     return ReplayResult(
         cell=summary.cell.key,
         target=summary.cell.target,
         workload=summary.cell.workload,
-        speed=played.rules.speed,
+        speed=replay.rules.speed,
         rounds=len(samples),
         requests=sent.requests,
         completed=sum(each.outcome.completed for each in samples),
@@ -134,7 +134,7 @@ def _replayed(summary: CellSummary) -> ReplayResult:
             )
             for name, recorded in sent.operations.items()
         ],
-        lag_mean_s=_lag_mean_s(samples) if played.rules.speed else None,
+        lag_mean_s=_lag_mean_s(samples) if replay.rules.speed else None,
         lag_max_s=max((each.lag_s for each in lag), default=None),
         lag=lag,
         wrapped=sent.wrapped,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from seatrial.trials.io.measure.io import measure_cell
 from seatrial.trials.watch.study.listing import listing_of
-from seatrial.trials.watch.study.recorded import played_of
+from seatrial.trials.watch.study.recorded import replay_of
 from seatrial.trials.watch.study.workload import RECORDING
 
 if TYPE_CHECKING:
@@ -31,8 +31,8 @@ def measure_recording(cell: Cell, spec: Mapping[str, Any], occasion: Occasion) -
         TargetError: when the target cannot be opened.
         EngineError: when the engine refuses or fails.
     """
-    played = played_of(cell)
-    records = listing_of(Path(played.path), played.rules).records
+    replay = replay_of(cell)
+    records = listing_of(Path(replay.path), replay.rules).records
     with tempfile.TemporaryDirectory(prefix="seatrial-") as folder:
         path = Path(folder, "requests")
         path.write_bytes(records.tobytes())

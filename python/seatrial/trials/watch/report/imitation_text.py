@@ -33,11 +33,11 @@ _FORMATS: Final[Mapping[str, Callable[[float], str]]] = {
 
 
 def study_text(imitation: Imitation, name: str) -> str:
-    """Return the study as a file, with what it imitates and what not as comments.
+    """Return the study as a file, with the properties that it imitates or not as comments.
 
     Args:
         imitation: The study.
-        name: Of the recording.
+        name: Name of the recording.
     """
     comments = [f"Imitates the recording {name}."]
     comments += imitation.imitated
@@ -47,14 +47,14 @@ def study_text(imitation: Imitation, name: str) -> str:
 
 
 def imitation_text(imitation: Imitation) -> str:
-    """Return what a study imitates and what not."""
+    """Return the properties that a study imitates, and those that it does not."""
     lines = ["Imitated", *(wrapped(each, "- ") for each in imitation.imitated)]
     lines += ["", "Not imitated", *(wrapped(each, "- ") for each in imitation.left_out)]
     return "\n".join(lines)
 
 
 def comparison_text(a: str, b: str, figures: Sequence[LoadFigure]) -> str:
-    """Return two loads side by side, and how many figures are near."""
+    """Return two loads side by side, and how many of their figures are near."""
     known = [each for each in figures if each.is_near is not None]
     near = sum(bool(each.is_near) for each in known)
     first = (
@@ -101,7 +101,7 @@ def _toml(study: Mapping[str, object]) -> str:
 
 
 def _in_kib(value: int) -> str | int:
-    """Return a size as a study file has it, in KiB where it is a multiple of that."""
+    """Return a size for a study file, in KiB where it is a multiple of that."""
     return f"{value // KIB}KiB" if value % KIB == 0 else value
 
 

@@ -1,4 +1,4 @@
-"""What came of an import, as text."""
+"""The result of an import, as text."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from seatrial.trials.watch.report.load_words import left_out_lines, unknown_line
 def import_text(
     found: str, requests: int, total_bytes: int, files: int, about: RecordingMetadata
 ) -> str:
-    """Return what was read, and what of it is unknown or left out.
+    """Return the requests of a recording, and what is unknown or left out.
 
     Args:
         found: The format.
         requests: How many requests there are.
         total_bytes: Size of the recording.
         files: How many files the trace has.
-        about: What the recording says of itself.
+        about: The metadata of the recording.
     """
     length = f" in {format_duration_s(about.seconds)}" if TIME not in about.made_up else ""
     devices = format_plural(len(about.devices), "device")

@@ -1,4 +1,4 @@
-"""Charts of a load: over time, latency, sizes, reuse, and who sends the requests."""
+"""Charts of a load: over time, latency, sizes, reuse, and requests by relation and process."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ if TYPE_CHECKING:
     from seatrial.trials.watch.recording import Recording
 
 _STYLES: Final = {name: style for style, name in enumerate(OPERATIONS)}
-_PARTIES_MAX: Final = 12
+_BREAKDOWN_MAX: Final = 12
 _SIZES_MAX: Final = 12
 _WHOLE_SHARE: Final = 0.97
 """An axis up to here ends at 100 %."""
 
 
 def load_figures(load: LoadProfile, recording: Recording) -> list[Figure]:
-    """Return the charts of a load, the most telling first; none of what is unknown."""
+    """Return the charts of a load, the most important first; none of unknown figures."""
     if not load.requests:
         return []
     return [
@@ -110,7 +110,7 @@ def _over_time(load: LoadProfile, rates: Rates) -> Figure:
         "so far": _repeated(found.so_far_bytes, repeat),
     }
     if found.unique_bytes:
-        panels.append(_panel("Different bytes touched", "B", sets, stacked=False))
+        panels.append(_panel("Distinct bytes accessed", "B", sets, stacked=False))
     chart = TimelineChart(step_s=rates.window_s, x=time_axis(load.seconds), panels=panels, marks=[])
     window = format_duration_s(found.window_s)
     return Figure(
@@ -118,7 +118,7 @@ def _over_time(load: LoadProfile, rates: Rates) -> Figure:
         kind="timeline",
         topic="Over time",
         notes=[
-            f"A step is {format_duration_s(rates.window_s)} long. Different bytes are those of "
+            f"A step is {format_duration_s(rates.window_s)} long. Distinct bytes are those of "
             f"windows of {window}, and all until their end."
         ],
         views=[View(label="all", title="Rate and working set over time", timeline=chart)],
@@ -143,8 +143,8 @@ def _panel(
         y=linear_axis(title, unit, totals),
         stacked=stacked,
         columns=[
-            TimelineColumn(name, _STYLES.get(name, place), list(values))
-            for place, (name, values) in enumerate(columns.items())
+            TimelineColumn(name, _STYLES.get(name, index), list(values))
+            for index, (name, values) in enumerate(columns.items())
         ],
     )
 
@@ -176,7 +176,7 @@ def _reuse(load: LoadProfile) -> Iterator[Figure]:
         "the accesses"
     )
     notes = [
-        "The share of accesses whose reuse distance, in different blocks of "
+        "The share of accesses whose reuse distance, in distinct blocks of "
         f"{format_size(load.reuse.block_bytes)}, is smaller than the cache. First accesses are "
         "served by none."
     ]
@@ -198,8 +198,8 @@ def size_axis(name: str, sizes_bytes: Sequence[int]) -> Axis:
     axis = log_axis(name, "B", [low, high])
     first, last = math.ceil(math.log2(axis.low)), math.floor(math.log2(axis.high))
     step = max(1, math.ceil((last - first + 1) / 8))
-    places = range(first, last + 1, step)
-    ticks = [type(axis.ticks[0])(2.0**each, format_size(2**each)) for each in places]
+    exponents = range(first, last + 1, step)
+    ticks = [type(axis.ticks[0])(2.0**each, format_size(2**each)) for each in exponents]
     return Axis(name=name, unit="B", scale="log", low=axis.low, high=axis.high, ticks=ticks)
 
 
@@ -225,10 +225,10 @@ def _breakdown(load: LoadProfile) -> Iterator[Figure]:
     kinds = {"relation": load.relations, "process": load.processes}
     for name, rows in kinds.items():
         if sum(bool(each.name) for each in rows) > 1:
-            yield _party_figure(name, rows)
+            yield _breakdown_figure(name, rows)
 
 
-def _party_figure(name: str, rows: Sequence[BreakdownRow]) -> Figure:
+def _breakdown_figure(name: str, rows: Sequence[BreakdownRow]) -> Figure:
     rows, shares = [], []
     for operation in ("reads", "writes"):
         total = sum(getattr(each, operation) for each in rows)
@@ -236,7 +236,7 @@ def _party_figure(name: str, rows: Sequence[BreakdownRow]) -> Figure:
             continue
         rows.append(Row(label=operation.capitalize(), points={}))
         ordered = sorted(rows, key=lambda each: -getattr(each, operation))
-        for each in ordered[:_PARTIES_MAX]:
+        for each in ordered[:_BREAKDOWN_MAX]:
             count = getattr(each, operation)
             if count:
                 shares.append(count / total)

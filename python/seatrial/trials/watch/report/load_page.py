@@ -1,4 +1,4 @@
-"""The HTML page of a recording: what kind of load it is."""
+"""The HTML page of a recording: its kind of load."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ _KEY_FIGURES: int = 2
 
 
 class PageWords(NamedTuple):
-    """What a page says in words.
+    """The sentences of a page.
 
     Attributes:
         verdict: The answer, in one line.
-        notable: What stands out, in a sentence each.
-        doubts: What limits it, in a sentence each.
+        notable: Notable properties, in a sentence each.
+        doubts: Limits of the answer, in a sentence each.
         confidence: How certain it is, as one paragraph.
-        next_step: What to do next.
+        next_step: The next step.
     """
 
     verdict: str
@@ -47,10 +47,10 @@ def render(name: str, recording: Recording, load: LoadProfile, next_step: str) -
     """Return the page as a self-contained HTML document.
 
     Args:
-        name: Of the recording, as the user named it.
+        name: Name of the recording.
         recording: Its requests.
-        load: What kind of load they are.
-        next_step: What to do next.
+        load: Their load.
+        next_step: The next step.
 
     Raises:
         AssetError: when the installation's ECharts is not the one that was pinned.
@@ -81,10 +81,10 @@ def page_of(
     """Return a page on a recording: words first, then charts, then tables.
 
     Args:
-        subject: What it is about.
-        words: What it says.
-        particulars: What is known of the recording, by name.
-        figures: The most telling first.
+        subject: Its subject, for the title.
+        words: Its sentences.
+        particulars: Facts of the recording, by name.
+        figures: The most important first.
         tables: None of them empty.
 
     Raises:

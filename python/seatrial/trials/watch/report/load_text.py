@@ -1,4 +1,4 @@
-"""What kind of load a recording is, on the terminal: what matters first, then tables."""
+"""The load of a recording on the terminal: a summary, then tables."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _CACHE_ROWS: Final = 6
 
 
 def load_text(load: LoadProfile, about: RecordingMetadata, next_step: str) -> str:
-    """Return the load as lines: its kind, what stands out, how certain that is, what next."""
+    """Return the load as lines: its kind, notable properties, confidence, next step, tables."""
     first = [
         wrapped(kind_line(load)),
         "",
@@ -46,9 +46,9 @@ def load_tables(load: LoadProfile) -> list[Table]:
         _working_set_table(load),
         _reuse_table(load),
         _dispersion_table(load),
-        _parties_table("relation", "Table or index", load.relations, load),
-        _parties_table("process", "Process", load.processes, load),
-        _parties_table("device", "Device", load.devices, load),
+        _breakdown_table("relation", "Table or index", load.relations, load),
+        _breakdown_table("process", "Process", load.processes, load),
+        _breakdown_table("device", "Device", load.devices, load),
     ]
     return [without_empty(each) for each in found if each.rows]
 
@@ -152,7 +152,7 @@ def _working_set_table(load: LoadProfile) -> Table:
     rows.append(["all of it", "1", whole, whole])
     return Table(
         id="load-working-set",
-        title=f"Working set: different bytes in a window (read {format_size(found.read_bytes)}, "
+        title=f"Working set: distinct bytes in a window (read {format_size(found.read_bytes)}, "
         f"written {format_size(found.written_bytes)})",
         labels=1,
         headers=["Window", "Windows", "Mean", "Largest"],
@@ -201,7 +201,9 @@ def _dispersion_table(load: LoadProfile) -> Table:
     )
 
 
-def _parties_table(name: str, label: str, rows: Iterable[BreakdownRow], load: LoadProfile) -> Table:
+def _breakdown_table(
+    name: str, label: str, rows: Iterable[BreakdownRow], load: LoadProfile
+) -> Table:
     rows = list(rows)
     reads = sum(each.reads for each in rows)
     writes = sum(each.writes for each in rows)

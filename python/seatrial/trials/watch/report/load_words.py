@@ -1,4 +1,4 @@
-"""What kind of load a recording is, in words: the kind, what stands out, how certain it is."""
+"""The load of a recording in sentences: its kind, notable properties, and confidence."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _NO_REUSE_SHARE: Final = 0.05
 
 
 def kind_line(load: LoadProfile) -> str:
-    """Return what kind of load it is in one line."""
+    """Return the kind of a load in one line."""
     if not load.requests:
         return "No requests."
     transfers = [each for each in load.mix if each.operation in TRANSFERS]
@@ -53,10 +53,7 @@ def kind_line(load: LoadProfile) -> str:
 
 
 def _kind(load: LoadProfile, own: OperationShare) -> str:
-    """Return ``71 % random reads of 8 KiB``; without the share where there is hardly more.
-
-    What there is hardly any of is left out.
-    """
+    """Return ``71 % random reads of 8 KiB``; without the share where it is nearly all."""
     share = own.requests / sum(e.requests for e in load.mix if e.operation in TRANSFERS)
     order = next(
         (
@@ -90,7 +87,7 @@ def _sizes(own: OperationShare) -> str:
 
 
 def notable(load: LoadProfile) -> list[str]:
-    """Return what stands out, each in a sentence, the most telling first."""
+    """Return notable properties, each in a sentence, the most important first."""
     return [
         *_hot(load.reuse),
         *_cache(load.reuse),
@@ -107,7 +104,7 @@ def notable(load: LoadProfile) -> list[str]:
 def _hot(reuse: Reuse | None) -> Iterator[str]:
     if reuse is not None and reuse.hottest.get("10%", 0) >= _HOT_SHARE_MIN:
         yield (
-            f"Skewed: the most accessed 10 % of the blocks that are touched receive "
+            f"Skewed: 10 % of the accessed blocks receive "
             f"{format_share(reuse.hottest['10%'])} of the accesses."
         )
 
@@ -130,7 +127,7 @@ def _cache(reuse: Reuse | None) -> Iterator[str]:
 
 
 def cache_for(reuse: Reuse, part: float) -> HitRatio:
-    """Return the smallest cache that serves such a part of what the largest one serves."""
+    """Return the smallest cache that serves a part of the accesses that the largest one serves."""
     wanted = part * reuse.hit_ratios[-1].share
     return next(each for each in reuse.hit_ratios if each.share >= wanted)
 
@@ -224,7 +221,7 @@ def _relations(load: LoadProfile) -> Iterator[str]:
     known = [e for e in load.relations if e.name not in (NOT_MAPPED, OTHER_PROGRAMS, "")]
     reads = sum(each.reads for each in load.relations)
     writes = sum(each.writes for each in load.relations)
-    # Of what there is hardly any, no share is worth a sentence.
+    # A share of very few requests gets no sentence.
     least = (1 - _ONE_KIND_SHARE_MIN) * (reads + writes)
     if known and reads > least:
         most = max(known, key=lambda each: each.reads)
@@ -235,7 +232,7 @@ def _relations(load: LoadProfile) -> Iterator[str]:
 
 
 def doubts(load: LoadProfile, about: RecordingMetadata) -> list[str]:
-    """Return what limits all this, each in a sentence."""
+    """Return the limits of the figures, each in a sentence."""
     return [*_lost(about), *left_out_lines(about), *unknown_lines(about), *_method(load)]
 
 
@@ -253,19 +250,19 @@ def _lost(about: RecordingMetadata) -> Iterator[str]:
 
 
 _MADE_UP: Final = {
-    TIME: "Times are made up: rates, bursts and working sets by time are unknown.",
-    OPERATION: "Reads and writes are not told apart: all requests count as reads.",
-    ADDRESS: "Places are made up: which requests are sequential is unknown.",
+    TIME: "Times are synthetic: rates, bursts and working sets by time are unknown.",
+    OPERATION: "Reads and writes are not distinguished: all requests count as reads.",
+    ADDRESS: "Addresses are synthetic: which requests are sequential is unknown.",
 }
 
 
 def left_out_lines(about: RecordingMetadata) -> list[str]:
-    """Return what an import left out, in a sentence each."""
+    """Return the records that an import left out, in a sentence each."""
     return [f"Left out: {format_count(each.count)} {each.reason}." for each in about.left_out]
 
 
 def unknown_lines(about: RecordingMetadata) -> list[str]:
-    """Return what the source does not know, in a sentence each."""
+    """Return the properties that the source does not have, in a sentence each."""
     made_up = [_MADE_UP[name] for name in about.made_up if name in _MADE_UP]
     return [*made_up, *_unknown(about)]
 
@@ -286,7 +283,7 @@ def _unknown(about: RecordingMetadata) -> Iterator[str]:
 def _method(load: LoadProfile) -> Iterator[str]:
     if load.seconds < _SHORT_S and load.arrivals is not None:
         yield (
-            f"Short: {format_duration_s(load.seconds)} say little of working sets and of bursts "
+            f"Short: {format_duration_s(load.seconds)} are too short for working sets and bursts "
             "that are minutes long."
         )
     if load.reuse is not None and load.reuse.method == "sampled":
@@ -302,7 +299,7 @@ def _method(load: LoadProfile) -> Iterator[str]:
 
 
 def confidence(load: LoadProfile, about: RecordingMetadata) -> str:
-    """Return how certain all this is, as one paragraph."""
+    """Return the confidence in the figures, as one paragraph."""
     length = f" in {format_duration_s(load.seconds)}" if TIME not in about.made_up else ""
     basis = f"{format_count(load.requests)} requests{length}, from {about.source}."
     return " ".join([basis, *doubts(load, about)])

@@ -1,4 +1,4 @@
-"""What was watched since the start, for Prometheus and whatever reads its formats."""
+"""The sums of a watch since its start, in the formats of Prometheus."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Totals:
         self.lost, self.in_flight = interval.lost, in_flight
 
     def add_stall(self, stall: Stall) -> None:
-        """Add a stall, or what has become of it."""
+        """Add a stall, or its new state."""
         self.stalls[stall.number] = stall
 
 
@@ -55,7 +55,7 @@ def metrics_protobuf(totals: Totals, level: int, version: str) -> bytes:
 
 
 def wants_protobuf(accept: str) -> bool:
-    """Return whether a scraper would rather have messages than text.
+    """Return whether a scraper prefers messages to text.
 
     Args:
         accept: Its header ``Accept`` (RFC 9110, section 12.5.1).

@@ -29,7 +29,7 @@ MEDIA_TYPE: Final = (
 SCHEMA: Final = 4
 """Each power of two has 2^4 buckets."""
 ZERO_THRESHOLD_S: Final = 2.0**-128
-"""What is not above it is in the zero bucket; the value that client libraries use."""
+"""Values up to it are in the zero bucket; client libraries use the same."""
 _NS_PER_S: Final = 1e9
 _SKIPPED_MAX: Final = 2
 """A gap of so few empty buckets costs less than another span."""
@@ -73,8 +73,8 @@ def histogram_family(
     """Return histograms as messages, with native buckets and with those of the text.
 
     Args:
-        name: Of the family; its values are seconds.
-        meaning: What is measured.
+        name: Name of the family; its values are seconds.
+        meaning: Its documentation.
         series: Labels, times in ns, and the sum of these in s.
     """
     own = [_labelled(labels, _message(7, _native(times, sum_s))) for labels, times, sum_s in series]
@@ -84,9 +84,9 @@ def histogram_family(
 def native_buckets(histogram: Histogram) -> tuple[int, dict[int, int]]:
     """Return the entries in the zero bucket, and those of each native bucket by its index.
 
-    The bucket of index i has what is above 2^((i - 1) / 16) s, and at most 2^(i / 16) s. A bucket
-    of ours that one of these bounds divides counts above it, so that no percentile is too low; ours
-    are at most 3.1 % wide.
+    The bucket of index i has the values above 2^((i - 1) / 16) s, up to 2^(i / 16) s. A bucket of
+    the histogram that such a bound divides counts above it, so that no percentile is too low; these
+    buckets are at most 3.1 % wide.
     """
     zeros, found = 0, dict[int, int]()
     for upper_ns, count in zip(*histogram.buckets()[1:], strict=True):

@@ -1,4 +1,4 @@
-"""The page of a watch: live from its server, or saved as one file that asks nothing of a network.
+"""The page of a watch: live from its server, or saved as one file that needs no network.
 
 Both are the same script over the same data; it shares charts, colours and words with the report.
 """
@@ -41,10 +41,10 @@ _STYLES: Final = ("page.css", "print.css")
 
 
 class Startup(msgspec.Struct, frozen=True, kw_only=True):
-    """What the page says of a watch from its start.
+    """The facts of a watch that the page has from its start.
 
     Attributes:
-        watched: What is watched, as a heading says it.
+        watched: The disks or the database, as in a heading.
         run: The run that is shown while it is measured, likewise; empty for a watch alone.
         has_disks: Whether requests of any disk are watched.
         without_line: Which disks have no load line, as a sentence; empty where all have one.
@@ -52,13 +52,13 @@ class Startup(msgspec.Struct, frozen=True, kw_only=True):
         sees: What it shows.
         lacks: What it cannot see.
         cost: What it costs.
-        reason: Why no higher level; empty where none was requested or possible.
+        reason: Why the level is not higher; empty where none was requested or possible.
         started_at: Unix time in seconds.
         every_s: Length of an interval.
         has_server: Whether a database server's own statistics are read.
-        has_group: Whether the control group of what is watched is counted.
-        history_s: How long events are kept.
-        history_bytes_max: The most that is kept of them.
+        has_group: Whether the control group of the process or server is counted.
+        history_s: How long events are stored.
+        history_bytes_max: Limit of their size.
         rows_per_doubling: Rows of the latencies.
         version: Version of Seatrial.
     """
@@ -100,32 +100,32 @@ def _asset(name: str) -> str:
 
 
 def live_page(startup: Startup) -> str:
-    """Return the page that asks its server for what is seen."""
+    """Return the page that gets its events from the server."""
     body = fill("trials/watch/report/templates/live.html", startup=startup, saved="", tables=())
     return _document(_title(startup), body, b'{"mode":"live"}', is_live=True)
 
 
 def saved_page(
-    startup: Startup, events: Iterable[Event], whole: Interval | None, worksheet: Mapping[str, Any]
+    startup: Startup, events: Iterable[Event], total: Interval | None, worksheet: Mapping[str, Any]
 ) -> str:
-    """Return a page of its own with all that was kept, drawn as a worksheet says.
+    """Return a page of its own with the whole history, drawn according to a worksheet.
 
     Args:
         startup: The watch.
-        events: What was kept.
-        whole: All that was seen since the start; its tables need no script. None before the end of
-            the first interval.
+        events: The history.
+        total: All intervals as one; its tables need no script. None before the end of the first
+            interval.
         worksheet: Charts, filters and the time shown, as the page describes them.
     """
     saved = moment(time.time())
-    tables = [plain_table(each) for each in summary_tables(whole)] if whole else []
+    tables = [plain_table(each) for each in summary_tables(total)] if total else []
     body = fill(
         "trials/watch/report/templates/live.html",
         startup=startup,
         saved=saved,
-        headline=headline(whole) if whole else "No block requests.",
+        headline=headline(total) if total else "No block requests.",
         tables=tables,
-        lost=lost_lines(whole) if whole else [],
+        lost=lost_lines(total) if total else [],
     )
     about = {"mode": "saved", "saved": saved, "startup": startup, "worksheet": worksheet}
     # The events are JSON already, and many.

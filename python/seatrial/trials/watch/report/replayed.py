@@ -36,7 +36,7 @@ def speed_words(speed: float) -> str:
 
 
 def replayed_words(replayed: ReplayResult) -> str:
-    """Return in a few words whether a recording was replayed whole, and how late."""
+    """Return in a few words whether a recording was replayed completely, and how late."""
     sent = replayed.requests * replayed.rounds
     whole = (
         f"all {format_count(replayed.requests)} requests"
@@ -49,7 +49,7 @@ def replayed_words(replayed: ReplayResult) -> str:
 
 
 def lag_words(replayed: ReplayResult) -> str:
-    """Return how late requests were sent."""
+    """Return the lag of requests."""
     if replayed.lag_mean_s is None:
         return "lag unknown"
     most_s = replayed.lag_max_s or 0.0
@@ -87,7 +87,7 @@ def replayed_table(replays: Sequence[ReplayResult]) -> Table:
 
 
 def _completed_text(replayed: ReplayResult, operation: OperationReplay) -> str:
-    """Return how many requests completed, over all rounds, of how many."""
+    """Return the number of completed requests of all rounds, and their total."""
     count = operation.recorded * replayed.rounds
     if operation.completed == count:
         return f"all {format_count(count)}"
@@ -104,7 +104,7 @@ def _latencies(operation: OperationReplay, name: str) -> tuple[str, str]:
 
 
 def replayed_notes(replayed: ReplayResult) -> list[str]:
-    """Return what differs between the recording and what was sent, as sentences."""
+    """Return the differences between the recording and its replay, as sentences."""
     notes = []
     if replayed.speed:
         notes.append(
@@ -176,7 +176,7 @@ def _recorded_detail(operation: OperationReplay) -> str:
 
 
 def replayed_part(replays: Sequence[ReplayResult]) -> PagePart:
-    """Return the section of a page: what was sent of each recording, and how it went."""
+    """Return the section of a page on the replay of each recording."""
     section = fill(
         "trials/watch/report/templates/replayed.html",
         heading=HEADING,
@@ -195,7 +195,7 @@ def replayed_part(replays: Sequence[ReplayResult]) -> PagePart:
 
 
 def replayed_figures(replays: Sequence[ReplayResult]) -> list[Figure]:
-    """Return the chart of how far replays were behind; none where they never were."""
+    """Return the chart of the lag of replays; none without any lag."""
     drawn = [each for each in replays if any(point.lag_s for point in each.lag)]
     if not drawn:
         return []

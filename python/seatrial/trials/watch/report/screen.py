@@ -51,10 +51,10 @@ _UNNAMED: Final = ("", "not mapped", "other programs")
 
 
 class Screen:
-    """What is on the screen."""
+    """The content of the screen."""
 
     def __init__(self, name: str, level: int) -> None:
-        """Take what is watched, and the number of the level."""
+        """Take the name of the watched disks or database, and the number of the level."""
         self._title = f"{name}, level {level} of 3"
         self._heat: deque[Counter[int]] = deque(maxlen=COLUMNS_MAX)
         self._rates: dict[tuple[str, str], deque[float]] = {}
@@ -63,7 +63,7 @@ class Screen:
         self._headroom: Sequence[Headroom] = ()
 
     def add(self, frame: Frame) -> None:
-        """Add an interval and what happened in it."""
+        """Add an interval and its events."""
         interval, stalls = frame.interval, frame.stalls
         self._headroom = frame.headroom
         self._heat.append(heat_column(interval.groups))
@@ -128,7 +128,7 @@ class Screen:
         groups = [each for each in broken_down(interval.groups, [by]) if getattr(each, by)]
         if not groups or not total:
             return None
-        # Those that name none come last, but are not left out.
+        # Those without a name come last, but are not left out.
         groups.sort(key=lambda each: (getattr(each, by) in _UNNAMED, -each.requests))
         label = "Table or index" if by == "relation" else "Process"
         headers = [label, "Share", "Per second", "Bytes/s", "p50", "p99", "Max"]
@@ -164,7 +164,7 @@ def heat_column(groups: Iterable[RequestGroup]) -> Counter[int]:
 
 
 def shade(count: int, highest: int) -> str:
-    """Return the sign of a count: none for 0, else by its share of the digits of the highest."""
+    """Return the shade of a count: none for 0, else by its share of the digits of the highest."""
     if not count:
         return _SHADES[0]
     share = (len(bin(count)) - 2) / (len(bin(highest)) - 2)
@@ -187,8 +187,8 @@ def _table(headers: Sequence[str], rows: Iterable[Sequence[str]], labels: int) -
     from rich.text import Text  # noqa: PLC0415 - likewise
 
     table = Table(box=None, pad_edge=False, header_style="dim")
-    for place, header in enumerate(headers):
-        is_left = place < labels or header == "Recently"
+    for index, header in enumerate(headers):
+        is_left = index < labels or header == "Recently"
         table.add_column(header, justify="left" if is_left else "right", no_wrap=True)
     for row in rows:
         table.add_row(*(Text(each) for each in row))

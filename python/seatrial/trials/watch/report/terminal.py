@@ -1,4 +1,4 @@
-"""What was watched, as text: one line an interval, and at the end tables."""
+"""A watch as text: one line an interval, and tables at the end."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def interval_line(interval: Interval) -> str:
 
 
 def _server(interval: Interval) -> Iterator[str]:
-    """Yield what the server says of itself, where it was read."""
+    """Yield the server's own statistics, where they were read."""
     rates = interval.readings.get("server_requests", {})
     times_ns = interval.readings.get("server_ns", {})
     for name, rate in rates.items():
@@ -81,7 +81,7 @@ def _latency(group: RequestGroup) -> str:
 
 
 def event_lines(marks: Iterable[Mark], stalls: Iterable[Stall]) -> list[str]:
-    """Return what has happened in an interval, in a line each."""
+    """Return the events of an interval, in a line each."""
     marked = [(each.at, f"mark: {each.text}") for each in marks]
     stalled = [(each.started_at, stall_line(each)) for each in stalls]
     return [f"{moment_of_day(at)}  {text}" for at, text in sorted([*marked, *stalled])]
@@ -100,7 +100,7 @@ def stall_line(stall: Stall) -> str:
 
 
 def headline(interval: Interval) -> str:
-    """Return in one line what was read and written, and by whom or of what the most."""
+    """Return reads and writes in one line, with the process or relation that has the most."""
     if not interval.groups:
         return f"No block requests in {interval.seconds:.0f} s."
     named = "relation" if _has(interval, "relation") else "process"
@@ -133,7 +133,7 @@ def summary_tables(interval: Interval) -> list[Table]:
 
 
 def summary_text(interval: Interval) -> str:
-    """Return the tables of a whole watch, and what was not seen."""
+    """Return the tables of a whole watch, and its losses."""
     texts = [table_text(each).rstrip() for each in summary_tables(interval)]
     return "\n\n".join([*texts, *lost_lines(interval)])
 
@@ -143,7 +143,7 @@ def _has(interval: Interval, name: str) -> bool:
 
 
 def _relation_table(interval: Interval) -> Table:
-    """Return reads and writes of each relation in a row; what is not mapped comes last."""
+    """Return reads and writes of each relation in a row; unmapped requests come last."""
     groups = broken_down(interval.groups, ["relation", "operation"])
     by_key = {(each.relation, each.operation): each for each in groups}
     totals = {each.operation: each for each in broken_down(interval.groups, ["operation"])}
@@ -239,7 +239,7 @@ def _percentile(group: RequestGroup, percent: float) -> str:
 
 
 def lost_lines(interval: Interval) -> list[str]:
-    """Return what was not seen, in a sentence each."""
+    """Return the losses, in a sentence each."""
     return [wrapped(each) for each in (*_unseen(interval), *loss_sentences(interval.lost))]
 
 
@@ -256,7 +256,7 @@ def _unseen(interval: Interval) -> Iterator[str]:
 
 
 def loss_sentences(lost: Losses) -> Iterator[str]:
-    """Yield what was not seen since the start, but for what only the disks' counters say."""
+    """Yield the losses since the start, except those that only the disks' counters show."""
     if lost.missed:
         yield f"{format_plural(lost.missed, 'event')} not handed over by the kernel."
     if lost.unmatched:

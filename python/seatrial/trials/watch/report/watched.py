@@ -1,4 +1,4 @@
-"""The figures of a recording that a first screen shows."""
+"""The figures of a recording on a first screen."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 _OPERATIONS: Final = ("read", "write", "flush")
 _PERCENTILES: Final = ("p99", "p50")
-"""The first that is known is shown."""
+"""The first known one is shown."""
 
 
 def watched_tiles(cells: Iterable[CellSummary]) -> list[Tile]:

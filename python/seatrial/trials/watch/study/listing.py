@@ -45,7 +45,7 @@ _DUE_STEP_S_MIN: Final = 0.1
 
 
 class Rules(msgspec.Struct, frozen=True, kw_only=True):
-    """How a recording is sent.
+    """The rules of a replay.
 
     Attributes:
         speed: Recorded time over time of the replay; 0 for as fast as possible.
@@ -60,14 +60,14 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     block_bytes: int
 
 
-class Recorded(msgspec.Struct, frozen=True, kw_only=True):
-    """What was recorded of an operation.
+class RecordedOperation(msgspec.Struct, frozen=True, kw_only=True):
+    """The recorded requests of an operation.
 
     Attributes:
-        requests: Its requests.
+        requests: Their number.
         transferred_bytes: Their bytes, as recorded.
         latency_ns: Percentiles of queue time and device time together, by name (``p50`` ...
-            ``p99.9``, ``p100``); without those of which too few requests know.
+            ``p99.9``, ``p100``); without those that need more requests.
     """
 
     requests: int
@@ -75,8 +75,8 @@ class Recorded(msgspec.Struct, frozen=True, kw_only=True):
     latency_ns: dict[str, int] = {}
 
 
-class Sent(msgspec.Struct, frozen=True, kw_only=True):
-    """What is sent of a recording, and what is not.
+class SentRequests(msgspec.Struct, frozen=True, kw_only=True):
+    """The requests of a recording that a replay sends.
 
     Attributes:
         operations: By operation (``read``, ``write``, ``sync``).
@@ -86,9 +86,9 @@ class Sent(msgspec.Struct, frozen=True, kw_only=True):
         total_bytes: Bytes of all requests, extended to whole blocks.
         written_bytes: Those of writes among them.
         others_max: Most requests that are in flight when another is sent; by the recording if it
-            knows latencies.
-        extent_bytes: Where the last device would end on a target that is large enough.
-        wrapped: Requests whose offset lies elsewhere, because the target is smaller.
+            has latencies.
+        extent_bytes: End of the last device on a target that is large enough.
+        wrapped: Requests with another offset, because the target is smaller.
         extended: Requests that were extended to whole blocks.
         left_out: Requests that are not sent, by reason.
         keeps_dependence: Whether each request waits for as many completions as in the recording.
@@ -96,7 +96,7 @@ class Sent(msgspec.Struct, frozen=True, kw_only=True):
         due_counts: How many requests are due by the end of each step.
     """
 
-    operations: dict[str, Recorded]
+    operations: dict[str, RecordedOperation]
     span_s: float
     recorded_span_s: float
     length_bytes_max: int
@@ -119,15 +119,15 @@ class Sent(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, eq=False)
 class Listing:
-    """The list for the engine, and what it is.
+    """The list for the engine, and its summary.
 
     Attributes:
         records: Structured array of :data:`RECORD`, shape (requests,), in the order of sending.
-        sent: What is sent.
+        sent: Summary of the requests.
     """
 
     records: NDArray[np.void]
-    sent: Sent
+    sent: SentRequests
 
 
 def listing_of(path: Path, rules: Rules) -> Listing:
@@ -143,10 +143,10 @@ def listing_of(path: Path, rules: Rules) -> Listing:
 @lru_cache(maxsize=2)
 def _listing(path: Path, changed_ns: int, size_bytes: int, rules: Rules) -> Listing:
     del changed_ns, size_bytes  # a changed file is another one
-    return listed(read(path), rules)
+    return requests_of(read(path), rules)
 
 
-def listed(recording: Recording, rules: Rules) -> Listing:
+def requests_of(recording: Recording, rules: Rules) -> Listing:
     """Return the list of the requests of a recording."""
     import numpy as np  # noqa: PLC0415 - takes 0.1 s
 
@@ -157,7 +157,7 @@ def listed(recording: Recording, rules: Rules) -> Listing:
     if not fits.all():
         left_out["longer than the target"] = int((~fits).sum())
         kept, start, lengths = kept[fits], start[fits], lengths[fits]
-    offsets, wrapped = _placed(start, lengths, extent_bytes, rules)
+    offsets, wrapped = _target_offsets(start, lengths, extent_bytes, rules)
     arrived_ns = recording.arrived_ns[kept]
     arrived_ns = arrived_ns - (arrived_ns[0] if len(arrived_ns) else 0)
     operations = _operation_numbers(recording)[kept]
@@ -172,7 +172,7 @@ def listed(recording: Recording, rules: Rules) -> Listing:
     whole &= recording.length_bytes[kept] % rules.block_bytes == 0
     span_s = float(records["due_ns"][-1] / 1e9) if len(kept) else 0.0
     step_s, due_counts = _due(records["due_ns"], span_s) if rules.speed else (0.0, [])
-    sent = Sent(
+    sent = SentRequests(
         operations=_recorded(recording, kept, operations),
         span_s=span_s,
         recorded_span_s=float(arrived_ns[-1] / 1e9) if len(kept) else 0.0,
@@ -192,7 +192,7 @@ def listed(recording: Recording, rules: Rules) -> Listing:
 
 
 def _chosen(recording: Recording, rules: Rules) -> tuple[NDArray[np.int64], dict[str, int]]:
-    """Return the places of requests that are sent, and why others are not."""
+    """Return the indices of requests that are sent, and why others are not."""
     import numpy as np  # noqa: PLC0415
 
     names = _core.WATCHED_OPERATIONS
@@ -221,7 +221,7 @@ def _leave_out(left_out: dict[str, int], reason: str, which: NDArray[np.bool_]) 
 
 
 def _operation_numbers(recording: Recording) -> NDArray[np.uint8]:
-    """Return the engine's number of each request's operation; 255 for what is not sent."""
+    """Return the engine's number of each request's operation; 255 if it is not sent."""
     import numpy as np  # noqa: PLC0415
 
     numbers = [SENT.get(name, 255) for name in _core.WATCHED_OPERATIONS]
@@ -248,17 +248,17 @@ def _extended(
     return start, np.where(is_flush, start, end), int(base[-1])
 
 
-def _placed(
+def _target_offsets(
     start: NDArray[np.int64], lengths: NDArray[np.int64], extent_bytes: int, rules: Rules
 ) -> tuple[NDArray[np.int64], int]:
-    """Return where each request goes on the target, and how many of them wrap."""
+    """Return the offset of each request on the target, and how many of them wrap."""
     import numpy as np  # noqa: PLC0415
 
     size_bytes = rules.size_bytes // rules.block_bytes * rules.block_bytes
     if extent_bytes <= size_bytes:
         return start, 0
-    placed = np.minimum(start % max(size_bytes, rules.block_bytes), size_bytes - lengths)
-    return placed, int((placed != start).sum())
+    offsets = np.minimum(start % max(size_bytes, rules.block_bytes), size_bytes - lengths)
+    return offsets, int((offsets != start).sum())
 
 
 def _others(
@@ -266,8 +266,8 @@ def _others(
 ) -> tuple[NDArray[np.int64], bool]:
     """Return how many others may be in flight when each request is sent.
 
-    At full speed a request waits for as many completions as there had been when it arrived: what
-    depended on an earlier completion then still follows it.
+    At full speed a request waits for as many completions as there had been when it arrived, so that
+    it still follows a completion that it depended on.
     """
     import numpy as np  # noqa: PLC0415
 
@@ -294,18 +294,18 @@ def _due(due_ns: NDArray[np.uint64], span_s: float) -> tuple[float, list[int]]:
 
 def _recorded(
     recording: Recording, kept: NDArray[np.int64], operations: NDArray[np.uint8]
-) -> dict[str, Recorded]:
-    """Return what was recorded of each operation that is sent, by its name in a sample."""
+) -> dict[str, RecordedOperation]:
+    """Return the recorded requests of each operation that is sent, by its name in a sample."""
     found = {}
     for name, number in (("read", 0), ("write", 1), ("sync", 2)):
         own = kept[operations == number]
         if not len(own):
             continue
         latency_ns = latencies_ns(recording)[own]
-        knows = recording.about.knows_device and bool((latency_ns >= 0).all())
-        found[name] = Recorded(
+        is_known = recording.about.knows_device and bool((latency_ns >= 0).all())
+        found[name] = RecordedOperation(
             requests=len(own),
             transferred_bytes=int(recording.length_bytes[own].sum()),
-            latency_ns=percentiles_ns(latency_ns) if knows else {},
+            latency_ns=percentiles_ns(latency_ns) if is_known else {},
         )
     return found

@@ -18,31 +18,31 @@ from seatrial.study.schema import Study
 from seatrial.study.units import format_factor, format_size
 from seatrial.study.values import many
 from seatrial.trials.io.study.shapes import Access
-from seatrial.trials.watch.study.listing import Rules, Sent, listing_of
+from seatrial.trials.watch.study.listing import Rules, SentRequests, listing_of
 from seatrial.trials.watch.study.workload import RECORDING, RecordingWorkload
 
 SLOWER_FACTOR_MAX: Final = 10.0
 SLOWER_S_MAX: Final = 60.0
-"""A target that is slower than the recording has 10 times its length, and a minute."""
+"""Limit of a sample on a slower target: 10 times the length of the recording, and a minute."""
 
 
-class Played(msgspec.Struct, frozen=True, kw_only=True):
-    """What a cell sends, as its specification stores it.
+class Replay(msgspec.Struct, frozen=True, kw_only=True):
+    """The replay of a cell, as its specification stores it.
 
     Attributes:
         path: The recording.
-        rules: How it is sent.
-        sent: What is sent.
+        rules: The rules of the replay.
+        sent: Summary of the requests.
     """
 
     path: str
     rules: Rules
-    sent: Sent
+    sent: SentRequests
 
 
-def played_of(cell: Cell) -> Played:
-    """Return what a cell of the kind ``recording`` sends."""
-    return msgspec.convert(cell.spec[RECORDING], Played)
+def replay_of(cell: Cell) -> Replay:
+    """Return the replay of a cell of the kind ``recording``."""
+    return msgspec.convert(cell.spec[RECORDING], Replay)
 
 
 def cells_of_recording(
@@ -65,12 +65,12 @@ def cells_of_recording(
         sent = listing_of(path, rules).sent
         if not sent.requests:
             raise _empty(workload, sent)
-        played = Played(path=str(path), rules=rules, sent=sent)
-        yield _cell(workload, target, played, prefix)
+        replay = Replay(path=str(path), rules=rules, sent=sent)
+        yield _cell(workload, target, replay, prefix)
 
 
-def _cell(workload: RecordingWorkload, target: PlannedTarget, played: Played, prefix: str) -> Cell:
-    sent, speed = played.sent, played.rules.speed
+def _cell(workload: RecordingWorkload, target: PlannedTarget, replay: Replay, prefix: str) -> Cell:
+    sent, speed = replay.sent, replay.rules.speed
     kinds = {"write" if name == "sync" else name for name in sent.operations}
     operation = kinds.pop() if len(kinds) == 1 else "mixed"
     depth = min(workload.depth, sent.others_max + 1)
@@ -100,8 +100,8 @@ def _cell(workload: RecordingWorkload, target: PlannedTarget, played: Played, pr
                 "create": False,
             },
             "range": {"start_bytes": 0, "length_bytes": target.size_bytes},
-            "accesses": [_access(name, played) for name in sent.operations if name != "sync"]
-            or [_access("write", played)],
+            "accesses": [_access(name, replay) for name in sent.operations if name != "sync"]
+            or [_access("write", replay)],
             "threads": 1,
             "depth": depth,
             "engine": workload.engine,
@@ -115,14 +115,14 @@ def _cell(workload: RecordingWorkload, target: PlannedTarget, played: Played, pr
             },
             "slice_ms": workload.slice_ms,
             "stall_threshold_ms": workload.stall_threshold_ms,
-            RECORDING: msgspec.to_builtins(played),
+            RECORDING: msgspec.to_builtins(replay),
         },
     )
 
 
-def _access(name: str, played: Played) -> Access:
-    """Return what the list may contain of an operation."""
-    rules, sent = played.rules, played.sent
+def _access(name: str, replay: Replay) -> Access:
+    """Return the limits of an operation's requests in the list."""
+    rules, sent = replay.rules, replay.sent
     return {
         "weight": float(max(1, sent.operations[name].requests)) if name in sent.operations else 1.0,
         "operation": name,
@@ -132,7 +132,7 @@ def _access(name: str, played: Played) -> Access:
     }
 
 
-def limit_s(workload: RecordingWorkload, sent: Sent) -> float:
+def limit_s(workload: RecordingWorkload, sent: SentRequests) -> float:
     """Return after how long a sample ends even if requests are left (s)."""
     length_s = sent.span_s or sent.recorded_span_s
     return float(min(workload.duration_s, SLOWER_FACTOR_MAX * length_s + SLOWER_S_MAX))
@@ -140,7 +140,7 @@ def limit_s(workload: RecordingWorkload, sent: Sent) -> float:
 
 def sample_s(cell: Cell) -> float:
     """Return the time that one sample of a recording is expected to take (s)."""
-    sent = played_of(cell).sent
+    sent = replay_of(cell).sent
     return (sent.span_s or sent.recorded_span_s) + OVERHEAD_S
 
 
@@ -163,9 +163,9 @@ def check_recordings(study: Study) -> Iterator[ConstraintError]:
 
 
 def plan_notes(cells: Sequence[Cell]) -> Iterator[str]:
-    """Yield what differs between each recording and what is sent, as sentences."""
+    """Yield the differences between each recording and its replay, as sentences."""
     for cell in (each for each in cells if each.kind == RECORDING):
-        sent = played_of(cell).sent
+        sent = replay_of(cell).sent
         name = f"{cell.workload} on {cell.target}"
         if sent.left_out:
             parts = [f"{format_count(count)} {reason}" for reason, count in sent.left_out.items()]
@@ -178,7 +178,7 @@ def plan_notes(cells: Sequence[Cell]) -> Iterator[str]:
             )
 
 
-def _empty(workload: RecordingWorkload, sent: Sent) -> UsageError:
+def _empty(workload: RecordingWorkload, sent: SentRequests) -> UsageError:
     left_out = ", ".join(f"{count} {reason}" for reason, count in sent.left_out.items())
     return UsageError(
         seen=f"The recording {workload.file} has no request that could be sent",

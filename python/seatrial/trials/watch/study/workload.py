@@ -11,7 +11,7 @@ from seatrial.study.values import ONE, Depth, Seconds
 from seatrial.trials.io.study.workloads import WorkloadBase
 
 RECORDING: Final = "recording"
-"""The kind of the workload, and the key of what it is in a cell's specification."""
+"""The kind of the workload, and its key in a cell's specification."""
 SPEED_MAX: Final = 1_000.0
 DEPTH: Final = 256
 """Requests in flight at most, unless given."""

@@ -56,7 +56,7 @@ def test_skew_reuse_and_bursts_are_said_where_they_are():
     assert "Arrivals vary as by chance" in plain
     assert "Skewed" not in plain
     hot = said(random_reads(offset_bytes=RANDOM.zipf(1.6, COUNT) % 3000 * 8192))
-    assert "Skewed: the most accessed 10 %" in hot
+    assert "Skewed: 10 % of the accessed blocks" in hot
     assert "least recently used" in hot
     bursts = said(random_reads(arrived_ns=TIMES // 10**9 * 10**9 + TIMES % 10**6))
     assert "Bursts: in windows of " in bursts

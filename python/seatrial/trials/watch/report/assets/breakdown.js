@@ -102,10 +102,10 @@ function drawBreakdown() {
 
 /** Show what lay in a cell of a heat map; null closes it. */
 function showCell(cell) {
-  const place = document.getElementById('cell');
-  place.hidden = cell === null;
+  const element = document.getElementById('cell');
+  element.hidden = cell === null;
   if (!cell) {
-    place.replaceChildren();
+    element.replaceChildren();
     return;
   }
   const { from, to, band, count, operation } = cell;
@@ -122,7 +122,7 @@ function showCell(cell) {
   button('Show requests of this latency alone', () => view.setFilters(filters));
   button('Zoom to this time', () => view.zoom(from - 2 * (to - from), to + 2 * (to - from)));
   button('Close', () => view.openCell(null));
-  place.replaceChildren(
+  element.replaceChildren(
     textElement('h2', `${plural(count, what)}, ${when}, ${bandName(band)}`),
     tablesOf({ from, to }, filters),
     buttons,
@@ -139,9 +139,9 @@ function drawEvents() {
   });
   const marks = watched.marks.map(({ at, text }) => [at, 'marker', text]);
   const rows = [...stalls, ...marks].sort(([a], [b]) => b - a).slice(0, 100);
-  const place = document.getElementById('events');
+  const element = document.getElementById('events');
   if (!rows.length) {
-    place.replaceChildren(textElement('p', 'None so far.'));
+    element.replaceChildren(textElement('p', 'None so far.'));
     return;
   }
   const table = document.createElement('table');
@@ -154,5 +154,5 @@ function drawEvents() {
     cells.slice(1).forEach((cell) => { cell.className = 'word'; });
     row.append(...cells);
   }
-  place.replaceChildren(scrolled(table));
+  element.replaceChildren(scrolled(table));
 }

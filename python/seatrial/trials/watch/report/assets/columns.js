@@ -57,13 +57,13 @@ function addKeyed(sums, group, { filters, by, rowsWanted }) {
 }
 
 function addByLatency(sums, { rows }, band) {
-  for (let place = 0; place < rows.length; place += 2) {
-    const row = rows[place];
+  for (let index = 0; index < rows.length; index += 2) {
+    const row = rows[index];
     if (band && (row < band[0] || row >= band[1])) continue;
     const middle_ns = 2 ** ((row + 0.5) / view.watched.startup.rows_per_doubling);
     const [, key] = LATENCY_BANDS.findLast(([least_ns]) => middle_ns >= least_ns);
     if (!sums.has(key)) sums.set(key, new Sum());
-    sums.get(key).requests += rows[place + 1];
+    sums.get(key).requests += rows[index + 1];
   }
 }
 

@@ -83,7 +83,7 @@ function heatImage(plot, map, width_px, colours) {
   return canvas;
 }
 
-/** Return the cell at a place of the drawing (px), or just next to it; null where none is. */
+/** Return the cell at a point of the drawing (px), or just next to it; null where none is. */
 function heatCell(plot, x_px, y_px) {
   const near = [0, NEAR_PX, -NEAR_PX];
   for (const [dx, dy] of near.flatMap((x) => near.map((y) => [x, y]))) {

@@ -163,7 +163,7 @@ function watchLinesOption(plot, width_px, colours) {
   };
 }
 
-/** Tell whether a value has none next to it. */
+/** Return whether a value has none next to it. */
 const isAlone = (values, index) => (values[index] ?? null) !== null
   && (values[index - 1] ?? null) === null && (values[index + 1] ?? null) === null;
 

@@ -23,7 +23,7 @@ const DIMENSIONS = {
 };
 const SYNC_NAMES = { 1: 'a process waits', 0: 'in the background', [-1]: 'unknown' };
 
-/** A flush is of no place on a disk, so of no relation. */
+/** A flush has no address on a disk, so no relation. */
 function relationName({ relation, length }) {
   return relation || (length === 0 ? 'no data' : 'unknown');
 }
@@ -149,7 +149,7 @@ const causeName = ({ cause }) => (
   { device: 'device', filesystem: 'file system' }[cause] ?? 'cause unknown'
 );
 
-/** Tell whether a group is among those shown; latencies are a matter of its rows. */
+/** Return whether a group is among those shown; latencies are a matter of its rows. */
 const isShown = (group, filters) => Object.entries(filters).every(
   ([name, value]) => name === 'latency' || DIMENSIONS[name].of(group) === value,
 );
@@ -212,7 +212,7 @@ class Sum {
     Object.assign(this, { requests: 0, failed: 0, bytes: 0, ns: 0, queued: 0, queue_ns: 0 });
     this.max_ns = 0;
     this.rows = new Map();
-    this.percentiles = new Map(); // that were asked for
+    this.percentiles = new Map(); // that were requested
   }
 
   /** Add a group; of a band of rows only its requests and times are known, not its bytes. */
@@ -229,11 +229,11 @@ class Sum {
       if (!rowsWanted) return;
     }
     const { rows } = group;
-    for (let place = 0; place < rows.length; place += 2) {
-      const row = rows[place];
+    for (let index = 0; index < rows.length; index += 2) {
+      const row = rows[index];
       if (band && (row < band[0] || row >= band[1])) continue;
-      if (band) this.requests += rows[place + 1];
-      this.rows.set(row, (this.rows.get(row) ?? 0) + rows[place + 1]);
+      if (band) this.requests += rows[index + 1];
+      this.rows.set(row, (this.rows.get(row) ?? 0) + rows[index + 1]);
     }
   }
 

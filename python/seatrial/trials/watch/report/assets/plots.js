@@ -6,7 +6,7 @@ const PLOT_RIGHT_PX = 14;
 const PLOT_TOP_PX = 8;
 const PLOT_BOTTOM_PX = 26;
 const DRAG_PX = 6;
-const LATE_SHARE = 0.8; // a label that begins later stands at the left of its place
+const LATE_SHARE = 0.8; // a label that begins later is at the left of its time
 const TICK_PX = 84;
 const TICK_STEPS_S = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 21600];
 
@@ -191,14 +191,14 @@ class Plot {
     this.plot.style.height = '';
   }
 
-  /** Return the time at a place of the drawing (px from its left). */
+  /** Return the time at a point of the drawing (px from its left). */
   timeAt(x_px) {
     const width_px = this.drawn_px - PLOT_LEFT_PX - PLOT_RIGHT_PX;
     const share = Math.min(Math.max((x_px - PLOT_LEFT_PX) / width_px, 0), 1);
     return this.range.from + share * (this.range.to - this.range.from);
   }
 
-  /** Return the place of a time (px from the left). */
+  /** Return the position of a time (px from the left). */
   placeOf(at) {
     const width_px = this.drawn_px - PLOT_LEFT_PX - PLOT_RIGHT_PX;
     return PLOT_LEFT_PX + ((at - this.range.from) / (this.range.to - this.range.from)) * width_px;

@@ -3,7 +3,7 @@
 const SAMPLES_MAX = 5000;
 const TESTS_SHOWN_MAX = 100;
 const TEST_NAME_PX_MIN = 48;
-const TEST_LINES_PX_MIN = 16; // narrower tests have a tick in place of their lines
+const TEST_LINES_PX_MIN = 16; // narrower tests have a tick instead of lines
 const TEST_TICK_PX = 6;
 
 /** What a run has said of its progress; docs/json.md describes its events. */
@@ -75,10 +75,10 @@ function formatLeft(left_s) {
 }
 
 function drawTests(samples) {
-  const place = document.querySelector('#tests > div');
+  const element = document.querySelector('#tests > div');
   const shown = samples.slice(-TESTS_SHOWN_MAX).reverse();
   if (!shown.length) {
-    place.replaceChildren(textElement('p', 'None so far.'));
+    element.replaceChildren(textElement('p', 'None so far.'));
     return;
   }
   const table = document.createElement('table');
@@ -108,7 +108,7 @@ function drawTests(samples) {
     ];
     body.insertRow().append(begun, name, ...texts.map((text) => textElement('td', text)));
   }
-  place.replaceChildren(scrolled(table));
+  element.replaceChildren(scrolled(table));
 }
 
 /** Return the lines at the beginning and the end of a test, with its name where there is room. */
@@ -143,12 +143,12 @@ function sampleShapes(sample, api, { low, high, from, to, named }, colours) {
 function endRun({ sentence, has_report }, isFollowing) {
   const { run } = view.watched;
   run.ending = sentence;
-  const place = document.getElementById('run-ended');
-  place.hidden = false;
-  place.replaceChildren(`${sentence} `);
+  const element = document.getElementById('run-ended');
+  element.hidden = false;
+  element.replaceChildren(`${sentence} `);
   if (has_report) {
     const link = Object.assign(textElement('a', 'See its report'), { href: '/run' });
-    place.append(link, ', which is here until the command ends.');
+    element.append(link, ', which is here until the command ends.');
   }
   drawRun();
   if (has_report && isFollowing) location.assign('/run');

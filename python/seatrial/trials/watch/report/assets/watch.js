@@ -136,8 +136,8 @@ function drawFilters() {
     });
     return chip;
   });
-  const place = document.getElementById('filters');
-  place.replaceChildren(...(chips.length ? ['Shown are only requests with', ...chips] : []));
+  const element = document.getElementById('filters');
+  element.replaceChildren(...(chips.length ? ['Shown are only requests with', ...chips] : []));
 }
 
 function drawFigures() {

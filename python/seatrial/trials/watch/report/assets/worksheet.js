@@ -20,7 +20,7 @@ const STANDARD_WORKSHEET = {
   span_s: 120,
 };
 
-/** At level 1 there are means in place of distributions; with a database, tables first. */
+/** At level 1 there are means instead of distributions; with a database, tables first. */
 function standardWorksheet(startup) {
   const sheet = structuredClone(STANDARD_WORKSHEET);
   if (startup.level === 1) {

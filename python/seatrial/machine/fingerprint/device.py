@@ -70,7 +70,7 @@ def controller(tree: SystemTree, directory: str) -> Controller | None:
     )
 
 
-def _rate(tree: SystemTree, path: str, unit: str) -> float | None:
+def _number_before(tree: SystemTree, path: str, unit: str) -> float | None:
     """Return the number before a unit, such as ``8.0 GT/s PCIe``; None for ``Unknown``."""
     match = re.match(rf"([0-9.]+) {unit}", tree.text(path) or "")
     return float(match[1]) if match else None
@@ -101,7 +101,7 @@ def sas_link(tree: SystemTree, directory: str) -> SasLink:
         return SasLink()
     phys = [name for name in tree.names(port[1]) if name.startswith("phy-")]
     files = [f"/sys/class/sas_phy/{name}/negotiated_linkrate" for name in phys]
-    rates = [rate for file in files if (rate := _rate(tree, file, "Gbit")) is not None]
+    rates = [rate for file in files if (rate := _number_before(tree, file, "Gbit")) is not None]
     # All lanes of a port negotiate the same rate.
     return SasLink(min(rates, default=None), len(rates) or None)
 
@@ -136,7 +136,7 @@ def sata_link(tree: SystemTree, directory: str) -> SataLink:
         return SataLink()
     folder = f"/sys/class/ata_link/link{port}"
     files = ("sata_spd", "sata_spd_limit", "hw_sata_spd_limit")
-    return SataLink(*(_rate(tree, f"{folder}/{file}", "Gbps") for file in files))
+    return SataLink(*(_number_before(tree, f"{folder}/{file}", "Gbps") for file in files))
 
 
 _ADDRESS: Final = re.compile(r"[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
@@ -181,8 +181,8 @@ def pci_functions(directory: str) -> list[str]:
 
 def _link(tree: SystemTree, function: str) -> PcieLink:
     """Return one device's end of its link."""
-    speed_now = _rate(tree, f"{function}/current_link_speed", "GT/s")
-    speed_max = _rate(tree, f"{function}/max_link_speed", "GT/s")
+    speed_now = _number_before(tree, f"{function}/current_link_speed", "GT/s")
+    speed_max = _number_before(tree, f"{function}/max_link_speed", "GT/s")
     width_now = _width(tree, f"{function}/current_link_width")
     width_max = _width(tree, f"{function}/max_link_width")
     return PcieLink(

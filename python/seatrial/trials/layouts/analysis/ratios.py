@@ -272,9 +272,7 @@ def _uses(measured: LayoutCells) -> Iterator[UseCase]:
         if use:
             yield use
     for operation in ("commit", "transaction", "copy"):
-        use = _use(
-            measured, lambda cell, of=operation: cell.operation == of, operation_words(operation)
-        )
+        use = _use(measured, _operation(operation), operation_words(operation))
         if use:
             yield use
 
@@ -285,6 +283,10 @@ def _random(operation: str, size_bytes: int) -> Callable[[Cell], bool]:
         and cell.block_size_bytes == size_bytes
         and cell.parsed.address_kinds == {"random"}
     )
+
+
+def _operation(operation: str) -> Callable[[Cell], bool]:
+    return lambda cell: cell.operation == operation
 
 
 def _sequential(operation: str) -> Callable[[Cell], bool]:

@@ -117,16 +117,7 @@ def command(
         _set_up(machine)
         if not file:
             return 0
-    if measuring.destroy:
-        raise click.UsageError("The lab's disks are always new, so --destroy does not apply.")
-    from seatrial.cli.live import refuse_live  # noqa: PLC0415 - not for --help
-
-    refuse_live(
-        "--live cannot show a run of the lab", "Its disks and requests are those of the guest"
-    )
-    if not file:
-        raise click.UsageError("Missing argument STUDY, or --setup.")
-    study = lab_study(file, disks, **changes)
+    study = lab_study(_require_supported(file, measuring), disks, **changes)
     if measuring.plan_only:
         from seatrial.cli.study_command import plan_for, show_or_measure  # noqa: PLC0415
 
@@ -137,6 +128,19 @@ def command(
 for option in command.params:
     if isinstance(option, click.Option) and option.name in ("destroy", "live", "port"):
         option.hidden = True  # it is refused, with the reason
+
+
+def _require_supported(file: str | None, measuring: Measuring) -> str:
+    from seatrial.cli.live import refuse_live  # noqa: PLC0415 - not for --help
+
+    if measuring.destroy:
+        raise click.UsageError("The lab's disks are always new, so --destroy does not apply.")
+    refuse_live(
+        "--live cannot show a run of the lab", "Its disks and requests are those of the guest"
+    )
+    if not file:
+        raise click.UsageError("Missing argument STUDY, or --setup.")
+    return file
 
 
 def lab_study(name: str, disks: str, **changes: Any) -> Study:  # noqa: ANN401 - as override takes

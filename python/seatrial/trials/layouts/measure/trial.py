@@ -113,12 +113,16 @@ class Trial:
             counting,
             server or nullcontext(),
         ):
-            background = _ArrayBackground(self._members, self._injection)
+            waiting = f"Waiting for the rebuild of {built.spec.label}"
+            background = _ArrayBackground(
+                self._members,
+                self._injection,
+                lambda share: self._watcher.stage(f"{waiting}: {share}"),
+            )
             sample = load(background)
             is_complete = sample.status != INTERRUPTED
             if self._failures and is_complete:
-                waiting = f"Waiting for the rebuild of {built.spec.label}"
-                self._injection.settle(lambda share: self._watcher.stage(f"{waiting}: {share}"))
+                background.settle()
             self._watch.read()
         if self._watch.missing and not self._failures:
             # The array failed without an injected fault: the figures are those of a failure.
@@ -212,9 +216,12 @@ class Trial:
 class _ArrayBackground:
     """Background activity during a load: counters of the drives, faults, readings of the state."""
 
-    def __init__(self, members: MemberCounters, injection: FaultInjection) -> None:
+    def __init__(
+        self, members: MemberCounters, injection: FaultInjection, report: Callable[[str], None]
+    ) -> None:
         self._members = members
         self._injection = injection
+        self._report = report
         self._began_s = 0.0
         self._began_unix_s = 0.0
 
@@ -228,6 +235,10 @@ class _ArrayBackground:
         self._injection.load_ended()
         if error is None:
             self._members.end()
+
+    def settle(self) -> None:
+        """Wait until the array is idle."""
+        self._injection.settle(self._report)
 
     def start_s(self, started_at: float) -> float:
         """Return the start of a sample by the monotonic clock.

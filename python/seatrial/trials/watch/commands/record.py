@@ -49,7 +49,7 @@ def record_to(output: Output, rotate_bytes: int) -> RecordingTarget | None:
         )
     if output.place is None:
         return None
-    from seatrial.trials.watch.measure.recorder import RecordingTarget  # noqa: PLC0415 - not for --help
+    from seatrial.trials.watch.measure.recorder import RecordingTarget  # noqa: PLC0415
 
     path = trace_to_write(output.place, force=output.force, kind=RECORDING)
     _require_no_others(path, force=output.force)

@@ -211,7 +211,7 @@ def show(*, recording: Path, output: Output, as_json: bool) -> int:
     Operations, sizes, sequential runs, different bytes and working sets, reuse by size of cache,
     burstiness, requests in flight, latencies; by table, process and device where known.
     """
-    from seatrial.trials.watch.analysis.load.profile import load_of  # noqa: PLC0415 - not for --help
+    from seatrial.trials.watch.analysis.load.profile import load_of  # noqa: PLC0415
     from seatrial.trials.watch.recording import read  # noqa: PLC0415
     from seatrial.trials.watch.report import load_words  # noqa: PLC0415
 

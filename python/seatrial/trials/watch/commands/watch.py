@@ -100,7 +100,7 @@ def command(
     one, all disks are watched.
     """
     from seatrial.trials.watch.analysis.headroom import without_line  # noqa: PLC0415
-    from seatrial.trials.watch.commands.displays import display_for  # noqa: PLC0415 - not for --help
+    from seatrial.trials.watch.commands.displays import display_for  # noqa: PLC0415
     from seatrial.trials.watch.commands.observation import (  # noqa: PLC0415
         Observation,
         intervals,

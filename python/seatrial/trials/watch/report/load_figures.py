@@ -223,19 +223,19 @@ def _sizes(load: LoadProfile) -> Iterator[Figure]:
 
 def _breakdown(load: LoadProfile) -> Iterator[Figure]:
     kinds = {"relation": load.relations, "process": load.processes}
-    for name, rows in kinds.items():
-        if sum(bool(each.name) for each in rows) > 1:
-            yield _breakdown_figure(name, rows)
+    for name, parts in kinds.items():
+        if sum(bool(each.name) for each in parts) > 1:
+            yield _breakdown_figure(name, parts)
 
 
-def _breakdown_figure(name: str, rows: Sequence[BreakdownRow]) -> Figure:
+def _breakdown_figure(name: str, parts: Sequence[BreakdownRow]) -> Figure:
     rows, shares = [], []
     for operation in ("reads", "writes"):
-        total = sum(getattr(each, operation) for each in rows)
+        total = sum(getattr(each, operation) for each in parts)
         if not total:
             continue
         rows.append(Row(label=operation.capitalize(), points={}))
-        ordered = sorted(rows, key=lambda each: -getattr(each, operation))
+        ordered = sorted(parts, key=lambda each: -getattr(each, operation))
         for each in ordered[:_BREAKDOWN_MAX]:
             count = getattr(each, operation)
             if count:

@@ -202,12 +202,12 @@ def _dispersion_table(load: LoadProfile) -> Table:
 
 
 def _breakdown_table(
-    name: str, label: str, rows: Iterable[BreakdownRow], load: LoadProfile
+    name: str, label: str, breakdown: Iterable[BreakdownRow], load: LoadProfile
 ) -> Table:
-    rows = list(rows)
-    reads = sum(each.reads for each in rows)
-    writes = sum(each.writes for each in rows)
-    more = f", the first {_ROWS_MAX} of {len(rows)}" if len(rows) > _ROWS_MAX else ""
+    parts = list(breakdown)
+    reads = sum(each.reads for each in parts)
+    writes = sum(each.writes for each in parts)
+    more = f", the first {_ROWS_MAX} of {len(parts)}" if len(parts) > _ROWS_MAX else ""
     rows = [
         [
             each.name or "unknown",
@@ -220,9 +220,9 @@ def _breakdown_table(
             if each.latency_ns_p99 is not None
             else NO_FIGURE,
         ]
-        for each in rows[:_ROWS_MAX]
+        for each in parts[:_ROWS_MAX]
     ]
-    is_known = any(each.name for each in rows)
+    is_known = any(each.name for each in parts)
     return Table(
         id=f"load-{name}",
         title=f"By {name}{more}",

@@ -157,7 +157,7 @@ def requests_of(recording: Recording, rules: Rules) -> Listing:
     if not fits.all():
         left_out["longer than the target"] = int((~fits).sum())
         kept, start, lengths = kept[fits], start[fits], lengths[fits]
-    offsets, wrapped = _target_offsets(start, lengths, extent_bytes, rules)
+    offsets, wrapped = _fitted(start, lengths, extent_bytes, rules)
     arrived_ns = recording.arrived_ns[kept]
     arrived_ns = arrived_ns - (arrived_ns[0] if len(arrived_ns) else 0)
     operations = _operation_numbers(recording)[kept]
@@ -248,7 +248,7 @@ def _extended(
     return start, np.where(is_flush, start, end), int(base[-1])
 
 
-def _target_offsets(
+def _fitted(
     start: NDArray[np.int64], lengths: NDArray[np.int64], extent_bytes: int, rules: Rules
 ) -> tuple[NDArray[np.int64], int]:
     """Return the offset of each request on the target, and how many of them wrap."""

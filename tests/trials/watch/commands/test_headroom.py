@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from cli.command import ended, seatrial, start
-from kernel.injections import RequestGroup
+from kernel.injections import Group
 
 pytestmark = pytest.mark.root
 
@@ -43,7 +43,7 @@ def test_a_load_is_a_share_of_the_limit_that_was_measured_of_its_disk(disk, tmp_
     assert f"No load line of {disk.name} in results.seatrial" in before.err
     assert "`seatrial loadline TARGET --p99 5ms` measures one" in before.err
     line = ("--p50", "100ms", "--seconds", "1", "--budget", "30", "--no-report")
-    with RequestGroup() as group:
+    with Group() as group:
         group.limit(number_of(disk), LIMIT_PER_S)
         measured = ended(start("loadline", disk, *line, folder=tmp_path, prefix=group.entering), 60)
     assert measured.code == 0, measured

@@ -62,7 +62,7 @@ def test_a_mix_is_imitated_by_operation_size_and_place_at_its_rate():
     assert read.random > 0.98
     assert write.random < 0.02
     assert study.targets[0].size_bytes >= load.footprint.unique_bytes
-    assert found.left_out == ["Which request waits for which, and how the load changes over time."]
+    assert found.left_out == ["Dependencies between requests, and changes of the load over time."]
 
 
 def test_a_skewed_load_of_one_size_has_its_skew():
@@ -101,7 +101,7 @@ def test_what_a_study_cannot_have_is_named():
     assert found is not None
     study_from_mapping(found.study, "the study")
     named = " ".join(found.left_out)
-    for word in ("Skew: ", "Bursts: in windows of", "no multiple of 512 bytes"):
+    for word in ("Skew: ", "Bursts: in windows of", "not multiples of 512 bytes"):
         assert word in named
 
 

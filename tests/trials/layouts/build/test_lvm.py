@@ -241,7 +241,7 @@ def status(lvm, monkeypatch) -> list[str]:
 
 def test_a_drive_that_fails_unnoticed_is_reported(status, monkeypatch):
     monkeypatch.setattr(lvm_backend, "fail_drive", lambda _drive: None)
-    with pytest.raises(TargetError, match="did not notice the drive failure"):
+    with pytest.raises(TargetError, match="did not detect the drive failure"):
         backend("lvm").fail(built_array(variant("lvm")), 1, 2)
 
 

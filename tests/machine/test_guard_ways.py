@@ -449,7 +449,7 @@ class Machine(FakeMachine):
         self.tree = SystemTree(root, self._run)
 
     def _run(self, argv, _timeout_s):
-        table = self.tables.get(argv[-1])
+        table = self.tables.get(f"{argv[-3]}:{argv[-1]}")
         return CommandOutput(0 if table else 1, table or "", "")
 
     def pair(self, names=("sda", "sdb"), **facts):
@@ -624,7 +624,7 @@ def mapped(machine, name, number, uuid, table):
     """A device-mapper device on sdb."""
     machine.disk(name, number, on=["sdb"], dm__name=name, dm__uuid=uuid)
     machine.write(f"sys/devices/virtual/block/{name}/slaves/sdb/dev", "8:16")
-    machine.tables[name] = table
+    machine.tables[number] = table
 
 
 @pytest.mark.parametrize(

@@ -226,6 +226,6 @@ def test_one_server_by_several_addresses(tmp_path):
     with RunLock([], servers=addresses[:1], waits=False, report=print) as own:
         for address in addresses:
             other = RunLock([], servers=[address], waits=False, report=print)
-            assert other._places.keys() == own._places.keys()
+            assert other._paths.keys() == own._paths.keys()
     other = RunLock([], servers=["postgresql://db2/one"], waits=False, report=print)
-    assert other._places.keys() != own._places.keys()
+    assert other._paths.keys() != own._paths.keys()

@@ -11,7 +11,7 @@ import pytest
 from seatrial.errors import TargetError
 from seatrial.study.layouts.layout import Failure
 from seatrial.trials.layouts.build.backend import ArrayState
-from seatrial.trials.layouts.measure import faults as breaking_module
+from seatrial.trials.layouts.measure import faults as faults_module
 from seatrial.trials.layouts.measure.faults import FaultInjection
 from seatrial.trials.layouts.measure.watch import ArrayWatch
 
@@ -139,7 +139,7 @@ def test_a_rebuild_is_waited_for_to_its_end():
 
 
 def test_an_array_without_a_spare_is_not_waited_for(monkeypatch):
-    monkeypatch.setattr(breaking_module, "QUIET_S", 0.5)
+    monkeypatch.setattr(faults_module, "IDLE_S", 0.5)
     fake = Fake()
     fake.state = ArrayState(missing=1)
     with begun(fake, SOON) as injection:
@@ -148,9 +148,9 @@ def test_an_array_without_a_spare_is_not_waited_for(monkeypatch):
 
 
 def test_a_rebuild_that_stands_still_is_given_up(monkeypatch):
-    monkeypatch.setattr(breaking_module, "STANDSTILL_S_MAX", 0.5)
+    monkeypatch.setattr(faults_module, "NO_PROGRESS_S_MAX", 0.5)
     fake = Fake()
     fake.state = ArrayState(missing=1, operation="rebuild", share=0.1)
     with begun(fake, SOON) as injection:
         assert settled_s(fake, injection, []) < 2
-    assert "was at 10% when it was no longer waited for" in injection.notes[0]
+    assert "was 10% complete when the wait for it ended" in injection.notes[0]

@@ -163,7 +163,7 @@ def test_what_stands_is_used_again_and_what_was_broken_is_built_and_filled_anew(
     steps = [
         reported
         for reported in broken.reported
-        if reported.startswith(("Building", "Filling", "Taking"))
+        if reported.startswith(("Building", "Filling", "Removing"))
     ]
     built = [reported.split()[1] for reported in steps if reported.startswith("Building")]
     filled = [
@@ -174,7 +174,9 @@ def test_what_stands_is_used_again_and_what_was_broken_is_built_and_filled_anew(
     assert filled == [f"{label}:" for label in built]
     assert built.count("pair-raid1") == 2, "broken in the first round"
     assert built.count("pair-raid0") in (1, 2)
-    assert len([reported for reported in steps if reported.startswith("Taking")]) == len(built) - 1
+    assert (
+        len([reported for reported in steps if reported.startswith("Removing")]) == len(built) - 1
+    )
     assert all(each.verification.corrupt_blocks == 0 for each in broken.samples)
 
 

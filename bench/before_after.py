@@ -1,18 +1,18 @@
-"""Does `seatrial sql compare` keep its word: what is the same, and what is 10 % slower?
+"""Verdicts of `seatrial sql compare` on equal databases, and on queries that are 10 % slower.
 
     bench/before_after.py              the figures of bench/RESULTS.md: 100 comparisons, about half
                                        an hour
     bench/before_after.py --quick      two comparisons, printed and not written: does it run?
 
-One PostgreSQL holds four databases: two that are alike, one whose every query does 10 % more work,
-and one of whose queries a single one does. A trace of short queries of eight kinds is played to
-all four in each round, in an order drawn afresh. Every comparison has rounds of its own: alike
-against alike (any verdict of a difference is false), alike against 10 % slower (found or not),
-alike against one slower query (that one found, any other one false). The rounds of the alike ones
-are compared as if they were measured one after the other, and once each, too.
+One PostgreSQL has four databases: two equal ones, one in which every query does 10 % more work, and
+one in which a single query does. A trace of short queries of eight kinds is replayed to all four in
+each round, in a new random order. Every comparison has rounds of its own: equal against equal (any
+verdict of a difference is false), equal against 10 % slower (found or not), equal against one
+slower query (that one found, any other one false). The rounds of the equal ones are also compared
+as if they were measured one after the other, and once each.
 
-The work is a loop of PL/pgSQL inside each query; how much longer it has to be for a query to take
-10 % longer is measured first.
+The work is a loop of PL/pgSQL in each query. How much longer it has to be for a query to take 10 %
+longer is measured first.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from pathlib import Path
 from typing import Any, Final
 
 import msgspec
-from command import parser_of, run_bench
+from command import at_least, parsed_options, run_bench
 from own_cluster import own_cluster
-from results_page import RESULTS, table
+from results_page import table
 
 from seatrial import _core
 from seatrial.errors import SeatrialError
@@ -75,18 +75,18 @@ TEXTS: Final = (
 
 
 class NotPlayedError(Exception):
-    """A replay did not do what it was to do."""
+    """A replay failed."""
 
 
 @dataclass
 class BenchResult:
-    """What the comparisons said, one entry each.
+    """Results of the comparisons, one entry each.
 
     Attributes:
-        rounds: Of each comparison of alike and of all slower; twice as many of one slower.
-        factor: The loops of a slower query over those of the others.
-        tables: By what was compared.
-        play_s: How long one replay took, on the average.
+        rounds: Rounds of a comparison; twice as many with one slower query.
+        factor: Loops of a slower query over those of the others.
+        tables: Tables by kind of comparison.
+        play_s: Mean duration of a replay.
     """
 
     rounds: int
@@ -97,44 +97,35 @@ class BenchResult:
 
 def options_of(arguments: Sequence[str]) -> argparse.Namespace:
     """Read the command line."""
-    parser = parser_of(
+    return parsed_options(
+        arguments,
         __doc__,
         rounds=25,
         rounds_help="rounds of each comparison; of the one slower query twice as many",
+        rounds_min=2,
         quick_help="two comparisons of four rounds",
-    )
-    parser.add_argument("--comparisons", type=int, default=100, help="of each kind")
-    parser.add_argument("--statements", type=int, default=400, help="of the trace")
-    parser.add_argument("--pairs", type=int, default=100, help="of replays that measure the work")
-    options = parser.parse_args(arguments)
-    if options.rounds < 2 or options.comparisons < 1 or options.statements < KINDS:
-        parser.error(f"at least two rounds, one comparison and {KINDS} statements")
-    if options.quick:
-        options.comparisons, options.rounds, options.statements, options.pairs = 2, 4, 80, 2
-        options.results = None if options.results == RESULTS else options.results
-    return options
-
-
-def main(arguments: Sequence[str]) -> int:
-    """Run the bench; 0 when it ran, whatever it found."""
-    return run_bench(
-        "bench/before_after.py",
-        SECTION,
-        options_of(arguments),
-        lambda options: section(options, *measure(options)),
-        (NotPlayedError, SeatrialError),
+        quick={"rounds": 4, "comparisons": 2, "statements": 80, "pairs": 2},
+        own={
+            "--comparisons": {"type": at_least(1), "default": 100, "help": "of each kind"},
+            "--statements": {"type": at_least(KINDS), "default": 400, "help": "of the trace"},
+            "--pairs": {
+                "type": at_least(1),
+                "default": 100,
+                "help": "of replays that measure the work",
+            },
+        },
     )
 
 
 def measure(options: argparse.Namespace) -> tuple[BenchResult, list[str]]:
-    """Make a server and its databases, play, compare, put everything away.
+    """Create a server and its databases, replay, compare, remove everything.
 
     Raises:
         SeatrialError: When there is no PostgreSQL, or it does not run here.
         NotPlayedError: When a replay failed.
     """
     with own_cluster("before-after") as own:
-        trace = captured(own.place, options)
+        trace = captured(own.folder, options)
         with own.cluster.start(SETTINGS) as server:
             for name in DATABASES:
                 fill(server, name)
@@ -145,7 +136,7 @@ def measure(options: argparse.Namespace) -> tuple[BenchResult, list[str]]:
 
 
 def captured(folder: Path, options: argparse.Namespace) -> Path:
-    """Write the statements and read them into a trace."""
+    """Write the statements to a log and read it into a trace."""
     rng = random.Random(options.seed)
     log, trace = folder / "statements.sql", folder / "statements.trace"
     texts = [TEXTS[n % KINDS].format(n=rng.randrange(1, 10_000)) for n in range(options.statements)]
@@ -168,7 +159,7 @@ def run_sql(server: Server, name: str, *texts: str) -> None:
 
 
 def fill(server: Server, name: str) -> None:
-    """Make a database with its tables and functions."""
+    """Create a database with its tables and functions."""
     run_sql(server, "postgres", f"CREATE DATABASE {name}")
     run_sql(
         server,
@@ -182,17 +173,17 @@ def fill(server: Server, name: str) -> None:
 
 
 def spin(server: Server, name: str, factors: dict[int, float]) -> None:
-    """Make the functions of a database, those of some kinds with longer loops."""
+    """Create the functions of a database, those of some kinds with longer loops."""
     for kind in range(KINDS):
         loops = round(LOOPS * factors.get(kind, 1.0))
         run_sql(server, name, SPIN.format(kind=kind, loops=loops))
 
 
 def play(server: Server, name: str, trace: Path, number: int) -> Unit:
-    """Play the trace to a database once.
+    """Replay the trace to a database once.
 
     Raises:
-        NotPlayedError: When not all of it was answered well.
+        NotPlayedError: When a statement failed.
     """
     address = server.address
     way = {"host": address.host, "port": address.port, "user": address.user, "database": name}
@@ -215,15 +206,15 @@ def play(server: Server, name: str, trace: Path, number: int) -> Unit:
 
 
 def slower_by(server: Server, trace: Path, pairs: int) -> float:
-    """Return by what factor loops have to be longer for a query to take 10 % longer.
+    """Return the factor of the loops' length with which a query takes 10 % longer.
 
-    A replay scatters by more than that, so it takes many pairs, and loops of twice the length: of
-    a difference of 10 % itself the same pairs would tell four times less.
+    Replays scatter by more than that, so it takes many pairs, and loops of twice the length, from
+    which the factor is interpolated.
     """
     shares = []
     for number in range(pairs):
         seconds = {}
-        # What comes second gains nothing by it.
+        # Alternating order: neither side always comes second.
         for factor in ((1.0, 2.0), (2.0, 1.0))[number % 2]:
             spin(server, ALL, dict.fromkeys(range(KINDS), factor))
             unit = play(server, ALL, trace, number)
@@ -235,7 +226,7 @@ def slower_by(server: Server, trace: Path, pairs: int) -> float:
 def comparisons(
     server: Server, trace: Path, options: argparse.Namespace, factor: float
 ) -> BenchResult:
-    """Play rounds and compare them."""
+    """Replay rounds and compare them."""
     rng = random.Random(options.seed)
     reported = BenchResult(rounds=options.rounds, factor=factor)
     began_s = time.perf_counter()
@@ -281,7 +272,7 @@ def section(options: argparse.Namespace, reported: BenchResult, conditions: list
         slow = [_is_found(each) for each in tables]
         others = [any(change.key != _slow_key() for change in found) for found in queries]
         either = [average or bool(found) for average, found in zip(overall, queries, strict=True)]
-        # Of times, as the slow-down that is put in: the speed-up is the reciprocal.
+        # A ratio of times, as the planted slow-down; the speed-up is its reciprocal.
         distances = [abs(1 / e.overall.speed_up.value - 1) for e in tables if e.overall]
         rows.append(
             [
@@ -319,7 +310,7 @@ def _is_different(answer: Answer) -> bool:
 
 
 def _slow_key() -> str:
-    """Return the fingerprint of the one query that is slower."""
+    """Return the fingerprint of the slower query."""
     return _core.fingerprint_sql(TEXTS[SLOW_KIND].format(n=1))[0]
 
 
@@ -329,4 +320,9 @@ def _is_found(found: Table) -> bool:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    run_bench(
+        SECTION,
+        options_of(sys.argv[1:]),
+        lambda options: section(options, *measure(options)),
+        (NotPlayedError, SeatrialError),
+    )

@@ -4,9 +4,9 @@
 
 ``VENV`` is an environment with the wheel ``libcachesim``, which is GPL and therefore no dependency
 of ours. Both read the same trace: 5 million accesses, Zipf 0.9 over a million blocks, a cache of a
-tenth of the blocks that are touched. Numbering the blocks counts among our time, and reading the
-file, which it cannot leave out, among that of the wheel. What only we have (the exact curve, the
-sample) is shown alone. Miss ratios must be the same to five decimals, or nothing is written.
+tenth of the accessed blocks. Our time includes numbering the blocks, that of the wheel reading the
+file, which it cannot skip. The exact and the sampled curve, which it lacks, have no ratio. Miss
+ratios must be the same to five decimals, or nothing is written.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from paired import Bar, median_estimate, paired_ratio, reported
 from results_page import RESULTS, machine_lines, table, write_section
 
 from seatrial import _core
+from seatrial.units import NS_PER_S
 
 SECTION: Final = "cache-speed"
 ACCESSES: Final = 5_000_000
 BLOCKS: Final = 1_000_000
 APART: Final = 1009
-"""Numbers of blocks lie so far apart, so that ours are found by a hash table, too."""
+"""Distance between block numbers, so that ours need a hash table, too."""
 THETA: Final = 0.9
 CACHE_SHARE: Final = 0.1
 SAMPLE_SHARE: Final = 0.01
 BARS: Final = {"lru": 2.0, "sieve": 2.5, "s3-fifo": 2.0, "arc": 2.0}
 THEIRS: Final = {"lru": "LRU", "sieve": "Sieve", "s3-fifo": "S3FIFO", "arc": "ARC"}
-NS_PER_S: Final = 1e9
 CURVE_BAR_PER_S: Final = 1.5e6
 SAMPLE_BAR_PER_S: Final = 80e6
 CONTENDER: Final = """
@@ -81,7 +81,7 @@ def ours(blocks: np.ndarray, policy: str, size_blocks: int) -> tuple[float, floa
 
 
 def theirs(interpreter: str, path: Path, policy: str, size_blocks: int) -> tuple[float, float]:
-    """Return the same of the wheel."""
+    """Return the same for the wheel."""
     command = [interpreter, "-c", CONTENDER, str(path), THEIRS[policy], str(size_blocks)]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     took_s, missed = done.stdout.split()
@@ -124,7 +124,7 @@ def main() -> int:
                     for who in order.sample(["own", "other"], 2)
                 }
                 if abs(found["own"][1] - found["other"][1]) > 5e-6:
-                    sys.stderr.write(f"{policy}: other misses than libCacheSim: {found}\n")
+                    sys.stderr.write(f"{policy}: misses differ from libCacheSim: {found}\n")
                     return 1
                 own[policy].append(found["own"][0])
                 other[policy].append(found["other"][0])
@@ -160,7 +160,7 @@ def section(
         [
             "## Simulated caches against libCacheSim",
             f"Written by `bench/cache_speed.py`, {rounds} rounds, order from seed 1. {ACCESSES:,} "
-            f"accesses, Zipf {THETA} over {BLOCKS:,} blocks, a cache of a tenth of those touched. "
+            f"accesses, Zipf {THETA} over {BLOCKS:,} blocks, a cache of a tenth of those accessed. "
             "Figures are ns of processor time per access. Miss ratios are the same to five "
             "decimals. Intervals are of at least 95 %, by order statistics over rounds.",
             "\n".join(machine_lines()),

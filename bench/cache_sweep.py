@@ -1,4 +1,4 @@
-"""One replay, every size of shared buffers: predictions, and sizes really run.
+"""Predictions for every size of shared buffers from one replay, against sizes really run.
 
     bench/cache_sweep.py                 the section `cache-sweep` of bench/RESULTS.md: 15 minutes
     bench/cache_sweep.py --load tpcb     one of tpcb, select, shop; not written
@@ -38,14 +38,14 @@ SKEWED: Final = """\
 \\set aid 1 + permute(random_zipfian(1, :rows, 1.07) - 1, :rows, 42)
 SELECT abalance FROM pgbench_accounts WHERE aid = :aid;
 """
-"""Popular accounts are spread over the table, as rows that are popular for other reasons are."""
+"""Reads of accounts, the popular ones spread over the table."""
 CUSTOMERS: Final = 20_000
 SHOP_TRANSACTIONS: Final = 12_000
 LOADS: Final = ("tpcb", "select", "shop")
 
 
 def main(words: Sequence[str]) -> int:
-    """Sweep the loads, print the section and, of all of them, write it."""
+    """Sweep the loads, print the section and, if it has all of them, write it."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--load", choices=LOADS)
     parser.add_argument("--rounds", type=int, default=1, help="sweeps of each load")
@@ -86,7 +86,7 @@ def swept(name: str, folder: Path) -> dict[str, Any]:
 
 
 def load_of(name: str, folder: Path) -> list[object]:
-    """Return the options of a load; what it plays is made in the folder."""
+    """Return the options of a load; its files are created in the folder."""
     if name == "tpcb":
         return ["--pgbench", "tpcb-like", "--scale", 10, "--transactions", 24_000]
     if name == "select":

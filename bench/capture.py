@@ -1,22 +1,22 @@
-"""What a capture costs: pgbench straight to a server, and with `seatrial sql capture`.
+"""The cost of a capture: pgbench directly to a server, and with `seatrial sql capture`.
 
     bench/capture.py               the figures of bench/RESULTS.md: 12 rounds, about 30 minutes
     bench/capture.py --packets     without the proxy: 12 rounds, about 6 minutes; as root
     bench/capture.py --quick       one round of short runs, printed and not written: does it run?
 
 The worst case: server, proxy and pgbench share the processors, 8 clients are always at work, and
-nothing waits for a disk. In each round pgbench does each load once straight, once again straight
-(its ratio to itself tells the noise), once through the proxy, and once through
-crates/capture/examples/forward.rs, which passes on and records nothing: what the way costs by
-itself. The order is drawn afresh; by sockets of the file system and by TCP over the loopback
-interface. A proxy is started for each run and its trace is written to the disk; what it used is the
-kernel's account of it at its end.
+nothing waits for a disk. In each round pgbench does each load once directly, once more directly
+(its ratio to itself is the noise), once through the proxy, and once through
+crates/capture/examples/forward.rs, which forwards without recording: the cost of the hop alone. The
+order is random; connections are Unix sockets, and TCP over the loopback interface. A proxy is
+started for each run and its trace is written to the disk; its processor time is what the kernel
+counted at its end.
 
 With --packets it is `seatrial sql capture --interface lo` in place of the proxy and the forwarder:
-the load goes straight to the server by TCP while its packets are captured. A run in which the
-kernel dropped a packet, or the trace lacks a statement, ends the bench. What it costs in the kernel
-is spent by whoever sends, so the throughput has it and the capture's own processor time has not:
-crates/capture/examples/ring.rs, which takes the same packets and looks into none, shows it.
+the load goes directly to the server by TCP while its packets are captured. A run in which the
+kernel dropped a packet, or the trace lacks a statement, ends the bench. The senders spend the
+kernel's time for it, so that it is in the throughput but not in the capture's processor time:
+crates/capture/examples/ring.rs, which receives the same packets without reading them, shows it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import replay_server
-from command import leave_published_page, parser_of, run_bench
+from command import at_least, parsed_options, run_bench
 from example import build_example
 from own_cluster import own_cluster
 from paired import Bar, median_estimate, paired_ratio, reported
@@ -65,9 +65,9 @@ RING: Final = "with packets that nobody looks into"
 FORWARDER: Final = "forward"
 RING_EXAMPLE: Final = "ring"
 RECORDER: Final = "recorder"
-"""The thread that writes the trace; what is left at the end is written by another one."""
+"""The thread that writes the trace; another one writes the rest at the end."""
 REAPED_S_MAX: Final = 2.0
-"""How long the server's processes have to end after their clients."""
+"""Time limit for the server's processes to end after their clients."""
 TCP_ADDRESS: Final = "127.0.5.32"
 """Of the loopback interface, where no other server listens by default."""
 TCP_ANY: Final = "127.0.0.1:0"
@@ -86,12 +86,12 @@ print(capture.result(), flush=True)
 
 @dataclass(frozen=True, kw_only=True)
 class Load:
-    """What pgbench does.
+    """A load of pgbench.
 
     Attributes:
-        name: Of it.
-        arguments: Of pgbench.
-        statements: Of one transaction.
+        name: Its name.
+        arguments: Arguments of pgbench.
+        statements: Statements of a transaction.
     """
 
     name: str
@@ -105,21 +105,21 @@ LOADS: Final = (
     Load(name="TPC-B, simple", arguments=("-M", "simple"), statements=7),
     Load(name="TPC-B, prepared", arguments=("-M", "prepared"), statements=7),
 )
-WAYS: Final = ("socket", "TCP")
+TRANSPORTS: Final = ("socket", "TCP")
 
 
 @dataclass
 class Runs:
-    """What the rounds of one load by one way gave, one value per round.
+    """What the rounds of one load by one transport measured, one value per round.
 
     Attributes:
-        per_s: Transactions per second, by who ran.
-        capture_us: The capture's processor time for a statement.
-        bare_us: That of the forwarder which records nothing.
-        writing_us: Of this, what it takes to write the trace.
-        wakes: How often its threads waited, for 1,000 statements.
-        trace_bytes: Of the trace, for a statement.
-        all_us: Processor time of pgbench, server and capture for a transaction, by who ran.
+        per_s: Transactions per second, by contender.
+        capture_us: The capture's processor time per statement.
+        bare_us: That of the forwarder that records nothing.
+        writing_us: The part of ``capture_us`` that writes the trace.
+        wakes: Waits of its threads per 1,000 statements.
+        trace_bytes: Size of the trace per statement.
+        all_us: Processor time of pgbench, server and capture per transaction, by contender.
     """
 
     per_s: dict[str, list[float]] = field(
@@ -153,34 +153,36 @@ class Bench:
         """Processor time of pgbench and the server for a transaction of the last run."""
         return self._load_us
 
-    def straight(self, load: Load, way: str) -> float:
+    def straight(self, load: Load, transport: str) -> float:
         """Return transactions per second without a proxy."""
-        return self._pgbench(load, *self._place(way))[0]
+        return self._pgbench(load, *self._endpoint(transport))[0]
 
-    def through(self, load: Load, way: str, runs: Runs) -> float:
+    def through(self, load: Load, transport: str, runs: Runs) -> float:
         """Return transactions per second through a proxy, whose cost goes into ``runs``.
 
         Raises:
             LostError: When the proxy's trace lacks a statement.
         """
-        host, port = self._place(way)
-        socket = way == "socket"
+        host, port = self._endpoint(transport)
+        socket = transport == "socket"
         listen = {"host": str(self._folder), "port": 6432} if socket else {"port": 0}
         trace = self._folder / "t.trace"
         spec = {"listen": [listen], "server": {"host": host, "port": port}, "output": str(trace)}
 
-        def at(place: str) -> tuple[str, int]:
-            return (str(self._folder), 6432) if socket else ("127.0.0.1", int(place.split(":")[1]))
+        def at(endpoint: str) -> tuple[str, int]:
+            return (
+                (str(self._folder), 6432) if socket else ("127.0.0.1", int(endpoint.split(":")[1]))
+            )
 
         return self._captured(load, spec, at, runs)
 
-    def packets(self, load: Load, way: str, runs: Runs) -> float:
+    def packets(self, load: Load, transport: str, runs: Runs) -> float:
         """Return transactions per second while packets are captured; the cost goes into ``runs``.
 
         Raises:
             LostError: When the trace lacks a statement, or the kernel dropped a packet.
         """
-        host, port = self._place(way)
+        host, port = self._endpoint(transport)
         spec = {
             "packets": {"interface": "lo"},
             "server": {"host": host, "port": port},
@@ -202,9 +204,9 @@ class Bench:
         ) as capture:
             assert capture.stdout is not None
             assert capture.stdin is not None
-            place = capture.stdout.readline().strip()
+            endpoint = capture.stdout.readline().strip()
             began_s = _processor_s(capture.pid)
-            per_s, transactions = self._pgbench(load, *at(place))
+            per_s, transactions = self._pgbench(load, *at(endpoint))
             threads = _threads(capture.pid)
             read_s = _processor_s(capture.pid) - began_s - threads[RECORDER].processor_s
             capture.stdin.write("end\n")
@@ -223,22 +225,22 @@ class Bench:
         runs.trace_bytes.append(captured["trace_bytes"] / statements)
         return per_s
 
-    def bare(self, load: Load, way: str, runs: Runs) -> float:
-        """Return transactions per second through what records nothing; its cost goes into ``runs``.
+    def bare(self, load: Load, transport: str, runs: Runs) -> float:
+        """Return transactions per second through the forwarder, whose cost goes into ``runs``.
 
         Raises:
             LostError: When pgbench failed.
         """
-        host, port = self._place(way)
-        socket = way == "socket"
+        host, port = self._endpoint(transport)
+        socket = transport == "socket"
         listen = self._folder / ".s.PGSQL.6433"
         listen.unlink(missing_ok=True)
         ends = (str(listen), f"{host}/.s.PGSQL.{port}") if socket else (TCP_ANY, f"{host}:{port}")
         command = [self._example(FORWARDER), *ends]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as forwarder:
             assert forwarder.stdout is not None
-            place = forwarder.stdout.readline().strip()
-            at = (str(self._folder), 6433) if socket else ("127.0.0.1", int(place.split(":")[1]))
+            endpoint = forwarder.stdout.readline().strip()
+            at = (str(self._folder), 6433) if socket else ("127.0.0.1", int(endpoint.split(":")[1]))
             began_s = _processor_s(forwarder.pid)
             try:
                 per_s, transactions = self._pgbench(load, *at)
@@ -248,13 +250,13 @@ class Bench:
         runs.bare_us.append(spent_s / (transactions * load.statements) * 1e6)
         return per_s
 
-    def ring(self, load: Load, way: str) -> float:
-        """Return transactions per second while the kernel delivers packets that nobody looks into.
+    def ring(self, load: Load, transport: str) -> float:
+        """Return transactions per second while the kernel delivers packets that nothing reads.
 
         Raises:
             LostError: When pgbench failed, or the kernel dropped a packet.
         """
-        host, port = self._place(way)
+        host, port = self._endpoint(transport)
         command = [self._example(RING_EXAMPLE), "lo", str(port)]
         with subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -278,15 +280,15 @@ class Bench:
         return str(self._examples[name])
 
     def fill(self) -> None:
-        """Make pgbench's tables."""
+        """Create pgbench's tables."""
         address = self._server.address
         self._run(
             "--initialize", "--quiet", f"--scale={SCALE}", host=address.host, port=address.port
         )
 
-    def _place(self, way: str) -> tuple[str, int]:
+    def _endpoint(self, transport: str) -> tuple[str, int]:
         address = self._server.address
-        return (address.host if way == "socket" else TCP_ADDRESS, address.port)
+        return (address.host if transport == "socket" else TCP_ADDRESS, address.port)
 
     def _pgbench(self, load: Load, host: str, port: int) -> tuple[float, int]:
         arguments = ["-n", f"-c{CLIENTS}", "-j1", f"-T{self._duration_s}", *load.arguments]
@@ -389,32 +391,20 @@ def server_on(cluster: Cluster) -> Iterator[Server]:
 
 def options_of(arguments: Sequence[str]) -> argparse.Namespace:
     """Read the command line."""
-    parser = parser_of(
+    return parsed_options(
+        arguments,
         __doc__,
         rounds=12,
-        rounds_help="how often every load runs each way",
+        rounds_help="how often every load runs over each transport",
         quick_help="one round of short runs",
-    )
-    parser.add_argument("--duration", dest="duration_s", type=int, default=4, help="of a run, in s")
-    parser.add_argument("--packets", action="store_true", help="from packets, without the proxy")
-    options = parser.parse_args(arguments)
-    if options.rounds < 1 or options.duration_s < 1:
-        parser.error("at least one round and one second")
-    if options.quick:
-        leave_published_page(options)
-        options.duration_s = 1
-    return options
-
-
-def main(arguments: Sequence[str]) -> int:
-    """Run the bench; 0 when it ran, whatever it found."""
-    options = options_of(arguments)
-    return run_bench(
-        "bench/capture.py",
-        PACKETS_SECTION if options.packets else SECTION,
-        options,
-        measured,
-        (LostError, SeatrialError, subprocess.CalledProcessError),
+        quick={"duration_s": 1},
+        own={
+            "--duration": {
+                "dest": "duration_s",
+                **{"type": at_least(1), "default": 4, "help": "of a run, in s"},
+            },
+            "--packets": {"action": "store_true", "help": "from packets, without the proxy"},
+        },
     )
 
 
@@ -426,13 +416,13 @@ def measured(options: argparse.Namespace) -> str:
         SeatrialError: When there is no server to be had.
     """
     compared = (STRAIGHT, AGAIN, PACKETS, RING)
-    ways = ("TCP",) if options.packets else WAYS
+    transports = ("TCP",) if options.packets else TRANSPORTS
     rng = random.Random(options.seed)
     loads: list[float] = []
     all_runs = {
-        (load, way): Runs(per_s={who: [] for who in compared}) if options.packets else Runs()
+        (load, transport): Runs(per_s={who: [] for who in compared}) if options.packets else Runs()
         for load in LOADS
-        for way in ways
+        for transport in transports
     }
     with (
         own_cluster("capture") as own,
@@ -457,19 +447,19 @@ def measured(options: argparse.Namespace) -> str:
 
 
 def one_round(bench: Bench, all_runs: dict[tuple[Load, str], Runs], rng: random.Random) -> None:
-    """Run every load each way once, in an order drawn from ``rng``."""
-    for (load, way), runs in rng.sample(list(all_runs.items()), len(all_runs)):
+    """Run every load over each transport once, in an order drawn from ``rng``."""
+    for (load, transport), runs in rng.sample(list(all_runs.items()), len(all_runs)):
         for who in rng.sample(list(runs.per_s), len(runs.per_s)):
             if who == THROUGH:
-                per_s = bench.through(load, way, runs)
+                per_s = bench.through(load, transport, runs)
             elif who == PACKETS:
-                per_s = bench.packets(load, way, runs)
+                per_s = bench.packets(load, transport, runs)
             elif who == RING:
-                per_s = bench.ring(load, way)
+                per_s = bench.ring(load, transport)
             elif who == BARE:
-                per_s = bench.bare(load, way, runs)
+                per_s = bench.bare(load, transport, runs)
             else:
-                per_s = bench.straight(load, way)
+                per_s = bench.straight(load, transport)
             runs.per_s[who].append(per_s)
             runs.all_us[who].append(bench.load_us)
 
@@ -485,10 +475,10 @@ def section(
 ) -> str:
     """Return the bench's section as Markdown."""
     rows = []
-    for (load, way), runs in all_runs.items():
+    for (load, transport), runs in all_runs.items():
         straight, through = runs.per_s[STRAIGHT], runs.per_s[THROUGH]
         lost = _lost(straight, through)
-        bar = Bar(what=f"{load.name}, by {way}", most=LOST_SHARE_MOST, estimate=lost)
+        bar = Bar(what=f"{load.name}, by {transport}", most=LOST_SHARE_MOST, estimate=lost)
         rows.append(
             [
                 bar.what,
@@ -515,7 +505,7 @@ def section(
             f"{format_plural(options.rounds, 'round')}, order from seed {options.seed}. Server, "
             "proxy and pgbench share the processors, and nothing waits for a disk: a worst case. "
             "Lost is 1 - through / straight inside each round. The bare forwarder passes on and "
-            "records nothing: what it loses is the way through two more sockets. Intervals are of "
+            "records nothing: what it loses is the path through two more sockets. Intervals are of "
             "at least 95 %, by order statistics over rounds.",
             "\n".join(conditions),
             table(head, rows),
@@ -528,10 +518,10 @@ def packets_section(
 ) -> str:
     """Return the section on packets as Markdown."""
     rows = []
-    for (load, way), runs in all_runs.items():
+    for (load, transport), runs in all_runs.items():
         straight, with_packets = runs.per_s[STRAIGHT], runs.per_s[PACKETS]
         lost = _lost(straight, with_packets)
-        bar = Bar(what=f"{load.name}, by {way}", most=PACKETS_LOST_SHARE_MOST, estimate=lost)
+        bar = Bar(what=f"{load.name}, by {transport}", most=PACKETS_LOST_SHARE_MOST, estimate=lost)
         rows.append(
             [
                 bar.what,
@@ -575,4 +565,10 @@ def packets_section(
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    parsed = options_of(sys.argv[1:])
+    run_bench(
+        PACKETS_SECTION if parsed.packets else SECTION,
+        parsed,
+        measured,
+        (LostError, SeatrialError, subprocess.CalledProcessError),
+    )

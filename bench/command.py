@@ -5,65 +5,87 @@ from __future__ import annotations
 import argparse
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any, NoReturn
 
 from results_page import RESULTS, write_section
 
 
-def parser_of(
-    description: str | None, *, rounds: int, rounds_help: str, quick_help: str
-) -> argparse.ArgumentParser:
-    """Return a parser of what every bench takes: rounds, seed, page, and a quick run.
+def at_least(least: float) -> Callable[[str], float]:
+    """Return the type of an option, for argparse: a number that is not below a limit."""
+
+    def parsed(text: str) -> float:
+        value = type(least)(text)
+        if value < least:
+            raise argparse.ArgumentTypeError(f"{text} is less than {least}")
+        return value
+
+    return parsed
+
+
+def parsed_options(
+    arguments: Sequence[str],
+    description: str | None,
+    *,
+    rounds: int,
+    rounds_help: str,
+    rounds_min: int = 1,
+    quick_help: str = "one round",
+    quick: Mapping[str, object] | None = None,
+    own: Mapping[str, Mapping[str, Any]] | None = None,
+) -> argparse.Namespace:
+    """Parse the options of every bench (rounds, seed, page, a quick run) and those of one.
 
     Args:
+        arguments: The command line.
         description: The bench's docstring; its first line is shown.
-        rounds: So many by default.
+        rounds: Number of rounds by default.
         rounds_help: What is repeated.
+        rounds_min: The least number of rounds.
         quick_help: What a quick run is.
+        quick: Options of a quick run, which override others; one round by default.
+        own: The bench's own options, each with the arguments of ``add_argument``.
     """
     parser = argparse.ArgumentParser(
         description=(description or "").partition("\n")[0],
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
-    parser.add_argument("--rounds", type=int, default=rounds, help=rounds_help)
+    parser.add_argument("--rounds", type=at_least(rounds_min), default=rounds, help=rounds_help)
     parser.add_argument("--seed", type=int, default=1, help="of the order")
     parser.add_argument("--results", type=Path, default=RESULTS, help="the page to write")
     quick_help = f"{quick_help}; written only to a page that is named"
     parser.add_argument("--quick", action="store_true", help=quick_help)
-    return parser
-
-
-def leave_published_page(options: argparse.Namespace) -> None:
-    """Have a quick run write nothing, unless a page of its own was named."""
-    options.rounds = 1
-    options.results = None if options.results == RESULTS else options.results
+    for name, given in (own or {}).items():
+        parser.add_argument(name, **given)
+    options = parser.parse_args(arguments)
+    if options.quick:
+        vars(options).update({"rounds": 1, **(quick or {})})
+        options.results = None if options.results == RESULTS else options.results
+    return options
 
 
 def run_bench(
-    bench: str,
     section: str,
     options: argparse.Namespace,
     text_of: Callable[[argparse.Namespace], str],
     refusals: tuple[type[Exception], ...],
-) -> int:
-    """Run a bench, print its section and put it into the page; 0 when it ran, whatever it found.
+) -> NoReturn:
+    """Run a bench, print its section and put it into the page; exit with 0, whatever it found.
 
     Args:
-        bench: Its file, as it was called.
         section: The name of its section.
         options: Those of the command line.
         text_of: Runs it and returns the section's text.
-        refusals: What is reported in a sentence rather than as a fault of ours.
+        refusals: Errors that are printed as a sentence, without a traceback.
     """
-    # A bench that is ended puts its files, devices and servers away as it does after Ctrl-C.
+    # A terminated bench removes its files, devices and servers as after Ctrl-C.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         text = text_of(options)
     except refusals as error:
-        print(f"{bench}: {error}", file=sys.stderr)
-        return 1
+        sys.exit(f"{sys.argv[0]}: {error}")
     print(text)
     if options.results is not None:
         write_section(options.results, section, text)
-    return 0
+    sys.exit(0)

@@ -4,9 +4,9 @@
     .venv/bin/python bench/compare.py --keep F   # writes the results file F and stops
     .venv/bin/python bench/compare.py --of F     # measures with that file, writes JSON
 
-The runs are made up, but their parts are not: cells and specifications are those of a planned
-study, each sample has a histogram of its own, slices of a timeline and counters, and the file is
-written by the store. One after the other in time, so that the harder, unpaired way is taken.
+The runs are synthetic but complete: cells and specifications are those of a planned study, each
+sample has a histogram, slices of a timeline and counters, and the file is written by the store. The
+runs follow one after the other, so that the slower, unpaired comparison is used.
 """
 
 from __future__ import annotations
@@ -129,15 +129,15 @@ def write_runs(path: Path) -> int:
             )
             store.start_run(run)
             for round_number in range(ROUNDS):
-                for place, cell in enumerate(planned):
-                    at = started_at + 1e5 * round_number + place
+                for position, cell in enumerate(planned):
+                    at = started_at + 1e5 * round_number + position
                     store.add_sample(run.id, sample_of(random, cell, round_number, at, factor))
             store.finish_run(run.id, "complete", started_at + 9e5, {})
     return ROUNDS * len(planned)
 
 
 class BenchResult(msgspec.Struct, frozen=True):
-    """What one command took."""
+    """Time and memory of one command."""
 
     wall_s: float
     cpu_s: float
@@ -200,7 +200,7 @@ def page(samples: int, size_mb: float, found: dict[str, list[BenchResult]]) -> s
 
 
 def main() -> None:
-    """Measure, say it, and write it to RESULTS.md."""
+    """Measure, print the section, and write it to RESULTS.md."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--keep", type=Path, help="write the results file here and stop")
     parser.add_argument("--of", type=Path, help="compare the runs of this file; write JSON")
@@ -209,7 +209,7 @@ def main() -> None:
         write_runs(arguments.keep)
         return
     if arguments.of:
-        # What else runs here can only make it dearer: the cheapest of three is the command's own.
+        # Other load can only add processor time: the least of three is the command's own.
         tries = [measure(command_of(arguments.of)) for _ in range(3)]
         print(msgspec.json.encode(min(tries, key=lambda each: each.cpu_s)).decode())
         return
@@ -225,7 +225,7 @@ def main() -> None:
 
 
 def memory_folder() -> str | None:
-    """Return a folder in memory, where 20,000 commits take no time; None where there is none."""
+    """Return a folder in memory, where 20,000 commits take no time; None if there is none."""
     return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 
 

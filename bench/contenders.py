@@ -1,8 +1,8 @@
-"""What is compared: commands that read at random, and the processor time that each takes.
+"""The compared commands, which read at random, and the processor time of each.
 
 Processor time is user plus system time of the whole process, the processes that it waited for and
-its io_uring kernel workers, which are threads of it (wait4(2)). What a kernel thread outside of
-the process does, such as a loop device's worker, is in nobody's time.
+its io_uring kernel workers, which are its threads (wait4(2)). Kernel threads outside of the
+process, such as a loop device's worker, are not counted.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ print(json.dumps({key: part for key, part in running.result().items()
 
 FIO_REGISTERED: Final = ("--fixedbufs=1", "--registerfiles=1", "--nonvectored=1")
 SEATRIAL_BATCH: Final = 13
-"""For how many of 128 Seatrial waits, so that waiting adds at most 5 % to the mean latency
+"""The number of completions of 128 that Seatrial waits for, so that it adds at most 5 % of latency
 (``batch_max`` in crates/load/src/engine.rs)."""
 
 
 class CommandError(Exception):
-    """A command of the bench failed; the message has its last words."""
+    """A command of the bench failed; the message ends with its output."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
-    """Where is read.
+class BenchTarget:
+    """What is read.
 
     Attributes:
         name: Its short name.
@@ -63,7 +63,7 @@ class Place:
 
 @dataclass(frozen=True, kw_only=True)
 class Usage:
-    """What a command took.
+    """Processor time and output of a command.
 
     Attributes:
         user_s: Processor time in user space.
@@ -77,7 +77,7 @@ class Usage:
 
     @property
     def total_s(self) -> float:
-        """Processor time in all."""
+        """Total processor time."""
         return self.user_s + self.system_s
 
 
@@ -86,7 +86,7 @@ class Reading:
     """One run of a contender.
 
     Attributes:
-        completed: Requests that ended well.
+        completed: Requests that succeeded.
         user_s: Processor time in user space.
         system_s: Processor time in the kernel.
     """
@@ -98,32 +98,32 @@ class Reading:
 
 @dataclass(frozen=True, kw_only=True)
 class Contender:
-    """Somebody who reads.
+    """A compared program.
 
     Attributes:
         name: Its short name.
-        command: Makes its command for a place and a time in s.
-        completed: Reads from its output how many requests ended well.
+        command: Returns its command for a target and a time in s.
+        completed: Parses from its output how many requests succeeded.
     """
 
     name: str
-    command: Callable[[Place, float], list[str]]
+    command: Callable[[BenchTarget, float], list[str]]
     completed: Callable[[str], int]
 
-    def run(self, place: Place, duration_s: float) -> Reading:
-        """Read at a place for so long.
+    def run(self, target: BenchTarget, duration_s: float) -> Reading:
+        """Read from a target for some time.
 
         Raises:
-            CommandError: When the command fails or not all of its requests ended well.
+            CommandError: When the command or a request fails.
         """
-        usage = usage_of(self.command(place, duration_s))
+        usage = usage_of(self.command(target, duration_s))
         return Reading(
             completed=self.completed(usage.output), user_s=usage.user_s, system_s=usage.system_s
         )
 
 
 def usage_of(command: list[str]) -> Usage:
-    """Run a command to its end and return what it took.
+    """Run a command to its end and return its processor time and output.
 
     Raises:
         CommandError: When it cannot be run or fails.
@@ -150,18 +150,18 @@ def _text(file: IO[bytes]) -> str:
 def seatrial(name: str, engine: str, depth: int) -> Contender:
     """Return Seatrial with one thread: every latency and the timeline are recorded."""
 
-    def command(place: Place, duration_s: float) -> list[str]:
-        cell = json.dumps(cell_of(place, engine, depth, duration_s))
+    def command(target: BenchTarget, duration_s: float) -> list[str]:
+        cell = json.dumps(cell_of(target, engine, depth, duration_s))
         return [sys.executable, "-c", ONE_CELL, cell]
 
     return Contender(name=name, command=command, completed=seatrial_completed)
 
 
-def cell_of(place: Place, engine: str, depth: int, duration_s: float) -> dict[str, Any]:
+def cell_of(target: BenchTarget, engine: str, depth: int, duration_s: float) -> dict[str, Any]:
     """Return the engine's specification (docs/engine.md) of 4 KiB random reads."""
-    target: dict[str, Any] = {"kind": "null"}
-    if place.path is not None:
-        target = {"kind": "file", "path": str(place.path), "direct": place.direct}
+    target_spec: dict[str, Any] = {"kind": "null"}
+    if target.path is not None:
+        target_spec = {"kind": "file", "path": str(target.path), "direct": target.direct}
     access = {
         "operation": "read",
         "sizes": [{"bytes": BLOCK_BYTES}],
@@ -170,8 +170,8 @@ def cell_of(place: Place, engine: str, depth: int, duration_s: float) -> dict[st
     }
     return {
         "seed": SEED,
-        "target": target | {"size_bytes": place.size_bytes},
-        "range": {"start_bytes": 0, "length_bytes": place.size_bytes},
+        "target": target_spec | {"size_bytes": target.size_bytes},
+        "range": {"start_bytes": 0, "length_bytes": target.size_bytes},
         "accesses": [access],
         "threads": 1,
         "depth": depth,
@@ -181,10 +181,10 @@ def cell_of(place: Place, engine: str, depth: int, duration_s: float) -> dict[st
 
 
 def seatrial_completed(output: str) -> int:
-    """Return how many requests of a cell ended well.
+    """Return how many requests of a cell succeeded.
 
     Raises:
-        CommandError: When some did not.
+        CommandError: When some failed.
     """
     sample = json.loads(output)
     outcome = sample["outcome"]
@@ -194,17 +194,17 @@ def seatrial_completed(output: str) -> int:
 
 
 def fio(name: str, engine: str, *options: str) -> Contender:
-    """Return fio with one job that keeps its latencies, as it does by default."""
+    """Return fio with one job that records its latencies, as by default."""
 
-    def command(place: Place, duration_s: float) -> list[str]:
+    def command(target: BenchTarget, duration_s: float) -> list[str]:
         return [
             "fio",
             "--name=bench",
-            f"--filename={place.path}",
-            f"--size={place.size_bytes}",
+            f"--filename={target.path}",
+            f"--size={target.size_bytes}",
             "--rw=randread",
             f"--bs={BLOCK_BYTES}",
-            f"--direct={int(place.direct)}",
+            f"--direct={int(target.direct)}",
             "--invalidate=0",
             "--time_based",
             f"--runtime={round(duration_s * 1000)}ms",
@@ -262,10 +262,10 @@ FIO_SAME_BATCH: Final = f"fio tuned, batches of {SEATRIAL_BATCH}"
 FIO_PSYNC: Final = "fio psync"
 
 
-def contenders_at(place: Place) -> list[Contender]:
-    """Return who is compared at a place; on the engine alone there is only Seatrial."""
+def contenders_at(target: BenchTarget) -> list[Contender]:
+    """Return the programs compared on a target; only Seatrial on the null target."""
     ours = [seatrial(SEATRIAL, "io_uring", DEPTH)]
-    if place.path is None:
+    if target.path is None:
         return ours
     return [
         *ours,

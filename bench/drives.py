@@ -5,8 +5,8 @@
 
 Two files of the same disk become loop devices with a file system each; one of them is throttled,
 by the control group of all processes, to what a drive of 7,200 revolutions a minute does. Then
-`seatrial db hdd=... ssd=...` measures both, as a user would. What is claimed is the shape (how many
-times faster, and what bounds which), not what any drive does: a throttle has no arm that moves.
+`seatrial db hdd=... ssd=...` measures both, as a user would. Only the shape is claimed (how many
+times faster, and what bounds which), not the speed of any drive: a throttle has no seeks.
 It needs root.
 """
 
@@ -41,7 +41,7 @@ ARTICLE: Final = ROOT / "python/seatrial/report/published/pgbench-2010.csv"
 
 
 def main(words: Sequence[str]) -> int:
-    """Measure both targets, print the section and, with rounds enough, write it."""
+    """Measure both targets, print the section and, with enough rounds, write it."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--scale", default="10")
@@ -59,7 +59,7 @@ def main(words: Sequence[str]) -> int:
 
 
 def measured(folder: Path, rounds: int, scale: str) -> Summary:
-    """Return what `seatrial db` made of the two targets."""
+    """Return the summary of `seatrial db` on the two targets."""
     results = folder / "results.seatrial"
     with ExitStack() as stack:
         hdd, ssd = (
@@ -111,7 +111,7 @@ def rows(summary: Summary) -> list[list[str]]:
 
 
 def ratios(summary: Summary) -> list[list[str]]:
-    """Return a row for each scale: how many times faster, here round by round, and there."""
+    """Return a row for each scale: the ratio here, by rounds, and in the article."""
     found = {(each.cell.target, each.cell.factors["scale"]): each for each in _pgbench(summary)}
     article = " to ".join(f"{ratio:.1f}" for ratio in _published())
     return [
@@ -133,7 +133,7 @@ def _rates_per_s(each: CellSummary) -> list[float]:
 
 
 def _published() -> tuple[float, float]:
-    """Return the least and the greatest ratio of an SSD to the disk, of one client machine."""
+    """Return the lowest and highest published ratio of an SSD to the disk, with one client."""
     by_scale: dict[str, dict[str, float]] = {}
     with ARTICLE.open(newline="") as file:
         for row in csv.DictReader(file):

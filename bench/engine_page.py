@@ -15,7 +15,7 @@ from contenders import (
     SEATRIAL,
     SEATRIAL_AGAIN,
     SEATRIAL_PSYNC,
-    Place,
+    BenchTarget,
 )
 from footprint import HourMemory
 from paired import Bar, median_estimate, paired_ratio, pooled_ratio, reported
@@ -38,7 +38,7 @@ BELOW: Final = {
     FIO_PSYNC: SEATRIAL_PSYNC,
     SEATRIAL_AGAIN: SEATRIAL,
 }
-"""Who is set against whom: the second over the first."""
+"""Compared pairs: the second over the first."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,13 +46,13 @@ class BenchResult:
     """All that a run of the bench measured.
 
     Attributes:
-        places: Where was read.
-        skipped: Places that could not be had, and why.
+        targets: What was read.
+        skipped: Targets that were not available, and why.
         conditions: The machine and the versions, as Markdown items.
-        costs: By place and contender.
+        costs: By target and contender.
         starts_ms: Processor time by command, one value per round.
         command_line_ms: What the command line takes beyond the engine; None when not measured.
-        hour: What an hour took in memory; None when not measured.
+        hour: Memory for an hour of samples; None when not measured.
         rounds: How many.
         seconds: Length of a sample.
         seed: Of the order.
@@ -60,7 +60,7 @@ class BenchResult:
         loads: Load averages, one per round.
     """
 
-    places: Sequence[Place]
+    targets: Sequence[BenchTarget]
     skipped: Mapping[str, str]
     conditions: Sequence[str]
     costs: Mapping[str, Mapping[str, Cost]]
@@ -91,10 +91,10 @@ def section(measured: BenchResult) -> str:
         "The kernel's part of a ratio is Seatrial's kernel time over all of the other's time: what "
         "the ratio would be if Seatrial took no time of its own. How a command's time divides into "
         "user and kernel is sampled by the kernel's tick: the sum is exact, the parts are rough.",
-        table(["place", "ratio", "median", "lowest", "highest"], _ratio_rows(measured)),
+        table(["target", "ratio", "median", "lowest", "highest"], _ratio_rows(measured)),
         "### What one request cost (illustration only)",
         table(
-            ["place", "who", "user ns", "kernel ns", "total ns", "requests/s"],
+            ["target", "who", "user ns", "kernel ns", "total ns", "requests/s"],
             _cost_rows(measured),
         ),
         _footprint_lines(measured),
@@ -107,14 +107,14 @@ def bars(measured: BenchResult) -> list[Bar]:
     found = []
     for (above, below), most in BARS_OF_RATIOS.items():
         estimates = {
-            place: paired_ratio(costs[above].total_ns, costs[below].total_ns)
-            for place, costs in measured.costs.items()
+            target: paired_ratio(costs[above].total_ns, costs[below].total_ns)
+            for target, costs in measured.costs.items()
             if below in costs
         }
         estimates |= _pooled(measured, above, below)
         found += [
-            Bar(what=f"{above} / {below}, {place}", most=most, estimate=estimate)
-            for place, estimate in estimates.items()
+            Bar(what=f"{above} / {below}, {target}", most=most, estimate=estimate)
+            for target, estimate in estimates.items()
         ]
     if NULL in measured.costs:
         user = median_estimate(measured.costs[NULL][SEATRIAL].user_ns, "ns")
@@ -138,13 +138,13 @@ _START_WORDS: Final = {
 
 
 def _pooled(measured: BenchResult, above: str, below: str) -> dict[str, Estimate]:
-    """Return the ratio over all places together, where there is more than one."""
+    """Return the ratio over all targets together, if there are several."""
     pairs = [
         (costs[above].total_ns, costs[below].total_ns)
         for costs in measured.costs.values()
         if below in costs
     ]
-    return {"all places": pooled_ratio(pairs)} if len(pairs) > 1 else {}
+    return {"all targets": pooled_ratio(pairs)} if len(pairs) > 1 else {}
 
 
 def _introduction(measured: BenchResult) -> str:
@@ -164,7 +164,7 @@ def _introduction(measured: BenchResult) -> str:
                 f"- {measured.fio}; tuned: fixedbufs, registerfiles, nonvectored, batches of 32",
                 f"- load average during the rounds: {reported(loads, 1)}, "
                 f"{min(measured.loads):.1f} to {max(measured.loads):.1f} in all",
-                *(f"- {place.name}: {place.what}" for place in measured.places),
+                *(f"- {target.name}: {target.what}" for target in measured.targets),
                 *(f"- {name}: skipped, {why}" for name, why in measured.skipped.items()),
             ]
         ),
@@ -173,32 +173,32 @@ def _introduction(measured: BenchResult) -> str:
 
 
 def _ratio_rows(measured: BenchResult) -> list[list[str]]:
-    """Return each ratio with its extremes, and for the bars' ratios the kernel's part of it."""
+    """Return each ratio with its extremes, and the kernel's part of ratios with bars."""
     rows = []
-    for place, costs in measured.costs.items():
+    for target, costs in measured.costs.items():
         for below, above in BELOW.items():
             if below not in costs:
                 continue
             theirs = costs[below].total_ns
-            rows.append(_ratio_row(place, f"{above} / {below}", costs[above].total_ns, theirs))
+            rows.append(_ratio_row(target, f"{above} / {below}", costs[above].total_ns, theirs))
             if (above, below) in BARS_OF_RATIOS:
                 kernel = f"the kernel's part of {above} / {below}"
-                rows.append(_ratio_row(place, kernel, costs[above].system_ns, theirs))
+                rows.append(_ratio_row(target, kernel, costs[above].system_ns, theirs))
     return rows
 
 
 def _ratio_row(
-    place: str, what: str, above_ns: Sequence[float], below_ns: Sequence[float]
+    target: str, what: str, above_ns: Sequence[float], below_ns: Sequence[float]
 ) -> list[str]:
     ratios = [above / below for above, below in zip(above_ns, below_ns, strict=True)]
     middle = reported(median_estimate(ratios, "ratio"), 2)
-    return [place, what, middle, f"{min(ratios):.2f}", f"{max(ratios):.2f}"]
+    return [target, what, middle, f"{min(ratios):.2f}", f"{max(ratios):.2f}"]
 
 
 def _cost_rows(measured: BenchResult) -> list[list[str]]:
     return [
         [
-            place,
+            target,
             contender,
             *(
                 reported(median_estimate(values, "ns"), 0)
@@ -206,7 +206,7 @@ def _cost_rows(measured: BenchResult) -> list[list[str]]:
             ),
             f"{median_estimate(cost.per_s, 'IOPS').value:,.0f}",
         ]
-        for place, costs in measured.costs.items()
+        for target, costs in measured.costs.items()
         for contender, cost in costs.items()
     ]
 
@@ -229,4 +229,4 @@ def _footprint_lines(measured: BenchResult) -> str:
             f"{hour.slice_ms:g} ms left; {hour.handed_over_mib:.0f} MiB for the moment in which "
             f"Python has a copy of its own, measured once"
         )
-    return "\n".join(["### Beside the requests", "", *lines])
+    return "\n".join(["### Costs other than requests", "", *lines])

@@ -22,60 +22,46 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from command import leave_published_page, parser_of, run_bench
-from contenders import CommandError, Place, fio_version
+from command import at_least, parsed_options, run_bench
+from contenders import BenchTarget, CommandError, fio_version
 from engine_page import BenchResult, section
 from footprint import command_line_overhead_ms, hour_memory, starts_ms
-from places import PLACES, PlaceUnavailableError
 from results_page import ROOT, machine_lines
-from rounds import Sample, costs_by_place, measure_round
+from rounds import Sample, costs_by_target, measure_round
+from targets import TARGETS, TargetUnavailableError
 
 from seatrial.errors import SeatrialError
 
 FILE_BYTES: Final = 512 << 20
 QUICK_FILE_BYTES: Final = 32 << 20
 QUICK_SECONDS: Final = 0.2
-QUICK_PLACES: Final = ("null", "cached")
+QUICK_TARGETS: Final = ("null", "cached")
 
 
 def options_of(arguments: Sequence[str]) -> argparse.Namespace:
     """Read the command line."""
-    parser = parser_of(
+    return parsed_options(
+        arguments,
         __doc__,
         rounds=12,
-        rounds_help="how often everybody reads",
+        rounds_help="how often each program reads",
         quick_help="one round of short samples on small files",
-    )
-    parser.add_argument("--seconds", type=float, default=1.0, help="length of a sample")
-    parser.add_argument(
-        "--places",
-        nargs="+",
-        choices=PLACES,
-        default=["null", "cached", "block", "direct"],
-        help="where to read; block is a zram device, else a loop device",
-    )
-    options = parser.parse_args(arguments)
-    if options.rounds < 1 or options.seconds <= 0:
-        parser.error("--rounds and --seconds must be above 0")
-    if options.quick:
-        leave_published_page(options)
-        options.seconds, options.places = QUICK_SECONDS, list(QUICK_PLACES)
-    return options
-
-
-def main(arguments: Sequence[str]) -> int:
-    """Run the bench; 0 when it ran, whatever it found."""
-    return run_bench(
-        "bench/engine_speed.py",
-        "engine",
-        options_of(arguments),
-        lambda options: section(measure(options)),
-        (CommandError, SeatrialError),
+        quick={"seconds": QUICK_SECONDS, "targets": list(QUICK_TARGETS)},
+        own={
+            "--seconds": {"type": at_least(0.01), "default": 1.0, "help": "length of a sample"},
+            "--places": {
+                "dest": "targets",
+                "nargs": "+",
+                "choices": TARGETS,
+                "default": ["null", "cached", "block", "direct"],
+                "help": "where to read; block is a zram device, else a loop device",
+            },
+        },
     )
 
 
 def measure(options: argparse.Namespace) -> BenchResult:
-    """Make the places, run the rounds, put the places away.
+    """Make the targets, run the rounds, put the targets away.
 
     Raises:
         CommandError: When a command fails.
@@ -90,19 +76,19 @@ def measure(options: argparse.Namespace) -> BenchResult:
     conditions = machine_lines()  # before the rounds: the tree may change while they run
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=cache)))
-        places, skipped = _make_places(stack, options.places, folder, file_bytes)
+        targets, skipped = _make_targets(stack, options.targets, folder, file_bytes)
         starts_ms()  # fills the page cache and the byte-code caches
         for number in range(1, options.rounds + 1):
-            samples += measure_round(places, options.seconds, rng)
+            samples += measure_round(targets, options.seconds, rng)
             for name, took_ms in starts_ms().items():
                 starts.setdefault(name, []).append(took_ms)
             loads.append(os.getloadavg()[0])
             print(f"round {number} of {options.rounds}", file=sys.stderr)
     return BenchResult(
-        places=places,
+        targets=targets,
         skipped=skipped,
         conditions=conditions,
-        costs=costs_by_place(places, samples),
+        costs=costs_by_target(targets, samples),
         starts_ms=starts,
         command_line_ms=None if options.quick else command_line_overhead_ms(),
         hour=None if options.quick else hour_memory(),
@@ -114,19 +100,24 @@ def measure(options: argparse.Namespace) -> BenchResult:
     )
 
 
-def _make_places(
+def _make_targets(
     stack: contextlib.ExitStack, names: Sequence[str], folder: Path, size_bytes: int
-) -> tuple[list[Place], dict[str, str]]:
+) -> tuple[list[BenchTarget], dict[str, str]]:
     """Make what can be made; of the rest, say why not."""
-    places, skipped = [], {}
+    targets, skipped = [], {}
     for name in names:
         try:
-            places.append(stack.enter_context(PLACES[name](folder, size_bytes)))
-        except PlaceUnavailableError as error:
+            targets.append(stack.enter_context(TARGETS[name](folder, size_bytes)))
+        except TargetUnavailableError as error:
             skipped[name] = str(error)
             print(f"{name}: skipped, {error}", file=sys.stderr)
-    return places, skipped
+    return targets, skipped
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    run_bench(
+        "engine",
+        options_of(sys.argv[1:]),
+        lambda options: section(measure(options)),
+        (CommandError, SeatrialError),
+    )

@@ -1,4 +1,4 @@
-"""Examples of the crates, built to be held against."""
+"""Examples of the crates, built for comparison."""
 
 from __future__ import annotations
 

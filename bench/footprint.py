@@ -1,4 +1,4 @@
-"""What Seatrial takes besides requests: to start, to tell its help, to keep an hour in memory."""
+"""What Seatrial costs apart from requests: starting, printing help, keeping an hour in memory."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from contenders import BLOCK_BYTES, DEPTH, ONE_CELL, Place, cell_of, usage_of
+from contenders import BLOCK_BYTES, DEPTH, ONE_CELL, BenchTarget, cell_of, usage_of
 
-MS_PER_S: Final = 1000.0
+from seatrial.units import MS_PER_S
+
 KIB_PER_MIB: Final = 1024
 CELL_S: Final = 0.1
 SEATRIAL_COMMAND: Final = str(Path(sys.executable).with_name("seatrial"))
@@ -57,7 +58,7 @@ HOUR_MODEL: Final = {
 
 @dataclass(frozen=True, kw_only=True)
 class HourMemory:
-    """What an hour of recording took, beyond the same process with a sample of a second.
+    """Memory for an hour of recording, beyond the same process with a sample of a second.
 
     Attributes:
         recorded_mib: Peak of memory until the sample had ended.
@@ -87,8 +88,8 @@ def command_line_overhead_ms() -> float:
     Raises:
         CommandError: When one of the two fails.
     """
-    place = Place(name="null", what="", path=None, size_bytes=1 << 30, direct=False)
-    cell = json.dumps(cell_of(place, "io_uring", DEPTH, CELL_S))
+    target = BenchTarget(name="null", what="", path=None, size_bytes=1 << 30, direct=False)
+    cell = json.dumps(cell_of(target, "io_uring", DEPTH, CELL_S))
     engine = usage_of([sys.executable, "-c", ONE_CELL, cell])
     with tempfile.TemporaryDirectory() as folder:
         options = {

@@ -1,12 +1,12 @@
-"""What many hosts cost against one: the rate of a server, and how far apart they start.
+"""The cost of many hosts against one: the rate of a server, and how far apart they start.
 
-    bench/hosts.py                 ten rounds, each loading the server in every way once
+    bench/hosts.py                 ten rounds, each loading the server in every setup once
     bench/hosts.py --quick         one round: does it run?
 
 A head and four hosts of the lab are on this machine, with its processors, as is the server: nothing
 can be gained by more hosts, and what is measured is what they cost. In each round the same number
 of clients loads one PostgreSQL by `seatrial db`: all in one process of this machine, all on one
-host, half on each of two, a quarter on each of four, in an order drawn afresh; and four hosts read
+host, half on each of two, a quarter on each of four, in a new random order; and four hosts read
 one file together, for the start of block I/O. It needs root.
 """
 
@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
-from command import leave_published_page, parser_of, run_bench
+from command import parsed_options, run_bench
 from own_cluster import own_cluster
 from paired import median_estimate, paired_ratio, reported
 from results_page import table
@@ -46,7 +46,7 @@ HOSTS: Final = 4
 CLIENTS: Final = 8
 SECONDS: Final = 5
 HERE, ONE, TWO, FOUR = "one process", "one host", "two hosts", "four hosts"
-WAYS: Final = {HERE: 0, ONE: 1, TWO: 2, FOUR: 4}
+SETUPS: Final = {HERE: 0, ONE: 1, TWO: 2, FOUR: 4}
 """How many hosts of the cluster load; 0 without one."""
 FILE: Final = "file"
 STUDY: Final = """
@@ -75,7 +75,7 @@ class BenchResult:
 
     Attributes:
         conditions: The machine and the versions, as Markdown items.
-        per_s: Transactions per second by way, one value per round.
+        per_s: Transactions per second by setup, one value per round.
         reads: The hosts that read a file together, one record per round.
         loaded: The hosts that loaded the server, one record per sample of several.
         seed: Of the order.
@@ -92,24 +92,7 @@ class BenchResult:
 
 def options_of(arguments: Sequence[str]) -> argparse.Namespace:
     """Read the command line."""
-    parser = parser_of(
-        __doc__, rounds=10, rounds_help="how often in each way", quick_help="one round"
-    )
-    options = parser.parse_args(arguments)
-    if options.quick:
-        leave_published_page(options)
-    return options
-
-
-def main(arguments: Sequence[str]) -> int:
-    """Run the bench; 0 when it ran, whatever it found."""
-    return run_bench(
-        "bench/hosts.py",
-        SECTION,
-        options_of(arguments),
-        lambda options: section(measure(options)),
-        (subprocess.CalledProcessError, SeatrialError),
-    )
+    return parsed_options(arguments, __doc__, rounds=10, rounds_help="how often in each setup")
 
 
 def measure(options: argparse.Namespace) -> BenchResult:
@@ -120,7 +103,7 @@ def measure(options: argparse.Namespace) -> BenchResult:
         SeatrialError: When there is no PostgreSQL, or no lab can be built here.
     """
     rng = random.Random(options.seed)
-    per_s: dict[str, list[float]] = {way: [] for way in WAYS}
+    per_s: dict[str, list[float]] = {setup: [] for setup in SETUPS}
     reads: list[FleetRecord] = []
     loaded: list[FleetRecord] = []
     loads = []
@@ -133,13 +116,13 @@ def measure(options: argparse.Namespace) -> BenchResult:
     ):
         folder = Path(name)
         for number in range(1, options.rounds + 1):
-            for way in rng.sample([*WAYS, FILE], len(WAYS) + 1):
-                if way == FILE:
+            for setup in rng.sample([*SETUPS, FILE], len(SETUPS) + 1):
+                if setup == FILE:
                     reads.append(fleet_of(read_file(folder, lab.address)))
                     continue
-                sample = load_server(folder, server, lab.address, WAYS[way])
-                per_s[way].append(sample.completed_per_s)
-                if WAYS[way] > 1:
+                sample = load_server(folder, server, lab.address, SETUPS[setup])
+                per_s[setup].append(sample.completed_per_s)
+                if SETUPS[setup] > 1:
                     loaded.append(fleet_of(sample))
             loads.append(os.getloadavg()[0])
             print(f"round {number} of {options.rounds}", file=sys.stderr)
@@ -160,9 +143,9 @@ def load_server(folder: Path, server: Server, ray: str, hosts: int) -> Sample:
         CalledProcessError: When the command fails.
     """
     address = server.address
-    place = f"postgresql://{quote(address.user)}@/{address.dbname}"
-    place += f"?host={quote(str(address.host), safe='')}&port={address.port}"
-    words = ["db", "--url", place, "--clients", str(CLIENTS // (hosts or 1)), "--clone", "reuse"]
+    url = f"postgresql://{quote(address.user)}@/{address.dbname}"
+    url += f"?host={quote(str(address.host), safe='')}&port={address.port}"
+    words = ["db", "--url", url, "--clients", str(CLIENTS // (hosts or 1)), "--clone", "reuse"]
     words += ["--seconds", str(SECONDS), "--scale", "10"]
     return measured(folder, [*words, *(["--ray", ray, "--hosts", str(hosts)] if hosts else [])])
 
@@ -217,12 +200,12 @@ def section(result: BenchResult) -> str:
     """Return the bench's section as Markdown."""
     per_s = result.per_s
     rows = [
-        [f"{way}, transactions per second", reported(median_estimate(own, "tps"), 0)]
-        for way, own in per_s.items()
+        [f"{setup}, transactions per second", reported(median_estimate(own, "tps"), 0)]
+        for setup, own in per_s.items()
     ]
     rows += [
-        [f"{way} / {against}, rate", reported(paired_ratio(per_s[way], per_s[against]), 3)]
-        for way, against in ((ONE, HERE), (TWO, ONE), (FOUR, ONE))
+        [f"{setup} / {against}, rate", reported(paired_ratio(per_s[setup], per_s[against]), 3)]
+        for setup, against in ((ONE, HERE), (TWO, ONE), (FOUR, ONE))
     ]
     received = [host.received_bytes_per_s for each in result.reads for host in each.hosts]
     rows.append(
@@ -261,4 +244,9 @@ def section(result: BenchResult) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    run_bench(
+        SECTION,
+        options_of(sys.argv[1:]),
+        lambda options: section(measure(options)),
+        (subprocess.CalledProcessError, SeatrialError),
+    )

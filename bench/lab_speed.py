@@ -1,10 +1,10 @@
-"""What it is worth that a lab's processes share one processor.
+"""The gain from running all processes of a lab on one processor.
 
     bench/lab_speed.py          the figures of bench/RESULTS.md: 10 rounds, about eight minutes
     bench/lab_speed.py --quick  one round, printed and not written: does it run?
 
-In each round a lab boots and works three times in an order drawn afresh, first on an idle machine,
-then beside a process that computes all the time: on one processor as shipped, so once more (how far
+In each round a lab boots and works three times in a new random order, first on an idle machine,
+then with a busy process all the time: on one processor as shipped, so once more (how far
 that ratio strays from 1 is how far the other can be trusted), and on whatever processors the host
 gives to its processes. Reported are times inside the guest, of what a study does there: programs
 that are started, modules that are imported, small writes to a disk.
@@ -25,7 +25,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import ClassVar, Final
 
-from command import leave_published_page, parser_of, run_bench
+from command import parsed_options, run_bench
 from paired import median_estimate, paired_ratio, reported
 from results_page import machine_lines, table
 
@@ -42,8 +42,8 @@ AGAIN: Final = "one processor again"
 FREE: Final = "any processor"
 CONTENDERS: Final = (SHIPPED, AGAIN, FREE)
 IDLE: Final = "an idle machine"
-BUSY: Final = "beside a process that computes"
-PLACES: Final = (IDLE, BUSY)
+BUSY: Final = "with a busy process"
+CONDITIONS: Final = (IDLE, BUSY)
 LOADS: Final = {
     "20 programs started": "for i in $(seq 20); do mdadm --version 2>/dev/null; done",
     "seatrial imported": f"{sys.executable} -c 'import seatrial.cli.outcome, seatrial.measure.run'",
@@ -55,7 +55,7 @@ DISK_BYTES: Final = 64 << 20
 
 
 class AnyProcessor(UserModeLinux):
-    """The lab as it would be without one processor of its own."""
+    """The lab without a processor of its own."""
 
     one_processor: ClassVar[bool] = False
 
@@ -65,7 +65,7 @@ class BenchResult:
     """All that a run of the bench measured.
 
     Attributes:
-        seconds: Time by place, contender and load, one value per round.
+        seconds: Time by condition, contender and load, one value per round.
         seed: Of the order.
         loads: Load averages, one per round.
     """
@@ -77,30 +77,11 @@ class BenchResult:
 
 def options_of(arguments: Sequence[str]) -> argparse.Namespace:
     """Read the command line."""
-    parser = parser_of(
-        __doc__, rounds=10, rounds_help="how often every lab works", quick_help="one round"
-    )
-    options = parser.parse_args(arguments)
-    if options.rounds < 1:
-        parser.error("--rounds must be at least 1")
-    if options.quick:
-        leave_published_page(options)
-    return options
-
-
-def main(arguments: Sequence[str]) -> int:
-    """Run the bench; 0 when it ran, whatever it found."""
-    return run_bench(
-        "bench/lab_speed.py",
-        SECTION,
-        options_of(arguments),
-        lambda options: section(measure(options)),
-        (subprocess.CalledProcessError, SeatrialError),
-    )
+    return parsed_options(arguments, __doc__, rounds=10, rounds_help="how often every lab works")
 
 
 def measure(options: argparse.Namespace) -> BenchResult:
-    """Let every lab work in every place once a round, in an order drawn afresh.
+    """Let every lab work in every condition once a round, in a new random order.
 
     Raises:
         SeatrialError: When the lab's packages cannot be had, or it does not boot.
@@ -116,19 +97,19 @@ def measure(options: argparse.Namespace) -> BenchResult:
     loads: list[float] = []
     for number in range(1, options.rounds + 1):
         loads.append(os.getloadavg()[0])
-        for place in PLACES:
-            with _company(place):
+        for condition in CONDITIONS:
+            with _background_load(condition):
                 for name in rng.sample(CONTENDERS, len(CONTENDERS)):
                     for load, took_s in _work(machines[name]).items():
-                        seconds.setdefault((place, name, load), []).append(took_s)
+                        seconds.setdefault((condition, name, load), []).append(took_s)
         print(f"round {number} of {options.rounds}", file=sys.stderr)
     return BenchResult(seconds=seconds, seed=options.seed, loads=loads)
 
 
 @contextmanager
-def _company(place: str) -> Iterator[None]:
-    """Have a process compute meanwhile, where the place wants one."""
-    if place == IDLE:
+def _background_load(condition: str) -> Iterator[None]:
+    """Run a busy process, if the condition has one."""
+    if condition == IDLE:
         yield
         return
     process = subprocess.Popen([sys.executable, "-c", "while True: pass"])
@@ -164,12 +145,12 @@ def _work(machine: UserModeLinux) -> dict[str, float]:
 def section(measured: BenchResult) -> str:
     """Return the bench's section as Markdown."""
     rows = []
-    for place in PLACES:
+    for condition in CONDITIONS:
         for load in LOADS:
-            own = {name: measured.seconds[place, name, load] for name in CONTENDERS}
+            own = {name: measured.seconds[condition, name, load] for name in CONTENDERS}
             rows.append(
                 [
-                    f"{load}, {place}",
+                    f"{load}, {condition}",
                     *(reported(median_estimate(own[name], "s"), 2) for name in (SHIPPED, FREE)),
                     reported(paired_ratio(own[FREE], own[SHIPPED]), 2),
                     reported(paired_ratio(own[AGAIN], own[SHIPPED]), 2),
@@ -204,4 +185,9 @@ def section(measured: BenchResult) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    run_bench(
+        SECTION,
+        options_of(sys.argv[1:]),
+        lambda options: section(measure(options)),
+        (subprocess.CalledProcessError, SeatrialError),
+    )

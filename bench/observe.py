@@ -1,9 +1,9 @@
-"""What observing a database costs: pgbench alone against pgbench with all sampling on.
+"""The cost of observing a database: pgbench alone against pgbench with all sampling on.
 
     bench/observe.py               the figures of bench/RESULTS.md: 12 rounds, about three minutes
     bench/observe.py --quick       one short round, printed and not written: does it run?
 
-In each round pgbench runs three times in an order drawn afresh: alone, alone once more, and with
+In each round pgbench runs three times in a new random order: alone, alone once more, and with
 its log of every transaction (-l) and the observer with it. Only the ratios are claims. `alone
 again` is the same command a second time: how far its ratio strays from 1 is how far the other can
 be trusted. On a machine with other work the transactions per second scatter widely; the processor
@@ -27,7 +27,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from command import leave_published_page, parser_of, run_bench
+from command import at_least, parsed_options, run_bench
 from own_cluster import own_cluster
 from paired import Bar, median_estimate, paired_ratio, reported
 from results_page import table
@@ -99,7 +99,7 @@ class Sample:
         cpu_ns: Processor time per transaction of server, pgbench and this process, while pgbench
             runs.
         around_ns: Processor time of all of them before that and behind it, for observing.
-        seen: What the observer saw; None when it did not look.
+        seen: What the observer saw; None without it.
     """
 
     tps: float
@@ -194,48 +194,32 @@ class Bench:
 
 def options_of(arguments: Sequence[str]) -> argparse.Namespace:
     """Read the command line."""
-    parser = parser_of(
+    return parsed_options(
+        arguments,
         __doc__,
         rounds=12,
-        rounds_help="how often everybody runs",
+        rounds_help="how often each contender runs",
         quick_help="one round of short samples",
-    )
-    parser.add_argument("--seconds", type=int, default=4, help="length of a sample")
-    options = parser.parse_args(arguments)
-    if options.rounds < 1 or options.seconds < 1:
-        parser.error("--rounds and --seconds must be at least 1")
-    if options.quick:
-        leave_published_page(options)
-        options.seconds = 1
-    return options
-
-
-def main(arguments: Sequence[str]) -> int:
-    """Run the bench; 0 when it ran, whatever it found."""
-    return run_bench(
-        "bench/observe.py",
-        SECTION,
-        options_of(arguments),
-        lambda options: section(measure(options)),
-        (subprocess.CalledProcessError, SeatrialError),
+        quick={"seconds": 1},
+        own={"--seconds": {"type": at_least(1), "default": 4, "help": "length of a sample"}},
     )
 
 
 def measure(options: argparse.Namespace) -> BenchResult:
-    """Make a server, load it, run the rounds, put everything away.
+    """Create a server, load it, run the rounds, remove everything.
 
     Raises:
         SeatrialError: When there is no PostgreSQL, or it does not run here.
         CalledProcessError: When pgbench fails.
     """
     with own_cluster("observe") as own, own.cluster.start(SETTINGS) as server:
-        bench = Bench(own.cluster, server, own.place)
+        bench = Bench(own.cluster, server, own.folder)
         bench.load(options.seconds)
         return run_rounds(bench, own.conditions, options)
 
 
 def run_rounds(bench: Bench, conditions: list[str], options: argparse.Namespace) -> BenchResult:
-    """Let every contender run once a round, in an order drawn afresh."""
+    """Let every contender run once a round, in a new random order."""
     rng = random.Random(options.seed)
     samples: dict[str, list[Sample]] = {name: [] for name in CONTENDERS}
     loads: list[float] = []
@@ -267,7 +251,7 @@ def section(measured: BenchResult) -> str:
     """Return the bench's section as Markdown."""
     tps, cpu_ns = measured.tps, measured.cpu_ns
     ratios = {
-        # More transactions per second is less time for each, so this ratio is turned over.
+        # More transactions per second is less time for each, so this ratio is inverted.
         f"{what}, {contender} / {ALONE}": ratio
         for contender in (OBSERVED, AGAIN)
         for what, ratio in (
@@ -300,7 +284,7 @@ def section(measured: BenchResult) -> str:
                 [
                     *measured.conditions,
                     f"- load average during the rounds: {reported(loads, 1)}",
-                    f"- the observer's threads: {reported(shares, 1)} % of one processor; beside "
+                    f"- the observer's threads: {reported(shares, 1)} % of one processor; with "
                     f"an idle server, with its session there: {100 * measured.idle_share:.1f} %, "
                     "measured once",
                     f"- processor time of its begin and end, before and behind the load: "
@@ -339,4 +323,9 @@ def _ratio_row(what: str, ratio: Estimate) -> list[str]:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    run_bench(
+        SECTION,
+        options_of(sys.argv[1:]),
+        lambda options: section(measure(options)),
+        (subprocess.CalledProcessError, SeatrialError),
+    )

@@ -1,11 +1,11 @@
-"""What keeping an order across sessions costs: one log, played in each order that there is.
+"""The cost of the order across sessions: one log, replayed in each order.
 
     bench/order.py                the figures of bench/RESULTS.md: 10 rounds, about ten minutes
     bench/order.py --quick        one round of short loads, printed and not written: does it run?
 
 pgbench does three loads with eight clients on a PostgreSQL that logs all: one in which no two
 transactions change the same row, TPC-B, and one in which all change the same few rows. In each
-round the trace of each log is played to that server in every order, in an order drawn afresh. What
+round the trace of each log is played to that server in every order, in a new random order. What
 is claimed are ratios within a round: how many times faster than one by one (`strict`), and what is
 left of the speed that sessions have which wait for nobody.
 """
@@ -22,10 +22,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from command import leave_published_page, parser_of, run_bench
+from command import at_least, parsed_options, run_bench
 from own_cluster import own_cluster
 from paired import Bar, median_estimate, paired_ratio, reported
-from replay_server import SCALE, SESSIONS, SETTINGS, Logs, NotPlayedError, Playing, Spent
+from replay_server import SCALE, SESSIONS, SETTINGS, LoadedServer, Logs, NotPlayedError, ResourceUse
 from results_page import table
 
 from seatrial.errors import SeatrialError
@@ -64,57 +64,41 @@ class BenchResult:
 
     conditions: Sequence[str]
     counts: Mapping[str, int]
-    spent: Mapping[tuple[str, str], Sequence[Spent]] = field(default_factory=dict)
+    spent: Mapping[tuple[str, str], Sequence[ResourceUse]] = field(default_factory=dict)
     seed: int
     loads: Sequence[float]
 
 
 def options_of(arguments: Sequence[str]) -> argparse.Namespace:
     """Read the command line."""
-    parser = parser_of(
+    return parsed_options(
+        arguments,
         __doc__,
         rounds=10,
         rounds_help="how often each trace is played in each order",
         quick_help="one round of short loads",
-    )
-    parser.add_argument("--statements", type=int, default=30_000, help="of each load")
-    options = parser.parse_args(arguments)
-    if options.rounds < 1 or options.statements < 1_000:
-        parser.error("at least one round, and 1,000 statements")
-    if options.quick:
-        leave_published_page(options)
-        options.statements = 4_000
-    return options
-
-
-def main(arguments: Sequence[str]) -> int:
-    """Run the bench; 0 when it ran, whatever it found."""
-    return run_bench(
-        "bench/order.py",
-        SECTION,
-        options_of(arguments),
-        lambda options: section(measure(options)),
-        (NotPlayedError, SeatrialError),
+        quick={"statements": 4_000},
+        own={"--statements": {"type": at_least(1_000), "default": 30_000, "help": "of each load"}},
     )
 
 
 def measure(options: argparse.Namespace) -> BenchResult:
-    """Make a server, capture the loads, run the rounds, put everything away.
+    """Create a server, capture the loads, run the rounds, remove everything.
 
     Raises:
         SeatrialError: When there is no PostgreSQL, or it does not run here.
         NotPlayedError: When a load was not played in full.
     """
     with own_cluster("order") as own:
-        logs = Logs(own.cluster, own.place)
+        logs = Logs(own.cluster, own.folder)
         with own.cluster.start(SETTINGS) as server:
-            Playing(server, own.cluster).fill()
-        counts = captured(logs, own.place, options.statements)
-        spent: dict[tuple[str, str], list[Spent]] = {}
+            LoadedServer(server, own.cluster).fill()
+        counts = captured(logs, own.folder, options.statements)
+        spent: dict[tuple[str, str], list[ResourceUse]] = {}
         loads: list[float] = []
         rng = random.Random(options.seed)
         with own.cluster.start(SETTINGS) as server:
-            playing = Playing(server, own.cluster)
+            playing = LoadedServer(server, own.cluster)
             for number in range(1, options.rounds + 1):
                 pairs = [(load, order) for load in counts for order in ORDERS]
                 for load, order in rng.sample(pairs, len(pairs)):
@@ -132,9 +116,9 @@ def measure(options: argparse.Namespace) -> BenchResult:
         )
 
 
-def captured(logs: Logs, place: Path, statements: int) -> dict[str, int]:
+def captured(logs: Logs, folder: Path, statements: int) -> dict[str, int]:
     """Capture every load; the statements of each log."""
-    script = place / "contended.sql"
+    script = folder / "contended.sql"
     script.write_text(CONTENDED_SCRIPT)
     loads = {
         APART: "--builtin=simple-update",
@@ -195,7 +179,7 @@ def bar_of(load: str, order: str, measured: BenchResult) -> Bar | None:
 
 
 def of_load(load: str, measured: BenchResult) -> str:
-    """Return what each order made of a load."""
+    """Return the rows of a load by order."""
     per_s = {order: [spent.per_s for spent in measured.spent[load, order]] for order in ORDERS}
     rows = []
     for order in ORDERS:
@@ -219,16 +203,21 @@ def of_load(load: str, measured: BenchResult) -> str:
     return table(head, rows)
 
 
-def placing(spent: Sequence[Spent]) -> str:
+def placing(spent: Sequence[ResourceUse]) -> str:
     """Return what placing a statement took; empty where no such order was kept."""
     each_ns = [one.reported["record"]["order"]["statement_ns"] for one in spent]
     return "" if None in each_ns else reported(median_estimate(each_ns, "ns"), 0)
 
 
-def each(name: str, spent: Sequence[Spent], times: int = 1) -> list[float]:
-    """Return what the order tells under a name, for each statement, once a round."""
+def each(name: str, spent: Sequence[ResourceUse], times: int = 1) -> list[float]:
+    """Return what the order reported under a name, for each statement, once a round."""
     return [times * one.reported["record"]["order"][name] / one.statements for one in spent]
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    run_bench(
+        SECTION,
+        options_of(sys.argv[1:]),
+        lambda options: section(measure(options)),
+        (NotPlayedError, SeatrialError),
+    )

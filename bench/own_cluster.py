@@ -22,22 +22,22 @@ class OwnCluster:
     """A new cluster, no server of which runs yet.
 
     Attributes:
-        cluster: It.
-        place: A folder for whatever else the bench writes.
+        cluster: The cluster.
+        folder: A folder for whatever else the bench writes.
         conditions: The machine and the versions, as Markdown items.
     """
 
     cluster: Cluster
-    place: Path
+    folder: Path
     conditions: list[str]
 
 
 @contextlib.contextmanager
 def own_cluster(bench: str) -> Iterator[OwnCluster]:
-    """Make a cluster; put it away with all that lies with it.
+    """Create a cluster; remove it with its folder at the end.
 
     Args:
-        bench: Whose, as the undo journal names it.
+        bench: Name of the bench in the undo journal.
 
     Raises:
         SeatrialError: When there is no PostgreSQL, or it does not run here.
@@ -48,10 +48,10 @@ def own_cluster(bench: str) -> Iterator[OwnCluster]:
     binaries = find_binaries()
     conditions.append(f"- PostgreSQL {binaries.version_text} ({binaries.origin}) on that disk")
     with (
-        tempfile.TemporaryDirectory(dir=cache) as folder,
+        tempfile.TemporaryDirectory(dir=cache) as name,
         UndoJournal(f"bench-{bench}-{os.getpid()}") as journal,
     ):
-        place = Path(folder)
-        data = place / "data"
+        folder = Path(name)
+        data = folder / "data"
         cluster = create_cluster(data, binaries, account_for(data, binaries), journal)
-        yield OwnCluster(cluster=cluster, place=place, conditions=conditions)
+        yield OwnCluster(cluster=cluster, folder=folder, conditions=conditions)

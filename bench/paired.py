@@ -71,13 +71,13 @@ def pooled_ratio(pairs: Sequence[tuple[Sequence[float], Sequence[float]]]) -> Es
     """Return the median over rounds of the geometric mean of the ratios of several pairs.
 
     Args:
-        pairs: For each place ``(above, below)``, one value per round, all of equal length.
+        pairs: For each target ``(above, below)``, one value per round, all of equal length.
 
     Raises:
         ValueError: When the lengths differ or there is no round.
     """
-    by_place = [[a / b for a, b in zip(above, below, strict=True)] for above, below in pairs]
-    by_round = zip(*by_place, strict=True)
+    by_target = [[a / b for a, b in zip(above, below, strict=True)] for above, below in pairs]
+    by_round = zip(*by_target, strict=True)
     return median_estimate([statistics.geometric_mean(ratios) for ratios in by_round], "ratio")
 
 

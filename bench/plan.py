@@ -3,7 +3,7 @@
     bench/plan.py            ten rounds, through the real command
     bench/plan.py --quick    one round: does it run?
 
-Each need is planned once in each round, in an order drawn afresh, by a process of its own. The
+Each need is planned once in each round, in a new random order, by a process of its own. The
 number of candidates is what the command says that it judged.
 """
 
@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
-from command import leave_published_page, parser_of, run_bench
+from command import parsed_options, run_bench
 from paired import median_estimate, reported
 from results_page import machine_lines, table
 
@@ -68,23 +68,8 @@ class BenchResult:
 
 def options_of(arguments: Sequence[str]) -> argparse.Namespace:
     """Read the command line."""
-    parser = parser_of(
-        __doc__, rounds=10, rounds_help="how often each need is planned", quick_help="one round"
-    )
-    options = parser.parse_args(arguments)
-    if options.quick:
-        leave_published_page(options)
-    return options
-
-
-def main(arguments: Sequence[str]) -> int:
-    """Run the bench; 0 when it ran, whatever it found."""
-    return run_bench(
-        "bench/plan.py",
-        SECTION,
-        options_of(arguments),
-        lambda options: section(measure(options)),
-        (subprocess.CalledProcessError,),
+    return parsed_options(
+        arguments, __doc__, rounds=10, rounds_help="how often each need is planned"
     )
 
 
@@ -163,4 +148,9 @@ def section(found: BenchResult) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    run_bench(
+        SECTION,
+        options_of(sys.argv[1:]),
+        lambda options: section(measure(options)),
+        (subprocess.CalledProcessError,),
+    )

@@ -1,12 +1,12 @@
-"""What bounds a database, planted: is the verdict right, inconclusive or wrong?
+"""Planted bounds of a database: is the verdict right, inconclusive or wrong?
 
     bench/planted_bounds.py               20 rounds, the section `planted` of bench/RESULTS.md
     bench/planted_bounds.py --quick       each bound once, printed and not written: does it run?
 
-Each bound is planted on a real PostgreSQL, on loop devices of the bench's own: once with the
-machine to itself, once with somebody else's load, which takes the processors in one round and the
-same disk in the next. One sample is judged at a time, as a run of one round is. `right` names the
-bound that was planted, `inconclusive` names none, anything else is wrong. It needs root.
+Each bound is planted on a real PostgreSQL, on loop devices of the bench: once on an idle machine,
+once with other load, which uses the processors in one round and the same disk in the next. One
+sample is judged at a time, as in a run of one round. `right` names the planted bound,
+`inconclusive` names none, anything else is wrong. It needs root.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from command import leave_published_page, parser_of, run_bench
+from command import at_least, parsed_options, run_bench
 from results_page import ROOT, machine_lines, table
 from throttled import mounted, obstacle, throttled
 
@@ -37,8 +37,8 @@ from seatrial.errors import SeatrialError
 from seatrial.findings.summary import summarise_cell
 from seatrial.machine.file import TrialFolder
 from seatrial.machine.undo import UndoJournal
-from seatrial.measure.engine import Occasion
-from seatrial.measure.progress import Silent
+from seatrial.measure.engine import SampleContext
+from seatrial.measure.progress import SilentWatcher
 from seatrial.stats.wording import format_plural
 from seatrial.study.cell import Cell
 from seatrial.trials.database.analysis.cells import database_cell
@@ -49,24 +49,24 @@ SECTION: Final = "planted"
 DISK_BYTES: Final = 3 << 30
 LOAD_FILE_BYTES: Final = 64 << 20
 ALONE: Final = "alone"
-CONDITIONS: Final = (ALONE, "beside others")
+CONDITIONS: Final = (ALONE, "with other load")
 KINDS: Final = ("processors", "disk")
-"""What somebody else's load takes, in turns."""
+"""The resource that the other load uses, by turns."""
 RIGHT: Final = "right"
 INCONCLUSIVE: Final = "inconclusive"
 WRONG: Final = "wrong"
 
 
 @dataclass(frozen=True)
-class Plant:
-    """A bound and what brings it about.
+class PlantedBound:
+    """A bound and how it is planted.
 
     Attributes:
-        bound: What is planted.
-        disk: ``fast`` or ``slow``: where the data lie.
-        keys: Of its workload in the study file.
-        script: In pgbench's own language; empty where it is one of pgbench's own.
-        requests_per_s: What the disk is limited to while it is measured, each way; 0 for no limit.
+        bound: Its name.
+        disk: The disk of the data, ``fast`` or ``slow``.
+        keys: Keys of its workload in the study file.
+        script: Script of pgbench; empty for a built-in one.
+        requests_per_s: Limit of the disk during samples, for reads and writes each; 0 for none.
         bytes_per_s: Likewise.
     """
 
@@ -101,28 +101,28 @@ UPDATE pgbench_accounts SET abalance = abalance + 1 WHERE aid = :aid;
 \\endif
 """
 PLANTS: Final = (
-    Plant(
+    PlantedBound(
         "cpu",
         "fast",
         {"scripts": '"select-only"', "clients": "4", "jobs": "2", "start": '"prewarmed"'},
     ),
-    Plant("lock", "fast", {"clients": "12"}, script=HOT_ROW),
-    Plant("client", "fast", {"clients": "6", "jobs": "1"}, script=COMPUTES),
-    Plant(
+    PlantedBound("lock", "fast", {"clients": "12"}, script=HOT_ROW),
+    PlantedBound("client", "fast", {"clients": "6", "jobs": "1"}, script=COMPUTES),
+    PlantedBound(
         "read",
         "slow",
         {"scripts": '"select-only"', "clients": "4"},
         requests_per_s=300,
         bytes_per_s=20_000_000,
     ),
-    Plant(
+    PlantedBound(
         "commit",
         "slow",
         {"scripts": '"simple-update"', "clients": "4", "start": '"prewarmed"'},
         requests_per_s=200,
         bytes_per_s=20_000_000,
     ),
-    Plant(
+    PlantedBound(
         "checkpoint",
         "slow",
         {"clients": "8", "start": '"prewarmed"'},
@@ -133,16 +133,16 @@ PLANTS: Final = (
 )
 
 
-class Others:
-    """Somebody else's load and the plant's limits on its disk, while a sample is measured.
+class OtherLoad:
+    """Other load, and the limits of the bound's disk, while a sample is measured.
 
     Args:
-        plant: What is planted.
+        plant: The planted bound.
         point: The disk's mount point.
-        kind: What the others take: one of ``KINDS``; empty for none.
+        kind: The resource that the other load uses, one of ``KINDS``; empty for none.
     """
 
-    def __init__(self, plant: Plant, point: Path, kind: str) -> None:
+    def __init__(self, plant: PlantedBound, point: Path, kind: str) -> None:
         self._plant = plant
         self._point = point
         self._kind = kind
@@ -191,9 +191,9 @@ load()
 
 @contextmanager
 def stranger(program: str, *arguments: str) -> Iterator[None]:
-    """Run a Python program that is no descendant of this process, and end it.
+    """Run a Python program that is not a descendant of this process, and end it.
 
-    A shell starts it and ends, so that it is somebody else's as far as the kernel knows.
+    The shell that starts it ends at once, so that the kernel gives it another parent.
     """
     shell = 'exec 2>/dev/null; "$@" >/dev/null & echo $!'
     words = ["sh", "-c", shell, "sh", sys.executable, "-c", program, *arguments]
@@ -205,13 +205,13 @@ def stranger(program: str, *arguments: str) -> Iterator[None]:
 
 
 @dataclass(frozen=True)
-class Judged:
-    """What was said of one planted bound.
+class JudgedBound:
+    """The verdict on one planted bound.
 
     Attributes:
         plant: The bound that was planted.
         condition: One of ``CONDITIONS``.
-        verdict: What was said.
+        verdict: The verdict of Seatrial.
     """
 
     plant: str
@@ -232,7 +232,7 @@ class BenchResult:
 
     Attributes:
         conditions: The machine and the versions, as Markdown items.
-        judged: What was said of each plant.
+        judged: The verdict on each planted bound.
         rounds: How often each was planted under each condition.
         seconds: Length of a sample.
         seed: Of the order.
@@ -240,7 +240,7 @@ class BenchResult:
     """
 
     conditions: Sequence[str]
-    judged: Sequence[Judged]
+    judged: Sequence[JudgedBound]
     rounds: int
     seconds: int
     seed: int
@@ -258,7 +258,12 @@ class Disk:
     """
 
     def __init__(
-        self, folder: Path, point: Path, plants: Sequence[Plant], seconds: int, stack: ExitStack
+        self,
+        folder: Path,
+        point: Path,
+        plants: Sequence[PlantedBound],
+        seconds: int,
+        stack: ExitStack,
     ) -> None:
         self._point = point
         self._plan = plan_of(str(_study(folder, point, plants, seconds)))
@@ -271,30 +276,30 @@ class Disk:
         self._databases.open()
         opened.open(self._databases.needed_bytes(target.label), direct=False)
         self._databases.use(target.label, opened)
-        self._databases.prepare(Silent())
+        self._databases.prepare(SilentWatcher())
         (point / "others").write_bytes(bytes(LOAD_FILE_BYTES))
 
-    def judge(self, plant: Plant, kind: str, round_number: int) -> TimeVerdict:
-        """Measure a plant once and return what is said of it.
+    def judge(self, plant: PlantedBound, kind: str, round_number: int) -> TimeVerdict:
+        """Measure a planted bound once and return the verdict.
 
         Args:
-            plant: One of those that lie here.
-            kind: What others take meanwhile: one of ``KINDS``; empty for none.
+            plant: A bound of this disk.
+            kind: The resource that the other load uses, one of ``KINDS``; empty for none.
             round_number: From 0.
         """
-        alongside = Others(plant, self._point, kind)
+        alongside = OtherLoad(plant, self._point, kind)
         sample = self._databases.measure(
-            self._cell(plant), Occasion(round_number, 0, Silent(), alongside)
+            self._cell(plant), SampleContext(round_number, 0, SilentWatcher(), alongside)
         )
         cpus = float(len(os.sched_getaffinity(0)))
         return database_cell(summarise_cell([sample]), cpus).verdict
 
-    def _cell(self, plant: Plant) -> Cell:
+    def _cell(self, plant: PlantedBound) -> Cell:
         (cell,) = (cell for cell in self._plan.cells if cell.workload == plant.bound)
         return cell
 
 
-def _study(folder: Path, point: Path, plants: Sequence[Plant], seconds: int) -> Path:
+def _study(folder: Path, point: Path, plants: Sequence[PlantedBound], seconds: int) -> Path:
     """Write the study of a disk's plants."""
     parts = [f'name = "planted"\n[[target]]\nlabel = "{point.name}"\npath = "{point}"\n']
     for plant in plants:
@@ -305,7 +310,7 @@ def _study(folder: Path, point: Path, plants: Sequence[Plant], seconds: int) -> 
             keys["scripts"] = f'"{script}"'
         lines = "\n".join(f"{name} = {value}" for name, value in keys.items())
         parts.append(f'[[workload]]\nkind = "pgbench"\nname = "{plant.bound}"\n{lines}\n')
-        # The whole of the data, so that only what is planted reads from the disk.
+        # Room for all data, so that only the planted bound reads from the disk.
         buffers = "64MB" if plant.bound == "read" else "512MB"
         parts.append(f'[workload.settings]\nshared_buffers = "{buffers}"\nautovacuum = "off"\n')
     path = folder / f"{point.name}.toml"
@@ -315,39 +320,22 @@ def _study(folder: Path, point: Path, plants: Sequence[Plant], seconds: int) -> 
 
 def options_of(arguments: Sequence[str]) -> argparse.Namespace:
     """Read the command line."""
-    parser = parser_of(
+    return parsed_options(
+        arguments,
         __doc__,
         rounds=20,
         rounds_help="how often each bound is planted, with and without others",
-        quick_help="each bound once: alone or beside others, by turns",
-    )
-    parser.add_argument("--seconds", type=int, default=4, help="length of a sample")
-    parser.add_argument("--bounds", nargs="+", choices=[plant.bound for plant in PLANTS])
-    parser.add_argument("--verbose", action="store_true", help="print every verdict's sentence")
-    options = parser.parse_args(arguments)
-    if options.rounds < 1 or options.seconds < 3:
-        parser.error("--rounds must be at least 1 and --seconds at least 3")
-    if options.quick:
-        leave_published_page(options)
-    return options
-
-
-def main(arguments: Sequence[str]) -> int:
-    """Run the bench; 0 when it ran, whatever it found."""
-    if reason := obstacle():
-        print(f"bench/planted_bounds.py: {reason}", file=sys.stderr)
-        return 1
-    return run_bench(
-        "bench/planted_bounds.py",
-        SECTION,
-        options_of(arguments),
-        lambda options: section(measure(options)),
-        (subprocess.CalledProcessError, SeatrialError),
+        quick_help="each bound once: alone or with other load, alternately",
+        own={
+            "--seconds": {"type": at_least(3), "default": 4, "help": "length of a sample"},
+            "--bounds": {"nargs": "+", "choices": [plant.bound for plant in PLANTS]},
+            "--verbose": {"action": "store_true", "help": "print every verdict's sentence"},
+        },
     )
 
 
 def measure(options: argparse.Namespace) -> BenchResult:
-    """Make both disks and their servers, run the rounds, put everything away.
+    """Create both disks and their servers, run the rounds, remove everything.
 
     Raises:
         SeatrialError: When there is no PostgreSQL, or it does not run here.
@@ -366,7 +354,7 @@ def measure(options: argparse.Namespace) -> BenchResult:
             own = [plant for plant in plants if plant.disk == name]
             disks[name] = Disk(folder, point, own, options.seconds, stack)
         rng = random.Random(options.seed)
-        judged: list[Judged] = []
+        judged: list[JudgedBound] = []
         loads = []
         for number in range(options.rounds):
             loads.append(os.getloadavg()[0])
@@ -384,14 +372,14 @@ def measure(options: argparse.Namespace) -> BenchResult:
 
 def _round(
     disks: dict[str, Disk],
-    plants: Sequence[Plant],
+    plants: Sequence[PlantedBound],
     rng: random.Random,
     number: int,
     options: argparse.Namespace,
-) -> Iterator[Judged]:
-    """Plant every bound once under each condition, in an order drawn afresh.
+) -> Iterator[JudgedBound]:
+    """Plant every bound once under each condition, in a new random order.
 
-    With ``--quick`` under one of them, by turns; others take each of ``KINDS`` all the same.
+    With ``--quick`` under one of them, by turns; the other load still uses each of ``KINDS``.
     """
     pairs = [
         (plant, condition)
@@ -403,7 +391,7 @@ def _round(
         turn = number + plants.index(plant) // len(CONDITIONS)
         kind = "" if condition == ALONE else KINDS[turn % len(KINDS)]
         verdict = disks[plant.disk].judge(plant, kind, number)
-        judged = Judged(plant.bound, condition, verdict)
+        judged = JudgedBound(plant.bound, condition, verdict)
         if options.verbose or judged.outcome == WRONG:
             alongside = f"others take the {kind}" if kind else condition
             reported = textwrap.fill(verdict.sentence, 100, initial_indent="  ")
@@ -420,7 +408,7 @@ def section(measured: BenchResult) -> str:
             f"Written by `bench/planted_bounds.py` on {datetime.now(UTC):%Y-%m-%d} (UTC), "
             f"{format_plural(measured.rounds, 'round')} of samples of {measured.seconds} s, order "
             f"from seed {measured.seed}. Each bound is planted on a loop device of its own kind, "
-            "and each verdict rests on one sample. Beside others: as many endless loops as "
+            "and each verdict rests on one sample. With other load: as many endless loops as "
             "processors, in every other round four threads that read and write the same disk.",
             "\n".join(
                 [*measured.conditions, f"- load average as the rounds began: {loads}"],
@@ -434,7 +422,7 @@ def section(measured: BenchResult) -> str:
     )
 
 
-def _rows(judged: Sequence[Judged]) -> Iterator[list[str]]:
+def _rows(judged: Sequence[JudgedBound]) -> Iterator[list[str]]:
     """Yield a row for each bound and condition, and one for all of them."""
     pairs = dict.fromkeys((each.plant, each.condition) for each in judged)
     for plant, condition in sorted(pairs):
@@ -450,10 +438,17 @@ def _said(verdict: TimeVerdict) -> str:
     return f"{verdict.bound}{likely}"
 
 
-def _counts(judged: Sequence[Judged]) -> list[str]:
+def _counts(judged: Sequence[JudgedBound]) -> list[str]:
     counts = Counter(each.outcome for each in judged)
     return [str(counts[outcome]) for outcome in (RIGHT, INCONCLUSIVE, WRONG)]
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    if reason := obstacle():
+        sys.exit(f"{sys.argv[0]}: {reason}")
+    run_bench(
+        SECTION,
+        options_of(sys.argv[1:]),
+        lambda options: section(measure(options)),
+        (subprocess.CalledProcessError, SeatrialError),
+    )

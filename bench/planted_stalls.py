@@ -1,11 +1,11 @@
-"""Plants stalls whose cause is known, and counts what each was blamed on.
+"""Plants stalls whose cause is known, and counts the reported causes.
 
     bench/planted_stalls.py [--injections 200] [--seed 1]
 
 Throttles of control groups, quotas of processor time and frozen file systems, at random: on reads,
 writes, buffered writes and commits, by one thread and by several, on ext4 and XFS. The longest
-stall within the injection is the one that is judged. An injection under which nothing stood still
-for longer than the threshold is counted apart: there was nothing to blame. Needs root.
+stall within the injection is judged. An injection without a stall longer than the threshold is
+counted separately. Needs root.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ KINDS: Final = {
 
 
 @dataclass(frozen=True)
-class Planted:
-    """One injection: what was done to which load, and what its longest stall was blamed on."""
+class PlantedStall:
+    """One injection, its load, and the cause reported for its longest stall."""
 
     kind: str
     workload: str
@@ -60,14 +60,14 @@ class Planted:
 
     @property
     def is_right(self) -> bool:
-        """Whether the blame is what was planted."""
+        """Whether the reported cause is the planted one."""
         return self.blamed == KINDS[self.kind]
 
 
 def plant(
     kind: str, trial: Trial, place: Place, length_s: float, stack: ExitStack
 ) -> injections.Injected:
-    """Do it, and return when it began and ended; what it needs stays until the trial has ended."""
+    """Inject it, and return its begin and end; its resources stay until the trial has ended."""
     if kind == "throttle":
         unit = random.choice(["bps", "iops"])
         return injections.throttle(trial.pid, place.device, max(length_s, 0.6), unit=unit)
@@ -97,8 +97,8 @@ def blamed(document: dict[str, Any], injected: injections.Injected) -> str:
     return longest["cause"] if longest else NONE
 
 
-def one(kind: str, workload: str, place: Place, name: str, folder: Path) -> Planted:
-    """Plant one stall and return what it was blamed on."""
+def one(kind: str, workload: str, place: Place, name: str, folder: Path) -> PlantedStall:
+    """Plant one stall and return its reported cause."""
     length_s = random.uniform(0.3, 1.0)
     with ExitStack() as stack:
         document, injected = injected_into(
@@ -106,11 +106,11 @@ def one(kind: str, workload: str, place: Place, name: str, folder: Path) -> Plan
             lambda trial: plant(kind, trial, place, length_s, stack),
             folder,
         )
-    return Planted(kind, workload, name, blamed(document, injected))
+    return PlantedStall(kind, workload, name, blamed(document, injected))
 
 
-def run(count: int, folder: Path) -> list[Planted]:
-    """Plant so many stalls, every kind equally often, in random order."""
+def run(count: int, folder: Path) -> list[PlantedStall]:
+    """Plant stalls, every kind equally often, in random order."""
     kinds = [list(KINDS)[number % len(KINDS)] for number in range(count)]
     random.shuffle(kinds)
     places: dict[str, Place] = {}
@@ -131,7 +131,7 @@ def run(count: int, folder: Path) -> list[Planted]:
     return planted
 
 
-def table(planted: list[Planted], seed: int) -> str:
+def table(planted: list[PlantedStall], seed: int) -> str:
     """Return the section of RESULTS.md."""
     lines = [
         "## Planted stalls and what they were blamed on",

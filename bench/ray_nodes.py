@@ -24,11 +24,11 @@ class Nodes:
 
     @property
     def address(self) -> str:
-        """Where the head answers."""
+        """Address of the head."""
         return str(self._cluster.address)
 
     def add(self) -> None:
-        """Add a node in place of one that was killed."""
+        """Add a node to replace one that was killed."""
         self._others.append(self._cluster.add_node(**SIZES))
 
     def kill(self) -> None:

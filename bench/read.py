@@ -4,12 +4,12 @@
     bench/read.py --large          one log of 2 GB as well, for memory
     bench/read.py --quick          one round of small logs, printed and not written: does it run?
 
-The three logs hold the same statements (bench/server_log.py). In each round every reader reads
-once, in an order drawn afresh. Reading by itself is crates/ingest/examples/read_log.rs, which keeps
-nothing; else a bare Python calls the native module as the command does, from log to trace. What
-either takes to start and end is measured in the same round on a log of a few lines, and subtracted.
-MB/s of one core are bytes over processor time; what two cores give over one is real time over real
-time, paired inside each round. pgreplay, where it is installed, parses the same csv in the same
+The three logs have the same statements (bench/server_log.py). In each round every reader reads
+once, in a new random order. Reading by itself is crates/ingest/examples/read_log.rs, which writes
+nothing; otherwise Python calls the native module as the command does, from log to trace. The time
+to start and end is measured in the same round on a log of a few lines, and subtracted. MB/s of one
+core are bytes over processor time; the gain of two cores is the ratio of real times, paired inside
+each round. pgreplay, where it is installed, parses the same csv in the same
 rounds.
 """
 
@@ -30,13 +30,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from command import leave_published_page, parser_of, run_bench
+from command import at_least, parsed_options, run_bench
 from example import build_example
 from paired import Bar, median_estimate, paired_ratio, reported
 from results_page import ROOT, machine_lines, table
 from server_log import PREFIX, WRITERS, write_log
 
 from seatrial.stats.wording import format_plural, format_size
+from seatrial.units import MB, MIB
 
 SECTION: Final = "read"
 READ: Final = """
@@ -53,15 +54,13 @@ EXAMPLE: Final = "read_log"
 MB_PER_S_LEAST: Final = 250.0
 MEMORY_MIB_MOST: Final = 256.0
 TRACE_SHARE_MOST: Final = 1 / 8
-MB: Final = 1e6
-MIB: Final = 1 << 20
 TINY_STATEMENTS: Final = 7
 LARGE_BYTES: Final = 2 * 10**9
 
 
 @dataclass(frozen=True, kw_only=True)
-class Spent:
-    """What one command took.
+class ResourceUse:
+    """Time and memory of one command.
 
     Attributes:
         cpu_s: Processor time, of all its threads.
@@ -82,8 +81,8 @@ class BenchResult:
         conditions: The machine and the versions, as Markdown items.
         log_bytes: Size of the log by format.
         trace_bytes: Size of the trace by format.
-        spent: By format and reader, one value per round, without what starting takes.
-        large: What reading the large log took, its size first; None unless requested.
+        spent: By format and reader, one value per round, without the start.
+        large: Size of the large log, and time and memory to read it; None unless requested.
         statements: Of each log.
         seed: Of the order.
         loads: Load averages, one per round.
@@ -92,8 +91,8 @@ class BenchResult:
     conditions: Sequence[str]
     log_bytes: dict[str, int]
     trace_bytes: dict[str, int]
-    spent: dict[tuple[str, str], list[Spent]]
-    large: tuple[int, Spent] | None
+    spent: dict[tuple[str, str], list[ResourceUse]]
+    large: tuple[int, ResourceUse] | None
     statements: int
     seed: int
     loads: list[float]
@@ -111,15 +110,15 @@ class Bench:
             write_log(self._tiny(form), form, TINY_STATEMENTS)
 
     def readers(self) -> list[tuple[str, str]]:
-        """Return who reads what: pairs of format and reader."""
+        """Return the pairs of format and reader."""
         pairs = [(form, reader) for form in WRITERS for reader in (ALONE, ONE, ALL, ATTEMPT)]
         return pairs + ([("csv", PGREPLAY)] if shutil.which(PGREPLAY) else [])
 
-    def read(self, form: str, reader: str) -> Spent:
-        """Let a reader read the log of a format; return what it took beyond starting."""
+    def read(self, form: str, reader: str) -> ResourceUse:
+        """Let a reader read the log of a format; return time and memory without the start."""
         tiny = self._run(form, reader, self._tiny(form))
         full = self._run(form, reader, self.logs[form])
-        return Spent(
+        return ResourceUse(
             cpu_s=full.cpu_s - tiny.cpu_s,
             real_s=full.real_s - tiny.real_s,
             peak_bytes=full.peak_bytes,
@@ -130,8 +129,8 @@ class Bench:
         self._run(form, ALL, self.logs[form])
         return self._trace.stat().st_size
 
-    def large(self) -> tuple[int, Spent]:
-        """Write a csv of 2 GB and read it on all cores; return its size and what that took."""
+    def large(self) -> tuple[int, ResourceUse]:
+        """Write a csv of 2 GB and read it on all cores; return its size, time and memory."""
         per_statement = self.logs["csv"].stat().st_size / _lines(self.logs["csv"])
         log = self._folder / "large.csv"
         write_log(log, "csv", int(LARGE_BYTES / per_statement))
@@ -147,7 +146,7 @@ class Bench:
     def _tiny(self, form: str) -> Path:
         return self._folder / f"tiny.{form}"
 
-    def _run(self, form: str, reader: str, log: Path) -> Spent:
+    def _run(self, form: str, reader: str, log: Path) -> ResourceUse:
         prefix = PREFIX if form == "stderr" else None
         if reader == PGREPLAY:
             command = [PGREPLAY, "-f", "-c", "-o", str(self._trace), str(log)]
@@ -166,8 +165,8 @@ class Bench:
         return run(command, {min(cores)} if reader in ON_ONE_CORE else cores)
 
 
-def run(command: Sequence[str], cores: set[int]) -> Spent:
-    """Run a command on some cores; return what it took.
+def run(command: Sequence[str], cores: set[int]) -> ResourceUse:
+    """Run a command on some cores; return its time and memory.
 
     Raises:
         CalledProcessError: When it fails.
@@ -183,38 +182,28 @@ def run(command: Sequence[str], cores: set[int]) -> Spent:
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode != 0:
         raise subprocess.CalledProcessError(process.returncode, list(command))
-    return Spent(
+    return ResourceUse(
         cpu_s=usage.ru_utime + usage.ru_stime, real_s=real_s, peak_bytes=usage.ru_maxrss * 1024
     )
 
 
 def options_of(arguments: Sequence[str]) -> argparse.Namespace:
     """Read the command line."""
-    parser = parser_of(
+    return parsed_options(
+        arguments,
         __doc__,
         rounds=10,
-        rounds_help="how often everybody reads",
+        rounds_help="how often each program reads",
         quick_help="one round of small logs",
-    )
-    parser.add_argument("--statements", type=int, default=1_000_000, help="of each log")
-    parser.add_argument("--large", action="store_true", help="a log of 2 GB as well, for memory")
-    options = parser.parse_args(arguments)
-    if options.rounds < 1 or options.statements < TINY_STATEMENTS:
-        parser.error(f"at least one round and {TINY_STATEMENTS} statements")
-    if options.quick:
-        leave_published_page(options)
-        options.statements = 20_000
-    return options
-
-
-def main(arguments: Sequence[str]) -> int:
-    """Run the bench; 0 when it ran, whatever it found."""
-    return run_bench(
-        "bench/read.py",
-        SECTION,
-        options_of(arguments),
-        lambda options: section(measure(options)),
-        (subprocess.CalledProcessError,),
+        quick={"statements": 20_000},
+        own={
+            "--statements": {
+                "type": at_least(TINY_STATEMENTS),
+                "default": 1_000_000,
+                "help": "of each log",
+            },
+            "--large": {"action": "store_true", "help": "a log of 2 GB as well, for memory"},
+        },
     )
 
 
@@ -230,7 +219,7 @@ def measure(options: argparse.Namespace) -> BenchResult:
     with tempfile.TemporaryDirectory(dir=cache) as folder:
         bench = Bench(Path(folder), build_example("ingest", EXAMPLE), options.statements)
         readers = bench.readers()
-        spent: dict[tuple[str, str], list[Spent]] = {pair: [] for pair in readers}
+        spent: dict[tuple[str, str], list[ResourceUse]] = {pair: [] for pair in readers}
         loads = []
         for number in range(1, options.rounds + 1):
             for pair in rng.sample(readers, len(readers)):
@@ -284,7 +273,7 @@ def rates_mb_per_s(measured: BenchResult, form: str, reader: str) -> list[float]
 
 
 def _rate_rows(measured: BenchResult) -> list[list[str]]:
-    """Return the rows of reading speed; a bar is kept by the time that a megabyte takes."""
+    """Return the rows of reading speed; a bar is on the time per megabyte."""
     rows = []
     for form, reader in measured.spent:
         if reader == ATTEMPT:
@@ -355,4 +344,9 @@ def _lines(path: Path) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    run_bench(
+        SECTION,
+        options_of(sys.argv[1:]),
+        lambda options: section(measure(options)),
+        (subprocess.CalledProcessError,),
+    )

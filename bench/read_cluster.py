@@ -4,9 +4,9 @@
     bench/read_cluster.py --log FILE      of a real log instead of a made-up one
     bench/read_cluster.py --quick         one round of a small log: does it run?
 
-Three nodes of one processor each are on this machine, so nothing can be gained by them: what is
-measured is what the parts cost. Each round reads the log once by `seatrial sql read` on all
-processors and once with --ray, in an order drawn afresh; the traces must be the same bytes.
+Three nodes of one processor each are on this machine, so they cannot be faster: the overhead of
+splitting is measured. Each round reads the log once by `seatrial sql read` on all
+processors and once with --ray, in a new random order; the traces must be the same bytes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from command import leave_published_page, parser_of, run_bench
+from command import at_least, parsed_options, run_bench
 from paired import median_estimate, paired_ratio, reported
 from ray_nodes import Nodes
 from results_page import machine_lines, table
@@ -38,7 +38,7 @@ NODES: Final = 3
 HERE, THERE = "one process", "three nodes"
 LARGE_BYTES: Final = 2 * 10**9
 KILL_SHARE: Final = 0.1
-"""When this share of the trace is written, a node is killed."""
+"""Share of the trace at which a node is killed."""
 POLL_S: Final = 0.02
 
 
@@ -47,8 +47,8 @@ class DifferentError(Exception):
 
 
 @dataclass(frozen=True)
-class Trace:
-    """What a reading made."""
+class TraceDigest:
+    """Hash and size of a trace."""
 
     sha256: str
     size_bytes: int
@@ -79,26 +79,16 @@ class BenchResult:
 
 def options_of(arguments: Sequence[str]) -> argparse.Namespace:
     """Read the command line."""
-    parser = parser_of(
-        __doc__, rounds=10, rounds_help="how often each reads", quick_help="one round"
-    )
-    parser.add_argument("--log", type=Path, help="a real log, repeated to 2 GB for the large one")
-    parser.add_argument("--statements", type=int, default=300_000, help="of a made-up log")
-    options = parser.parse_args(arguments)
-    if options.quick:
-        leave_published_page(options)
-        options.statements = 60_000
-    return options
-
-
-def main(arguments: Sequence[str]) -> int:
-    """Run the bench; 0 when it ran, whatever it found."""
-    return run_bench(
-        "bench/read_cluster.py",
-        SECTION,
-        options_of(arguments),
-        lambda options: section(measure(options)),
-        (subprocess.CalledProcessError, DifferentError),
+    return parsed_options(
+        arguments,
+        __doc__,
+        rounds=10,
+        rounds_help="how often each reads",
+        quick={"statements": 60_000},
+        own={
+            "--log": {"type": Path, "help": "a real log, repeated to 2 GB for the large one"},
+            "--statements": {"type": at_least(1), "default": 300_000, "help": "of a made-up log"},
+        },
     )
 
 
@@ -118,7 +108,7 @@ def measure(options: argparse.Namespace) -> BenchResult:
         real_s: dict[str, list[float]] = {HERE: [], THERE: []}
         loads = []
         for number in range(1, options.rounds + 1):
-            found: dict[str, Trace] = {}
+            found: dict[str, TraceDigest] = {}
             for reader in rng.sample([HERE, THERE], 2):
                 took_s, found[reader] = read(log, folder, nodes if reader == THERE else None)
                 real_s[reader].append(took_s)
@@ -148,7 +138,7 @@ def measure(options: argparse.Namespace) -> BenchResult:
 
 def read(
     log: Path, folder: Path, nodes: Nodes | None, kill_at_bytes: int | None = None
-) -> tuple[float, Trace]:
+) -> tuple[float, TraceDigest]:
     """Read a log by the command; return the real time (s) and what it made.
 
     Args:
@@ -177,7 +167,7 @@ def read(
         raise subprocess.CalledProcessError(process.returncode, command)
     if not is_killed:
         raise DifferentError("all was read before a node could be killed")
-    made = Trace(hashlib.sha256(trace.read_bytes()).hexdigest(), trace.stat().st_size)
+    made = TraceDigest(hashlib.sha256(trace.read_bytes()).hexdigest(), trace.stat().st_size)
     trace.unlink()
     return took_s, made
 
@@ -188,7 +178,7 @@ def written_bytes(trace: Path) -> int:
     return part.stat().st_size if part.exists() else 0
 
 
-def require_same(digests: dict[str, Trace]) -> None:
+def require_same(digests: dict[str, TraceDigest]) -> None:
     """Raise DifferentError unless all traces are the same bytes."""
     if len(set(digests.values())) != 1:
         raise DifferentError(f"the traces differ: {digests}")
@@ -244,4 +234,9 @@ def section(measured: BenchResult) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    run_bench(
+        SECTION,
+        options_of(sys.argv[1:]),
+        lambda options: section(measure(options)),
+        (subprocess.CalledProcessError, DifferentError),
+    )

@@ -9,11 +9,12 @@ from typing import Any, Final
 
 from paired import Bar, median_estimate, paired_ratio, reported
 from replay_parts import PARTS
-from replay_server import SCALE, SESSIONS, Spent
+from replay_server import SCALE, SESSIONS, ResourceUse
 from results_page import table
 
 from seatrial.stats.model import Estimate
 from seatrial.stats.wording import format_plural
+from seatrial.units import MB
 
 PGBENCH, AGAIN, SEATRIAL = "pgbench", "pgbench again", "seatrial"
 MODES: Final = ("simple", "prepared")
@@ -22,7 +23,6 @@ CPU_RATIO_MOST: Final = 0.85
 """A client that only sends and receives takes 0.71 to 0.74."""
 LATE_SHARE_MOST: Final = 0.01
 MIXED_S_MOST: Final = 180.0
-MB: Final = 1e6
 MEMORY_BYTES_MOST: Final = 16 * MB + SESSIONS * 65_536
 LATE_BY: Final = {
     "late_by_session": "its session was still busy",
@@ -40,24 +40,24 @@ class BenchResult:
         conditions: The machine and the versions, as Markdown items.
         counts: Statements by load.
         spent: By mode and contender, one a round, without what starting takes.
-        lags: What paced replays tell of their lag, one a round.
+        lags: The reported lag of paced replays, one a round.
         mixed: The replay of the mix.
         command_s: Real time of ``seatrial sql replay`` for the reads of ``prepared``.
         parts: Share of each part of a prepared statement's processor time, by contender; empty
             where that cannot be watched.
         calls: System calls of a prepared statement by name, likewise.
-        pgreplay: What it took, or what it said, by mode; empty where there is none.
+        pgreplay: Its time or its error, by mode; empty without it.
         seed: Of the order.
         loads: Load averages, one per round.
     """
 
     conditions: Sequence[str]
     counts: Mapping[str, int]
-    spent: Mapping[tuple[str, str], Sequence[Spent]]
+    spent: Mapping[tuple[str, str], Sequence[ResourceUse]]
     lags: Sequence[Mapping[str, Any]]
-    mixed: Spent
+    mixed: ResourceUse
     command_s: float
-    pgreplay: Mapping[str, Spent | str]
+    pgreplay: Mapping[str, ResourceUse | str]
     parts: Mapping[str, Mapping[str, float]]
     calls: Mapping[str, Mapping[str, float]]
     seed: int
@@ -112,7 +112,7 @@ def _ratio_rows(measured: BenchResult) -> list[list[str]]:
     return [*rows, ["paced, % sent within 1 ms of due", least, within, late.verdict]]
 
 
-def _rate_row(what: str, above: Sequence[Spent], below: Sequence[Spent]) -> list[str]:
+def _rate_row(what: str, above: Sequence[ResourceUse], below: Sequence[ResourceUse]) -> list[str]:
     """Return a row of a rate; its bar is kept by the time that a statement takes."""
     rates = [spent.per_s for spent in above], [spent.per_s for spent in below]
     ratio = reported(paired_ratio(*rates), 3)
@@ -122,7 +122,7 @@ def _rate_row(what: str, above: Sequence[Spent], below: Sequence[Spent]) -> list
     return [what, f"{RATE_RATIO_LEAST:g} at least", ratio, bar.verdict]
 
 
-def _cpu_row(what: str, above: Sequence[Spent], below: Sequence[Spent]) -> list[str]:
+def _cpu_row(what: str, above: Sequence[ResourceUse], below: Sequence[ResourceUse]) -> list[str]:
     ratio = paired_ratio(
         *([spent.cpu_s / spent.statements for spent in all_] for all_ in (above, below))
     )
@@ -208,7 +208,7 @@ def _once_rows(measured: BenchResult) -> list[list[str]]:
     return rows
 
 
-def _pgreplay_reported(measured: BenchResult, mode: str, spent: Spent) -> str:
+def _pgreplay_reported(measured: BenchResult, mode: str, spent: ResourceUse) -> str:
     ours = measured.spent[mode, SEATRIAL]
     rate = median_estimate([each.per_s / spent.per_s for each in ours], "ratio")
     return (
@@ -218,7 +218,7 @@ def _pgreplay_reported(measured: BenchResult, mode: str, spent: Spent) -> str:
 
 
 def _cost_rows(measured: BenchResult) -> list[list[str]]:
-    def figure(each: Sequence[Spent], of: Callable[[Spent], float], digits: int) -> str:
+    def figure(each: Sequence[ResourceUse], of: Callable[[ResourceUse], float], digits: int) -> str:
         return reported(median_estimate([of(spent) for spent in each], ""), digits)
 
     return [

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from replay_server import Spent
+from replay_server import ResourceUse
 
 SAMPLES_PER_S: Final = 5_000
 WATCHED: Final = ("sendto", "recvfrom", "epoll_pwait", "epoll_wait", "ppoll", "futex")
@@ -62,7 +62,7 @@ def parts_of(printed: str) -> dict[str, float]:
     return {part: count / counts.total() for part, count in counts.items()}
 
 
-def sampled(play: Callable[[Sequence[str]], Spent], folder: Path) -> Mapping[str, float]:
+def sampled(play: Callable[[Sequence[str]], ResourceUse], folder: Path) -> Mapping[str, float]:
     """Let a contender play under ``perf``; the share of each part, empty where that cannot be."""
     samples = folder / "perf.data"
     record = ["perf", "record", "-q", "-g", "-e", "cpu-clock", "-F", str(SAMPLES_PER_S)]
@@ -81,7 +81,7 @@ def calls_of(printed: Iterable[str], statements: int) -> dict[str, float]:
     return {name: calls[name] for name in WATCHED if name in calls}
 
 
-def counted(play: Callable[[Sequence[str]], Spent], folder: Path) -> Mapping[str, float]:
+def counted(play: Callable[[Sequence[str]], ResourceUse], folder: Path) -> Mapping[str, float]:
     """Let a contender play under ``strace``; its system calls, empty where that cannot be."""
     summary = folder / "strace.txt"
     command = ["strace", "-f", "-c", "-o", str(summary)]

@@ -1,4 +1,4 @@
-"""Who plays in bench/replay_speed.py: a PostgreSQL, its logs and traces, and what loads it.
+"""Contenders of bench/replay_speed.py: a PostgreSQL, its logs and traces, and what loads it.
 
 Every command is a process of its own, and what it took is what the kernel says of it at its end.
 """
@@ -67,19 +67,19 @@ STATEMENTS_OF_MIX: Final = 16 / 6
 
 
 class NotPlayedError(Exception):
-    """A contender did not do what it was to do."""
+    """A contender failed."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Spent:
-    """What one contender took for its statements.
+class ResourceUse:
+    """Time of one contender for its statements.
 
     Attributes:
         statements: How many.
         duration_s: From the first connection to the last answer.
         cpu_user_s: Processor time in user space, of all its threads, from its start to its end.
         cpu_system_s: The same in the kernel.
-        reported: What a playback says of itself; empty for others.
+        reported: The report of a replay; empty for others.
     """
 
     statements: int
@@ -95,10 +95,10 @@ class Spent:
 
     @property
     def cpu_s(self) -> float:
-        """Processor time in all."""
+        """Total processor time."""
         return self.cpu_user_s + self.cpu_system_s
 
-    def beyond(self, few: Spent) -> Spent:
+    def beyond(self, few: ResourceUse) -> ResourceUse:
         """Return it without the processor time of the same command for a few statements."""
         return replace(
             self,
@@ -108,8 +108,8 @@ class Spent:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ended:
-    """A command that has ended well."""
+class EndedCommand:
+    """A command that has succeeded."""
 
     printed: str
     real_s: float
@@ -123,21 +123,21 @@ class Logs:
     def __init__(self, cluster: Cluster, folder: Path) -> None:
         self._cluster = cluster
         self.folder = folder
-        """Where they lie."""
+        """Their folder."""
 
     def log(self, name: str) -> Path:
-        """Where the log of a load lies."""
+        """Return the path of the log of a load."""
         return self.folder / f"{name}.log"
 
     def trace(self, name: str) -> Path:
-        """Where the trace of a load lies."""
+        """Return the path of the trace of a load."""
         return self.folder / f"{name}.trace"
 
     def capture(self, name: str, *load: str) -> int:
         """Let pgbench do a load while all is logged, and read the log; its statements."""
         self._cluster.log_path.unlink(missing_ok=True)
         with self._cluster.start({**SETTINGS, **LOGGING}) as server:
-            Playing(server, self._cluster).pgbench(*load)
+            LoadedServer(server, self._cluster).pgbench(*load)
         self._cluster.log_path.rename(self.log(name))
         spec = {
             "logs": [str(self.log(name))],
@@ -153,8 +153,8 @@ class Logs:
         return int(accounting["executable"])
 
 
-class Playing:
-    """A server that runs, and those who send it statements."""
+class LoadedServer:
+    """A running server, and the programs that send it statements."""
 
     def __init__(self, server: Server, cluster: Cluster, under: Sequence[str] = ()) -> None:
         self._server = server
@@ -162,11 +162,11 @@ class Playing:
         self._under = under
         """What each command is given to: a program that watches it."""
 
-    def under(self, watching: Sequence[str]) -> Playing:
+    def under(self, watching: Sequence[str]) -> LoadedServer:
         """Return the same, each command watched by a program."""
-        return Playing(self._server, self._cluster, watching)
+        return LoadedServer(self._server, self._cluster, watching)
 
-    def pgbench(self, *options: str) -> Spent:
+    def pgbench(self, *options: str) -> ResourceUse:
         """Let pgbench's one thread run with eight clients; its statements are its transactions."""
         program = str(self._cluster.binaries.program("pgbench"))
         clients = ["--no-vacuum", f"--client={SESSIONS}", "--jobs=1"]
@@ -181,7 +181,7 @@ class Playing:
             )
         }
         done = found["number of transactions actually processed"]
-        return Spent(
+        return ResourceUse(
             statements=int(done),
             duration_s=done / found["tps"] + found["initial connection time"] / 1e3,
             cpu_user_s=ended.cpu_user_s,
@@ -190,16 +190,18 @@ class Playing:
         )
 
     def fill(self) -> None:
-        """Make pgbench's tables."""
+        """Create pgbench's tables."""
         program = str(self._cluster.binaries.program("pgbench"))
         self._run([program, "--initialize", f"--scale={SCALE}", "--quiet"])
 
     def vacuum(self) -> None:
-        """Leave nothing of what was done before in the way of what comes."""
+        """Vacuum, so that earlier work does not slow down the next."""
         with contextlib.closing(connect(self._server.address)) as connection:
             connection.execute("VACUUM pgbench_accounts, pgbench_branches, pgbench_tellers")
 
-    def seatrial(self, trace: Path, speed: float | None = None, order: str = "session") -> Spent:
+    def seatrial(
+        self, trace: Path, speed: float | None = None, order: str = "session"
+    ) -> ResourceUse:
         """Play a trace.
 
         Raises:
@@ -219,7 +221,7 @@ class Playing:
         captured = sum(account["captured"] for account in classes)
         if reported["end"] != "complete" or ok != captured:
             raise NotPlayedError(f"{ok} of {captured} were answered well: {reported['words']}")
-        return Spent(
+        return ResourceUse(
             statements=ok,
             duration_s=reported["duration_s"],
             cpu_user_s=ended.cpu_user_s,
@@ -232,21 +234,21 @@ class Playing:
         with contextlib.closing(connect(self._server.address)) as connection:
             return cast("dict[str, Any]", msgspec.to_builtins(read_catalogue(connection)))
 
-    def seatrial_command(self, trace: Path) -> Ended:
+    def seatrial_command(self, trace: Path) -> EndedCommand:
         """Play a trace by ``seatrial sql replay``, to this server."""
         words = ["sql", "replay", str(trace), "--to", self._server.address.as_url()]
         options = ["--read-only", "--results", str(trace.with_suffix(".seatrial"))]
         program = Path(sys.executable).with_name("seatrial")
         return self._run([str(program), *words, *options])
 
-    def pgreplay(self, program: str, log: Path, statements: int) -> Spent:
+    def pgreplay(self, program: str, log: Path, statements: int) -> ResourceUse:
         """Let pgreplay play a log as fast as it can; what its reading takes is not counted."""
         replay = log.with_suffix(".pgreplay")
         self._run([program, "-f", "-o", str(replay), str(log)])
         address = self._server.address
         way = ["-h", address.host, "-p", str(address.port)]
         ended = self._run([program, "-r", "-j", "-s", "1000", *way, str(replay)], timeout_s=120)
-        return Spent(
+        return ResourceUse(
             statements=statements,
             duration_s=ended.real_s,
             cpu_user_s=ended.cpu_user_s,
@@ -254,7 +256,7 @@ class Playing:
             reported={},
         )
 
-    def _run(self, command: Sequence[str], timeout_s: float | None = None) -> Ended:
+    def _run(self, command: Sequence[str], timeout_s: float | None = None) -> EndedCommand:
         began_s = time.perf_counter()
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         ended = subprocess.run(
@@ -269,7 +271,7 @@ class Playing:
         if ended.returncode != 0:
             raise NotPlayedError(f"{Path(command[0]).name} failed: {ended.stderr.strip()[-600:]}")
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        return Ended(
+        return EndedCommand(
             printed=ended.stdout,
             real_s=time.perf_counter() - began_s,
             cpu_user_s=after.ru_utime - before.ru_utime,

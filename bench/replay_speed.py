@@ -1,4 +1,4 @@
-"""What playing a trace costs: `seatrial sql replay`'s driver next to pgbench, pgreplay if it is.
+"""The cost of replaying: `seatrial sql replay` against pgbench, and pgreplay if installed.
 
     bench/replay_speed.py          the figures of bench/RESULTS.md: 10 rounds, about seven minutes
     bench/replay_speed.py --quick  one round of short loads, printed and not written: does it run?
@@ -6,7 +6,7 @@
 pgbench does its loads on a PostgreSQL that logs all: reads only (simple, prepared, and at a given
 rate), and a mix of its three scripts. The traces of these logs are then played to that server,
 logging no more. In each round pgbench repeats the very statements that it did while it was logged
-(the same seed), twice, so that its ratio to itself tells the noise; the driver plays them, and
+(the same seed), twice, so that its ratio to itself is the noise; the driver plays them, and
 plays the paced log at half of the rate that it has just reached. What a command takes to start,
 connect and end is measured in the same round by one of a few statements, and subtracted from its
 processor time; rates are those from the first connection to the last answer.
@@ -26,7 +26,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from command import leave_published_page, parser_of, run_bench
+from command import at_least, parsed_options, run_bench
 from own_cluster import own_cluster
 from replay_page import AGAIN, MODES, PGBENCH, SEATRIAL, BenchResult, section
 from replay_parts import counted, sampled
@@ -35,10 +35,10 @@ from replay_server import (
     SESSIONS,
     SETTINGS,
     STATEMENTS_OF_MIX,
+    LoadedServer,
     Logs,
     NotPlayedError,
-    Playing,
-    Spent,
+    ResourceUse,
 )
 
 from seatrial.errors import SeatrialError
@@ -50,8 +50,8 @@ PGREPLAY: Final = "pgreplay"
 
 
 @dataclass
-class Taken:
-    """What the rounds gave so far.
+class Measurements:
+    """Measurements of the rounds so far.
 
     Attributes:
         spent: By mode and contender, one a round.
@@ -59,55 +59,45 @@ class Taken:
         loads: Load averages, one a round.
     """
 
-    spent: dict[tuple[str, str], list[Spent]] = field(default_factory=dict)
+    spent: dict[tuple[str, str], list[ResourceUse]] = field(default_factory=dict)
     lags: list[dict[str, Any]] = field(default_factory=list)
     loads: list[float] = field(default_factory=list)
 
 
 def options_of(arguments: Sequence[str]) -> argparse.Namespace:
     """Read the command line."""
-    parser = parser_of(
+    return parsed_options(
+        arguments,
         __doc__,
         rounds=10,
-        rounds_help="how often everybody plays",
+        rounds_help="how often each program replays",
         quick_help="one round of short loads",
-    )
-    parser.add_argument("--statements", type=int, default=100_000, help="of reads only")
-    parser.add_argument("--mixed", type=int, default=1_000_000, help="statements of the mix")
-    options = parser.parse_args(arguments)
-    if options.rounds < 1 or min(options.statements, options.mixed) < 1_000:
-        parser.error("at least one round, and 1,000 statements")
-    if options.quick:
-        leave_published_page(options)
-        options.statements = options.mixed = 8_000
-    return options
-
-
-def main(arguments: Sequence[str]) -> int:
-    """Run the bench; 0 when it ran, whatever it found."""
-    return run_bench(
-        "bench/replay_speed.py",
-        SECTION,
-        options_of(arguments),
-        lambda options: section(measure(options)),
-        (NotPlayedError, SeatrialError),
+        quick={"statements": 8_000, "mixed": 8_000},
+        own={
+            "--statements": {"type": at_least(1_000), "default": 100_000, "help": "of reads only"},
+            "--mixed": {
+                "type": at_least(1_000),
+                "default": 1_000_000,
+                "help": "statements of the mix",
+            },
+        },
     )
 
 
 def measure(options: argparse.Namespace) -> BenchResult:
-    """Make a server, capture the loads, run the rounds, put everything away.
+    """Create a server, capture the loads, run the rounds, remove everything.
 
     Raises:
         SeatrialError: When there is no PostgreSQL, or it does not run here.
         NotPlayedError: When somebody did not do what it was to do.
     """
     with own_cluster("replay") as own:
-        logs = Logs(own.cluster, own.place)
+        logs = Logs(own.cluster, own.folder)
         with own.cluster.start(SETTINGS) as server:
-            Playing(server, own.cluster).fill()
+            LoadedServer(server, own.cluster).fill()
         counts = captured(logs, options)
         with own.cluster.start(SETTINGS) as server:
-            return played(Playing(server, own.cluster), logs, counts, own.conditions, options)
+            return played(LoadedServer(server, own.cluster), logs, counts, own.conditions, options)
 
 
 def captured(logs: Logs, options: argparse.Namespace) -> dict[str, int]:
@@ -132,14 +122,14 @@ def reads(mode: str, statements: int) -> list[str]:
 
 
 def played(
-    playing: Playing,
+    playing: LoadedServer,
     logs: Logs,
     counts: dict[str, int],
     conditions: list[str],
     options: argparse.Namespace,
 ) -> BenchResult:
     """Run the rounds, then what is measured once."""
-    taken = Taken()
+    taken = Measurements()
     rng = random.Random(options.seed)
     playing.pgbench(*reads("prepared", options.statements))
     for number in range(1, options.rounds + 1):
@@ -147,7 +137,7 @@ def played(
         taken.loads.append(os.getloadavg()[0])
         print(f"round {number} of {options.rounds}", file=sys.stderr)
     command = playing.seatrial_command(logs.trace("prepared"))
-    watched: dict[str, Callable[[Sequence[str]], Spent]] = {
+    watched: dict[str, Callable[[Sequence[str]], ResourceUse]] = {
         PGBENCH: lambda by: playing.under(by).pgbench(*reads("prepared", options.statements)),
         SEATRIAL: lambda by: playing.under(by).seatrial(logs.trace("prepared")),
     }
@@ -167,19 +157,19 @@ def played(
 
 
 def one_round(
-    playing: Playing, logs: Logs, taken: Taken, rng: random.Random, statements: int
+    playing: LoadedServer, logs: Logs, taken: Measurements, rng: random.Random, statements: int
 ) -> None:
-    """Let everybody do every load of reads once, in an order drawn afresh."""
+    """Run every program with every load of reads once, in a new random order."""
     few = {
         PGBENCH: playing.pgbench(*reads("prepared", SESSIONS)),
         SEATRIAL: playing.seatrial(logs.trace(FEW)),
     }
     few[AGAIN] = few[PGBENCH]
 
-    def by_pgbench(mode: str) -> Spent:
+    def by_pgbench(mode: str) -> ResourceUse:
         return playing.pgbench(*reads(mode, statements), "--random-seed=1")
 
-    contenders: dict[str, Callable[[str], Spent]] = {
+    contenders: dict[str, Callable[[str], ResourceUse]] = {
         PGBENCH: by_pgbench,
         AGAIN: by_pgbench,
         SEATRIAL: lambda mode: playing.seatrial(logs.trace(mode)),
@@ -193,12 +183,14 @@ def one_round(
     taken.lags.append(paced.reported["record"]["lag"])
 
 
-def by_pgreplay(playing: Playing, logs: Logs, counts: dict[str, int]) -> dict[str, Spent | str]:
-    """Let pgreplay play both logs of reads; what it took, or what it said, by mode."""
+def by_pgreplay(
+    playing: LoadedServer, logs: Logs, counts: dict[str, int]
+) -> dict[str, ResourceUse | str]:
+    """Let pgreplay play both logs of reads; return its time or its error, by mode."""
     program = os.environ.get("SEATRIAL_PGREPLAY") or shutil.which(PGREPLAY)
     if program is None:
         return {}
-    results: dict[str, Spent | str] = {}
+    results: dict[str, ResourceUse | str] = {}
     for mode in MODES:
         try:
             results[mode] = playing.pgreplay(program, logs.log(mode), counts[mode])
@@ -210,4 +202,9 @@ def by_pgreplay(playing: Playing, logs: Logs, counts: dict[str, int]) -> dict[st
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    run_bench(
+        SECTION,
+        options_of(sys.argv[1:]),
+        lambda options: section(measure(options)),
+        (NotPlayedError, SeatrialError),
+    )

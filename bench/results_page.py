@@ -11,16 +11,16 @@ from typing import Final
 from seatrial import _core
 from seatrial.machine.fingerprint.machine import machine
 from seatrial.machine.fingerprint.tree import SystemTree
+from seatrial.units import GIB
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 RESULTS: Final = ROOT / "bench" / "RESULTS.md"
-BYTES_PER_GIB: Final = 1 << 30
 CODE: Final = ("crates", "python", "bench")
 
 HEADER: Final = """# Results of the benches
 
-What stands between a pair of markers was written by the bench that the markers name, and is
-overwritten when it runs again. What stands elsewhere was written by hand.
+Text between a pair of markers was written by the bench that the markers name, and is
+overwritten when it runs again. Other text was written by hand.
 """
 
 
@@ -52,7 +52,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 def machine_lines() -> list[str]:
     """Return the machine and the versions, one Markdown item each."""
     facts = machine(SystemTree())
-    memory_gib = (facts.memory_bytes or 0) / BYTES_PER_GIB
+    memory_gib = (facts.memory_bytes or 0) / GIB
     return [
         f"- processor: {facts.cpu_model}, {facts.cpus_online} online, "
         f"virtualisation: {facts.virtualisation}",

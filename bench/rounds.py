@@ -1,7 +1,7 @@
-"""Rounds of the engine bench: who reads where, in which order, and what a request cost.
+"""Rounds of the engine bench: order of programs and targets, and the cost of a request.
 
-In each round every contender reads once at every place. Places and, within each, contenders come
-in an order drawn afresh from the seed, so that drift and neighbours meet all alike. What a command
+In each round every contender reads every target once. Targets and, within each, contenders come
+in a new random order from the seed, so that drift and neighbours meet all alike. What a command
 takes to start and end is measured in the same round by the same command with almost no time to
 read, and subtracted: the median of all rounds, because it is a constant of the command.
 """
@@ -14,26 +14,27 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from contenders import CommandError, Contender, Place, Reading, contenders_at
-from places import warm
+from contenders import BenchTarget, CommandError, Contender, Reading, contenders_at
+from targets import warm
+
+from seatrial.units import NS_PER_S
 
 ALMOST_NOTHING_S: Final = 0.001
-NS_PER_S: Final = 1e9
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sample:
-    """One contender at one place in one round.
+    """One contender at one target in one round.
 
     Attributes:
-        place: The place's name.
+        target: The target's name.
         contender: The contender's name.
         idle: The command with almost no time to read.
         busy: The command with the sample's time.
         duration_s: The sample's time.
     """
 
-    place: str
+    target: str
     contender: str
     idle: Reading
     busy: Reading
@@ -56,33 +57,35 @@ class Cost:
 
     @property
     def total_ns(self) -> list[float]:
-        """Processor time in all."""
+        """Total processor time."""
         return [user + system for user, system in zip(self.user_ns, self.system_ns, strict=True)]
 
 
-def measure_round(places: Sequence[Place], duration_s: float, rng: random.Random) -> list[Sample]:
-    """Let everybody read everywhere once, in an order drawn from ``rng``.
+def measure_round(
+    targets: Sequence[BenchTarget], duration_s: float, rng: random.Random
+) -> list[Sample]:
+    """Let every program read every target once, in an order drawn from ``rng``.
 
     Raises:
         CommandError: When a command fails.
     """
     samples = []
-    for place in rng.sample(list(places), len(places)):
-        if place.path is not None and not place.direct:
-            warm(place.path)
-        contenders = contenders_at(place)
+    for target in rng.sample(list(targets), len(targets)):
+        if target.path is not None and not target.direct:
+            warm(target.path)
+        contenders = contenders_at(target)
         for contender in rng.sample(contenders, len(contenders)):
-            samples.append(_sample(place, contender, duration_s))
+            samples.append(_sample(target, contender, duration_s))
     return samples
 
 
-def _sample(place: Place, contender: Contender, duration_s: float) -> Sample:
-    idle = contender.run(place, ALMOST_NOTHING_S)
-    busy = contender.run(place, duration_s)
+def _sample(target: BenchTarget, contender: Contender, duration_s: float) -> Sample:
+    idle = contender.run(target, ALMOST_NOTHING_S)
+    busy = contender.run(target, duration_s)
     if busy.completed <= idle.completed:
         raise CommandError(f"{contender.name} read no more in {duration_s} s than at its start")
     return Sample(
-        place=place.name,
+        target=target.name,
         contender=contender.name,
         idle=idle,
         busy=busy,
@@ -91,7 +94,7 @@ def _sample(place: Place, contender: Contender, duration_s: float) -> Sample:
 
 
 def cost_of(samples: Sequence[Sample]) -> Cost:
-    """Return what a request cost from the samples of one contender at one place."""
+    """Return what a request cost from the samples of one contender at one target."""
     completed_idle = _median(samples, lambda idle: idle.completed)
     user_idle_s = _median(samples, lambda idle: idle.user_s)
     system_idle_s = _median(samples, lambda idle: idle.system_s)
@@ -113,20 +116,20 @@ def _median(samples: Sequence[Sample], figure: Callable[[Reading], float]) -> fl
     return statistics.median(figure(sample.idle) for sample in samples)
 
 
-def costs_by_place(
-    places: Sequence[Place], samples: Sequence[Sample]
+def costs_by_target(
+    targets: Sequence[BenchTarget], samples: Sequence[Sample]
 ) -> dict[str, dict[str, Cost]]:
-    """Return what a request cost by place and contender, one value per round in their order."""
+    """Return what a request cost by target and contender, one value per round in their order."""
     return {
-        place.name: {
+        target.name: {
             contender.name: cost_of(
                 [
                     sample
                     for sample in samples
-                    if (sample.place, sample.contender) == (place.name, contender.name)
+                    if (sample.target, sample.contender) == (target.name, contender.name)
                 ]
             )
-            for contender in contenders_at(place)
+            for contender in contenders_at(target)
         }
-        for place in places
+        for target in targets
     }

@@ -99,7 +99,7 @@ def _executions(statements: int, rng: random.Random) -> Iterator[Execution]:
                 "bid": rng.randint(1, 10),
             }
         tag, sql, names = STATEMENTS[number]
-        reported = ", ".join(f"${place} = '{drawn[name]}'" for place, name in enumerate(names, 1))
+        reported = ", ".join(f"${number} = '{drawn[name]}'" for number, name in enumerate(names, 1))
         lines[session] += 1
         yield Execution(
             at=_clock(count * US_PER_STATEMENT),

@@ -1,6 +1,6 @@
 """Disks for the benches: loop devices over files of ours, one of them throttled as a disk is.
 
-A throttle has no arm that moves: what it shows is the shape of things, not what any drive does.
+A throttle has no seeks: it shows ratios, not the speed of any drive.
 It needs root, and the control group blkio of version 1.
 """
 
@@ -17,7 +17,7 @@ GROUP: Final = Path("/sys/fs/cgroup/blkio")
 
 
 def obstacle() -> str:
-    """Return why no disk can be throttled here; empty where one can."""
+    """Return why no disk can be throttled here; empty if one can."""
     if os.geteuid() != 0:
         return "root is needed for loop devices and control groups"
     return "" if GROUP.is_dir() else "the control group blkio of version 1 is needed"
@@ -46,7 +46,7 @@ def mounted(folder: Path, name: str, size_bytes: int) -> Iterator[Path]:
 def throttled(
     point: Path, *, requests_per_s: int, bytes_per_s: int, writes_per_s: int | None = None
 ) -> Iterator[None]:
-    """Limit the device below a folder, each way, for whoever uses it, while this lasts.
+    """Limit reads and writes of the device below a folder within the block, for all processes.
 
     Writes may have another limit than reads.
 

@@ -1,10 +1,10 @@
-"""What a change costs: two built checkouts do the same work in turn.
+"""The cost of a change: two built checkouts do the same work in turn.
 
     bench/versions.py OTHER              this checkout against the one in OTHER, 12 rounds
     bench/versions.py OTHER --quick      one round, printed and not written: does it run?
 
 OTHER is the folder of another checkout with its environment (`make setup` there). Three things are
-done by each in every round, in an order drawn afresh: the engine makes requests of the null target
+done by each in every round, in a new random order: the engine makes requests of the null target
 for a second, a log of SQL is read into a trace, and that trace is played to a server that answers
 at once. Each runs in a process of its own checkout; what is compared is the processor time for a
 request or statement, which a busy machine disturbs least, taken by the kernel's account.
@@ -24,7 +24,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from command import leave_published_page, parser_of, run_bench
+from command import at_least, parsed_options, run_bench
 from paired import Bar, median_estimate, paired_ratio, reported
 from results_page import ROOT, machine_lines, table
 from server_log import write_log
@@ -84,19 +84,26 @@ print(json.dumps({"done": done, "cpu_s": used.ru_utime + used.ru_stime}))
 
 def options_of(arguments: Sequence[str]) -> argparse.Namespace:
     """Read the command line."""
-    parser = parser_of(
-        __doc__, rounds=12, rounds_help="how often both work", quick_help="one round of little work"
+    return parsed_options(
+        arguments,
+        __doc__,
+        rounds=12,
+        rounds_help="how often both work",
+        quick_help="one round of little work",
+        quick={"statements": 20_000, "requests": 200_000},
+        own={
+            "other": {"type": built_checkout, "help": "folder of the other checkout, built"},
+            "--statements": {"type": at_least(1), "default": 300_000, "help": "of the log"},
+            "--requests": {"type": at_least(1), "default": 5_000_000, "help": "of the engine"},
+        },
     )
-    parser.add_argument("other", type=Path, help="folder of the other checkout, built")
-    parser.add_argument("--statements", type=int, default=300_000, help="of the log")
-    parser.add_argument("--requests", type=int, default=5_000_000, help="of the engine")
-    options = parser.parse_args(arguments)
-    if options.quick:
-        leave_published_page(options)
-        options.statements, options.requests = 20_000, 200_000
-    if not python_of(options.other).exists():
-        parser.error(f"{options.other} has no environment: run make setup there")
-    return options
+
+
+def built_checkout(path: str) -> Path:
+    """Return a checkout as the type of an option; it must have an environment."""
+    if not python_of(Path(path)).exists():
+        raise argparse.ArgumentTypeError(f"{path} has no environment: run make setup there")
+    return Path(path)
 
 
 def python_of(checkout: Path) -> Path:
@@ -104,14 +111,8 @@ def python_of(checkout: Path) -> Path:
     return checkout / ".venv" / "bin" / "python"
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Run the bench; 0 when it ran, whatever it found."""
-    options = options_of(arguments)
-    return run_bench("bench/versions.py", SECTION, options, section, (SeatrialError, WorkError))
-
-
 class WorkError(Exception):
-    """A checkout did not do its work."""
+    """The work failed in a checkout."""
 
 
 def section(options: argparse.Namespace) -> str:
@@ -204,4 +205,4 @@ def page(
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    run_bench(SECTION, options_of(sys.argv[1:]), section, (SeatrialError, WorkError))

@@ -1,11 +1,11 @@
-"""What watching block requests costs: small random reads alone against reads that are watched.
+"""The cost of watching block requests: small random reads alone against reads that are watched.
 
     bench/watch.py               the figures of bench/RESULTS.md: 12 rounds, about three minutes
     bench/watch.py --paced       likewise at 100,000 reads a second, which leave the processors room
     bench/watch.py --live        what a run costs that is shown on a page (--live), likewise
     bench/watch.py --quick       one short round, printed and not written: does it run?
 
-In each round the same reads run four times in an order drawn afresh: alone, alone once more,
+In each round the same reads run four times in a new random order: alone, alone once more,
 counted in the kernel (level 2), and handed over one by one (level 3). With --live they run alone,
 alone once more, and with the option --live, whose page nobody opens. They are reads of 4 KiB at
 32 in flight from a loop device in memory, which answers at once: the processor is the bound, so
@@ -27,7 +27,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from command import leave_published_page, parser_of, run_bench
+from command import at_least, parsed_options, run_bench
 from paired import Bar, median_estimate, paired_ratio, reported
 from results_page import machine_lines, table
 
@@ -183,18 +183,20 @@ def live_page(reads_per_s: dict[str, list[float]]) -> str:
 
 
 def options_of(arguments: Sequence[str]) -> argparse.Namespace:
-    """Return the options of the command line."""
-    parser = parser_of(
-        __doc__, rounds=12, rounds_help="of four runs", quick_help="one round of half a second"
+    """Read the command line."""
+    return parsed_options(
+        arguments,
+        __doc__,
+        rounds=12,
+        rounds_help="of four runs",
+        quick_help="one round of half a second",
+        quick={"seconds": 0.5},
+        own={
+            "--seconds": {"type": at_least(0.01), "default": 2.0, "help": "of each run"},
+            "--paced": {"action": "store_true", "help": "at 100,000 reads a second"},
+            "--live": {"action": "store_true", "help": "the cost of the option --live"},
+        },
     )
-    parser.add_argument("--seconds", type=float, default=2.0, help="of each run")
-    parser.add_argument("--paced", action="store_true", help="at 100,000 reads a second")
-    parser.add_argument("--live", action="store_true", help="the cost of the option --live")
-    options = parser.parse_args(arguments)
-    if options.quick:
-        leave_published_page(options)
-        options.seconds = 0.5
-    return options
 
 
 def _text(options: argparse.Namespace) -> str:
@@ -205,17 +207,11 @@ def _text(options: argparse.Namespace) -> str:
     return page(*measure(*facts, due_per_s=due_per_s), due_per_s)
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Run the bench; 0 when it ran, whatever it found."""
-    options = options_of(arguments)
-    return run_bench(
-        "bench/watch.py",
-        LIVE_SECTION if options.live else PACED_SECTION if options.paced else SECTION,
-        options,
+if __name__ == "__main__":
+    parsed = options_of(sys.argv[1:])
+    run_bench(
+        LIVE_SECTION if parsed.live else PACED_SECTION if parsed.paced else SECTION,
+        parsed,
         _text,
         (subprocess.CalledProcessError, SeatrialError),
     )
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -14,11 +14,11 @@ from pathlib import Path
 import contenders
 import pytest
 import rounds
-from contenders import CommandError, Place, Reading
+from contenders import BenchTarget, CommandError, Reading
 from paired import Bar, median_estimate, paired_ratio, pooled_ratio, reported
-from places import PLACES, PlaceUnavailableError
 from results_page import HEADER, RESULTS, write_section
 from rounds import Sample, cost_of, measure_round
+from targets import TARGETS, TargetUnavailableError
 
 ROOT = Path(__file__).resolve().parents[2]
 needs_fio = pytest.mark.skipif(shutil.which("fio") is None, reason="needs fio: apt-get install fio")
@@ -63,7 +63,7 @@ def test_rounds_that_do_not_pair_are_refused():
         paired_ratio([1.0, 2.0], [1.0])
 
 
-def test_places_are_pooled_by_their_geometric_mean():
+def test_targets_are_pooled_by_their_geometric_mean():
     pooled = pooled_ratio([([1.0] * 6, [2.0] * 6), ([8.0] * 6, [4.0] * 6)])
     assert pooled.value == pytest.approx(1.0)
 
@@ -90,7 +90,7 @@ def test_figures_are_reported_with_their_interval():
 
 
 def sample(busy: Reading, idle: Reading) -> Sample:
-    return Sample(place="x", contender="y", idle=idle, busy=busy, duration_s=2.0)
+    return Sample(target="x", contender="y", idle=idle, busy=busy, duration_s=2.0)
 
 
 def test_start_up_is_subtracted_and_one_outlier_start_up_changes_nothing():
@@ -110,20 +110,20 @@ class FakeContender:
     def __init__(self, name, calls):
         self.name, self.calls = name, calls
 
-    def run(self, place, duration_s):
+    def run(self, target, duration_s):
         self.calls.append((self.name, duration_s))
         return Reading(completed=round(duration_s * 1e6), user_s=0.0, system_s=duration_s)
 
 
 def calls_of_rounds(monkeypatch, seed: int, count: int) -> list[list[tuple[str, float]]]:
-    place = Place(name="p", what="", path=None, size_bytes=4096, direct=False)
+    target = BenchTarget(name="p", what="", path=None, size_bytes=4096, direct=False)
     rng = random.Random(seed)
     found = []
     for _ in range(count):
         calls = []
         fakes = [FakeContender(name, calls) for name in "abcd"]
         monkeypatch.setattr(rounds, "contenders_at", lambda _place, fakes=fakes: fakes)
-        measure_round([place], 1.0, rng)
+        measure_round([target], 1.0, rng)
         found.append(calls)
     return found
 
@@ -138,10 +138,10 @@ def test_everybody_reads_once_a_round_in_an_order_drawn_afresh(monkeypatch):
 
 
 @pytest.fixture
-def small_place(tmp_path) -> Place:
+def small_place(tmp_path) -> BenchTarget:
     path = tmp_path / "small.dat"
     path.write_bytes(os.urandom(1 << 20))
-    return Place(name="small", what="", path=path, size_bytes=1 << 20, direct=False)
+    return BenchTarget(name="small", what="", path=path, size_bytes=1 << 20, direct=False)
 
 
 @needs_fio
@@ -210,12 +210,12 @@ def test_a_block_device_is_made_and_put_away(name, tmp_path, monkeypatch):
     monkeypatch.setenv("SEATRIAL_STATE_DIR", str(tmp_path))
     before = sorted(Path("/sys/block").iterdir())
     try:
-        with PLACES[name](tmp_path, 8 << 20) as place:
-            device = Path("/sys/class/block") / place.path.name
+        with TARGETS[name](tmp_path, 8 << 20) as target:
+            device = Path("/sys/class/block") / target.path.name
             size_bytes = int((device / "size").read_text()) * 512
-            assert size_bytes == place.size_bytes
-            assert contenders.seatrial("x", "psync", 1).run(place, 0.05).completed > 0
-    except PlaceUnavailableError as error:
+            assert size_bytes == target.size_bytes
+            assert contenders.seatrial("x", "psync", 1).run(target, 0.05).completed > 0
+    except TargetUnavailableError as error:
         pytest.skip(str(error))
     if name == "zram":
         assert sorted(Path("/sys/block").iterdir()) == before

@@ -20,9 +20,9 @@ def obstacle() -> str:
     return throttled.obstacle()
 
 
-def judged(plant: str, bound: str, likely: str = "") -> planted_bounds.Judged:
+def judged(plant: str, bound: str, likely: str = "") -> planted_bounds.JudgedBound:
     verdict = TimeVerdict(bound=bound, sentence="", evidence={}, likely=likely)
-    return planted_bounds.Judged(plant, planted_bounds.ALONE, verdict)
+    return planted_bounds.JudgedBound(plant, planted_bounds.ALONE, verdict)
 
 
 def test_the_page_counts_what_was_said_of_each_plant():

@@ -13,9 +13,9 @@ def page(mb_per_s: float, rounds: int = 10) -> str:
     drift = [1.0, 1.5, 0.7, 1.2, 1.1] * (rounds // 5)
     cpu_s = 100 / mb_per_s
 
-    def spent(share: float) -> list[read.Spent]:
+    def spent(share: float) -> list[read.ResourceUse]:
         return [
-            read.Spent(cpu_s=cpu_s * each, real_s=cpu_s * each * share, peak_bytes=64 << 20)
+            read.ResourceUse(cpu_s=cpu_s * each, real_s=cpu_s * each * share, peak_bytes=64 << 20)
             for each in drift
         ]
 
@@ -27,7 +27,7 @@ def page(mb_per_s: float, rounds: int = 10) -> str:
             log_bytes=dict.fromkeys(server_log.WRITERS, 100_000_000),
             trace_bytes=dict.fromkeys(server_log.WRITERS, 5_000_000),
             spent={pair: spent(share) for pair, share in shares.items()},
-            large=(2_000_000_000, read.Spent(cpu_s=8.0, real_s=4.0, peak_bytes=100 << 20)),
+            large=(2_000_000_000, read.ResourceUse(cpu_s=8.0, real_s=4.0, peak_bytes=100 << 20)),
             statements=400_000,
             seed=1,
             loads=[0.5] * rounds,

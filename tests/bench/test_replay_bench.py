@@ -5,7 +5,7 @@ from __future__ import annotations
 import replay_page
 import replay_parts
 from replay_page import AGAIN, MODES, PGBENCH, SEATRIAL
-from replay_server import Spent
+from replay_server import ResourceUse
 
 from seatrial.results.replay import ReplayLag
 
@@ -13,9 +13,11 @@ DRIFT = [1.0, 1.5, 0.7, 1.2, 1.1] * 2
 LAG = {"late_by_order": 0, "late_by_connections": 10, "late_by_driver": 5}
 
 
-def spent(slowness: float, cpu_us: float, reported: dict[str, object] | None = None) -> list[Spent]:
+def spent(
+    slowness: float, cpu_us: float, reported: dict[str, object] | None = None
+) -> list[ResourceUse]:
     return [
-        Spent(
+        ResourceUse(
             statements=100_000,
             duration_s=5 * slowness * drift,
             cpu_user_s=cpu_us * drift / 40,

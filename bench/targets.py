@@ -1,7 +1,7 @@
-"""Where the engine bench reads: the engine alone, a cached file, a block device, a direct file.
+"""Targets of the engine bench: null, a cached file, a block device, a file with direct I/O.
 
-Everything is made for the bench and put away after it. A device that exists already is never
-touched: a fresh zram device is requested, or a loop device over a file of our own.
+They are created for the bench and removed after it. Existing devices are never used: a new zram
+device is requested, or a loop device on a file of our own.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from contenders import Place
+from contenders import BenchTarget
 
 from seatrial.machine.fingerprint.machine import meminfo_bytes
 from seatrial.machine.fingerprint.tree import SystemTree
@@ -28,33 +28,35 @@ REMOVE_ATTEMPTS_MAX: Final = 50
 REMOVE_PAUSE_S: Final = 0.1
 
 
-class PlaceUnavailableError(Exception):
-    """A place cannot be had on this machine; the message says why."""
+class TargetUnavailableError(Exception):
+    """A target is not available on this machine; the message says why."""
 
 
 @contextmanager
-def null_place(_folder: Path, size_bytes: int) -> Iterator[Place]:
+def null_target(_folder: Path, size_bytes: int) -> Iterator[BenchTarget]:
     """Give the engine alone: io_uring NOP, no storage under it."""
-    yield Place(name="null", what="io_uring NOP", path=None, size_bytes=size_bytes, direct=False)
+    yield BenchTarget(
+        name="null", what="io_uring NOP", path=None, size_bytes=size_bytes, direct=False
+    )
 
 
 @contextmanager
-def cached_place(folder: Path, size_bytes: int) -> Iterator[Place]:
+def cached_target(folder: Path, size_bytes: int) -> Iterator[BenchTarget]:
     """Give a file that lies wholly in the page cache, read through it.
 
     Raises:
-        PlaceUnavailableError: When memory is too short to keep it there.
+        TargetUnavailableError: When memory is too short to keep it there.
     """
     available_bytes = meminfo_bytes(SystemTree()).get("MemAvailable", 0)
     if available_bytes < 3 * size_bytes:
-        raise PlaceUnavailableError(
+        raise TargetUnavailableError(
             f"{size_bytes >> 20} MiB would not stay in the page cache: only "
             f"{available_bytes >> 20} MiB of memory are available"
         )
     with _random_file(folder / "cached.dat", size_bytes) as path:
         warm(path)
         what = f"buffered file of {size_bytes >> 20} MiB, all in the page cache"
-        yield Place(name="cached", what=what, path=path, size_bytes=size_bytes, direct=False)
+        yield BenchTarget(name="cached", what=what, path=path, size_bytes=size_bytes, direct=False)
 
 
 def warm(path: Path) -> None:
@@ -65,37 +67,37 @@ def warm(path: Path) -> None:
 
 
 @contextmanager
-def direct_place(folder: Path, size_bytes: int) -> Iterator[Place]:
+def direct_target(folder: Path, size_bytes: int) -> Iterator[BenchTarget]:
     """Give a prefilled file that is read with O_DIRECT, none of it in the page cache.
 
     Raises:
-        PlaceUnavailableError: When its file system has no O_DIRECT.
+        TargetUnavailableError: When its file system has no O_DIRECT.
     """
     with _random_file(folder / "direct.dat", size_bytes) as path:
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_DIRECT)
         except OSError as error:
-            raise PlaceUnavailableError(f"{folder} takes no O_DIRECT: {error}") from error
+            raise TargetUnavailableError(f"{folder} takes no O_DIRECT: {error}") from error
         os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
         os.close(descriptor)
         what = f"file of {size_bytes >> 20} MiB on the checkout's disk, O_DIRECT"
-        yield Place(name="direct", what=what, path=path, size_bytes=size_bytes, direct=True)
+        yield BenchTarget(name="direct", what=what, path=path, size_bytes=size_bytes, direct=True)
 
 
 @contextmanager
-def zram_place(_folder: Path, _size_bytes: int) -> Iterator[Place]:
+def zram_target(_folder: Path, _size_bytes: int) -> Iterator[BenchTarget]:
     """Give a fresh zram device that was never written, read with O_DIRECT (root).
 
     Raises:
-        PlaceUnavailableError: When the kernel has no zram or gives none.
+        TargetUnavailableError: When the kernel has no zram or gives none.
     """
     try:
         number = int((ZRAM_CONTROL / "hot_add").read_text())
     except OSError as error:
-        raise PlaceUnavailableError(f"no zram device can be added: {error}") from error
+        raise TargetUnavailableError(f"no zram device can be added: {error}") from error
     try:
         Path(f"/sys/block/zram{number}/disksize").write_text(str(ZRAM_BYTES))
-        yield Place(
+        yield BenchTarget(
             name="zram",
             what=f"zram device of {ZRAM_BYTES >> 20} MiB, never written, O_DIRECT",
             path=Path(f"/dev/zram{number}"),
@@ -120,7 +122,7 @@ def _remove_zram(number: int) -> None:
 
 
 @contextmanager
-def loop_place(folder: Path, size_bytes: int) -> Iterator[Place]:
+def loop_target(folder: Path, size_bytes: int) -> Iterator[BenchTarget]:
     """Give a loop device over a prefilled file of ours, read with O_DIRECT (root).
 
     The change is in the undo journal: `seatrial clean` detaches what a killed bench left.
@@ -133,7 +135,7 @@ def loop_place(folder: Path, size_bytes: int) -> Iterator[Place]:
         UndoJournal(f"bench-engine-{os.getpid()}") as journal,
     ):
         loop = attach(path, journal, logical_block_bytes=4096)
-        yield Place(
+        yield BenchTarget(
             name="loop",
             what=f"loop device over a cached file of {size_bytes >> 20} MiB, O_DIRECT",
             path=loop.path,
@@ -143,20 +145,20 @@ def loop_place(folder: Path, size_bytes: int) -> Iterator[Place]:
 
 
 @contextmanager
-def block_place(folder: Path, size_bytes: int) -> Iterator[Place]:
+def block_target(folder: Path, size_bytes: int) -> Iterator[BenchTarget]:
     """Give a zram device, else a loop device.
 
     Raises:
-        PlaceUnavailableError: When not root, or when the kernel gives neither.
+        TargetUnavailableError: When not root, or when the kernel gives neither.
     """
     if os.geteuid() != 0:
-        raise PlaceUnavailableError("a zram or loop device needs root")
+        raise TargetUnavailableError("a zram or loop device needs root")
     with contextlib.ExitStack() as stack:
         try:
-            place = stack.enter_context(zram_place(folder, size_bytes))
-        except PlaceUnavailableError:
-            place = stack.enter_context(loop_place(folder, size_bytes))
-        yield place
+            target = stack.enter_context(zram_target(folder, size_bytes))
+        except TargetUnavailableError:
+            target = stack.enter_context(loop_target(folder, size_bytes))
+        yield target
 
 
 @contextmanager
@@ -173,12 +175,12 @@ def _random_file(path: Path, size_bytes: int) -> Iterator[Path]:
         path.unlink(missing_ok=True)
 
 
-PLACES: Final = {
-    "null": null_place,
-    "cached": cached_place,
-    "block": block_place,
-    "direct": direct_place,
-    "zram": zram_place,
-    "loop": loop_place,
+TARGETS: Final = {
+    "null": null_target,
+    "cached": cached_target,
+    "block": block_target,
+    "direct": direct_target,
+    "zram": zram_target,
+    "loop": loop_target,
 }
-"""Every place by the name that ``--places`` takes: a context that gives it and puts it away."""
+"""Every target by its name in ``--places``: a context that creates and removes it."""

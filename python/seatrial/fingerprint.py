@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import msgspec
 
 
-class Part(msgspec.Struct, frozen=True, kw_only=True):
+class FingerprintPart(msgspec.Struct, frozen=True, kw_only=True):
     """A part of the fingerprint."""
 
     def facts(self) -> dict[str, object]:
@@ -20,12 +20,12 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
         return {name: msgspec.to_builtins(value) for name, value in named}
 
 
-class SparsePart(Part, frozen=True, kw_only=True, omit_defaults=True):
+class SparsePart(FingerprintPart, frozen=True, kw_only=True, omit_defaults=True):
     """A part of which only what is known is stored."""
 
 
-class Pressure(Part, frozen=True, kw_only=True):
-    """Share of the last 10 s in which some (or all, ``full``) tasks waited; None where unknown."""
+class Pressure(FingerprintPart, frozen=True, kw_only=True):
+    """Share of the last 10 s in which some (or all, ``full``) tasks waited; None if unknown."""
 
     cpu_some_avg10_percent: float | None = None
     io_some_avg10_percent: float | None = None
@@ -33,7 +33,7 @@ class Pressure(Part, frozen=True, kw_only=True):
     memory_some_avg10_percent: float | None = None
 
 
-class Cgroup(Part, frozen=True, kw_only=True):
+class Cgroup(FingerprintPart, frozen=True, kw_only=True):
     """The narrowest limits of all control groups from our own up to the root.
 
     Attributes:
@@ -48,7 +48,7 @@ class Cgroup(Part, frozen=True, kw_only=True):
     io_limits: Mapping[str, Mapping[str, int]] = {}
 
 
-class Machine(Part, frozen=True, kw_only=True):
+class Machine(FingerprintPart, frozen=True, kw_only=True):
     """What the measurement runs on.
 
     Attributes:
@@ -91,7 +91,7 @@ class Machine(Part, frozen=True, kw_only=True):
     memory_copy_bytes_per_s: float | None = None
 
 
-class PciFunction(Part, frozen=True, kw_only=True):
+class PciFunction(FingerprintPart, frozen=True, kw_only=True):
     """A PCI device; ``ids`` are vendor and device as lspci -n has them, such as ``8086:a340``."""
 
     address: str | None = None
@@ -126,7 +126,7 @@ class PciePath(PcieLink, frozen=True, kw_only=True):
         narrowest: Of all of these the one with the least bandwidth now, and among equals the
             nearest to the device; None where no link reports its speed, as in many virtual
             machines.
-        bridge: The one just above the device; None where there is none.
+        bridge: The one just above the device; None if there is none.
         root_port: The last one: a port of the processor or of the chipset, by its ids.
         declared: Whether the user declared it.
     """
@@ -138,7 +138,7 @@ class PciePath(PcieLink, frozen=True, kw_only=True):
     declared: bool | None = None
 
 
-class Controller(Part, frozen=True, kw_only=True):
+class Controller(FingerprintPart, frozen=True, kw_only=True):
     """The SCSI host of a disk.
 
     Attributes:
@@ -156,7 +156,7 @@ class Controller(Part, frozen=True, kw_only=True):
     declared: bool | None = None
 
 
-class MdMember(Part, frozen=True, kw_only=True):
+class MdMember(FingerprintPart, frozen=True, kw_only=True):
     """A member of a software array; ``errors`` were corrected."""
 
     name: str | None = None
@@ -165,7 +165,7 @@ class MdMember(Part, frozen=True, kw_only=True):
     errors: int | None = None
 
 
-class Md(Part, frozen=True, kw_only=True):
+class Md(FingerprintPart, frozen=True, kw_only=True):
     """A software array; ``degraded`` is the number of members that are missing."""
 
     level: str | None = None
@@ -189,13 +189,13 @@ class DmTarget(SparsePart, frozen=True, kw_only=True):
     chunk_bytes: int | None = None
 
 
-class Dm(Part, frozen=True, kw_only=True):
+class Dm(FingerprintPart, frozen=True, kw_only=True):
     """A device-mapper device.
 
     Attributes:
         name: Of the volume.
         subsystem: Who made it: ``LVM``, ``CRYPT`` ...
-        targets: Its table; None where that is not readable.
+        targets: Its table; None if that is not readable.
         not_readable: Why not, else empty.
     """
 
@@ -205,7 +205,7 @@ class Dm(Part, frozen=True, kw_only=True):
     not_readable: str = ""
 
 
-class Mount(Part, frozen=True, kw_only=True):
+class Mount(FingerprintPart, frozen=True, kw_only=True):
     """A mounted file system, without names of machines or serial numbers."""
 
     type: str | None = None
@@ -214,7 +214,7 @@ class Mount(Part, frozen=True, kw_only=True):
     source: str | None = None
 
 
-class Loop(Part, frozen=True, kw_only=True):
+class Loop(FingerprintPart, frozen=True, kw_only=True):
     """What a loop device is laid on; a file since deleted keeps its name with a note.
 
     Attributes:
@@ -227,19 +227,19 @@ class Loop(Part, frozen=True, kw_only=True):
     filesystem: Mount | None = None
 
 
-class Zram(Part, frozen=True, kw_only=True):
+class Zram(FingerprintPart, frozen=True, kw_only=True):
     """A disk in compressed memory."""
 
     algorithm: str | None = None
 
 
-class Partition(Part, frozen=True, kw_only=True):
+class Partition(FingerprintPart, frozen=True, kw_only=True):
     """Where a partition begins on its disk."""
 
     start_bytes: int | None = None
 
 
-class Device(Part, frozen=True, kw_only=True):
+class Device(FingerprintPart, frozen=True, kw_only=True):
     """One block device of a stack.
 
     Attributes:
@@ -308,7 +308,7 @@ class Device(Part, frozen=True, kw_only=True):
     declared: bool | None = None
 
 
-class Btrfs(Part, frozen=True, kw_only=True):
+class Btrfs(FingerprintPart, frozen=True, kw_only=True):
     """How a btrfs lays out data and metadata: ``single``, ``raid1``; two while it is converted."""
 
     data_profiles: list[str] = []
@@ -325,14 +325,14 @@ class Filesystem(Mount, frozen=True, kw_only=True):
     btrfs: Btrfs | None = None
 
 
-class Users(Part, frozen=True, kw_only=True):
+class Users(FingerprintPart, frozen=True, kw_only=True):
     """What else is laid on the disks of a target: file systems, its own among them, and swap."""
 
     mount_points: list[str] = []
     swap: list[str] = []
 
 
-class Target(Part, frozen=True, kw_only=True):
+class Target(FingerprintPart, frozen=True, kw_only=True):
     """What lies under a path.
 
     Attributes:
@@ -341,7 +341,7 @@ class Target(Part, frozen=True, kw_only=True):
         logical_block_bytes: Of the topmost device.
         physical_block_bytes: Likewise.
         stack: Every device from the topmost down, each once.
-        no_device_because: A phrase; empty where there is a stack.
+        no_device_because: A phrase; empty if there is a stack.
         users: Of the same disks.
     """
 
@@ -364,7 +364,7 @@ Smart = Mapping[str, bool | int | float]
 """Figures of a drive by name, which ends in their unit."""
 
 
-class Temperatures(Part, frozen=True, kw_only=True):
+class Temperatures(FingerprintPart, frozen=True, kw_only=True):
     """What a drive's sensors say.
 
     Attributes:
@@ -396,7 +396,7 @@ class Health(Temperatures, frozen=True, kw_only=True):
     not_readable: list[str] = []
 
 
-class LogMark(Part, frozen=True, kw_only=True):
+class LogMark(FingerprintPart, frozen=True, kw_only=True):
     """Where the kernel log ends.
 
     Attributes:
@@ -408,7 +408,7 @@ class LogMark(Part, frozen=True, kw_only=True):
     not_readable: str = ""
 
 
-class LogLine(Part, frozen=True, kw_only=True):
+class LogLine(FingerprintPart, frozen=True, kw_only=True):
     """A message of the kernel; ``at_s`` since the start of the machine."""
 
     at_s: float | None = None
@@ -417,7 +417,7 @@ class LogLine(Part, frozen=True, kw_only=True):
     text: str | None = None
 
 
-class KernelLog(Part, frozen=True, kw_only=True):
+class KernelLog(FingerprintPart, frozen=True, kw_only=True):
     """What the kernel logged of a target's devices while a run went on.
 
     Attributes:
@@ -438,14 +438,14 @@ class KernelLog(Part, frozen=True, kw_only=True):
     not_readable: str = ""
 
 
-class TimeOfFingerprint(Part, frozen=True, kw_only=True):
+class TimeOfFingerprint(FingerprintPart, frozen=True, kw_only=True):
     """When a fingerprint was taken; ``boot_hash`` identifies the boot."""
 
     unix_s: float | None = None
     boot_hash: str | None = None
 
 
-class Version(Part, frozen=True, kw_only=True):
+class Version(FingerprintPart, frozen=True, kw_only=True):
     """Which Seatrial measured; a ``commit`` that ends in ``-dirty`` was changed since."""
 
     version: str | None = None
@@ -460,8 +460,6 @@ class Fingerprint(SparsePart, frozen=True, kw_only=True):
         target: The first one; None without a path.
         health: Of its physical devices, by name.
         other_targets: The other ones, by label.
-        trial_file_bytes: Size of the file that would be made, where it is known; of a machine that
-            is looked at before a run.
     """
 
     fingerprint_version: int | None = None
@@ -472,7 +470,6 @@ class Fingerprint(SparsePart, frozen=True, kw_only=True):
     kernel_log: LogMark = LogMark()
     seatrial: Version = Version()
     other_targets: Mapping[str, Target] = {}
-    trial_file_bytes: int | None = None
 
     @property
     def is_taken(self) -> bool:
@@ -503,7 +500,7 @@ class Fingerprint(SparsePart, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, target=target)
 
 
-class OtherRun(Part, frozen=True, kw_only=True):
+class OtherRun(FingerprintPart, frozen=True, kw_only=True):
     """Another run of Seatrial on the same media.
 
     Attributes:
@@ -517,7 +514,7 @@ class OtherRun(Part, frozen=True, kw_only=True):
     since_unix_s: float | None = None
 
 
-class OtherProcess(Part, frozen=True, kw_only=True):
+class OtherProcess(FingerprintPart, frozen=True, kw_only=True):
     """A program that moved much while cells were measured.
 
     Attributes:

@@ -10,7 +10,7 @@ from seatrial.findings.registry import rules_from
 from seatrial.findings.rule import Source
 from seatrial.findings.rules.device import loop_device
 from seatrial.fingerprint import Fingerprint
-from stats.builders import GIB
+from seatrial.units import GIB
 
 
 def preflight(facts, **more):
@@ -119,7 +119,7 @@ def test_each_fact(fingerprint, kind, severity):
 
 
 def test_every_kind_of_fact_is_tested():
-    tested = {kind for _, kind, _ in FACTS} | {"link_narrower", "file_fits_memory"}
+    tested = {kind for _, kind, _ in FACTS} | {"link_narrower"}
     assert {rule.kind for rule in rules_from(Source.FINGERPRINT)} <= tested
 
 
@@ -132,16 +132,6 @@ def test_equal_settings_are_one_finding():
     back = {"write_cache": "write back"}
     (finding,) = preflight(stack(back, back, back))
     assert finding.evidence["devices"] == ["d0", "d1", "d2"]
-
-
-@pytest.mark.parametrize(
-    ("file_gib", "memory_gib", "is_found"),
-    [(1, 8, True), (8, 8, False), (None, 8, False), (1, None, False)],
-)
-def test_a_file_that_memory_can_hold(file_gib, memory_gib, is_found):
-    facts = machine(memory_bytes=memory_gib and memory_gib * GIB)
-    found = preflight(facts, trial_file_bytes=file_gib and file_gib * GIB)
-    assert [finding.kind for finding in found] == (["file_fits_memory"] if is_found else [])
 
 
 GEN = {3: 0.985e9, 4: 1.969e9, 5: 3.938e9}  # bytes per second of a lane

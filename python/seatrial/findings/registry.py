@@ -11,8 +11,6 @@ import functools
 from collections.abc import Iterable
 from typing import Any, Final
 
-import msgspec
-
 from seatrial.findings.context import Context, by_target, is_of_lab
 from seatrial.findings.rule import Rule, Source
 from seatrial.fingerprint import Fingerprint
@@ -75,8 +73,8 @@ def find(context: Context) -> list[Finding]:
 
 def _seen_by(rule: Rule[Context], context: Context) -> Context:
     """Return the run without the cells that a rule must not see."""
-    seen = context if rule.sees_faults else context.sound
-    return seen if rule.sees_replays else seen.unplayed
+    seen = context if rule.sees_faults else context.without_faults
+    return seen if rule.sees_replays else seen.without_replays
 
 
 def find_in_comparison(comparison: Comparison) -> list[Finding]:
@@ -100,18 +98,16 @@ def find_in_hosts(found: object) -> list[Finding]:
     return _worst_first(f for rule in rules_from(Source.HOSTS) for f in rule(found))
 
 
-def preflight(fingerprint: Fingerprint, *, trial_file_bytes: int | None = None) -> list[Finding]:
+def preflight(fingerprint: Fingerprint) -> list[Finding]:
     """Return what could distort a measurement here, from the fingerprint alone, worst first.
 
     Args:
         fingerprint: As taken by ``seatrial.machine.fingerprint``; values that are None or absent
             are not judged.
-        trial_file_bytes: Size of the file that would be created, if known.
     """
-    facts = msgspec.structs.replace(fingerprint, trial_file_bytes=trial_file_bytes)
     found: list[Finding] = []
     for rule in rules_from(Source.FINGERPRINT):
-        for one_target in by_target(facts):
+        for one_target in by_target(fingerprint):
             found += [finding for finding in rule(one_target) if finding not in found]
     return _worst_first(found)
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from seatrial.findings.context import memory_for_cache_bytes, usable_cpus
+from seatrial.findings.context import usable_cpus
 from seatrial.findings.rule import from_fingerprint
 from seatrial.fingerprint import Fingerprint
 from seatrial.published import FLATTENED, HIDDEN
-from seatrial.stats.model import Figures, Finding, Words
+from seatrial.stats.model import Figures, Finding, FindingText
 from seatrial.stats.wording import format_size
 
 CLOCKS_READ_BY_INSTRUCTION = ("tsc", "arch_sys_counter")
@@ -33,9 +33,9 @@ class ClockSourceFigures(Figures, frozen=True, kw_only=True, tag="clock_source")
     clock_sources_available: list[str]
     slow: Annotated[bool, HIDDEN]
 
-    def words(self) -> Words:
+    def words(self) -> FindingText:
         """Return sentence, cause and next step."""
-        return Words(
+        return FindingText(
             sentence=f"The kernel's clock source is {self.clock_source}, not tsc.",
             cause=(
                 "The kernel considers the CPU's time stamp counter unstable, or the hypervisor "
@@ -89,9 +89,9 @@ class CpuGovernorFigures(Figures, frozen=True, kw_only=True, tag="cpu_governor")
 
     cpu_governor: str | None
 
-    def words(self) -> Words:
+    def words(self) -> FindingText:
         """Return sentence, cause and next step."""
-        return Words(
+        return FindingText(
             sentence=f"The CPU frequency governor is {self.cpu_governor}.",
             cause=(
                 "A CPU that slows down between requests adds microseconds to each one and "
@@ -138,7 +138,7 @@ class MachineBusyFigures(Figures, frozen=True, kw_only=True, tag="machine_busy")
     others: Annotated[dict[str, float], FLATTENED]
     is_loaded: Annotated[bool, HIDDEN]
 
-    def words(self) -> Words:
+    def words(self) -> FindingText:
         """Return sentence, cause and next step."""
         reported = []
         if self.is_loaded:
@@ -148,7 +148,7 @@ class MachineBusyFigures(Figures, frozen=True, kw_only=True, tag="machine_busy")
         for name, percent in self.others.items():
             resource = _RESOURCES[name]
             reported.append(f"tasks waited for {resource} {percent:.0f} % of the time")
-        return Words(
+        return FindingText(
             sentence=f"The machine is not idle: {', '.join(reported)}.",
             cause=(
                 "Other processes use CPUs, memory or disks. They reduce what the test can get, and "
@@ -213,9 +213,9 @@ class VirtualisedFigures(Figures, frozen=True, kw_only=True, tag="virtualised"):
     container: str | None
     names: Annotated[list[str], HIDDEN]
 
-    def words(self) -> Words:
+    def words(self) -> FindingText:
         """Return sentence, cause and next step."""
-        return Words(
+        return FindingText(
             sentence=f"This is a virtual machine or container ({', '.join(self.names)}).",
             cause=(
                 "CPUs and disks may be shared with other tenants, and the host may throttle them, "
@@ -261,10 +261,10 @@ class IoUringDisabledFigures(Figures, frozen=True, kw_only=True, tag="io_uring_d
 
     io_uring_disabled: float
 
-    def words(self) -> Words:
+    def words(self) -> FindingText:
         """Return sentence, cause and next step."""
         whom = "all processes" if self.io_uring_disabled >= 2 else "unprivileged processes"
-        return Words(
+        return FindingText(
             sentence=(
                 f"io_uring is disabled for {whom} (kernel.io_uring_disabled = "
                 f"{self.io_uring_disabled:.0f})."
@@ -305,56 +305,6 @@ def io_uring_disabled(fingerprint: Fingerprint) -> list[Finding]:
     ]
 
 
-class FileFitsMemoryFigures(Figures, frozen=True, kw_only=True, tag="file_fits_memory"):
-    """Figures of ``file_fits_memory``."""
-
-    trial_file_bytes: float
-    memory_bytes: float
-
-    def words(self) -> Words:
-        """Return sentence, cause and next step."""
-        return Words(
-            sentence=(
-                f"The trial file ({format_size(int(self.trial_file_bytes))}) is smaller than main "
-                f"memory ({format_size(int(self.memory_bytes))})."
-            ),
-            cause=(
-                "The page cache can serve all buffered reads. Direct reads, the default, bypass "
-                "it, but a cache in the drive or the array may hold the file, too."
-            ),
-            next=(
-                "Keep direct = true, or use a file of at least twice the memory (option --size)."
-            ),
-        )
-
-
-@from_fingerprint(rank=870, section="Preflight: machine", holds_in_lab=False)
-def file_fits_memory(fingerprint: Fingerprint) -> list[Finding]:
-    """Find a trial file that fits in memory, so that buffered reads would measure memory.
-
-    Means:
-        The trial file fits in memory: buffered reads would measure memory.
-
-    Decided:
-        The size of the file that would be created is below the memory that this process may use.
-        Note.
-
-    Do:
-        Keep direct I/O, or use a larger `--size`.
-    """
-    memory_bytes = memory_for_cache_bytes(fingerprint)
-    file_bytes = fingerprint.trial_file_bytes
-    if memory_bytes is None or file_bytes is None or file_bytes >= memory_bytes:
-        return []
-    return [
-        Finding(
-            severity="note",
-            cells=[],
-            figures=FileFitsMemoryFigures(trial_file_bytes=file_bytes, memory_bytes=memory_bytes),
-        )
-    ]
-
-
 class DirtyPagesFigures(Figures, frozen=True, kw_only=True, tag="dirty_pages"):
     """Figures of ``dirty_pages``."""
 
@@ -362,9 +312,9 @@ class DirtyPagesFigures(Figures, frozen=True, kw_only=True, tag="dirty_pages"):
     dirty_limit_percent: float | None
     memory_bytes: float | None
 
-    def words(self) -> Words:
+    def words(self) -> FindingText:
         """Return sentence, cause and next step."""
-        return Words(
+        return FindingText(
             sentence=(
                 f"The kernel may keep up to {format_size(int(self.dirty_limit_bytes))} of dirty "
                 "pages in memory."
